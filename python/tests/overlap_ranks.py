@@ -179,6 +179,27 @@ def one_row_of_each_rank(group: Any) -> None:
         torch.testing.assert_close(found, right)
 
 
+def weights_without_elements(group: Any) -> None:
+    """Matrices of no columns and of no rows, and sums of no products."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def gathering(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return fc.all_gather_tensor(x, 0, group) @ w
+
+    def summing(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return fc.reduce_scatter_tensor(x @ w, "sum", 0, group)
+
+    for layer in (gathering, summing):
+        for shapes in ([(4, 8), (8, 0)], [(4, 0), (0, 8)], [(0, 8), (8, 4)]):
+            given = [rank_tensor(*shape, seed=at) for at, shape in enumerate(shapes)]
+            module, wanted = make_fx(layer, tracing_mode="fake")(*given), layer(*given)
+            overlap = hir.Overlap(choose="always")
+            overlap(module)
+            assert len(overlap.report().fused) == 1, str(overlap.report())
+            torch.testing.assert_close(module(*given), wanted)
+            overlap.check()
+
+
 def a_tensor_that_is_two_arguments(group: Any) -> None:
     """A weight's gradient takes it whole, and a sum over ranks by parts: the comparison gives both the same numbers."""
     from torch.fx.experimental.proxy_tensor import make_fx

@@ -1058,6 +1058,7 @@ def test_gradients_of_weights_on_ranks(world):
     [
         ranks.block_of_sixteen_bits,
         ranks.a_tensor_that_is_two_arguments,
+        ranks.weights_without_elements,
         ranks.one_row_of_each_rank,
         ranks.functions,
         ranks.sums_of_products,

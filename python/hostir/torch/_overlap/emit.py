@@ -152,7 +152,7 @@ class _Writer:
 
     def _write_gather(self, source: Node, result: Node) -> None:
         width = shape_of(result)[-1]
-        rows = math.prod(shape_of(source)) // width if width else 0
+        rows = _row_count(shape_of(source), width)
         form = forms.part_form(self.region.ranks, rows, width)
         name = self._argument(source, "X", form)
         axes = f"b.1, x:{self.region.ranks}, {rows}, {width}"
@@ -174,7 +174,7 @@ class _Writer:
 
     def _rows_form(self, node: Node, width: int) -> Form:
         before = self.region.values[node].before
-        rows = math.prod(shape_of(node)) // (width * self.region.ranks) if width else 0
+        rows = _row_count(shape_of(node), width) // self.region.ranks
         return forms.rows_form(self.region.ranks, before, rows, width)
 
     def _write_matmul(self, matmul: Matmul) -> None:
@@ -422,12 +422,17 @@ class _Writer:
         for line in self.first:
             if line.expression == expression:
                 return line.name
-        form = forms.whole_form(self.region.ranks, 1, math.prod(shape_of(source)) // width, width)
+        form = forms.whole_form(self.region.ranks, 1, _row_count(shape_of(source), width), width)
         return self._write(self.first, "X", element_type(source), form, expression)
 
     def _part_axes(self, source: Node, width: int) -> str:
-        rows = math.prod(shape_of(source)) // width
+        rows = _row_count(shape_of(source), width)
         return forms.part_form(self.region.ranks, rows, width).axes
+
+
+def _row_count(shape: list[int], width: int) -> int:
+    """The rows of so many columns; those of none are counted by the other axes."""
+    return math.prod(shape) // width if width else math.prod(shape[:-1])
 
 
 def _without_sum(form: Form) -> Form:
