@@ -3,7 +3,7 @@
 
 usage: tools/bench/torch_layers.py [--models 8b,70b] [--ways W,..] [--graphs] [--links-awake] [--world N] [--tokens N]
                                    [--rounds N] [--steps N] [--choose measure|always] [--min-gain X] [--json FILE]
-                                   [--seconds N] [--tiny] [--device cuda|cpu]
+                                   [--seconds N] [--profile FILE] [--tiny] [--device cuda|cpu]
 
 Tensor parallelism over all ranks with sequence parallelism (tools/bench/llama.py), bf16, one sequence of 8,192 tokens. Each way
 is timed as calls and as a CUDA graph of the whole step. A round times every way once, in an order of its own, since what ran
@@ -20,7 +20,8 @@ time that the host needs until the device has its first kernel is in that of a s
 
 and what became of each collective. NVLinks that nothing uses for a while (50 ms on an H100) sleep, which leaves 27 W more of a
 card's 700 W to the rest; a step that communicates keeps them awake, one without collectives does not. --ways takes a part of
-the ways, --graphs only graphs. --tiny --device cpu tries all of it on gloo, with small layers and no graphs: a check of this
+the ways, --graphs only graphs. --profile then runs each way once more under torch's profiler, prints what the last of three steps
+in a row goes to, and writes its kernels to a file (tools/bench/step_kernels.py). --tiny --device cpu tries all of it on gloo, with small layers and no graphs: a check of this
 program, not a measurement. Exit status: 0, 1 a way failed or gave other numbers than eager torch, 3 there are too few GPUs.
 """
 
@@ -54,6 +55,7 @@ import torch.multiprocessing  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 
 import llama  # noqa: E402
+import step_kernels  # noqa: E402
 from torch_graph import recorded  # noqa: E402
 
 MODELS = {"8b": llama.LLAMA_8B, "70b": llama.LLAMA_70B, "tiny": llama.TINY}
@@ -379,6 +381,21 @@ def table_of(figures: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def profiled(ways: dict[str, Way], device: torch.device) -> dict[str, list[list[step_kernels.Kernel]]]:
+    """The kernels of a step of each way, of all ranks."""
+    found: dict[str, list[list[step_kernels.Kernel]]] = {}
+
+    def before() -> None:
+        refill_buffers()
+        dist.all_reduce(torch.zeros(1, device=device))
+
+    for name, run in ways.items():
+        kernels = step_kernels.kernels_of_step(run, before)
+        found[name] = [[] for _ in range(dist.get_world_size())]
+        dist.all_gather_object(found[name], kernels)
+    return found
+
+
 def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
     """Times a model; rank 0 prints."""
     began = time.monotonic()
@@ -389,6 +406,7 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
         if options.links_awake and any(name.startswith("no-comm") for name in ways):
             ways = with_links_awake(ways, stack.enter_context(contextlib.closing(LinkTraffic(case.device))))
         times = time_in_turn(ways, case.device, options.rounds, left, options.steps)
+    kernels = profiled(ways, case.device) if options.profile and case.device.type == "cuda" else {}
     figures = figures_of(times)
     report = case.overlap.report() if case.overlap is not None else None
     if dist.get_rank() == 0:
@@ -398,9 +416,13 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
         print(table_of(figures))
         for way, why in failed.items():
             print(f"{way}: failed: {why}")
+        if kernels:
+            summaries = {way: [step_kernels.summary_of(of_rank) for of_rank in ranks] for way, ranks in kernels.items()}
+            print(step_kernels.table_of_summaries(summaries))
         print(report or "", flush=True)
     explained = [] if report is None else [line.verdict for line in report.lines]
-    return {"model": name, "figures": figures, "failed": failed, "collectives": explained, "times": times}
+    told = {way: [[vars(kernel) for kernel in of_rank] for of_rank in ranks] for way, ranks in kernels.items()}
+    return {"model": name, "figures": figures, "failed": failed, "collectives": explained, "times": times, "kernels": told}
 
 
 # Processes
@@ -448,6 +470,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--choose", choices=("measure", "always"), default="measure")
     parser.add_argument("--min-gain", type=float, default=1.02)
     parser.add_argument("--json", default="")
+    parser.add_argument("--profile", default="")
     parser.add_argument("--seconds", type=float, default=540.0)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--verbose", action="store_true")
@@ -474,9 +497,13 @@ def main() -> int:
         results = f"{folder}/results.json"
         torch.multiprocessing.spawn(run_rank, args=(options, f"{folder}/store", results), nprocs=options.world)
         text = Path(results).read_text(encoding="utf-8")
+    found = json.loads(text)
+    kernels = {model["model"]: model.pop("kernels") for model in found["models"]}
     if options.json:
-        Path(options.json).write_text(text, encoding="utf-8")
-    return 1 if any(model["failed"] for model in json.loads(text)["models"]) else 0
+        Path(options.json).write_text(json.dumps(found), encoding="utf-8")
+    if options.profile:
+        Path(options.profile).write_text(json.dumps(kernels), encoding="utf-8")
+    return 1 if any(model["failed"] for model in found["models"]) else 0
 
 
 if __name__ == "__main__":
