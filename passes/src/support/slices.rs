@@ -3,7 +3,8 @@
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::logical_axes;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId, Value,
+    AttrKey, AttrValue, BinaryOp, BlockId, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId,
+    Value,
 };
 
 /// A slice of a tensor, not yet in the program.
@@ -135,24 +136,51 @@ fn first_bound_stream(program: &Program, ops: &[OpId]) -> Option<ExprId> {
     found.flat_map(|&op| program.op(op).results.iter()).find_map(stream_name)
 }
 
-/// True if a program is on the stream on which it began behind some ops of its body: none but loops that come back to it, by the
-/// name that the first `GetCurrentStream` binds, choose another one.
+/// True if a program is on the stream on which it began behind some ops of its body: whatever chooses another one comes back to it, by
+/// the name that the first `GetCurrentStream` binds.
 pub(crate) fn is_on_first_stream(program: &Program, ops: &[OpId]) -> bool {
-    let first = first_bound_stream(program, ops);
-    ops.iter().all(|&op| program.op(op).kind != OpKind::SetCurrentStream && comes_back(program, op, first))
+    let Some(first) = first_bound_stream(program, ops) else {
+        return ops.iter().all(|&op| last_streams(program, op).iter().all(Option::is_none));
+    };
+    ops.iter().fold(true, |is_on, &op| {
+        let last = last_streams(program, op);
+        let stays = last.iter().all(|stream| stream.is_none_or(|stream| stream == first));
+        let returns = !last.is_empty() && last.iter().all(|stream| *stream == Some(first)) && surely_runs(program, op);
+        returns || is_on && stays
+    })
 }
 
-/// True if the last stream that each block of an op chooses is this one, or if none chooses any.
-fn comes_back(program: &Program, op: OpId, stream: Option<ExprId>) -> bool {
-    program.op(op).blocks.iter().all(|&block| {
-        let mut last = None;
-        program.walk(block, &mut |inner| {
-            if program.op(inner).kind == OpKind::SetCurrentStream {
-                last = Some(program.op(inner).operands.iter().find_map(stream_name));
-            }
-        });
-        last.is_none_or(|last| last.is_some() && last == stream)
-    })
+/// The name of the stream that an op chooses, or the last that each of its blocks does; None for one that chooses none.
+fn last_streams(program: &Program, op: OpId) -> Vec<Option<ExprId>> {
+    if program.op(op).blocks.is_empty() {
+        return vec![chosen_stream(program, op)];
+    }
+    let blocks = program.op(op).blocks.iter();
+    blocks.map(|&block| last_stream_of_block(program, block)).collect()
+}
+
+fn last_stream_of_block(program: &Program, block: BlockId) -> Option<ExprId> {
+    let mut last = None;
+    program.walk(block, &mut |op| last = chosen_stream(program, op).or(last));
+    last
+}
+
+fn chosen_stream(program: &Program, op: OpId) -> Option<ExprId> {
+    let is_choice = program.op(op).kind == OpKind::SetCurrentStream;
+    if is_choice { program.op(op).operands.iter().find_map(stream_name) } else { None }
+}
+
+/// False for a loop that may have no iteration.
+fn surely_runs(program: &Program, op: OpId) -> bool {
+    let op = program.op(op);
+    match op.kind {
+        OpKind::ForRange => {
+            let bounds = [AttrKey::Start, AttrKey::Stop].map(|key| program.exprs().as_int(op.expr_attr(key)?));
+            matches!(bounds, [Some(start), Some(stop)] if start < stop)
+        }
+        OpKind::SetCurrentStream => true,
+        _ => false,
+    }
 }
 
 fn stream_name(value: &Value) -> Option<ExprId> {
