@@ -319,12 +319,12 @@ impl<'t> Builder<'t> {
         self.push_expr(ExprSyntax::Tensor(tensor), l, r)
     }
 
-    /// A name; `s5.field` is a field of the scalar `s5`, while `blockIdx.x` is one name.
+    /// A name; `s5.field` is a field of the scalar `s5`, while `blockIdx.x` and `i5.2` are one name.
     pub(crate) fn name_expr(&mut self, name: Symbol, l: u32, r: u32) -> ExprId {
         let text = self.ast.symbol_text(name);
         if let Some(dot) = text.bytes().position(|byte| byte == b'.') {
             let (base, field) = (&text[..dot], &text[dot + 1..]);
-            if is_scalar_name(base) {
+            if is_scalar_name(base) && !field.starts_with(|first: char| first.is_ascii_digit()) {
                 let (base, field) = (base.to_owned(), field.to_owned());
                 let (base, field) = (self.intern_symbol(&base), self.intern_symbol(&field));
                 let base = self.push_expr(ExprSyntax::Name(base), l, l + dot as u32);
