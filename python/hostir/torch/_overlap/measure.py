@@ -333,7 +333,7 @@ def _sample(
 
 
 def _time_on_cpu(module: Module, tensors: list[torch.Tensor], runs: int) -> float:
-    """Milliseconds of a run. Its clock does not depend on what else runs, so that one in a row is enough."""
+    """Milliseconds of one run: several in a row are for GPUs, to bring them to their power limit."""
     start = time.perf_counter()
     module(*tensors)
     return (time.perf_counter() - start) * 1e3
