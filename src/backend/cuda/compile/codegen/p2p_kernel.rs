@@ -20,11 +20,10 @@
 use crate::codegen::source_writer::WAIT;
 use std::fmt::Write;
 
-/// Threads of a block that copies.
-pub const THREADS: u32 = 512;
-
-/// Threads of the one block of a kernel without copies. They find room beside a GEMM that takes all but a warp's registers.
-pub const FLAG_THREADS: u32 = 32;
+/// Threads of a block of a kernel with so many copies; flags alone take one warp.
+pub fn exchange_threads(copies: usize) -> u32 {
+    if copies > 0 { 512 } else { 32 }
+}
 
 /// Parameters of a copy.
 pub const WORDS: usize = 6;
@@ -122,7 +121,7 @@ pub fn p2p_kernel_source(raises: usize, copies: usize, awaits: usize) -> String 
         });
         let _ = writeln!(body, "  }}");
     }
-    let (copying, threads) = if copies > 0 { (COPIES, THREADS) } else { ("", FLAG_THREADS) };
+    let (copying, threads) = (if copies > 0 { COPIES } else { "" }, exchange_threads(copies));
     format!(
         "{FLAGS}{copying}extern \"C\" __global__ void __launch_bounds__({threads}) hir({}) {{\n{WAIT}{body}}}\n",
         params.join(", ")

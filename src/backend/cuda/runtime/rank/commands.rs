@@ -185,12 +185,11 @@ impl CommandList {
         for &flag in &exchange.awaits {
             self.addresses.push(map.flag_address(own, flag)?);
         }
-        let copies = exchange.moves.len() as u32;
-        let threads = if copies > 0 { codegen::EXCHANGE_THREADS } else { codegen::FLAG_THREADS };
+        let copies = exchange.moves.len();
         Ok(ResolvedCommand::Launch {
             function: functions[exchange.text].clone(),
-            grid: [exchange.blocks, copies.max(1), 1],
-            block: [threads, 1, 1],
+            grid: [exchange.blocks, copies.max(1) as u32, 1],
+            block: [codegen::exchange_threads(copies), 1, 1],
             addresses: start..self.addresses.len(),
         })
     }
