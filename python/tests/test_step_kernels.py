@@ -58,4 +58,6 @@ def test_a_summary_is_in_milliseconds():
     assert found["gaps above 8 us"] == pytest.approx(0.025) and found["attention"] == pytest.approx(0.040)
     assert step_kernels.summary_of([]) == {}
     table = step_kernels.table_of_summaries({"programs graph": [found, {}]}).splitlines()
-    assert len(table) == 2 and "0.11 0.00" in table[1]
+    head, first, second = (line.split("  ") for line in table)
+    assert "".join(head).startswith("by the profiler, ms") and [len(line) for line in table] == [len(table[0])] * 3
+    assert "programs graph" in first and "0.11" in table[1] and "0.00" in second[-1] and "0.11" not in table[2]

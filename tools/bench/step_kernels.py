@@ -104,10 +104,14 @@ def summary_of(kernels: Sequence[Kernel]) -> dict[str, float]:
 
 
 def table_of_summaries(ways: dict[str, Sequence[dict[str, float]]]) -> str:
-    """Lines of a way each, with the summaries of its ranks side by side, in milliseconds."""
+    """A line for each rank of each way, with its summary in milliseconds."""
     columns = ["step", "gaps", "gaps above 8 us", *(kind for kind, _ in KINDS), "other"]
-    lines = [f"{'by the profiler, ms of each rank':<34}" + "  ".join(f"{column:>20}" for column in columns)]
+    head = "by the profiler, ms"
+    width = max(map(len, [head, *ways]))
+    lines = ["  ".join([head.ljust(width), "rank", *(column.rjust(5) for column in columns)])]
     for way, ranks in ways.items():
-        cells = (" ".join(f"{rank.get(column, 0.0):.2f}" for rank in ranks) for column in columns)
-        lines.append(f"{way:<34}" + "  ".join(f"{cell:>20}" for cell in cells))
+        for rank, summary in enumerate(ranks):
+            cells = [f"{summary.get(column, 0.0):.2f}".rjust(max(len(column), 5)) for column in columns]
+            name = way if rank == 0 else ""
+            lines.append("  ".join([name.ljust(width), f"{rank:>4}", *cells]))
     return "\n".join(lines)
