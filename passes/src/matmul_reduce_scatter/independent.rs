@@ -1,6 +1,7 @@
 //! Products behind a sum over devices that need nothing of it: a ring multiplies them while its sums travel.
 
-use super::region::{SumRegion, is_product};
+use super::emit::{SumMethod, SumPlan};
+use super::region::is_product;
 use crate::support::builder::is_stored_stream_domain;
 use crate::support::motion::BodyMotion;
 use crate::support::slices::is_on_first_stream;
@@ -23,22 +24,29 @@ impl<'p> IndependentProducts<'p> {
         Self { program, bound: allocated_tensors(program), taken: chains.into_iter().collect() }
     }
 
-    /// The products that may stand in front of a region's sum, in their order. None where the program has chosen a stream, which could
-    /// be that of the copies.
-    pub(super) fn behind_region(&mut self, region: &SumRegion, motion: &mut BodyMotion<'p>) -> Vec<OpId> {
-        let program = self.program;
-        let (before, behind) = program.block(program.body()).ops.split_at(motion.place_of(region.sum) + 1);
+    /// The products that may stand in front of a sum, in their order; or the reason for which there are none.
+    ///
+    /// Where the program has chosen a stream, that could be the one of the copies.
+    pub(super) fn for_sum(&mut self, plan: &SumPlan, motion: &mut BodyMotion<'p>) -> Result<Vec<OpId>, &'static str> {
+        let (program, sum) = (self.program, plan.region.sum);
+        if plan.method != SumMethod::RingAccumulate {
+            return Err("an exchange has no place for them");
+        }
+        if plan.chunks != 1 {
+            return Err("only a ring of one chunk has them");
+        }
+        let (before, behind) = program.block(program.body()).ops.split_at(motion.place_of(sum) + 1);
         if !is_on_first_stream(program, before) {
-            return Vec::new();
+            return Err("the program has chosen a stream above the sum");
         }
         let mut found = Vec::new();
         for &op in behind {
-            if self.is_free_product(op) && motion.can_precede(op, &found, region.sum) {
+            if self.is_free_product(op) && motion.can_precede(op, &found, sum) {
                 found.push(op);
             }
         }
         self.taken.extend(&found);
-        found
+        if found.is_empty() { Err("no product behind the sum can be moved in front of it") } else { Ok(found) }
     }
 
     /// True for a product that no pass behind this one has to change: of data of other devices, or in a loop over streams.

@@ -145,7 +145,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     let program = edit.program();
     let mut search = SumSearch::new(program);
     let chunks_wanted = u32::try_from(cx.options().int_value("chunks")).unwrap_or(0);
-    let mut plans: Vec<(SumPlan, ChunkChoice)> = Vec::new();
+    let mut choices: Vec<SumChoice> = Vec::new();
     // Products of all sums, also of those that another run of the pass takes.
     let mut chains: Vec<OpId> = Vec::new();
     for &op in &program.block(program.body()).ops {
@@ -159,25 +159,30 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
                 chains.extend(region.chain.iter().map(|product| product.op));
                 if region.result.is_wanted(&wanted) {
                     let chunks = choose_chunks(program, &region, method, chunks_wanted);
-                    plans.push((SumPlan { region, method, chunks: chunks.count, inside: Vec::new() }, chunks));
+                    let plan = SumPlan { region, method, chunks: chunks.count, inside: Vec::new() };
+                    choices.push(SumChoice { plan, chunks, none_inside: None });
                 }
             }
         }
     }
-    if plans.is_empty() {
+    if choices.is_empty() {
         return Ok(());
     }
-    if cx.options().word_value("independent_products") == "inside" && method == SumMethod::RingAccumulate {
+    if cx.options().word_value("independent_products") == "inside" {
         let mut products = IndependentProducts::new(program, chains);
-        for (plan, _) in plans.iter_mut().filter(|(plan, _)| plan.chunks == 1) {
-            plan.inside = products.behind_region(&plan.region, &mut search.motion);
+        for choice in &mut choices {
+            match products.for_sum(&choice.plan, &mut search.motion) {
+                Ok(found) => choice.plan.inside = found,
+                Err(reason) => choice.none_inside = Some(reason),
+            }
         }
     }
     let mut sums: Vec<(OpId, Option<SumPlan>)> = Vec::new();
-    for (plan, chunks) in plans {
+    for choice in choices {
         cx.add_count("sums", 1);
-        cx.add_count("products-inside", plan.inside.len() as u64);
-        cx.add_remark(|| summed_remark(program, &plan, chunks));
+        cx.add_count("products-inside", choice.plan.inside.len() as u64);
+        cx.add_remark(|| summed_remark(program, &choice));
+        let plan = choice.plan;
         let moved = plan.region.chain.iter().map(|product| product.op).chain(plan.inside.iter().copied());
         sums.extend(moved.map(|op| (op, None)));
         sums.push((plan.region.sum, Some(plan)));
@@ -206,7 +211,16 @@ impl SumResult {
     }
 }
 
-fn summed_remark(program: &Program, plan: &SumPlan, chunks: ChunkChoice) -> Diag {
+/// What becomes of a sum, and why it is not more.
+struct SumChoice {
+    plan: SumPlan,
+    chunks: ChunkChoice,
+    /// The reason for a ring to have no products inside, if it was asked to.
+    none_inside: Option<&'static str>,
+}
+
+fn summed_remark(program: &Program, choice: &SumChoice) -> Diag {
+    let SumChoice { plan, chunks, none_inside } = choice;
     let (region, method) = (&plan.region, plan.method);
     let (name, kind) = (program.tensor_name(region.output), region.result.option_word());
     let gemms = region.ranks as usize * region.chain.len();
@@ -220,7 +234,7 @@ fn summed_remark(program: &Program, plan: &SumPlan, chunks: ChunkChoice) -> Diag
         ChunkChoice { count, .. } => format!(", for each of {count} chunks"),
     };
     let inside = match plan.inside.len() {
-        0 => String::new(),
+        0 => none_inside.map(|reason| format!(", with no products inside: {reason}")).unwrap_or_default(),
         1 => ", with 1 product behind it inside".to_owned(),
         count => format!(", with {count} products behind it inside"),
     };
