@@ -205,6 +205,12 @@ impl Trial {
     }
 }
 
+/// True if what a diagnostic says is said less often than before, and no error is said more often.
+pub(super) fn is_repaired(target: &Diag, before: &[Diag], after: &[Diag]) -> bool {
+    let trial = Trial { target: target.clone(), limit: 0 };
+    matches!(trial.compare_verdicts(before, after), TrialOutcome::Repaired(_))
+}
+
 /// True if a fix only writes words in place of others: one that is misspelt says which one is meant.
 fn replaces_words(text: &str, fix: &Fix) -> bool {
     let mut edits = fix.edits.iter();

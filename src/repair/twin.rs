@@ -3,7 +3,7 @@
 //! Candidates are changes of statements of the printed form. A text in `hir 2` has a twin in that form; what repairs the
 //! twin becomes `hir 2` again, and the lines that differ are the fix. Each is judged once more as a fix of the text.
 
-use super::search::{RepairSearch, count_errors, is_error};
+use super::search::{RepairSearch, count_errors, is_error, is_repaired};
 use super::{TextJudge, TextVerdict};
 use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
 use crate::diag::{Diag, Fix, Span, TextEdit};
@@ -208,13 +208,14 @@ fn twin_diag(diag: &Diag, verdict: &TextVerdict, twins: &[Diag]) -> Option<Diag>
     twins.iter().filter(|other| other.code == diag.code).nth(number).cloned()
 }
 
-/// Whether a text has fewer errors with a fix, or as few and fewer warnings.
+/// Whether what a diagnostic says is gone with a fix, and nothing is said that was not before; of a warning, also whether there are
+/// fewer of them.
 fn repairs(text: &str, fix: &Fix, diag: &Diag, before: &TextVerdict, judge: &mut dyn TextJudge) -> bool {
     let Some(repaired) = fix.apply_to(text) else { return false };
     let after = judge.judge_text(&repaired).diags;
     let (old, new) = (count_errors(&before.diags), count_errors(&after));
     let has_fewer_warnings = after.len() - new < before.diags.len() - old;
-    if is_error(diag) { new < old } else { new <= old && has_fewer_warnings }
+    is_repaired(diag, &before.diags, &after) && (is_error(diag) || has_fewer_warnings)
 }
 
 /// The edited lines with a sign that are neither empty nor comments.

@@ -31,6 +31,9 @@ pub(super) struct StatementRun {
     pub(super) form: StatementForm,
 }
 
+/// The depth of `stream` blocks in each other beyond which ops are written one by one.
+const MOST_NESTED_STREAMS: usize = 16;
+
 /// The stream that an op of this kind names.
 fn named_stream(op: &Op, kind: OpKind) -> Option<ExprId> {
     match (op.operands.as_slice(), op.results.as_slice()) {
@@ -114,14 +117,44 @@ impl ProgramWriter<'_> {
 
     /// The place of the SetCurrentStream that goes back to the stream around.
     fn match_stream_block(&self, ops: &[OpId], start: usize) -> Option<usize> {
-        let program = self.program;
-        let stream = named_stream(program.op(ops[start]), OpKind::SetCurrentStream)?;
-        let around = self.stream_around();
-        let sets = |id: &OpId| program.op(*id).kind == OpKind::SetCurrentStream;
-        let back = start + 1 + ops[start + 1..].iter().position(sets)?;
-        let goes_back = named_stream(program.op(ops[back]), OpKind::SetCurrentStream) == around && around.is_some();
-        let plain = Some(stream) != around && back > start + 1;
-        (goes_back && plain && !self.has_comments(CommentPlace::Trailing(ops[start]))).then_some(back)
+        let back = self.find_way_back(ops, start, self.stream_around()?, 0)?;
+        (!self.has_comments(CommentPlace::Trailing(ops[start]))).then_some(back)
+    }
+
+    /// The place behind `start`, which chooses a stream, that goes back to the stream `around`; what lies between may have blocks of
+    /// its own, down to a depth that text has.
+    ///
+    /// The first way back ends the block, unless the next thing that happens is that the block's stream is left again: then
+    /// that is the end, and a block on the stream around stands inside.
+    fn find_way_back(&self, ops: &[OpId], start: usize, around: ExprId, depth: usize) -> Option<usize> {
+        let stream = self.chosen_stream(ops, start)?;
+        if stream == around || depth > MOST_NESTED_STREAMS {
+            return None;
+        }
+        let mut at = self.next_choice(ops, start)?;
+        while self.chosen_stream(ops, at) != Some(around) {
+            at = self.next_choice(ops, self.find_way_back(ops, at, stream, depth + 1)?)?;
+        }
+        let is_left_again = |inner: usize| {
+            let (back, end) = (self.chosen_stream(ops, inner), self.chosen_stream(ops, inner + 1));
+            (back, end) == (Some(stream), Some(around))
+        };
+        match self.next_choice(ops, at) {
+            Some(inner) if inner > at + 1 && is_left_again(inner) => Some(inner + 1),
+            _ => (at > start + 1).then_some(at),
+        }
+    }
+
+    /// The stream that an op of a block chooses.
+    fn chosen_stream(&self, ops: &[OpId], at: usize) -> Option<ExprId> {
+        named_stream(self.program.op(*ops.get(at)?), OpKind::SetCurrentStream)
+    }
+
+    /// The next op behind one that chooses a stream.
+    fn next_choice(&self, ops: &[OpId], at: usize) -> Option<usize> {
+        let mut behind = ops.get(at + 1..)?.iter();
+        let found = behind.position(|&id| self.program.op(id).kind == OpKind::SetCurrentStream)?;
+        Some(at + 1 + found)
     }
 
     /// The stream that is current around a `stream` block.
