@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from hostir import _native
 
-__all__ = ["GroupExchange", "Trouble", "describe_trouble", "exchange_of"]
+__all__ = ["GroupExchange", "Trouble", "describe_trouble", "exchange_of", "group_store"]
 
 Trouble = tuple[list[int], float] | tuple[int, str, bool]
 """Ranks that are late and the seconds that they were waited for; or a rank that ended, how, and whether it gave up."""
@@ -56,7 +56,7 @@ class GroupExchange:
         self.control_plane = _native.ControlPlane(self.rank, self.world, _host_name(), self.gather, self.report)
         """What sessions of the group get."""
         self._timeout = timeout
-        self._store = _store_of(group)
+        self._store = group_store(group)
         self._beats = _own_connection(self._store)
         self._step = 0
         self._count = 0
@@ -142,7 +142,7 @@ class GroupExchange:
         return None
 
 
-def _store_of(group: Any) -> Any:
+def group_store(group: Any) -> Any:
     """The group's part of the store."""
     from torch.distributed import distributed_c10d
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ __all__ = [
     "check_gradient",
     "check_idle",
     "check_tensor",
+    "check_tolerances",
     "check_tuning",
     "checked_out",
     "checked_settings",
@@ -76,6 +78,14 @@ def check_tuning(op: str, tuning: Any) -> None:
     """Raises for a way to tune that there is not."""
     if tuning not in ("quick", "sustained"):
         _refuse("H0610", f'{op}: `tuning` is {tuning!r}', 'write `"quick"` or `"sustained"`')
+
+
+def check_tolerances(op: str, rtol: Any, atol: Any) -> None:
+    """Raises for a tolerance that is no number, or below 0; None is that of the element type."""
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        is_number = isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf
+        if tolerance is not None and not is_number:
+            _refuse("H0610", f"{op}: `{name}` is {tolerance!r}, which is no tolerance", "give a number, not below 0")
 
 
 def check_idle(name: str, verdict: Verdict) -> None:

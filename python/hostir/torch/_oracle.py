@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from hostir import Tensor, _native
 from hostir._arrays import copy_tensor
 from hostir._program import Program, _settings
 from hostir.torch._gradient import tensor_gradients
+from hostir.torch._op_checks import check_tolerances
+from hostir.torch._verdicts import RankVerdicts
 
 if TYPE_CHECKING:
     from hostir.torch._op import Op
@@ -38,47 +40,11 @@ the largest one: 64 are enough for 2^16 terms.
 
 
 @dataclass(frozen=True)
-class _Ranks:
-    """The ranks that compare, this one, and how far results may be apart."""
+class _Tolerances:
+    """The differences that results may have, as `torch.testing.assert_close` takes them."""
 
-    group: Any
-    rank: int
-    world: int
     rtol: float | None
     atol: float | None
-
-    def run(self, program: Program, given: dict[str, torch.Tensor]) -> list[tuple[str, Tensor | None]]:
-        """This rank's outputs of a program that all ranks give their parts, by name."""
-        parts = {name: _all_parts(tensor, self.group) for name, tensor in given.items()}
-        return _native.run_ranks(program._handle, parts, _settings(self.world, None, None, None, False, None))[self.rank]
-
-
-def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol: float | None) -> None:
-    """Runs programs and functions, and raises if their results differ."""
-    named = made.named_arguments(values)
-    group = made.group_of_call(values)
-    rank, world = (dist.get_rank(group), dist.get_world_size(group)) if group is not None else (0, 1)
-    for name, tolerance in (("rtol", rtol), ("atol", atol)):
-        is_number = isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf
-        if tolerance is not None and not is_number:
-            message = f"{made.name}: `{name}` is {tolerance!r}, which is no tolerance"
-            _native.raise_error("H0610", message, "give a number, not below 0")
-    if (rtol is None) != (atol is None):
-        rtol, atol = rtol or 0.0, atol or 0.0
-    ranks = _Ranks(group, rank, world, rtol, atol)
-    _check_tensors(made, {argument: named[argument] for argument in made.args}, group)
-    expected = _body_results(made, values)
-    outputs = ranks.run(made.program, {name: named[argument] for argument, name in made.args.items()})
-    pairs = []
-    for name, wanted in zip(made.outputs, expected, strict=True):
-        position = made.program.position(name, "output")
-        assert position is not None
-        pairs.append(_Pair(name, "the body", outputs[position][1], wanted))
-    if made.gradient.schedule is not None:
-        pairs += _gradient_pairs(made, values, expected, ranks)
-    # A rank whose results differ raises, and meets the others no more.
-    for pair in pairs:
-        _compare(made, pair, ranks)
 
 
 @dataclass(frozen=True)
@@ -89,6 +55,66 @@ class _Pair:
     function: str
     found: Tensor | None
     wanted: torch.Tensor
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The results of an op's functions."""
+
+    results: list[torch.Tensor]
+    gradients: list[torch.Tensor]
+    """Of results, as random numbers; none without a program of the gradient."""
+    given: list[torch.Tensor]
+    """The gradients of the tensor arguments."""
+
+
+def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol: float | None) -> None:
+    """Runs programs and functions, and raises on all ranks if results differ on one.
+
+    Each step is one of all ranks: none goes on to the next one if another has failed.
+    """
+    ranks = RankVerdicts(made.name, made.group_of_call(values))
+    with ranks.share("tolerances"):
+        check_tolerances(made.name, rtol, atol)
+    # As for `assert_close` one that is not given is 0 beside the other.
+    tolerances = _Tolerances(rtol, atol) if (rtol is None) == (atol is None) else _Tolerances(rtol or 0.0, atol or 0.0)
+    named = made.named_arguments(values)
+    _check_alike(made, {argument: named[argument] for argument in made.args}, ranks)
+    with ranks.share("functions"):
+        wanted = _function_results(made, values, ranks.rank)
+    with ranks.share("results"):
+        for pair in _result_pairs(made, values, wanted, ranks):
+            _compare(made, pair, ranks.rank, tolerances)
+
+
+def _function_results(made: Op, values: Sequence[Any], rank: int) -> _Wanted:
+    """The results of the body, and those of the function of the gradient if it has a program."""
+    results = _body_results(made, values)
+    if made.gradient.schedule is None:
+        return _Wanted(results, [], [])
+    generator = torch.Generator().manual_seed(rank)
+    gradients = [torch.randn(result.shape, generator=generator).to(result) for result in results]
+    return _Wanted(results, gradients, _gradient_results(made, values, gradients))
+
+
+def _result_pairs(made: Op, values: Sequence[Any], wanted: _Wanted, ranks: RankVerdicts) -> list[_Pair]:
+    """The results of programs and functions, also of gradients."""
+    named = made.named_arguments(values)
+    outputs = _run_program(made.program, {name: named[argument] for argument, name in made.args.items()}, ranks)
+    pairs = []
+    for name, result in zip(made.outputs, wanted.results, strict=True):
+        position = made.program.position(name, "output")
+        assert position is not None
+        pairs.append(_Pair(name, "the body", outputs[position][1], result))
+    return pairs if made.gradient.schedule is None else pairs + _gradient_pairs(made, values, wanted, ranks)
+
+
+def _run_program(
+    program: Program, given: dict[str, torch.Tensor], ranks: RankVerdicts
+) -> list[tuple[str, Tensor | None]]:
+    """This rank's outputs of a program that all ranks give their parts, by name."""
+    parts = {name: _all_parts(tensor, ranks.group) for name, tensor in given.items()}
+    return _native.run_ranks(program._handle, parts, _settings(ranks.world, None, None, None, False, None))[ranks.rank]
 
 
 def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
@@ -111,50 +137,62 @@ def _unchanged(function: str, tensors: dict[str, torch.Tensor]) -> Iterator[None
             _native.raise_error("H0611", f"{function} changes its argument `{name}`", note)
 
 
-def _gradient_pairs(made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks) -> list[_Pair]:
-    """The gradients of the program and of the function, for random gradients of the results."""
-    schedule = made.gradient.schedule
-    assert schedule is not None
-    generator = torch.Generator().manual_seed(ranks.rank)
-    gradients = [torch.randn(result.shape, generator=generator).to(result) for result in results]
+def _gradient_results(made: Op, values: Sequence[Any], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients by the function of `backward`, for these gradients of the results."""
     parameters = list(inspect.signature(made.gradient.body).parameters) if made.gradient.body else []
     tensors = {name: one for name, one in zip(parameters, [*gradients, *values]) if isinstance(one, torch.Tensor)}
     with _unchanged(f"{made.name}: the function of `backward`", tensors):
-        wanted = tensor_gradients(made.name, made.gradient, gradients, values)
-    given = [*gradients, *values]
+        return tensor_gradients(made.name, made.gradient, gradients, values)
+
+
+def _gradient_pairs(made: Op, values: Sequence[Any], wanted: _Wanted, ranks: RankVerdicts) -> list[_Pair]:
+    """The gradients of the program and of the function."""
+    schedule = made.gradient.schedule
+    assert schedule is not None
+    given = [*wanted.gradients, *values]
     program = schedule.sessions.program
     inputs = dict(zip(program.inputs, (given[at] for at in schedule.inputs), strict=True))
-    outputs = ranks.run(program, inputs)
+    outputs = _run_program(program, inputs, ranks)
     names = [name for name in made.named_arguments(values) if name in made.args]
-    for at, gradient in enumerate(wanted):
+    for at, gradient in enumerate(wanted.given):
         if at not in schedule.tensors and gradient.any():
-            given_one = f"the function of `backward` gives a gradient of `{names[at]}`"
+            given_one = f"the function of `backward` gives a gradient of `{names[at]}` on rank {ranks.rank}"
             message = f"{made.name}: {given_one}, but no output of its program is that"
             _native.raise_error("H0630", message, "name the output in `out`; without one the gradient is zero on GPUs")
     places = zip(schedule.sessions.outputs, schedule.tensors, strict=True)
     return [
-        _Pair(f"the gradient of `{names[at]}`", "the function of `backward`", outputs[position][1], wanted[at])
+        _Pair(f"the gradient of `{names[at]}`", "the function of `backward`", outputs[position][1], wanted.given[at])
         for position, at in places
     ]
 
 
-def _check_tensors(made: Op, tensors: dict[str, Any], group: Any) -> None:
-    """Raises on all ranks unless all arguments are tensors with numbers, and of the same shapes and types."""
-    own = {name: _kind_of(value) for name, value in tensors.items()}
-    ranks = [own]
-    if group is not None:
-        ranks = [{}] * dist.get_world_size(group)
-        dist.all_gather_object(ranks, own, group=group)
-    for name, (first, _) in ranks[0].items():
-        for rank, other in enumerate(ranks):
-            found, has_numbers = other[name]
-            place = "" if group is None else f" on rank {rank}"
-            if not has_numbers:
-                message = f"{made.name}: `{name}` is {found}{place}, but `check` needs a tensor with numbers"
-                _native.raise_error("H0610", message, None)
-            if found != first:
-                message = f"{made.name}: `{name}` is {first} on rank 0, but {found}{place}"
-                _native.raise_error("H0610", message, "ranks pass tensors of the same shapes and types")
+def _check_alike(made: Op, tensors: dict[str, Any], ranks: RankVerdicts) -> None:
+    """Raises on all ranks unless all arguments are tensors with numbers, of the same shapes and types, and programs the same."""
+    digests = [_digest_of(program) for program in (made.program, made.backward_program) if program is not None]
+    own = [{name: _kind_of(value) for name, value in tensors.items()}, digests]
+    found = ranks.gather("arguments", own)
+    for name, (first, _) in found[0][0].items():
+        for rank, (other, _) in enumerate(found):
+            _check_kind(made, name, first, other.get(name, (first, True)), "" if ranks.group is None else f" on rank {rank}")
+    for rank, (_, other) in enumerate(found):
+        if other != found[0][1]:
+            message = f"{made.name}: rank {rank} has another program than rank 0"
+            _native.raise_error("H0614", message, "give all ranks the same one; all of them call `hir.override`")
+
+
+def _check_kind(made: Op, name: str, first: str, found: tuple[str, bool], place: str) -> None:
+    """Raises unless an argument is a tensor with numbers, like the one of the first rank."""
+    kind, has_numbers = found
+    if not has_numbers:
+        message = f"{made.name}: `{name}` is {kind}{place}, but `check` needs a tensor with numbers"
+        _native.raise_error("H0610", message, None)
+    if kind != first:
+        message = f"{made.name}: `{name}` is {first} on rank 0, but {kind}{place}"
+        _native.raise_error("H0610", message, "ranks pass tensors of the same shapes and types")
+
+
+def _digest_of(program: Program) -> str:
+    return hashlib.sha256(str(program).encode()).hexdigest()
 
 
 def _kind_of(value: Any) -> tuple[str, bool]:
@@ -188,9 +226,9 @@ def _tensor_of(found: Tensor) -> torch.Tensor:
     return torch.from_dlpack(found.bits()).view(dtype)
 
 
-def _compare(made: Op, pair: _Pair, ranks: _Ranks) -> None:
+def _compare(made: Op, pair: _Pair, rank: int, tolerances: _Tolerances) -> None:
     name, function, wanted = pair.name, pair.function, pair.wanted
-    rank, rtol, atol = ranks.rank, ranks.rtol, ranks.atol
+    rtol, atol = tolerances.rtol, tolerances.atol
     if pair.found is None:
         _native.raise_error("H0630", f"{made.name}: rank {rank} holds no part of {name}, but {function} gives one", None)
     got = _tensor_of(pair.found)

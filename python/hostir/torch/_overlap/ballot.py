@@ -12,6 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from hostir.torch._exchange import group_store
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["Ballot", "absent", "ballot_of"]
@@ -26,7 +27,7 @@ def ballot_of(group: Any) -> Ballot:
     with _lock:
         found = _ballots.get(group.group_name)
         if found is None or found.group is not group:
-            found = Ballot(group, _store_of(group))
+            found = Ballot(group, group_store(group))
             _ballots[group.group_name] = found
         return found
 
@@ -99,10 +100,3 @@ class Ballot:
 def absent(ranks: list[int], timeout: float) -> Kept:
     """The refusal where ranks are missing."""
     return Kept(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, ranks))} has not come within {timeout:.0f} s")
-
-
-def _store_of(group: Any) -> Any:
-    """The group's part of the store."""
-    from torch.distributed import distributed_c10d
-
-    return distributed_c10d._world.pg_map[group][1]

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule
 
-from hostir.torch._overlap.emit import Written
+from hostir.torch._overlap.emit import Result, Written
 from hostir.torch._overlap.forms import add_call, from_program, to_program
-from hostir.torch._overlap.nodes import Node, shape_of
+from hostir.torch._overlap.nodes import Node, any_in, is_in_place, op_name, shape_of
 from hostir.torch._overlap.regions import GraphIndex, Region
 
 __all__ = ["Part", "RegionBody", "apart_module", "call_program", "region_body", "torch_module", "program_module"]
@@ -97,9 +97,35 @@ def call_program(graph: Graph, written: Written, target: Any, env: Mapping[Node,
         parts = [add_call(graph, operator.getitem, call, at) for at in range(len(written.results))]
     made = {}
     for result, part in zip(written.results, parts, strict=True):
-        for node, before in result.nodes:
-            made[node] = from_program(graph, part, replace(result.form, before=before), shape_of(node))
+        made.update(_tensors_of_result(graph, result, part))
     return made
+
+
+def _tensors_of_result(graph: Graph, result: Result, part: Node) -> dict[Node, Node]:
+    """What stands for each node of a result: nodes of one form and shape share the views and the copy, if nothing may change it.
+
+    Inductor compiles several copies of 16 bits in one kernel to C++ that has a name twice.
+    """
+    made: dict[Node, Node] = {}
+    shared: dict[tuple[int, tuple[int, ...]], Node] = {}
+    for node, before in result.nodes:
+        kind = (before, tuple(shape_of(node)))
+        is_shared = before == 1 or not _may_be_changed(node)
+        if is_shared and kind in shared:
+            made[node] = shared[kind]
+            continue
+        made[node] = from_program(graph, part, replace(result.form, before=before), shape_of(node))
+        if is_shared:
+            shared[kind] = made[node]
+    return made
+
+
+def _may_be_changed(node: Node) -> bool:
+    """True for a result of the graph, and if the graph changes more than its inputs in place."""
+    return any(user.op == "output" for user in node.users) or any(
+        any_in(other, is_in_place) and not (op_name(other) == "copy_" and other.args[0].op == "placeholder")
+        for other in node.graph.nodes
+    )
 
 
 def torch_module(index: GraphIndex, region: Region, written: Written) -> GraphModule:

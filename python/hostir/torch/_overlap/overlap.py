@@ -16,7 +16,7 @@ from hostir import _native
 from hostir._errors import HostIrError
 from hostir._program import parse
 from hostir.torch._op import Op
-from hostir.torch._op_checks import check_tuning
+from hostir.torch._op_checks import check_tolerances, check_tuning
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.measure import BURST, Times, Ways, is_compiled_by_all, measure_ways
@@ -70,7 +70,7 @@ class Overlap(CustomGraphPass):
         reuse_times: bool = True,
         tuning: Tuning = "sustained",
     ) -> None:
-        _check_settings(min_gain, choose, rounds, timeout)
+        _check_settings(min_gain, choose, rounds, timeout, reuse_times)
         check_tuning("Overlap", tuning)
         if passes is not None:
             _check_passes(passes)
@@ -110,11 +110,21 @@ class Overlap(CustomGraphPass):
     def check(self, rtol: float | None = None, atol: float | None = None) -> None:
         """Compares each region's program with the nodes that it replaced, on random numbers, on the CPU.
 
-        All ranks call this. The tolerances are those of `Op.check`. Raises `hostir.HostIrError` (`H0630`) where the
-        results differ.
+        All ranks call this. The tolerances are those of `Op.check`. Raises `hostir.HostIrError` if the results of a region
+        differ on one of its ranks (`H0630`), and if ranks have put other programs into it (`H0614`): the first error, behind
+        the last region.
         """
+        if not self._report.ops:
+            check_tolerances("Overlap", rtol, atol)
+        found: list[HostIrError] = []
         for _, made in sorted(self._report.ops.items()):
-            made.check(rtol, atol)
+            try:
+                made.check(rtol, atol)
+            except HostIrError as error:
+                # The other regions may be those of other ranks, which wait for this one there.
+                found.append(error)
+        if found:
+            raise found[0]
 
     def uuid(self) -> Any | None:
         """None: compiled graphs are not cached between processes, since the ops in them belong to this one."""
@@ -269,7 +279,7 @@ class Overlap(CustomGraphPass):
             return None
 
 
-def _check_settings(min_gain: Any, choose: Any, rounds: Any, timeout: Any) -> None:
+def _check_settings(min_gain: Any, choose: Any, rounds: Any, timeout: Any, reuse_times: Any) -> None:
     """Raises `hostir.HostIrError` (`H0610`) for a setting of another type or range."""
     if choose not in ("measure", "always", "never"):
         _refuse_setting("choose", choose, 'it is `"measure"`, `"always"` or `"never"`')
@@ -278,6 +288,8 @@ def _check_settings(min_gain: Any, choose: Any, rounds: Any, timeout: Any) -> No
     for name, value in (("min_gain", min_gain), ("timeout", timeout)):
         if not isinstance(value, (int, float)) or not value >= 0:
             _refuse_setting(name, value, "it is a number, not below 0")
+    if not isinstance(reuse_times, bool):
+        _refuse_setting("reuse_times", reuse_times, "it is True or False")
 
 
 def _refuse_setting(name: str, value: Any, needed: str) -> NoReturn:
@@ -290,8 +302,10 @@ def _results_of(graph: torch.fx.Graph) -> list[str]:
     return [node.name for node in leaves if isinstance(node, torch.fx.Node)]
 
 
-def _check_passes(passes: str) -> None:
+def _check_passes(passes: Any) -> None:
     """Raises `hostir.HostIrError` unless it is a pipeline of passes that there are, with options that they have."""
+    if not isinstance(passes, str):
+        _refuse_setting("passes", passes, 'write the passes in one text: `"overlap-lower"`')
     try:
         parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n").run_passes(passes)
     except HostIrError as error:

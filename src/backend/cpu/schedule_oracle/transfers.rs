@@ -77,15 +77,17 @@ fn join_message(
         return Ok(());
     }
     match (sender.initiates_transfer(), receiver.initiates_transfer()) {
-        // The initiator copies when both are there; the other side's work ends with it.
+        // The initiator touches its own memory when both are there; the other side's may be touched from its start on, and
+        // its work ends with the initiator's.
         (true, false) => {
             all.graph.add_wait(write, from.done, TransferModel::Windows);
             all.graph.add_wait(from.done, to.done, TransferModel::Windows);
-            all.graph.add_wait(to.start, read, TransferModel::Causal);
+            all.graph.add_wait(to.start, read, TransferModel::Windows);
         }
         (false, true) => {
             all.graph.add_wait(read, to.done, TransferModel::Windows);
             all.graph.add_wait(to.done, from.done, TransferModel::Windows);
+            all.graph.add_wait(from.start, write, TransferModel::Windows);
             all.graph.add_wait(to.start, read, TransferModel::Causal);
         }
         _ => [from.done, to.done].into_iter().for_each(|step| all.graph.block_step(step)),
