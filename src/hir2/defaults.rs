@@ -104,6 +104,11 @@ pub fn scope_of(program: &Program, tensor: TensorId) -> Option<UnitId> {
     program.tensor(tensor).unit
 }
 
+/// The name of a mesh without one, by its number among the meshes of a file.
+pub fn default_mesh_name(number: usize) -> String {
+    if number == 0 { "d".to_owned() } else { format!("d{}", number + 1) }
+}
+
 /// Whether an op copies as nvFuser's Set does, which always names a `cache_op`.
 pub fn has_cache_op(op: &Op) -> bool {
     op.kind.spec().args.iter().any(|arg| arg.key == Some(AttrKey::CacheOp))

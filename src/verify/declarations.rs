@@ -314,8 +314,8 @@ fn check_aliases(program: &Program, referenced: &ReferencedTensors, diags: &mut 
             if known[tensor] || numbers.contains(&program.tensor(tensor).number) {
                 continue;
             }
-            let message =
-                format!("`Aliases:` names `{}`, which does not occur in the program", program.tensor_name(tensor));
+            let (list, name) = (if program.is_hir2() { "alias" } else { "Aliases:" }, program.tensor_name(tensor));
+            let message = format!("`{list}` names `{name}`, which does not occur in the program");
             diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
         }
     }

@@ -76,7 +76,10 @@ impl Parser<'_> {
         let id = self.add_block(BlockSyntax { stmts: Vec::new(), span: Span { start, end: start } });
         let token = self.peek();
         if token.tok == LineTok::End || token.column <= outer {
-            // The verifier warns about a block without statements.
+            // The verifier warns about a block without statements. Comments may be indented as its statements would be.
+            let first = self.file.comments.len();
+            self.take_block_comments(outer + 1, &BlockSyntax::default());
+            self.end_block_comments(first, id);
             return Ok(id);
         }
         if self.block_depth == MAX_BLOCKS {

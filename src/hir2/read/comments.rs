@@ -3,7 +3,7 @@
 use super::program::{ProgramReader, StatementOps};
 use crate::ir::{CommentPlace, OpId, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax};
-use hostir_grammar::hir2::ast::{ItemSyntax, StmtId};
+use hostir_grammar::hir2::ast::{ItemSyntax, StmtForm, StmtId};
 
 impl ProgramReader<'_> {
     /// Hands the comments of the program with this number among the items on, and those of its kernels.
@@ -35,8 +35,11 @@ impl ProgramReader<'_> {
 
     fn comment_place(&self, comment: &CommentSyntax, kernels: &[usize], number: usize) -> Option<CommentPlace> {
         match comment.place {
-            CommentPlaceSyntax::Above(stmt) => self.first_op(stmt).map(CommentPlace::Above),
-            CommentPlaceSyntax::Trailing(stmt) => self.trailing_op(stmt).map(CommentPlace::Trailing),
+            CommentPlaceSyntax::Above(stmt) => self.place_above(stmt, number),
+            CommentPlaceSyntax::Trailing(stmt) => match self.ops_of_statement(stmt) {
+                Some((_, last)) => Some(CommentPlace::Trailing(last)),
+                None => self.place_above(stmt, number),
+            },
             CommentPlaceSyntax::StartOf(block) => match self.groups.get(&block) {
                 Some(&(start, _)) => Some(CommentPlace::Trailing(start)),
                 None => self.blocks.get(&block).copied().map(CommentPlace::StartOf),
@@ -52,6 +55,9 @@ impl ProgramReader<'_> {
                 if kernels.contains(&(item as usize)) =>
             {
                 Some(self.kernel_comment_place(kernels, item as usize))
+            }
+            CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item) if self.is_mesh(item) => {
+                (self.owner_of_file_comment(comment) == Some(number)).then_some(CommentPlace::File)
             }
             CommentPlaceSyntax::Container(item) => (item as usize == number).then_some(CommentPlace::Container),
             CommentPlaceSyntax::Header(item) => (item as usize == number).then_some(CommentPlace::Header),
@@ -72,6 +78,11 @@ impl ProgramReader<'_> {
         unit.map_or(CommentPlace::File, |(_, unit)| CommentPlace::StartOf(unit.body))
     }
 
+    /// Whether an item of the file is a mesh. Programs share meshes, so that its comments are the file's.
+    fn is_mesh(&self, item: u32) -> bool {
+        matches!(self.file.items.get(item as usize), Some(ItemSyntax::Mesh(_)))
+    }
+
     /// The program that follows a comment outside of all of them.
     fn owner_of_file_comment(&self, comment: &CommentSyntax) -> Option<usize> {
         self.file.items.iter().position(|item| match item {
@@ -80,9 +91,24 @@ impl ProgramReader<'_> {
         })
     }
 
-    /// The first op of a statement, or of the next one if it has none.
-    fn first_op(&self, stmt: StmtId) -> Option<OpId> {
-        self.ops_of_statement(stmt).map(|(first, _)| first).or_else(|| self.silent.get(&stmt).copied())
+    /// Above a statement of the program with this number; above the next one if it has no ops, as a declaration; and at the
+    /// end of the program if there is none, as behind `alias`. Those of `define:` are the first definition's.
+    fn place_above(&self, stmt: StmtId, number: usize) -> Option<CommentPlace> {
+        let own = self.ops_of_statement(stmt).or_else(|| self.ops_of_statement(self.first_definition(stmt)?));
+        let next = own.map(|(first, _)| first).or_else(|| self.silent.get(&stmt).copied());
+        next.map(CommentPlace::Above).or_else(|| {
+            let Some(ItemSyntax::Program(program)) = self.file.items.get(number) else { return None };
+            let start = self.file.stmts.get(stmt.index())?.span.start;
+            let is_own = program.span.start <= start && start < program.span.end;
+            let body = self.blocks.get(&program.body).copied();
+            body.filter(|_| is_own).map(CommentPlace::EndOf)
+        })
+    }
+
+    /// The first statement below `define:`.
+    fn first_definition(&self, stmt: StmtId) -> Option<StmtId> {
+        let StmtForm::Define(block) = self.file.stmts.get(stmt.index())?.form else { return None };
+        self.file.blocks[block.index()].stmts.first().copied()
     }
 
     /// Notes for the statements of a block that have no op the first op of the next one that has.
@@ -97,9 +123,5 @@ impl ProgramReader<'_> {
                 (None, None) => {}
             }
         }
-    }
-
-    fn trailing_op(&self, stmt: StmtId) -> Option<OpId> {
-        self.ops_of_statement(stmt).map(|(_, last)| last).or_else(|| self.first_op(stmt))
     }
 }

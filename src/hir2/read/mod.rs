@@ -24,11 +24,12 @@ mod verbatim;
 mod word_table;
 
 use crate::diag::{Diags, syntax_error};
+use crate::hir2::defaults::default_mesh_name;
 use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style};
 use file_scope::{FilePlace, FileScope, NamedMesh};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem, ProgramItem};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ProgramItem};
 use program::ProgramReader;
 use rustc_hash::FxHashMap;
 
@@ -122,20 +123,18 @@ fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, Nam
         ItemSyntax::Mesh(mesh) => Some(mesh),
         _ => None,
     });
-    for (position, item) in items.enumerate() {
+    // Beside a mesh with a name, one without could be written with another name than it has here.
+    let are_default =
+        items.clone().enumerate().all(|(at, item)| file.symbol_text(item.name.name) == default_mesh_name(at));
+    for item in items {
         if meshes.contains_key(&item.name.name) {
             continue;
         }
         report::check_mesh_devices(item, diags);
-        meshes.insert(item.name.name, named_mesh(file, item, position));
+        let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
+        meshes.insert(item.name.name, NamedMesh { mesh, is_default: are_default });
     }
     meshes
-}
-
-fn named_mesh(file: &FileSyntax, item: &MeshItem, position: usize) -> NamedMesh {
-    let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
-    let default = if position == 0 { "d".to_owned() } else { format!("d{}", position + 1) };
-    NamedMesh { mesh, is_default: file.symbol_text(item.name.name) == default }
 }
 
 fn file_style(file: &FileSyntax, diags: &mut Diags) -> Style {

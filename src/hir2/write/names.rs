@@ -3,7 +3,7 @@
 
 use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
-use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, default_mesh_name, dtype_of_word};
 use crate::ir::functions::find_function;
 use crate::ir::{BlockId, DeviceMesh, Expr, ExprId, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ir::{TensorNumbers, is_given_name as is_user_name, is_identifier};
@@ -86,8 +86,7 @@ impl FileNames {
         }
         // A default name yields to a given one.
         for (at, (mesh, given)) in found.into_iter().enumerate() {
-            let default = if at == 0 { "d".to_owned() } else { format!("d{}", at + 1) };
-            let name = self.take_name(given.as_deref(), default);
+            let name = self.take_name(given.as_deref(), default_mesh_name(at));
             self.meshes.push(MeshName { mesh, name });
         }
     }
