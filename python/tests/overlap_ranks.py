@@ -510,6 +510,87 @@ def slots_with_biases(group: Any) -> None:
         torch.testing.assert_close(found, wanted)
 
 
+def slots_without_elements(group: Any) -> None:
+    """Layers of no features, of no columns and of no rows, forward and backward."""
+    hir.linear.use(hir.Overlap(choose="always"))
+    for rows, width, columns in ((4, 0, 6), (4, 8, 0), (0, 8, 6), (4, 0, 0)):
+        for shape in ((rows, width), (3, rows, width)):
+            dim, given = len(shape) - 2, [rank_tensor(*shape), rank_tensor(columns, width, seed=1)]
+            compare_slots(
+                lambda x, w: F.linear(fc.all_gather_tensor_autograd(x, dim, group), w),
+                lambda x, w: hir.linear.all_gather(x, w, group, dim=dim),
+                given,
+            )
+            compare_slots(
+                lambda x, w: fc.reduce_scatter_tensor_autograd(F.linear(x, w), "sum", dim, group),
+                lambda x, w: hir.linear.reduce_scatter(x, w, group, dim=dim),
+                given,
+            )
+            made, *of_given = gradients(lambda x, w: hir.linear.all_reduce(x, w, group), given)
+            assert made.shape == (*shape[:-1], columns)
+            assert [one.shape for one in of_given] == [one.shape for one in given]
+
+
+class _Biased(nn.Module):
+    """Two matmuls whose biases have the same gradient."""
+
+    def __init__(self, group: Any) -> None:
+        super().__init__()
+        self.group = group
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        summed = self.first(x.cos()) + self.second(x.sin())
+        return fc.reduce_scatter_tensor_autograd(summed, "sum", 1, self.group)
+
+
+def equal_sums_of_gathered_rows(group: Any) -> None:
+    """Inductor compiles them in 16 bits, and they are gradients that can be changed one by one."""
+    torch.manual_seed(0)
+    model = _Biased(group).bfloat16()
+    x = rank_tensor(2, 8, 8).bfloat16()
+    torch._dynamo.reset()
+    overlap = hir.Overlap(choose="always")
+    compiled = torch.compile(model, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+    found = []
+    for run in (model, compiled):
+        model.zero_grad()
+        run(x.clone().requires_grad_()).float().square().sum().backward()
+        found.append([model.first.bias.grad, model.second.bias.grad])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, one, rtol=0.05, atol=0.05)
+    assert found[1][0].data_ptr() != found[1][1].data_ptr()
+    overlap.check(rtol=0.05, atol=0.5)
+
+
+def groups_of_checks(group: Any) -> None:
+    """Regions behind one whose results differ are compared, too: other ranks may wait there."""
+    overlap = hir.Overlap(choose="always")
+    hir.linear.use(overlap)
+    for rows in (2, 4):
+        hir.linear.all_gather(rank_tensor(rows, 36), rank_tensor(6, 36, seed=1), group)
+    checked = []
+    for key, made in list(overlap.report().ops.items()):
+        overlap.report().ops[key] = _Noted(made, checked)
+    overlap.check()
+    with pytest.raises(hostir.HostIrError, match="`rtol` is -1"):
+        overlap.check(rtol=-1)
+    assert len(checked) == 4, checked
+    with pytest.raises(hostir.HostIrError, match="`rtol` is -1"):
+        hir.Overlap().check(rtol=-1)
+
+
+class _Noted:
+    """A region's op that notes when it is compared."""
+
+    def __init__(self, made: Any, checked: list[str]) -> None:
+        self.made, self.checked = made, checked
+
+    def check(self, *tolerances: Any) -> None:
+        self.checked.append(self.made.op.name)
+        self.made.check(*tolerances)
+
+
 def torchtitan_functions(group: Any) -> None:
     """The functions of `tp_gemm_backend` are the slots."""
     from hostir.torch.tp_gemm_backend import AllGatherLinear, AllGatherLinearMulti, LinearReduceScatter

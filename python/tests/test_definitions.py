@@ -531,6 +531,13 @@ def product_alone(x: torch.Tensor) -> torch.Tensor:
     return x.relu()
 
 
+@pytest.mark.parametrize("name", ["hostir::region_00000000", "hostir::region_3f2a91c0_ab12cd", "hostir::region_3f2a91c01"])
+def test_names_of_regions(name):
+    with pytest.raises(hostir.HostIrError, match="is a name of regions of `Overlap`") as caught:
+        hir.op(name, program=MATMUL, args=XY, out="Z")
+    assert caught.value.code == "H0610" and caught.value.notes
+
+
 def test_names_that_others_have():
     define = lambda name: hir.op(name, program=RELU, args={"x": "X"}, out="Z")(product_alone)  # noqa: E731
     define("hostir_definitions::taken")

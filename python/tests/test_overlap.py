@@ -602,6 +602,49 @@ def test_reasons_that_name_the_cause(group):
         assert [line.reason for line in report.lines] == [Reason.CHANGED_BEFORE_SUM], str(report)
 
 
+def test_rows_that_a_matmul_adds(group):
+    """They are no factor of it, also behind a view."""
+    for moved in (lambda rows: rows, lambda rows: rows.view(2, 4, 8).view(8, 8), lambda rows: rows.t()):
+        _, report = overlapped(lambda x, h, v: torch.addmm(moved(gather(x, group)), h, v), (4, 8), (8, 6), (6, 8))
+        found = [(line.reason, line.detail) for line in report.lines]
+        assert found == [(Reason.NO_MATMUL_BEHIND, "addmm adds them to its product")], str(report)
+    _, report = overlapped(lambda x, h, b: torch.addmm(b, h, gather(x, group)), (4, 5), (6, 8), (5,))
+    assert [line.reason for line in report.lines] == [Reason.GATHERED_RIGHT], str(report)
+
+
+def read_twice(x, w, group):
+    """Rows in a layout that a result of a program has not, in two nodes, and sums of both."""
+    rows = gather(x, group)
+    first, second = (torch.cat(rows.chunk(2, 0), 1).view(16, 8) for _ in range(2))
+    return first @ w, first.sum(0), second.sum(0), first.cos() + second
+
+
+def test_nodes_of_one_result_share_a_copy(group):
+    """Equal sums, which are results of the graph, have memory of their own nevertheless."""
+    module, report = overlapped(lambda x, w: read_twice(x, w, group), (2, 4, 8), (8, 5))
+    assert len(report.fused) == 1, str(report)
+    summed = [str(node.target) for node in module.graph.nodes].count("aten.sum.dim_IntList")
+    _, one, other, mixed = module.graph.output_node().args[0]
+    assert summed == 1 and other.target is torch.ops.aten.clone.default and other.args == (one,), str(module.graph)
+    (cosine, added) = mixed.args
+    assert cosine.args == (added,), "one copy of the rows"
+
+
+def test_nodes_that_may_be_changed_share_no_copy(group):
+    """Rows that the graph gives, or whose graph has ops in place."""
+
+    def given_twice(x, w):
+        rows = gather(x, group)
+        first, second = (torch.cat(rows.chunk(2, 0), 1) for _ in range(2))
+        return first.view(16, 8) @ w, first, second
+
+    module, _ = overlapped(given_twice, (2, 4, 8), (8, 5))
+    _, first, second = module.graph.output_node().args[0]
+    assert first is not second
+    module, _ = overlapped(lambda x, w: (*read_twice(x, w, group), w.cos().add_(1)), (2, 4, 8), (8, 5))
+    assert [str(node.target) for node in module.graph.nodes].count("aten.sum.dim_IntList") == 2
+
+
 def test_a_matmul_that_gives_another_type(group):
     wider = lambda x, w: torch.mm(gather(x, group), w, out_dtype=torch.float32)  # noqa: E731
     try:
@@ -1067,6 +1110,9 @@ def test_gradients_of_weights_on_ranks(world):
         ranks.slots,
         ranks.slots_in_autocast,
         ranks.slots_with_biases,
+        ranks.slots_without_elements,
+        ranks.equal_sums_of_gathered_rows,
+        ranks.groups_of_checks,
         ranks.torchtitan_functions,
         ranks.scaled_layers,
         ranks.slots_of_many_shapes,
@@ -1134,6 +1180,8 @@ def test_layers_share_an_op(group):
         ({"rounds": 2.5}, "H0610", "`rounds` is 2.5"),
         ({"timeout": -1}, "H0610", "`timeout` is -1"),
         ({"tuning": "slow"}, "H0610", "`tuning` is 'slow'"),
+        ({"reuse_times": 3}, "H0610", "`reuse_times` is 3"),
+        ({"passes": 5}, "H0610", "`passes` is 5"),
         ({"passes": "nonsense"}, "H0301", "nonsense"),
         ({"passes": "overlap-lower{nonsense=1}"}, "H0303", "nonsense"),
     ],

@@ -134,6 +134,18 @@ def test_slots_of_two_types_and_under_transforms(group):
     assert caught.value.code == "H0614"
 
 
+@pytest.mark.parametrize("slot", [GATHER, SCATTER, REDUCE])
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_element_types_that_slots_do_not_take(group, kind, slot):
+    """The call leaves no region behind."""
+    hir.linear.use(hir.Overlap(choose="always"))
+    for dtype in (torch.int32, torch.complex64, torch.float8_e4m3fn):
+        message, note = refusal(maybe_compiled(kind, slot), ones(8, 16).to(dtype), ones(16, 16).to(dtype), group)
+        assert message == f"`x` is {dtype}, but slots take float32, float64, float16, bfloat16" and "x.to(" in note
+    assert not hir.linear.report().lines and not hir.linear.report().ops
+    hir.linear.check()
+
+
 def test_passes_of_slots_and_texts_in_the_place_of_paths():
     for wrong in (None, "always"):
         assert f"`overlap` is of type {type(wrong).__name__}" in refusal(hir.linear.use, wrong)[0]

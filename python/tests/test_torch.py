@@ -349,7 +349,7 @@ def test_bfloat16_without_importing_more():
     assert torch.equal(torch.from_dlpack(y), torch.tensor([1.0, 0, 3], dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize("work", [ranks.forward_and_out, ranks.oracle, ranks.oracle_of_a_gradient, ranks.gradients, ranks.export, ranks.no_group])
+@pytest.mark.parametrize("work", [ranks.forward_and_out, ranks.oracle, ranks.shared_verdicts, ranks.programs_of_ranks, ranks.oracle_of_a_gradient, ranks.gradients, ranks.export, ranks.no_group])
 def test_two_ranks(work):
     start_ranks(work, 2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +142,54 @@ def oracle(group: Any) -> None:
         gather_matmul_2.check(x if dist.get_rank() == 0 else x.to("meta"), w, group)
 
 
+@hir.op("hostir_tests::failing", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
+def failing_on_one_rank(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """A body that fails on rank 1, behind its collective."""
+    y = gather_rows(x, group) @ w
+    if dist.get_rank() == 1:
+        raise ValueError("no more")
+    return y
+
+
+def shared_verdicts(group: Any) -> None:
+    """All ranks raise if one has to: they meet in the next comparison."""
+    rank = dist.get_rank()
+    x, w = random_inputs(rank)
+    place = "" if rank == 1 else "`check` has failed on rank 1: "
+    with refused("H0610", f"{place}`rtol` is -1, which is no tolerance"):
+        gather_matmul_2.check(x, w, group, rtol=0.1 if rank == 0 else -1)
+    with pytest.raises(ValueError, match="no more") if rank == 1 else refused("H0530", f"{place}ValueError: no more"):
+        failing_on_one_rank.check(x, w, group)
+    with refused("H0630", "C of rank 1 differs from the body"):
+        wrong_on_one_rank.check(x, w, group)
+    gather_matmul_2.check(x, w, group)
+
+
+def programs_of_ranks(group: Any) -> None:
+    """An override on one rank alone is told on all."""
+    hir.linear.use(hir.Overlap(choose="always"))
+    x, w = torch.randn(4, 34), torch.randn(6, 34)
+    hir.linear.all_gather(x, w, group)
+    hir.linear.all_gather(x[:2], w, group)
+    hir.linear.check()
+    name, made = sorted(hir.linear.report().programs.items())[0]
+    other = made.plain.run_passes("host-ir-lower")
+    if dist.get_rank() == 1:
+        hir.override(name, other)
+    with refused("H0614", "rank 1 has another program than rank 0"):
+        hir.linear.check()
+    if dist.get_rank() == 0:
+        hir.override(name, other)
+    hir.linear.check()
+    hir.override(name, None)
+
+
 def oracle_of_a_gradient(group: Any) -> None:
     global factor_of_gradient
     x, w = random_inputs(dist.get_rank())
     with_gradient.check(x, w, group)
-    # The rank that finds a difference leaves the other one in nothing that waits for it.
-    with refused("H0630", "C of rank 1 differs from the body") if dist.get_rank() == 1 else nullcontext():
+    # The rank that finds a difference leaves the other one in nothing that waits for it, and tells it.
+    with refused("H0630", "C of rank 1 differs from the body"):
         wrong_on_one_rank.check(x, w, group)
     factor_of_gradient = 2.0
     with refused("H0630", f"the gradient of `x` of rank {dist.get_rank()} differs from the function of `backward`"):

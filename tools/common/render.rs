@@ -15,7 +15,7 @@ use hostir::hir2::words::translate_diags;
 pub use json::write_verdict;
 use std::io::{self, Write};
 pub use view::line_starts;
-use view::{LineIndex, SourceExcerpt};
+use view::{HEAD, LineIndex, SourceExcerpt, TAIL};
 
 /// Diagnostics a person is shown of one text; the rest is counted.
 pub const LIMIT: usize = 100;
@@ -91,7 +91,8 @@ fn write_diag(
 ) -> io::Result<()> {
     let plain = without_line(name, lines, diag);
     let diag = plain.as_ref().unwrap_or(diag);
-    let config = term::Config::default();
+    // The excerpt has so many lines of a long label; those for lines left out must not count among them.
+    let config = term::Config { start_context_lines: HEAD - 1, end_context_lines: TAIL, ..term::Config::default() };
     let diag = &hostir::diag::render::with_fix_notes(lines.whole_text(), diag);
     let (view, mapped) = SourceExcerpt::new(name, lines, diag, look.columns);
     let shown = hostir::diag::render::to_codespan(&mapped, view.len());

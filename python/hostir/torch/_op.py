@@ -330,9 +330,11 @@ class Op:
         All ranks of the group call this, each with its own tensors. The tolerances are those of
         `torch.testing.assert_close`; if one is given, the other is 0, and without any, results may also differ by 64
         roundings of the largest one, those of 16 bits by two. A program of the gradient that runs on GPUs is compared with
-        the function of `backward`, on random gradients of the results. Raises `hostir.HostIrError` (`H0630`) on every rank
-        whose results differ, and `H0610` on all ranks for arguments that are no tensors with numbers, or that differ in
-        shape or type.
+        the function of `backward`, on random gradients of the results.
+
+        Raises `hostir.HostIrError` on all ranks: `H0630` if results differ on one of them, `H0610` for arguments that are
+        no tensors with numbers, or that differ in shape or type, and `H0614` if ranks have other programs. If a function
+        fails on a rank, that one raises its error, and the others `H0530`.
         """
         from hostir.torch._oracle import compare_with_body
 

@@ -6,6 +6,7 @@ import errno
 import inspect
 import math
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +40,14 @@ __all__ = [
 
 Body = Callable[..., Any]
 
+OP_OF_REGION = re.compile(r"hostir::region_[0-9a-f]{8}")
+"""The form in which the names of the ops of `Overlap` begin."""
+
 
 def checked_settings(name: Any, program: Any, args: Any, out: Any) -> tuple[str, ...]:
     """The outputs as a tuple. Raises for settings of other types, and if they name no tensor."""
+    if OP_OF_REGION.match(str(name)):
+        _refuse("H0610", f"`{name}` is a name of regions of `Overlap`", "take another name, in a namespace of your own")
     outputs = (out,) if isinstance(out, str) else out
     is_names = isinstance(outputs, Sequence) and all(isinstance(one, str) for one in outputs)
     settings = (

@@ -74,15 +74,15 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
     Each step is one of all ranks: none goes on to the next one if another has failed.
     """
     ranks = RankVerdicts(made.name, made.group_of_call(values))
-    with ranks.share("tolerances"):
+    with ranks.share_failures("tolerances"):
         check_tolerances(made.name, rtol, atol)
     # As for `assert_close` one that is not given is 0 beside the other.
     tolerances = _Tolerances(rtol, atol) if (rtol is None) == (atol is None) else _Tolerances(rtol or 0.0, atol or 0.0)
     named = made.named_arguments(values)
     _check_alike(made, {argument: named[argument] for argument in made.args}, ranks)
-    with ranks.share("functions"):
+    with ranks.share_failures("functions"):
         wanted = _function_results(made, values, ranks.rank)
-    with ranks.share("results"):
+    with ranks.share_failures("results"):
         for pair in _result_pairs(made, values, wanted, ranks):
             _compare(made, pair, ranks.rank, tolerances)
 
@@ -156,8 +156,9 @@ def _gradient_pairs(made: Op, values: Sequence[Any], wanted: _Wanted, ranks: Ran
     names = [name for name in made.named_arguments(values) if name in made.args]
     for at, gradient in enumerate(wanted.given):
         if at not in schedule.tensors and gradient.any():
-            given_one = f"the function of `backward` gives a gradient of `{names[at]}` on rank {ranks.rank}"
-            message = f"{made.name}: {given_one}, but no output of its program is that"
+            given_one = f"the function of `backward` gives a gradient of `{names[at]}`"
+            place = "" if ranks.group is None else f" on rank {ranks.rank}"
+            message = f"{made.name}: {given_one}, but no output of its program is that{place}"
             _native.raise_error("H0630", message, "name the output in `out`; without one the gradient is zero on GPUs")
     places = zip(schedule.sessions.outputs, schedule.tensors, strict=True)
     return [
@@ -170,7 +171,7 @@ def _check_alike(made: Op, tensors: dict[str, Any], ranks: RankVerdicts) -> None
     """Raises on all ranks unless all arguments are tensors with numbers, of the same shapes and types, and programs the same."""
     digests = [_digest_of(program) for program in (made.program, made.backward_program) if program is not None]
     own = [{name: _kind_of(value) for name, value in tensors.items()}, digests]
-    found = ranks.gather("arguments", own)
+    found = ranks.gather_messages("arguments", own)
     for name, (first, _) in found[0][0].items():
         for rank, (other, _) in enumerate(found):
             _check_kind(made, name, first, other.get(name, (first, True)), "" if ranks.group is None else f" on rank {rank}")

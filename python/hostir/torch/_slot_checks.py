@@ -13,6 +13,8 @@ __all__ = ["check_biases", "check_kinds", "check_part_rows", "check_rows", "chec
 
 Shape = Sequence[int]
 
+TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
 
 def check_kinds(x: Any, weights: Sequence[Any], biases: Sequence[Any], is_list: bool) -> None:
     """Raises unless all are plain tensors of one device; biases may be None."""
@@ -67,8 +69,11 @@ def check_weights(x: torch.Tensor, weights: Sequence[torch.Tensor], is_list: boo
 
 
 def check_types(tensors: Sequence[torch.Tensor], weights: int) -> None:
-    """Raises unless `x`, so many weights and the biases behind them are of one element type."""
+    """Raises unless `x`, so many weights and the biases behind them are of one element type, of those that slots take."""
     x, others = tensors[0], tensors[1:]
+    if x.dtype not in TYPES:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in TYPES)
+        _refuse(f"`x` is {x.dtype}, but slots take {known}", "convert it: `x.to(torch.bfloat16)`")
     for at, tensor in enumerate(others):
         if tensor.dtype != x.dtype:
             of_list = weights > 1

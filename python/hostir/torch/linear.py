@@ -8,6 +8,7 @@ Under `torch.compile` they are torch's own collectives and matmuls, which `Overl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -129,7 +130,8 @@ def _cast_for_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def _flat(rows: Tensor) -> Tensor:
-    return rows.reshape(-1, rows.shape[-1])
+    # Without features, -1 says nothing.
+    return rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
 
 
 def _unflat(rows: Tensor, like: Tensor) -> Tensor:

@@ -19,8 +19,8 @@ const MARGIN: usize = 40;
 /// Bytes shown of a label in a line that is cut.
 const LABEL: usize = 100;
 /// Lines shown at the start of a label of several lines, and at its end.
-const HEAD: usize = 3;
-const TAIL: usize = 1;
+pub(super) const HEAD: usize = 3;
+pub(super) const TAIL: usize = 1;
 /// The sign for text that was cut.
 pub(super) const CUT: &str = "…";
 

@@ -13,7 +13,7 @@ from torch.fx import Graph, GraphModule
 
 from hostir.torch._overlap.emit import Result, Written
 from hostir.torch._overlap.forms import add_call, from_program, to_program
-from hostir.torch._overlap.nodes import Node, any_in, is_in_place, op_name, shape_of
+from hostir.torch._overlap.nodes import Node, changes_values, shape_of
 from hostir.torch._overlap.regions import GraphIndex, Region
 
 __all__ = ["Part", "RegionBody", "apart_module", "call_program", "region_body", "torch_module", "program_module"]
@@ -102,10 +102,7 @@ def call_program(graph: Graph, written: Written, target: Any, env: Mapping[Node,
 
 
 def _tensors_of_result(graph: Graph, result: Result, part: Node) -> dict[Node, Node]:
-    """What stands for each node of a result: nodes of one form and shape share the views and the copy, if nothing may change it.
-
-    Inductor compiles several copies of 16 bits in one kernel to C++ that has a name twice.
-    """
+    """The tensors for the nodes of a result. Nodes of one form and shape share the views and the copy, if nothing may change it."""
     made: dict[Node, Node] = {}
     shared: dict[tuple[int, tuple[int, ...]], Node] = {}
     for node, before in result.nodes:
@@ -122,10 +119,7 @@ def _tensors_of_result(graph: Graph, result: Result, part: Node) -> dict[Node, N
 
 def _may_be_changed(node: Node) -> bool:
     """True for a result of the graph, and if the graph changes more than its inputs in place."""
-    return any(user.op == "output" for user in node.users) or any(
-        any_in(other, is_in_place) and not (op_name(other) == "copy_" and other.args[0].op == "placeholder")
-        for other in node.graph.nodes
-    )
+    return any(user.op == "output" for user in node.users) or changes_values(node.graph)
 
 
 def torch_module(index: GraphIndex, region: Region, written: Written) -> GraphModule:

@@ -157,6 +157,8 @@ def _split_and_cat(cat: Node) -> Move | None:
     size = first.stop - first.start
     extent = shape_of(first.source)[first.axis]
     starts = [piece.start for piece in pieces]
+    if size == 0:
+        return None
     is_whole = starts == list(range(0, extent, size)) and all(piece.stop - piece.start == size for piece in pieces)
     if not is_whole or any(piece.source is not first.source or piece.axis != first.axis for piece in pieces):
         return None

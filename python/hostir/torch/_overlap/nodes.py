@@ -23,6 +23,7 @@ __all__ = [
     "Node",
     "Weight",
     "any_in",
+    "changes_values",
     "collective_of",
     "contraction_of",
     "element_type",
@@ -172,6 +173,12 @@ def is_in_place(node: Node) -> bool:
     if op_name(node) == "triton_kernel_wrapper_mutation":
         return True
     return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
+
+
+def changes_values(graph: torch.fx.Graph) -> bool:
+    """True if a graph changes more than its inputs in place."""
+    changing = (node for node in graph.nodes if any_in(node, is_in_place))
+    return any(op_name(node) != "copy_" or node.args[0].op != "placeholder" for node in changing)
 
 
 def region_name(node: Node) -> str:

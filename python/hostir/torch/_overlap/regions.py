@@ -273,6 +273,9 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
     users = [user for node in region.gathered for user in node.users if user not in region.gathered]
     users = [user for user in users if user not in region.through]
     dependents = index.dependents(next(iter(region.gathered)))
+    readers = _behind_views(users)
+    addends = [reader for reader in readers if _is_addend(index, dependents, reader)]
+    users, readers = ([node for node in nodes if node not in addends] for nodes in (users, readers))
     for user in users:
         try:
             matmul = matmul_of(user)
@@ -284,7 +287,6 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             return Kept(Reason.GATHERED_RIGHT, user.name)
         if _is_contracted(index, user):
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
-    readers = _behind_views(users)
     for reader in readers:
         try:
             matmul_of(reader)
@@ -297,7 +299,9 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
     regions = [region for region in map(region_name, readers) if region]
     if regions:
         return Kept(Reason.MATMUL_ELSEWHERE, ", ".join(dict.fromkeys(regions)))
-    return Kept(Reason.NO_MATMUL_BEHIND, ", ".join(dict.fromkeys(op_name(reader) or reader.op for reader in readers)))
+    others = [f"{addend.name} adds them to its product" for addend in addends]
+    others += [op_name(reader) or reader.op for reader in readers]
+    return Kept(Reason.NO_MATMUL_BEHIND, ", ".join(dict.fromkeys(others)))
 
 
 def _behind_views(users: list[Node]) -> list[Node]:
@@ -317,6 +321,12 @@ def _is_right(index: GraphIndex, dependents: set[Node], node: Node) -> bool:
     """True if a node is a matmul whose left factor is none of what depends on the gathered rows."""
     matmul = index.matmul(node)
     return matmul is not None and matmul.left not in dependents
+
+
+def _is_addend(index: GraphIndex, dependents: set[Node], node: Node) -> bool:
+    """True if a node is a matmul that only adds what depends on the gathered rows."""
+    matmul = index.matmul(node)
+    return matmul is not None and matmul.bias in dependents and not dependents & {matmul.left, matmul.weight.source}
 
 
 def _is_contracted(index: GraphIndex, node: Node) -> bool:

@@ -9,7 +9,8 @@ import torch
 
 from hostir.torch._overlap.bodies import call_program
 from hostir.torch._overlap.emit import Written
-from hostir.torch._overlap.nodes import Node, any_in, collective_of, is_in_place, op_name
+from hostir.torch._overlap.forms import add_call
+from hostir.torch._overlap.nodes import Node, any_in, changes_values, collective_of, graph_order, is_in_place, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
 
@@ -104,7 +105,28 @@ def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, wri
         if not node.users:
             graph.erase_node(node)
     _restore_order(graph)
+    if not changes_values(graph):
+        for node in dict.fromkeys(made.values()):
+            _copy_equal_sums(graph, node)
     graph.lint()
+
+
+def _copy_equal_sums(graph: torch.fx.Graph, node: Node) -> None:
+    """Puts a copy in the place of a sum of a tensor that an earlier node has, as of the gradients of several biases.
+
+    Inductor compiles two equal sums of 16 bits to C++ that declares a name twice. They are copies, since results of a graph, as
+    gradients are, have memory of their own.
+    """
+    order = graph_order(graph)
+    first: dict[str, Node] = {}
+    for user in sorted(node.users, key=order.__getitem__):
+        if op_name(user) != "sum":
+            continue
+        found = first.setdefault(f"{user.target} {user.args} {user.kwargs}", user)
+        if found is not user:
+            with graph.inserting_before(user):
+                user.replace_all_uses_with(add_call(graph, torch.ops.aten.clone.default, found))
+            graph.erase_node(user)
 
 
 def _restore_order(graph: torch.fx.Graph) -> None:
