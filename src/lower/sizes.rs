@@ -567,11 +567,13 @@ impl SizeSolver<'_> {
         format!("--shape {}={}", self.program.tensor_name(tensor), sizes.join("x"))
     }
 
-    /// The first few of some axes in words.
+    /// The first few of some axes in words, each once.
     fn axes_text(&self, places: &[(TensorId, u32)]) -> String {
-        let few = places.iter().take(3).map(|&axis| self.axis_text(axis));
+        let mut known = FxHashSet::default();
+        let distinct: Vec<_> = places.iter().copied().filter(|&axis| known.insert(axis)).collect();
+        let few = distinct.iter().take(3).map(|&axis| self.axis_text(axis));
         let text = few.collect::<Vec<_>>().join(", ");
-        match places.len().checked_sub(3) {
+        match distinct.len().checked_sub(3) {
             Some(more @ 1..) => format!("{text} and {more} more"),
             _ => text,
         }

@@ -88,12 +88,16 @@ impl<'p> SumSearch<'p> {
         let (Some(partial), Some(output)) = (op.input_tensors().next(), op.output_tensors().next()) else {
             return SearchOutcome::NoSum;
         };
-        let whole_sum = starts_from_identity(program, sum) == Some((RedOp::Sum, true));
-        let is_sum = op.kind == OpKind::Reduction && whole_sum;
-        let Some(&product) = self.products.get(&partial).filter(|_| is_sum) else { return SearchOutcome::NoSum };
+        let is_reduction = op.kind == OpKind::Reduction;
+        let Some(&product) = self.products.get(&partial).filter(|_| is_reduction) else { return SearchOutcome::NoSum };
         let axes = logical_axes(program, partial).axes;
         if !axes.get(DEVICES).is_some_and(LogicalAxis::is_sharded) {
             return SearchOutcome::NoSum;
+        }
+        match starts_from_identity(program, sum) {
+            Some((RedOp::Sum, true)) => {}
+            Some((RedOp::Sum, false)) => return SearchOutcome::Kept("it does not start from zero"),
+            _ => return SearchOutcome::NoSum,
         }
         match self.check_region(sum, product, [partial, output]) {
             Ok(region) => SearchOutcome::Found(region),
