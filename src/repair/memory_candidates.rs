@@ -1,13 +1,41 @@
 //! Candidates about memory, and about statements that can go.
 
 use super::candidates::{Candidate, TextChange};
-use super::outline::{Outline, Place};
+use super::outline::{Outline, Place, stream_text};
 use crate::ir::{AttrKey, OpKind, TensorId, Value};
 
 /// Deletes a statement that orders nothing.
 pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candidate> {
     let deleted = TextChange::new(outline).with_deleted(statement);
-    deleted.and_then(TextChange::into_candidate).into_iter().collect()
+    let alone = deleted.and_then(TextChange::into_candidate);
+    delete_emptied_block(outline, statement).into_iter().chain(alone).collect()
+}
+
+/// Deletes a statement with the change of the stream in front of it and the way back behind it, if they stand around nothing else; and
+/// the name of the caller's stream, if nothing else has that.
+fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candidate> {
+    let (choice, back) = (statement.checked_sub(1)?, statement + 1);
+    let block = outline.statements[statement].block;
+    let chooses = |at: usize| {
+        let is_beside = outline.statements.get(at).is_some_and(|beside| beside.block == block);
+        is_beside && outline.kind(at) == OpKind::SetCurrentStream
+    };
+    if !chooses(choice) || !chooses(back) {
+        return None;
+    }
+    let before = outline.named_stream(outline.op(back));
+    if outline.statements[choice].streams != [before] {
+        return None;
+    }
+    let mut change = TextChange::new(outline).with_deleted(choice)?.with_deleted(statement)?.with_deleted(back)?;
+    let caller = outline.caller.as_ref().filter(|caller| {
+        let mut others = (0..outline.statements.len()).filter(|&at| at != back && at != caller.statement);
+        !others.any(|at| stream_text(outline.program, outline.op(at)).is_some_and(|text| text == caller.stream))
+    });
+    if let Some(caller) = caller {
+        change = change.with_deleted(caller.statement)?;
+    }
+    change.into_candidate()
 }
 
 /// Candidates for a use behind a Deallocate: the Deallocate comes later, or goes.
