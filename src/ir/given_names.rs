@@ -28,6 +28,11 @@ pub const RESERVED_WORDS: &[&str] = &[
     "inf",
     "nan",
     "numberOfStreams",
+    "FOR",
+    "IF",
+    "ELSE",
+    "Stream",
+    "DeviceMesh",
 ];
 
 /// Whether a word is one of [`RESERVED_WORDS`].

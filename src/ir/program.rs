@@ -121,6 +121,14 @@ pub struct SourceMap {
     pub slices: SliceTexts,
 }
 
+impl SourceMap {
+    /// True if all comments above the program are the file's: a blank line in front of the program tells that in the printed form.
+    pub fn has_detached_comments(&self) -> bool {
+        let mut places = self.comments.iter().map(|comment| comment.place);
+        places.clone().any(|place| place == CommentPlace::File) && places.all(|place| place != CommentPlace::Container)
+    }
+}
+
 /// Texts of tensors without names.
 #[derive(Clone, Default, Debug)]
 pub struct SliceTexts {

@@ -2,7 +2,7 @@
 
 use super::candidates::{Candidate, TextChange};
 use super::outline::{Outline, Place, stream_text};
-use crate::ir::{AttrKey, OpKind, TensorId, Value};
+use crate::ir::{AttrKey, BlockId, OpKind, TensorId, Value};
 
 /// Deletes a statement that orders nothing.
 pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candidate> {
@@ -16,11 +16,7 @@ pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candi
 fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candidate> {
     let (choice, back) = (statement.checked_sub(1)?, statement + 1);
     let block = outline.statements[statement].block;
-    let chooses = |at: usize| {
-        let is_beside = outline.statements.get(at).is_some_and(|beside| beside.block == block);
-        is_beside && outline.kind(at) == OpKind::SetCurrentStream
-    };
-    if !chooses(choice) || !chooses(back) {
+    if !chooses_stream(outline, choice, block) || !chooses_stream(outline, back, block) {
         return None;
     }
     let before = outline.named_stream(outline.op(back));
@@ -36,6 +32,12 @@ fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candi
         change = change.with_deleted(caller.statement)?;
     }
     change.into_candidate()
+}
+
+/// Whether a statement is one of a block that chooses a stream.
+fn chooses_stream(outline: &Outline<'_>, statement: usize, block: BlockId) -> bool {
+    outline.statements.get(statement).is_some_and(|found| found.block == block)
+        && outline.kind(statement) == OpKind::SetCurrentStream
 }
 
 /// Candidates for a use behind a Deallocate: the Deallocate comes later, or goes.

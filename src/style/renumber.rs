@@ -226,11 +226,12 @@ impl<'p> ProgramRenumberer<'p> {
             || program.units().iter().any(|(_, unit)| unit.name.is_some())
             || *program.run_hints() != RunHints::default();
         let mut hints = program.run_hints().clone();
+        let blank_before = program.source().has_detached_comments();
         hints.sizes.iter_mut().for_each(|(name, _)| *name = self.names.get(name).copied().unwrap_or(*name));
         self.edit.set_given_names(given);
         self.edit.set_run_hints(hints);
         let version = is_named.then_some(1);
-        self.edit.set_frame(TextFrame { blank_before: false, blank_after: 0, blank_end: 0, version });
+        self.edit.set_frame(TextFrame { blank_before, blank_after: 0, blank_end: 0, version });
     }
 
     fn renumber_tensor(&mut self, id: TensorId) {

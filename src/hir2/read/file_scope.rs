@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 /// A mesh that a file declares.
 pub(super) struct NamedMesh {
     pub(super) mesh: DeviceMesh,
-    /// True if all meshes of the file have the names that meshes without any are written with.
+    /// True if it has the name that a mesh without one is written with.
     pub(super) is_default: bool,
 }
 

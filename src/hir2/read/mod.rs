@@ -31,7 +31,7 @@ use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ProgramItem};
 use program::ProgramReader;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Parses and reads all programs of a text in `hir 2`.
 pub fn read_text(text: &str) -> (Vec<Program>, Diags) {
@@ -123,18 +123,55 @@ fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, Nam
         ItemSyntax::Mesh(mesh) => Some(mesh),
         _ => None,
     });
-    // Beside a mesh with a name, one without could be written with another name than it has here.
-    let are_default =
-        items.clone().enumerate().all(|(at, item)| file.symbol_text(item.name.name) == default_mesh_name(at));
-    for item in items {
+    let is_in_order = are_meshes_in_order(file);
+    for (position, item) in items.enumerate() {
         if meshes.contains_key(&item.name.name) {
             continue;
         }
         report::check_mesh_devices(item, diags);
         let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
-        meshes.insert(item.name.name, NamedMesh { mesh, is_default: are_default });
+        let is_default = is_in_order && file.symbol_text(item.name.name) == default_mesh_name(position);
+        meshes.insert(item.name.name, NamedMesh { mesh, is_default });
     }
     meshes
+}
+
+/// True if a file uses its meshes in the order in which it declares them, which is that of the canonical layout. In another order a
+/// mesh without a name would be written with another name than it has here.
+fn are_meshes_in_order(file: &FileSyntax) -> bool {
+    let items = file.items.iter().filter_map(|item| match item {
+        ItemSyntax::Mesh(mesh) => Some(mesh.name.name),
+        _ => None,
+    });
+    let declared: FxHashMap<Symbol, usize> = items.enumerate().map(|(at, name)| (name, at)).collect();
+    if declared.len() < 2 {
+        return true;
+    }
+    let mut last = None;
+    let mut seen: FxHashSet<Symbol> = FxHashSet::default();
+    mesh_uses(file).filter(|name| seen.insert(*name)).filter_map(|name| declared.get(&name)).all(|&place| {
+        let is_behind = last.is_none_or(|last| last < place);
+        last = Some(place);
+        is_behind
+    })
+}
+
+/// The names of the meshes of tensors, program by program: of inputs and outputs first.
+fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = Symbol> + '_ {
+    let programs = file.items.iter().filter_map(|item| match item {
+        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some(program),
+        ItemSyntax::Mesh(_) => None,
+    });
+    programs.flat_map(|program| {
+        let parameters = program.inputs.iter().chain(&program.outputs);
+        let own = parameters.filter_map(|parameter| {
+            let given = parameter.ty.and_then(|ty| file.types[ty.index()].mesh);
+            given.or(program.mesh)
+        });
+        let inside =
+            file.types.iter().filter(|ty| program.span.start <= ty.span.start && ty.span.start < program.span.end);
+        own.chain(inside.filter_map(|ty| ty.mesh)).map(|name| name.name)
+    })
 }
 
 fn file_style(file: &FileSyntax, diags: &mut Diags) -> Style {

@@ -10,8 +10,8 @@ use crate::diag::Diags;
 use crate::hir2::defaults::default_memories;
 use crate::ir::edit::Edit;
 use crate::ir::{
-    AttrKey, AttrValue, Block, BlockId, CommentPlace, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind,
-    Program, Symbol, TensorId, TextFrame, UnitId, Value,
+    AttrKey, AttrValue, Block, BlockId, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
+    TensorId, TextFrame, UnitId, Value,
 };
 use crate::style::restyle_program;
 use hostir_grammar::Span;
@@ -218,8 +218,7 @@ impl<'a> ProgramReader<'a> {
         self.settle_memory();
         let numbers = std::mem::take(&mut self.item_numbers);
         self.place_comments(&numbers, self.place.number);
-        // A blank line tells comments of the file from those of its first program in the other form.
-        let blank_before = self.program.source.comments.iter().any(|comment| comment.place == CommentPlace::File);
+        let blank_before = self.program.source.has_detached_comments();
         self.program.frame = TextFrame { blank_before, blank_after: 0, blank_end: 0, version: Some(2) };
         if self.program.aliases.is_some() {
             self.program.resolve_aliases();

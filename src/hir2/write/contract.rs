@@ -135,14 +135,15 @@ impl ProgramWriter<'_> {
         while self.chosen_stream(ops, at) != Some(around) {
             at = self.next_choice(ops, self.find_way_back(ops, at, stream, depth + 1)?)?;
         }
-        let is_left_again = |inner: usize| {
-            let (back, end) = (self.chosen_stream(ops, inner), self.chosen_stream(ops, inner + 1));
-            (back, end) == (Some(stream), Some(around))
-        };
         match self.next_choice(ops, at) {
-            Some(inner) if inner > at + 1 && is_left_again(inner) => Some(inner + 1),
+            Some(inner) if inner > at + 1 && self.is_left_again(ops, inner, [stream, around]) => Some(inner + 1),
             _ => (at > start + 1).then_some(at),
         }
+    }
+
+    /// Whether two ops that follow each other choose these streams.
+    fn is_left_again(&self, ops: &[OpId], at: usize, [first, second]: [ExprId; 2]) -> bool {
+        self.chosen_stream(ops, at) == Some(first) && self.chosen_stream(ops, at + 1) == Some(second)
     }
 
     /// The stream that an op of a block chooses.
