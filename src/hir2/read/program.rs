@@ -9,6 +9,7 @@ use super::word_table::{PostWord, WordTable};
 use crate::diag::Diags;
 use crate::hir2::defaults::default_memories;
 use crate::ir::edit::Edit;
+use crate::ir::is_reserved_word;
 use crate::ir::{
     AttrKey, AttrValue, Block, BlockId, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
     TensorId, TextFrame, UnitId, Value,
@@ -194,6 +195,11 @@ impl<'a> ProgramReader<'a> {
         match self.scope.get(param.name.name).map(|entry| entry.meaning) {
             Some(Meaning::Tensor(tensor)) => Some(Value::Tensor(tensor)),
             Some(Meaning::Poisoned) => None,
+            _ if is_reserved_word(self.file.symbol_text(param.name.name)) => {
+                let text = self.file.symbol_text(param.name.name);
+                report::report_reserved(text, param.name.span, self.diags);
+                None
+            }
             _ => Some(Value::Scalar(self.name_expr(param.name.name))),
         }
     }
