@@ -34,7 +34,7 @@ fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candi
     change.into_candidate()
 }
 
-/// Whether a statement is one of a block that chooses a stream.
+/// True for a statement of a block that chooses a stream.
 fn chooses_stream(outline: &Outline<'_>, statement: usize, block: BlockId) -> bool {
     outline.statements.get(statement).is_some_and(|found| found.block == block)
         && outline.kind(statement) == OpKind::SetCurrentStream

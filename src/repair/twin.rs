@@ -208,8 +208,8 @@ fn twin_diag(diag: &Diag, verdict: &TextVerdict, twins: &[Diag]) -> Option<Diag>
     twins.iter().filter(|other| other.code == diag.code).nth(number).cloned()
 }
 
-/// Whether what a diagnostic says is gone with a fix, and nothing is said that was not before; of a warning, also whether there are
-/// fewer of them.
+/// True if what a diagnostic says is gone with a fix, and no error is said that was not before. Behind the fix of a warning there are
+/// fewer of them, too.
 fn repairs(text: &str, fix: &Fix, diag: &Diag, before: &TextVerdict, judge: &mut dyn TextJudge) -> bool {
     let Some(repaired) = fix.apply_to(text) else { return false };
     let after = judge.judge_text(&repaired).diags;

@@ -78,7 +78,7 @@ impl Parser<'_> {
         if token.tok == LineTok::End || token.column <= outer {
             // The verifier warns about a block without statements. Comments may be indented as its statements would be.
             let first = self.file.comments.len();
-            self.take_block_comments(outer + 1, &BlockSyntax::default());
+            self.take_block_comments(outer + 1, false);
             self.end_block_comments(first, id);
             return Ok(id);
         }
@@ -102,7 +102,7 @@ impl Parser<'_> {
             let first = self.file.comments.len();
             let token = self.peek();
             let ends = token.tok == LineTok::End || token.column <= outer;
-            self.take_block_comments(if ends { column } else { 0 }, &block);
+            self.take_block_comments(if ends { column } else { 0 }, !block.stmts.is_empty());
             if ends {
                 self.end_block_comments(first, id);
                 return block;
@@ -158,9 +158,9 @@ impl Parser<'_> {
     }
 
     /// Comments above the next statement of a block; at its end, those that are indented at least to `column`.
-    fn take_block_comments(&mut self, column: u32, block: &BlockSyntax) {
+    fn take_block_comments(&mut self, column: u32, has_statements: bool) {
         let first = self.file.comments.len();
-        let mut any = !block.stmts.is_empty();
+        let mut any = has_statements;
         while let Some(comment) = self.comment_above() {
             if comment.column.is_some_and(|found| found < column) {
                 break;

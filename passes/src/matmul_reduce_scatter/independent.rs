@@ -26,7 +26,7 @@ impl<'p> IndependentProducts<'p> {
 
     /// The products that may stand in front of a sum, in their order; or the reason for which there are none.
     ///
-    /// Where the program has chosen a stream, that could be the one of the copies.
+    /// A stream that the program has chosen could be that of the copies.
     pub(super) fn for_sum(&mut self, plan: &SumPlan, motion: &mut BodyMotion<'p>) -> Result<Vec<OpId>, &'static str> {
         let (program, sum) = (self.program, plan.region.sum);
         if plan.method != SumMethod::RingAccumulate {

@@ -211,7 +211,7 @@ impl SumResult {
     }
 }
 
-/// What becomes of a sum, and why it is not more.
+/// The plan for a sum, and the reasons for which it is not more.
 struct SumChoice {
     plan: SumPlan,
     chunks: ChunkChoice,

@@ -78,7 +78,7 @@ impl ProgramReader<'_> {
         unit.map_or(CommentPlace::File, |(_, unit)| CommentPlace::StartOf(unit.body))
     }
 
-    /// Whether an item of the file is a mesh. Programs share meshes, so that its comments are the file's.
+    /// True for an item of the file that is a mesh. Programs share meshes, so that its comments are the file's.
     fn is_mesh(&self, item: u32) -> bool {
         matches!(self.file.items.get(item as usize), Some(ItemSyntax::Mesh(_)))
     }

@@ -195,12 +195,14 @@ impl<'a> ProgramReader<'a> {
         match self.scope.get(param.name.name).map(|entry| entry.meaning) {
             Some(Meaning::Tensor(tensor)) => Some(Value::Tensor(tensor)),
             Some(Meaning::Poisoned) => None,
-            _ if is_reserved_word(self.file.symbol_text(param.name.name)) => {
+            _ => {
                 let text = self.file.symbol_text(param.name.name);
-                report::report_reserved(text, param.name.span, self.diags);
-                None
+                if is_reserved_word(text) {
+                    report::report_reserved(text, param.name.span, self.diags);
+                    return None;
+                }
+                Some(Value::Scalar(self.name_expr(param.name.name)))
             }
-            _ => Some(Value::Scalar(self.name_expr(param.name.name))),
         }
     }
 

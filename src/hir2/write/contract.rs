@@ -141,7 +141,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// Whether two ops that follow each other choose these streams.
+    /// True if two ops that follow each other choose these streams.
     fn is_left_again(&self, ops: &[OpId], at: usize, [first, second]: [ExprId; 2]) -> bool {
         self.chosen_stream(ops, at) == Some(first) && self.chosen_stream(ops, at + 1) == Some(second)
     }
