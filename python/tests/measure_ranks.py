@@ -117,6 +117,29 @@ def forms_of_a_region(group: Any) -> None:
         assert line.is_fused and line.times.measured == 1.0, line
 
 
+def joined_factors(group: Any) -> None:
+    """Of a sum of matmuls with factors side by side or not the faster form is taken; what joins them is in its time."""
+
+    def layer(dq: torch.Tensor, dk: torch.Tensor, q: torch.Tensor, k: torch.Tensor, x: torch.Tensor) -> Any:
+        return fc.reduce_scatter_tensor(dq @ q + dk @ k, "sum", 0, dist.group.WORLD), dq.t() @ x, dk.t() @ x
+
+    shapes = [(8, 6), (8, 3), (6, 4), (3, 4), (8, 5)]
+    for joined, is_taken in ((1.0, True), (1.8, False)):
+
+        def times(calls: list[str], joined: float = joined) -> float:
+            programs = [call for call in calls if call.startswith("hir 2")]
+            assert not programs or ("W2" in programs[0]) != any("cat" in call for call in calls), calls
+            return 2.0 if not programs else 1.5 if "W2" in programs[0] else joined
+
+        with clock_of_nodes(times):
+            graph = graph_of(layer, shapes)
+            line = verdict_of(overlap := hir.Overlap(rounds=6), graph)
+        assert line.is_fused and line.times.measured == min(joined, 1.5), str(overlap.report())
+        assert ("W2" not in str(overlap.report().programs[line.region].plain)) == is_taken
+        given = [torch.randn(*shape, generator=torch.Generator().manual_seed(dist.get_rank())) for shape in shapes]
+        torch.testing.assert_close(graph(*given), layer(*given))
+
+
 def sums_beside_torchs_gradients(group: Any) -> None:
     """A sum's program has gradients of weights unless torch's matmuls beside the sum's own program are faster."""
 

@@ -214,7 +214,7 @@ def a_tensor_that_is_two_arguments(group: Any) -> None:
     overlap = hir.Overlap(choose="always")
     overlap(module)
     (made,) = overlap.report().ops.values()
-    nodes = [argument.node for argument in made.written.arguments]
+    nodes = [argument.nodes for argument in made.written.arguments]
     assert len(set(nodes)) == len(nodes) - 1, str(overlap.report())
     overlap.check()
 
@@ -337,6 +337,63 @@ def narrow_products(group: Any) -> None:
         text = str(program.plain)
         assert not overlap.report().kept and f"P2: f32[x:{world}, {4 * world}, 3]" in text, text
         torch.testing.assert_close(module(*given), layer(*given, is_kept))
+        overlap.check()
+
+
+class JoinedFactors(hir.Overlap):
+    """Takes the form of sums whose matmuls are one product."""
+
+    def _part(self, index: Any, region: Any) -> Any:
+        from hostir.torch._overlap.regions import with_factors_side_by_side
+
+        return super()._part(index, with_factors_side_by_side(index, region) or region)
+
+
+def joined_factors(group: Any) -> None:
+    """Programs give what torch gives if several matmuls that are summed are one product, and so are the gradients of their weights."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    name, world = group.group_name, dist.get_world_size()
+
+    def scatter(x: torch.Tensor, dim: int = 0) -> Any:
+        return fc.reduce_scatter_tensor(x, "sum", dim, name)
+
+    def both(dq: torch.Tensor, dk: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> Any:
+        return dq @ q + dk @ k
+
+    def gradients(dq: torch.Tensor, dk: torch.Tensor, q: torch.Tensor, k: torch.Tensor, x: torch.Tensor) -> Any:
+        return scatter(both(dq, dk, q, k)), dk.t() @ x, dq.t() @ x
+
+    def of_two(dq: torch.Tensor, dk: torch.Tensor, q: torch.Tensor, k: torch.Tensor, x: torch.Tensor, z: torch.Tensor) -> Any:
+        return *gradients(dq, dk, q, k, x), dq.t() @ z, dk.t() @ z
+
+    def turned(dq: torch.Tensor, dk: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> Any:
+        return fc.wait_tensor(fc.all_reduce(both(dq, dk, q.t(), k.t()), "sum", name))
+
+    def of_batches(dq: torch.Tensor, dk: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> Any:
+        return scatter(both(dq, dk, q, k), 1)
+
+    rows, (q, k) = [(4 * world, 6), (4 * world, 3)], ((6, 4), (3, 4))
+    cases: list[tuple[Any, list[tuple[int, ...]], bool]] = [
+        (lambda *given: scatter(both(*given)), [*rows, q, k], True),
+        (turned, [*rows, q[::-1], k[::-1]], True),
+        (gradients, [*rows, q, k, (4 * world, 5)], True),
+        (of_two, [*rows, q, k, (4 * world, 5), (4 * world, 2)], True),
+        (of_batches, [(3, 2 * world, 6), (3, 2 * world, 3), q, k], True),
+        # Weights that lie otherwise, one left factor twice, and a gradient of one weight alone stay as they are.
+        (lambda dq, dk, q, k: scatter(both(dq, dk, q, k.t())), [*rows, q, k[::-1]], False),
+        (lambda dq, q, k: scatter(both(dq, dq, q, k)), [rows[0], q, q], False),
+        (lambda dq, dk, q, k, x: (scatter(both(dq, dk, q, k)), dk.t() @ x), [*rows, q, k, (4 * world, 5)], False),
+    ]
+    for function, shapes, is_joined in cases:
+        given = [rank_tensor(*shape, seed=at) for at, shape in enumerate(shapes)]
+        module = make_fx(function, tracing_mode="fake")(*given)
+        overlap = JoinedFactors(choose="always")
+        overlap(module)
+        (program,) = overlap.report().programs.values()
+        text = str(program.plain)
+        assert not overlap.report().kept and ("W2" not in text) == is_joined, text
+        torch.testing.assert_close(module(*given), function(*given))
         overlap.check()
 
 

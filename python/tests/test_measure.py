@@ -144,6 +144,7 @@ def test_the_folder_of_kept_times(monkeypatch):
         ranks.one_rank_never_comes,
         ranks.joined_or_apart,
         ranks.forms_of_a_region,
+        ranks.joined_factors,
         ranks.sums_beside_torchs_gradients,
         ranks.runs_in_a_row,
         ranks.refused_programs,

@@ -165,7 +165,7 @@ def test_sums_of_three_matmuls(group, kind):
     given = {shape: torch.randn(2, *shape) for shape in shapes}
     lefts, rights = list(given.values())[:3], list(given.values())[3:]
     wanted = sum(left.double() @ right.double() for left, right in zip(lefts, rights, strict=True)).sum(0)
-    read = [given[tuple(argument.node.meta["val"].shape)] for argument in report.ops_of(program.name)[0].written.arguments]
+    read = [given[tuple(argument.nodes[0].meta["val"].shape)] for argument in report.ops_of(program.name)[0].written.arguments]
     found = ran(report, [x.reshape(2, 2, 4, -1) if x.shape[1] == 8 else x.unsqueeze(1) for x in read])
     torch.testing.assert_close(found.flatten(0, 1).double(), wanted, rtol=1e-5, atol=1e-5)
 
@@ -1107,6 +1107,7 @@ def test_gradients_of_weights_on_ranks(world):
         ranks.sums_of_products,
         ranks.gradients_of_summed_rows,
         ranks.narrow_products,
+        ranks.joined_factors,
         ranks.slots,
         ranks.slots_in_autocast,
         ranks.slots_with_biases,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +12,14 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule
 
-from hostir.torch._overlap.emit import Result, Written
+from hostir.torch._overlap.emit import Argument, Result, Written
 from hostir.torch._overlap.forms import add_call, from_program, to_program
 from hostir.torch._overlap.nodes import Node, changes_values, shape_of
 from hostir.torch._overlap.regions import GraphIndex, Region
 
 __all__ = ["Part", "RegionBody", "apart_module", "call_program", "region_body", "torch_module", "program_module"]
+
+aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,37 @@ def region_body(index: GraphIndex, region: Region, written: Written) -> RegionBo
     given = [graph.placeholder(argument.name.lower()) for argument in written.arguments]
     group = graph.placeholder("group")
     for argument, value in zip(written.arguments, given, strict=True):
-        env[argument.node] = from_program(graph, value, argument.form, shape_of(argument.node))
+        env.update(_tensors_of_argument(graph, argument, value))
     _copy_nodes(graph, index, region, env, group)
     made = []
     for result in written.results:
         node, before = result.nodes[0]
-        made.append(to_program(graph, env[node], replace(result.form, before=before)))
+        value = _joined(graph, [env[node] for node, _ in result.nodes], 0) if result.rows else env[node]
+        made.append(to_program(graph, value, replace(result.form, before=before)))
     graph.output(made[0] if len(made) == 1 else tuple(made))
     module = GraphModule(torch.nn.Module(), graph)
     return RegionBody(_with_signature(module, written), module.code)
+
+
+def _tensors_of_argument(graph: Graph, argument: Argument, value: Node) -> dict[Node, Node]:
+    """The tensors for the nodes of an argument."""
+    whole = from_program(graph, value, argument.form, argument.shape)
+    if len(argument.nodes) == 1:
+        return {argument.nodes[0]: whole}
+    parts = _parts_of(graph, whole, argument.axis, argument.extents)
+    copies = [add_call(graph, aten.clone.default, part, memory_format=torch.contiguous_format) for part in parts]
+    return dict(zip(argument.nodes, copies, strict=True))
+
+
+def _joined(graph: Graph, tensors: list[Node], axis: int) -> Node:
+    return add_call(graph, aten.cat.default, tensors, axis)
+
+
+def _parts_of(graph: Graph, tensor: Node, axis: int, extents: Sequence[int]) -> list[Node]:
+    """Ranges of a tensor along an axis, one behind the other."""
+    ends = list(itertools.accumulate(extents))
+    starts = [0, *ends[:-1]]
+    return [add_call(graph, aten.slice.Tensor, tensor, axis, start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def _copy_nodes(graph: Graph, index: GraphIndex, region: Region, env: dict[Node, Node], group: Any) -> None:
@@ -90,7 +115,7 @@ def _with_signature(module: GraphModule, written: Written) -> Callable[..., Any]
 
 def call_program(graph: Graph, written: Written, target: Any, env: Mapping[Node, Node], group: str) -> dict[Node, Node]:
     """Appends the op's call and the views around it; gives what stands for each result of the region."""
-    given = [to_program(graph, env[argument.node], argument.form) for argument in written.arguments]
+    given = _program_arguments(graph, written, env)
     call = add_call(graph, target, *given, group)
     parts = [call]
     if len(written.results) > 1:
@@ -101,8 +126,23 @@ def call_program(graph: Graph, written: Written, target: Any, env: Mapping[Node,
     return made
 
 
+def _program_arguments(graph: Graph, written: Written, env: Mapping[Node, Node]) -> list[Node]:
+    """The arguments of the op's call. What is joined from several nodes is joined once, also if it is several arguments."""
+    joined: dict[tuple[Node, ...], Node] = {}
+    given = []
+    for argument in written.arguments:
+        key, tensors = argument.nodes, [env[node] for node in argument.nodes]
+        if key not in joined:
+            joined[key] = tensors[0] if len(key) == 1 else _joined(graph, tensors, argument.axis)
+        given.append(to_program(graph, joined[key], argument.form))
+    return given
+
+
 def _tensors_of_result(graph: Graph, result: Result, part: Node) -> dict[Node, Node]:
     """The tensors for the nodes of a result. Nodes of one form and shape share the views and the copy, if nothing may change it."""
+    if result.rows:
+        parts = _parts_of(graph, part, 0, result.rows)
+        return {node: found for (node, _), found in zip(result.nodes, parts, strict=True)}
     made: dict[Node, Node] = {}
     shared: dict[tuple[int, tuple[int, ...]], Node] = {}
     for node, before in result.nodes:
@@ -150,7 +190,7 @@ def apart_module(index: GraphIndex, region: Region, written: Written, parts: Seq
     left = set(region.nodes | region.weight_views)
     for part in parts:
         inside = part.region.nodes
-        needed = {argument.node for argument in part.written.arguments} - env.keys()
+        needed = set(part.written.argument_nodes) - env.keys()
         _copy_between(graph, index, left - inside, needed, env)
         env.update(call_program(graph, part.written, part.target, env, part.region.group))
         left -= inside
@@ -174,8 +214,4 @@ def _copy_between(graph: Graph, index: GraphIndex, nodes: set[Node], needed: set
 
 
 def _placeholders(graph: Graph, written: Written) -> dict[Node, Node]:
-    env = {}
-    for argument in written.arguments:
-        if argument.node not in env:
-            env[argument.node] = graph.placeholder(argument.name.lower())
-    return env
+    return {node: graph.placeholder(f"given_{at}") for at, node in enumerate(written.argument_nodes)}

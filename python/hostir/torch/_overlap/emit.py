@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,12 +21,27 @@ __all__ = ["Argument", "Result", "Written", "write_region"]
 
 @dataclass(frozen=True)
 class Argument:
-    """An input of the program, and the node that has it."""
+    """An input of the program, and the node that has it, or the nodes that have it together."""
 
     name: str
-    node: Node
+    nodes: tuple[Node, ...]
     form: Form
     element: str
+    axis: int = 0
+    """The axis along which tensors of several nodes are joined."""
+
+    @property
+    def extents(self) -> list[int]:
+        """The extent of each node's tensor along the axis."""
+        return [shape_of(node)[self.axis] for node in self.nodes]
+
+    @property
+    def shape(self) -> list[int]:
+        """The shape of the tensor."""
+        shape = shape_of(self.nodes[0])
+        if len(self.nodes) > 1:
+            shape[self.axis] = sum(self.extents)
+        return shape
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,8 @@ class Result:
     element: str
     nodes: tuple[tuple[Node, int], ...]
     """Each with the `before` of its layout."""
+    rows: tuple[int, ...] = ()
+    """The rows of each node's tensor, if these lie one below the other; empty if each is the whole output."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,11 @@ class Written:
     """True if a result is the gathered rows."""
     has_products_beside: bool = False
     """True if products that need nothing of a sum over ranks stand behind it."""
+
+    @property
+    def argument_nodes(self) -> list[Node]:
+        """The nodes that have the arguments, each once."""
+        return list(dict.fromkeys(node for argument in self.arguments for node in argument.nodes))
 
 
 def write_region(index: GraphIndex, region: Region) -> Written:
@@ -87,7 +110,7 @@ class _Writer:
     def __init__(self, index: GraphIndex, region: Region) -> None:
         self.index = index
         self.region = region
-        self.arguments: dict[tuple[Node, str], Argument] = {}
+        self.arguments: dict[tuple[tuple[Node, ...], str], Argument] = {}
         self.names: dict[Node, str] = {}
         self.forms: dict[str, Form] = {}
         self.elements: dict[str, str] = {}
@@ -123,11 +146,17 @@ class _Writer:
         ]
 
     def _argument(self, node: Node, letter: str, form: Form) -> str:
-        key = (node, form.axes)
-        if node in self.region.nodes:
-            raise Kept(Reason.LAYOUT, f"{node.name} is read in two forms")
+        return self._joined_argument([node], 0, letter, form)
+
+    def _joined_argument(self, nodes: Sequence[Node], axis: int, letter: str, form: Form) -> str:
+        """The name of tensors that are one argument, joined along an axis."""
+        key = (tuple(nodes), form.axes)
+        for node in nodes:
+            if node in self.region.nodes:
+                raise Kept(Reason.LAYOUT, f"{node.name} is read in two forms")
         if key not in self.arguments:
-            self.arguments[key] = Argument(self._new_name(letter), node, form, element_type(node))
+            name, element = self._new_name(letter), element_type(nodes[0])
+            self.arguments[key] = Argument(name, key[0], form, element, axis)
         return self.arguments[key].name
 
     # Statements
@@ -145,8 +174,11 @@ class _Writer:
             self._write_sum()
         for node in sorted(region.whole, key=self.index.order.__getitem__):
             self._write_whole_matmul(node)
-        for contraction in region.contractions:
-            self._write_contraction(contraction)
+        if region.side_by_side:
+            self._write_gradients_together()
+        else:
+            for contraction in region.contractions:
+                self._write_contraction(contraction)
         if region.gather is not None and region.sum is not None:
             self._write_sum()
 
@@ -254,6 +286,22 @@ class _Writer:
         left, right = (self._whole_factor(factor) for factor in contraction.factors)
         form = forms.whole_gradient_form(ranks, height, width)
         return self._write(lines, "D", element_type(node), form, f"matmul({self._turned(left)}, {right})")
+
+    def _write_gradients_together(self) -> None:
+        """The gradients of weights that stand one below the other: with each factor that is contracted, a product for all."""
+        ranks, lefts = self.region.ranks, [matmul.left for matmul in self.region.summed]
+        rows = math.prod(shape_of(lefts[0])[:-1])
+        height = sum(shape_of(left)[-1] for left in lefts)
+        form = forms.stacked_form(ranks, rows, height)
+        for right in dict.fromkeys(contraction.right.source for contraction in self.region.contractions):
+            left = self._joined_argument(lefts, -1, "A", form)
+            self.forms[left], self.elements[left] = form, element_type(lefts[0])
+            of_right = [contraction for contraction in self.region.contractions if contraction.right.source is right]
+            width, element = shape_of(of_right[0].node)[-1], element_type(of_right[0].node)
+            gradient = forms.whole_gradient_form(ranks, height, width)
+            expression = f"matmul({self._turned(left)}, {self._whole_factor(of_right[0].right)})"
+            made = self._write(self.lines, "D", element, gradient, expression)
+            self.names.update((contraction.node, made) for contraction in of_right)
 
     def _whole_factor(self, factor: Weight) -> str:
         """The name of rows of all parts, one below the other."""
@@ -364,14 +412,30 @@ class _Writer:
         first = self.region.summed[0]
         width, element = shape_of(first.node)[-1], element_type(first.node)
         form = self._rows_form(first.node, width)
-        factors = [(self._left_factor(matmul), self._weight(matmul.weight)) for matmul in self.region.summed]
-        summed = ""
-        for matmul, (left, right) in zip(self.region.summed, factors, strict=True):
-            expression = f"matmul_add({left}, {right}, {summed})" if summed else self._product(matmul, left, right, form)
-            product = Form(f"{form.axes}, r.{shape_of(matmul.left)[-1]}", form.shape)
-            summed = self._write(self.lines, "P", element, product, expression)
+        if self.region.side_by_side:
+            summed = self._write_joined_matmul(form)
+        else:
+            factors = [(self._left_factor(matmul), self._weight(matmul.weight)) for matmul in self.region.summed]
+            summed = ""
+            for matmul, (left, right) in zip(self.region.summed, factors, strict=True):
+                expression = f"matmul_add({left}, {right}, {summed})" if summed else self._product(matmul, left, right, form)
+                product = Form(f"{form.axes}, r.{shape_of(matmul.left)[-1]}", form.shape)
+                summed = self._write(self.lines, "P", element, product, expression)
         made = self._sum_form(form, width)
         self._write(self.lines, "Y", element, made, f"reduction({summed}, op=add, init={element}(0), allreduce=false)")
+
+    def _write_joined_matmul(self, form: Form) -> str:
+        """The summed matmuls as one product, whose result has this form."""
+        matmuls, (ranks, rows, width) = self.region.summed, form.shape
+        lefts, weights = [matmul.left for matmul in matmuls], [matmul.weight.source for matmul in matmuls]
+        depth, is_transposed = sum(shape_of(left)[-1] for left in lefts), matmuls[0].weight.is_transposed
+        left = self._joined_argument(lefts, -1, "A", forms.rows_form(ranks, form.before, rows, depth))
+        matrix = forms.matrix_form(ranks, *([width, depth] if is_transposed else [depth, width]))
+        right = self._joined_argument(weights, -1 if is_transposed else -2, "W", matrix)
+        self.forms[right], self.elements[right] = matrix, element_type(weights[0])
+        right = self._turned(right) if is_transposed else right
+        product = Form(f"{form.axes}, r.{depth}", form.shape)
+        return self._write(self.lines, "P", element_type(matmuls[0].node), product, f"matmul({left}, {right})")
 
     def _left_factor(self, matmul: Matmul) -> str:
         if matmul.left in self.names:
@@ -396,9 +460,9 @@ class _Writer:
         for name in dict.fromkeys(self.names[node] for node in used):
             nodes = tuple((node, region.values[node].before) for node in used if self.names[node] == name)
             made.append(Result(name, self.forms[name], self.elements[name], nodes))
-        for contraction in region.contractions:
-            name = self.names[contraction.node]
-            made.append(Result(name, self.forms[name], self.elements[name], ((contraction.node, 1),)))
+        gradients = [contraction.node for contraction in region.contractions]
+        for name in dict.fromkeys(self.names[node] for node in gradients):
+            made.append(self._gradient_result(name, [node for node in gradients if self.names[node] == name]))
         gathered = [node for node in region.gathered if _is_read_outside(node, region)]
         if gathered:
             made.append(self._gathered_result(gathered))
@@ -407,6 +471,16 @@ class _Writer:
             made.append(Result(name, self.forms[name], self.elements[name], ((region.reduced, 1),)))
         self.outputs = [result.name for result in made]
         return tuple(made)
+
+    def _gradient_result(self, name: str, found: list[Node]) -> Result:
+        """The gradient of a weight, or of several one below the other."""
+        if not self.region.side_by_side:
+            return Result(name, self.forms[name], self.elements[name], ((found[0], 1),))
+        order = [matmul.left for matmul in self.region.summed]
+        lefts = {contraction.node: contraction.left.source for contraction in self.region.contractions}
+        found = sorted(found, key=lambda node: order.index(lefts[node]))
+        rows = tuple(shape_of(node)[0] for node in found)
+        return Result(name, self.forms[name], self.elements[name], tuple((node, 1) for node in found), rows)
 
     def _gathered_result(self, nodes: list[Node]) -> Result:
         """The gathered rows themselves, which something else than the region's matmuls reads."""
@@ -418,7 +492,7 @@ class _Writer:
         """The name of the gathered rows as a tensor that every rank has, written once."""
         assert self.region.gather is not None
         source = self.region.gather.source
-        expression = f"Set({self.arguments[(source, self._part_axes(source, width))].name})"
+        expression = f"Set({self.arguments[((source,), self._part_axes(source, width))].name})"
         for line in self.first:
             if line.expression == expression:
                 return line.name

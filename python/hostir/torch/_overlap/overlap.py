@@ -29,6 +29,7 @@ from hostir.torch._overlap.regions import (
     find_gather,
     find_sum,
     join_regions,
+    with_factors_side_by_side,
     with_gradients_of_weights,
     with_narrow_products_whole,
 )
@@ -261,7 +262,7 @@ class Overlap(CustomGraphPass):
         region, written = part.region, part.written
         own, ours = torch_module(index, region, written), program_module(region, written, part.target)
         ways = Ways(own, ours, self._apart(index, candidate, written))
-        inputs = [node.meta["val"] for node in dict.fromkeys(given.node for given in written.arguments)]
+        inputs = [node.meta["val"] for node in written.argument_nodes]
         name = part.target.name()
         # The op's name has a hash of the nodes that it replaces.
         text = f"{name} {ways.apart is not None}\n{program.lowered}" if self.reuse_times else None
@@ -328,6 +329,9 @@ class _Candidate:
         other = with_narrow_products_whole(index, self.region) if self.region.sum is None else None
         if other is not None:
             yield _Candidate(other)
+        joined = with_factors_side_by_side(index, self.region)
+        if joined is not None:
+            yield _Candidate(joined, self.parts)
 
 
 def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram, tuning: Tuning) -> Op:

@@ -18,7 +18,7 @@ from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import RegionBody
 from hostir.torch._overlap.emit import Argument, Written
 from hostir.torch._overlap.forms import from_program, to_program
-from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Node, shape_of
+from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Node
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._session import Tuning
 
@@ -64,20 +64,20 @@ class RegionOp:
 
 def _random_arguments(arguments: Sequence[Argument]) -> list[torch.Tensor]:
     """Random numbers for the arguments: the same ones for a tensor of the graph that is several of them, in other forms."""
-    first: dict[Node, tuple[Argument, torch.Tensor]] = {}
+    first: dict[tuple[Node, ...], tuple[Argument, torch.Tensor]] = {}
     made = []
     for argument in arguments:
-        if argument.node in first:
-            made.append(_in_other_form(*first[argument.node], argument))
+        if argument.nodes in first:
+            made.append(_in_other_form(*first[argument.nodes], argument))
             continue
         made.append(_random_argument(argument))
-        first[argument.node] = (argument, made[-1])
+        first[argument.nodes] = (argument, made[-1])
     return made
 
 
 def _in_other_form(given: Argument, numbers: torch.Tensor, wanted: Argument) -> torch.Tensor:
     graph = torch.fx.Graph()
-    tensor = from_program(graph, graph.placeholder("numbers"), given.form, shape_of(given.node))
+    tensor = from_program(graph, graph.placeholder("numbers"), given.form, given.shape)
     graph.output(to_program(graph, tensor, wanted.form))
     found: torch.Tensor = torch.fx.GraphModule(torch.nn.Module(), graph)(numbers)
     return found
@@ -89,7 +89,7 @@ def _random_argument(argument: Argument) -> torch.Tensor:
     kind = next(kind for kind, element in kinds.items() if element == argument.element)
     made = (torch.randn(argument.form.shape) / max(1, argument.form.shape[-1]) ** 0.5).to(kind)
     # A right factor of 8-bit floats lies column by column; torch takes no other.
-    strides = argument.node.meta["val"].stride()
+    strides = argument.nodes[0].meta["val"].stride()
     is_turned = len(strides) == 2 and strides[0] == 1 and argument.element in FACTOR_TYPES.values()
     return made.mT.contiguous().mT if is_turned else made
 

@@ -36,6 +36,7 @@ __all__ = [
     "find_sum",
     "join_regions",
     "operand_kind",
+    "with_factors_side_by_side",
     "with_gradients_of_weights",
     "with_narrow_products_whole",
 ]
@@ -79,6 +80,8 @@ class Region:
     """Views of weights, which the program has, too; others may read them."""
     whole: frozenset[Node] = frozenset()
     """Matmuls of gathered rows that are one product of all rows, behind the loop over the parts."""
+    side_by_side: bool = False
+    """True if the summed matmuls are one product, of their left factors side by side and their weights one below the other."""
 
     @property
     def nodes(self) -> set[Node]:
@@ -382,6 +385,35 @@ def with_gradients_of_weights(index: GraphIndex, total: Region, fits: Callable[[
             found.append(product)
             dependents |= index.dependents(node)
     return _with_contractions(total, found) if found else None
+
+
+def with_factors_side_by_side(index: GraphIndex, region: Region) -> Region | None:
+    """A sum's region whose matmuls are one product of left factors side by side and weights one below the other, and so are the
+    gradients of their weights; None for a single matmul, without a narrow one, and where factors do not fit together.
+
+    One of few columns, as the gradient of keys and values of few heads has, reads and writes the whole sum for little work, and the
+    gradient of its weight does not fill a GPU.
+    """
+    matmuls = region.summed
+    if region.gather is not None or len(matmuls) < 2 or any(matmul.scales is not None for matmul in matmuls):
+        return None
+    lefts, width = [matmul.left for matmul in matmuls], shape_of(matmuls[0].node)[-1]
+    is_narrow = any(shape_of(left)[-1] * width < FULL for left in lefts)
+    kinds = {_kind_of_factors(region, matmul) for matmul in matmuls}
+    if not is_narrow or len(kinds) > 1 or len(set(lefts)) < len(lefts):
+        return None
+    # By the other factor: the left factors that a gradient contracts with it.
+    contracted: dict[Node, list[Node]] = {}
+    for contraction in region.contractions:
+        contracted.setdefault(contraction.right.source, []).append(contraction.left.source)
+    is_whole = all(len(found) == len(lefts) and set(found) == set(lefts) for found in contracted.values())
+    return replace(region, side_by_side=True) if is_whole and not contracted.keys() & set(lefts) else None
+
+
+def _kind_of_factors(region: Region, matmul: Matmul) -> tuple[object, ...]:
+    """What two matmuls have in common whose factors can stand side by side."""
+    weight, rows = matmul.weight, shape_of(matmul.left)[:-1]
+    return (tuple(rows), _before_of(region, matmul.node), len(shape_of(weight.source)), weight.is_transposed, element_type(matmul.left))
 
 
 def _with_contractions(total: Region, found: list[Contraction]) -> Region:

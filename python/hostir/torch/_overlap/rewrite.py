@@ -90,9 +90,9 @@ def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, wri
     nothing needs any more.
     """
     first = min(region.nodes, key=index.order.__getitem__)
-    last = max((argument.node for argument in written.arguments), key=index.order.__getitem__)
+    last = max(written.argument_nodes, key=index.order.__getitem__)
     following = first if index.order[first] > index.order[last] else last.next
-    env = {argument.node: argument.node for argument in written.arguments}
+    env = {node: node for node in written.argument_nodes}
     with graph.inserting_before(following):
         made = call_program(graph, written, target, env, region.group)
     inside = region.nodes
