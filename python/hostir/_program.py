@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     import numpy
     from typing_extensions import TypedDict, Unpack
 
-    class _ProofSettings(TypedDict, total=False):
+    class _SizeSettings(TypedDict, total=False):
         devices: int | None
         sizes: Mapping[str, int | float] | None
         shapes: Mapping[str, Sequence[int]] | None
         streams: int | None
+
+    class _ProofSettings(_SizeSettings, total=False):
         timeout: float | None
 
     class _CheckSettings(_ProofSettings, total=False):
@@ -113,6 +115,12 @@ class Program:
     def run(self, inputs: Mapping[str, Any] | None = None, **settings: Unpack[_RunSettings]) -> dict[str, Any]:
         """Runs the program on the CPU; see `hostir.run`."""
         return run(self, inputs, **settings)
+
+    def timeline(self, path: str | os.PathLike[str] | None = None, **settings: Unpack[_SizeSettings]) -> str:
+        """The program's timeline by the cost model, as a chart in text; see `hostir.timeline`."""
+        from hostir._timeline import timeline
+
+        return timeline(self, path, **settings)
 
 
 @dataclass(frozen=True)

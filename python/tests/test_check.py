@@ -162,6 +162,9 @@ def test_timelines_need_no_gpu(tutorial, tmp_path):
     names = {event.get("name") for event in json.loads((tmp_path / "ring.json").read_text())["traceEvents"]}
     assert any("matmul" in str(name) for name in names)
     assert hostir.timeline(program, streams=2) != chart
+    assert program.timeline(devices=4, sizes={"m": 32}) == chart
+    assert program.timeline(tmp_path / "ring.svg", shapes={"A": (4, 32, 128)}) == chart
+    assert (tmp_path / "ring.svg").read_text().startswith("<svg")
 
 
 def test_timelines_that_cannot_be(tutorial, tmp_path):

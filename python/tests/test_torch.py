@@ -338,6 +338,13 @@ def test_timelines_of_ops(tmp_path):
     chart = ranks.gather_matmul_2.timeline(tmp_path / "op.svg", x, w, "group", world=2)
     assert "timeline of 2 ranks" in chart and "all ranks together" in chart
     assert (tmp_path / "op.svg").read_text().startswith("<svg")
+    for group in [(), (None,)]:
+        assert ranks.gather_matmul_2.timeline(None, x, w, *group, world=2) == chart
+    assert ranks.gather_matmul_2.timeline(None, x=x, w=w, world=2) == chart
+    with pytest.raises(TypeError, match="'w'"):
+        ranks.gather_matmul_2.timeline(None, x, world=2)
+    with pytest.raises(TypeError, match="'group'"):
+        ranks.gather_matmul_2.timeline(None, x, w)
     with pytest.raises(hostir.HostIrError, match="has the axes"):
         ranks.gather_matmul_2.timeline(None, x[0], w, "group", world=2)
 

@@ -344,12 +344,14 @@ class Op:
         """The program's timeline for such tensors by the cost model, as a chart; `path` as for `hostir.timeline`.
 
         The arguments are those of a call, of which only the shapes count. `world` is the number of ranks; without it that
-        of the group.
+        of the group. With it the group may be left out.
         """
-        values = self._bind(args, kwargs)
         if world is None:
+            values = self._bind(args, kwargs)
             group = self.group_of_call(values)
             world = None if group is None else group.size()
+        else:
+            values = self._bind_without_group(args, kwargs)
         shapes = [list(values[at].shape) for at in self._inputs]
         return timeline(self.program, path, devices=world, sizes=_native.sizes_of_parts(self.program._handle, shapes))
 
@@ -378,6 +380,16 @@ class Op:
         if at is not None and values[at] is None:
             values[at] = self._default_group()
         return tuple(values)
+
+    def _bind_without_group(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a call whose group is not looked at, and may be left out."""
+        if self._group_argument is not None:
+            name = list(self._signature.parameters)[self._group_argument]
+            if name not in self._signature.bind_partial(*args, **kwargs).arguments:
+                kwargs = {**kwargs, name: None}
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
 
     def _default_group(self) -> str | None:
         """The name of the default group; None where there is none, and the op's argument may be None."""
