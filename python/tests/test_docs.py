@@ -127,6 +127,22 @@ def test_the_page_has_every_reason():
     assert table == [(reason.name, reason.value) for reason in Reason]
 
 
+def test_the_pipeline_of_the_page_runs():
+    import hostir
+
+    pipeline = re.search(r'`hir-opt --pass-pipeline`: `"(.*?)"`', PAGE).group(1)
+    plain = hostir.load(ROOT / "docs/examples/ag_matmul.hir")
+    assert "chunk" in pipeline and "view(x)" in str(plain.run_passes(pipeline))
+
+
+def test_the_page_tells_which_functions_are_methods():
+    import hostir
+
+    table = re.search(r"^\| function \| does \|\n(.*?)\n\n", PAGE, re.DOTALL | re.MULTILINE).group(1)
+    names = set(re.findall(r"^\| `(\w+)\(", table, re.MULTILINE))
+    assert names - {"parse", "parse_all", "load", "apply_fixes"} == names & set(dir(hostir.Program)) != set()
+
+
 def test_the_page_names_every_function():
     import hostir
 

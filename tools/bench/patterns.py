@@ -18,6 +18,7 @@ SIZES = {
     "fork_join": "b=16,m=512,k=4096,n=512",
     "ring": "m=1024,k=4096,n=2048",
     "reduce_scatter": "c=4,m=512,k=4096,n=2048",
+    "ring_accumulate": "m=2048,k=4096,n=2048",
     "all_to_all": "n=4194304",
     "pipeline": "b=8,m=1024,k=4096,h=4096,n=2048",
     "double_buffer": "b=8,m=1024,k=4096,n=2048",
