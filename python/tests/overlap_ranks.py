@@ -380,9 +380,12 @@ def joined_factors(group: Any) -> None:
         (gradients, [*rows, q, k, (4 * world, 5)], True),
         (of_two, [*rows, q, k, (4 * world, 5), (4 * world, 2)], True),
         (of_batches, [(3, 2 * world, 6), (3, 2 * world, 3), q, k], True),
-        # Weights that lie otherwise, one left factor twice, and a gradient of one weight alone stay as they are.
+        # Weights that lie otherwise, a tensor that is two factors, and a gradient of one weight alone stay as they are.
         (lambda dq, dk, q, k: scatter(both(dq, dk, q, k.t())), [*rows, q, k[::-1]], False),
         (lambda dq, q, k: scatter(both(dq, dq, q, k)), [rows[0], q, q], False),
+        (lambda dq, dk, q: scatter(both(dq, dk, q, q)), [rows[0], rows[0], q], False),
+        (lambda a, b: scatter(both(a, b, a, b)), [(4 * world, 4 * world)] * 2, False),
+        (lambda dq, dk, q, k: gradients(dq, dk, q, k, q), [(4 * world, 4 * world)] * 4, False),
         (lambda dq, dk, q, k, x: (scatter(both(dq, dk, q, k)), dk.t() @ x), [*rows, q, k, (4 * world, 5)], False),
     ]
     for function, shapes, is_joined in cases:
@@ -392,9 +395,29 @@ def joined_factors(group: Any) -> None:
         overlap(module)
         (program,) = overlap.report().programs.values()
         text = str(program.plain)
-        assert not overlap.report().kept and ("W2" not in text) == is_joined, text
-        torch.testing.assert_close(module(*given), function(*given))
+        assert not overlap.report().kept and ("matmul_add" not in text) == is_joined, text
+        made = module(*given)
+        torch.testing.assert_close(made, function(*given))
         overlap.check()
+        if isinstance(made, tuple):
+            # Run node by node, each gradient is a tensor of its own.
+            assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == len(made)
+
+
+def rows_without_batch(group: Any) -> None:
+    """A product of no rows stays torch's."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def layer(x: torch.Tensor, w: torch.Tensor) -> Any:
+        return fc.reduce_scatter_tensor(x @ w, "sum", 1, group.group_name)
+
+    given = [torch.ones(0, 4), torch.ones(4, 4)]
+    module = make_fx(layer, tracing_mode="fake")(*given)
+    overlap = hir.Overlap(choose="always")
+    overlap(module)
+    (line,) = overlap.report().lines
+    assert not line.is_fused and line.reason is not None, str(overlap.report())
+    assert module(*given).shape == (0, 4 // dist.get_world_size())
 
 
 def scaled(rows: torch.Tensor, weight: torch.Tensor, of_rows: torch.Tensor, of_columns: torch.Tensor) -> torch.Tensor:

@@ -1108,6 +1108,7 @@ def test_gradients_of_weights_on_ranks(world):
         ranks.gradients_of_summed_rows,
         ranks.narrow_products,
         ranks.joined_factors,
+        ranks.rows_without_batch,
         ranks.slots,
         ranks.slots_in_autocast,
         ranks.slots_with_biases,

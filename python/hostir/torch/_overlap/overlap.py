@@ -201,7 +201,7 @@ class Overlap(CustomGraphPass):
             part, times = self._fastest_part(index, candidate)
         else:
             (part, _), times = self._part(index, candidate.region), None
-        replace_region(graph, index, part.region, part.written, part.target)
+        replace_region(graph, index, part.region, part.written, part.target, is_compiled=_is_in_inductor())
         return part.written.name, times
 
     def _fastest_part(self, index: GraphIndex, candidate: _Candidate) -> tuple[Part, Times]:
@@ -213,6 +213,9 @@ class Overlap(CustomGraphPass):
                 part, program = self._part(index, form.region)
                 found.append((part, self._choose(index, form, part, program)))
             except Kept as reason:
+                if reason.reason is Reason.RANKS_DISAGREE:
+                    # Others may have no second form, and would not come to it.
+                    raise
                 kept.append(reason)
         if not found:
             raise kept[0]
@@ -313,6 +316,13 @@ def _check_passes(passes: Any) -> None:
         # What a pass cannot do with this program says nothing.
         if error.code is not None and error.code.startswith("H030"):
             raise
+
+
+def _is_in_inductor() -> bool:
+    """True while Inductor compiles the graph, rather than somebody who runs it node by node."""
+    from torch._inductor.virtualized import NullHandler, V
+
+    return not isinstance(V.fake_mode, NullHandler)
 
 
 @dataclass(frozen=True)

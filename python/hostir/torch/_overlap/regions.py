@@ -210,7 +210,7 @@ def _gather_move(index: GraphIndex, region: Region, node: Node) -> None:
 
 def _has_rows(shape: list[int], rows: Rows, ranks: int) -> bool:
     """True if the last axis is the columns, and the axis of parts lies before it."""
-    return bool(shape) and shape[-1] == rows.width and math.prod(shape[:-1]) % (rows.before * ranks) == 0
+    return bool(shape) and shape[-1] == rows.width and rows.before > 0 and math.prod(shape[:-1]) % (rows.before * ranks) == 0
 
 
 def _can_multiply(region: Region, matmul: Matmul) -> bool:
@@ -355,7 +355,7 @@ def find_sum(index: GraphIndex, end: Collective) -> Region:
         rows, before = math.prod(shape_of(matmul.node)[:-1]), _before_of(region, matmul.node)
         if 1 < before and rows < before * ranks:
             raise Kept(Reason.LAYOUT, f"{matmul.node.name} has the parts of the ranks in its columns")
-        if rows % (ranks * before) != 0:
+        if before == 0 or rows % (ranks * before) != 0:
             raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{rows} rows by {ranks} ranks")
     return region
 
@@ -400,14 +400,16 @@ def with_factors_side_by_side(index: GraphIndex, region: Region) -> Region | Non
     lefts, width = [matmul.left for matmul in matmuls], shape_of(matmuls[0].node)[-1]
     is_narrow = any(shape_of(left)[-1] * width < FULL for left in lefts)
     kinds = {_kind_of_factors(region, matmul) for matmul in matmuls}
-    if not is_narrow or len(kinds) > 1 or len(set(lefts)) < len(lefts):
+    if not is_narrow or len(kinds) > 1:
         return None
     # By the other factor: the left factors that a gradient contracts with it.
     contracted: dict[Node, list[Node]] = {}
     for contraction in region.contractions:
         contracted.setdefault(contraction.right.source, []).append(contraction.left.source)
     is_whole = all(len(found) == len(lefts) and set(found) == set(lefts) for found in contracted.values())
-    return replace(region, side_by_side=True) if is_whole and not contracted.keys() & set(lefts) else None
+    factors = [*lefts, *(matmul.weight.source for matmul in matmuls), *contracted]
+    # A tensor that is two of them would be parts of two arguments.
+    return replace(region, side_by_side=True) if is_whole and len(set(factors)) == len(factors) else None
 
 
 def _kind_of_factors(region: Region, matmul: Matmul) -> tuple[object, ...]:

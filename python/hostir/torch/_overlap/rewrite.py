@@ -85,9 +85,14 @@ def _is_random(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any) -> None:
+def replace_region(
+    graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any, *, is_compiled: bool
+) -> None:
     """Puts the op in the place of the region's first node, or behind the last of its arguments, and erases the region's nodes that
     nothing needs any more.
+
+    Tensors that are ranges of one result get memory of their own unless Inductor compiles the graph: run node by node, they would
+    share a version, so that a change of one in place would count as a change of all.
     """
     first = min(region.nodes, key=index.order.__getitem__)
     last = max(written.argument_nodes, key=index.order.__getitem__)
@@ -95,6 +100,9 @@ def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, wri
     env = {node: node for node in written.argument_nodes}
     with graph.inserting_before(following):
         made = call_program(graph, written, target, env, region.group)
+        if not is_compiled:
+            parts = [node for result in written.results if result.rows for node, _ in result.nodes]
+            made |= {node: add_call(graph, torch.ops.aten.clone.default, made[node]) for node in parts}
     inside = region.nodes
     stack = next((end.node.meta["stack_trace"] for end in region.collectives if "stack_trace" in end.node.meta), None)
     for node, replacement in made.items():
