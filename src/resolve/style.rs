@@ -8,28 +8,33 @@ use crate::diag::{Diag, Span, codes};
 use crate::ir::OpKind;
 use crate::ir::functions::CASTS;
 use crate::ir::{AttrKey, CastSpelling, Era, OpId, RootAs, StreamSpelling, Style};
-use hostir_grammar::ast::{BlockId, HostUnitSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree};
+use hostir_grammar::ast::{
+    ArgRange, BlockId, ContainerSyntax, ExprId, ExprSyntax, HostUnitSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree,
+    ValueSyntax,
+};
 
-/// The spans at which a container shows the age of its spelling.
+/// The parts of a container that show the age of its spelling.
 #[derive(Clone, Copy, Default)]
 pub(super) struct StyleEvidence {
     /// Its first statement such as `Wait(Communication 1)`.
     call: Option<Span>,
     /// Its first statement such as `Wait Communication 1`.
     words: Option<Span>,
+    /// True if a maximum or minimum is spelled `max` or `min`.
+    short_max: bool,
 }
 
 impl StyleEvidence {
-    /// Finds these spans in a container.
+    /// Finds them in a container.
     pub(super) fn from_container(ast: &SyntaxTree, container: usize) -> Self {
         let words = ["Synchronize", "SetCurrentStream", "GetCurrentStream", "Wait"];
         let symbols = words.map(|word| ast.strings.find_symbol(word));
         let mut shown = StyleEvidence::default();
-        if let Some(node) = ast.containers.get(container)
-            && symbols.iter().any(Option::is_some)
-        {
+        let Some(node) = ast.containers.get(container) else { return shown };
+        if symbols.iter().any(Option::is_some) {
             shown.scan_block(ast, node.body, &symbols);
         }
+        shown.short_max = ShortMaxSearch::new(ast).is_in_container(node);
         shown
     }
 
@@ -80,7 +85,7 @@ pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
         tight_stream_index: detect_tight_index(ast).unwrap_or(base.tight_stream_index),
         cast: detect_cast(ast).unwrap_or(base.cast),
         reshape: (base.reshape || reshape) && !has_symbol(ast, "view"),
-        short_max: base.short_max || has_symbol(ast, "max") || has_symbol(ast, "min"),
+        short_max: base.short_max || shown.short_max,
         alias_select: base.alias_select && !old_select,
         unit_lines: host_units(ast).all(|unit| unit.listed),
         ..base
@@ -125,6 +130,67 @@ fn detect_cast(ast: &SyntaxTree) -> Option<CastSpelling> {
 /// Whether the text contains the word as a name.
 fn has_symbol(ast: &SyntaxTree, text: &str) -> bool {
     ast.strings.find_symbol(text).is_some()
+}
+
+/// The search for a maximum or minimum that is spelled `max` or `min`: as a function of tensors or scalars, or as what a reduction
+/// does. Communications name what they reduce by alike in all styles.
+struct ShortMaxSearch<'t> {
+    ast: &'t SyntaxTree,
+    /// `max` and `min`, where the text has them.
+    names: [Option<Symbol>; 2],
+    /// The word of a reduction's argument.
+    op: Option<Symbol>,
+}
+
+impl<'t> ShortMaxSearch<'t> {
+    fn new(ast: &'t SyntaxTree) -> Self {
+        let names = ["max", "min"].map(|text| ast.strings.find_symbol(text));
+        Self { ast, names, op: ast.strings.find_symbol("op") }
+    }
+
+    fn is_in_container(&self, container: &ContainerSyntax) -> bool {
+        let units = container.units.iter().map(|unit| unit.body);
+        let mut blocks = units.chain([container.body]).chain(container.index_definitions);
+        self.names.iter().any(Option::is_some) && blocks.any(|block| self.is_in_block(block))
+    }
+
+    fn is_in_block(&self, block: BlockId) -> bool {
+        self.ast.blocks[block.index()].stmts.iter().any(|stmt| {
+            let stmt = &self.ast.stmts[stmt.index()];
+            self.is_name(stmt.name)
+                || self.is_in_args(stmt.args)
+                || [stmt.body, stmt.else_body].into_iter().flatten().any(|inner| self.is_in_block(inner))
+        })
+    }
+
+    fn is_in_args(&self, args: ArgRange) -> bool {
+        self.ast.args_in(args).iter().any(|arg| match arg.value {
+            ValueSyntax::Expr(expr) | ValueSyntax::Stream(expr) => {
+                let is_reduction = self.op.is_some() && arg.key == self.op;
+                self.is_in_expr(expr) || is_reduction && self.is_word(expr)
+            }
+            ValueSyntax::List(items) => self.is_in_args(items),
+            _ => false,
+        })
+    }
+
+    fn is_in_expr(&self, expr: ExprId) -> bool {
+        match &self.ast.exprs[expr.index()].0 {
+            ExprSyntax::Call(name, args) => self.is_name(*name) || self.is_in_args(*args),
+            ExprSyntax::Binary(_, a, b) | ExprSyntax::Index(a, b) => self.is_in_expr(*a) || self.is_in_expr(*b),
+            ExprSyntax::Unary(_, a) | ExprSyntax::Group(a) | ExprSyntax::Field(a, _) => self.is_in_expr(*a),
+            ExprSyntax::Braces(items) => self.is_in_args(*items),
+            _ => false,
+        }
+    }
+
+    fn is_word(&self, expr: ExprId) -> bool {
+        matches!(self.ast.exprs[expr.index()].0, ExprSyntax::Name(name) if self.is_name(name))
+    }
+
+    fn is_name(&self, name: Symbol) -> bool {
+        self.names.contains(&Some(name))
+    }
 }
 
 impl Resolver<'_> {

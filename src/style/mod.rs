@@ -5,4 +5,4 @@ mod restyle;
 mod roots;
 
 pub use renumber::renumber_program;
-pub use restyle::{restyle_program, stored_size};
+pub use restyle::{restyle_program, stored_size, style_that_spells};

@@ -10,11 +10,12 @@ use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BinaryOp, Expr, ExprId};
 use crate::ir::{BlockId, Program};
 use crate::ir::{IdVec, TensorId};
-use crate::ir::{OpEffect, OpKind};
+use crate::ir::{OpEffect, OpKind, Symbol};
 use crate::ir::{RootAs, is_identity, set_root_as};
 
 /// Gives a program another spelling. It computes the same afterwards.
 pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
+    let style = style_that_spells(edit.program(), style);
     let selects = edit.program().style().alias_select != style.alias_select;
     let selects = selects && is_host_program(edit.program());
     let statements = collect_statements(edit.program());
@@ -43,6 +44,30 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
         restyle_root(edit, &mut new, counted);
         replace_op(edit, id, new);
     }
+}
+
+/// A style, changed where it has no spelling for what a program has: where a maximum is spelled `fmax`, nothing spells the function
+/// of that name, which leaves NaN out.
+pub fn style_that_spells(program: &Program, style: Style) -> Style {
+    Style { short_max: style.short_max || has_fmax(program), ..style }
+}
+
+/// Whether a program has `fmax` or `fmin` beside the maxima and minima that let NaN through.
+fn has_fmax(program: &Program) -> bool {
+    program.ops().iter().flat_map(|(_, op)| &op.attrs).any(|(_, value)| has_fmax_word(program, value))
+        || (0..program.exprs().len()).any(|at| calls_fmax(program, ExprId(at as u32)))
+}
+
+fn has_fmax_word(program: &Program, value: &AttrValue) -> bool {
+    matches!(value, AttrValue::Word(word) if is_fmax(program, *word))
+}
+
+fn calls_fmax(program: &Program, expr: ExprId) -> bool {
+    matches!(program.expr(expr), Expr::Call(name, _) if is_fmax(program, *name))
+}
+
+fn is_fmax(program: &Program, name: Symbol) -> bool {
+    matches!(program.name(name), "fmax" | "fmin")
 }
 
 /// Whether the text of an op may differ between styles; that of a select only if `selects`.
