@@ -320,29 +320,37 @@ fn lex_typed_literal(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     let open = text.find('(').unwrap_or(0);
     let inner = text[open..].strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or("");
     let (name, inner) = (&text[..open], inner.trim());
-    if let Some((needed, repair)) = literal_misfit(name, inner) {
-        let message = format!("`{}` is not a value of type `{name}`: expected {needed}", shorten_text(text));
-        b.report_error(SyntaxError::new(Code::Number, span, message).with_note(repair));
+    if let Some(error) = misfit_of_literal(name, name, inner, span) {
+        b.report_error(error);
         return Tok::Error;
     }
     let dtype: Symbol = b.ast.strings.intern(name);
     Tok::Typed(dtype, b.ast.strings.intern(inner))
 }
 
+/// The error of a literal, `text` between its parentheses, that is no value of an element type; `word` is the type's name in the
+/// file's notation.
+pub fn misfit_of_literal(dtype: &str, word: &str, text: &str, span: Span) -> Option<SyntaxError> {
+    let (needed, repair) = literal_need(dtype, word, text)?;
+    let literal = format!("{word}({text})");
+    let message = format!("`{}` is not a value of type `{word}`: expected {needed}", shorten_text(&literal));
+    Some(SyntaxError::new(Code::Number, span, message).with_note(repair))
+}
+
 /// The need of a literal's type that a text does not meet, and how to repair it.
-fn literal_misfit(dtype: &str, text: &str) -> Option<(String, String)> {
+fn literal_need(dtype: &str, word: &str, text: &str) -> Option<(String, String)> {
     let truth = matches!(text, "true" | "false");
     if dtype == "bool" {
         let fits = truth || matches!(text, "0" | "1");
         let needed = "`true` or `false`".to_owned();
-        return (!fits).then(|| (needed, "write `bool(true)` or `bool(false)`".to_owned()));
+        return (!fits).then(|| (needed, format!("write `{word}(true)` or `{word}(false)`")));
     }
     let Some((low, high)) = integer_range(dtype) else {
-        return truth.then(|| ("a number".to_owned(), format!("write `{dtype}(0)` or `{dtype}(1)`")));
+        return truth.then(|| ("a number".to_owned(), format!("write `{word}(0)` or `{word}(1)`")));
     };
     let fits = text.parse::<i128>().is_ok_and(|value| (low..=high).contains(&value));
     let needed = format!("an integer from {low} to {high}");
-    (!fits).then(|| (needed, format!("write `{dtype}(0)`, or use a type that can represent the number")))
+    (!fits).then(|| (needed, format!("write `{word}(0)`, or use a type that can represent the number")))
 }
 
 /// The smallest and the largest number of an integer type.

@@ -40,6 +40,7 @@ pub use domain::PARALLELS;
 pub use error::SyntaxError;
 pub use extract::containers_in_log;
 pub use file::VERSION;
+pub use lex::misfit_of_literal;
 pub use limits::{MAX_ERRORS, MAX_TEXT};
 pub use span::Span;
 pub use spelling::nearest_candidate;

@@ -163,7 +163,10 @@ impl Parser<'_> {
         let range = rest.trim_start_matches(['=', ' ']).trim_end().trim_end_matches(':');
         let note = match range.is_empty() || range.starts_with(',') {
             true => format!("write `for {index} in 4:`, or `for {index} in 1..4:`"),
-            false => format!("write `for {index} in {}:`", crate::spelling::shorten_text(range)),
+            false => {
+                let range = range.replacen(" to ", "..", 1);
+                format!("write `for {index} in {}:`", crate::spelling::shorten_text(&range))
+            }
         };
         self.report_unexpected("`in`", note)
     }

@@ -3,12 +3,13 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::hir2::defaults::dtype_of_word;
+use crate::diag::syntax_error;
+use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
 use crate::ir::functions::{self, find_function};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, TensorId, UnaryOp, Value};
-use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, IndexItem, NameSyntax, NodeRange};
+use hostir_grammar::{Span, misfit_of_literal};
 use smallvec::SmallVec;
 
 impl ProgramReader<'_> {
@@ -85,7 +86,7 @@ impl ProgramReader<'_> {
         let list = &file.args[args.indices()];
         let text = file.symbol_text(name.name);
         if let (Some(dtype), [arg]) = (dtype_of_word(text), list) {
-            return self.typed_value(dtype, arg);
+            return self.typed_value(dtype, arg, span);
         }
         if let ("getMetaData", [arg]) = (text, list) {
             let tensor = self.tensor_operand(arg.value)?;
@@ -119,9 +120,13 @@ impl ProgramReader<'_> {
     }
 
     /// `f32(0.5)`: a literal; `i64(x)`: a cast.
-    fn typed_value(&mut self, dtype: DType, arg: &ArgNode) -> Option<ExprId> {
+    fn typed_value(&mut self, dtype: DType, arg: &ArgNode, span: Span) -> Option<ExprId> {
         if self.is_literal(arg.value) {
             let text: String = self.source.get(arg.span.as_usize_range())?.split_whitespace().collect();
+            if let Some(error) = misfit_of_literal(dtype.name(), word_of_dtype(dtype), &text, span) {
+                self.diags.push(syntax_error(error));
+                return None;
+            }
             let text = self.program.names.intern(&text);
             return Some(self.program.exprs.intern(Expr::Typed(dtype, text)));
         }
@@ -242,10 +247,28 @@ impl ProgramReader<'_> {
             return None;
         }
         if self.holds_tensor(id) {
-            report::report_nested(self.source, self.file.expr_span(id), self.diags);
+            self.report_innermost(id);
             return None;
         }
         self.scalar(id).map(Value::Scalar)
+    }
+
+    /// Reports an operation inside of another one: that which has none inside itself, so that it can be written as a statement.
+    fn report_innermost(&mut self, id: ast::ExprId) {
+        let file = self.file;
+        let mut found = id;
+        loop {
+            let inner: SmallVec<[ast::ExprId; 3]> = match *file.expr(found) {
+                ExprNode::Unary(_, a) | ExprNode::Paren(a) => SmallVec::from_slice(&[a]),
+                ExprNode::Binary(_, a, b) => SmallVec::from_slice(&[a, b]),
+                ExprNode::Call(_, args) => file.args[args.indices()].iter().map(|arg| arg.value).collect(),
+                _ => SmallVec::new(),
+            };
+            let nested = inner.into_iter().find(|&inner| !self.names_tensor(inner) && self.holds_tensor(inner));
+            let Some(nested) = nested else { break };
+            found = nested;
+        }
+        report::report_nested(self.source, file.expr_span(found), self.diags);
     }
 
     /// `G[i]` for a tensor that is called like a function, `G(i)`.
@@ -267,7 +290,7 @@ impl ProgramReader<'_> {
             ExprNode::Error => None,
             ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) if self.holds_poison(id) => None,
             ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) if self.holds_tensor(id) => {
-                report::report_nested(self.source, span, self.diags);
+                self.report_innermost(id);
                 None
             }
             _ => {
