@@ -3,6 +3,7 @@
 pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;
 use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, Program, TensorId, UnitId, Value};
+use rustc_hash::FxHashSet;
 
 /// The words of element types in `hir 2`.
 pub const DTYPE_WORDS: &[(&str, DType)] = &[
@@ -86,11 +87,9 @@ pub fn default_team(program: &Program, op: &Op) -> Option<Vec<i64>> {
     let input = op.input_tensors().next()?;
     let output = op.output_tensors().next()?;
     let mut team: Vec<i64> = program.tensor_mesh(input)?.devices.iter().map(|&device| i64::from(device)).collect();
-    for &device in &program.tensor_mesh(output)?.devices {
-        if !team.contains(&i64::from(device)) {
-            team.push(i64::from(device));
-        }
-    }
+    let mut known: FxHashSet<i64> = team.iter().copied().collect();
+    let others = program.tensor_mesh(output)?.devices.iter().map(|&device| i64::from(device));
+    team.extend(others.filter(|device| known.insert(*device)));
     Some(team)
 }
 

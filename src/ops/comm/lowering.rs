@@ -7,6 +7,7 @@ use crate::plan::{
     BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, PlanBuilder, RedOp, WholeTensor,
     WorkSlot, emit_copy, row_major,
 };
+use rustc_hash::FxHashSet;
 
 /// The word of `backend=`; NCCL when left out.
 fn backend_word<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
@@ -30,19 +31,19 @@ fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
     let Some(ints) = op.ints_attr(AttrKey::Team) else {
         return Err(cx.error_here(codes::TEAM, "the team of the communication is unknown"));
     };
-    let mut team: Vec<u32> = Vec::new();
+    let (mut team, mut known): (Vec<u32>, FxHashSet<u32>) = Default::default();
     for &device in ints {
         if device == -1 {
             return Err(cx
                 .error_here(codes::TEAM, "nvFuser prints only the first 100 devices of a team")
                 .with_note("write all devices of the team"));
         }
-        let known = u32::try_from(device).ok().filter(|&device| device < cx.env.ranks);
-        let Some(device) = known else {
+        let rank = u32::try_from(device).ok().filter(|&device| device < cx.env.ranks);
+        let Some(device) = rank else {
             let message = format!("device {device} of the team is not one of the {} ranks", cx.env.ranks);
             return Err(cx.error_here(codes::TEAM, message));
         };
-        if team.contains(&device) {
+        if !known.insert(device) {
             return Err(cx.error_here(codes::TEAM, format!("device {device} occurs twice in the team")));
         }
         team.push(device);
