@@ -247,6 +247,7 @@ pub fn build_schedule(
     builder.join_streams();
     builder.wait_for_pending();
     builder.lower_exchanges()?;
+    builder.remove_unawaited_start();
     Ok(RankSchedule { items, ..builder.schedule })
 }
 
@@ -354,6 +355,15 @@ impl<'p> Builder<'p> {
                 let end = self.record_event(stream);
                 self.wait_for_event(end, 0);
             }
+        }
+    }
+
+    /// Leaves out the event of the run's start if no stream waits for it: it costs the host as much as a launch.
+    fn remove_unawaited_start(&mut self) {
+        let steps = &mut self.schedule.steps;
+        let is_awaited = steps.iter().any(|step| matches!(step.call, StreamCommand::Wait { event: START }));
+        if !is_awaited {
+            steps.retain(|step| !matches!(step.call, StreamCommand::Record { event: START }));
         }
     }
 
