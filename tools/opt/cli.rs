@@ -79,7 +79,7 @@ Examples:
       Lower an annotated program; options of a pass stand in braces.
   hir-opt prog.hir --pass=cse --remarks --print-ir-after-change -o -
       Say what a pass did and show each program that differs.
-  nvfuser_test 2>&1 | hir-opt --container=2 --form=short --renumber
+  nvfuser_test 2>&1 | hir-opt --container=2 --form=abbreviated --renumber
       Take the second program of a log and print it so that people can read it.
   hir-opt prog.hir --fix --pass='check-program{devices=4,i0=64}'
       Repair the text of a program where that is sure.

@@ -2,7 +2,7 @@
 
 use hostir::diag::nearest_function;
 use hostir::ir::functions::{CASTS, function_names, listed_functions};
-use hostir::ir::{CallPadding, OpKind, OpLayout, WordLink};
+use hostir::ir::{COMMUNICATION_WORDS, CallPadding, OpKind, OpLayout, WordLink, statement_word};
 use hostir::ops;
 use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
 use hostir_passes::{OptionSpec, PASSES, PassAction, PassInfo};
@@ -63,7 +63,18 @@ pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, Strin
 }
 
 fn is_named(kind: OpKind, name: &str) -> bool {
-    kind.name() == name || ops::find_op(name) == Some(kind)
+    kind.name() == name || ops::find_op(name) == Some(kind) || has_word_of_hir2(kind, name)
+}
+
+/// Whether `hir 2` spells the op, or one type of it, with this word.
+fn has_word_of_hir2(kind: OpKind, word: &str) -> bool {
+    let is_collective = COMMUNICATION_WORDS.iter().any(|(known, _)| *known == word);
+    match kind.name() {
+        "Communication" => is_collective,
+        "P2PCommunication" => matches!(word, "send" | "recv"),
+        "CollectivePermute" => word == "permute",
+        name => statement_word(name) == Some(word),
+    }
 }
 
 fn describe_op(kind: OpKind, width: usize) -> String {
@@ -227,6 +238,10 @@ mod tests {
         assert!(describe_by_name("relu", 80).unwrap().starts_with("T = relu(A);\n"));
         assert!(describe_by_name("-", 80).unwrap().starts_with("T = -A;\nT = A - B;\n"));
         assert!(describe_by_name("reshape", 80).unwrap().starts_with("T = view( A )\n"));
+        assert!(describe_by_name("allreduce", 80).unwrap().starts_with("Communication N ("));
+        assert!(describe_by_name("recv", 80).unwrap().starts_with("P2PCommunication N ("));
+        assert!(describe_by_name("alloc", 80).unwrap().starts_with("T = ALLOCATE("));
+        assert_eq!(describe_by_name("for", 80).unwrap().matches("FOR index").count(), 2);
         assert_eq!(describe_by_name("FOR", 80).unwrap().matches("FOR index").count(), 2);
         assert_eq!(
             describe_by_name("comunication", 80).unwrap_err(),
