@@ -42,6 +42,10 @@ const ADVICE: &[(&str, &str)] = &[
         "post the messages of a rank in one group, `wait { send(..); recv(..) }`, or let one side send first",
     ),
     (
+        "write `keep=false` in the ALLOCATE to give each iteration its own memory",
+        "write `alloc` without `keep` to give each iteration its own memory",
+    ),
+    (
         "write `S` for one of them, or shard it over another axis of the mesh",
         "store one of them whole on every rank, or shard it over another axis of the mesh",
     ),
@@ -216,8 +220,13 @@ fn translate_quotation(program: &Program, quoted: &str) -> String {
     if let Some(axis) = short_axis(quoted) {
         return axis;
     }
-    if let Some(memory) = quoted.strip_prefix("mem_type=") {
-        return format!("mem={memory}");
+    for (printed, word) in [("mem_type=", "mem="), ("backend=", "via=")] {
+        if let Some(value) = quoted.strip_prefix(printed) {
+            return format!("{word}{value}");
+        }
+    }
+    if let Some(devices) = quoted.strip_prefix("DeviceMesh{").and_then(|rest| rest.strip_suffix('}')) {
+        return format!("[{}]", devices.replace(' ', ", "));
     }
     match quoted {
         "keep=false" => "alloc".to_owned(),
