@@ -1,6 +1,6 @@
 //! Sizes, ranks and streams that a caller fixes.
 
-use hostir::diag::{Diag, nearest_candidate};
+use hostir::diag::{Diag, codes, nearest_candidate};
 use hostir::ir::Program;
 use hostir::lower::io_names::{describe_settable, find_named_tensor, scalar_names, tensor_ids};
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
@@ -77,8 +77,17 @@ impl Settings {
     /// # Errors
     /// Names that the program does not have, and errors of planning.
     pub(crate) fn prepare(&self, program: &Program) -> Result<PreparedProgram, Vec<Diag>> {
-        let sizes = self.bind(program)?;
-        prepare_program(program, &sizes).map_err(|mut diags| {
+        let mut sizes = self.bind(program)?;
+        // The value for all open extents comes behind the sizes that the text proposes, as in `hir-run`.
+        let every = sizes.every.take();
+        let planned = match prepare_program(program, &sizes) {
+            Err(diags) if every.is_some() && diags.items.iter().all(|diag| diag.code != codes::TIMEOUT) => {
+                sizes.every = every;
+                prepare_program(program, &sizes)
+            }
+            planned => planned,
+        };
+        planned.map_err(|mut diags| {
             diags.sort_by_place();
             diags.items
         })

@@ -132,6 +132,15 @@ def test_the_repair_of_an_open_shape_is_a_tuple():
     assert 'shapes={"x": (8,)}' in notes, notes
 
 
+def test_a_size_for_all_comes_behind_those_of_the_text(tutorial):
+    program = hostir.load(tutorial / "6_ring.hir")
+    proposed = program.check().sizes
+    assert program.check(sizes={"*": 2}).sizes == proposed
+    assert program.check(sizes={"*": 2, "m": 4}).sizes == {**proposed, "m": 4}
+    plain = hostir.parse("hir 2\nf(x: f32[m, n]) -> (y: f32[m, n]):\n  y = relu(x)\n")
+    assert plain.check(sizes={"*": 2}).sizes == {"m": 2, "n": 2}
+
+
 def test_strict_makes_warnings_errors():
     text = """\
 %HostIrContainer { (T0_g_float[iS0{8}]) -> (T1_g_float[iS1{8}]) :
