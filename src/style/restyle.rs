@@ -52,7 +52,7 @@ pub fn style_that_spells(program: &Program, style: Style) -> Style {
     Style { short_max: style.short_max || has_fmax(program), ..style }
 }
 
-/// Whether a program has `fmax` or `fmin` beside the maxima and minima that let NaN through.
+/// True for a program that has `fmax` or `fmin` beside the maxima and minima that let NaN through.
 fn has_fmax(program: &Program) -> bool {
     program.ops().iter().flat_map(|(_, op)| &op.attrs).any(|(_, value)| has_fmax_word(program, value))
         || (0..program.exprs().len()).any(|at| calls_fmax(program, ExprId(at as u32)))

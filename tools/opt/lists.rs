@@ -66,7 +66,7 @@ fn is_named(kind: OpKind, name: &str) -> bool {
     kind.name() == name || ops::find_op(name) == Some(kind) || has_word_of_hir2(kind, name)
 }
 
-/// Whether `hir 2` spells the op, or one type of it, with this word.
+/// True for a word by which `hir 2` spells the op, or one type of it.
 fn has_word_of_hir2(kind: OpKind, word: &str) -> bool {
     let is_collective = COMMUNICATION_WORDS.iter().any(|(known, _)| *known == word);
     match kind.name() {

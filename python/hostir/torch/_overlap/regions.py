@@ -413,7 +413,7 @@ def with_factors_side_by_side(index: GraphIndex, region: Region) -> Region | Non
 
 
 def _kind_of_factors(region: Region, matmul: Matmul) -> tuple[object, ...]:
-    """What two matmuls have in common whose factors can stand side by side."""
+    """Equal for two matmuls whose factors can stand side by side."""
     weight, rows = matmul.weight, shape_of(matmul.left)[:-1]
     return (tuple(rows), _before_of(region, matmul.node), len(shape_of(weight.source)), weight.is_transposed, element_type(matmul.left))
 
