@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// The surroundings of a tool: streams, folder, environment.
 pub struct ToolIo<'a> {
@@ -137,13 +138,28 @@ impl SharedState {
     }
 }
 
+/// The time that a process waits at its end for what libraries still release after a success, and after a failure, of
+/// which little is known.
+const RELEASE_LIMIT: Duration = Duration::from_secs(10);
+const TEARDOWN_LIMIT: Duration = Duration::from_secs(1);
+
 /// A tool's library function: the arguments (the program's name first) to an exit status.
 pub type ToolFn = fn(&[OsString], &mut ToolIo<'_>) -> i32;
 
 /// Runs a tool as this process's program: its arguments, streams, folder and environment.
 pub fn process_main(tool: ToolFn) -> std::process::ExitCode {
+    process_main_with(tool, |_| true)
+}
+
+/// [`process_main`] of a tool that uses libraries whose exit handlers must not run while a thread is inside of them.
+/// `finish` waits for such threads, at most for a time, and returns true if there is none; otherwise the process ends
+/// without exit handlers.
+pub fn process_main_with(tool: ToolFn, finish: fn(Duration) -> bool) -> std::process::ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     let code = run_on_process(tool, &args, std::env::current_exe().ok());
+    if !finish(if code == 0 { RELEASE_LIMIT } else { TEARDOWN_LIMIT }) {
+        crate::staged::end_at_once(code);
+    }
     std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 

@@ -18,7 +18,7 @@ mod place;
 use crate::errors;
 use hostir::diag::Diag;
 use pending::TemporaryEntry;
-pub use pending::{end_process, end_soon};
+pub use pending::{end_at_once, end_process, end_soon};
 pub use place::PlaceKey;
 use place::{FolderEntry, SpecialFile, WalkOutcome, WriteRefusal};
 use rustix::fs::{Mode, OFlags};

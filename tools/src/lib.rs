@@ -4,4 +4,5 @@ pub mod data;
 #[cfg(feature = "cuda")]
 pub mod kernel_cache;
 mod launch;
+pub mod library_calls;
 pub mod run;

@@ -38,6 +38,7 @@ mod quantities;
 mod reference;
 mod summary;
 mod tensor_options;
+mod time_limits;
 mod timeline;
 mod work_summary;
 

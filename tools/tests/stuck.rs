@@ -10,7 +10,7 @@ mod stand_in;
 
 use rustix::process::Signal;
 use site::{Site, all_end, children, run, send};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -22,6 +22,11 @@ fn main() -> std::process::ExitCode {
         a_rank_that_is_stopped,
         a_rank_that_is_killed,
         a_deadline_that_passes,
+        a_release_outlasts_the_run,
+        a_release_outlasts_a_failure,
+        processes_are_suspended,
+        a_suspended_rank_is_waited_for,
+        streams_share_a_hardware_queue,
     ])
 }
 
@@ -153,5 +158,68 @@ fn a_deadline_that_passes() {
             assert!(err.contains(place), "{more:?}: {err}");
             assert!(err.contains("the transfers themselves do not end"), "{err}");
         }
+    }
+}
+
+/// A release that takes longer than a run waits for it (1.5 s) has ended before the library is destroyed.
+fn a_release_outlasts_the_run() {
+    let site = prepared();
+    for more in [&[][..], &["--graph"], &["--processes"]] {
+        let mut command = command(&site, more);
+        let (status, _, err) = run(command.env("DRIVER_FREE_MS", "2500"));
+        assert_eq!(status, Some(0), "{more:?}: {err}");
+        assert!(!err.contains("stand-in:"), "{more:?}: {err}");
+    }
+}
+
+/// The status of a failed run is that of the failure, whatever its teardown still does.
+fn a_release_outlasts_a_failure() {
+    let site = prepared();
+    for more in [&[][..], &["--graph"], &["--processes"]] {
+        let mut command = command(&site, &["--timeout-ms", "500"]);
+        let (status, _, err) = run(command.args(more).env("DRIVER_EVENTS", "0").env("DRIVER_FREE_MS", "4000"));
+        assert_eq!(status, Some(5), "{more:?}: {err}");
+        assert!(err.contains("error[H0511]: the run did not finish within 500 ms"), "{more:?}: {err}");
+        assert!(!err.contains("stand-in:"), "{more:?}: {err}");
+    }
+}
+
+/// A run that is suspended for longer than its limit, and then goes on, ends as right.
+fn processes_are_suspended() {
+    let site = prepared();
+    let mut command = command(&site, &["--timeout-ms", "1500", "--processes"]);
+    command.env("DRIVER_RUN_MS", "1000");
+    let (mut parent, pids, mut err, mut said) = started(command, "ready in", 1);
+    std::thread::sleep(Duration::from_millis(100));
+    pids.iter().for_each(|pid| send(Signal::STOP, *pid));
+    std::thread::sleep(Duration::from_millis(4500));
+    pids.iter().for_each(|pid| send(Signal::CONT, *pid));
+    err.read_to_string(&mut said).unwrap();
+    assert_eq!(parent.wait().unwrap().code(), Some(0), "{said}");
+}
+
+/// Without limits a rank may stand in a debugger for as long as it likes.
+fn a_suspended_rank_is_waited_for() {
+    let site = prepared();
+    let mut command = command(&site, &["--timeout-ms", "0", "--processes"]);
+    command.env("DRIVER_RUN_MS", "1000");
+    let (mut parent, pids, mut err, mut said) = started(command, "ready in", 1);
+    send(Signal::STOP, pids[2]);
+    std::thread::sleep(Duration::from_millis(3000));
+    assert!(parent.try_wait().unwrap().is_none(), "the others wait");
+    send(Signal::CONT, pids[2]);
+    err.read_to_string(&mut said).unwrap();
+    assert_eq!(parent.wait().unwrap().code(), Some(0), "{said}");
+}
+
+/// The error of a run that does not end names the variable that gives its streams too few queues.
+fn streams_share_a_hardware_queue() {
+    let site = prepared();
+    for (queues, named) in [("1", true), ("32", false)] {
+        let mut command = command(&site, &["--timeout-ms", "500"]);
+        let (status, _, err) = run(command.env("DRIVER_EVENTS", "0").env("CUDA_DEVICE_MAX_CONNECTIONS", queues));
+        assert_eq!(status, Some(5), "{err}");
+        let note = "share 1 hardware queues, and wait for each other there: set `CUDA_DEVICE_MAX_CONNECTIONS` to";
+        assert_eq!(err.contains(note), named, "{queues}: {err}");
     }
 }

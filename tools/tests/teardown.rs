@@ -43,6 +43,9 @@ fn main() -> std::process::ExitCode {
         recorded_runs_end_too,
         a_loaded_program_fails,
         a_rank_panics,
+        a_process_exits_while_a_session_is_released,
+        a_process_exits_while_devices_wait,
+        a_fork_uses_nothing_of_its_parent,
     ])
 }
 
@@ -61,6 +64,11 @@ const EXCHANGE: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{8}]
 
 /// A task: which kind of program fails, with which code, and how often.
 fn child(task: &str) {
+    match task {
+        "exit" => return exit_after_drop(),
+        "fork" => return fork_beside_session(),
+        _ => {}
+    }
     let [kind, code, rounds] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
     let store: Option<Arc<dyn ImageStore>> = Some(Arc::new(Store));
     let graph = kind == "graph";
@@ -131,10 +139,46 @@ fn loaded_fails(code: &str, options: &Options) {
     assert!(start.elapsed() < MOST);
 }
 
+/// A session that has succeeded.
+fn run_session() -> Session {
+    let store: Option<Arc<dyn ImageStore>> = Some(Arc::new(Store));
+    let mut session = Session::builder(EXCHANGE).options(Options { store, ..Options::default() }).build().unwrap();
+    session.upload_whole("T0", &HostTensor::zeros(DType::Float, &[2, 8])).unwrap();
+    session.run().and_then(|()| session.wait()).unwrap();
+    session
+}
+
+/// Drops a session, and leaves the rest to the exit of the process.
+fn exit_after_drop() {
+    let start = Instant::now();
+    drop(run_session());
+    assert!(start.elapsed() < Duration::from_secs(60));
+    println!("all were dropped in time");
+}
+
+/// A fork neither runs nor releases what its parent has, and its exit does not wait for threads of the parent's.
+fn fork_beside_session() {
+    let mut session = run_session();
+    // SAFETY: no other thread of this process is at work.
+    let process = unsafe { libc::fork() };
+    if process == 0 {
+        let error = session.run().expect_err("the child has no devices");
+        assert!(error.to_string().contains("a fork of one that has used CUDA's libraries"), "{error}");
+        drop(session);
+        std::process::exit(7);
+    }
+    let mut status = 0;
+    // SAFETY: the status is an integer of this frame.
+    assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+    assert_eq!(libc::WEXITSTATUS(status), 7, "the child ended with {status}");
+    session.run().and_then(|()| session.wait()).unwrap();
+    println!("all were dropped in time");
+}
+
 // ---- the tests ----
 
-/// Runs this program as the process that has the driver.
-fn with_driver(task: &str, variables: &[(&str, &str)]) {
+/// Runs this program as the process that has the driver; its standard error.
+fn with_driver(task: &str, variables: &[(&str, &str)]) -> String {
     let site = Site::new();
     let folder = site.folder.path();
     stand_in::make(folder);
@@ -146,6 +190,7 @@ fn with_driver(task: &str, variables: &[(&str, &str)]) {
     let (status, out, err) = run(&mut command);
     assert_eq!(status, Some(0), "{err}");
     assert!(out.contains("were dropped in time"), "{out}");
+    err
 }
 
 fn a_launch_fails_and_devices_let_go() {
@@ -174,4 +219,19 @@ fn a_loaded_program_fails() {
 
 fn a_rank_panics() {
     with_driver("panic H0522 1", &[]);
+}
+
+fn a_process_exits_while_a_session_is_released() {
+    with_driver("exit", &[("DRIVER_FREE_MS", "2500")]);
+}
+
+/// What does not return is reported, and the exit goes on.
+fn a_process_exits_while_devices_wait() {
+    let err = with_driver("session H0522 1", &[("DRIVER_FAILS", "150")]);
+    assert!(err.contains("hostir: a call of CUDA's libraries has not returned 5 s after"), "{err}");
+}
+
+fn a_fork_uses_nothing_of_its_parent() {
+    let err = with_driver("fork", &[("DRIVER_FREE_MS", "300")]);
+    assert!(!err.contains("stand-in:"), "{err}");
 }

@@ -3,8 +3,9 @@
 //!
 //! A [`Session`] holds one program with fixed sizes, ready to run any number of times. It owns the resources it
 //! needs (streams, events, kernels, communicators, memory between the ops) and changes nothing of the process: it
-//! installs no signal handlers, never exits, and starts no threads that outlive a call, except after failures; every
-//! call restores the thread's current context. Sessions are independent of each other. `docs/library.md` is the long
+//! installs no signal handlers and never exits; every call restores the thread's current context. Threads that release
+//! what a dropped or failed session had may outlive the call that starts them: an exit handler waits for them, for a
+//! limited time, before the exit handlers of CUDA's libraries run ([`crate::finish_library_calls`]). Sessions are independent of each other. `docs/library.md` is the long
 //! version.
 //!
 //! ```no_run

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
 use crate::abi::{Handle, get_value, put_value};
+use crate::exit::free_slowly;
 use crate::note::KernelMeaning;
 use crate::task::{DeviceWork, StreamTask};
 use crate::world::world;
@@ -80,7 +81,7 @@ extern "C" fn cublasLtCreate(handle: *mut Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtDestroy(handle: Handle) -> c_int {
-    destroy_object(handle)
+    free_slowly(|| destroy_object(handle))
 }
 
 #[unsafe(no_mangle)]

@@ -4,6 +4,7 @@
 
 use crate::abi::{Handle, get_value, get_values, put_value};
 use crate::capture::{UserObject, exchange_capture_mode};
+use crate::exit::free_slowly;
 use crate::module::{LoadedKernel, unwrapped};
 use crate::task::{DeviceWork, StreamTask};
 use crate::world::{self, INVALID_HANDLE, INVALID_VALUE, NOT_READY, world};
@@ -186,6 +187,10 @@ extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFree_v2(address: u64) -> c_int {
+    free_slowly(|| free_memory(address))
+}
+
+fn free_memory(address: u64) -> c_int {
     let mut world = world();
     if let Err(status) = world.make_unrecordable_call() {
         return status;

@@ -4,7 +4,8 @@
 //! All are one shared object. [`install`] puts it under the libraries' names into a folder; a process finds them if the
 //! folder is in its `LD_LIBRARY_PATH` when it starts. Environment variables: `HIR_FAKE_DEVICES=N` is the number of devices
 //! (8), `HIR_FAKE_SEED=N` selects the order of operations that may run in several orders (`world`), and
-//! `HIR_FAKE_NCCL=FOLDER` connects the processes of a run, one for each rank, in NCCL (`mail`).
+//! `HIR_FAKE_NCCL=FOLDER` connects the processes of a run, one for each rank, in NCCL (`mail`), and `HIR_FAKE_FREE_MS=N`
+//! makes calls that free something slow (`exit`).
 //!
 //! Kernels are not run. A comment in their source lists the plan's instructions that they compute, and the CPU backend
 //! carries these out on the bytes at the addresses of the launch. So results equal those of the CPU backend bit for bit;
@@ -17,6 +18,7 @@ mod caller;
 mod capture;
 mod compute;
 mod driver;
+mod exit;
 mod mail;
 mod memory;
 mod module;

@@ -5,6 +5,7 @@
 
 use crate::abi::{Handle, get_value, put_value};
 use crate::compute;
+use crate::exit::free_slowly;
 use crate::mail::{MemberMail, TeamSeat};
 use crate::memory::DeviceMemory;
 use crate::task::{DeviceWork, StreamTask};
@@ -508,7 +509,7 @@ fn end_member(comm: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommDestroy(comm: Handle) -> c_int {
-    end_member(comm)
+    free_slowly(|| end_member(comm))
 }
 
 #[unsafe(no_mangle)]

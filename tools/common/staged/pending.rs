@@ -107,13 +107,22 @@ impl Drop for TemporaryEntry {
     }
 }
 
-/// Ends the process, whatever its other threads do.
-pub fn end_process(status: i32) -> ! {
+/// Ends the process, whatever its other threads do. Exit handlers of libraries run if `may_run_handlers` says so: no
+/// thread may be inside of these libraries meanwhile.
+pub fn end_process(status: i32, may_run_handlers: impl FnOnce() -> bool) -> ! {
     // Nothing more is noted or moved while this ends the process.
     let pending = lock_pending();
     remove(&pending);
+    if !may_run_handlers() {
+        end_at_once(status);
+    }
     end_soon(status);
     std::process::exit(status)
+}
+
+/// Ends the process without any exit handler. What is to be written has been flushed.
+pub fn end_at_once(status: i32) -> ! {
+    signal_hook::low_level::exit(status)
 }
 
 /// Sees to it that a process that is about to exit does. What libraries do at its end has a moment (the driver and

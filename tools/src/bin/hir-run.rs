@@ -6,5 +6,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     hostir_tools::run::request_hardware_queues();
-    hostir_tool_support::io::process_main(hostir_tools::run::main_with)
+    hostir_tool_support::io::process_main_with(
+        hostir_tools::run::main_with,
+        hostir_tools::library_calls::finish_library_calls,
+    )
 }

@@ -5,31 +5,38 @@
 //! is ended here.
 
 use super::peers::SocketControlPlane;
+use crate::library_calls::finish_library_calls;
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
 use hostir_tool_support::errors;
 use std::io::Write as _;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time that a process may take to notice that its run has failed: longer than what watches runs on GPUs and
 /// can tell more of them.
 const GRACE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
+/// The time that calls of libraries get to return before the process ends without its exit handlers.
+const LIBRARIES: Duration = Duration::from_millis(200);
 
 /// Watches until the connections are gone. `status` is what the process exits with.
 pub(super) fn watch_failures(peers: &Arc<SocketControlPlane>, status: i32) {
     let peers = Arc::downgrade(peers);
     std::thread::spawn(move || {
         while let Some(error) = next_failure(&peers) {
-            let since = Instant::now();
-            while since.elapsed() < GRACE && peers.strong_count() > 0 {
+            // Pauses are counted, not time: a process that is suspended meanwhile gets the rest when it goes on.
+            for _ in 0..GRACE.as_millis() / PAUSE.as_millis() {
+                if peers.strong_count() == 0 {
+                    break;
+                }
                 std::thread::sleep(PAUSE);
             }
             if let Some(peers) = peers.upgrade() {
                 let rank = peers.rank();
                 let message = hostir::diag::visible::escape_line(&error.diag().message).into_owned();
                 let _ = writeln!(std::io::stderr(), "hir-run: rank {rank} does not stop; terminating it: {message}");
-                hostir_tool_support::staged::end_process(own_status(&error, rank).unwrap_or(status));
+                let status = own_status(&error, rank).unwrap_or(status);
+                hostir_tool_support::staged::end_process(status, || finish_library_calls(LIBRARIES));
             }
         }
     });

@@ -29,7 +29,7 @@ mod wire;
 
 pub(crate) use detect::{LaunchFlags, RankAssignment};
 pub(crate) use launcher::Launcher;
-pub(crate) use peers::SocketControlPlane;
+pub(crate) use peers::{NO_TIMEOUT, SocketControlPlane};
 
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::{self, ControlPlane as _, ControlPlaneError};

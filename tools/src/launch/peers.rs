@@ -34,6 +34,9 @@ const MOST_PASSED_ON: usize = 1000;
 /// The time that a connection that ends may take to deliver the last messages.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// A time limit that no run reaches: a century.
+pub(crate) const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// The deadlines of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LivenessTimeouts {
@@ -44,13 +47,20 @@ pub(super) struct LivenessTimeouts {
 }
 
 impl LivenessTimeouts {
+    /// The longest time that a silent connection is waited for, unless nothing is limited.
+    const MOST_SILENCE: Duration = Duration::from_secs(10);
+
     pub(super) fn new(timeout: Duration) -> Self {
-        let silence = (timeout / 2).clamp(Duration::from_secs(1), Duration::from_secs(10));
+        let silence = match timeout {
+            NO_TIMEOUT => NO_TIMEOUT,
+            timeout => (timeout / 2).clamp(Duration::from_secs(1), Self::MOST_SILENCE),
+        };
         Self { timeout, silence }
     }
+
     /// Between two signs of life.
     fn heartbeat_interval(self) -> Duration {
-        self.silence / 8
+        self.silence.min(Self::MOST_SILENCE) / 8
     }
 }
 
@@ -439,8 +449,7 @@ impl ControlPlaneCore {
             let slept = last.elapsed();
             last = Instant::now();
             if slept > self.pace.silence / 2 {
-                // This process itself was stopped: what others sent is still to be read.
-                lines.iter().for_each(|line| *lock_mutex(&line.heard) = last);
+                self.restart_clocks(&lines, last);
             }
             for line in &lines {
                 let _ = line.send_frame(FrameType::Alive, &[]);
@@ -454,6 +463,12 @@ impl ControlPlaneCore {
                 self.fail_run(error);
             }
         }
+    }
+
+    /// This process itself was suspended until now: what others sent is still to be read.
+    fn restart_clocks(&self, lines: &[Arc<PeerConnection>], now: Instant) {
+        lines.iter().for_each(|line| *lock_mutex(&line.heard) = now);
+        lock_mutex(&self.state).steps.values_mut().for_each(|step| step.since = now);
     }
 
     /// A step that somebody does not come to.

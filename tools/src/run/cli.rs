@@ -21,7 +21,6 @@ use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::status::ToolStatus;
 use hostir_tool_support::terminal::ColorMode;
 use std::ffi::OsString;
-use std::time::Duration;
 
 /// The backend that a program runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -120,10 +119,6 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// The time that connecting, or one run, may take.
-    pub(super) fn run_timeout(&self) -> Duration {
-        self.gpu.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
-    }
     /// The first option that looks at what was computed, or writes it.
     pub(super) fn wants_results(&self) -> Option<&'static str> {
         let asked = [
@@ -273,8 +268,8 @@ struct ProgramArguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
         help = "Number of streams [default: what the program proposes, else 4]")]
     streams: Option<u32>,
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..),
-        help = "Time limit for connecting to other ranks and for one run [default: 60000]; on the CPU for planning and for one run [default: no limit]")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64),
+        help = "Time limit for connecting to other ranks and for one run [default: 60000]; on the CPU for planning and for one run [default: no limit]; 0 is no limit, also of silence of other processes: for debuggers")]
     timeout_ms: Option<u64>,
     #[arg(long, value_name = "SIZE", help = "Memory limit for the plans of all ranks [default: 4G]")]
     plan_memory: Option<String>,

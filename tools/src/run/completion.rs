@@ -5,6 +5,18 @@ use std::time::{Duration, Instant};
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
+/// A time between two looks that says that the process was suspended meanwhile.
+const SUSPENDED: Duration = Duration::from_secs(1);
+
+/// The state of a thread that looks again and again.
+#[derive(Debug, Default)]
+pub(super) struct PollState {
+    /// When something was seen first that gets some time to pass; the caller's. A suspension clears it: what was seen then
+    /// gets its time once more.
+    pub(super) since: Option<Instant>,
+    /// The time since the last look, if the process was suspended meanwhile.
+    pub(super) suspension: Option<Duration>,
+}
 
 /// A flag that says whether work is done.
 #[derive(Default)]
@@ -12,13 +24,16 @@ pub(super) struct Completion(Mutex<bool>, Condvar);
 
 impl Completion {
     /// Looks again and again until something is found or the work is done.
-    pub(super) fn poll_until<T>(&self, mut look: impl FnMut(&mut Option<Instant>) -> Option<T>) -> Option<T> {
-        let mut since = None;
+    pub(super) fn poll_until<T>(&self, mut look: impl FnMut(&mut PollState) -> Option<T>) -> Option<T> {
+        let (mut state, mut last) = (PollState::default(), Instant::now());
         let mut over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*over {
-            if let Some(found) = look(&mut since) {
+            state.suspension = Some(last.elapsed()).filter(|gap| *gap > SUSPENDED);
+            state.since = state.since.filter(|_| state.suspension.is_none());
+            if let Some(found) = look(&mut state) {
                 return Some(found);
             }
+            last = Instant::now();
             over = self.1.wait_timeout(over, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }
         None
@@ -44,7 +59,7 @@ mod tests {
     fn looking_ends() {
         let over = Completion::default();
         let mut looks = 0;
-        let third = |_: &mut Option<Instant>| {
+        let third = |_: &mut PollState| {
             looks += 1;
             (looks == 3).then_some(looks)
         };

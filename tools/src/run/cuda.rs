@@ -20,10 +20,13 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
-use hostir_cuda::{CudaRuntime, GemmTuning, ImageStore, LoadedProgram, NcclFile};
+use hostir_cuda::{CudaRuntime, GemmTuning, ImageStore, LoadedProgram, NcclFile, hardware_queue_count};
 use hostir_tool_support::io::ToolIo;
 use std::ffi::OsString;
 use std::sync::Arc;
+
+/// The variable with the number of the driver's hardware queues.
+const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 
 /// GPUs, and the place where their kernels are kept.
 #[derive(Debug)]
@@ -60,6 +63,9 @@ impl CudaBackend {
             devices: Vec::new(),
             control_plane: here.map(|here| here.peers.clone() as Arc<dyn ControlPlane>),
             device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
+            hardware_queues: hardware_queue_count(
+                (io.env)(QUEUES).and_then(|value| value.into_string().ok()).as_deref(),
+            ),
             pool: io.gpus.get_or_default(),
             watch: Arc::default(),
             ..program_options(&options.gpu)
@@ -142,7 +148,6 @@ fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
 /// Does nothing once the process has several threads: to be called first of all.
 #[allow(unsafe_code, reason = "the driver reads this from the environment when it starts")]
 pub fn request_hardware_queues() {
-    const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     if threads == 1 && std::env::var_os(QUEUES).is_none() {
         // SAFETY: the process has one thread, this one: nobody reads the environment meanwhile.

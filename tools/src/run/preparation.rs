@@ -14,7 +14,6 @@ use hostir::lower::{PreparedProgram, SizeSettings, stream_count};
 use hostir::plan::Plan;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
-use std::time::Duration;
 
 /// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
 ///
@@ -48,7 +47,7 @@ pub(super) fn prepare_program(
         sizes.memory_limit = u64::MAX;
     }
     if !matches!(engine, RunEngine::Cuda(..)) {
-        sizes.limits.time = options.gpu.timeout_ms.map(Duration::from_millis);
+        sizes.limits.time = options.cpu_timeout();
     }
     // What flags give every extent that is left open comes behind what files give.
     let every = sizes.every.take();

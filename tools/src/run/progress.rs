@@ -46,7 +46,7 @@ fn draw_while_working<T>(
     let (began, over) = (Instant::now(), Completion::default());
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
-            over.poll_until(|_: &mut Option<Instant>| -> Option<()> {
+            over.poll_until(|_| -> Option<()> {
                 let elapsed = began.elapsed();
                 if elapsed >= start {
                     let state = state().map_or_else(String::new, |state| format!(", {state}"));

@@ -5,9 +5,14 @@
 // DRIVER_EVENTS=N, that no event is reached any more behind the first N questions. DRIVER_WAITS=N says that with each Nth
 // launch devices begin to wait: no event is reached, and what frees memory or waits for a stream does not return.
 // With DRIVER_FAILS=N the launch fails too. With DRIVER_LETS_GO=1 devices go on when flags were written three times.
+// DRIVER_FREE_MS=N says that calls which free memory or a graph take so long, as cublasLtDestroy and ncclCommDestroy can;
+// DRIVER_RUN_MS=N, that no event is reached before the process has asked for one for so long. As in libcublasLt, the
+// library's destructors, which run when a process exits, end badly if a thread is in a call that frees.
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef unsigned long long Address;
@@ -40,6 +45,27 @@ static void wait_for_devices(void) {
 static int handle(void **made) {
     *made = malloc(1);
     return DONE;
+}
+
+// Threads in calls that free.
+static int freeing;
+static void begin_freeing(void) {
+    __atomic_add_fetch(&freeing, 1, __ATOMIC_SEQ_CST);
+    usleep(1000 * number("DRIVER_FREE_MS"));
+}
+static int end_freeing(void) {
+    __atomic_sub_fetch(&freeing, 1, __ATOMIC_SEQ_CST);
+    return DONE;
+}
+// A handler of the process's exit, registered as soon as the library is opened.
+static void destroy_library(void) {
+    if (__atomic_load_n(&freeing, __ATOMIC_SEQ_CST)) {
+        fprintf(stderr, "stand-in: the library is destroyed while a thread is inside of it\n");
+        abort();
+    }
+}
+static void __attribute__((constructor)) create_library(void) {
+    atexit(destroy_library);
 }
 
 // ---- devices and contexts ----
@@ -113,8 +139,9 @@ int cuMemAlloc_v2(Address *address, size_t bytes) {
 }
 int cuMemFree_v2(Address address) {
     wait_for_devices();
+    begin_freeing();
     free((void *)address);
-    return DONE;
+    return end_freeing();
 }
 // All memory is the current device's. The attributes are those that the backend asks for: context, kind (2 is a
 // device's), managed, device, start and size.
@@ -179,7 +206,10 @@ NOTHING(cuEventRecordWithFlags)
 HANDLE(cuGraphInstantiateWithFlags)
 NOTHING(cuGraphUpload)
 NOTHING(cuGraphDestroy)
-NOTHING(cuGraphExecDestroy)
+int cuGraphExecDestroy(void) {
+    begin_freeing();
+    return end_freeing();
+}
 HANDLE(cuModuleLoadData)
 HANDLE(cuModuleGetFunction)
 NOTHING(cuModuleUnload)
@@ -225,8 +255,20 @@ int cuStreamEndCapture(void *stream, void **graph) {
     recording = 0;
     return handle(graph);
 }
+// Whether the device still works on what DRIVER_RUN_MS is for.
+static int is_running(void) {
+    static long long begun;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long long time = now.tv_sec * 1000LL + now.tv_nsec / 1000000, never = 0;
+    __atomic_compare_exchange_n(&begun, &never, time, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return time - __atomic_load_n(&begun, __ATOMIC_SEQ_CST) < number("DRIVER_RUN_MS");
+}
 int cuEventQuery(void) {
     static int calls;
+    if (is_running()) {
+        return NOT_READY;
+    }
     int waits = __atomic_load_n(&waiting, __ATOMIC_ACQUIRE);
     return waits || exceeds(&calls, "DRIVER_EVENTS") ? NOT_READY : DONE;
 }

@@ -212,7 +212,7 @@ pub(crate) fn global_diag(error: &Error) -> Diag {
     let code = match error {
         Error::Missing { .. } => codes::DEVICE,
         Error::NoMemory { .. } => codes::DEVICE_MEMORY,
-        Error::Call { .. } | Error::Compile { .. } | Error::Internal { .. } => codes::DEVICE_CALL,
+        Error::Call { .. } | Error::Compile { .. } | Error::Internal { .. } | Error::NoAccess(_) => codes::DEVICE_CALL,
         Error::Unsupported(_) => codes::BACKEND_TYPE,
     };
     Diag::global_error(code, error.to_string())

@@ -24,6 +24,7 @@ use crate::runtime::teardown::RankResources;
 use crate::sys::context::relax_capture_mode;
 use crate::sys::driver;
 use crate::sys::driver::CudaDevice;
+use crate::sys::library_access::{LibraryAccess, register_exit_handler};
 use crate::sys::nvtx::NvtxProfiler;
 use crate::sys::{Error, blas, nvrtc};
 use hostir::backend::{RunResult, RunStats};
@@ -44,7 +45,7 @@ use hostir_gpu::team;
 use hostir_gpu::team::CommTeam;
 use hostir_gpu::transport;
 use hostir_gpu::{issue_order, schedule};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// A program on its devices, ready to run any number of times.
@@ -55,6 +56,8 @@ pub struct LoadedProgram<'p> {
     pub(crate) about: String,
     pub(crate) phases: Vec<(&'static str, f64)>,
     pub(crate) joint: ProcessGroup,
+    /// For errors of runs that do not end: streams share hardware queues.
+    pub(crate) queue_note: Option<String>,
     pub(crate) pool: Arc<ResourceCache>,
     /// Teams whose communicators later programs may take over.
     pub(crate) lent: Vec<init::CacheableTeam>,
@@ -79,6 +82,8 @@ pub(crate) fn load_program<'p>(
     options: &Options,
     callers: bool,
 ) -> Result<LoadedProgram<'p>, Vec<Diag>> {
+    static FIRST: Once = Once::new();
+    let _access = LibraryAccess::acquire().map_err(|error| vec![global_diag(&error)])?;
     let mut clock = PhaseTimer::new();
     index_bounds::check_plan_bounds(prepared)?;
     // A program that cannot end is reported as on the CPU, before anything starts.
@@ -112,10 +117,12 @@ pub(crate) fn load_program<'p>(
     }
     loaded.phases = clock.laps;
     loaded.sound = true;
+    // Libraries have made objects with static lifetime.
+    register_exit_handler(&FIRST);
     Ok(loaded)
 }
 
-/// Puts the calls of ranks that share devices in order; the turns that they take in it.
+/// Puts the calls of ranks that share devices or hardware queues in order; the turns that they take in it.
 fn sequence_schedules(
     schedules: &mut [RankSchedule],
     alarm: &Arc<FailureFlag>,
@@ -127,6 +134,17 @@ fn sequence_schedules(
         ]);
     };
     Ok(IssueSequencer::for_ranks(schedules.len(), order.into_iter(), alarm))
+}
+
+/// A note for runs that do not end, if a rank has more streams than its device has hardware queues; one more stream is for
+/// semaphores.
+fn describe_queue_sharing(schedules: &[RankSchedule], queues: usize) -> Option<String> {
+    let streams = schedules.iter().map(|schedule| schedule.streams + 1).max().filter(|streams| *streams > queues)?;
+    Some(format!(
+        "{streams} streams share {queues} hardware queues, and wait for each other there: set \
+         `CUDA_DEVICE_MAX_CONNECTIONS` to {}",
+        streams.min(32)
+    ))
 }
 
 /// This process's ranks on their devices, not yet joined.
@@ -143,12 +161,15 @@ fn open_program<'p>(
     clock.record_phase("devices");
     let about = describe_platform(&site).map_err(|error| vec![global_diag(&error)])?;
     let messages = p2p::plan_messages(prepared, options.routes);
-    let ordered = !site.apart && !messages.list.is_empty();
-    if options.graph && ordered && !joint.is_multi_process() {
+    let has_messages = !messages.list.is_empty();
+    let shared = !site.apart && has_messages;
+    if options.graph && shared && !joint.is_multi_process() {
         return Err(vec![shared_graph_error()]);
     }
     let mut schedules = build_schedules(prepared, teams, &messages, &site, options)?;
     let alarm = Arc::new(FailureFlag::default());
+    let queue_note = describe_queue_sharing(&schedules, options.hardware_queues);
+    let ordered = shared || has_messages && queue_note.is_some();
     let turns = if ordered { sequence_schedules(&mut schedules, &alarm)? } else { Vec::new() };
     let symmetric = match callers {
         true => symmetric_memory::agree_on_buffers(prepared, &messages, joint, &options.symmetric)?,
@@ -182,6 +203,7 @@ fn open_program<'p>(
         about,
         phases: Vec::new(),
         joint: joint.clone(),
+        queue_note,
         pool: options.pool.clone(),
         lent: Vec::new(),
         world: None,
@@ -502,7 +524,7 @@ impl LoadedProgram<'_> {
     /// # Errors
     /// If the program has failed before, or a copy fails on any rank.
     pub fn download_results(&mut self) -> Result<RunResult, Vec<Diag>> {
-        self.check_usable()?;
+        let _access = self.acquire_access()?;
         let outputs: Result<Vec<_>, Diag> = self
             .ranks
             .iter()
@@ -566,6 +588,7 @@ impl LoadedProgram<'_> {
 
 impl Drop for LoadedProgram<'_> {
     fn drop(&mut self) {
+        let Ok(_access) = LibraryAccess::acquire() else { return self.leak_resources() };
         if self.has_failed() {
             self.abort_all_ranks();
         } else if self.sound && !self.held && self.ranks.iter().all(RankRuntime::is_idle) {
@@ -573,12 +596,18 @@ impl Drop for LoadedProgram<'_> {
         }
         // One of them may still write to the others' memory.
         if self.held || !self.ranks.iter().all(RankRuntime::is_idle) {
-            let ranks = std::mem::take(&mut self.ranks);
-            std::mem::forget((ranks, std::mem::take(&mut self.waiting), self.left.take()));
-            return;
+            return self.leak_resources();
         }
         let left = self.left.take();
         teardown::drop_in_threads(self.ranks.drain(..).map(RankRuntime::into_resources).chain(left).collect());
+    }
+}
+
+impl LoadedProgram<'_> {
+    /// Leaves everything where it is until the process ends.
+    fn leak_resources(&mut self) {
+        let ranks = std::mem::take(&mut self.ranks);
+        std::mem::forget((ranks, std::mem::take(&mut self.waiting), self.left.take()));
     }
 }
 

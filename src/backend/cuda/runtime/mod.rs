@@ -1,5 +1,6 @@
 //! The runtime: devices, loaded programs, and runs.
 
+pub(crate) mod active_clock;
 pub(crate) mod address_map;
 pub(crate) mod autotune;
 pub(crate) mod failure;

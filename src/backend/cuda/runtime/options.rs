@@ -97,6 +97,10 @@ pub struct Options {
     /// With a control plane: the device of this process, by its number. `None`: the n-th process of a host
     /// takes its n-th device.
     pub device: Option<usize>,
+    /// The number of hardware queues of each device: the value of `CUDA_DEVICE_MAX_CONNECTIONS` when the driver was
+    /// initialised. Streams that share a queue wait for each other; programs with more streams than queues are issued in
+    /// an order in which no rank waits for work that stands after its own in a queue.
+    pub hardware_queues: usize,
     /// The cache of resources that programs leave for later ones: communicators, memory, modules, handles, tuned
     /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with them after
     /// another one was dropped starts sooner; programs that live at the same time never share resources that only
@@ -106,6 +110,16 @@ pub struct Options {
     pub symmetric: Vec<SymmetricTensor>,
     /// The watchdog state, from which other threads learn whether runs end.
     pub watch: Arc<RunWatchdog>,
+}
+
+/// The driver's number of hardware queues where the environment says nothing.
+pub(crate) const DEFAULT_HARDWARE_QUEUES: usize = 8;
+
+/// Returns the number of hardware queues for a value of `CUDA_DEVICE_MAX_CONNECTIONS`, `None` if it is not set. The driver
+/// ignores a value outside of 1 to 32.
+pub fn hardware_queue_count(value: Option<&str>) -> usize {
+    let count = value.and_then(|value| value.trim().parse().ok());
+    count.filter(|count| (1..=32).contains(count)).unwrap_or(DEFAULT_HARDWARE_QUEUES)
 }
 
 impl Default for Options {
@@ -122,6 +136,7 @@ impl Default for Options {
             devices: Vec::new(),
             control_plane: None,
             device: None,
+            hardware_queues: DEFAULT_HARDWARE_QUEUES,
             pool: Arc::default(),
             symmetric: Vec::new(),
             watch: Arc::default(),

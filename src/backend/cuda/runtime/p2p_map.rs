@@ -33,7 +33,7 @@ pub(crate) fn map_memory(
             opened.push(memory);
         }
     } else {
-        enable_peer_access(ranks, &messages).map_err(|error| driver_diags(&error))?;
+        enable_peer_access(ranks, &messages).map_err(|error| no_peer_access_diags(&error))?;
     }
     Ok(Arc::new(AddressMap { layouts, bases, messages, symmetric: OnceLock::new(), opened }))
 }
@@ -81,7 +81,7 @@ fn open_peer_memory(
             }
             match PeerMemory::new(&rank.device, MemoryHandle(*handle)) {
                 Ok(memory) => opened.push((other, memory)),
-                Err(error) if direct.contains(&other) => return Err(driver_diags(&error)),
+                Err(error) if direct.contains(&other) => return Err(no_peer_access_diags(&error)),
                 // It is told by the ranks in between.
                 Err(_) => {}
             }
@@ -92,6 +92,13 @@ fn open_peer_memory(
 
 fn driver_diags(error: &Error) -> Vec<Diag> {
     vec![failure::global_diag(error)]
+}
+
+/// The driver's refusal to let a device reach the memory of another one.
+fn no_peer_access_diags(error: &Error) -> Vec<Diag> {
+    let note = "copies between GPUs need peer access, by NVLink or PCIe: use `backend=NCCL`, or \
+                `--map-backend=CUDA=NCCL` of hir-run, where GPUs do not have it";
+    vec![failure::global_diag(error).with_note(note)]
 }
 
 fn cross_host_error(rank: u32, other: u32) -> Diag {

@@ -9,6 +9,7 @@ use crate::runtime::failure;
 use crate::runtime::options::{GemmTuning, Options};
 use crate::runtime::sm_budget::BlockBudget;
 use crate::sys::driver::CudaDevice;
+use crate::sys::library_access::LibraryAccess;
 use crate::sys::{Error, blas};
 use hostir::backend::clocks;
 use hostir::backend::clocks::ClockOffset;
@@ -78,7 +79,11 @@ impl ProcessGroup {
                 self.report_failure(diags);
                 result
             }
-            Ok(_) => control_plane::agree_on_step(self.control_plane.as_deref(), what, result).map_err(note_waiting),
+            Ok(_) => {
+                let Some(control_plane) = self.control_plane.as_deref() else { return result };
+                LibraryAccess::suspend(|| control_plane::agree_on_step(Some(control_plane), what, result))
+                    .map_err(note_waiting)
+            }
         }
     }
 
@@ -97,7 +102,8 @@ impl ProcessGroup {
         match &self.control_plane {
             None => Ok(vec![message.to_vec()]),
             Some(control_plane) => {
-                control_plane.all_gather(what, message).map_err(|error| note_waiting(vec![error.diag()]))
+                let gathered = LibraryAccess::suspend(|| control_plane.all_gather(what, message));
+                gathered.map_err(|error| note_waiting(vec![error.diag()]))
             }
         }
     }
@@ -105,13 +111,14 @@ impl ProcessGroup {
     /// Waits at a barrier for all processes.
     pub(crate) fn wait_for_all(&self) -> Result<(), ControlPlaneError> {
         let Some(control_plane) = &self.control_plane else { return Ok(()) };
-        control_plane.all_gather("meet", &[]).map(|_| ())
+        LibraryAccess::suspend(|| control_plane.all_gather("meet", &[])).map(|_| ())
     }
 
     /// Returns the offsets of the processes' clocks from rank 0's, by rank; empty if there is only one process.
     pub(crate) fn clock_offsets(&self) -> Result<Vec<ClockOffset>, Vec<Diag>> {
         let Some(control_plane) = &self.control_plane else { return Ok(Vec::new()) };
-        clocks::compare_clocks(control_plane.as_ref(), &clocks::monotonic_ns).map_err(|error| vec![error.diag()])
+        LibraryAccess::suspend(|| clocks::compare_clocks(control_plane.as_ref(), &clocks::monotonic_ns))
+            .map_err(|error| vec![error.diag()])
     }
 
     /// Opens the device of this process: the one that was asked for, else the one whose number is this

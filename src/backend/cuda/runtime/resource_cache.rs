@@ -15,12 +15,14 @@ use crate::sys::Error;
 use crate::sys::blas::BlasHandle;
 use crate::sys::context::{SavedContext, relax_capture_mode};
 use crate::sys::driver::{CudaDevice, DeviceMemory};
+use crate::sys::library_access::{LibraryAccess, join_background_threads};
 use crate::sys::module::KernelModule;
 use hostir_gpu::gemm_shape::GemmShape;
 use nccl_rs::NcclCommunicator;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The maximum bytes of idle memory on all devices together.
 const IDLE_BYTES: u64 = 2 << 30;
@@ -33,6 +35,8 @@ const HANDLES: u64 = 64;
 /// has buffers of its own on its device, up to some hundred megabytes.
 const COMMUNICATORS: u64 = 32;
 const WORLDS: u64 = 8;
+/// The time that an allocation for which there is no memory waits for releases that have begun.
+const RELEASES: Duration = Duration::from_secs(5);
 /// The maximum number of modules, and of images.
 const MODULES: usize = 1024;
 /// The maximum number of GEMMs whose algorithm is cached.
@@ -148,7 +152,7 @@ impl ResourceCache {
                 let idle = self.lock_state().arenas.take_all(&device.ordinal());
                 drop(idle);
                 device.make_current()?;
-                DeviceMemory::new(device, bytes)
+                allocate_after_releases(device, bytes)
             }
             result => result,
         }
@@ -269,6 +273,17 @@ impl ResourceCache {
     }
 }
 
+/// New memory of a device, for which the memory of ended programs may still have to be freed.
+fn allocate_after_releases(device: &Arc<CudaDevice>, bytes: usize) -> Result<DeviceMemory, Error> {
+    match DeviceMemory::new(device, bytes) {
+        Err(Error::NoMemory { .. }) => {
+            join_background_threads(Instant::now() + RELEASES);
+            DeviceMemory::new(device, bytes)
+        }
+        result => result,
+    }
+}
+
 impl Drop for ResourceCache {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -276,6 +291,10 @@ impl Drop for ResourceCache {
             // Nothing was ever loaded, perhaps since there is no driver.
             return;
         }
+        let Ok(_access) = LibraryAccess::acquire() else {
+            std::mem::forget(std::mem::take(state));
+            return;
+        };
         // Whoever drops the last reference may have a context of its own.
         let current = SavedContext::save();
         *state = CacheState::default();

@@ -20,13 +20,13 @@
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use crate::sys::Error;
-use crate::sys::context::relax_capture_mode;
 use crate::sys::driver::{CudaDevice, CudaEvent, CudaGraph, CudaStream, DeviceMemory};
+use crate::sys::library_access::BackgroundThread;
 use crate::sys::peer::WordOp;
 use nccl_rs::NcclCommunicator;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// The time that a rank waits until its device has let go.
@@ -65,7 +65,9 @@ pub(crate) type RankResources = Box<dyn Send>;
 /// The end of work that may not return, in a thread of its own.
 #[derive(Clone)]
 pub(crate) struct TeardownTask {
-    over: Arc<(Mutex<bool>, Condvar)>,
+    over: Arc<AtomicBool>,
+    /// `None` if no thread could be started.
+    thread: Option<BackgroundThread>,
     begun: Instant,
 }
 
@@ -73,53 +75,25 @@ impl TeardownTask {
     /// Begins such work, which says whether it came to its end. Where no thread can be started the work is left
     /// undone for good, and what it owns stays where it is.
     fn spawn_task(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
-        let ending = Self { over: Arc::default(), begun: Instant::now() };
-        let told = ending.clone();
-        let done = start_thread(name, move || {
-            if work() {
-                told.mark_over();
-            }
-        });
-        drop(done);
-        ending
+        let over = Arc::new(AtomicBool::new(false));
+        let reported = over.clone();
+        let begun = Instant::now();
+        let thread = BackgroundThread::spawn(name, move || reported.store(work(), Ordering::Release));
+        Self { over, thread, begun }
     }
 
     /// Whether the work came to its end.
     pub(crate) fn is_over(&self) -> bool {
-        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn mark_over(&self) {
-        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.over.1.notify_all();
+        self.over.load(Ordering::Acquire)
     }
 
     /// Waits for the end, until [`PATIENCE`] has passed since the beginning.
     pub(crate) fn wait(&self) {
         let left = PATIENCE.saturating_sub(self.begun.elapsed());
-        let over = self.over.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.over.1.wait_timeout_while(over, left, |over| !*over);
-    }
-}
-
-/// A thread for work that is not dropped if there can be no thread: to drop what it owns may wait for a device.
-fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
-    let work = Arc::new(Mutex::new(Some(work)));
-    let own = work.clone();
-    let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        if let Some(work) = take_work(&own) {
-            relax_capture_mode();
-            work();
+        if let Some(thread) = &self.thread {
+            thread.wait(left);
         }
-    });
-    if started.is_err() {
-        std::mem::forget(take_work(&work));
     }
-    started.ok()
-}
-
-fn take_work<W>(work: &Mutex<Option<W>>) -> Option<W> {
-    work.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Begins to end what a failed rank has under way.
@@ -150,9 +124,9 @@ impl TeardownState {
         if let Some(aside) = &aside {
             let _ = write_words(aside, &poison);
         }
-        let graphs = start_thread("hir-graphs", move || drop(graphs));
+        let graphs = BackgroundThread::spawn("hir-graphs", move || drop(graphs));
         let (told, heard) = mpsc::channel();
-        let communicators = start_thread("hir-abort", {
+        let communicators = BackgroundThread::spawn("hir-abort", {
             let device = device.clone();
             move || {
                 let _ = device.make_current();
@@ -168,8 +142,8 @@ impl TeardownState {
             std::mem::forget(memory);
             return false;
         }
-        // What was held by runs goes now that these have ended.
-        let ended = [graphs, communicators].into_iter().flatten().all(|one| one.join().is_ok());
+        // Graphs and communicators that runs held are released now that the runs have ended.
+        let ended = [graphs, communicators].into_iter().flatten().all(|one| one.wait(Duration::MAX));
         drop(memory);
         ended
     }

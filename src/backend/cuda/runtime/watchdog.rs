@@ -20,6 +20,8 @@ pub struct RunWatchdog {
     zero: Instant,
     ranks: Mutex<Vec<Weak<WatchedState>>>,
     programs: AtomicUsize,
+    /// Milliseconds during which the process was suspended, as far as the watcher knows.
+    suspended: AtomicU64,
 }
 
 /// The state that a rank publishes for the watchdog.
@@ -27,7 +29,7 @@ pub struct RunWatchdog {
 struct WatchedState {
     program: usize,
     rank: u32,
-    /// When its run began, in milliseconds since the watch did; 0 if none is under way.
+    /// When its run began, in active milliseconds since the watch did; 0 if none is under way.
     began: AtomicU64,
     /// The instruction that it issues or failed in, or [`UNKNOWN`].
     inst: AtomicUsize,
@@ -37,18 +39,26 @@ const UNKNOWN: usize = usize::MAX;
 
 impl Default for RunWatchdog {
     fn default() -> Self {
-        Self { zero: Instant::now(), ranks: Mutex::default(), programs: AtomicUsize::default() }
+        let (programs, suspended) = (AtomicUsize::default(), AtomicU64::default());
+        Self { zero: Instant::now(), ranks: Mutex::default(), programs, suspended }
     }
 }
 
 impl RunWatchdog {
-    /// Whether a run began so long ago, and has not ended, nor failed and been cleared away.
+    /// Returns true if a run has been under way for longer than `limit` and was not cleared away after a failure. Time
+    /// during which the process was suspended does not count ([`RunWatchdog::note_suspension`]).
     pub fn is_hung(&self, limit: Duration) -> bool {
         let now = self.elapsed_ms();
         self.open_runs().iter().any(|rank| {
             let began = rank.began.load(Ordering::Acquire);
             u128::from(now.saturating_sub(began)) > limit.as_millis()
         })
+    }
+
+    /// Notes that the watcher did not run for this long, though it meant to look again soon: the process was suspended,
+    /// and its ranks did not run either.
+    pub fn note_suspension(&self, gap: Duration) {
+        self.suspended.fetch_add(u64::try_from(gap.as_millis()).unwrap_or(u64::MAX), Ordering::AcqRel);
     }
 
     /// Whether a run is under way.
@@ -77,9 +87,10 @@ impl RunWatchdog {
         ranks.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Milliseconds, never 0.
+    /// Active milliseconds, never 0.
     fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.zero.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+        let elapsed = u64::try_from(self.zero.elapsed().as_millis()).unwrap_or(u64::MAX);
+        elapsed.saturating_sub(self.suspended.load(Ordering::Acquire)).saturating_add(1)
     }
 
     /// The number of one more program.
@@ -193,6 +204,18 @@ mod tests {
         drop(second);
         std::thread::sleep(Duration::from_millis(40));
         assert!(!watch.is_hung(limit), "a rank that is gone is no run");
+    }
+
+    #[test]
+    fn a_suspension_is_no_part_of_a_run() {
+        let watch = Arc::new(RunWatchdog::default());
+        let rank = watch.register_rank(0, 0);
+        rank.begin_run();
+        let pause = Duration::from_millis(60);
+        std::thread::sleep(pause);
+        assert!(watch.is_hung(pause / 2));
+        watch.note_suspension(pause);
+        assert!(!watch.is_hung(pause / 2));
     }
 
     const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :

@@ -11,8 +11,17 @@ pub(super) type RawHandle = *mut std::ffi::c_void;
 
 /// The status of a function that the library lacks; no library has it.
 pub(super) const LACKING: c_int = c_int::MIN;
-/// The text of that status.
-pub(super) const LACKING_TEXT: &str = "the library is too old: it lacks this function";
+/// The status of a function that is not called because the process is exiting; no library has it.
+pub(super) const CLOSED: c_int = c_int::MIN + 1;
+
+/// The text of a status that no library has.
+pub(super) fn own_status_text(status: c_int) -> Option<&'static str> {
+    match status {
+        LACKING => Some("the library is too old: it lacks this function"),
+        CLOSED => Some("the process is exiting"),
+        _ => None,
+    }
+}
 
 /// A library that was opened, or nothing.
 pub(super) struct DynamicLibrary {
@@ -59,7 +68,7 @@ impl DynamicLibrary {
 }
 
 /// `struct Table` with one method for each function, of the library's name, arguments and contract. Where the
-/// library or the function is missing the method returns [`LACKING`].
+/// library or the function is missing the method returns [`LACKING`], and [`CLOSED`] once the process is exiting.
 macro_rules! table {
     ($(#[$about:meta])* $table:ident { $($symbol:ident($($name:ident: $type:ty),* $(,)?);)* }) => {
         $(#[$about])*
@@ -99,6 +108,7 @@ macro_rules! table {
                 #[allow(clippy::too_many_arguments, reason = "those of the library")]
                 pub(super) unsafe fn $symbol(&self $(, $name: $type)*) -> std::ffi::c_int {
                     match self.$symbol {
+                        Some(_) if $crate::sys::library_access::is_closed() => $crate::sys::library::CLOSED,
                         // SAFETY: as the caller promises.
                         Some(function) => unsafe { function($($name),*) },
                         None => $crate::sys::library::LACKING,

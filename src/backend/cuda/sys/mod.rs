@@ -11,6 +11,7 @@ pub(crate) mod context;
 pub(crate) mod driver;
 pub(crate) mod image;
 mod library;
+pub(crate) mod library_access;
 pub(crate) mod module;
 pub mod nvrtc;
 pub mod nvtx;
@@ -48,6 +49,8 @@ pub enum Error {
         /// The compiler's messages.
         log: String,
     },
+    /// CUDA's libraries cannot be used in this process, or not any more: the reason.
+    NoAccess(&'static str),
     /// An operation that the backend does not support.
     Unsupported(Unsupported),
     /// A state of the backend that its own code rules out: our own mistake.
@@ -68,6 +71,7 @@ impl std::fmt::Display for Error {
                 write!(f, "out of device memory: cannot allocate {bytes} bytes ({free} are free)")
             }
             Error::Compile { log } => write!(f, "a generated kernel does not compile: {log}"),
+            Error::NoAccess(why) => f.write_str(why),
             Error::Unsupported(what) => write!(f, "the CUDA backend does not support {what}"),
             Error::Internal { what } => write!(f, "internal error: {what}"),
         }

@@ -3,7 +3,7 @@
 //! Signatures and numbers are those of `cuda.h`, `nvrtc.h` and `cublasLt.h` of CUDA 12 and 13, which agree in
 //! them.
 
-use crate::sys::library::{DynamicLibrary, LACKING, LACKING_TEXT, RawHandle, c_text, library_names, table};
+use crate::sys::library::{DynamicLibrary, RawHandle, c_text, library_names, own_status_text, table};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
@@ -332,8 +332,8 @@ fn version_mismatch(major: Option<i32>, driver: Option<i32>) -> Option<String> {
 
 /// A status of the driver for people: its name and what it means.
 pub(super) fn describe_status(status: c_int) -> String {
-    if status == LACKING {
-        return LACKING_TEXT.to_owned();
+    if let Some(text) = own_status_text(status) {
+        return text.to_owned();
     }
     let (mut name, mut meaning) = (std::ptr::null(), std::ptr::null());
     // SAFETY: the pointer is to one of this frame; of a status that it does not know the driver writes null.
@@ -355,8 +355,8 @@ pub(super) fn describe_status(status: c_int) -> String {
 /// # Safety
 /// `symbol` names a function of the library that takes a status and returns a text of its own.
 pub(super) unsafe fn status_name(library: &DynamicLibrary, symbol: &std::ffi::CStr, status: c_int) -> String {
-    if status == LACKING {
-        return LACKING_TEXT.to_owned();
+    if let Some(text) = own_status_text(status) {
+        return text.to_owned();
     }
     // SAFETY: as the caller promises.
     let name = unsafe { library.symbol::<unsafe extern "C" fn(c_int) -> *const c_char>(symbol) };

@@ -7,7 +7,7 @@
 
 use super::CudaBackend;
 use crate::launch::LaunchedProcess;
-use crate::run::completion::{CompleteOnDrop, Completion};
+use crate::run::completion::{CompleteOnDrop, Completion, PollState};
 use crate::run::ending::{RunEnd, Verbosity, process_ending};
 use crate::run::failure::RunFailure;
 use hostir::backend::control_plane::ControlPlaneError;
@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The time that a run may take longer to end after its deadline.
 const GRACE: Duration = Duration::from_millis(1800);
+/// The time that calls of libraries get to return before the process ends without its exit handlers.
+const LIBRARIES: Duration = Duration::from_millis(200);
 const CALL: &str = "a call of the CUDA driver or of NCCL did not return; terminating the process";
 
 /// Work that runs programs, in the order in which they are loaded.
@@ -58,7 +60,7 @@ impl CudaBackend {
         let (look, terminal, over) = (io.stderr_style(), io.terminal, Completion::default());
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let found = over.poll_until(|since| run.termination_cause(remote_failure(here), since));
+                let found = over.poll_until(|state| run.termination_cause(remote_failure(here), state));
                 let Some(failure) = found else { return };
                 let status = failure.status.exit_code();
                 let (verbosity, status) = here.map_or((Verbosity::Full, status), |here| process_ending(here, &failure));
@@ -69,7 +71,7 @@ impl CudaBackend {
                 }
                 RunEnd::Failed(failure, verbosity, status).write_report(format, look, &mut text);
                 let _ = std::io::stderr().write_all(&text);
-                end_process(status);
+                end_process(status, || hostir_cuda::finish_library_calls(LIBRARIES));
             });
             let _over = CompleteOnDrop(&over);
             work(io)
@@ -94,10 +96,13 @@ struct WatchState<'a> {
 }
 
 impl WatchState<'_> {
-    /// The reason to end the process now. `since` is when the failure of another process was seen first.
-    fn termination_cause(&self, lost: Option<ControlPlaneError>, since: &mut Option<Instant>) -> Option<RunFailure> {
+    /// The reason to end the process now. [`PollState::since`] is when the failure of another process was seen first.
+    fn termination_cause(&self, lost: Option<ControlPlaneError>, state: &mut PollState) -> Option<RunFailure> {
+        if let Some(gap) = state.suspension {
+            self.watch.note_suspension(gap);
+        }
         if let Some(error) = lost
-            && since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
+            && state.since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
         {
             return Some(self.locate_failure(error.diag()));
         }
@@ -157,13 +162,13 @@ mod tests {
         let watch = RunWatchdog::default();
         let programs = vec![(&source, &prepared)];
         let run = WatchState { programs, watch: &watch, timeout: Duration::ZERO, alone: false };
-        let mut since = None;
-        assert!(run.termination_cause(lost(), &mut since).is_none(), "the rank may still come back");
-        since = Instant::now().checked_sub(PATIENCE);
-        let failure = run.termination_cause(lost(), &mut since).unwrap();
+        let mut state = PollState::default();
+        assert!(run.termination_cause(lost(), &mut state).is_none(), "the rank may still come back");
+        state.since = Instant::now().checked_sub(PATIENCE);
+        let failure = run.termination_cause(lost(), &mut state).unwrap();
         let diag = &failure.diags[0];
         assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
         assert!(diag.notes[1].starts_with("this process did not return from a library call"), "{:?}", diag.notes);
-        assert!(run.termination_cause(None, &mut None).is_none(), "no run is under way");
+        assert!(run.termination_cause(None, &mut PollState::default()).is_none(), "no run is under way");
     }
 }

@@ -107,25 +107,23 @@ pub(crate) struct RawConfig {
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal : fn($($arg:ty),*) -> $ret:ty;)*) => {
-        /// An open library. Clones of the `Arc` keep it open.
+        /// An open library. It stays open until the process ends: NCCL's own threads may outlive its last communicator.
         pub struct Library {
             $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
             pub(crate) path: String,
-            /// The library that keeps the functions there; `None` for those of a test's own.
-            pub(crate) _library: Option<libloading::Library>,
         }
         impl Library {
             fn load(library: libloading::Library, path: String) -> Result<Self, Error> {
                 $(
-                    // SAFETY: the signature is that of NCCL's header; the library is kept open
-                    // beside the pointer.
+                    // SAFETY: the signature is that of NCCL's header; the library is never closed.
                     let $field = unsafe {
                         *library
                             .get::<unsafe extern "C" fn($($arg),*) -> $ret>(concat!($symbol, "\0").as_bytes())
                             .map_err(|error| Error::Symbol(error.to_string()))?
                     };
                 )*
-                Ok(Self { $($field,)* path, _library: Some(library) })
+                std::mem::forget(library);
+                Ok(Self { $($field,)* path })
             }
         }
     };

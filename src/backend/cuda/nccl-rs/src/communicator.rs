@@ -56,6 +56,8 @@ pub struct NcclCommunicator {
     pub(crate) rank: u32,
     /// True if it is somebody else's, who destroys it.
     pub(crate) borrowed: bool,
+    /// [`Config::blocking`].
+    pub(crate) blocking: bool,
 }
 
 // SAFETY: NCCL allows a communicator to be used from any thread, one at a time; `&mut` and ownership see
@@ -85,7 +87,14 @@ impl NcclCommunicator {
         // SAFETY: as above.
         let status = unsafe { (library.comm_rank)(handle, &raw mut rank) };
         library.check_status("ncclCommUserRank", status, std::ptr::null_mut())?;
-        Ok(Self { library: library.clone(), handle, size: size as u32, rank: rank as u32, borrowed: true })
+        Ok(Self {
+            library: library.clone(),
+            handle,
+            size: size as u32,
+            rank: rank as u32,
+            borrowed: true,
+            blocking: true,
+        })
     }
 
     /// The handle (`ncclComm_t`), which lives as long as this value.
@@ -131,12 +140,21 @@ impl NcclCommunicator {
         self.library.check_status("ncclCommAbort", status, std::ptr::null_mut())
     }
 
-    /// Ends everything that these communicators do, as one group: all of their kernels are told to end before any
-    /// of them is waited for; `told` is called in between. They are of one rank.
+    /// Ends everything that these communicators do: all of their kernels are told to end before any of them is waited
+    /// for; `told` is called in between. They are of one rank. A group holds either blocking or non-blocking
+    /// communicators, as NCCL demands: there is one for each kind, and the blocking ones, which wait, come last.
     ///
     /// # Errors
     /// The first one, after all of them.
     pub fn abort_all(communicators: Vec<Self>, told: impl FnOnce()) -> Result<(), Error> {
+        let (blocking, background): (Vec<_>, Vec<_>) =
+            communicators.into_iter().partition(|communicator| communicator.blocking);
+        let first = Self::abort_group(background, || {});
+        first.and(Self::abort_group(blocking, told))
+    }
+
+    /// Aborts communicators of one kind as one group.
+    fn abort_group(communicators: Vec<Self>, told: impl FnOnce()) -> Result<(), Error> {
         let Some(library) = communicators.first().map(|first| first.library.clone()) else {
             told();
             return Ok(());

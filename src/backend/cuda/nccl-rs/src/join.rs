@@ -71,7 +71,8 @@ impl NcclCommunicator {
         // is copied.
         let status = unsafe { (library.init_rank)(slot.0, size as c_int, id, rank as c_int, &raw mut config) };
         library.check_status("ncclCommInitRankConfig", status, std::ptr::null_mut())?;
-        let comm = Self { library: library.clone(), handle: slot.read_handle(), size, rank, borrowed: false };
+        let handle = slot.read_handle();
+        let comm = Self { library: library.clone(), handle, size, rank, borrowed: false, blocking: false };
         comm.ready_or_abort("ncclCommInitRankConfig", patience).inspect(|_| slot.free_slot())
     }
 
@@ -104,7 +105,8 @@ impl NcclCommunicator {
         if color.is_none() || handle.is_null() {
             return Ok(None);
         }
-        let comm = Self { library: self.library.clone(), handle, size, rank: key, borrowed: false };
+        let Config { blocking } = config;
+        let comm = Self { library: self.library.clone(), handle, size, rank: key, borrowed: false, blocking };
         comm.ready_or_abort("ncclCommSplit", patience).map(Some)
     }
 

@@ -17,6 +17,7 @@ use crate::sys::capture::{GraphLease, OpenCapture};
 use crate::sys::context::{CallerStream, SavedContext, relax_capture_mode};
 use crate::sys::driver;
 use crate::sys::driver::CudaStream;
+use crate::sys::library_access::LibraryAccess;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
@@ -42,6 +43,7 @@ pub(crate) fn load_bound_program<'p>(
     prepared: &'p PreparedProgram,
     options: &Options,
 ) -> Result<BoundProgram<'p>, Vec<Diag>> {
+    let _access = LibraryAccess::acquire().map_err(call_error)?;
     // Without a driver nothing is current, and loading says that there is none.
     let _current = driver::is_present().then(SavedContext::save);
     let mut loaded = crate::runtime::loaded_program::load_program(prepared, options, true)?;
@@ -134,7 +136,7 @@ impl BoundProgram<'_> {
     /// # Errors
     /// `H0525` if two of them do, `H0529` after a failure.
     pub fn check_overlaps(&mut self) -> Result<(), Vec<Diag>> {
-        self.loaded.check_usable()?;
+        let _access = self.loaded.acquire_access()?;
         let prepared = self.loaded.prepared;
         for (rank, ports) in self.loaded.ranks.iter().zip(&self.ports) {
             if let Err(EnqueueError::Refused(diag)) = ports.check_overlaps(rank, prepared) {
@@ -183,7 +185,7 @@ impl BoundProgram<'_> {
     /// devices. What is bound is checked on all ranks before anything is enqueued.
     #[allow(unsafe_code, reason = "calls what also binds")]
     pub fn enqueue_run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
-        self.loaded.check_usable()?;
+        let _access = self.loaded.acquire_access()?;
         let ranks = self.loaded.ranks.len();
         if !streams.is_empty() && streams.len() != ranks {
             let message = format!("{} streams were given for {ranks} ranks", streams.len());
@@ -266,6 +268,7 @@ impl BoundProgram<'_> {
         tensors: &[SlotTensor],
         addresses: &[u64],
     ) -> Result<(), Vec<Diag>> {
+        let _access = self.loaded.acquire_access()?;
         let (architecture, options, prepared) = (self.architecture, self.options.clone(), self.loaded.prepared);
         let recording = self.find_recording(stream.map_or(&[], std::slice::from_ref))?;
         self.for_each_rank(|ports, rank, _| {
@@ -333,6 +336,7 @@ impl BoundProgram<'_> {
     /// If a run since the last wait failed on any rank, or does not end within the timeout.
     pub fn wait(&mut self) -> Result<(), Vec<Diag>> {
         let timeout = self.options.timeout;
+        let _access = LibraryAccess::acquire().map_err(call_error)?;
         self.find_recording(&[])?;
         self.for_each_rank(|ports, rank, _| {
             rank.wait_for_end(timeout)?;
@@ -381,9 +385,10 @@ impl BoundProgram<'_> {
         rank: u32,
         work: impl FnOnce(&mut IoBindings, &mut RankRuntime<'_>, &PreparedProgram) -> Result<(), EnqueueError>,
     ) -> Result<(), Vec<Diag>> {
-        self.loaded.check_usable()?;
+        let _access = self.loaded.acquire_access()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
-        let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
+        let queue_note = self.loaded.queue_note.as_deref();
+        let telling = FailureContext { prepared, joint: &self.loaded.joint, queue_note, timeout };
         let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports);
         let Some((rank, ports)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
             let message = format!("rank {rank} does not belong to this session");
@@ -413,9 +418,10 @@ impl BoundProgram<'_> {
     where
         F: Fn(&mut IoBindings, &mut RankRuntime<'_>, usize) -> Result<(), EnqueueError> + Sync,
     {
-        self.loaded.check_usable()?;
+        let _access = self.loaded.acquire_access()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
-        let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
+        let queue_note = self.loaded.queue_note.as_deref();
+        let telling = FailureContext { prepared, joint: &self.loaded.joint, queue_note, timeout };
         let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize, current: Result<(), Error>| {
             let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
@@ -449,6 +455,10 @@ impl Drop for BoundProgram<'_> {
     /// Waits for what is enqueued, which uses memory that is freed next; after a failure for less than two
     /// seconds. What a device does not let go of is never freed, nor what a caller's graph may still use.
     fn drop(&mut self) {
+        let Ok(_access) = LibraryAccess::acquire() else {
+            std::mem::forget(std::mem::take(&mut self.ports));
+            return;
+        };
         self.restore = Some(SavedContext::save());
         if self.is_recorded() {
             self.loaded.held = true;

@@ -6,13 +6,14 @@
 //!
 //! [`FailureFlag`]: crate::runtime::failure_latch::FailureFlag
 
-use crate::runtime::failure::{FailureCause, RankFailure, RankStanding};
+use crate::runtime::failure::{FailureCause, RankFailure, RankStanding, global_diag};
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::sequencer::RankBarrier;
 use crate::sys::context::relax_capture_mode;
+use crate::sys::library_access::LibraryAccess;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
@@ -39,6 +40,8 @@ impl From<Diag> for RankError {
 pub(crate) struct FailureContext<'a> {
     pub(crate) prepared: &'a PreparedProgram,
     pub(crate) joint: &'a ProcessGroup,
+    /// [`LoadedProgram::queue_note`].
+    pub(crate) queue_note: Option<&'a str>,
     pub(crate) timeout: Duration,
 }
 
@@ -48,7 +51,10 @@ impl FailureContext<'_> {
         rank.failures.alarm.set_failed(rank.plan.rank);
         let failure = rank.failures.find_root_cause(failure);
         let follows = matches!(failure.cause, FailureCause::Sibling(_));
-        let diag = failure.to_diag(self.prepared, rank.plan, self.timeout);
+        let mut diag = failure.to_diag(self.prepared, rank.plan, self.timeout);
+        if failure.cause == FailureCause::Timeout {
+            diag.notes.extend(self.queue_note.map(str::to_owned));
+        }
         if !follows {
             self.joint.report_failure(std::slice::from_ref(&diag));
         }
@@ -77,7 +83,7 @@ impl FailureContext<'_> {
         let positions: Vec<RankPosition> = positions.collect();
         let message = format!("the run did not finish within {} ms", self.timeout.as_millis());
         let mut error = Diag::global_error(codes::TIMEOUT, message);
-        for hint in standings.iter().filter_map(|standing| standing.hint) {
+        for hint in standings.iter().filter_map(|standing| standing.hint).chain(self.queue_note) {
             if !error.notes.iter().any(|note| note == hint) {
                 error.notes.push(hint.to_owned());
             }
@@ -93,8 +99,13 @@ impl LoadedProgram<'_> {
     where
         F: Fn(&mut RankRuntime<'_>) -> Result<(), RankFailure> + Sync,
     {
-        self.check_usable()?;
-        let telling = FailureContext { prepared: self.prepared, joint: &self.joint, timeout: self.timeout };
+        let _access = self.acquire_access()?;
+        let telling = FailureContext {
+            prepared: self.prepared,
+            joint: &self.joint,
+            queue_note: self.queue_note.as_deref(),
+            timeout: self.timeout,
+        };
         let work = &work;
         let one = |rank: &mut RankRuntime<'_>| {
             relax_capture_mode();
@@ -120,6 +131,12 @@ impl LoadedProgram<'_> {
     pub(crate) fn rank_barrier(&self) -> RankBarrier {
         let alarm = self.ranks.first().map(|rank| rank.failures.alarm.clone()).unwrap_or_default();
         RankBarrier::new(self.ranks.len(), alarm)
+    }
+
+    /// Gets access to CUDA's libraries for a call; refuses everything after a failure.
+    pub(crate) fn acquire_access(&self) -> Result<LibraryAccess, Vec<Diag>> {
+        self.check_usable()?;
+        LibraryAccess::acquire().map_err(|error| vec![global_diag(&error)])
     }
 
     /// Refuses everything after a failure.

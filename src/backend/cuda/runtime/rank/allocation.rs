@@ -31,12 +31,12 @@ pub(crate) struct AllocationLayout<'a> {
 
 /// A rank's memory and the addresses of its buffers.
 pub(crate) struct RankAllocation {
-    // Dropped in this order.
+    // Dropped in this order: the memory of other processes is closed before this rank's own memory is freed.
+    /// The addresses of all ranks' memory.
+    pub(crate) map: Option<Arc<AddressMap>>,
     pub(crate) memory: CachedMemory,
     /// Memory that stands in for a caller's buffers until the caller binds them.
     pub(crate) spare: Option<DeviceMemory>,
-    /// The addresses of all ranks' memory.
-    pub(crate) map: Option<Arc<AddressMap>>,
     pub(crate) pool: Arc<ResourceCache>,
     layout: MemoryLayout,
     /// Address of each buffer.

@@ -1,13 +1,14 @@
 //! Completion of a rank's runs: what the rank polls while its device works, and how it gives up.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
+use crate::runtime::active_clock::ActiveClock;
 use crate::runtime::failure::{RankFailure, RunProgress};
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::teardown;
 use crate::runtime::teardown::{RankResources, TeardownState};
 use crate::sys::driver::CudaStream;
 use hostir_gpu::schedule::StreamCommand;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Between so many looks at the end of a run, or steps that are issued, the rank looks at the other ranks.
 const LOOKS: u32 = 64;
@@ -43,7 +44,7 @@ impl RankRuntime<'_> {
     /// Looks at the end of what was issued until it is there or something failed. An end that is there is one
     /// only if nobody failed: a rank that gives up lets others go on with data that never came.
     fn poll_end(&mut self, timeout: Duration) -> Result<(), RankFailure> {
-        let deadline = Instant::now() + timeout;
+        let mut clock = ActiveClock::start_at_zero();
         let mut looks = 0u32;
         self.tracker.publish_position(None);
         self.tracker.publish_run_begin();
@@ -53,7 +54,8 @@ impl RankRuntime<'_> {
             looks += 1;
             if looks.is_multiple_of(LOOKS) {
                 self.check_for_failures()?;
-                if Instant::now() > deadline {
+                // The end may have come since it was asked for, above all if the process was suspended in between.
+                if clock.elapsed() > timeout && !self.streams.end.is_reached()? {
                     return Err(RankFailure::timed_out());
                 }
             }
@@ -172,11 +174,16 @@ impl RankRuntime<'_> {
         self.device.make_current().is_ok() && self.streams.are_done() && self.communicators.are_ready()
     }
 
-    /// Returns true if all enqueued work is done; fails if part of it is known to have failed.
+    /// Returns true if all enqueued work is done; fails if part of it is known to have failed. As in `wait_for_end`, it
+    /// asks the event, not the stream, and looks for failures and poison after it: what a rank that gives up lets go on
+    /// ends with undefined data.
     pub(crate) fn is_run_complete(&self) -> Result<bool, RankFailure> {
+        let reached = self.streams.end.is_reached()?;
         self.check_for_failures().map_err(|failure| failure.with_progress(self.run_progress()))?;
-        // As in `wait_for_end`, the event is asked and not the stream.
-        Ok(self.streams.end.is_reached()?)
+        if reached {
+            self.check_poison()?;
+        }
+        Ok(reached)
     }
 
     /// Returns true if a run has to be captured first.

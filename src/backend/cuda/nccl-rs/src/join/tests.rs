@@ -142,7 +142,6 @@ fn library() -> Arc<Library> {
         send: sent,
         recv: received,
         path: "a test's".to_owned(),
-        _library: None,
     })
 }
 
