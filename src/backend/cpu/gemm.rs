@@ -1,4 +1,5 @@
-//! Matrix products through the `gemm` crate, whose kernels use AVX-512 where the processor has it.
+//! Matrix products through the crates `gemm-f32` and `gemm-f64`, whose kernels use AVX-512 where the processor has it. (The
+//! crate `gemm` above them also compiles complex products, which takes longer than the rest of this library.)
 
 use super::lanes::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
@@ -6,7 +7,7 @@ use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
 use crate::plan::{BufferView, GemmInst, Plan, ViewDim, row_major};
 use bytemuck::Pod;
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 use num_traits::{One, Zero};
 use std::borrow::Cow;
 
@@ -181,7 +182,7 @@ fn batch_offset(dims: &[ViewDim], mut batch: usize) -> usize {
 const ALONE: usize = 1 << 18;
 
 #[allow(unsafe_code, reason = "the crate takes raw pointers; what they reach is checked here")]
-fn multiply_matrix<T: Pod + Zero + One>(
+fn multiply_matrix<T: GemmElement>(
     a: &GemmOperand<'_, T>,
     from_a: usize,
     b: &GemmOperand<'_, T>,
@@ -207,26 +208,98 @@ fn multiply_matrix<T: Pod + Zero + One>(
     if is_small && b_strides != rows[1] {
         (right, b_strides) = (packed_rows(&right, b_strides, [k, n]).into(), rows[1]);
     }
-    let ([a_row, a_column], [b_row, b_column]) = (a_strides, b_strides);
-    let (left, right) = (left.as_ptr(), right.as_ptr());
+    let left = KernelOperand { start: left.as_ptr(), strides: a_strides };
+    let right = KernelOperand { start: right.as_ptr(), strides: b_strides };
+    let out = KernelOperand { start: out.as_mut_ptr(), strides: [n as isize, 1] };
     // SAFETY: `fits` says that the last element of either factor, which has the largest offset as no
-    // stride is negative, lies in its slice, and packed factors are whole; `out` holds m * n elements and is borrowed mutably. The
-    // type is f32 or f64, which the crate supports.
+    // stride is negative, lies in its slice, and packed factors are whole; `out` holds m * n elements and is borrowed mutably.
+    unsafe { call_kernel([m, n, k], out, left, right, parallelism) };
+    Ok(())
+}
+
+/// A matrix of a kernel's: where its first element lies, and the strides of its rows and columns.
+#[derive(Clone, Copy)]
+struct KernelOperand<P> {
+    start: P,
+    strides: [isize; 2],
+}
+
+/// `dst = alpha * dst + beta * lhs * rhs` of the crates: extents `m`, `n`, `k`; `dst` with its column and row stride, and
+/// whether it is read; `lhs` and `rhs` with theirs; `alpha`, `beta`; conjugates, which real numbers have none of.
+type GemmKernel<T> = unsafe fn(
+    usize,
+    usize,
+    usize,
+    *mut T,
+    isize,
+    isize,
+    bool,
+    *const T,
+    isize,
+    isize,
+    *const T,
+    isize,
+    isize,
+    T,
+    T,
+    bool,
+    bool,
+    bool,
+    Parallelism,
+);
+
+/// A type that has a kernel.
+trait GemmElement: Pod + Zero + One {
+    /// The kernel for this processor.
+    fn select_kernel() -> GemmKernel<Self>;
+}
+
+impl GemmElement for f32 {
+    fn select_kernel() -> GemmKernel<f32> {
+        gemm_f32::gemm::f32::get_gemm_fn()
+    }
+}
+
+impl GemmElement for f64 {
+    fn select_kernel() -> GemmKernel<f64> {
+        gemm_f64::gemm::f64::get_gemm_fn()
+    }
+}
+
+/// Computes `out = left @ right`. Kernels are made for results that lie column by column; one that lies row by row is its
+/// transpose, `right^T @ left^T`.
+///
+/// # Safety
+/// The extents and strides stay inside of memory that lives during the call; nobody else uses that of `out`.
+#[allow(unsafe_code, reason = "the crates take raw pointers")]
+unsafe fn call_kernel<T: GemmElement>(
+    [m, n, k]: [usize; 3],
+    out: KernelOperand<*mut T>,
+    left: KernelOperand<*const T>,
+    right: KernelOperand<*const T>,
+    parallelism: Parallelism,
+) {
+    let transposed = out.strides[1] < out.strides[0];
+    let ([m, n], left, right) = if transposed { ([n, m], right, left) } else { ([m, n], left, right) };
+    let [out_row, out_column] = orient_strides(out.strides, transposed);
+    let [left_row, left_column] = orient_strides(left.strides, transposed);
+    let [right_row, right_column] = orient_strides(right.strides, transposed);
+    // SAFETY: as the caller promises.
     unsafe {
-        gemm::gemm(
+        T::select_kernel()(
             m,
             n,
             k,
-            out.as_mut_ptr(),
-            1,
-            n as isize,
+            out.start,
+            out_column,
+            out_row,
             false,
-            left,
-            a_column,
-            a_row,
-            right,
-            b_column,
-            b_row,
+            left.start,
+            left_column,
+            left_row,
+            right.start,
+            right_column,
+            right_row,
             T::zero(),
             T::one(),
             false,
@@ -235,7 +308,11 @@ fn multiply_matrix<T: Pod + Zero + One>(
             parallelism,
         );
     }
-    Ok(())
+}
+
+/// The strides of a matrix or of its transpose.
+fn orient_strides([row, column]: [isize; 2], transposed: bool) -> [isize; 2] {
+    if transposed { [column, row] } else { [row, column] }
 }
 
 /// The elements of a matrix, row by row.
