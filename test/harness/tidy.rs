@@ -11,9 +11,10 @@ mod checks {
     pub(crate) mod files;
     pub(crate) mod links;
     pub(crate) mod names;
+    pub(crate) mod workflows;
 }
 
-use checks::{arrows, conformance, coverage, docs, figures, files, links, names};
+use checks::{arrows, conformance, coverage, docs, figures, files, links, names, workflows};
 
 fn none(problems: Vec<String>, rule: &str) {
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
@@ -116,4 +117,14 @@ fn links_in_docs_lead_somewhere() {
 #[test]
 fn conformance_names_tests() {
     none(conformance::rows_without_tests(), "docs/conformance.md and the tests below test/lowering name each other");
+}
+
+#[test]
+fn coverage_measures_what_there_is() {
+    none(workflows::missing_coverage_parts(), "PARTS of tools/coverage are files or folders below CUDA");
+}
+
+#[test]
+fn actions_are_pinned() {
+    none(workflows::unpinned_actions(), "name an action by its commit, with `# vVERSION` after it");
 }

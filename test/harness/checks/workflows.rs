@@ -1,0 +1,38 @@
+//! The configuration of continuous integration, which nothing compiles.
+
+use hostir_test::tree;
+
+/// Parts of `tools/coverage` that name no file or folder: their lines would be left out silently.
+pub(crate) fn missing_coverage_parts() -> Vec<String> {
+    let text = tree::read(&tree::root().join("tools/coverage"));
+    let folder = text.lines().find_map(|line| line.strip_prefix("CUDA = ")).map(|name| name.trim_matches('"'));
+    let parts = text.lines().find_map(|line| line.strip_prefix("PARTS = (")?.strip_suffix(')'));
+    let (Some(folder), Some(parts)) = (folder, parts) else {
+        return vec!["tools/coverage: no line `CUDA = ..` or `PARTS = (..)`".to_owned()];
+    };
+    let folder = tree::root().join(folder);
+    let parts = parts.split(',').map(|part| part.trim().trim_matches('"'));
+    let missing = parts.filter(|part| !folder.join(part).is_dir() && !folder.join(format!("{part}.rs")).is_file());
+    missing.map(|part| format!("tools/coverage: `{part}`")).collect()
+}
+
+/// Actions of workflows that are named by a tag, which somebody else can move.
+pub(crate) fn unpinned_actions() -> Vec<String> {
+    let folder = tree::root().join(".github/workflows");
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found = Vec::new();
+    for entry in entries {
+        let text = tree::read(&entry.path());
+        let uses = text.lines().filter_map(|line| Some(line.split_once("uses: ")?.1));
+        let loose = uses.filter(|action| !is_pinned(action));
+        found.extend(loose.map(|action| format!("{}: {action}", entry.file_name().display())));
+    }
+    found.sort();
+    found
+}
+
+/// Returns true for `owner/name@COMMIT # VERSION`.
+fn is_pinned(action: &str) -> bool {
+    let commit = action.split_once('@').and_then(|(_, rest)| rest.split_once(" # v")).map(|(commit, _)| commit);
+    commit.is_some_and(|commit| commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
