@@ -1,7 +1,7 @@
-//! The actions of the grammar: they fill the arenas of the [`Ast`].
+//! The actions of the grammar: they fill the arenas of the [`SyntaxTree`].
 //!
 //! Elements of lists wait on one scratch stack until their list closes, so a list costs no
-//! allocation of its own and its elements end up next to each other in [`Ast::args`].
+//! allocation of its own and its elements end up next to each other in [`SyntaxTree::args`].
 
 use crate::ast::{
     ArgRange, ArgSyntax, DomainId, DomainSyntax, ExprId, ExprSyntax, MeshSyntax, StmtId, StmtShape, StmtSyntax, Symbol,

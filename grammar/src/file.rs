@@ -540,7 +540,7 @@ fn has_container(text: &str) -> bool {
 }
 
 /// True if the line before the one at `start` is blank. A line of a log that belongs to no container is not
-/// blank, though nothing is left of it ([`extract::DROPPED`]).
+/// blank, though nothing is left of it ([`DROPPED`](crate::extract::DROPPED)).
 fn is_blank_before(text: &str, start: usize) -> bool {
     let head = text[..start].trim_end_matches([' ', '\t']);
     head.strip_suffix('\n').is_some_and(|head| {

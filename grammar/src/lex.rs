@@ -287,7 +287,7 @@ fn indent_width(blanks: &[u8]) -> u32 {
 }
 
 /// The digits of the smallest 64-bit integer, which only fit with their minus: the token stands for the
-/// number with its sign, and [`Builder::prefix`] joins the two.
+/// number with its sign, and [`Builder::prefix_expr`](crate::builder::Builder::prefix_expr) joins the two.
 const SMALLEST: &str = "9223372036854775808";
 
 fn lex_integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {

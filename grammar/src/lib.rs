@@ -1,6 +1,6 @@
 //! Host IR text: bytes to tokens, tokens to statements, statements to a syntax tree.
 //!
-//! Parsing never fails: [`parse`] returns a tree and the errors it met, one for each bad statement.
+//! Parsing never fails: [`fn@parse`] returns a tree and the errors it met, one for each bad statement.
 //!
 //! Parsing has four stages. logos finds tokens (`token`); a whole tensor reference is one token
 //! (`lex`, `scan`, `tensor`, `domain`). `layout` splits the tokens into statements. The grammar
@@ -48,7 +48,7 @@ pub use tensor::{DTYPES, MEMORIES, MeshGrid, parse_mesh_grid};
 
 use error::Code;
 
-/// The result of [`parse`].
+/// The result of [`fn@parse`].
 #[derive(Debug, Default)]
 pub struct ParseOutput {
     /// The tree; statements with errors are [`ast::StmtShape::Error`].
@@ -92,7 +92,7 @@ pub fn parse(text: &str) -> ParseOutput {
     ParseOutput { ast, errors }
 }
 
-/// Reads a text in up to `count` parts, each in a thread of its own: what [`parse`] does with long
+/// Reads a text in up to `count` parts, each in a thread of its own: what [`fn@parse`] does with long
 /// texts. `None` if the text has an error or offers no place to cut it at.
 pub fn parse_in_parts(text: &str, count: usize) -> Option<ParseOutput> {
     let ast = parts::parse_parts(text, text_start(text), count)?;

@@ -72,7 +72,7 @@ fn ends_operand(tok: Tok) -> bool {
     matches!(tok, Tok::Word(_) | Tok::Int(_) | Tok::Tensor(_) | Tok::Field(_) | Tok::Cast(_))
 }
 
-/// Checks the nesting of tokens that no [`Nesting`] has followed.
+/// Checks the nesting of tokens that no [`NestingTracker`] has followed.
 pub(crate) fn is_too_deep(tokens: &[Token]) -> bool {
     let mut nesting = NestingTracker::default();
     let mut before = Tok::End;

@@ -57,7 +57,7 @@ pub(crate) struct TextParser<'t> {
     pub(crate) nested_until: usize,
     layout: LayoutScanner,
     grammar: TopParser,
-    /// Memory for [`Self::run`].
+    /// Memory for [`Self::run_grammar`].
     extents: Vec<StmtExtent>,
     /// The way in which this part of a text has to end.
     pub(crate) cut: PartEnd,

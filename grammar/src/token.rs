@@ -1,4 +1,4 @@
-//! Tokens: what logos matches ([`Raw`]) and what the layout and the grammar see ([`Tok`]).
+//! Tokens: what logos matches ([`RawToken`]) and what the layout and the grammar see ([`Tok`]).
 //!
 //! A [`Tok`] is small and `Copy`: names are interned, and a whole tensor reference or iteration
 //! domain is one token, so that a printed statement is a dozen tokens whatever its tensors' rank.

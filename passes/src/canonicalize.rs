@@ -1,7 +1,7 @@
 //! canonicalize: simplifies what is surely the same when simpler.
 //!
 //! Four steps: fold scalar expressions, take constant branches and drop loops that never run
-//! ([`Regions`] says what may go), drop stream changes and waits without effect, drop what is empty.
+//! ([`RegionReferences`] says what may go), drop stream changes and waits without effect, drop what is empty.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::fold::ExprFolder;

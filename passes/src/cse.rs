@@ -2,7 +2,7 @@
 //!
 //! The language is not SSA and its ops run on streams, so "the same op on the same operands" is not
 //! enough. One forward walk keeps, for each block, the ops whose results still hold, and when each
-//! tensor was last written and bound; [`Facts`] answers what needs the whole program.
+//! tensor was last written and bound; [`ProgramFacts`] answers what needs the whole program.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;

@@ -219,7 +219,7 @@ fn matmul_type(program: &Program, a: TensorId, b: TensorId) -> Option<TensorType
     Some(TensorType::plain(tensor.dtype, domains, tensor.mesh))
 }
 
-/// [.., K] x [N, K] (+ [N]) -> [.., N, r(K)].
+/// `[.., K] x [N, K] (+ [N]) -> [.., N, r(K)]`.
 fn linear_type(program: &Program, a: TensorId, weight: TensorId) -> Option<TensorType> {
     let (left, right) = (stored_domains(program, a), stored_domains(program, weight));
     let (&k, rows) = left.split_last()?;

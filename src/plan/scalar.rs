@@ -34,7 +34,7 @@ impl LocalScalars {
         let hidden = self.latest.insert(name, self.values.len());
         self.values.push((name, value, hidden));
     }
-    /// The number of values, for [`Locals::truncate`].
+    /// The number of values, for `truncate`.
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }

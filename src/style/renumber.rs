@@ -2,7 +2,7 @@
 //!
 //! Two programs that differ in numbers, redundant parentheses and blank lines only have one representative. Numbers name
 //! domains, and ascend in axis order, so that a reader needs no `axes=` and no `perm=` where nvFuser's numbers would need
-//! none (see [`super::order`]). The representative computes the same.
+//! none (see [`crate::ir::order`]). The representative computes the same.
 
 use crate::ir::OpLayout;
 use crate::ir::Symbol;

@@ -1,6 +1,6 @@
 //! segment-host-units: groups ops that are not standalone into HostUnits.
 //!
-//! [`group`] decides which ops form a group and in which order the groups run, [`unit`] makes a
+//! [`group`] decides which ops form a group and in which order the groups run, [`mod@unit`] makes a
 //! HostUnit and its PostOnStream from a group, [`memory`] decides which of its results have memory.
 
 mod group;

@@ -32,7 +32,7 @@ pub(crate) struct CollectiveSpec<'a> {
     pub(crate) kind: &'static str,
     /// Devices in team order.
     pub(crate) team: &'a [u32],
-    /// The device that sends or receives the whole, as [`Build::root`] counts.
+    /// The device that sends or receives the whole, by its number or its place in the team, as the program's style counts.
     pub(crate) root: Option<ExprId>,
     /// The tensor that is sent.
     pub(crate) input: TensorId,

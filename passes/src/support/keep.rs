@@ -121,7 +121,7 @@ struct EnclosingLoop {
     renewed: Option<FxHashSet<TensorId>>,
 }
 
-/// A walk in text order. An alias counts as its original, as in [`Renewed`].
+/// A walk in text order. An alias counts as its original, as in [`LoopPrivateTensors`].
 struct AllocationWalk<'a> {
     program: &'a Program,
     before: &'a IterationAllocations,

@@ -2,7 +2,7 @@
 //!
 //! Lifetimes are those of storage classes: memory lives as long as any view of it is used, and until the
 //! communications that touch it have been waited for. In a loop it also lives as long as a later iteration
-//! may use it ([`carried`]).
+//! may use it ([`LifetimeScan::drop_carried_releases`]).
 
 use crate::support::builder::OpBuilder;
 use crate::support::carried::{PendingClasses, carried_classes};

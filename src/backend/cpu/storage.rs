@@ -107,7 +107,7 @@ fn reserve_values<T>(count: usize) -> Result<Vec<T>, ExecutionFault> {
 pub(super) struct RankMemory {
     buffers: Vec<Option<BufferStorage>>,
     uses: BufferUses,
-    /// True if fresh memory holds the patterns of [`poison_words`](super::poison::poison_words).
+    /// True if fresh memory holds the patterns of [`poison_words`].
     poison: bool,
 }
 

@@ -11,7 +11,7 @@
 //! an address stays inside the crate:
 //!
 //! ```compile_fail,E0603
-//! use hostir_cuda::sys::driver::Stream;
+//! use hostir_cuda::sys::driver::CudaStream;
 //! ```
 //!
 //! Ranks are threads of one process or, with a [`ControlPlane`](hostir::backend::control_plane::ControlPlane), processes

@@ -138,7 +138,7 @@ pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     link_bias(program, op, &product.out, &c[need - n..], links)
 }
 
-/// The bias [N]: its only stored axis is the result's last.
+/// The bias `[N]`: its only stored axis is the result's last.
 fn link_bias(program: &Program, op: OpId, out: &LinkSide, n: &[u32], links: &mut Vec<AxisLink>) -> LinkResult {
     let Ok(bias) = operand_side(program, op, 2) else { return Ok(()) };
     let axes = bias.stored_positions();

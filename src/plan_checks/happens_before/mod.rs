@@ -1,6 +1,6 @@
 //! The happens-before order of all ranks' instructions, by vector clocks.
 //!
-//! An [`OrderWalk`] goes through the queues of all ranks (streams and communicators, as [`super::queues`] cuts them) in
+//! An `OrderWalk` goes through the queues of all ranks (streams and communicators, as [`super::queues`] cuts them) in
 //! one order that respects all others, and tells an [`OrderObserver`] of each access to memory: the clock at its start,
 //! and the point of a queue at which it has ended. Two accesses are ordered iff one has ended at a point that the
 //! clock at the other's start has reached.

@@ -1,6 +1,6 @@
 //! The part of a text that one diagnostic shows.
 //!
-//! A [`View`] is a small text of its own: the lines that have labels, wide ones cut around them, with
+//! A [`SourceExcerpt`] is a small text of its own: the lines that have labels, wide ones cut around them, with
 //! the positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that
 //! would act on the terminal are pieces of their own, which stand there by their numbers.
 

@@ -17,7 +17,7 @@
 //! The coordinator proves first, over a number of the joining end that nobody used before; a joining process
 //! sends nothing that depends on the token to whoever has not. The frames are the joining end's proof, and
 //! one that the verdict is the coordinator's. Anything else that is heard, another version included, is
-//! hearsay: [`Unproven`].
+//! hearsay: [`UnprovenAnswer`].
 //!
 //! This module has bytes alone; `join.rs` and `lobby.rs` have the connections.
 

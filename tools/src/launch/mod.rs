@@ -1,7 +1,7 @@
 //! Runs of several processes, one for each rank: launchers, the rendezvous, and messages between processes.
 //!
-//! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, and [`Peers`] is the
-//! connection, which the library uses as a [`ControlPlane`]. [`children`] is hir-run's own launcher. docs/launch.md is the
+//! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, and [`SocketControlPlane`]
+//! is the connection, which the library uses as a [`ControlPlane`](hostir::backend::control_plane::ControlPlane). [`children`] is hir-run's own launcher. docs/launch.md is the
 //! user documentation.
 //!
 //! Messages have layers: `token` is the shared secret, `handshake` the first bytes of a connection, which establish keys,
@@ -70,7 +70,7 @@ pub(crate) fn check_arguments(flags: &LaunchFlags) -> Result<(), Diag> {
 /// Finds out whether this process is one of several, and joins the others.
 ///
 /// # Errors
-/// Those of [`detect::detect`] and of joining.
+/// Errors of the launchers' environments and of joining.
 pub(crate) fn join_launch(
     flags: &LaunchFlags,
     devices: Option<u32>,

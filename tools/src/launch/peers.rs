@@ -7,7 +7,7 @@
 //! it does not come to; whatever it is, rank 0 tells everybody. Once a run has failed it stays failed.
 //!
 //! What a process can make another one keep is bounded by the run's own sizes: a message by [`SMALL`], or by
-//! what [`Peers::allow`] was told of the outputs; all of a rank's messages whose steps have not ended by both
+//! what [`SocketControlPlane::allow_bytes`] was told of the outputs; all of a rank's messages whose steps have not ended by both
 //! together; and a result of rank 0's, which comes only when it is waited for, by so many messages as there
 //! are ranks.
 
@@ -586,7 +586,7 @@ impl SocketControlPlane {
     /// Rank 0 gets the messages of all ranks in rank order; the others go on at once.
     ///
     /// # Errors
-    /// Those of [`ControlPlane::gather`].
+    /// Those of [`ControlPlane::all_gather`].
     pub(crate) fn collect_messages(
         &self,
         what: &str,

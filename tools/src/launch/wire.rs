@@ -8,7 +8,7 @@
 //! Numbers are little-endian. Each direction has its own key, and a frame's number is its nonce
 //! (The Noise Protocol Framework, section 5), so that each is used once. Frames come over a connection that
 //! keeps their order: one whose number is not the next, or that cannot be opened, was repeated, left out,
-//! sent back, moved or changed by somebody in between ([`Fault::Altered`]). The number in the clear is for
+//! sent back, moved or changed by somebody in between ([`FrameError::Altered`]). The number in the clear is for
 //! the message alone; with another one than the sender's the frame does not open.
 //!
 //! A reader takes no more memory than the largest frame before it has opened one.

@@ -56,7 +56,7 @@ pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe
     schedule.steps.iter().map(probe).collect()
 }
 
-/// The slices of a rank, from the times of its steps in nanoseconds; `None` where [`probes`] says so.
+/// The slices of a rank, from the times of its steps in nanoseconds; `None` for steps that have no probe points.
 pub(crate) fn trace_part(plan: &Plan, schedule: &RankSchedule, times: &[Option<(u64, u64)>]) -> PartialTrace {
     let mut builder = Builder {
         plan,

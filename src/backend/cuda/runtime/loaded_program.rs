@@ -76,7 +76,7 @@ pub struct LoadedProgram<'p> {
 }
 
 /// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
-/// recorded ([`bound`]).
+/// recorded ([`bound_program`](crate::runtime::io_binding::bound_program)).
 pub(crate) fn load_program<'p>(
     prepared: &'p PreparedProgram,
     options: &Options,
@@ -297,13 +297,13 @@ struct LocalDevices {
 }
 
 impl LocalDevices {
-    /// Returns true if copy engines may only push ([`Settings::push`]): in a graph with several devices of this process.
+    /// Returns true if copy engines may only push ([`ScheduleSettings::push`]): in a graph with several devices of this process.
     fn is_push_only(&self, options: &Options) -> bool {
         options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
 }
 
-/// In a graph nobody has a say in how ranks that share a device share its hardware queues ([`order`]).
+/// In a graph nobody has a say in how ranks that share a device share its hardware queues ([`issue_order`]).
 fn shared_graph_error() -> Diag {
     let message = "in a single process, a CUDA graph cannot contain communications of ranks that share GPUs";
     Diag::global_error(codes::DEVICE, message)

@@ -2,7 +2,7 @@
 //!
 //! Without a control plane one process has all ranks and everything here is a no-op. With one, every process
 //! plans all ranks (that is cheap, and has the same result everywhere), but opens, tunes, joins, warms up and runs only
-//! its own rank. Each step ends on all processes by [`Joint::end`].
+//! its own rank. Each step ends on all processes by [`ProcessGroup::finish_step`].
 
 use crate::runtime::autotune::GemmChoice;
 use crate::runtime::failure;

@@ -24,7 +24,7 @@ impl IoHandle<'_, '_> {
     }
 
     /// # Safety
-    /// As of [`Input::bind`].
+    /// As of [`InputHandle::bind`].
     unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
         let (rank, position) = self.resolve_position()?;
         let side = self.side;

@@ -376,7 +376,7 @@ impl TunableGemm {
     /// Starts the product on a stream.
     ///
     /// # Safety
-    /// The stream's contract ([`Stream`](crate::sys::driver::Stream)) for the matrices that the shape describes at
+    /// The stream's contract ([`CudaStream`](crate::sys::driver::CudaStream)) for the matrices that the shape describes at
     /// the operands' addresses, and for the workspace, which has at least as many bytes as this product was made
     /// with. The product and the handle live until the stream has passed the call.
     pub(crate) unsafe fn issue_gemm(

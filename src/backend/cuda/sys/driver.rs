@@ -215,7 +215,7 @@ impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
             // SAFETY: allocated in `new`, freed once. The work on it has ended: that is what whoever enqueued it
-            // promised ([`Stream`]).
+            // promised ([`CudaStream`]).
             let _ = unsafe { tables::driver().cuMemFree_v2(self.address) };
         }
     }
@@ -331,7 +331,7 @@ impl CudaStream {
     }
 
     /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
-    /// replayed. An event within the run ([`Stream::record`]) only orders its streams.
+    /// replayed. An event within the run ([`CudaStream::record`]) only orders its streams.
     pub(crate) fn record_external(&self, event: &CudaEvent) -> Result<(), Error> {
         /// `CU_EVENT_RECORD_EXTERNAL`.
         const EXTERNAL: u32 = 1;
@@ -364,7 +364,7 @@ impl CudaStream {
     /// Copies within the device.
     ///
     /// # Safety
-    /// [`Stream`]'s contract for `bytes` bytes at `to` and at `from`, which do not overlap.
+    /// [`CudaStream`]'s contract for `bytes` bytes at `to` and at `from`, which do not overlap.
     pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
         let status = unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) };
@@ -375,7 +375,7 @@ impl CudaStream {
     /// process's own memory.
     ///
     /// # Safety
-    /// As of [`Stream::copy`].
+    /// As of [`CudaStream::copy`].
     pub(crate) unsafe fn copy_between_devices(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
         let status = unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) };
@@ -385,7 +385,7 @@ impl CudaStream {
     /// Copies from the device behind what the stream has to do, and waits for it.
     ///
     /// # Safety
-    /// [`Stream`]'s contract for as many bytes at `from`.
+    /// [`CudaStream`]'s contract for as many bytes at `from`.
     pub(crate) unsafe fn download(&self, bytes: &mut [u8], from: u64) -> Result<(), Error> {
         let (to, count) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: as the caller promises; the bytes are borrowed until the copy has ended.
@@ -397,7 +397,7 @@ impl CudaStream {
     /// Sets every byte.
     ///
     /// # Safety
-    /// [`Stream`]'s contract for `bytes` bytes at `to`.
+    /// [`CudaStream`]'s contract for `bytes` bytes at `to`.
     pub(crate) unsafe fn fill_bytes(&self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
         let status = unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) };
@@ -409,7 +409,7 @@ impl CudaStream {
     /// somebody else's stream does not. Fails if there are not as many words as the kernel has parameters.
     ///
     /// # Safety
-    /// [`Stream`]'s contract for all that the kernel reads and writes with these words.
+    /// [`CudaStream`]'s contract for all that the kernel reads and writes with these words.
     pub(crate) unsafe fn launch(
         &self,
         function: &KernelFunction,
@@ -449,7 +449,7 @@ impl CudaStream {
     }
 
     /// Everything issued from here on is recorded instead of done, on streams that wait for this one
-    /// too, until [`Stream::end_capture`].
+    /// too, until [`CudaStream::end_capture`].
     pub(crate) fn begin_capture(&self) -> Result<(), Error> {
         // SAFETY: the stream is alive.
         let status = unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, THREAD_LOCAL) };

@@ -2,7 +2,7 @@
 //!
 //! All foreign calls of the backend are here. A function that reads or writes at an address that a caller gives is an
 //! `unsafe fn`; the rank, which knows the place and lifetime of all memory ([`crate::runtime::rank`]), calls it. Nothing
-//! of this module but [`Error`], [`nvrtc`], [`nvtx::Nvtx`] and [`context::CallerStream`] leaves the crate.
+//! of this module but [`Error`], [`nvrtc`], [`nvtx::NvtxProfiler`] and [`context::CallerStream`] leaves the crate.
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
 pub(crate) mod blas;

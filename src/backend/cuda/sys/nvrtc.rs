@@ -13,7 +13,7 @@ pub fn is_present() -> bool {
 }
 
 /// Returns true if the library is a stand-in that does not compile, but reads the notes in kernels
-/// ([`super::super::codegen`]).
+/// ([`hostir_gpu::codegen`]).
 pub(crate) fn takes_notes() -> bool {
     // SAFETY: takes nothing; NVIDIA's library has no function of this name.
     unsafe { lib().hostirTakesNotes() == 0 }

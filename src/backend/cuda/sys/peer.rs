@@ -113,7 +113,7 @@ impl CudaStream {
     /// Carries out operations on words, in order.
     ///
     /// # Safety
-    /// [`Stream`]'s contract for the four bytes at each operation's address, a multiple of four; others may
+    /// [`CudaStream`]'s contract for the four bytes at each operation's address, a multiple of four; others may
     /// write them too.
     pub(crate) unsafe fn run_word_ops(&self, ops: &[WordOp]) -> Result<(), Error> {
         for ops in ops.chunks(WordOp::MOST) {

@@ -251,7 +251,7 @@ pub(super) fn vector_ctype(ctype: &str, size: usize, width: usize) -> String {
     }
 }
 
-/// Element `index` of a value of [`pack`]'s type.
+/// Element `index` of a value whose type packs `width` elements.
 pub(super) fn vector_element(value: &str, width: usize, index: &str) -> String {
     if width == 1 { value.to_owned() } else { format!("{value}.v[{index}]") }
 }

@@ -21,7 +21,7 @@ fn open_element_loop(w: &mut SourceWriter, ints: IndexInt, count: usize) {
     ));
 }
 
-/// The launch of a kernel that [`each`] element of `count` has a thread of.
+/// The launch of a kernel with a thread for each of `count` elements.
 fn element_launch(ctypes: &[&str], params: Vec<KernelParam>, count: usize, w: SourceWriter) -> KernelLaunch {
     let text = kernel_source(ctypes, THREADS as u32, "", w);
     let blocks = count.div_ceil(THREADS).clamp(1, BLOCKS);

@@ -1,4 +1,4 @@
-//! Communications that are copied: flags and copies on a stream ([`crate::schedule::messages`] has the protocol).
+//! Communications that are copied: flags and copies on a stream ([`crate::p2p`] has the protocol).
 
 use crate::element_range;
 use crate::element_range::ViewRange;

@@ -217,7 +217,7 @@ impl Builder<'_> {
             && exchange.parameter_count() <= WORDS
     }
 
-    /// Returns true if copy engines may not run the exchange ([`crate::schedule::Settings::push`]).
+    /// Returns true if copy engines may not run the exchange ([`crate::schedule::ScheduleSettings::push`]).
     fn must_not_pull(&self, exchange: &P2pExchange) -> bool {
         let mut moves = exchange.moves.iter();
         let pulls = moves.any(|one| matches!(one, P2pCopy::Message(message) if !self.messages.list[*message].put));

@@ -44,7 +44,7 @@ impl Config {
 /// - in a stream that captures, all this holds for each launch of the graph.
 ///
 /// ```compile_fail,E0133
-/// fn sends(communicator: &mut nccl_rs::Communicator, anywhere: u64, stream: nccl_rs::Stream<'_>) {
+/// fn sends(communicator: &mut nccl_rs::NcclCommunicator, anywhere: u64, stream: nccl_rs::StreamRef<'_>) {
 ///     let _ = communicator.send(anywhere, 1, nccl_rs::DataType::Int8, 0, stream);
 /// }
 /// ```

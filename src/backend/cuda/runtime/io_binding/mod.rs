@@ -1,8 +1,8 @@
 //! I/O bindings: a caller's tensors as the inputs and outputs of a program.
 //!
-//! This module decides, without a device, whether a tensor fits ([`mod@check`]), whether the program can use it in place
-//! or has to copy it ([`route`]), and which calls hold the address of which buffer ([`touching`]); [`copies`] makes the
-//! copies.
+//! This module decides, without a device, whether a tensor fits ([`tensor_check`]), whether the program can use it in place
+//! or has to copy it ([`binding_routes`]), and which calls hold the address of which buffer ([`relocation`]);
+//! [`staging_copies`] makes the copies.
 
 pub(crate) mod binding_routes;
 pub(crate) mod bound_program;

@@ -164,7 +164,7 @@ impl IoBindings {
     /// Binds a tensor. What the rank has no part of is bound to nothing.
     ///
     /// # Safety
-    /// As of [`Input::bind`](crate::session::Input::bind).
+    /// As of [`InputHandle::bind`](crate::session::InputHandle::bind).
     pub(crate) unsafe fn bind_tensor(
         &mut self,
         rank: &RankRuntime<'_>,

@@ -2,7 +2,7 @@
 //!
 //! Creating a communicator takes every rank, so a failed rank would be waited for until the timeout. A waiting rank
 //! therefore polls the state of the others: threads of this process by their failure latch, other processes by
-//! [`ControlPlane::failed`](hostir::backend::control_plane::ControlPlane::failed).
+//! [`ControlPlane::peer_failure`](hostir::backend::control_plane::ControlPlane::peer_failure).
 //!
 //! A communicator belongs to one program until that is dropped. The next program may reuse it if all its members
 //! are of this process (other processes would have to reuse theirs too) and it was never captured in a graph (NCCL

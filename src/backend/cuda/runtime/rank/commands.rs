@@ -153,7 +153,7 @@ impl CommandList {
         })
     }
 
-    /// The launch of an exchange, with its parameters as [`codegen::exchange`] orders them.
+    /// The launch of an exchange, with its parameters as [`hostir_gpu::codegen`] orders them.
     fn resolve_exchange(
         &mut self,
         exchange: &P2pExchange,
