@@ -1,51 +1,37 @@
 //! cuBLASLt: matrix products with a chosen algorithm.
 
 use crate::sys::Error;
-use crate::sys::library::RawHandle;
 use crate::sys::tables;
-use crate::sys::tables::{BlasLt, HeuristicResult, MatmulAlgorithm};
+use crate::sys::tables::{BlasLt, HeuristicResult};
+use cudarc::cublaslt::sys::{
+    cublasComputeType_t as ComputeType, cublasLtEpilogue_t as Epilogue, cublasLtHandle_t,
+    cublasLtMatmulAlgoCapAttributes_t as CapAttribute, cublasLtMatmulAlgoConfigAttributes_t as ConfigAttribute,
+    cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t as DescAttribute, cublasLtMatmulDesc_t,
+    cublasLtMatmulMatrixScale_t as MatrixScale, cublasLtMatmulPreferenceAttributes_t as PreferenceAttribute,
+    cublasLtMatmulPreference_t, cublasLtMatrixLayoutAttribute_t as LayoutAttribute, cublasLtMatrixLayout_t,
+    cudaDataType as DataType,
+};
 use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use std::ffi::{c_int, c_void};
 
-/// `cudaDataType`.
-const R_64F: c_int = 1;
-const R_32F: c_int = 0;
-const R_16F: c_int = 2;
-const R_16BF: c_int = 14;
-const R_8F_E4M3: c_int = 28;
-const R_8F_E5M2: c_int = 29;
-/// `cublasComputeType_t`.
-const COMPUTE_32F: c_int = 68;
-const COMPUTE_64F: c_int = 70;
-const COMPUTE_32F_FAST_TF32: c_int = 77;
-/// `cublasLtMatrixLayoutAttribute_t`.
-const LAYOUT_BATCH_COUNT: c_int = 5;
-const LAYOUT_STRIDED_BATCH_OFFSET: c_int = 6;
-/// `cublasLtMatmulDescAttributes_t`.
-const DESC_TRANSA: c_int = 3;
-const DESC_TRANSB: c_int = 4;
-const DESC_EPILOGUE: c_int = 7;
-const DESC_BIAS_POINTER: c_int = 8;
-const DESC_SCALE_POINTERS: [c_int; 2] = [17, 18];
-const DESC_FAST_ACCUMULATION: c_int = 25;
-const DESC_BIAS_DATA_TYPE: c_int = 26;
-const DESC_SCALE_MODES: [c_int; 2] = [31, 32];
-/// `CUBLASLT_EPILOGUE_BIAS`.
-const EPILOGUE_BIAS: c_int = 4;
-/// `CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F`, from 12.9 on. A single scale is the default.
-const SCALE_OUTER_VEC_32F: c_int = 3;
+/// The pointers and modes of the scales of the left and the right matrix. A single scale is the default mode; one for each
+/// row or column exists from 12.9 on.
+const SCALE_POINTERS: [DescAttribute; 2] = [
+    DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+    DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+];
+const SCALE_MODES: [DescAttribute; 2] =
+    [DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_MODE];
 /// An address that stands for scales while algorithms are looked for: nothing reads it, but it is not 0, which would mean
 /// that there are none.
 const NO_SCALES_YET: u64 = 256;
-/// `cublasLtMatmulPreferenceAttributes_t`: the bytes of workspace, the ways to add the parts of
-/// a sum (0 for none: the sum is not split), and the alignments of `a`, `b`, `c` and `d`.
-const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
-const PREF_REDUCTION_SCHEME_MASK: c_int = 3;
-const PREF_MIN_ALIGNMENT_BYTES: [c_int; 4] = [5, 6, 7, 8];
-
-/// `CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX` and `CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION`.
-const CAP_CUSTOM_OPTION_MAX: c_int = 7;
-const CONFIG_CUSTOM_OPTION: c_int = 5;
+/// The alignments of `a`, `b`, `c` and `d`.
+const MIN_ALIGNMENTS: [PreferenceAttribute; 4] = [
+    PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+    PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+    PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+    PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+];
 /// The number of proposals, the first ones, whose variants are candidates: at the power limit of an H100 the fastest
 /// algorithm of each of eight large GEMMs was one of these or a variant of one.
 pub(crate) const VARIED_PROPOSALS: usize = 3;
@@ -75,7 +61,7 @@ fn check_status(call: &'static str, status: c_int) -> Result<(), Error> {
 }
 
 /// An object of the library's.
-fn create_object(call: &'static str, make: impl FnOnce(*mut RawHandle) -> c_int) -> Result<RawHandle, Error> {
+fn create_object<T>(call: &'static str, make: impl FnOnce(*mut *mut T) -> c_int) -> Result<*mut T, Error> {
     let mut handle = std::ptr::null_mut();
     check_status(call, make(&raw mut handle))?;
     Ok(handle)
@@ -88,19 +74,19 @@ fn lib() -> &'static BlasLt {
 /// Returns the library's code of an element type.
 fn data_type_code(element: MatrixElement) -> c_int {
     match element {
-        MatrixElement::F64 => R_64F,
-        MatrixElement::F32 => R_32F,
-        MatrixElement::F16 => R_16F,
-        MatrixElement::Bf16 => R_16BF,
-        MatrixElement::E4m3 => R_8F_E4M3,
-        MatrixElement::E5m2 => R_8F_E5M2,
+        MatrixElement::F64 => DataType::CUDA_R_64F as c_int,
+        MatrixElement::F32 => DataType::CUDA_R_32F as c_int,
+        MatrixElement::F16 => DataType::CUDA_R_16F as c_int,
+        MatrixElement::Bf16 => DataType::CUDA_R_16BF as c_int,
+        MatrixElement::E4m3 => DataType::CUDA_R_8F_E4M3 as c_int,
+        MatrixElement::E5m2 => DataType::CUDA_R_8F_E5M2 as c_int,
     }
 }
 
 /// A handle of the current device.
 #[derive(Debug)]
 pub(crate) struct BlasHandle {
-    handle: RawHandle,
+    handle: cublasLtHandle_t,
 }
 
 // SAFETY: handles may be used from any thread.
@@ -130,7 +116,7 @@ impl Drop for BlasHandle {
 
 /// A matrix layout of the library.
 #[derive(Debug)]
-struct RawLayout(RawHandle);
+struct RawLayout(cublasLtMatrixLayout_t);
 
 impl RawLayout {
     fn new(layout: MatrixLayout, element: MatrixElement, batch: i32) -> Result<Self, Error> {
@@ -141,16 +127,16 @@ impl RawLayout {
         })?;
         let raw = Self(raw);
         if batch > 1 {
-            raw.set_attribute(LAYOUT_BATCH_COUNT, &batch)?;
-            raw.set_attribute(LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
+            raw.set_attribute(LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch)?;
+            raw.set_attribute(LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
         }
         Ok(raw)
     }
 
-    fn set_attribute<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+    fn set_attribute<T: Copy>(&self, attribute: LayoutAttribute, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         // SAFETY: the layout is alive; the library copies as many bytes as it is told, or refuses.
-        let status = unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute, pointer, bytes) };
+        let status = unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute as c_int, pointer, bytes) };
         check_status("cublasLtMatrixLayoutSetAttribute", status)
     }
 }
@@ -181,7 +167,7 @@ pub(crate) struct GemmOperands {
 
 /// The descriptor of an operation.
 #[derive(Debug)]
-struct MatmulDescriptor(RawHandle);
+struct MatmulDescriptor(cublasLtMatmulDesc_t);
 
 impl Drop for MatmulDescriptor {
     fn drop(&mut self) {
@@ -199,7 +185,7 @@ pub(crate) struct TunableGemm {
     c: RawLayout,
     d: RawLayout,
     shape: GemmShape,
-    algorithms: Vec<MatmulAlgorithm>,
+    algorithms: Vec<cublasLtMatmulAlgo_t>,
     /// The number of them that the library proposes.
     proposals: usize,
     /// Which of them is used.
@@ -214,17 +200,17 @@ impl TunableGemm {
     /// library has none.
     pub(crate) fn new(blas: &BlasHandle, shape: &GemmShape, workspace: usize, count: usize) -> Result<Self, Error> {
         let compute = match (shape.element, shape.numerics.tf32) {
-            (MatrixElement::F64, _) => COMPUTE_64F,
-            (MatrixElement::F32, true) => COMPUTE_32F_FAST_TF32,
-            _ => COMPUTE_32F,
+            (MatrixElement::F64, _) => ComputeType::CUBLAS_COMPUTE_64F,
+            (MatrixElement::F32, true) => ComputeType::CUBLAS_COMPUTE_32F_FAST_TF32,
+            _ => ComputeType::CUBLAS_COMPUTE_32F,
         };
         let scale = match shape.element {
-            MatrixElement::F64 => R_64F,
-            _ => R_32F,
+            MatrixElement::F64 => DataType::CUDA_R_64F,
+            _ => DataType::CUDA_R_32F,
         };
         // SAFETY: the place is one for a handle.
         let operation = create_object("cublasLtMatmulDescCreate", |place| unsafe {
-            lib().cublasLtMatmulDescCreate(place, compute, scale)
+            lib().cublasLtMatmulDescCreate(place, compute as c_int, scale as c_int)
         })?;
         let operation = MatmulDescriptor(operation);
         let c = match shape.bias {
@@ -264,18 +250,20 @@ impl TunableGemm {
 
     fn set_attributes(&self) -> Result<(), Error> {
         // `cublasOperation_t`: CUBLAS_OP_N is 0, CUBLAS_OP_T is 1.
-        self.set_attribute(DESC_TRANSA, &i32::from(self.shape.a.1))?;
-        self.set_attribute(DESC_TRANSB, &i32::from(self.shape.b.1))?;
+        self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &i32::from(self.shape.a.1))?;
+        self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &i32::from(self.shape.b.1))?;
         if self.shape.bias == GemmBias::Rows {
-            let epilogue = EPILOGUE_BIAS;
-            self.set_attribute(DESC_EPILOGUE, &epilogue)?;
-            self.set_attribute(DESC_BIAS_DATA_TYPE, &data_type_code(self.shape.element))?;
+            let epilogue = Epilogue::CUBLASLT_EPILOGUE_BIAS;
+            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
+            let element = data_type_code(self.shape.element);
+            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &element)?;
         }
         if self.shape.numerics.fp8_fast_accumulation {
-            self.set_attribute(DESC_FAST_ACCUMULATION, &1i8)?;
+            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, &1i8)?;
         }
         if self.shape.scales == GemmScales::Vectors {
-            DESC_SCALE_MODES.into_iter().try_for_each(|mode| self.set_attribute(mode, &SCALE_OUTER_VEC_32F))?;
+            let vectors = MatrixScale::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+            SCALE_MODES.into_iter().try_for_each(|mode| self.set_attribute(mode, &vectors))?;
         }
         self.set_scales([NO_SCALES_YET; 2])
     }
@@ -285,17 +273,17 @@ impl TunableGemm {
         if self.shape.scales == GemmScales::None {
             return Ok(());
         }
-        DESC_SCALE_POINTERS.into_iter().zip(scales).try_for_each(|(attribute, address)| {
+        SCALE_POINTERS.into_iter().zip(scales).try_for_each(|(attribute, address)| {
             let pointer = address as *const c_void;
             self.set_attribute(attribute, &pointer)
         })
     }
 
-    fn set_attribute<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+    fn set_attribute<T: Copy>(&self, attribute: DescAttribute, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         let operation = self.operation.0;
         // SAFETY: the descriptor is alive; the library copies as many bytes as it is told, or refuses.
-        let status = unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute, pointer, bytes) };
+        let status = unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute as c_int, pointer, bytes) };
         check_status("cublasLtMatmulDescSetAttribute", status)
     }
 
@@ -304,7 +292,7 @@ impl TunableGemm {
         blas: &BlasHandle,
         workspace: usize,
         count: usize,
-    ) -> Result<Vec<MatmulAlgorithm>, Error> {
+    ) -> Result<Vec<cublasLtMatmulAlgo_t>, Error> {
         let preference = MatmulPreference::new(workspace, &self.shape)?;
         let mut found: Vec<HeuristicResult> = Vec::with_capacity(count);
         let mut returned = 0;
@@ -327,7 +315,7 @@ impl TunableGemm {
         // SAFETY: the library says how many it wrote, of numbers that may be anything.
         unsafe { found.set_len((returned.max(0) as usize).min(count)) };
         let good = found.into_iter().filter(|one| one.state == 0);
-        let algorithms: Vec<MatmulAlgorithm> = good.map(|one| one.algorithm).collect();
+        let algorithms: Vec<cublasLtMatmulAlgo_t> = good.map(|one| one.algorithm).collect();
         if algorithms.is_empty() {
             let GemmShape { element, factors, a, b, batch, .. } = &self.shape;
             let status = format!("no algorithm supports {batch} x {a:?} * {b:?} of {factors:?} to {element:?}");
@@ -339,9 +327,9 @@ impl TunableGemm {
     /// Adds what the library makes of a proposal with other custom options, in as much workspace.
     fn add_variants(&mut self, blas: &BlasHandle, proposal: usize, workspace: usize) {
         let proposed = self.algorithms[proposal];
-        for option in 0..=proposed.custom_option_max().min(LAST_CUSTOM_OPTION) {
+        for option in 0..=custom_option_max(&proposed).min(LAST_CUSTOM_OPTION) {
             let mut variant = proposed;
-            let is_new = variant.set_custom_option(option) && !self.algorithms.contains(&variant);
+            let is_new = set_custom_option(&mut variant, option) && !self.algorithms.contains(&variant);
             if is_new && self.workspace_of(blas, &variant).is_some_and(|bytes| bytes <= workspace) {
                 self.algorithms.push(variant);
             }
@@ -349,7 +337,7 @@ impl TunableGemm {
     }
 
     /// The bytes of workspace that an algorithm needs for this product; none if it cannot compute it.
-    fn workspace_of(&self, blas: &BlasHandle, algorithm: &MatmulAlgorithm) -> Option<usize> {
+    fn workspace_of(&self, blas: &BlasHandle, algorithm: &cublasLtMatmulAlgo_t) -> Option<usize> {
         // The library may leave fields as they are.
         let mut found = std::mem::MaybeUninit::<HeuristicResult>::zeroed();
         // SAFETY: all descriptors are alive; there is room for a result.
@@ -387,7 +375,7 @@ impl TunableGemm {
     ) -> Result<(), Error> {
         if self.shape.bias == GemmBias::Rows {
             let pointer = operands.bias as *const c_void;
-            self.set_attribute(DESC_BIAS_POINTER, &pointer)?;
+            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointer)?;
         }
         self.set_scales(operands.scales)?;
         let added = matches!(self.shape.bias, GemmBias::Matrix(_));
@@ -428,30 +416,29 @@ impl TunableGemm {
     }
 }
 
-impl MatmulAlgorithm {
-    /// The greatest custom option; 0, which is the only one then, if the library does not say.
-    fn custom_option_max(&self) -> u32 {
-        let (mut most, mut written) = (0u32, 0);
-        let (place, bytes) = (std::ptr::from_mut(&mut most).cast(), size_of::<u32>());
-        // SAFETY: there is room for as many bytes as the library is told.
-        let status = unsafe {
-            lib().cublasLtMatmulAlgoCapGetAttribute(self, CAP_CUSTOM_OPTION_MAX, place, bytes, &raw mut written)
-        };
-        if status == 0 { most } else { 0 }
-    }
+/// The greatest custom option of an algorithm; 0, which is the only one then, if the library does not say.
+fn custom_option_max(algorithm: &cublasLtMatmulAlgo_t) -> u32 {
+    let (mut most, mut written) = (0u32, 0);
+    let (place, bytes) = (std::ptr::from_mut(&mut most).cast(), size_of::<u32>());
+    let attribute = CapAttribute::CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX as c_int;
+    // SAFETY: there is room for as many bytes as the library is told.
+    let status =
+        unsafe { lib().cublasLtMatmulAlgoCapGetAttribute(algorithm, attribute, place, bytes, &raw mut written) };
+    if status == 0 { most } else { 0 }
+}
 
-    /// Sets the custom option; false if it has that one already, or there is none.
-    fn set_custom_option(&mut self, option: u32) -> bool {
-        let before = *self;
-        let (value, bytes) = (std::ptr::from_ref(&option).cast(), size_of::<u32>());
-        // SAFETY: the library reads as many bytes as it is told.
-        let status = unsafe { lib().cublasLtMatmulAlgoConfigSetAttribute(self, CONFIG_CUSTOM_OPTION, value, bytes) };
-        status == 0 && *self != before
-    }
+/// Sets the custom option of an algorithm; false if it has that one already, or there is none.
+fn set_custom_option(algorithm: &mut cublasLtMatmulAlgo_t, option: u32) -> bool {
+    let before = *algorithm;
+    let (value, bytes) = (std::ptr::from_ref(&option).cast(), size_of::<u32>());
+    let attribute = ConfigAttribute::CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION as c_int;
+    // SAFETY: the library reads as many bytes as it is told.
+    let status = unsafe { lib().cublasLtMatmulAlgoConfigSetAttribute(algorithm, attribute, value, bytes) };
+    status == 0 && *algorithm != before
 }
 
 /// The cuBLASLt preference: the workspace and alignments that an algorithm may use.
-struct MatmulPreference(RawHandle);
+struct MatmulPreference(cublasLtMatmulPreference_t);
 
 impl MatmulPreference {
     fn new(workspace: usize, shape: &GemmShape) -> Result<Self, Error> {
@@ -460,20 +447,21 @@ impl MatmulPreference {
             lib().cublasLtMatmulPreferenceCreate(place)
         })?;
         let preference = Self(preference);
-        preference.set_attribute(PREF_MAX_WORKSPACE_BYTES, &workspace)?;
+        preference.set_attribute(PreferenceAttribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace)?;
         if shape.remote {
-            preference.set_attribute(PREF_REDUCTION_SCHEME_MASK, &0u32)?;
+            // No scheme to add the parts of a sum: the sum is not split.
+            preference.set_attribute(PreferenceAttribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &0u32)?;
         }
-        for (key, alignment) in PREF_MIN_ALIGNMENT_BYTES.into_iter().zip(shape.alignments) {
+        for (key, alignment) in MIN_ALIGNMENTS.into_iter().zip(shape.alignments) {
             preference.set_attribute(key, &alignment)?;
         }
         Ok(preference)
     }
 
-    fn set_attribute<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+    fn set_attribute<T: Copy>(&self, attribute: PreferenceAttribute, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         // SAFETY: the preference is alive; the library copies as many bytes as it is told, or refuses.
-        let status = unsafe { lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute, pointer, bytes) };
+        let status = unsafe { lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute as c_int, pointer, bytes) };
         check_status("cublasLtMatmulPreferenceSetAttribute", status)
     }
 }

@@ -3,8 +3,8 @@
 use crate::sys::Error;
 use crate::sys::context::CallerStream;
 use crate::sys::driver::{CudaStream, check_status};
-use crate::sys::library::RawHandle;
 use crate::sys::tables;
+use cudarc::driver::sys::{CUgraph, CUstream, CUstreamCaptureStatus, CUuserObjectRetain_flags, CUuserObject_flags};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct OpenCapture {
     /// Number of the recording, unique in the process.
     id: u64,
-    graph: RawHandle,
+    graph: CUgraph,
 }
 
 // SAFETY: the handle is used by whoever records, in one thread at a time.
@@ -54,9 +54,8 @@ impl OpenCapture {
     ///
     /// # Safety
     /// The stream is alive.
-    unsafe fn of_stream(stream: RawHandle) -> Result<Option<Self>, Error> {
-        /// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
-        const ACTIVE: c_int = 1;
+    unsafe fn of_stream(stream: CUstream) -> Result<Option<Self>, Error> {
+        const ACTIVE: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE as c_int;
         /// The legacy default stream, null or 1, cannot be recorded; while another stream is, it cannot be asked.
         const LEGACY: usize = 1;
         if stream as usize <= LEGACY {
@@ -81,9 +80,8 @@ impl OpenCapture {
 
     /// Gives a share to the graph that is being recorded.
     pub(crate) fn keep(self, lease: &GraphLease) -> Result<(), Error> {
-        /// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, and `CU_GRAPH_USER_OBJECT_MOVE`.
-        const NO_SYNC: u32 = 1;
-        const MOVE: u32 = 1;
+        const NO_SYNC: u32 = CUuserObject_flags::CU_USER_OBJECT_NO_DESTRUCTOR_SYNC as u32;
+        const MOVE: u32 = CUuserObjectRetain_flags::CU_GRAPH_USER_OBJECT_MOVE as u32;
         let value = Arc::into_raw(lease.0.clone()).cast_mut().cast();
         let mut object = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame; `release_share` takes what `value` is, once.

@@ -3,8 +3,8 @@
 
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaStream, check_status};
-use crate::sys::library::RawHandle;
 use crate::sys::tables;
+use cudarc::driver::sys::{CUcontext, CUmemorytype, CUpointer_attribute, CUstream, CUstreamCaptureMode};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl SavedContext {
 
     /// Makes a device current, right after [`SavedContext::save`].
     pub(crate) fn switch_to(&self, device: &CudaDevice) -> Result<(), Error> {
-        if device.is_context(self.context as RawHandle) { Ok(()) } else { device.make_current() }
+        if device.is_context(self.context as CUcontext) { Ok(()) } else { device.make_current() }
     }
 }
 
@@ -42,7 +42,7 @@ impl Drop for SavedContext {
         if status != 0 || context as usize != self.context {
             // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
             // An error leaves nothing to do.
-            let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as RawHandle) };
+            let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as CUcontext) };
         }
         exchange_capture_mode(self.capture_mode);
     }
@@ -52,9 +52,7 @@ impl Drop for SavedContext {
 /// threads begin with, such calls fail and spoil the recording. They never concern a stream that is recorded. Returns
 /// the mode until now.
 pub(crate) fn relax_capture_mode() -> c_int {
-    /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
-    const RELAXED: c_int = 2;
-    exchange_capture_mode(RELAXED)
+    exchange_capture_mode(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_int)
 }
 
 /// Sets this thread's `CUstreamCaptureMode` and returns the one before. A driver that cannot leaves it as it is.
@@ -69,7 +67,7 @@ fn exchange_capture_mode(mode: c_int) -> c_int {
 /// is enqueued after.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerStream {
-    handle: RawHandle,
+    handle: CUstream,
 }
 
 // SAFETY: streams may be used from any thread; this is a number that names one.
@@ -84,16 +82,16 @@ impl CallerStream {
     /// The stream belongs to the primary context of the rank's device and is not destroyed before the calls
     /// that it is given to have returned.
     pub unsafe fn from_raw(handle: *mut c_void) -> Self {
-        Self { handle }
+        Self { handle: handle.cast() }
     }
 
     /// One of which nothing is asked.
     #[cfg(test)]
     pub(crate) fn from_handle(handle: usize) -> Self {
-        Self { handle: handle as RawHandle }
+        Self { handle: handle as CUstream }
     }
 
-    pub(super) fn raw_handle(self) -> RawHandle {
+    pub(super) fn raw_handle(self) -> CUstream {
         self.handle
     }
 
@@ -115,12 +113,15 @@ impl CallerStream {
     }
 }
 
-/// `CUpointer_attribute`: the context, the kind of memory, whether it is managed, the device's ordinal, where the
-/// allocation starts and its size.
-const ATTRIBUTES: [c_int; 6] = [1, 2, 8, 9, 11, 12];
-/// `CUmemorytype`.
-const HOST_MEMORY: u32 = 1;
-const DEVICE_MEMORY: u32 = 2;
+/// The attributes of an address that are asked for.
+const ATTRIBUTES: [CUpointer_attribute; 6] = [
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+];
 
 /// The driver's attributes of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -137,9 +138,9 @@ pub(crate) struct AddressInfo {
 
 /// Asks the driver about an address; `device` is current.
 pub(crate) fn query_address(device: &CudaDevice, address: u64) -> Result<AddressInfo, Error> {
-    let (mut context, mut start): (RawHandle, u64) = (std::ptr::null_mut(), 0);
+    let (mut context, mut start): (CUcontext, u64) = (std::ptr::null_mut(), 0);
     let (mut kind, mut managed, mut ordinal, mut size) = (0u32, 0u32, -1i32, 0usize);
-    let mut attributes = ATTRIBUTES;
+    let mut attributes = ATTRIBUTES.map(|attribute| attribute as c_int);
     let mut places: [*mut c_void; ATTRIBUTES.len()] = [
         (&raw mut context).cast(),
         (&raw mut kind).cast(),
@@ -160,12 +161,12 @@ pub(crate) fn query_address(device: &CudaDevice, address: u64) -> Result<Address
     };
     check_status("cuPointerGetAttributes", status)?;
     let managed = managed & 0xff != 0;
-    let on_device = kind == DEVICE_MEMORY;
+    let on_device = kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32;
     // Managed memory is at home on whichever device reads it.
     let owner = if managed { Some(device.ordinal()) } else { usize::try_from(ordinal).ok() };
     Ok(AddressInfo {
         device: owner.filter(|_| on_device || managed),
-        host: kind == HOST_MEMORY && !managed,
+        host: kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32 && !managed,
         elsewhere: !context.is_null() && !managed && !device.is_context(context),
         allocation: (size > 0).then(|| (start, start.saturating_add(size as u64))),
     })

@@ -5,27 +5,19 @@
 //! to be. The driver's handles live as long as the types here.
 
 use crate::sys::Error;
-use crate::sys::library::RawHandle;
 use crate::sys::module::KernelFunction;
 use crate::sys::tables;
-use crate::sys::tables::{LaunchAttribute, LaunchConfig};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUevent_record_flags, CUgraphExec, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUresult, CUstream, CUstreamCaptureMode, CUstream_flags,
+    CUuuid,
+};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// `CUresult`: there is no memory, something goes on, and there is already what was asked for.
-const OUT_OF_MEMORY: c_int = 2;
-const NOT_READY: c_int = 600;
-/// `CUdevice_attribute`.
-const MULTIPROCESSORS: c_int = 16;
-const CAPABILITY_MAJOR: c_int = 75;
-const CAPABILITY_MINOR: c_int = 76;
-/// `CU_STREAM_NON_BLOCKING`, `CU_EVENT_DISABLE_TIMING` and `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`.
-const NON_BLOCKING: u32 = 1;
-const WITHOUT_TIME: u32 = 2;
-const THREAD_LOCAL: c_int = 1;
-/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
-const OVERLAP: c_int = 6;
+const OUT_OF_MEMORY: c_int = CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int;
+const NOT_READY: c_int = CUresult::CUDA_ERROR_NOT_READY as c_int;
 
 /// Whether the driver's library can be opened.
 pub(crate) fn is_present() -> bool {
@@ -67,8 +59,8 @@ pub(super) fn check_status(call: &'static str, status: c_int) -> Result<(), Erro
 #[derive(Debug)]
 pub(crate) struct CudaDevice {
     ordinal: usize,
-    device: c_int,
-    context: RawHandle,
+    device: CUdevice,
+    context: CUcontext,
     /// True if a launch may overlap with the end of the preceding kernel (programmatic dependent launch).
     overlaps: bool,
 }
@@ -102,7 +94,7 @@ impl CudaDevice {
     }
 
     /// Whether this is its context.
-    pub(super) fn is_context(&self, context: RawHandle) -> bool {
+    pub(super) fn is_context(&self, context: CUcontext) -> bool {
         self.context == context
     }
 
@@ -112,12 +104,12 @@ impl CudaDevice {
     }
 
     /// The driver's handle.
-    pub(super) fn raw_handle(&self) -> c_int {
+    pub(super) fn raw_handle(&self) -> CUdevice {
         self.device
     }
 
     /// The primary context.
-    pub(super) fn primary_context(&self) -> RawHandle {
+    pub(super) fn primary_context(&self) -> CUcontext {
         self.context
     }
 
@@ -139,26 +131,28 @@ impl CudaDevice {
 
     /// Returns the identifier that is unique to this device.
     pub(crate) fn uuid(&self) -> Result<[u8; 16], Error> {
-        let mut uuid = [0u8; 16];
-        // SAFETY: the pointer is to the 16 bytes of a `CUuuid`.
+        let mut uuid = CUuuid { bytes: [0; 16] };
+        // SAFETY: the pointer is to an identifier of this frame.
         let status = unsafe { tables::driver().cuDeviceGetUuid_v2(&raw mut uuid, self.device) };
-        check_status("cuDeviceGetUuid", status).map(|()| uuid)
+        check_status("cuDeviceGetUuid", status).map(|()| uuid.bytes.map(|byte| byte as u8))
     }
 
     /// `90` for `sm_90`.
     pub(crate) fn architecture(&self) -> Result<u32, Error> {
-        Ok(self.query_attribute(CAPABILITY_MAJOR)? * 10 + self.query_attribute(CAPABILITY_MINOR)?)
+        let major = self.query_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = self.query_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        Ok(major * 10 + minor)
     }
 
     /// Number of multiprocessors.
     pub(crate) fn sm_count(&self) -> Result<u32, Error> {
-        self.query_attribute(MULTIPROCESSORS)
+        self.query_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     }
 
-    fn query_attribute(&self, attribute: c_int) -> Result<u32, Error> {
+    fn query_attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Error> {
         let mut value = 0;
         // SAFETY: the device exists; the pointer is to an integer of this frame.
-        let status = unsafe { tables::driver().cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
+        let status = unsafe { tables::driver().cuDeviceGetAttribute(&raw mut value, attribute as c_int, self.device) };
         check_status("cuDeviceGetAttribute", status).map(|()| value.max(0) as u32)
     }
 }
@@ -262,7 +256,7 @@ pub(crate) unsafe fn download_bytes(bytes: &mut [u8], from: u64) -> Result<(), E
 #[derive(Debug)]
 pub(crate) struct CudaStream {
     device: Arc<CudaDevice>,
-    handle: RawHandle,
+    handle: CUstream,
     owned: bool,
     /// True if a generated kernel may be launched before the work in front of it has ended. Of the first one on somebody
     /// else's stream nobody knows what the kernel in front waited for.
@@ -289,9 +283,9 @@ impl CudaStream {
         let status = unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) };
         check_status("cuCtxGetStreamPriorityRange", status)?;
         let number = if priority == StreamPriority::High { most } else { 0 };
-        let mut handle = std::ptr::null_mut();
+        let (mut handle, flags) = (std::ptr::null_mut(), CUstream_flags::CU_STREAM_NON_BLOCKING as u32);
         // SAFETY: the pointer is to a handle of this frame.
-        let status = unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, NON_BLOCKING, number) };
+        let status = unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, flags, number) };
         check_status("cuStreamCreateWithPriority", status)?;
         Ok(Self { device: device.clone(), handle, owned: true, overlaps_next: Cell::new(true) })
     }
@@ -300,7 +294,7 @@ impl CudaStream {
     ///
     /// # Safety
     /// It is of the device's primary context, and is not destroyed before this value is dropped.
-    pub(super) unsafe fn from_handle(device: &Arc<CudaDevice>, handle: RawHandle) -> Self {
+    pub(super) unsafe fn from_handle(device: &Arc<CudaDevice>, handle: CUstream) -> Self {
         Self { device: device.clone(), handle, owned: false, overlaps_next: Cell::new(false) }
     }
 
@@ -313,14 +307,14 @@ impl CudaStream {
         unsafe { Self::from_handle(&self.device, self.handle) }
     }
 
-    pub(super) fn raw_handle(&self) -> RawHandle {
+    pub(super) fn raw_handle(&self) -> CUstream {
         self.handle
     }
 
     /// The stream for NCCL, for as long as this one lives.
     pub(crate) fn as_nccl(&self) -> nccl_rs::StreamRef<'_> {
         // SAFETY: alive while `self` is borrowed.
-        unsafe { nccl_rs::StreamRef::from_raw(self.handle) }
+        unsafe { nccl_rs::StreamRef::from_raw(self.handle.cast()) }
     }
 
     /// Records an event on the stream.
@@ -333,8 +327,7 @@ impl CudaStream {
     /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
     /// replayed. An event within the run ([`CudaStream::record`]) only orders its streams.
     pub(crate) fn record_external(&self, event: &CudaEvent) -> Result<(), Error> {
-        /// `CU_EVENT_RECORD_EXTERNAL`.
-        const EXTERNAL: u32 = 1;
+        const EXTERNAL: u32 = CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
         let driver = tables::driver();
         // SAFETY: both are alive.
         let status = unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) };
@@ -410,6 +403,7 @@ impl CudaStream {
     ///
     /// # Safety
     /// [`CudaStream`]'s contract for all that the kernel reads and writes with these words.
+    #[allow(non_snake_case, reason = "the names of the driver's structure")]
     pub(crate) unsafe fn launch(
         &self,
         function: &KernelFunction,
@@ -420,16 +414,22 @@ impl CudaStream {
         function.check_word_count(words.len())?;
         let mut pointers: smallvec::SmallVec<[*mut c_void; 16]> =
             words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
-        // The first four bytes of the value are a flag.
-        let mut overlap = LaunchAttribute { id: OVERLAP, pad: [0; 4], value: [0; 8] };
-        overlap.value[0] = 1u64.to_le();
-        let config = LaunchConfig {
-            grid,
-            block,
-            shared_bytes: 0,
-            stream: self.handle,
-            attributes: &raw mut overlap,
-            attribute_count: u32::from(self.device.overlaps_launches() && self.overlaps_next.get()),
+        let mut value = CUlaunchAttributeValue { pad: [0; 64] };
+        value.programmaticStreamSerializationAllowed = 1;
+        let id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        let mut overlap = CUlaunchAttribute { id, pad: [0; 4], value };
+        let ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]) = (grid, block);
+        let config = CUlaunchConfig {
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes: 0,
+            hStream: self.handle,
+            attrs: &raw mut overlap,
+            numAttrs: u32::from(self.device.overlaps_launches() && self.overlaps_next.get()),
         };
         let (parameters, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the function's module is loaded, and the function has as many parameters as there are pointers,
@@ -451,8 +451,9 @@ impl CudaStream {
     /// Everything issued from here on is recorded instead of done, on streams that wait for this one
     /// too, until [`CudaStream::end_capture`].
     pub(crate) fn begin_capture(&self) -> Result<(), Error> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as c_int;
         // SAFETY: the stream is alive.
-        let status = unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, THREAD_LOCAL) };
+        let status = unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, mode) };
         check_status("cuStreamBeginCapture", status)
     }
 
@@ -511,7 +512,7 @@ impl Drop for CudaStream {
 #[derive(Debug)]
 pub(crate) struct CudaGraph {
     device: Arc<CudaDevice>,
-    handle: RawHandle,
+    handle: CUgraphExec,
 }
 
 // SAFETY: graphs may be used from any thread, one at a time.
@@ -530,7 +531,7 @@ impl Drop for CudaGraph {
 #[derive(Debug)]
 pub(crate) struct CudaEvent {
     device: Arc<CudaDevice>,
-    handle: RawHandle,
+    handle: CUevent,
 }
 
 // SAFETY: events may be used from any thread.
@@ -540,7 +541,7 @@ impl CudaEvent {
     /// An event of the current device; only those that are `timed` can be asked for times.
     pub(crate) fn new(device: &Arc<CudaDevice>, timed: bool) -> Result<Self, Error> {
         let mut handle = std::ptr::null_mut();
-        let flags = if timed { 0 } else { WITHOUT_TIME };
+        let flags = if timed { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 };
         // SAFETY: the pointer is to a handle of this frame.
         let status = unsafe { tables::driver().cuEventCreate(&raw mut handle, flags) };
         check_status("cuEventCreate", status)?;

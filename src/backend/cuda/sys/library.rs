@@ -1,8 +1,8 @@
 //! Tables of functions of libraries that are opened at run time.
 //!
-//! The signatures are ours and not those of generated bindings: what a function returns is a `c_int`, since a
-//! newer library may return a status that no enumeration of today has. So are attributes and flags. The names
-//! are those of the libraries' headers, with the version of the function where there are several.
+//! The signatures are ours: what a function returns is a `c_int`, since a newer library may return a status that no
+//! enumeration of today has. The names are those of the libraries' headers, with the version of the function where there
+//! are several.
 
 use std::ffi::{CStr, c_char, c_int};
 

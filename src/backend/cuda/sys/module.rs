@@ -3,8 +3,9 @@
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, check_status};
 use crate::sys::image;
-use crate::sys::library::{LACKING, RawHandle};
+use crate::sys::library::LACKING;
 use crate::sys::tables;
+use cudarc::driver::sys::{CUfunction, CUmodule};
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct KernelModule {
     device: Arc<CudaDevice>,
-    handle: RawHandle,
+    handle: CUmodule,
 }
 
 // SAFETY: modules may be used from any thread.
@@ -25,7 +26,7 @@ unsafe impl Sync for KernelModule {}
 pub(crate) struct KernelFunction {
     #[allow(dead_code, reason = "held for its Drop only")]
     module: Arc<KernelModule>,
-    handle: RawHandle,
+    handle: CUfunction,
     /// Number of its parameters, each of 64 bits.
     parameters: usize,
 }
@@ -85,7 +86,7 @@ impl Drop for KernelModule {
 
 impl KernelFunction {
     /// The driver's handle.
-    pub(super) fn raw_handle(&self) -> RawHandle {
+    pub(super) fn raw_handle(&self) -> CUfunction {
         self.handle
     }
 

@@ -2,9 +2,9 @@
 
 use crate::sys::Error;
 use crate::sys::image::is_whole;
-use crate::sys::library::RawHandle;
 use crate::sys::tables;
 use crate::sys::tables::Nvrtc;
+use cudarc::nvrtc::sys::nvrtcProgram;
 use std::ffi::{CString, c_char, c_int};
 
 /// Whether NVRTC can be opened: one whose kernels the driver can load, where there is a driver.
@@ -52,7 +52,7 @@ pub fn compile_cubin(source: &str, architecture: u32) -> Result<Vec<u8>, Error> 
 }
 
 /// A program that is destroyed in the end.
-struct NvrtcProgram(RawHandle);
+struct NvrtcProgram(nvrtcProgram);
 
 impl NvrtcProgram {
     fn new(source: &CString) -> Result<Self, Error> {

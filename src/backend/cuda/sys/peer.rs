@@ -3,19 +3,18 @@
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaStream, check_status};
 use crate::sys::tables;
-use crate::sys::tables::{IpcHandle, StreamWord};
-use std::ffi::c_int;
+use cudarc::driver::sys::{
+    CUipcMem_flags, CUipcMemHandle, CUresult, CUstreamBatchMemOpParams, CUstreamBatchMemOpType,
+    CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
+    CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st__bindgen_ty_1 as WaitedValue,
+    CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
+    CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st__bindgen_ty_1 as WrittenValue,
+    CUstreamWaitValue_flags,
+};
+use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
-const ALREADY_ENABLED: c_int = 704;
-/// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`.
-const LAZY: u32 = 1;
-/// `CUstreamBatchMemOpType`, of 32-bit words.
-const WAIT: u64 = 1;
-const WRITE: u64 = 2;
-/// `CU_STREAM_WAIT_VALUE_EQ`.
-const EQUAL: u64 = 1;
+const ALREADY_ENABLED: c_int = CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int;
 
 /// Lets the current device read and write the memory of another one of this process.
 pub(crate) fn enable_peer_access(from: &CudaDevice, to: &CudaDevice) -> Result<(), Error> {
@@ -48,12 +47,12 @@ impl MemoryHandle {
 
     /// The handle of an allocation, by its first address.
     pub(crate) fn for_allocation(address: u64) -> Result<Self, Error> {
-        let mut handle = IpcHandle([0; Self::BYTES]);
+        let mut handle = CUipcMemHandle { reserved: [0; Self::BYTES] };
         // SAFETY: the pointer is to a handle of this frame; the driver refuses addresses that it did
         // not allocate.
         let status = unsafe { tables::driver().cuIpcGetMemHandle(&raw mut handle, address) };
         check_status("cuIpcGetMemHandle", status)?;
-        Ok(Self(handle.0))
+        Ok(Self(handle.reserved.map(|byte| byte as u8)))
     }
 }
 
@@ -67,10 +66,11 @@ pub(crate) struct PeerMemory {
 impl PeerMemory {
     /// Opens another process's allocation on the device, which must be current.
     pub(crate) fn new(device: &Arc<CudaDevice>, handle: MemoryHandle) -> Result<Self, Error> {
-        let (raw, mut address) = (IpcHandle(handle.0), 0);
+        let (raw, mut address) = (CUipcMemHandle { reserved: handle.0.map(|byte| byte as c_char) }, 0);
+        let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
         // SAFETY: the pointer is to an integer of this frame; the driver refuses what is no handle of its own.
         // Closed when this value is dropped.
-        let status = unsafe { tables::driver().cuIpcOpenMemHandle_v2(&raw mut address, raw, LAZY) };
+        let status = unsafe { tables::driver().cuIpcOpenMemHandle_v2(&raw mut address, raw, flags) };
         check_status("cuIpcOpenMemHandle", status)?;
         Ok(Self { device: device.clone(), address })
     }
@@ -92,7 +92,12 @@ impl Drop for PeerMemory {
 
 /// An operation of a stream on a 32-bit word: a description, which does nothing by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct WordOp(StreamWord);
+pub(crate) struct WordOp {
+    address: u64,
+    value: u32,
+    /// True if the stream waits for the value, false if it writes it.
+    waits: bool,
+}
 
 impl WordOp {
     /// The most operations of one call.
@@ -100,12 +105,30 @@ impl WordOp {
 
     /// Writes a word once all earlier work of the stream is done and visible everywhere.
     pub(crate) fn write_word(address: u64, value: u32) -> Self {
-        Self([WRITE.to_le(), address, u64::from(value).to_le(), 0, 0, 0])
+        Self { address, value, waits: false }
     }
 
     /// Goes on when a word has a value.
     pub(crate) fn wait_for_word(address: u64, value: u32) -> Self {
-        Self([WAIT.to_le(), address, u64::from(value).to_le(), EQUAL.to_le(), 0, 0])
+        Self { address, value, waits: true }
+    }
+
+    /// The driver's parameters of the operation.
+    #[allow(non_snake_case, reason = "the names of the driver's structures")]
+    fn to_params(self) -> CUstreamBatchMemOpParams {
+        let Self { address, value, waits } = self;
+        if waits {
+            let operation = CUstreamBatchMemOpType::CU_STREAM_MEM_OP_WAIT_VALUE_32;
+            let flags = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
+            let __bindgen_anon_1 = WaitedValue { value };
+            let waitValue = WaitParams { operation, address, __bindgen_anon_1, flags, alias: 0 };
+            CUstreamBatchMemOpParams { waitValue }
+        } else {
+            let operation = CUstreamBatchMemOpType::CU_STREAM_MEM_OP_WRITE_VALUE_32;
+            let __bindgen_anon_1 = WrittenValue { value };
+            let writeValue = WriteParams { operation, address, __bindgen_anon_1, flags: 0, alias: 0 };
+            CUstreamBatchMemOpParams { writeValue }
+        }
     }
 }
 
@@ -117,7 +140,8 @@ impl CudaStream {
     /// write them too.
     pub(crate) unsafe fn run_word_ops(&self, ops: &[WordOp]) -> Result<(), Error> {
         for ops in ops.chunks(WordOp::MOST) {
-            let mut raw: smallvec::SmallVec<[StreamWord; 8]> = ops.iter().map(|op| op.0).collect();
+            let mut raw: smallvec::SmallVec<[CUstreamBatchMemOpParams; 8]> =
+                ops.iter().map(|op| op.to_params()).collect();
             let (count, first) = (raw.len() as u32, raw.as_mut_ptr());
             // SAFETY: `first` points to `count` operations, which the driver copies; their addresses are the
             // caller's promise.
@@ -132,17 +156,16 @@ impl CudaStream {
 mod tests {
     use super::*;
 
-    /// Bytes as a C compiler lays `CUstreamBatchMemOpParams` out.
+    /// The operation, address, value and flags at the offsets at which a C compiler lays `CUstreamBatchMemOpParams` out.
     #[test]
     fn word_operations_are_laid_out_as_the_driver_reads_them() {
-        let bytes = |op: WordOp| -> Vec<u8> { bytemuck::cast_slice(&op.0).to_vec() };
-        let mut expected = [0u8; 48];
-        expected[..4].copy_from_slice(&2i32.to_ne_bytes());
-        expected[8..16].copy_from_slice(&0x7f00_1234_5678_u64.to_ne_bytes());
-        expected[16..20].copy_from_slice(&7u32.to_ne_bytes());
-        assert_eq!(bytes(WordOp::write_word(0x7f00_1234_5678, 7)), expected);
-        expected[..4].copy_from_slice(&1i32.to_ne_bytes());
-        expected[24..28].copy_from_slice(&1u32.to_ne_bytes());
-        assert_eq!(bytes(WordOp::wait_for_word(0x7f00_1234_5678, 7)), expected);
+        assert_eq!(size_of::<CUstreamBatchMemOpParams>(), 48);
+        for (op, operation, flags) in [(WordOp::write_word(0x7f00_1234_5678, 7), 2, 0), (WordOp::wait_for_word(0x7f00_1234_5678, 7), 1, 1)] {
+            let params = op.to_params();
+            let start = std::ptr::from_ref(&params).cast::<u8>();
+            // SAFETY: the structure has 48 bytes, of which those at these offsets are initialised.
+            let word = |offset: usize| unsafe { start.add(offset).cast::<u32>().read() };
+            assert_eq!([word(0), word(8), word(12), word(16), word(24)], [operation, 0x1234_5678, 0x7f00, 7, flags]);
+        }
     }
 }

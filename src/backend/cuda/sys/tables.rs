@@ -1,53 +1,30 @@
 //! The functions of the CUDA driver, of NVRTC and of cuBLASLt that are used, each library opened once.
 //!
-//! Signatures and numbers are those of `cuda.h`, `nvrtc.h` and `cublasLt.h` of CUDA 12 and 13, which agree in
-//! them.
+//! Types, structures and constants are those of the crate cudarc, which are generated from the headers of CUDA 13; those
+//! of CUDA 12 agree with them in what is used. Signatures are ours: a status, and an attribute that is passed on, is an
+//! integer, since a newer library may return a number that no enumeration of today has, and such a value would be
+//! undefined behaviour. So is the loader: cudarc's panics where a library or a function is missing.
 
-use crate::sys::library::{DynamicLibrary, RawHandle, c_text, library_names, own_status_text, table};
+use crate::sys::library::{DynamicLibrary, c_text, library_names, own_status_text, table};
+use cudarc::cublaslt::sys::{
+    cublasLtHandle_t, cublasLtMatmulAlgo_t, cublasLtMatmulDesc_t, cublasLtMatmulPreference_t, cublasLtMatrixLayout_t,
+};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUipcMemHandle,
+    CUlaunchConfig, CUmodule, CUstream, CUstreamBatchMemOpParams, CUuserObject, CUuuid,
+};
+use cudarc::nvrtc::sys::nvrtcProgram;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 /// Major versions of CUDA whose libraries are looked for, newest first.
 const MAJORS: [i32; 2] = [13, 12];
 
-/// `CUipcMemHandle`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct IpcHandle(pub(super) [u8; 64]);
-
-/// `CUlaunchAttribute`; its value is a union of 64 bytes.
-#[repr(C)]
-pub(super) struct LaunchAttribute {
-    pub(super) id: c_int,
-    pub(super) pad: [u8; 4],
-    pub(super) value: [u64; 8],
-}
-
-/// `CUlaunchConfig`.
-#[repr(C)]
-pub(super) struct LaunchConfig {
-    pub(super) grid: [c_uint; 3],
-    pub(super) block: [c_uint; 3],
-    pub(super) shared_bytes: c_uint,
-    pub(super) stream: RawHandle,
-    pub(super) attributes: *mut LaunchAttribute,
-    pub(super) attribute_count: c_uint,
-}
-
-/// `CUstreamBatchMemOpParams`: the kind of operation, the address, the value, flags, and what stays zero. A
-/// field of 32 bits has eight bytes, of which the first four count.
-pub(super) type StreamWord = [u64; 6];
-
-/// `cublasLtMatmulAlgo_t`.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct MatmulAlgorithm([u64; 8]);
-
-/// `cublasLtMatmulHeuristicResult_t`.
+/// `cublasLtMatmulHeuristicResult_t`. Its field `state` is an enumeration in cudarc's, and any number here.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct HeuristicResult {
-    pub(super) algorithm: MatmulAlgorithm,
+    pub(super) algorithm: cublasLtMatmulAlgo_t,
     pub(super) workspace: usize,
     pub(super) state: c_int,
     pub(super) waves: f32,
@@ -62,76 +39,76 @@ table! {
         cuGetErrorName(status: c_int, text: *mut *const c_char);
         cuGetErrorString(status: c_int, text: *mut *const c_char);
         cuDeviceGetCount(count: *mut c_int);
-        cuDeviceGet(device: *mut c_int, ordinal: c_int);
-        cuDeviceGetName(name: *mut c_char, bytes: c_int, device: c_int);
-        cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int);
-        cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
-        cuDeviceCanAccessPeer(able: *mut c_int, device: c_int, peer: c_int);
-        cuDevicePrimaryCtxRetain(context: *mut RawHandle, device: c_int);
-        cuDevicePrimaryCtxRelease_v2(device: c_int);
-        cuCtxGetCurrent(context: *mut RawHandle);
-        cuCtxSetCurrent(context: RawHandle);
+        cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+        cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice);
+        cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+        cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: CUdevice);
+        cuDeviceCanAccessPeer(able: *mut c_int, device: CUdevice, peer: CUdevice);
+        cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+        cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+        cuCtxGetCurrent(context: *mut CUcontext);
+        cuCtxSetCurrent(context: CUcontext);
         cuCtxSynchronize();
         cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
-        cuCtxEnablePeerAccess(peer: RawHandle, flags: c_uint);
+        cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
         cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
-        cuMemAlloc_v2(address: *mut u64, bytes: usize);
-        cuMemFree_v2(address: u64);
-        cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize);
-        cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize);
-        cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: RawHandle);
-        cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: RawHandle);
-        cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: RawHandle);
-        cuMemsetD8Async(to: u64, byte: u8, bytes: usize, stream: RawHandle);
-        cuIpcGetMemHandle(handle: *mut IpcHandle, address: u64);
-        cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcHandle, flags: c_uint);
-        cuIpcCloseMemHandle(address: u64);
-        cuPointerGetAttributes(count: c_uint, attributes: *mut c_int, values: *mut *mut c_void, address: u64);
-        cuStreamCreateWithPriority(stream: *mut RawHandle, flags: c_uint, priority: c_int);
-        cuStreamDestroy_v2(stream: RawHandle);
-        cuStreamGetCtx(stream: RawHandle, context: *mut RawHandle);
-        cuStreamQuery(stream: RawHandle);
-        cuStreamSynchronize(stream: RawHandle);
-        cuStreamWaitEvent(stream: RawHandle, event: RawHandle, flags: c_uint);
-        cuStreamBatchMemOp_v2(stream: RawHandle, count: c_uint, ops: *mut StreamWord, flags: c_uint);
-        cuStreamBeginCapture_v2(stream: RawHandle, mode: c_int);
-        cuStreamEndCapture(stream: RawHandle, graph: *mut RawHandle);
+        cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
+        cuMemFree_v2(address: CUdeviceptr);
+        cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize);
+        cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize);
+        cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
+        cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+        cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+        cuMemsetD8Async(to: CUdeviceptr, byte: u8, bytes: usize, stream: CUstream);
+        cuIpcGetMemHandle(handle: *mut CUipcMemHandle, address: CUdeviceptr);
+        cuIpcOpenMemHandle_v2(address: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint);
+        cuIpcCloseMemHandle(address: CUdeviceptr);
+        cuPointerGetAttributes(count: c_uint, attributes: *mut c_int, values: *mut *mut c_void, address: CUdeviceptr);
+        cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+        cuStreamDestroy_v2(stream: CUstream);
+        cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
+        cuStreamQuery(stream: CUstream);
+        cuStreamSynchronize(stream: CUstream);
+        cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+        cuStreamBatchMemOp_v2(stream: CUstream, count: c_uint, ops: *mut CUstreamBatchMemOpParams, flags: c_uint);
+        cuStreamBeginCapture_v2(stream: CUstream, mode: c_int);
+        cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
         cuStreamGetCaptureInfo_v2(
-            stream: RawHandle,
+            stream: CUstream,
             status: *mut c_int,
             id: *mut u64,
-            graph: *mut RawHandle,
-            dependencies: *mut *const RawHandle,
+            graph: *mut CUgraph,
+            dependencies: *mut *const CUgraphNode,
             count: *mut usize,
         );
         cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
         cuUserObjectCreate(
-            object: *mut RawHandle,
+            object: *mut CUuserObject,
             value: *mut c_void,
             destroy: extern "C" fn(*mut c_void),
             references: c_uint,
             flags: c_uint,
         );
-        cuUserObjectRelease(object: RawHandle, count: c_uint);
-        cuGraphRetainUserObject(graph: RawHandle, object: RawHandle, count: c_uint, flags: c_uint);
-        cuGraphInstantiateWithFlags(executable: *mut RawHandle, graph: RawHandle, flags: u64);
-        cuGraphDestroy(graph: RawHandle);
-        cuGraphExecDestroy(executable: RawHandle);
-        cuGraphUpload(executable: RawHandle, stream: RawHandle);
-        cuGraphLaunch(executable: RawHandle, stream: RawHandle);
-        cuEventCreate(event: *mut RawHandle, flags: c_uint);
-        cuEventDestroy_v2(event: RawHandle);
-        cuEventQuery(event: RawHandle);
-        cuEventRecord(event: RawHandle, stream: RawHandle);
-        cuEventRecordWithFlags(event: RawHandle, stream: RawHandle, flags: u32);
-        cuEventElapsedTime(milliseconds: *mut f32, start: RawHandle, end: RawHandle);
-        cuModuleLoadData(module: *mut RawHandle, image: *const c_void);
-        cuModuleUnload(module: RawHandle);
-        cuModuleGetFunction(function: *mut RawHandle, module: RawHandle, name: *const c_char);
-        cuFuncGetParamInfo(function: RawHandle, index: usize, offset: *mut usize, bytes: *mut usize);
+        cuUserObjectRelease(object: CUuserObject, count: c_uint);
+        cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint, flags: c_uint);
+        cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: u64);
+        cuGraphDestroy(graph: CUgraph);
+        cuGraphExecDestroy(executable: CUgraphExec);
+        cuGraphUpload(executable: CUgraphExec, stream: CUstream);
+        cuGraphLaunch(executable: CUgraphExec, stream: CUstream);
+        cuEventCreate(event: *mut CUevent, flags: c_uint);
+        cuEventDestroy_v2(event: CUevent);
+        cuEventQuery(event: CUevent);
+        cuEventRecord(event: CUevent, stream: CUstream);
+        cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: u32);
+        cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
+        cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
+        cuModuleUnload(module: CUmodule);
+        cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+        cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize, bytes: *mut usize);
         cuLaunchKernelEx(
-            config: *const LaunchConfig,
-            function: RawHandle,
+            config: *const CUlaunchConfig,
+            function: CUfunction,
             parameters: *mut *mut c_void,
             extra: *mut *mut c_void,
         );
@@ -143,19 +120,19 @@ table! {
     Nvrtc {
         nvrtcVersion(major: *mut c_int, minor: *mut c_int);
         nvrtcCreateProgram(
-            program: *mut RawHandle,
+            program: *mut nvrtcProgram,
             source: *const c_char,
             name: *const c_char,
             count: c_int,
             headers: *const *const c_char,
             include_names: *const *const c_char,
         );
-        nvrtcDestroyProgram(program: *mut RawHandle);
-        nvrtcCompileProgram(program: RawHandle, count: c_int, options: *const *const c_char);
-        nvrtcGetProgramLogSize(program: RawHandle, bytes: *mut usize);
-        nvrtcGetProgramLog(program: RawHandle, log: *mut c_char);
-        nvrtcGetCUBINSize(program: RawHandle, bytes: *mut usize);
-        nvrtcGetCUBIN(program: RawHandle, image: *mut c_char);
+        nvrtcDestroyProgram(program: *mut nvrtcProgram);
+        nvrtcCompileProgram(program: nvrtcProgram, count: c_int, options: *const *const c_char);
+        nvrtcGetProgramLogSize(program: nvrtcProgram, bytes: *mut usize);
+        nvrtcGetProgramLog(program: nvrtcProgram, log: *mut c_char);
+        nvrtcGetCUBINSize(program: nvrtcProgram, bytes: *mut usize);
+        nvrtcGetCUBIN(program: nvrtcProgram, image: *mut c_char);
         // Of stand-ins alone: whether kernels are to say what they compute.
         hostirTakesNotes();
     }
@@ -164,74 +141,74 @@ table! {
 table! {
     /// `cublasLt.h`.
     BlasLt {
-        cublasLtCreate(handle: *mut RawHandle);
-        cublasLtDestroy(handle: RawHandle);
-        cublasLtMatrixLayoutCreate(layout: *mut RawHandle, element: c_int, rows: u64, columns: u64, leading: i64);
-        cublasLtMatrixLayoutDestroy(layout: RawHandle);
-        cublasLtMatrixLayoutSetAttribute(layout: RawHandle, attribute: c_int, value: *const c_void, bytes: usize);
-        cublasLtMatmulDescCreate(operation: *mut RawHandle, compute: c_int, scale: c_int);
-        cublasLtMatmulDescDestroy(operation: RawHandle);
-        cublasLtMatmulDescSetAttribute(operation: RawHandle, attribute: c_int, value: *const c_void, bytes: usize);
-        cublasLtMatmulPreferenceCreate(preference: *mut RawHandle);
-        cublasLtMatmulPreferenceDestroy(preference: RawHandle);
+        cublasLtCreate(handle: *mut cublasLtHandle_t);
+        cublasLtDestroy(handle: cublasLtHandle_t);
+        cublasLtMatrixLayoutCreate(layout: *mut cublasLtMatrixLayout_t, element: c_int, rows: u64, columns: u64, leading: i64);
+        cublasLtMatrixLayoutDestroy(layout: cublasLtMatrixLayout_t);
+        cublasLtMatrixLayoutSetAttribute(layout: cublasLtMatrixLayout_t, attribute: c_int, value: *const c_void, bytes: usize);
+        cublasLtMatmulDescCreate(operation: *mut cublasLtMatmulDesc_t, compute: c_int, scale: c_int);
+        cublasLtMatmulDescDestroy(operation: cublasLtMatmulDesc_t);
+        cublasLtMatmulDescSetAttribute(operation: cublasLtMatmulDesc_t, attribute: c_int, value: *const c_void, bytes: usize);
+        cublasLtMatmulPreferenceCreate(preference: *mut cublasLtMatmulPreference_t);
+        cublasLtMatmulPreferenceDestroy(preference: cublasLtMatmulPreference_t);
         cublasLtMatmulPreferenceSetAttribute(
-            preference: RawHandle,
+            preference: cublasLtMatmulPreference_t,
             attribute: c_int,
             value: *const c_void,
             bytes: usize,
         );
         cublasLtMatmulAlgoGetHeuristic(
-            handle: RawHandle,
-            operation: RawHandle,
-            a: RawHandle,
-            b: RawHandle,
-            c: RawHandle,
-            d: RawHandle,
-            preference: RawHandle,
+            handle: cublasLtHandle_t,
+            operation: cublasLtMatmulDesc_t,
+            a: cublasLtMatrixLayout_t,
+            b: cublasLtMatrixLayout_t,
+            c: cublasLtMatrixLayout_t,
+            d: cublasLtMatrixLayout_t,
+            preference: cublasLtMatmulPreference_t,
             requested: c_int,
             proposals: *mut HeuristicResult,
             returned: *mut c_int,
         );
         cublasLtMatmulAlgoCapGetAttribute(
-            algorithm: *const MatmulAlgorithm,
+            algorithm: *const cublasLtMatmulAlgo_t,
             attribute: c_int,
             value: *mut c_void,
             bytes: usize,
             written: *mut usize,
         );
         cublasLtMatmulAlgoConfigSetAttribute(
-            algorithm: *mut MatmulAlgorithm,
+            algorithm: *mut cublasLtMatmulAlgo_t,
             attribute: c_int,
             value: *const c_void,
             bytes: usize,
         );
         cublasLtMatmulAlgoCheck(
-            handle: RawHandle,
-            operation: RawHandle,
-            a: RawHandle,
-            b: RawHandle,
-            c: RawHandle,
-            d: RawHandle,
-            algorithm: *const MatmulAlgorithm,
+            handle: cublasLtHandle_t,
+            operation: cublasLtMatmulDesc_t,
+            a: cublasLtMatrixLayout_t,
+            b: cublasLtMatrixLayout_t,
+            c: cublasLtMatrixLayout_t,
+            d: cublasLtMatrixLayout_t,
+            algorithm: *const cublasLtMatmulAlgo_t,
             result: *mut HeuristicResult,
         );
         cublasLtMatmul(
-            handle: RawHandle,
-            operation: RawHandle,
+            handle: cublasLtHandle_t,
+            operation: cublasLtMatmulDesc_t,
             alpha: *const c_void,
             a: *const c_void,
-            a_layout: RawHandle,
+            a_layout: cublasLtMatrixLayout_t,
             b: *const c_void,
-            b_layout: RawHandle,
+            b_layout: cublasLtMatrixLayout_t,
             beta: *const c_void,
             c: *const c_void,
-            c_layout: RawHandle,
+            c_layout: cublasLtMatrixLayout_t,
             d: *mut c_void,
-            d_layout: RawHandle,
-            algorithm: *const MatmulAlgorithm,
+            d_layout: cublasLtMatrixLayout_t,
+            algorithm: *const cublasLtMatmulAlgo_t,
             workspace: *mut c_void,
             workspace_bytes: usize,
-            stream: RawHandle,
+            stream: CUstream,
         );
     }
 }
