@@ -26,6 +26,7 @@ mod sys;
 pub use crate::backend::CudaRuntime;
 pub use crate::runtime::io_binding::bound_program::BoundProgram;
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide};
+pub use crate::runtime::library_access::finish_library_calls;
 pub use crate::runtime::loaded_program::LoadedProgram;
 pub use crate::runtime::options::{
     GemmTuning, ImageStore, NcclFile, Options, ParentCommunicator, hardware_queue_count,
@@ -34,7 +35,6 @@ pub use crate::runtime::resource_cache::ResourceCache;
 pub use crate::runtime::watchdog::{RankLocation, RunWatchdog};
 pub use crate::session::Session;
 pub use crate::sys::context::CallerStream;
-pub use crate::sys::library_access::finish_library_calls;
 pub use crate::sys::{Error, nvrtc, nvtx};
 pub use hostir_gpu::gemm_shape::GemmNumerics;
 pub use hostir_gpu::transport::{BackendTransports, CommTransport};
@@ -49,6 +49,6 @@ pub fn has_driver() -> bool {
 /// # Errors
 /// [`Error::Missing`] without NVIDIA's driver, [`Error::Call`] if the driver finds that it cannot work.
 pub fn device_count() -> Result<usize, Error> {
-    let _access = sys::library_access::LibraryAccess::acquire()?;
+    let _access = runtime::library_access::LibraryAccess::acquire()?;
     sys::driver::device_count()
 }

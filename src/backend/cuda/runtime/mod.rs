@@ -8,6 +8,7 @@ pub(crate) mod failure_latch;
 pub(crate) mod index_bounds;
 pub(crate) mod io_binding;
 pub(crate) mod kernel_images;
+pub(crate) mod library_access;
 pub(crate) mod loaded_program;
 pub(crate) mod nccl;
 pub(crate) mod oom;

@@ -6,10 +6,10 @@
 
 use crate::runtime::autotune::GemmChoice;
 use crate::runtime::failure;
+use crate::runtime::library_access::LibraryAccess;
 use crate::runtime::options::{GemmTuning, Options};
 use crate::runtime::sm_budget::BlockBudget;
 use crate::sys::driver::CudaDevice;
-use crate::sys::library_access::LibraryAccess;
 use crate::sys::{Error, blas};
 use hostir::backend::clocks;
 use hostir::backend::clocks::ClockOffset;

@@ -9,13 +9,13 @@
 
 mod eviction;
 
+use crate::runtime::library_access::{LibraryAccess, join_background_threads};
 use crate::runtime::options::{GemmTuning, NcclFile};
 use crate::runtime::resource_cache::eviction::{IdleCache, SharedCache};
 use crate::sys::Error;
 use crate::sys::blas::BlasHandle;
 use crate::sys::context::{SavedContext, relax_capture_mode};
 use crate::sys::driver::{CudaDevice, DeviceMemory};
-use crate::sys::library_access::{LibraryAccess, join_background_threads};
 use crate::sys::module::KernelModule;
 use hostir_gpu::gemm_shape::GemmShape;
 use nccl_rs::NcclCommunicator;

@@ -19,9 +19,9 @@
 //! dropped in such a thread as well ([`drop_in_threads`]).
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
+use crate::runtime::library_access::BackgroundThread;
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaEvent, CudaGraph, CudaStream, DeviceMemory};
-use crate::sys::library_access::BackgroundThread;
 use crate::sys::peer::WordOp;
 use nccl_rs::NcclCommunicator;
 use std::collections::BTreeMap;

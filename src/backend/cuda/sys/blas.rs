@@ -1,25 +1,23 @@
 //! cuBLASLt: matrix products with a chosen algorithm.
 
 use crate::sys::Error;
+use crate::sys::library::CallStatus;
 use crate::sys::tables;
 use crate::sys::tables::{BlasLt, HeuristicResult};
 use cudarc::cublaslt::sys::{
-    cublasComputeType_t as ComputeType, cublasLtEpilogue_t as Epilogue, cublasLtHandle_t,
+    cublasComputeType_t as ComputeType, cublasLtEpilogue_t as Epilogue, cublasLtHandle_t, cublasLtMatmulAlgo_t,
     cublasLtMatmulAlgoCapAttributes_t as CapAttribute, cublasLtMatmulAlgoConfigAttributes_t as ConfigAttribute,
-    cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t as DescAttribute, cublasLtMatmulDesc_t,
-    cublasLtMatmulMatrixScale_t as MatrixScale, cublasLtMatmulPreferenceAttributes_t as PreferenceAttribute,
-    cublasLtMatmulPreference_t, cublasLtMatrixLayoutAttribute_t as LayoutAttribute, cublasLtMatrixLayout_t,
-    cudaDataType as DataType,
+    cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t as DescAttribute, cublasLtMatmulMatrixScale_t as MatrixScale,
+    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t as PreferenceAttribute, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayoutAttribute_t as LayoutAttribute, cudaDataType as DataType,
 };
 use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use std::ffi::{c_int, c_void};
 
 /// The pointers and modes of the scales of the left and the right matrix. A single scale is the default mode; one for each
 /// row or column exists from 12.9 on.
-const SCALE_POINTERS: [DescAttribute; 2] = [
-    DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
-    DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
-];
+const SCALE_POINTERS: [DescAttribute; 2] =
+    [DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER];
 const SCALE_MODES: [DescAttribute; 2] =
     [DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_MODE];
 /// An address that stands for scales while algorithms are looked for: nothing reads it, but it is not 0, which would mean
@@ -50,20 +48,10 @@ pub(crate) fn version() -> (usize, usize, usize) {
     (version / 10_000, version / 100 % 100, version % 100)
 }
 
-fn check_status(call: &'static str, status: c_int) -> Result<(), Error> {
-    if status == 0 {
-        return Ok(());
-    }
-    let opened = &tables::blas().opened;
-    // SAFETY: a function of cuBLASLt's of this type.
-    let status = unsafe { tables::status_name(opened, c"cublasLtGetStatusName", status) };
-    Err(Error::Call { call, status })
-}
-
 /// An object of the library's.
-fn create_object<T>(call: &'static str, make: impl FnOnce(*mut *mut T) -> c_int) -> Result<*mut T, Error> {
+fn create_object<T>(make: impl FnOnce(*mut *mut T) -> CallStatus) -> Result<*mut T, Error> {
     let mut handle = std::ptr::null_mut();
-    check_status(call, make(&raw mut handle))?;
+    make(&raw mut handle).check()?;
     Ok(handle)
 }
 
@@ -102,7 +90,7 @@ impl BlasHandle {
             return Err(Error::Missing { library: "cuBLASLt library", searched });
         }
         // SAFETY: the place is one for a handle.
-        let handle = create_object("cublasLtCreate", |place| unsafe { lib().cublasLtCreate(place) })?;
+        let handle = create_object(|place| unsafe { lib().cublasLtCreate(place) })?;
         Ok(Self { handle })
     }
 }
@@ -122,7 +110,7 @@ impl RawLayout {
     fn new(layout: MatrixLayout, element: MatrixElement, batch: i32) -> Result<Self, Error> {
         let MatrixLayout { rows, columns, leading, batch_stride } = layout;
         // SAFETY: the place is one for a handle.
-        let raw = create_object("cublasLtMatrixLayoutCreate", |place| unsafe {
+        let raw = create_object(|place| unsafe {
             lib().cublasLtMatrixLayoutCreate(place, data_type_code(element), rows, columns, leading)
         })?;
         let raw = Self(raw);
@@ -136,8 +124,7 @@ impl RawLayout {
     fn set_attribute<T: Copy>(&self, attribute: LayoutAttribute, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         // SAFETY: the layout is alive; the library copies as many bytes as it is told, or refuses.
-        let status = unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute as c_int, pointer, bytes) };
-        check_status("cublasLtMatrixLayoutSetAttribute", status)
+        unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute as c_int, pointer, bytes) }.check()
     }
 }
 
@@ -209,9 +196,8 @@ impl TunableGemm {
             _ => DataType::CUDA_R_32F,
         };
         // SAFETY: the place is one for a handle.
-        let operation = create_object("cublasLtMatmulDescCreate", |place| unsafe {
-            lib().cublasLtMatmulDescCreate(place, compute as c_int, scale as c_int)
-        })?;
+        let operation =
+            create_object(|place| unsafe { lib().cublasLtMatmulDescCreate(place, compute as c_int, scale as c_int) })?;
         let operation = MatmulDescriptor(operation);
         let c = match shape.bias {
             GemmBias::Matrix(matrix) => matrix,
@@ -283,8 +269,7 @@ impl TunableGemm {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         let operation = self.operation.0;
         // SAFETY: the descriptor is alive; the library copies as many bytes as it is told, or refuses.
-        let status = unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute as c_int, pointer, bytes) };
-        check_status("cublasLtMatmulDescSetAttribute", status)
+        unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute as c_int, pointer, bytes) }.check()
     }
 
     fn query_heuristic(
@@ -297,7 +282,7 @@ impl TunableGemm {
         let mut found: Vec<HeuristicResult> = Vec::with_capacity(count);
         let mut returned = 0;
         // SAFETY: all descriptors are alive; there is room for `count` results.
-        let status = unsafe {
+        unsafe {
             lib().cublasLtMatmulAlgoGetHeuristic(
                 blas.handle,
                 self.operation.0,
@@ -310,8 +295,8 @@ impl TunableGemm {
                 found.as_mut_ptr(),
                 &raw mut returned,
             )
-        };
-        check_status("cublasLtMatmulAlgoGetHeuristic", status)?;
+        }
+        .check()?;
         // SAFETY: the library says how many it wrote, of numbers that may be anything.
         unsafe { found.set_len((returned.max(0) as usize).min(count)) };
         let good = found.into_iter().filter(|one| one.state == 0);
@@ -353,7 +338,7 @@ impl TunableGemm {
                 found.as_mut_ptr(),
             )
         };
-        if status != 0 {
+        if status.code != 0 {
             return None;
         }
         // SAFETY: numbers that may be anything, zeros where the library has written none.
@@ -392,7 +377,7 @@ impl TunableGemm {
         };
         // SAFETY: descriptors and stream are alive; scalars are on the host, which is the default pointer
         // mode; what addresses reach is the caller's promise.
-        let status = unsafe {
+        unsafe {
             lib().cublasLtMatmul(
                 blas.handle,
                 self.operation.0,
@@ -411,8 +396,8 @@ impl TunableGemm {
                 operands.workspace.1,
                 stream.raw_handle(),
             )
-        };
-        check_status("cublasLtMatmul", status)
+        }
+        .check()
     }
 }
 
@@ -424,7 +409,7 @@ fn custom_option_max(algorithm: &cublasLtMatmulAlgo_t) -> u32 {
     // SAFETY: there is room for as many bytes as the library is told.
     let status =
         unsafe { lib().cublasLtMatmulAlgoCapGetAttribute(algorithm, attribute, place, bytes, &raw mut written) };
-    if status == 0 { most } else { 0 }
+    if status.code == 0 { most } else { 0 }
 }
 
 /// Sets the custom option of an algorithm; false if it has that one already, or there is none.
@@ -434,7 +419,7 @@ fn set_custom_option(algorithm: &mut cublasLtMatmulAlgo_t, option: u32) -> bool 
     let attribute = ConfigAttribute::CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION as c_int;
     // SAFETY: the library reads as many bytes as it is told.
     let status = unsafe { lib().cublasLtMatmulAlgoConfigSetAttribute(algorithm, attribute, value, bytes) };
-    status == 0 && *algorithm != before
+    status.code == 0 && *algorithm != before
 }
 
 /// The cuBLASLt preference: the workspace and alignments that an algorithm may use.
@@ -443,9 +428,7 @@ struct MatmulPreference(cublasLtMatmulPreference_t);
 impl MatmulPreference {
     fn new(workspace: usize, shape: &GemmShape) -> Result<Self, Error> {
         // SAFETY: the place is one for a handle.
-        let preference = create_object("cublasLtMatmulPreferenceCreate", |place| unsafe {
-            lib().cublasLtMatmulPreferenceCreate(place)
-        })?;
+        let preference = create_object(|place| unsafe { lib().cublasLtMatmulPreferenceCreate(place) })?;
         let preference = Self(preference);
         preference.set_attribute(PreferenceAttribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace)?;
         if shape.remote {
@@ -461,8 +444,7 @@ impl MatmulPreference {
     fn set_attribute<T: Copy>(&self, attribute: PreferenceAttribute, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         // SAFETY: the preference is alive; the library copies as many bytes as it is told, or refuses.
-        let status = unsafe { lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute as c_int, pointer, bytes) };
-        check_status("cublasLtMatmulPreferenceSetAttribute", status)
+        unsafe { lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute as c_int, pointer, bytes) }.check()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::sys::Error;
 use crate::sys::context::CallerStream;
-use crate::sys::driver::{CudaStream, check_status};
+use crate::sys::driver::CudaStream;
 use crate::sys::tables;
-use cudarc::driver::sys::{CUgraph, CUstream, CUstreamCaptureStatus, CUuserObjectRetain_flags, CUuserObject_flags};
+use cudarc::driver::sys::{CUgraph, CUstream, CUstreamCaptureStatus, CUuserObject_flags, CUuserObjectRetain_flags};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl OpenCapture {
         let (mut status, mut id, mut graph) = (0, 0, std::ptr::null_mut());
         // SAFETY: the stream is alive, as the caller promises; the pointers are to values of this frame, and what may be
         // null is.
-        let done = unsafe {
+        unsafe {
             tables::driver().cuStreamGetCaptureInfo_v2(
                 stream,
                 &raw mut status,
@@ -73,8 +73,8 @@ impl OpenCapture {
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
             )
-        };
-        check_status("cuStreamGetCaptureInfo", done)?;
+        }
+        .check()?;
         Ok((status == ACTIVE).then_some(Self { id, graph }))
     }
 
@@ -86,13 +86,12 @@ impl OpenCapture {
         let mut object = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame; `release_share` takes what `value` is, once.
         let made = unsafe { tables::driver().cuUserObjectCreate(&raw mut object, value, release_share, 1, NO_SYNC) };
-        if let Err(error) = check_status("cuUserObjectCreate", made) {
+        if let Err(error) = made.check() {
             release_share(value);
             return Err(error);
         }
         // SAFETY: the graph is being recorded; the object has one reference, which moves to the graph.
-        let kept = unsafe { tables::driver().cuGraphRetainUserObject(self.graph, object, 1, MOVE) };
-        check_status("cuGraphRetainUserObject", kept).inspect_err(|_| {
+        unsafe { tables::driver().cuGraphRetainUserObject(self.graph, object, 1, MOVE) }.check().inspect_err(|_| {
             // SAFETY: the reference did not move; nobody else has one.
             let _ = unsafe { tables::driver().cuUserObjectRelease(object, 1) };
         })

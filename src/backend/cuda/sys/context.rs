@@ -2,7 +2,7 @@
 //! asks about addresses it did not allocate, and works behind streams it did not make.
 
 use crate::sys::Error;
-use crate::sys::driver::{CudaDevice, CudaStream, check_status};
+use crate::sys::driver::{CudaDevice, CudaStream};
 use crate::sys::tables;
 use cudarc::driver::sys::{CUcontext, CUmemorytype, CUpointer_attribute, CUstream, CUstreamCaptureMode};
 use std::ffi::{c_int, c_void};
@@ -25,7 +25,7 @@ impl SavedContext {
         // SAFETY: the pointer is to a handle of this frame. Before the driver is initialised the call fails,
         // and no context can be current.
         let status = unsafe { tables::driver().cuCtxGetCurrent(&raw mut context) };
-        Self { context: if status == 0 { context as usize } else { 0 }, capture_mode: relax_capture_mode() }
+        Self { context: if status.code == 0 { context as usize } else { 0 }, capture_mode: relax_capture_mode() }
     }
 
     /// Makes a device current, right after [`SavedContext::save`].
@@ -39,7 +39,7 @@ impl Drop for SavedContext {
         let mut context = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame.
         let status = unsafe { tables::driver().cuCtxGetCurrent(&raw mut context) };
-        if status != 0 || context as usize != self.context {
+        if status.code != 0 || context as usize != self.context {
             // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
             // An error leaves nothing to do.
             let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as CUcontext) };
@@ -105,8 +105,7 @@ impl CallerStream {
     pub(crate) fn on_device(self, device: &Arc<CudaDevice>) -> Result<Option<CudaStream>, Error> {
         let mut context = std::ptr::null_mut();
         // SAFETY: the stream is alive, as `from_raw` asks for.
-        let status = unsafe { tables::driver().cuStreamGetCtx(self.handle, &raw mut context) };
-        check_status("cuStreamGetCtx", status)?;
+        unsafe { tables::driver().cuStreamGetCtx(self.handle, &raw mut context) }.check()?;
         // SAFETY: the stream is of the device's context, as was just found, and is not destroyed before the call
         // that it is given to has returned, as `from_raw` asks for: nobody keeps it longer.
         Ok(device.is_context(context).then(|| unsafe { CudaStream::from_handle(device, self.handle) }))
@@ -151,15 +150,15 @@ pub(crate) fn query_address(device: &CudaDevice, address: u64) -> Result<Address
     ];
     // SAFETY: both arrays have as many entries as the call is told, and each place is of its attribute's
     // type. Of addresses that the driver does not know it writes zeros.
-    let status = unsafe {
+    unsafe {
         tables::driver().cuPointerGetAttributes(
             ATTRIBUTES.len() as u32,
             attributes.as_mut_ptr(),
             places.as_mut_ptr(),
             address,
         )
-    };
-    check_status("cuPointerGetAttributes", status)?;
+    }
+    .check()?;
     let managed = managed & 0xff != 0;
     let on_device = kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32;
     // Managed memory is at home on whichever device reads it.

@@ -5,19 +5,17 @@
 //! to be. The driver's handles live as long as the types here.
 
 use crate::sys::Error;
+use crate::sys::library::CallStatus;
 use crate::sys::module::KernelFunction;
 use crate::sys::tables;
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUevent_record_flags, CUgraphExec, CUlaunchAttribute,
-    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUresult, CUstream, CUstreamCaptureMode, CUstream_flags,
-    CUuuid,
+    CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUevent_record_flags, CUgraphExec,
+    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUresult, CUstream, CUstream_flags,
+    CUstreamCaptureMode, CUuuid,
 };
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-
-const OUT_OF_MEMORY: c_int = CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int;
-const NOT_READY: c_int = CUresult::CUDA_ERROR_NOT_READY as c_int;
 
 /// Whether the driver's library can be opened.
 pub(crate) fn is_present() -> bool {
@@ -31,10 +29,10 @@ pub(crate) fn device_count() -> Result<usize, Error> {
         return Err(Error::Missing { library: "CUDA driver", searched });
     }
     // SAFETY: takes no flags.
-    check_status("cuInit", unsafe { tables::driver().cuInit(0) })?;
+    unsafe { tables::driver().cuInit(0) }.check()?;
     let mut count = 0;
     // SAFETY: the pointer is to an integer of this frame.
-    check_status("cuDeviceGetCount", unsafe { tables::driver().cuDeviceGetCount(&raw mut count) })?;
+    unsafe { tables::driver().cuDeviceGetCount(&raw mut count) }.check()?;
     Ok(count.max(0) as usize)
 }
 
@@ -42,17 +40,8 @@ pub(crate) fn device_count() -> Result<usize, Error> {
 pub(crate) fn version() -> Result<(i32, i32), Error> {
     let mut version = 0;
     // SAFETY: the pointer is to an integer of this frame.
-    let status = unsafe { tables::driver().cuDriverGetVersion(&raw mut version) };
-    check_status("cuDriverGetVersion", status)?;
+    unsafe { tables::driver().cuDriverGetVersion(&raw mut version) }.check()?;
     Ok((version / 1000, version % 1000 / 10))
-}
-
-/// An error unless a call of the driver succeeded.
-pub(super) fn check_status(call: &'static str, status: c_int) -> Result<(), Error> {
-    match status {
-        0 => Ok(()),
-        status => Err(Error::Call { call, status: tables::describe_status(status) }),
-    }
 }
 
 /// A device with its primary context, which other CUDA users of the process share.
@@ -75,12 +64,10 @@ impl CudaDevice {
     pub(crate) fn open(ordinal: usize) -> Result<Arc<Self>, Error> {
         let mut device = 0;
         // SAFETY: the pointer is to an integer of this frame.
-        let status = unsafe { tables::driver().cuDeviceGet(&raw mut device, ordinal as c_int) };
-        check_status("cuDeviceGet", status)?;
+        unsafe { tables::driver().cuDeviceGet(&raw mut device, ordinal as c_int) }.check()?;
         let mut context = std::ptr::null_mut();
         // SAFETY: the device exists; the context is released when this value is dropped.
-        let status = unsafe { tables::driver().cuDevicePrimaryCtxRetain(&raw mut context, device) };
-        check_status("cuDevicePrimaryCtxRetain", status)?;
+        unsafe { tables::driver().cuDevicePrimaryCtxRetain(&raw mut context, device) }.check()?;
         let mut device = Self { ordinal, device, context, overlaps: false };
         device.make_current()?;
         device.overlaps = device.architecture()? >= 90;
@@ -90,7 +77,7 @@ impl CudaDevice {
     /// Makes the device current in this thread.
     pub(crate) fn make_current(&self) -> Result<(), Error> {
         // SAFETY: the context is retained.
-        check_status("cuCtxSetCurrent", unsafe { tables::driver().cuCtxSetCurrent(self.context) })
+        unsafe { tables::driver().cuCtxSetCurrent(self.context) }.check()
     }
 
     /// Whether this is its context.
@@ -123,8 +110,7 @@ impl CudaDevice {
         let mut name = [0u8; 256];
         let (place, bytes) = (name.as_mut_ptr().cast(), name.len() as c_int);
         // SAFETY: the place has as many bytes as the call is told.
-        let status = unsafe { tables::driver().cuDeviceGetName(place, bytes, self.device) };
-        check_status("cuDeviceGetName", status)?;
+        unsafe { tables::driver().cuDeviceGetName(place, bytes, self.device) }.check()?;
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
@@ -133,8 +119,9 @@ impl CudaDevice {
     pub(crate) fn uuid(&self) -> Result<[u8; 16], Error> {
         let mut uuid = CUuuid { bytes: [0; 16] };
         // SAFETY: the pointer is to an identifier of this frame.
-        let status = unsafe { tables::driver().cuDeviceGetUuid_v2(&raw mut uuid, self.device) };
-        check_status("cuDeviceGetUuid", status).map(|()| uuid.bytes.map(|byte| byte as u8))
+        unsafe { tables::driver().cuDeviceGetUuid_v2(&raw mut uuid, self.device) }
+            .check()
+            .map(|()| uuid.bytes.map(|byte| byte as u8))
     }
 
     /// `90` for `sm_90`.
@@ -152,8 +139,9 @@ impl CudaDevice {
     fn query_attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Error> {
         let mut value = 0;
         // SAFETY: the device exists; the pointer is to an integer of this frame.
-        let status = unsafe { tables::driver().cuDeviceGetAttribute(&raw mut value, attribute as c_int, self.device) };
-        check_status("cuDeviceGetAttribute", status).map(|()| value.max(0) as u32)
+        unsafe { tables::driver().cuDeviceGetAttribute(&raw mut value, attribute as c_int, self.device) }
+            .check()
+            .map(|()| value.max(0) as u32)
     }
 }
 
@@ -177,13 +165,11 @@ impl DeviceMemory {
     pub(crate) fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
         let mut address = 0;
         // SAFETY: the pointer is to an integer of this frame.
-        match unsafe { tables::driver().cuMemAlloc_v2(&raw mut address, bytes.max(1)) } {
-            OUT_OF_MEMORY => Err(Error::NoMemory { bytes: bytes as u64, free: free_bytes() }),
-            status => {
-                check_status("cuMemAlloc", status)?;
-                Ok(Self { device: device.clone(), address, bytes })
-            }
+        let status = unsafe { tables::driver().cuMemAlloc_v2(&raw mut address, bytes.max(1)) };
+        if status.code == CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int {
+            return Err(Error::NoMemory { bytes: bytes as u64, free: free_bytes() });
         }
+        status.check().map(|()| Self { device: device.clone(), address, bytes })
     }
 
     /// The start address.
@@ -224,16 +210,16 @@ impl Drop for DeviceMemory {
 pub(crate) unsafe fn upload_bytes(to: u64, bytes: &[u8]) -> Result<(), Error> {
     let from = bytes.as_ptr().cast();
     // SAFETY: as the caller promises; the source is a slice of as many bytes.
-    check_status("cuMemcpyHtoD", unsafe { tables::driver().cuMemcpyHtoD_v2(to, from, bytes.len()) })?;
+    unsafe { tables::driver().cuMemcpyHtoD_v2(to, from, bytes.len()) }.check()?;
     let default = std::ptr::null_mut();
     // SAFETY: the default stream always exists.
-    check_status("cuStreamSynchronize", unsafe { tables::driver().cuStreamSynchronize(default) })
+    unsafe { tables::driver().cuStreamSynchronize(default) }.check()
 }
 
 /// Waits for all work on the current device.
 pub(crate) fn synchronize_device() -> Result<(), Error> {
     // SAFETY: a context is current.
-    check_status("cuCtxSynchronize", unsafe { tables::driver().cuCtxSynchronize() })
+    unsafe { tables::driver().cuCtxSynchronize() }.check()
 }
 
 /// Copies from the device and waits for it.
@@ -244,7 +230,7 @@ pub(crate) fn synchronize_device() -> Result<(), Error> {
 pub(crate) unsafe fn download_bytes(bytes: &mut [u8], from: u64) -> Result<(), Error> {
     let to = bytes.as_mut_ptr().cast();
     // SAFETY: as the caller promises; the target is a slice of as many bytes.
-    check_status("cuMemcpyDtoH", unsafe { tables::driver().cuMemcpyDtoH_v2(to, from, bytes.len()) })
+    unsafe { tables::driver().cuMemcpyDtoH_v2(to, from, bytes.len()) }.check()
 }
 
 /// A stream that does not wait for the default stream.
@@ -280,13 +266,11 @@ impl CudaStream {
     pub(crate) fn new(device: &Arc<CudaDevice>, priority: StreamPriority) -> Result<Self, Error> {
         let (mut least, mut most) = (0, 0);
         // SAFETY: both pointers are to integers of this frame.
-        let status = unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) };
-        check_status("cuCtxGetStreamPriorityRange", status)?;
+        unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) }.check()?;
         let number = if priority == StreamPriority::High { most } else { 0 };
         let (mut handle, flags) = (std::ptr::null_mut(), CUstream_flags::CU_STREAM_NON_BLOCKING as u32);
         // SAFETY: the pointer is to a handle of this frame.
-        let status = unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, flags, number) };
-        check_status("cuStreamCreateWithPriority", status)?;
+        unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, flags, number) }.check()?;
         Ok(Self { device: device.clone(), handle, owned: true, overlaps_next: Cell::new(true) })
     }
 
@@ -320,8 +304,7 @@ impl CudaStream {
     /// Records an event on the stream.
     pub(crate) fn record(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive.
-        let status = unsafe { tables::driver().cuEventRecord(event.handle, self.handle) };
-        check_status("cuEventRecord", status)
+        unsafe { tables::driver().cuEventRecord(event.handle, self.handle) }.check()
     }
 
     /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
@@ -330,28 +313,25 @@ impl CudaStream {
         const EXTERNAL: u32 = CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
         let driver = tables::driver();
         // SAFETY: both are alive.
-        let status = unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) };
-        check_status("cuEventRecordWithFlags", status)
+        unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) }.check()
     }
 
     /// Goes on when the mark is reached.
     pub(crate) fn wait(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive; there are no flags.
-        let status = unsafe { tables::driver().cuStreamWaitEvent(self.handle, event.handle, 0) };
-        check_status("cuStreamWaitEvent", status)
+        unsafe { tables::driver().cuStreamWaitEvent(self.handle, event.handle, 0) }.check()
     }
 
     /// Whether everything issued so far is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
         // SAFETY: the stream is alive.
-        is_query_ready("cuStreamQuery", unsafe { tables::driver().cuStreamQuery(self.handle) })
+        is_query_ready(unsafe { tables::driver().cuStreamQuery(self.handle) })
     }
 
     /// Waits for everything issued so far.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         // SAFETY: the stream is alive.
-        let status = unsafe { tables::driver().cuStreamSynchronize(self.handle) };
-        check_status("cuStreamSynchronize", status)
+        unsafe { tables::driver().cuStreamSynchronize(self.handle) }.check()
     }
 
     /// Copies within the device.
@@ -360,8 +340,7 @@ impl CudaStream {
     /// [`CudaStream`]'s contract for `bytes` bytes at `to` and at `from`, which do not overlap.
     pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        let status = unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) };
-        check_status("cuMemcpyDtoDAsync", status)
+        unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) }.check()
     }
 
     /// Copies between devices, or within one. An address that the driver does not know it takes for one of this
@@ -371,8 +350,7 @@ impl CudaStream {
     /// As of [`CudaStream::copy`].
     pub(crate) unsafe fn copy_between_devices(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        let status = unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) };
-        check_status("cuMemcpyAsync", status)
+        unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) }.check()
     }
 
     /// Copies from the device behind what the stream has to do, and waits for it.
@@ -382,8 +360,7 @@ impl CudaStream {
     pub(crate) unsafe fn download(&self, bytes: &mut [u8], from: u64) -> Result<(), Error> {
         let (to, count) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: as the caller promises; the bytes are borrowed until the copy has ended.
-        let status = unsafe { tables::driver().cuMemcpyDtoHAsync_v2(to, from, count, self.handle) };
-        check_status("cuMemcpyDtoHAsync", status)?;
+        unsafe { tables::driver().cuMemcpyDtoHAsync_v2(to, from, count, self.handle) }.check()?;
         self.synchronize()
     }
 
@@ -393,8 +370,7 @@ impl CudaStream {
     /// [`CudaStream`]'s contract for `bytes` bytes at `to`.
     pub(crate) unsafe fn fill_bytes(&self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        let status = unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) };
-        check_status("cuMemsetD8Async", status)
+        unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) }.check()
     }
 
     /// Launches a generated kernel, whose parameters are all 64-bit numbers. Where the device can, the launch
@@ -438,7 +414,7 @@ impl CudaStream {
         let status =
             unsafe { tables::driver().cuLaunchKernelEx(&raw const config, function.raw_handle(), parameters, extra) };
         self.overlaps_next.set(!self.is_default());
-        check_status("cuLaunchKernelEx", status)
+        status.check()
     }
 
     /// Whether it is the default stream of the context or of a thread: null, `CU_STREAM_LEGACY` or
@@ -453,30 +429,27 @@ impl CudaStream {
     pub(crate) fn begin_capture(&self) -> Result<(), Error> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as c_int;
         // SAFETY: the stream is alive.
-        let status = unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, mode) };
-        check_status("cuStreamBeginCapture", status)
+        unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, mode) }.check()
     }
 
     /// Ends the capture and returns an executable graph.
     pub(crate) fn end_capture(&self) -> Result<CudaGraph, Error> {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the stream is alive; the pointer is to a handle of this frame.
-        let status = unsafe { tables::driver().cuStreamEndCapture(self.handle, &raw mut graph) };
-        check_status("cuStreamEndCapture", status)?;
+        unsafe { tables::driver().cuStreamEndCapture(self.handle, &raw mut graph) }.check()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the graph was made above; the executable form is destroyed when it is dropped.
         let status = unsafe { tables::driver().cuGraphInstantiateWithFlags(&raw mut handle, graph, 0) };
         // SAFETY: made above, destroyed once; the executable form does not refer to it.
         let _ = unsafe { tables::driver().cuGraphDestroy(graph) };
-        check_status("cuGraphInstantiate", status)?;
+        status.check()?;
         Ok(CudaGraph { device: self.device.clone(), handle })
     }
 
     /// Brings a recorded graph to the device, which its first launch would do otherwise.
     pub(crate) fn upload_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive.
-        let status = unsafe { tables::driver().cuGraphUpload(graph.handle, self.handle) };
-        check_status("cuGraphUpload", status)
+        unsafe { tables::driver().cuGraphUpload(graph.handle, self.handle) }.check()
     }
 
     /// Launches a recorded graph.
@@ -486,17 +459,14 @@ impl CudaStream {
     /// and streams, until this stream has passed the launch.
     pub(crate) unsafe fn launch_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive; the rest is the caller's promise.
-        let status = unsafe { tables::driver().cuGraphLaunch(graph.handle, self.handle) };
-        check_status("cuGraphLaunch", status)
+        unsafe { tables::driver().cuGraphLaunch(graph.handle, self.handle) }.check()
     }
 }
 
 /// Converts the status of a query: true if done, false if not ready.
-fn is_query_ready(call: &'static str, status: c_int) -> Result<bool, Error> {
-    match status {
-        NOT_READY => Ok(false),
-        status => check_status(call, status).map(|()| true),
-    }
+fn is_query_ready(status: CallStatus) -> Result<bool, Error> {
+    let is_ready = status.code != CUresult::CUDA_ERROR_NOT_READY as c_int;
+    if is_ready { status.check().map(|()| true) } else { Ok(false) }
 }
 
 impl Drop for CudaStream {
@@ -543,23 +513,23 @@ impl CudaEvent {
         let mut handle = std::ptr::null_mut();
         let flags = if timed { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 };
         // SAFETY: the pointer is to a handle of this frame.
-        let status = unsafe { tables::driver().cuEventCreate(&raw mut handle, flags) };
-        check_status("cuEventCreate", status)?;
+        unsafe { tables::driver().cuEventCreate(&raw mut handle, flags) }.check()?;
         Ok(Self { device: device.clone(), handle })
     }
 
     /// Whether the stream has reached it.
     pub(crate) fn is_reached(&self) -> Result<bool, Error> {
         // SAFETY: the event is alive.
-        is_query_ready("cuEventQuery", unsafe { tables::driver().cuEventQuery(self.handle) })
+        is_query_ready(unsafe { tables::driver().cuEventQuery(self.handle) })
     }
 
     /// Milliseconds from `start` to this event, both reached.
     pub(crate) fn elapsed_since(&self, start: &CudaEvent) -> Result<f64, Error> {
         let mut elapsed = 0.0f32;
         // SAFETY: both are alive; the pointer is to a number of this frame.
-        let status = unsafe { tables::driver().cuEventElapsedTime(&raw mut elapsed, start.handle, self.handle) };
-        check_status("cuEventElapsedTime", status).map(|()| f64::from(elapsed))
+        unsafe { tables::driver().cuEventElapsedTime(&raw mut elapsed, start.handle, self.handle) }
+            .check()
+            .map(|()| f64::from(elapsed))
     }
 }
 

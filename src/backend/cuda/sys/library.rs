@@ -4,10 +4,22 @@
 //! enumeration of today has. The names are those of the libraries' headers, with the version of the function where there
 //! are several.
 
+use crate::sys::Error;
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A handle of a library: a context, stream, event, graph, module, function, descriptor, ...
-pub(super) type RawHandle = *mut std::ffi::c_void;
+/// True once the process is exiting, and nothing may call a library any more.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true once nothing may call a library any more.
+pub(crate) fn is_closed() -> bool {
+    IS_CLOSED.load(Ordering::SeqCst)
+}
+
+/// Ends all calls of libraries.
+pub(crate) fn close_libraries() {
+    IS_CLOSED.store(true, Ordering::SeqCst);
+}
 
 /// The status of a function that the library lacks; no library has it.
 pub(super) const LACKING: c_int = c_int::MIN;
@@ -15,11 +27,34 @@ pub(super) const LACKING: c_int = c_int::MIN;
 pub(super) const CLOSED: c_int = c_int::MIN + 1;
 
 /// The text of a status that no library has.
-pub(super) fn own_status_text(status: c_int) -> Option<&'static str> {
+fn own_status_text(status: c_int) -> Option<&'static str> {
     match status {
         LACKING => Some("the library is too old: it lacks this function"),
         CLOSED => Some("the process is exiting"),
         _ => None,
+    }
+}
+
+/// The status that a function of a library returned, or one of those above.
+#[derive(Clone, Copy)]
+#[must_use]
+pub(super) struct CallStatus {
+    pub(super) call: &'static str,
+    pub(super) code: c_int,
+    /// The library's words for a status.
+    pub(super) describe: fn(c_int) -> String,
+}
+
+impl CallStatus {
+    /// An error unless the call succeeded.
+    pub(super) fn check(self) -> Result<(), Error> {
+        let Self { call, code, describe } = self;
+        if code == 0 {
+            return Ok(());
+        }
+        let status = own_status_text(code).map_or_else(|| describe(code), str::to_owned);
+        // Versions of a function are the library's business.
+        Err(Error::Call { call: call.trim_end_matches("_v2"), status })
     }
 }
 
@@ -67,10 +102,10 @@ impl DynamicLibrary {
     }
 }
 
-/// `struct Table` with one method for each function, of the library's name, arguments and contract. Where the
-/// library or the function is missing the method returns [`LACKING`], and [`CLOSED`] once the process is exiting.
+/// `struct Table` with one method for each function, of the library's name, arguments and contract, and the function that
+/// describes its statuses. Where the library or the function is missing the method returns [`LACKING`], and [`CLOSED`] once the process is exiting.
 macro_rules! table {
-    ($(#[$about:meta])* $table:ident { $($symbol:ident($($name:ident: $type:ty),* $(,)?);)* }) => {
+    ($(#[$about:meta])* $table:ident, $describe:path { $($symbol:ident($($name:ident: $type:ty),* $(,)?);)* }) => {
         $(#[$about])*
         #[allow(non_snake_case, reason = "the names of the library's header")]
         pub(super) struct $table {
@@ -106,13 +141,14 @@ macro_rules! table {
                 /// # Safety
                 /// Its documentation says what the arguments have to be.
                 #[allow(clippy::too_many_arguments, reason = "those of the library")]
-                pub(super) unsafe fn $symbol(&self $(, $name: $type)*) -> std::ffi::c_int {
-                    match self.$symbol {
-                        Some(_) if $crate::sys::library_access::is_closed() => $crate::sys::library::CLOSED,
+                pub(super) unsafe fn $symbol(&self $(, $name: $type)*) -> $crate::sys::library::CallStatus {
+                    let code = match self.$symbol {
+                        Some(_) if $crate::sys::library::is_closed() => $crate::sys::library::CLOSED,
                         // SAFETY: as the caller promises.
                         Some(function) => unsafe { function($($name),*) },
                         None => $crate::sys::library::LACKING,
-                    }
+                    };
+                    $crate::sys::library::CallStatus { call: stringify!($symbol), code, describe: $describe }
                 }
             )*
         }
@@ -144,10 +180,24 @@ mod tests {
 
     table! {
         /// A function that the C library has, and one that it lacks.
-        Known {
+        Known, describe_number {
             abs(number: c_int);
             hir_no_such_function(number: c_int);
         }
+    }
+
+    fn describe_number(number: c_int) -> String {
+        format!("the number {number}")
+    }
+
+    #[test]
+    fn a_status_is_described_by_its_library() {
+        let status = |code| CallStatus { call: "cuDo_v2", code, describe: describe_number };
+        assert_eq!(status(0).check(), Ok(()));
+        assert_eq!(status(3).check().unwrap_err().to_string(), "cuDo failed: the number 3");
+        let lacking = status(LACKING).check().unwrap_err().to_string();
+        assert_eq!(lacking, "cuDo failed: the library is too old: it lacks this function");
+        assert_eq!(status(CLOSED).check().unwrap_err().to_string(), "cuDo failed: the process is exiting");
     }
 
     #[test]
@@ -159,9 +209,9 @@ mod tests {
         // SAFETY: `abs` takes and returns an integer.
         let known = unsafe { Known::of(opened) };
         // SAFETY: any integer but the least has an absolute value.
-        assert_eq!(unsafe { known.abs(-3) }, 3);
+        assert_eq!(unsafe { known.abs(-3) }.code, 3);
         // SAFETY: it is not there.
-        assert_eq!(unsafe { known.hir_no_such_function(-3) }, LACKING);
+        assert_eq!(unsafe { known.hir_no_such_function(-3) }.code, LACKING);
     }
 
     #[test]
@@ -181,7 +231,7 @@ mod tests {
         let known = unsafe { Known::of(opened) };
         assert!(!known.opened.is_open());
         // SAFETY: nothing is called.
-        assert_eq!(unsafe { known.abs(-3) }, LACKING);
+        assert_eq!(unsafe { known.abs(-3) }.code, LACKING);
     }
 
     fn names_of_nothing() -> Vec<String> {

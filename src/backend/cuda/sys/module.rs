@@ -1,7 +1,7 @@
 //! Compiled kernels on a device: modules, and their functions, which keep them loaded.
 
 use crate::sys::Error;
-use crate::sys::driver::{CudaDevice, check_status};
+use crate::sys::driver::CudaDevice;
 use crate::sys::image;
 use crate::sys::library::LACKING;
 use crate::sys::tables;
@@ -50,8 +50,7 @@ impl KernelModule {
         bytemuck::cast_slice_mut::<u64, u8>(&mut aligned)[..image.len()].copy_from_slice(image);
         let mut handle = std::ptr::null_mut();
         // SAFETY: the image is a whole cubin, as its headers say how long it is; the driver copies it.
-        let status = unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) };
-        check_status("cuModuleLoadData", status)?;
+        unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) }.check()?;
         Ok(Arc::new(Self { device: device.clone(), handle }))
     }
 
@@ -61,8 +60,7 @@ impl KernelModule {
         let name = CString::new(name).unwrap_or_default();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the module is loaded; the name ends in zero; the pointer is to a handle of this frame.
-        let status = unsafe { tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr()) };
-        check_status("cuModuleGetFunction", status)?;
+        unsafe { tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr()) }.check()?;
         let function = KernelFunction { module: self.clone(), handle, parameters };
         match function.is_as_expected() {
             true => Ok(function),
@@ -102,7 +100,7 @@ impl KernelFunction {
             // SAFETY: the function is of a loaded module; both pointers are to integers of this frame.
             let status =
                 unsafe { tables::driver().cuFuncGetParamInfo(self.handle, index, &raw mut offset, &raw mut bytes) };
-            (status, (offset, bytes))
+            (status.code, (offset, bytes))
         };
         if bytes(0).0 == LACKING {
             return true;

@@ -16,7 +16,7 @@ pub fn is_present() -> bool {
 /// ([`hostir_gpu::codegen`]).
 pub(crate) fn takes_notes() -> bool {
     // SAFETY: takes nothing; NVIDIA's library has no function of this name.
-    unsafe { lib().hostirTakesNotes() == 0 }
+    unsafe { lib().hostirTakesNotes().code == 0 }
 }
 
 /// NVRTC's version, `(13, 0)`.
@@ -27,7 +27,7 @@ pub fn version() -> Result<(i32, i32), Error> {
     check_present()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both pointers are to integers of this frame.
-    check_status("nvrtcVersion", unsafe { lib().nvrtcVersion(&raw mut major, &raw mut minor) })?;
+    unsafe { lib().nvrtcVersion(&raw mut major, &raw mut minor) }.check()?;
     Ok((major, minor))
 }
 
@@ -58,9 +58,9 @@ impl NvrtcProgram {
     fn new(source: &CString) -> Result<Self, Error> {
         let (mut program, none) = (std::ptr::null_mut(), std::ptr::null());
         // SAFETY: the source ends in zero, and the library copies it; the program has no name and no headers.
-        let status =
-            unsafe { lib().nvrtcCreateProgram(&raw mut program, source.as_ptr(), std::ptr::null(), 0, none, none) };
-        check_status("nvrtcCreateProgram", status).map(|()| Self(program))
+        unsafe { lib().nvrtcCreateProgram(&raw mut program, source.as_ptr(), std::ptr::null(), 0, none, none) }
+            .check()
+            .map(|()| Self(program))
     }
 
     fn compile(&self, options: &[String]) -> Result<(), Error> {
@@ -68,15 +68,14 @@ impl NvrtcProgram {
         let pointers: Vec<*const c_char> = options.iter().map(|one| one.as_ptr()).collect();
         let count = pointers.len() as c_int;
         // SAFETY: the program is alive; there are as many options as the call is told, each ending in zero.
-        let status = unsafe { lib().nvrtcCompileProgram(self.0, count, pointers.as_ptr()) };
-        check_status("nvrtcCompileProgram", status)
+        unsafe { lib().nvrtcCompileProgram(self.0, count, pointers.as_ptr()) }.check()
     }
 
     fn compile_log(&self) -> String {
         let mut bytes = 0;
         // SAFETY: the program is alive; the pointer is to an integer of this frame.
         let status = unsafe { lib().nvrtcGetProgramLogSize(self.0, &raw mut bytes) };
-        let mut log = vec![0u8; if status == 0 { bytes } else { 0 }];
+        let mut log = vec![0u8; if status.code == 0 { bytes } else { 0 }];
         if !log.is_empty() {
             // SAFETY: the log has the size that the library asked for.
             let _ = unsafe { lib().nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) };
@@ -87,12 +86,10 @@ impl NvrtcProgram {
     fn cubin(&self) -> Result<Vec<u8>, Error> {
         let mut size = 0;
         // SAFETY: the program is alive; the size is an integer of this frame.
-        let status = unsafe { lib().nvrtcGetCUBINSize(self.0, &raw mut size) };
-        check_status("nvrtcGetCUBINSize", status)?;
+        unsafe { lib().nvrtcGetCUBINSize(self.0, &raw mut size) }.check()?;
         let mut image = vec![0u8; size];
         // SAFETY: the image has the size that the library asked for.
-        let status = unsafe { lib().nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) };
-        check_status("nvrtcGetCUBIN", status)?;
+        unsafe { lib().nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) }.check()?;
         match is_whole(&image) {
             true => Ok(image),
             false => {
@@ -120,13 +117,4 @@ fn check_present() -> Result<(), Error> {
     }
     let searched = lib().opened.searched.clone();
     Err(Error::Missing { library: "NVRTC compiler", searched })
-}
-
-fn check_status(call: &'static str, status: c_int) -> Result<(), Error> {
-    if status == 0 {
-        return Ok(());
-    }
-    // SAFETY: a function of NVRTC's of this type.
-    let status = unsafe { tables::status_name(&lib().opened, c"nvrtcGetErrorString", status) };
-    Err(Error::Call { call, status })
 }

@@ -1,20 +1,18 @@
 //! Memory of other devices and processes, and flags in it that streams set and wait for.
 
 use crate::sys::Error;
-use crate::sys::driver::{CudaDevice, CudaStream, check_status};
+use crate::sys::driver::{CudaDevice, CudaStream};
 use crate::sys::tables;
 use cudarc::driver::sys::{
-    CUipcMem_flags, CUipcMemHandle, CUresult, CUstreamBatchMemOpParams, CUstreamBatchMemOpType,
+    CUipcMem_flags, CUipcMemHandle, CUresult, CUstreamBatchMemOpParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st__bindgen_ty_1 as WaitedValue,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st__bindgen_ty_1 as WrittenValue,
-    CUstreamWaitValue_flags,
+    CUstreamBatchMemOpType, CUstreamWaitValue_flags,
 };
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
-
-const ALREADY_ENABLED: c_int = CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int;
 
 /// Lets the current device read and write the memory of another one of this process.
 pub(crate) fn enable_peer_access(from: &CudaDevice, to: &CudaDevice) -> Result<(), Error> {
@@ -23,18 +21,16 @@ pub(crate) fn enable_peer_access(from: &CudaDevice, to: &CudaDevice) -> Result<(
     }
     let mut able = 0;
     // SAFETY: both devices exist; the pointer is to an integer of this frame.
-    let status = unsafe { tables::driver().cuDeviceCanAccessPeer(&raw mut able, from.raw_handle(), to.raw_handle()) };
-    check_status("cuDeviceCanAccessPeer", status)?;
+    unsafe { tables::driver().cuDeviceCanAccessPeer(&raw mut able, from.raw_handle(), to.raw_handle()) }.check()?;
     if able == 0 {
         let status = format!("device {} cannot access device {}", from.ordinal(), to.ordinal());
         return Err(Error::Call { call: "cuDeviceCanAccessPeer", status });
     }
     // SAFETY: both contexts are retained; the first one is current.
-    match unsafe { tables::driver().cuCtxEnablePeerAccess(to.primary_context(), 0) } {
-        // Somebody else in this process has done so.
-        ALREADY_ENABLED => Ok(()),
-        status => check_status("cuCtxEnablePeerAccess", status),
-    }
+    let status = unsafe { tables::driver().cuCtxEnablePeerAccess(to.primary_context(), 0) };
+    // Somebody else in this process may have done so.
+    let is_enabled = status.code == CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int;
+    if is_enabled { Ok(()) } else { status.check() }
 }
 
 /// A name by which another process of this host opens an allocation.
@@ -50,8 +46,7 @@ impl MemoryHandle {
         let mut handle = CUipcMemHandle { reserved: [0; Self::BYTES] };
         // SAFETY: the pointer is to a handle of this frame; the driver refuses addresses that it did
         // not allocate.
-        let status = unsafe { tables::driver().cuIpcGetMemHandle(&raw mut handle, address) };
-        check_status("cuIpcGetMemHandle", status)?;
+        unsafe { tables::driver().cuIpcGetMemHandle(&raw mut handle, address) }.check()?;
         Ok(Self(handle.reserved.map(|byte| byte as u8)))
     }
 }
@@ -70,8 +65,7 @@ impl PeerMemory {
         let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
         // SAFETY: the pointer is to an integer of this frame; the driver refuses what is no handle of its own.
         // Closed when this value is dropped.
-        let status = unsafe { tables::driver().cuIpcOpenMemHandle_v2(&raw mut address, raw, flags) };
-        check_status("cuIpcOpenMemHandle", status)?;
+        unsafe { tables::driver().cuIpcOpenMemHandle_v2(&raw mut address, raw, flags) }.check()?;
         Ok(Self { device: device.clone(), address })
     }
 
@@ -145,8 +139,7 @@ impl CudaStream {
             let (count, first) = (raw.len() as u32, raw.as_mut_ptr());
             // SAFETY: `first` points to `count` operations, which the driver copies; their addresses are the
             // caller's promise.
-            let status = unsafe { tables::driver().cuStreamBatchMemOp_v2(self.raw_handle(), count, first, 0) };
-            check_status("cuStreamBatchMemOp", status)?;
+            unsafe { tables::driver().cuStreamBatchMemOp_v2(self.raw_handle(), count, first, 0) }.check()?;
         }
         Ok(())
     }
@@ -160,7 +153,9 @@ mod tests {
     #[test]
     fn word_operations_are_laid_out_as_the_driver_reads_them() {
         assert_eq!(size_of::<CUstreamBatchMemOpParams>(), 48);
-        for (op, operation, flags) in [(WordOp::write_word(0x7f00_1234_5678, 7), 2, 0), (WordOp::wait_for_word(0x7f00_1234_5678, 7), 1, 1)] {
+        for (op, operation, flags) in
+            [(WordOp::write_word(0x7f00_1234_5678, 7), 2, 0), (WordOp::wait_for_word(0x7f00_1234_5678, 7), 1, 1)]
+        {
             let params = op.to_params();
             let start = std::ptr::from_ref(&params).cast::<u8>();
             // SAFETY: the structure has 48 bytes, of which those at these offsets are initialised.

@@ -5,7 +5,7 @@
 //! integer, since a newer library may return a number that no enumeration of today has, and such a value would be
 //! undefined behaviour. So is the loader: cudarc's panics where a library or a function is missing.
 
-use crate::sys::library::{DynamicLibrary, c_text, library_names, own_status_text, table};
+use crate::sys::library::{DynamicLibrary, c_text, library_names, table};
 use cudarc::cublaslt::sys::{
     cublasLtHandle_t, cublasLtMatmulAlgo_t, cublasLtMatmulDesc_t, cublasLtMatmulPreference_t, cublasLtMatrixLayout_t,
 };
@@ -33,7 +33,7 @@ pub(super) struct HeuristicResult {
 
 table! {
     /// `cuda.h`.
-    Driver {
+    Driver, describe_driver_status {
         cuInit(flags: c_uint);
         cuDriverGetVersion(version: *mut c_int);
         cuGetErrorName(status: c_int, text: *mut *const c_char);
@@ -117,7 +117,7 @@ table! {
 
 table! {
     /// `nvrtc.h`.
-    Nvrtc {
+    Nvrtc, describe_nvrtc_status {
         nvrtcVersion(major: *mut c_int, minor: *mut c_int);
         nvrtcCreateProgram(
             program: *mut nvrtcProgram,
@@ -140,7 +140,7 @@ table! {
 
 table! {
     /// `cublasLt.h`.
-    BlasLt {
+    BlasLt, describe_blas_status {
         cublasLtCreate(handle: *mut cublasLtHandle_t);
         cublasLtDestroy(handle: cublasLtHandle_t);
         cublasLtMatrixLayoutCreate(layout: *mut cublasLtMatrixLayout_t, element: c_int, rows: u64, columns: u64, leading: i64);
@@ -279,7 +279,7 @@ fn driver_major() -> Option<i32> {
     let mut version = 0;
     // SAFETY: the pointer is to an integer of this frame.
     let status = unsafe { driver().cuDriverGetVersion(&raw mut version) };
-    (status == 0 && version > 0).then_some(version / 1000)
+    (status.code == 0 && version > 0).then_some(version / 1000)
 }
 
 /// Versions in the order in which they are tried: none that is newer than the driver.
@@ -308,10 +308,7 @@ fn version_mismatch(major: Option<i32>, driver: Option<i32>) -> Option<String> {
 }
 
 /// A status of the driver for people: its name and what it means.
-pub(super) fn describe_status(status: c_int) -> String {
-    if let Some(text) = own_status_text(status) {
-        return text.to_owned();
-    }
+fn describe_driver_status(status: c_int) -> String {
     let (mut name, mut meaning) = (std::ptr::null(), std::ptr::null());
     // SAFETY: the pointer is to one of this frame; of a status that it does not know the driver writes null.
     let _ = unsafe { driver().cuGetErrorName(status, &raw mut name) };
@@ -327,14 +324,23 @@ pub(super) fn describe_status(status: c_int) -> String {
     format!("{name} ({meaning})")
 }
 
+/// A status of NVRTC for people.
+fn describe_nvrtc_status(status: c_int) -> String {
+    // SAFETY: a function of NVRTC's of this type.
+    unsafe { status_name(&nvrtc().opened, c"nvrtcGetErrorString", status) }
+}
+
+/// A status of cuBLASLt for people.
+fn describe_blas_status(status: c_int) -> String {
+    // SAFETY: a function of cuBLASLt's of this type.
+    unsafe { status_name(&blas().opened, c"cublasLtGetStatusName", status) }
+}
+
 /// A status of a library that has names for them, for people.
 ///
 /// # Safety
 /// `symbol` names a function of the library that takes a status and returns a text of its own.
-pub(super) unsafe fn status_name(library: &DynamicLibrary, symbol: &std::ffi::CStr, status: c_int) -> String {
-    if let Some(text) = own_status_text(status) {
-        return text.to_owned();
-    }
+unsafe fn status_name(library: &DynamicLibrary, symbol: &std::ffi::CStr, status: c_int) -> String {
     // SAFETY: as the caller promises.
     let name = unsafe { library.symbol::<unsafe extern "C" fn(c_int) -> *const c_char>(symbol) };
     let Some(name) = name else { return format!("status {status}") };
@@ -347,21 +353,64 @@ pub(super) unsafe fn status_name(library: &DynamicLibrary, symbol: &std::ffi::CS
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cudarc::cublaslt::sys::cublasLtMatmulHeuristicResult_t;
+    use cudarc::driver::sys::CUlaunchAttribute;
     use std::mem::{offset_of, size_of};
 
     /// Sizes and offsets as the C headers have them on 64-bit machines.
     #[test]
     fn layouts_are_those_of_the_headers() {
-        assert_eq!(size_of::<IpcHandle>(), 64);
-        assert_eq!(size_of::<LaunchAttribute>(), 72);
-        assert_eq!(offset_of!(LaunchAttribute, value), 8);
-        assert_eq!(size_of::<LaunchConfig>(), 56);
-        assert_eq!(offset_of!(LaunchConfig, stream), 32);
-        assert_eq!(offset_of!(LaunchConfig, attribute_count), 48);
-        assert_eq!(size_of::<StreamWord>(), 48);
-        assert_eq!(size_of::<MatmulAlgorithm>(), 64);
-        assert_eq!(size_of::<HeuristicResult>(), 96);
-        assert_eq!(offset_of!(HeuristicResult, state), 72);
+        assert_eq!((size_of::<CUipcMemHandle>(), size_of::<CUuuid>()), (64, 16));
+        assert_eq!((size_of::<CUlaunchAttribute>(), offset_of!(CUlaunchAttribute, value)), (72, 8));
+        assert_eq!((size_of::<CUlaunchConfig>(), offset_of!(CUlaunchConfig, hStream)), (56, 32));
+        assert_eq!(offset_of!(CUlaunchConfig, numAttrs), 48);
+        assert_eq!(size_of::<CUstreamBatchMemOpParams>(), 48);
+        assert_eq!(size_of::<cublasLtMatmulAlgo_t>(), 64);
+        assert_eq!((size_of::<HeuristicResult>(), offset_of!(HeuristicResult, state)), (96, 72));
+        assert_eq!(size_of::<HeuristicResult>(), size_of::<cublasLtMatmulHeuristicResult_t>());
+        assert_eq!(offset_of!(HeuristicResult, workspace), offset_of!(cublasLtMatmulHeuristicResult_t, workspaceSize));
+        assert_eq!(offset_of!(HeuristicResult, state), offset_of!(cublasLtMatmulHeuristicResult_t, state));
+    }
+
+    /// Constants as the C headers have them.
+    #[test]
+    fn values_are_those_of_the_headers() {
+        use cudarc::cublaslt::sys as blaslt;
+        use cudarc::driver::sys as driver;
+        let statuses = [
+            driver::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int,
+            driver::CUresult::CUDA_ERROR_NOT_READY as c_int,
+            driver::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int,
+        ];
+        assert_eq!(statuses, [2, 600, 704]);
+        let attributes = [
+            driver::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as c_int,
+            driver::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as c_int,
+            driver::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as c_int,
+            driver::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION as c_int,
+            driver::CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as c_int,
+        ];
+        assert_eq!(attributes, [16, 75, 76, 6, 12]);
+        let types = [
+            blaslt::cudaDataType::CUDA_R_64F as c_int,
+            blaslt::cudaDataType::CUDA_R_16BF as c_int,
+            blaslt::cudaDataType::CUDA_R_8F_E4M3 as c_int,
+            blaslt::cudaDataType::CUDA_R_8F_E5M2 as c_int,
+            blaslt::cublasComputeType_t::CUBLAS_COMPUTE_32F as c_int,
+            blaslt::cublasComputeType_t::CUBLAS_COMPUTE_64F as c_int,
+            blaslt::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32 as c_int,
+        ];
+        assert_eq!(types, [1, 14, 28, 29, 68, 70, 77]);
+        let settings = [
+            blaslt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_EPILOGUE as c_int,
+            blaslt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_B_SCALE_MODE as c_int,
+            blaslt::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES as c_int,
+            blaslt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS as c_int,
+            blaslt::cublasLtMatmulMatrixScale_t::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F as c_int,
+            blaslt::cublasLtMatmulAlgoCapAttributes_t::CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX as c_int,
+            blaslt::cublasLtMatmulAlgoConfigAttributes_t::CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION as c_int,
+        ];
+        assert_eq!(settings, [7, 32, 8, 4, 3, 7, 5]);
     }
 
     #[test]

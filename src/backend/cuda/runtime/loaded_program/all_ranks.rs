@@ -7,13 +7,13 @@
 //! [`FailureFlag`]: crate::runtime::failure_latch::FailureFlag
 
 use crate::runtime::failure::{FailureCause, RankFailure, RankStanding, global_diag};
+use crate::runtime::library_access::LibraryAccess;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::sequencer::RankBarrier;
 use crate::sys::context::relax_capture_mode;
-use crate::sys::library_access::LibraryAccess;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};

@@ -13,9 +13,11 @@
 //! library has been opened, and so runs before the library's own.
 //!
 //! A forked child has none of its parent's threads, and cannot use the parent's handles: it gets no access.
+#![allow(unsafe_code, reason = "registers a C function")]
 
 use crate::sys::Error;
 use crate::sys::context::relax_capture_mode;
+use crate::sys::library::{close_libraries, is_closed};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
@@ -31,7 +33,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// The number of values of [`LibraryAccess`].
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-static CLOSED: AtomicBool = AtomicBool::new(false);
 /// True once [`finish_library_calls`] has waited in vain: it does not wait a second time.
 static EXPIRED: AtomicBool = AtomicBool::new(false);
 /// Background threads that nobody has joined.
@@ -74,11 +75,6 @@ impl Drop for LibraryAccess {
     fn drop(&mut self) {
         CALLS.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// Returns true once nothing may call CUDA's libraries any more.
-pub(crate) fn is_closed() -> bool {
-    CLOSED.load(Ordering::SeqCst)
 }
 
 /// Returns true in a fork of the process that has used CUDA's libraries.
@@ -203,7 +199,7 @@ pub fn finish_library_calls(limit: Duration) -> bool {
     let limit = if EXPIRED.load(Ordering::SeqCst) { Duration::ZERO } else { limit };
     let deadline = Instant::now() + limit;
     let joined = join_background_threads(deadline);
-    CLOSED.store(true, Ordering::SeqCst);
+    close_libraries();
     while CALLS.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
         std::thread::sleep(PAUSE);
     }
