@@ -18,6 +18,8 @@
 //! (`runtime::process_group`).
 
 mod backend;
+#[cfg(test)]
+mod header_values;
 mod profile;
 mod runtime;
 pub mod session;

@@ -3,12 +3,13 @@
 //! [`fuse`] combines instructions into kernels, [`codegen`] writes their source, [`gemm_lowering`] and
 //! [`nccl_lowering`] turn GEMMs and collectives into library calls, and [`p2p`] splits communications into
 //! copies between ranks. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`]
-//! places the buffers, and [`issue_order`] orders the commands of ranks that share a device. [`listing`] prints the
+//! places the buffers, [`cubin`] checks compiled kernels, and [`issue_order`] orders the commands of ranks that share a device. [`listing`] prints the
 //! result.
 //!
 //! The crate depends on neither a driver nor a library of CUDA's; `hostir_cuda` runs what it makes.
 
 pub mod codegen;
+pub mod cubin;
 pub mod element_range;
 pub mod external_buffers;
 pub mod fuse;

@@ -3,9 +3,9 @@
 use crate::runtime::options::Options;
 use crate::runtime::store_key::store_key;
 use crate::sys::driver::CudaDevice;
-use crate::sys::image::is_whole;
 use crate::sys::{Error, nvrtc};
 use hostir::plan::Plan;
+use hostir_gpu::cubin::is_whole;
 use hostir_gpu::schedule::RankSchedule;
 use std::collections::BTreeMap;
 

@@ -102,9 +102,45 @@ impl Drop for BlasHandle {
     }
 }
 
-/// A matrix layout of the library.
-#[derive(Debug)]
-struct RawLayout(cublasLtMatrixLayout_t);
+/// An object of the library's with attributes, by the functions that set one and destroy it.
+macro_rules! attributed_object {
+    ($(#[$about:meta])* $name:ident, $handle:ty, $attribute:ty, $set:ident, $destroy:ident) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        struct $name($handle);
+
+        impl $name {
+            fn set_attribute<T: Copy>(&self, attribute: $attribute, value: &T) -> Result<(), Error> {
+                let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
+                // SAFETY: the object is alive; the library copies as many bytes as it is told, or refuses.
+                unsafe { lib().$set(self.0, attribute as c_int, pointer, bytes) }.check()
+            }
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: created by the library, destroyed once.
+                let _ = unsafe { lib().$destroy(self.0) };
+            }
+        }
+    };
+}
+attributed_object!(
+    /// A matrix layout of the library.
+    RawLayout, cublasLtMatrixLayout_t, LayoutAttribute, cublasLtMatrixLayoutSetAttribute, cublasLtMatrixLayoutDestroy
+);
+attributed_object!(
+    /// The descriptor of an operation.
+    MatmulDescriptor, cublasLtMatmulDesc_t, DescAttribute, cublasLtMatmulDescSetAttribute, cublasLtMatmulDescDestroy
+);
+attributed_object!(
+    /// The workspace and alignments that an algorithm may use.
+    MatmulPreference,
+    cublasLtMatmulPreference_t,
+    PreferenceAttribute,
+    cublasLtMatmulPreferenceSetAttribute,
+    cublasLtMatmulPreferenceDestroy
+);
 
 impl RawLayout {
     fn new(layout: MatrixLayout, element: MatrixElement, batch: i32) -> Result<Self, Error> {
@@ -119,19 +155,6 @@ impl RawLayout {
             raw.set_attribute(LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
         }
         Ok(raw)
-    }
-
-    fn set_attribute<T: Copy>(&self, attribute: LayoutAttribute, value: &T) -> Result<(), Error> {
-        let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
-        // SAFETY: the layout is alive; the library copies as many bytes as it is told, or refuses.
-        unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute as c_int, pointer, bytes) }.check()
-    }
-}
-
-impl Drop for RawLayout {
-    fn drop(&mut self) {
-        // SAFETY: created in `new`, destroyed once.
-        let _ = unsafe { lib().cublasLtMatrixLayoutDestroy(self.0) };
     }
 }
 
@@ -150,17 +173,6 @@ pub(crate) struct GemmOperands {
     pub(crate) scales: [u64; 2],
     /// Address and bytes of the workspace.
     pub(crate) workspace: (u64, usize),
-}
-
-/// The descriptor of an operation.
-#[derive(Debug)]
-struct MatmulDescriptor(cublasLtMatmulDesc_t);
-
-impl Drop for MatmulDescriptor {
-    fn drop(&mut self) {
-        // SAFETY: created in `Product::new`, destroyed once.
-        let _ = unsafe { lib().cublasLtMatmulDescDestroy(self.0) };
-    }
 }
 
 /// A product with its descriptors and algorithms for it: those that the library proposes, best first, then variants of these.
@@ -236,20 +248,20 @@ impl TunableGemm {
 
     fn set_attributes(&self) -> Result<(), Error> {
         // `cublasOperation_t`: CUBLAS_OP_N is 0, CUBLAS_OP_T is 1.
-        self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &i32::from(self.shape.a.1))?;
-        self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &i32::from(self.shape.b.1))?;
+        self.operation.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &i32::from(self.shape.a.1))?;
+        self.operation.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &i32::from(self.shape.b.1))?;
         if self.shape.bias == GemmBias::Rows {
             let epilogue = Epilogue::CUBLASLT_EPILOGUE_BIAS;
-            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
+            self.operation.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
             let element = data_type_code(self.shape.element);
-            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &element)?;
+            self.operation.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &element)?;
         }
         if self.shape.numerics.fp8_fast_accumulation {
-            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, &1i8)?;
+            self.operation.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, &1i8)?;
         }
         if self.shape.scales == GemmScales::Vectors {
             let vectors = MatrixScale::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-            SCALE_MODES.into_iter().try_for_each(|mode| self.set_attribute(mode, &vectors))?;
+            SCALE_MODES.into_iter().try_for_each(|mode| self.operation.set_attribute(mode, &vectors))?;
         }
         self.set_scales([NO_SCALES_YET; 2])
     }
@@ -261,15 +273,8 @@ impl TunableGemm {
         }
         SCALE_POINTERS.into_iter().zip(scales).try_for_each(|(attribute, address)| {
             let pointer = address as *const c_void;
-            self.set_attribute(attribute, &pointer)
+            self.operation.set_attribute(attribute, &pointer)
         })
-    }
-
-    fn set_attribute<T: Copy>(&self, attribute: DescAttribute, value: &T) -> Result<(), Error> {
-        let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
-        let operation = self.operation.0;
-        // SAFETY: the descriptor is alive; the library copies as many bytes as it is told, or refuses.
-        unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute as c_int, pointer, bytes) }.check()
     }
 
     fn query_heuristic(
@@ -360,7 +365,7 @@ impl TunableGemm {
     ) -> Result<(), Error> {
         if self.shape.bias == GemmBias::Rows {
             let pointer = operands.bias as *const c_void;
-            self.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointer)?;
+            self.operation.set_attribute(DescAttribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointer)?;
         }
         self.set_scales(operands.scales)?;
         let added = matches!(self.shape.bias, GemmBias::Matrix(_));
@@ -422,9 +427,6 @@ fn set_custom_option(algorithm: &mut cublasLtMatmulAlgo_t, option: u32) -> bool 
     status.code == 0 && *algorithm != before
 }
 
-/// The cuBLASLt preference: the workspace and alignments that an algorithm may use.
-struct MatmulPreference(cublasLtMatmulPreference_t);
-
 impl MatmulPreference {
     fn new(workspace: usize, shape: &GemmShape) -> Result<Self, Error> {
         // SAFETY: the place is one for a handle.
@@ -439,18 +441,5 @@ impl MatmulPreference {
             preference.set_attribute(key, &alignment)?;
         }
         Ok(preference)
-    }
-
-    fn set_attribute<T: Copy>(&self, attribute: PreferenceAttribute, value: &T) -> Result<(), Error> {
-        let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
-        // SAFETY: the preference is alive; the library copies as many bytes as it is told, or refuses.
-        unsafe { lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute as c_int, pointer, bytes) }.check()
-    }
-}
-
-impl Drop for MatmulPreference {
-    fn drop(&mut self) {
-        // SAFETY: created in `new`, destroyed once.
-        let _ = unsafe { lib().cublasLtMatmulPreferenceDestroy(self.0) };
     }
 }

@@ -9,7 +9,6 @@ pub(crate) mod blas;
 pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod driver;
-pub(crate) mod image;
 pub(crate) mod library;
 pub(crate) mod module;
 pub mod nvrtc;

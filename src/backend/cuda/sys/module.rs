@@ -2,10 +2,10 @@
 
 use crate::sys::Error;
 use crate::sys::driver::CudaDevice;
-use crate::sys::image;
 use crate::sys::library::LACKING;
 use crate::sys::tables;
 use cudarc::driver::sys::{CUfunction, CUmodule};
+use hostir_gpu::cubin;
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl KernelModule {
     /// # Safety
     /// The image is a cubin that NVRTC made, not code of unknown origin.
     pub(crate) unsafe fn load(device: &Arc<CudaDevice>, image: &[u8]) -> Result<Arc<Self>, Error> {
-        if !image::is_whole(image) {
+        if !cubin::is_whole(image) {
             let status = "the compiled kernel is damaged or truncated".to_owned();
             return Err(Error::Call { call: "cuModuleLoadData", status });
         }

@@ -1,10 +1,10 @@
 //! CUDA C++ to machine code, by NVRTC. Works on a machine without a GPU.
 
 use crate::sys::Error;
-use crate::sys::image::is_whole;
 use crate::sys::tables;
 use crate::sys::tables::Nvrtc;
 use cudarc::nvrtc::sys::nvrtcProgram;
+use hostir_gpu::cubin::is_whole;
 use std::ffi::{CString, c_char, c_int};
 
 /// Whether NVRTC can be opened: one whose kernels the driver can load, where there is a driver.

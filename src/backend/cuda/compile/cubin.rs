@@ -1,4 +1,4 @@
-//! Whether a compiled kernel is all there.
+//! Cubins: a check that a compiled kernel is whole.
 //!
 //! The driver is handed an address and no length: it reads as far as the image's headers say. So they are read
 //! here first. Images are cubins, which are ELF files of 64 bits; other forms are never made and not taken.
@@ -13,7 +13,7 @@ const SECTION: u64 = 64;
 const NO_BITS: u32 = 8;
 
 /// Whether this is a cubin with everything in it that its headers refer to.
-pub(crate) fn is_whole(image: &[u8]) -> bool {
+pub fn is_whole(image: &[u8]) -> bool {
     check_image(image).is_some()
 }
 
