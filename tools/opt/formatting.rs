@@ -85,7 +85,7 @@ fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts
         }
         return;
     }
-    let formatted = match format_parts(&text, cli.split_input_file) {
+    let formatted = match check_utf8(&source).and_then(|()| format_parts(&text, cli.split_input_file)) {
         Ok(formatted) => formatted,
         Err(diags) => {
             io.report(cli.format, &source, &diags.items);
@@ -100,6 +100,17 @@ fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts
     } else if let Err(diag) = write_formatted(path, &formatted, is_same, cli, io) {
         counts.failed = Some(report_diag(io, cli, diag));
     }
+}
+
+/// Refuses bytes that are no text, also in comments: the layout would have U+FFFD in their place.
+fn check_utf8(source: &NamedText) -> Result<(), Diags> {
+    let Err(error) = std::str::from_utf8(&source.bytes) else { return Ok(()) };
+    // Up to there the decoded text has the same bytes, and then U+FFFD.
+    let at = error.valid_up_to();
+    let span = Span::new(at, at + char::REPLACEMENT_CHARACTER.len_utf8());
+    let mut diags = Diags::default();
+    diags.push(Diag::error("H0019", span, "bytes that are not UTF-8").with_note("save the file as UTF-8"));
+    Err(diags)
 }
 
 /// The canonical layout of a text, or of each part between lines `// -----`.
