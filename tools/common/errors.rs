@@ -57,7 +57,7 @@ codes! {
         SQUATTED = "H0673";
         /// A compiled kernel on disk that cannot be used (warning).
         KERNEL_CACHE = "H0657";
-        /// A process of `--processes` that cannot be started.
+        /// A process of `--processes`, or a thread, that cannot be started.
         START = "H0649";
     }
     Usage {

@@ -6,6 +6,7 @@ pub mod command_line;
 pub mod errors;
 pub mod io;
 pub mod os_text;
+pub mod process_limits;
 pub mod render;
 pub mod repairs;
 pub mod signals;

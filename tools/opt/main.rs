@@ -5,5 +5,6 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    hostir_tool_support::process_limits::prepare_process();
     hostir_tool_support::io::process_main(hostir_opt::main_with)
 }

@@ -130,3 +130,18 @@ fn time_is_limited_on_the_cpu() {
     assert_eq!(ran.status.code(), Some(5), "{}", text(&ran.stderr));
     assert!(text(&ran.stderr).contains("error[H0511]"), "{}", text(&ran.stderr));
 }
+
+/// A limit of the size of files is an error as a full device is, and leaves no temporary file.
+#[test]
+fn a_file_beyond_the_limit_of_sizes() {
+    let folder = folder();
+    let copies = COPY.repeat(100);
+    std::fs::write(folder.path().join("large.hir"), copies).unwrap();
+    let line = format!("ulimit -f 1; exec '{}' large.hir -o out.hir", hir_opt());
+    let output = run(&folder, "/bin/bash", &[OsStr::new("-c"), OsStr::new(&line)]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("error[H0602]: cannot write `out.hir`: file too large"));
+    let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["large.hir", "p.hir"]);
+}

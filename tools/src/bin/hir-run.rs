@@ -5,6 +5,7 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    hostir_tool_support::process_limits::prepare_process();
     hostir_tools::run::request_hardware_queues();
     hostir_tool_support::io::process_main_with(
         hostir_tools::run::main_with,

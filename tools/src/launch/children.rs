@@ -14,6 +14,7 @@ use hostir::diag::{Diag, visible};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::os_text;
+use hostir_tool_support::process_limits::cannot_start_thread;
 use hostir_tool_support::signals::ignored_signals;
 use hostir_tool_support::status::ToolStatus;
 use rustix::process::{
@@ -164,7 +165,10 @@ fn start_children(
         // The command holds the writing end of the pipe.
         drop(command);
         family.children.push((child, None));
-        readers.extend(from.map(|from| std::thread::spawn(move || relay_lines(rank, color, from))));
+        if let Some(from) = from {
+            let reader = std::thread::Builder::new().spawn(move || relay_lines(rank, color, from));
+            readers.push(reader.map_err(|error| cannot_start_thread("that passes on what a rank prints", &error))?);
+        }
     }
     Ok(())
 }

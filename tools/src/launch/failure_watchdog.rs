@@ -19,10 +19,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The time that calls of libraries get to return before the process ends without its exit handlers.
 const LIBRARIES: Duration = Duration::from_millis(200);
 
-/// Watches until the connections are gone. `status` is what the process exits with.
+/// Watches until the connections are gone. `status` is what the process exits with. Where no thread can be started nobody
+/// watches: then a process ends when it notices the failure itself.
 pub(super) fn watch_failures(peers: &Arc<SocketControlPlane>, status: i32) {
     let peers = Arc::downgrade(peers);
-    std::thread::spawn(move || {
+    let watch = move || {
         while let Some(error) = next_failure(&peers) {
             // Pauses are counted, not time: a process that is suspended meanwhile gets the rest when it goes on.
             for _ in 0..GRACE.as_millis() / PAUSE.as_millis() {
@@ -39,7 +40,8 @@ pub(super) fn watch_failures(peers: &Arc<SocketControlPlane>, status: i32) {
                 hostir_tool_support::staged::end_process(status, || finish_library_calls(LIBRARIES));
             }
         }
-    });
+    };
+    let _ = std::thread::Builder::new().spawn(watch);
 }
 
 /// The exit status of a process that failed itself.

@@ -14,6 +14,7 @@ use super::{hosts, local};
 use hostir::backend::control_plane::ControlPlane as _;
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
+use hostir_tool_support::process_limits::cannot_start_thread;
 use std::io::{Error, ErrorKind, Read, Result as IoResult, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -38,14 +39,15 @@ pub(super) struct JoinListener {
 /// Joins the run; rank 0 has its ear. Returns when all processes are here, and nobody listens any more.
 ///
 /// # Errors
-/// [`errors::UNREACHABLE`], [`errors::REFUSED`], [`errors::SQUATTED`], or who did not come.
+/// [`errors::UNREACHABLE`], [`errors::REFUSED`], [`errors::SQUATTED`], [`errors::START`], or who did not come.
 pub(super) fn join_run(
     place: &RankAssignment,
     ear: Option<JoinListener>,
     host: Option<String>,
     timeout: Duration,
 ) -> Result<Arc<SocketControlPlane>, Diag> {
-    let core = ControlPlaneCore::start_monitor(place.rank, place.world, LivenessTimeouts::new(timeout));
+    let core = ControlPlaneCore::start_monitor(place.rank, place.world, LivenessTimeouts::new(timeout))
+        .map_err(|error| cannot_start_thread("that watches the other ranks", &error))?;
     let peers = Arc::new(SocketControlPlane::new(core.clone(), hosts::own_host_id(host)));
     let key = ConnectionKey::new(place.token.as_ref());
     let deadline = Instant::now() + timeout;

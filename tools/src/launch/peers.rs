@@ -162,7 +162,9 @@ pub(super) struct ControlPlaneCore {
 }
 
 impl ControlPlaneCore {
-    pub(super) fn start_monitor(rank: u32, world: u32, pace: LivenessTimeouts) -> Arc<Self> {
+    /// # Errors
+    /// A thread that cannot be started.
+    pub(super) fn start_monitor(rank: u32, world: u32, pace: LivenessTimeouts) -> std::io::Result<Arc<Self>> {
         let core = Arc::new(Self {
             rank,
             world,
@@ -175,14 +177,14 @@ impl ControlPlaneCore {
             allowed: AtomicUsize::new(0),
         });
         let monitor = core.clone();
-        std::thread::spawn(move || monitor.monitor_liveness());
-        core
+        std::thread::Builder::new().spawn(move || monitor.monitor_liveness())?;
+        Ok(core)
     }
 
     /// Adds a connection to a process that has joined.
     ///
     /// # Errors
-    /// A connection whose options cannot be set.
+    /// A connection whose options cannot be set, and a thread that cannot be started.
     pub(super) fn add_connection(
         self: &Arc<Self>,
         rank: u32,
@@ -205,12 +207,17 @@ impl ControlPlaneCore {
         });
         self.lines.write().unwrap_or_else(PoisonError::into_inner).push(line.clone());
         lock_mutex(&self.state).readers += 1;
-        let core = self.clone();
-        std::thread::spawn(move || {
-            core.read_frames(&line, &from, opener);
+        let (core, read) = (self.clone(), line.clone());
+        let reader = std::thread::Builder::new().spawn(move || {
+            core.read_frames(&read, &from, opener);
             lock_mutex(&core.state).readers -= 1;
             core.changed.notify_all();
         });
+        if let Err(error) = reader {
+            lock_mutex(&self.state).readers -= 1;
+            self.lines.write().unwrap_or_else(PoisonError::into_inner).retain(|known| !Arc::ptr_eq(known, &line));
+            return Err(error);
+        }
         Ok(())
     }
 

@@ -45,7 +45,7 @@ fn draw_while_working<T>(
 ) -> T {
     let (began, over) = (Instant::now(), Completion::default());
     let result = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let draw = || {
             over.poll_until(|_| -> Option<()> {
                 let elapsed = began.elapsed();
                 if elapsed >= start {
@@ -54,7 +54,9 @@ fn draw_while_working<T>(
                 }
                 None
             })
-        });
+        };
+        // Without a thread for it there is no line.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, draw);
         let _over = CompleteOnDrop(&over);
         work(line)
     });

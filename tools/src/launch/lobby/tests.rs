@@ -11,7 +11,7 @@ fn with_lobby(work: impl FnOnce(&mut JoinServer<'_>, &ConnectionKey)) {
     let name = format!("hir-run test {}", super::super::token::random_text().unwrap());
     let address = SocketAddr::from_abstract_name(name).unwrap();
     let listener = PeerListener::from_unix(UnixListener::bind_addr(&address).unwrap()).unwrap();
-    let core = ControlPlaneCore::start_monitor(0, 2, LivenessTimeouts::new(Duration::from_secs(60)));
+    let core = ControlPlaneCore::start_monitor(0, 2, LivenessTimeouts::new(Duration::from_secs(60))).unwrap();
     let key = ConnectionKey([1; 32]);
     work(&mut JoinServer::new(&listener, &core, 2, &key), &key);
 }

@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_secs(30);
 fn connected(world: u32, timeout: Duration) -> Vec<SocketControlPlane> {
     let pace = LivenessTimeouts::new(timeout);
     let cores: Vec<Arc<ControlPlaneCore>> =
-        (0..world).map(|rank| ControlPlaneCore::start_monitor(rank, world, pace)).collect();
+        (0..world).map(|rank| ControlPlaneCore::start_monitor(rank, world, pace).unwrap()).collect();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     for core in &cores[1..] {
         let joining = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -89,7 +89,7 @@ fn messages_have_a_largest_size() {
 
 /// Rank 0, or another rank, as one sees it that sends frames of its own choice: how that one is refused.
 fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(FrameType, &[u8]))) -> String {
-    let core = ControlPlaneCore::start_monitor(rank, 2, LivenessTimeouts::new(LONG));
+    let core = ControlPlaneCore::start_monitor(rank, 2, LivenessTimeouts::new(LONG)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let rogue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (joining, coordinator) = both_ends(1);
@@ -200,7 +200,7 @@ enum Tamper {
 /// Two ranks with somebody in between, who alters the 20th frame from rank 1.
 fn relayed(tamper: Tamper) -> Vec<SocketControlPlane> {
     let pace = LivenessTimeouts::new(LONG);
-    let cores = [0, 1].map(|rank| ControlPlaneCore::start_monitor(rank, 2, pace));
+    let cores = [0, 1].map(|rank| ControlPlaneCore::start_monitor(rank, 2, pace).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connect = || {
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

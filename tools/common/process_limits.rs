@@ -1,0 +1,116 @@
+//! Limits that the system sets to a process: few threads, and the size of its files.
+//!
+//! A process that reaches them is told by an error like any other. Without what is here the library for parallel work would
+//! panic if its threads cannot be started, and the signal of a file that grows too large would end the process with its
+//! temporary files in place.
+
+use crate::errors;
+use crate::signals::ignored_signals;
+use hostir::diag::Diag;
+use rayon::{ThreadBuilder, ThreadPoolBuilder};
+use signal_hook::consts::SIGXFSZ;
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// A system that allows more threads than this is not asked how many there can be.
+const MANY: u64 = 4096;
+
+/// Prepares this process for limits, before it does anything else: writes beyond the limit of a file's size are errors, and
+/// parallel work takes as many threads as there can be.
+pub fn prepare_process() {
+    if ignored_signals() >> (SIGXFSZ - 1) & 1 == 0 {
+        // With a handler the write itself fails. Without one the process ends as it always did.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    }
+    if are_threads_limited() {
+        limit_parallel_work();
+    }
+}
+
+/// The error of a thread that the system does not start.
+pub fn cannot_start_thread(purpose: &str, error: &io::Error) -> Diag {
+    Diag::global_error(errors::START, format!("cannot start a thread {purpose}: {error}"))
+        .with_note("raise the limit of processes and threads (`ulimit -u`, or `pids.max` of the control group)")
+}
+
+/// Whether the user or the control group may have few threads.
+fn are_threads_limited() -> bool {
+    let of_user = rustix::process::getrlimit(rustix::process::Resource::Nproc).current;
+    let of_group = std::fs::read_to_string("/proc/self/cgroup").ok().and_then(|groups| {
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let limit = std::fs::read_to_string(format!("/sys/fs/cgroup{path}/pids.max")).ok()?;
+        limit.trim().parse::<u64>().ok()
+    });
+    [of_user, of_group].into_iter().flatten().any(|limit| limit <= MANY)
+}
+
+/// Gives parallel work its threads, at most half of those that can be started, the rest being left to others; where there is
+/// none, this thread does it alone.
+///
+/// Its threads are started before it is told of them: another process of the user may take what was free a moment ago.
+fn limit_parallel_work() {
+    let wanted = rayon_threads();
+    let reserve = ThreadReserve::start(2 * wanted);
+    let pool = ThreadPoolBuilder::new();
+    // The library can have been used before, by whoever called this late: then it has its threads.
+    let _ = match reserve.count {
+        0 => pool.num_threads(1).use_current_thread().build_global(),
+        free => pool.num_threads(free.div_ceil(2)).spawn_handler(|thread| reserve.run(thread)).build_global(),
+    };
+}
+
+/// The number of threads that parallel work takes by itself.
+fn rayon_threads() -> usize {
+    let set = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
+    set.filter(|number| *number > 0).unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Threads that wait for work, or for the end of the reserve.
+struct ThreadReserve {
+    count: usize,
+    work: Sender<ThreadBuilder>,
+}
+
+impl ThreadReserve {
+    /// Starts as many threads as there can be, up to `most`.
+    fn start(most: usize) -> Self {
+        let (work, waiting) = mpsc::channel::<ThreadBuilder>();
+        let waiting = Arc::new(Mutex::new(waiting));
+        let started = (0..most).map_while(|_| {
+            let waiting = waiting.clone();
+            let wait = move || {
+                let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                if let Ok(worker) = next {
+                    worker.run();
+                }
+            };
+            thread::Builder::new().spawn(wait).ok()
+        });
+        Self { count: started.count(), work }
+    }
+
+    /// Lets one of the threads be a worker.
+    fn run(&self, worker: ThreadBuilder) -> io::Result<()> {
+        self.work.send(worker).map_err(|_| io::ErrorKind::WouldBlock.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads that are not needed end, and those of a pool do its work.
+    #[test]
+    fn reserved_threads_are_workers() {
+        assert_eq!(ThreadReserve::start(0).count, 0);
+        let reserve = ThreadReserve::start(4);
+        assert_eq!(reserve.count, 4);
+        let pool = ThreadPoolBuilder::new().num_threads(2).spawn_handler(|worker| reserve.run(worker)).build().unwrap();
+        drop(reserve);
+        assert_eq!(pool.install(rayon::current_num_threads), 2);
+        assert_eq!(pool.install(|| rayon::join(|| 1, || 2)), (1, 2));
+    }
+}
