@@ -74,6 +74,12 @@ def ends_and_silence(group):
     exchange.beat()
     dist.barrier()
     assert exchange.ended_rank(2.0) is None
+    time.sleep(3)
+    # Who was stopped has heard nothing meanwhile.
+    exchange.excuse_silence()
+    assert exchange.ended_rank(2.0) is None
+    dist.barrier()
+    exchange.beat()
     # Both have looked before one leaves.
     dist.barrier()
     if exchange.rank == 1:

@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 import threading
 import time
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 import torch.distributed as dist
 
 from hostir import _native
 
-__all__ = ["GroupExchange", "Trouble", "describe_trouble", "exchange_of", "group_store"]
+__all__ = ["GroupExchange", "Patience", "Trouble", "describe_trouble", "exchange_of", "group_store"]
 
 Trouble = tuple[list[int], float] | tuple[int, str, bool]
 """Ranks that are late and the seconds that they were waited for; or a rank that ended, how, and whether it gave up."""
 
 _POLL = 0.001
+# The most seconds between two looks that count as waiting.
+_LONGEST_GAP = 2.0
 _exchanges: dict[str, GroupExchange] = {}
 _lock = threading.Lock()
+
+
+def _start_anew() -> None:
+    """Forgets the exchanges in a forked process: they, and the lock that another thread may hold, are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    _exchanges.clear()
+
+
+os.register_at_fork(after_in_child=_start_anew)
+
+
+class Patience:
+    """A limit to waiting, in seconds; none if `HOSTIR_PEER_TIMEOUT` is `off` or 0.
+
+    Only the time counts in which this process ran: one that was stopped (by a debugger, a batch system, `SIGSTOP`) looks again
+    behind a gap, and what others sent meanwhile is still to be read.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._last = time.monotonic()
+        self._is_endless = os.environ.get("HOSTIR_PEER_TIMEOUT", "").strip().lower() in {"0", "off", "inf"}
+
+    def is_over(self) -> bool:
+        """True if the limit has passed. Who waits asks at each look."""
+        now = time.monotonic()
+        self._left -= min(now - self._last, _LONGEST_GAP)
+        self._last = now
+        return self._left < 0 and not self._is_endless
 
 
 def exchange_of(group: Any, timeout: float) -> GroupExchange:
@@ -46,7 +81,8 @@ def describe_trouble(trouble: Trouble) -> str:
 class GroupExchange:
     """Gathers messages of all ranks of a group, and learns which of them failed, ended, or is silent.
 
-    Messages are keys of the group's store. Each process has a heartbeat there; it counts up as long as the process runs.
+    Messages are keys of the group's store. Each process has a heartbeat there; it counts up as long as the process runs. A forked
+    process has no part in it: there nothing is written to the store or read from it, whose connection is the parent's.
     """
 
     def __init__(self, group: Any, timeout: float) -> None:
@@ -55,6 +91,7 @@ class GroupExchange:
         self.world = dist.get_world_size(group)
         self.control_plane = _native.ControlPlane(self.rank, self.world, _host_name(), self.gather, self.report)
         """What sessions of the group get."""
+        self._process = os.getpid()
         self._timeout = timeout
         self._store = group_store(group)
         self._beats = _own_connection(self._store)
@@ -65,13 +102,15 @@ class GroupExchange:
 
     def gather(self, what: str, message: bytes) -> tuple[list[bytes], Trouble | None]:
         """The messages of all ranks, in their order; else no messages and why, as `ControlPlane` wants it."""
+        if not self._is_here():
+            raise RuntimeError("a forked process has no part in its parent's process group: start it anew (`spawn`)")
         with self._turn:
             self._step += 1
-            step, deadline = self._step, time.monotonic() + self._timeout
+            step, patience = self._step, Patience(self._timeout)
             self._store.set(f"hostir/{step}/{self.rank}", what.encode() + b"\0" + message)
             messages = []
             for rank in range(self.world):
-                trouble = self._await(f"hostir/{step}/{rank}", rank, deadline)
+                trouble = self._await(f"hostir/{step}/{rank}", rank, patience)
                 if trouble is not None:
                     return [], trouble
                 sent, _, content = self._store.get(f"hostir/{step}/{rank}").partition(b"\0")
@@ -85,34 +124,56 @@ class GroupExchange:
 
     def report(self, why: str) -> None:
         """Tells the other ranks that this one gives up."""
-        self._store.set("hostir/failed", f"{self.rank}\n{why}")
+        if self._is_here():
+            self._store.set("hostir/failed", f"{self.rank}\n{why}")
 
-    def leave(self) -> None:
-        """Tells the other ranks that this process ends."""
-        self._beats.set(f"hostir/left/{self.rank}", "1")
+    def leave(self, finished: dict[str, Any] | None = None) -> None:
+        """Tells the other ranks that this process ends, and which runs are done here, as `finished_runs` gives it."""
+        if self._is_here():
+            self._beats.set(f"hostir/left/{self.rank}", json.dumps(finished or {}))
 
     def beat(self) -> None:
         """Shows that this process runs."""
-        self._count += 1
-        self._beats.set(f"hostir/beat/{self.rank}", str(self._count))
+        if self._is_here():
+            self._count += 1
+            self._beats.set(f"hostir/beat/{self.rank}", str(self._count))
 
     def failed_rank(self) -> tuple[int, str] | None:
-        """The first rank that gave up, and its report."""
-        if not self._beats.check(["hostir/failed"]):
+        """The first rank that gave up, and its report. What is no report is none."""
+        if not self._is_here() or not self._beats.check(["hostir/failed"]):
             return None
-        rank, _, why = self._beats.get("hostir/failed").decode().partition("\n")
-        return None if int(rank) == self.rank else (int(rank), why)
+        number, _, why = self._beats.get("hostir/failed").decode(errors="replace").partition("\n")
+        rank = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else self.rank
+        return (rank, why) if rank != self.rank and rank < self.world else None
 
-    def ended_rank(self, silence: float) -> tuple[int, str] | None:
-        """A rank whose process has ended, or has shown nothing for so many seconds."""
-        for rank in range(self.world):
-            if rank == self.rank:
+    def ended_rank(self, silence: float, known: Collection[int] = ()) -> tuple[int, str] | None:
+        """A rank whose process has ended, or has shown nothing for so many seconds, beside those that are known."""
+        for rank in range(self.world) if self._is_here() else ():
+            if rank == self.rank or rank in known:
                 continue
             if self._beats.check([f"hostir/left/{rank}"]):
                 return rank, "its process has ended"
             if self._silence(rank) > silence:
                 return rank, f"its process has shown no sign of life for {silence:.0f} seconds"
         return None
+
+    def finished_runs(self, rank: int) -> dict[str, Any]:
+        """What a rank that has left said of its runs; nothing of one that has not, or of a text that is none of this module's."""
+        key = f"hostir/left/{rank}"
+        try:
+            said = json.loads(self._beats.get(key).decode()) if self._beats.check([key]) else {}
+        except (ValueError, RecursionError):
+            return {}
+        return said if isinstance(said, dict) else {}
+
+    def excuse_silence(self) -> None:
+        """Counts the silence of the other ranks from now on: this process itself was stopped."""
+        now = time.monotonic()
+        self._seen = {rank: (beat, now) for rank, (beat, _) in self._seen.items()}
+
+    def _is_here(self) -> bool:
+        """False in a fork of the process that takes part in the group."""
+        return os.getpid() == self._process
 
     def _silence(self, rank: int) -> float:
         """Seconds since a rank's last heartbeat was seen first."""
@@ -124,7 +185,7 @@ class GroupExchange:
             return 0.0
         return now - since
 
-    def _await(self, key: str, rank: int, deadline: float) -> Trouble | None:
+    def _await(self, key: str, rank: int, patience: Patience) -> Trouble | None:
         looks = 0
         while not self._store.check([key]):
             looks += 1
@@ -134,7 +195,7 @@ class GroupExchange:
                     return (*failed, True)
                 if self._beats.check([f"hostir/left/{rank}"]):
                     return rank, "its process has ended", False
-            if time.monotonic() > deadline:
+            if patience.is_over():
                 step = self._step
                 late = [other for other in range(self.world) if not self._store.check([f"hostir/{step}/{other}"])]
                 return late, self._timeout

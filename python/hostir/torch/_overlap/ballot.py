@@ -12,7 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from hostir.torch._exchange import group_store
+from hostir.torch._exchange import Patience, group_store
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["Ballot", "absent", "ballot_of"]
@@ -74,20 +74,20 @@ class Ballot:
         """The keys of all ranks' messages, and the ranks that are missing."""
         keys = [f"{turn}/{rank}" for rank in range(self._world)]
         self._store.set(keys[self._rank], message or " ")
-        decision = self._decision(turn, keys, time.monotonic() + timeout)
+        decision = self._decision(turn, keys, Patience(timeout))
         return keys, [] if decision == "all" else [int(rank) for rank in decision.split(", ")]
 
     def _said(self, key: str) -> str:
         return str(self._store.get(key).decode().strip())
 
-    def _decision(self, turn: str, keys: list[str], deadline: float) -> str:
+    def _decision(self, turn: str, keys: list[str], patience: Patience) -> str:
         """`all`, or the ranks that are missing, as the first rank that knew has put it down."""
         key = f"{turn}/decision"
         while not self._store.check([key]):
             missing = [rank for rank, other in enumerate(keys) if not self._store.check([other])]
             if not missing:
                 return self._decide(key, "all")
-            if time.monotonic() > deadline:
+            if patience.is_over():
                 return self._decide(key, ", ".join(map(str, missing)))
             time.sleep(_POLL)
         return str(self._store.get(key).decode())
