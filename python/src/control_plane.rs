@@ -3,6 +3,7 @@
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,26 @@ enum PeerTrouble {
     Ended(u32, String, bool),
 }
 
+thread_local! {
+    /// True while this thread holds a session's lock.
+    static DEFERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does some work under a session's lock. What the thread has to tell other ranks meanwhile waits for
+/// [`PythonControlPlane::tell_deferred`]: to tell it takes the interpreter, whose holder may want the lock.
+pub(crate) fn deferring_reports<T>(work: impl FnOnce() -> T) -> T {
+    /// The mark goes also if the work panics.
+    struct Deferring;
+    impl Drop for Deferring {
+        fn drop(&mut self) {
+            DEFERS.set(false);
+        }
+    }
+    DEFERS.set(true);
+    let _deferring = Deferring;
+    work()
+}
+
 /// Functions of Python's, and the first failure that is known of another rank.
 pub(crate) struct PythonControlPlane {
     rank: u32,
@@ -30,12 +51,28 @@ pub(crate) struct PythonControlPlane {
     /// True if there is a failure: a look that takes no lock.
     failed: AtomicBool,
     failure: Mutex<Option<ControlPlaneError>>,
+    /// What the other ranks are to be told as soon as no lock is held.
+    deferred: Mutex<Vec<String>>,
+    process: u32,
 }
 
 impl PythonControlPlane {
     fn note(&self, error: ControlPlaneError) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.failed.store(true, Ordering::Release);
+    }
+
+    /// Tells the other ranks what was reported under a lock.
+    pub(crate) fn tell_deferred(&self) {
+        let reports = std::mem::take(&mut *self.deferred.lock().unwrap_or_else(PoisonError::into_inner));
+        reports.iter().for_each(|why| self.call_report(why));
+    }
+
+    /// Who cannot be told sees that this process ends. A fork of it tells nobody.
+    fn call_report(&self, why: &str) {
+        if std::process::id() == self.process {
+            let _ = Python::try_attach(|py| self.report.call1(py, (why,)));
+        }
     }
 
     fn call_gather(&self, what: &str, message: &[u8]) -> PyResult<Gathered> {
@@ -73,8 +110,11 @@ impl ControlPlane for PythonControlPlane {
     }
 
     fn report_failure(&self, why: &str) {
-        // Who cannot be told sees that this process ends.
-        let _ = Python::attach(|py| self.report.call1(py, (why,)));
+        if DEFERS.get() {
+            self.deferred.lock().unwrap_or_else(PoisonError::into_inner).push(why.to_owned());
+        } else {
+            self.call_report(why);
+        }
     }
 
     fn peer_failure(&self) -> Option<ControlPlaneError> {
@@ -97,17 +137,27 @@ impl GroupControlPlane {
     /// seconds)` if these ranks are late, or `(rank, text, gave_up)` if one has ended; `report(text)` tells the other ranks that this one gives up.
     #[new]
     fn new(rank: u32, world: u32, host: String, gather: Py<PyAny>, report: Py<PyAny>) -> Self {
-        let (failed, failure) = (AtomicBool::new(false), Mutex::new(None));
-        Self { shared: Arc::new(PythonControlPlane { rank, world, host, gather, report, failed, failure }) }
+        let shared = PythonControlPlane {
+            rank,
+            world,
+            host,
+            gather,
+            report,
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            deferred: Mutex::default(),
+            process: std::process::id(),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Notes that a rank gave up, with its report.
-    fn note_failure(&self, rank: u32, why: String) {
-        self.shared.note(ControlPlaneError::Failed { rank, why });
+    fn note_failure(&self, py: Python<'_>, rank: u32, why: String) {
+        py.detach(|| self.shared.note(ControlPlaneError::Failed { rank, why }));
     }
 
     /// Notes that a rank is gone, and how.
-    fn note_loss(&self, rank: u32, how: String) {
-        self.shared.note(ControlPlaneError::Lost { rank, how });
+    fn note_loss(&self, py: Python<'_>, rank: u32, how: String) {
+        py.detach(|| self.shared.note(ControlPlaneError::Lost { rank, how }));
     }
 }

@@ -1,6 +1,6 @@
 //! Sessions: programs on a GPU of this process, on memory and streams of the caller's.
 
-use crate::control_plane::GroupControlPlane;
+use crate::control_plane::{GroupControlPlane, PythonControlPlane, deferring_reports};
 use crate::failure::{Failure, diags_as_text};
 use crate::judge::Judged;
 use crate::program::{NativeProgram, SourcedProgram};
@@ -16,8 +16,8 @@ use hostir::ir::DType;
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan_checks::prove_program;
 use hostir_cuda::session::{
-    CallerStream, DeviceTensor, GemmTuning, ImageStore, IoSide, NcclFile, Options, ParentCommunicator, Session, SlotTensor,
-    SymmetricTensor,
+    CallerStream, DeviceTensor, GemmTuning, ImageStore, IoSide, NcclFile, Options, ParentCommunicator, Session,
+    SlotTensor, SymmetricTensor,
 };
 use hostir_cuda::{BackendTransports, CommTransport};
 use hostir_tool_support::errors;
@@ -27,7 +27,8 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// A tensor of the caller's without its address: element type, shape, strides in elements.
@@ -65,11 +66,41 @@ struct SymmetricSlot {
 }
 
 /// A program that is ready to run on tensors of one layout.
+///
+/// The interpreter is let go before the lock is taken: who has the lock may wait for the device, and for the interpreter. In a
+/// fork of the process that prepared it nothing of it is touched, neither locks nor handles of the driver.
 #[pyclass(frozen, name = "Session", module = "hostir._native", weakref)]
 pub(crate) struct DeviceSession {
     program: SourcedProgram,
     tensors: Vec<SlotTensor>,
+    facts: SessionFacts,
+    control_plane: Option<Arc<PythonControlPlane>>,
+    /// The runs that were enqueued.
+    runs: AtomicU64,
+    /// The answer of the last look at the graphs that hold a run.
+    recorded: AtomicBool,
+    /// True if what it has is to stay until the process ends.
+    abandoned: AtomicBool,
+    process: u32,
     session: Mutex<Option<Session>>,
+}
+
+/// What preparing it settled for good.
+struct SessionFacts {
+    symmetric: Vec<(bool, usize)>,
+    platform: String,
+    phases: Vec<(&'static str, f64)>,
+}
+
+impl SessionFacts {
+    fn of(session: &Session) -> Self {
+        let symmetric = session.symmetric_slots().iter();
+        Self {
+            symmetric: symmetric.map(|(side, position)| (*side == IoSide::Output, *position)).collect(),
+            platform: session.describe_platform().to_owned(),
+            phases: session.phases().to_vec(),
+        }
+    }
 }
 
 /// The options that all sessions of the process share, and with them what programs leave for later ones.
@@ -122,7 +153,7 @@ impl DeviceSession {
         let given_outputs: PyResult<Vec<_>> =
             outputs.iter().map(|(position, layout)| Ok((*position, layout.to_tensor()?))).collect();
         let given_outputs = given_outputs?;
-        let control_plane = control_plane.map(|plane| plane.shared.clone() as Arc<dyn ControlPlane>);
+        let control_plane = control_plane.map(|plane| plane.shared.clone());
         let result = run_aside(py, move || {
             let recipe = inner.recipe.clone();
             let built = build(inner, &given_inputs, &given_outputs, control_plane.clone(), settings, &session);
@@ -153,52 +184,108 @@ impl DeviceSession {
         waited?.map_err(|failure| failure.into_exception(py))
     }
 
-    /// The tensors that peers address in symmetric memory: whether it is an output, and its position.
-    fn symmetric(&self) -> Vec<(bool, usize)> {
-        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots = held.as_ref().map_or(&[][..], Session::symmetric_slots);
-        slots.iter().map(|(side, position)| (*side == IoSide::Output, *position)).collect()
+    /// The number of runs that were enqueued, those of recorded graphs not counted.
+    fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Acquire)
     }
 
-    /// True if a graph of the caller's holds a run.
-    fn is_recorded(&self) -> bool {
-        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().is_some_and(Session::is_recorded)
+    /// The tensors that peers address in symmetric memory: whether it is an output, and its position.
+    fn symmetric(&self) -> Vec<(bool, usize)> {
+        self.facts.symmetric.clone()
+    }
+
+    /// True if a graph of the caller's holds a run; while another thread has the session, the answer before that.
+    fn is_recorded(&self, py: Python<'_>) -> bool {
+        py.detach(|| {
+            if let Some(held) = self.try_lock() {
+                let recorded = held.as_ref().is_some_and(Session::is_recorded);
+                self.recorded.store(recorded, Ordering::Release);
+            }
+        });
+        self.recorded.load(Ordering::Acquire)
     }
 
     /// Devices and versions of libraries.
-    fn platform(&self) -> String {
-        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().map_or_else(String::new, |session| session.describe_platform().to_owned())
+    fn platform(&self) -> &str {
+        &self.facts.platform
     }
 
     /// The phases of the device's preparation and their seconds.
     fn phases(&self) -> Vec<(&'static str, f64)> {
-        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().map_or_else(Vec::new, |session| session.phases().to_vec())
+        self.facts.phases.clone()
     }
 
-    /// Frees what the session has, behind its runs.
+    /// Frees what the session has, behind its runs; nothing if it was abandoned.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        run_here(py, || drop(self.session.lock().unwrap_or_else(PoisonError::into_inner).take()))
+        run_here(py, || {
+            if self.is_forked() {
+                return;
+            }
+            let taken = self.lock().take();
+            self.dispose(taken);
+            self.tell_reports();
+        })
     }
 
     /// Leaves what the session has where it is until the process ends: others may still use it.
-    fn abandon(&self) {
-        std::mem::forget(self.session.lock().unwrap_or_else(PoisonError::into_inner).take());
+    fn abandon(&self, py: Python<'_>) {
+        self.abandoned.store(true, Ordering::Release);
+        py.detach(|| {
+            // Of one that another thread has, nothing is freed either: whoever drops it sees the mark.
+            if let Some(mut held) = self.try_lock() {
+                std::mem::forget(held.take());
+            }
+        });
     }
 }
 
 impl DeviceSession {
     /// `is_complete` without the interpreter.
     fn look(&self) -> Result<Option<bool>, Failure> {
-        let mut held = match self.session.try_lock() {
-            Ok(held) => held,
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Poisoned(held)) => held.into_inner(),
-        };
+        if self.is_forked() {
+            return Ok(Some(true));
+        }
+        let Some(mut held) = self.try_lock() else { return Ok(None) };
         let Some(session) = held.as_mut() else { return Ok(Some(true)) };
-        session.is_complete().map(Some).map_err(|error| self.failure(error.diags()))
+        let found = deferring_reports(|| session.is_complete());
+        drop(held);
+        self.tell_reports();
+        found.map(Some).map_err(|error| self.failure(error.diags()))
+    }
+
+    /// Whether this is a fork of the process that prepared it.
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock; `None` if another thread has it, and in a fork, which another thread of the parent's may have left locked.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Option<Session>>> {
+        match self.session.try_lock() {
+            _ if self.is_forked() => None,
+            Ok(held) => Some(held),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+        }
+    }
+
+    /// Frees what a session has, unless it is the parent's, or others may still use it.
+    fn dispose(&self, session: Option<Session>) {
+        if self.is_forked() || self.abandoned.load(Ordering::Acquire) {
+            std::mem::forget(session);
+        } else {
+            deferring_reports(|| drop(session));
+        }
+    }
+
+    /// Tells the other ranks what was to be told while the lock was held.
+    fn tell_reports(&self) {
+        if let Some(plane) = &self.control_plane {
+            plane.tell_deferred();
+        }
     }
 
     fn failure(&self, diags: &[Diag]) -> Failure {
@@ -206,11 +293,20 @@ impl DeviceSession {
     }
 
     fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, Failure>) -> Result<T, Failure> {
-        let mut held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_forked() {
+            let diag =
+                Diag::global_error(errors::CONFLICT, "the session belongs to the process that this one is a fork of");
+            let note = "CUDA does not work in a forked process: start it with `multiprocessing`'s method `spawn`";
+            return Err(diag.with_note(note).into());
+        }
+        let mut held = self.lock();
         let Some(session) = held.as_mut() else {
             return Err(Diag::global_error(errors::CONFLICT, "the session is closed").into());
         };
-        work(session)
+        let done = deferring_reports(|| work(session));
+        drop(held);
+        self.tell_reports();
+        done
     }
 
     /// [`DeviceSession::run`] for callers in this module.
@@ -227,8 +323,31 @@ impl DeviceSession {
             // enqueued at the call has ended: memory of torch's is freed in the order of its stream, and the run
             // is behind and before that stream's work.
             let done = unsafe { session.run_at(stream, &self.tensors, addresses) };
+            self.runs.fetch_add(1, Ordering::AcqRel);
+            self.recorded.store(session.is_recorded(), Ordering::Release);
             done.map_err(|error| self.failure(error.diags()))
         })
+    }
+}
+
+/// Frees what the session has without the interpreter: a run that is under way ends first, and other threads go on meanwhile.
+impl Drop for DeviceSession {
+    fn drop(&mut self) {
+        let held = self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if held.is_none() {
+            return;
+        }
+        let this = &*self;
+        let mut left = Some(held);
+        // Where the interpreter has ended, there is none to let go.
+        Python::try_attach(|py| {
+            let held = left.take();
+            py.detach(|| {
+                this.dispose(held.flatten());
+                this.tell_reports();
+            });
+        });
+        this.dispose(left.flatten());
     }
 }
 
@@ -244,7 +363,7 @@ fn build(
     program: SourcedProgram,
     inputs: &[DeviceTensor],
     outputs: &[(usize, DeviceTensor)],
-    control_plane: Option<Arc<dyn ControlPlane>>,
+    control_plane: Option<Arc<PythonControlPlane>>,
     settings: Settings,
     session: &SessionSettings,
 ) -> Result<DeviceSession, Failure> {
@@ -255,13 +374,24 @@ fn build(
     let wrong = |diags| program.to_failure(diags, Judged::Proof(Arc::new(settings.clone())));
     let prepared = prepared.map_err(wrong)?;
     check_lowered(&program, &prepared)?;
-    check_ranks(&prepared, control_plane.as_deref())?;
+    let others = control_plane.clone().map(|plane| plane as Arc<dyn ControlPlane>);
+    check_ranks(&prepared, others.as_deref())?;
     prove_program(&prepared).into_result().map_err(wrong)?;
     let tensors = slot_tensors(&prepared, inputs, outputs)?;
-    let options = options_for(session, control_plane);
+    let options = options_for(session, others);
     let loaded = Session::of_prepared(prepared, options);
     let loaded = loaded.map_err(|error| Failure::new(&program.recipe.source, error.diags().to_vec()))?;
-    Ok(DeviceSession { program, tensors, session: Mutex::new(Some(loaded)) })
+    Ok(DeviceSession {
+        program,
+        tensors,
+        facts: SessionFacts::of(&loaded),
+        control_plane,
+        runs: AtomicU64::new(0),
+        recorded: AtomicBool::new(false),
+        abandoned: AtomicBool::new(false),
+        process: std::process::id(),
+        session: Mutex::new(Some(loaded)),
+    })
 }
 
 /// Refuses a program for another number of ranks than the group has.
@@ -338,10 +468,15 @@ fn shard_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, D
 fn result_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
     let dtype = checked_dtype(port, given.dtype)?;
     let shape = port.local_shape();
-    if shape.iter().product::<usize>() != given.shape.iter().product::<usize>() {
+    if element_count(&shape).is_none_or(|count| element_count(&given.shape) != Some(count)) {
         return Err(shape_error(port, "the result", given));
     }
     Ok(DeviceTensor::contiguous(0, dtype, &shape))
+}
+
+/// The product of extents; `None` if it is no number.
+fn element_count(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |count, extent| count.checked_mul(*extent))
 }
 
 fn checked_dtype(port: &IoTensor, found: DType) -> Result<DType, Diag> {
