@@ -14,8 +14,17 @@ from hostir._program import Program, check
 
 __all__ = ["timeline"]
 
-# The tool in a process of its own: it prints, and this package does not.
-TOOL = "import sys\nfrom hostir import _native\nsys.exit(_native.hir_run(['hir-run', *sys.argv[1:]]))"
+# The tool in a process of its own: it prints, and this package does not. The extension is named by its file: a search for
+# `hostir` could find another one in the current folder.
+TOOL = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("hostir._native", sys.argv[1])
+native = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(native)
+sys.exit(native.hir_run(["hir-run", *sys.argv[2:]]))
+"""
+# Variables that the tool gets. Those of launchers are none of them: it is no rank of a run of theirs.
+KEPT_VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "RAYON_NUM_THREADS", "TMPDIR")
 
 
 def timeline(
@@ -45,9 +54,9 @@ def timeline(
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "program.hir"
         text.write_text(str(program), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-c", TOOL, str(text), *options], capture_output=True, text=True, check=False
-        )
+        command = [sys.executable, "-I", "-c", TOOL, str(_native.__file__), str(text), *options]
+        variables = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"hir-run ended with status {done.returncode}: {done.stderr.strip()}")
     return done.stdout

@@ -58,7 +58,7 @@ class ChoiceStore:
     def write(self, key: str, times: Any) -> None:
         """Keeps times. A folder that cannot be written costs a measurement in each process, and is no error."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_folders(self.folder)
             if not _is_own(os.lstat(self.folder), stat.S_ISDIR):
                 return
             self._make_room()
@@ -76,6 +76,17 @@ class ChoiceStore:
         if excess > 0:
             for entry in sorted(entries, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)[:excess]:
                 Path(entry.path).unlink(missing_ok=True)
+
+
+def _make_folders(folder: Path) -> None:
+    """Makes a folder, and those that it is in and that are missing, for this user alone, whatever the umask is."""
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
+    for path in reversed(missing):
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            # Another rank was faster.
+            continue
 
 
 def _file_name(key: str) -> str:

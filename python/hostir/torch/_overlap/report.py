@@ -89,15 +89,24 @@ class Report:
         return "\n".join(table)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Writes each region's program in plain math and lowered: `region_3f2a.hir` and `region_3f2a.lowered.hir`."""
+        """Writes each region's program in plain math and lowered: `region_3f2a.hir` and `region_3f2a.lowered.hir`.
+
+        A file appears whole, in the place of what has its name: what a link there leads to stays as it is.
+        """
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         written = []
         for name, program in sorted(self.programs.items()):
             notes = "".join(f"// {line.collective} at {line.where}\n" for line in self.lines if line.region == name)
             for suffix, text in ((".hir", program.plain.to_hir2()), (".lowered.hir", program.lowered.to_hir2())):
-                path = target / f"{name}{suffix}"
-                path.write_text(_with_notes(text, notes), encoding="utf-8")
+                path, beside = target / f"{name}{suffix}", target / f".{name}{suffix}.{os.urandom(8).hex()}.tmp"
+                try:
+                    # A new file, whoever else may write to the folder; its mode follows the umask.
+                    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+                        file.write(_with_notes(text, notes))
+                    os.replace(beside, path)
+                finally:
+                    beside.unlink(missing_ok=True)
                 written.append(path)
         return written
 
