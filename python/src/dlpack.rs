@@ -200,11 +200,13 @@ fn copy_bytes(from: *const u8, to: &mut [u8]) {
     unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
 }
 
-/// The strides, in elements, of a tensor without gaps.
+/// The strides, in elements, of a tensor without gaps. A tensor without elements may have extents whose product is no
+/// number: where that is so, the stride is 0, and nobody uses it.
 fn row_major(shape: &[usize]) -> Vec<i64> {
-    let mut strides = vec![1; shape.len()];
+    let mut strides = vec![1i64; shape.len()];
     for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis] as i64;
+        let extent = i64::try_from(shape[axis]).ok();
+        strides[axis - 1] = extent.and_then(|extent| strides[axis].checked_mul(extent)).unwrap_or(0);
     }
     strides
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, diags_as_json};
 use crate::judge::{Judged, TextRecipe, verify_program};
-use crate::worker::{run_aside, run_in_parallel};
+use crate::worker::run_aside;
 use hostir::ParsedFile;
 use hostir::analysis::written::written_inputs;
 use hostir::diag::{Diag, codes};
@@ -139,21 +139,22 @@ impl NativeProgram {
     }
 
     /// The printed form; `short` writes each tensor in full only once.
-    fn to_printed(&self, py: Python<'_>, short: bool) -> String {
+    fn to_printed(&self, py: Python<'_>, short: bool) -> PyResult<String> {
         let form = if short { PrintForm::Short } else { PrintForm::Full };
-        let program = &self.inner.program;
-        py.detach(|| {
+        let program = self.inner.program.clone();
+        // Texts are as deep as programs are, and the caller's stack may be small.
+        run_aside(py, move || {
             let mut out = String::new();
             let options = PrintOptions { form, ..PrintOptions::default() };
-            hostir::print::print_into(program, options, &mut out);
+            hostir::print::print_into(&program, options, &mut out);
             out
         })
     }
 
     /// The text in `hir 2`.
     fn to_hir2(&self, py: Python<'_>) -> PyResult<String> {
-        let program = &self.inner.program;
-        run_in_parallel(py, || hostir::hir2::write::write_file(&mut [Program::clone(program)]))
+        let program = self.inner.program.clone();
+        run_aside(py, move || hostir::hir2::write::write_file(&mut [Program::clone(&program)]))
     }
 
     /// Verifies the program, and gives the warnings as JSON.

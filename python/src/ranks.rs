@@ -144,13 +144,14 @@ fn size_conflict(program: &Program, name: &str, known: FoundSize, new: FoundSize
 
 /// The axes of a row-major tensor.
 fn dense_extents(shape: &[usize]) -> Vec<Extent> {
-    let mut stride = 1;
+    let mut stride = 1i64;
     let mut extents: Vec<Extent> = shape
         .iter()
         .rev()
         .map(|extent| {
             let own = stride;
-            stride *= *extent as i64;
+            // Extents of a tensor without memory may have a product that is no number; nobody uses its strides.
+            stride = i64::try_from(*extent).ok().and_then(|extent| own.checked_mul(extent)).unwrap_or(0);
             (*extent, own)
         })
         .collect();

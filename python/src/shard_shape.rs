@@ -3,6 +3,8 @@
 //! A caller's tensor may leave out the axes that are sharded over devices, of which a rank has one index, and it may have
 //! one axis for several that follow each other, `[2 * m, n]` for `[2, m, n]`, if all of them but the last are known.
 
+use std::collections::HashSet;
+
 /// An axis of a shard: whether it is sharded over devices, and its extent on the rank if it is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShardAxis {
@@ -25,22 +27,56 @@ pub(crate) fn match_shard(axes: &[ShardAxis], given: &[Extent]) -> Option<Vec<Ex
 
 /// Splits the caller's axes so that there is one for each of the shard's: the first way that fits.
 fn split_axes(axes: &[ShardAxis], given: &[Extent]) -> Option<Vec<Extent>> {
-    let (Some((axis, later)), Some((&(extent, stride), rest))) = (axes.split_first(), given.split_first()) else {
-        return (axes.is_empty() && given.is_empty()).then(Vec::new);
-    };
-    let alone = axis.extent.is_none_or(|known| known == extent).then(|| split_axes(later, rest)).flatten();
-    let (own, mut found) = match alone {
-        Some(found) => ((extent, stride), found),
-        None => {
-            // The axis and those behind it are one of the caller's.
-            let outer = axis.extent.filter(|known| axes.len() > given.len() && *known > 0 && extent % known == 0)?;
-            let inner = extent / outer;
-            let mut remaining = vec![(inner, stride)];
-            remaining.extend(rest);
-            let outer_stride = stride.checked_mul(i64::try_from(inner).ok()?)?;
-            ((outer, outer_stride), split_axes(later, &remaining)?)
+    let mut split = AxisSplit { axes, given, found: Vec::new(), refused: HashSet::new() };
+    split.goes_from(0, 0, given.first().map_or(1, |(extent, _)| *extent)).then_some(split.found)
+}
+
+/// A search for a way to split the caller's axes.
+struct AxisSplit<'a> {
+    axes: &'a [ShardAxis],
+    given: &'a [Extent],
+    found: Vec<Extent>,
+    /// The places from which no way goes on: with axes of extent 1 there are many ways to each of them.
+    refused: HashSet<(usize, usize, usize)>,
+}
+
+impl AxisSplit<'_> {
+    /// Whether the axes from `axis` on are those of the caller's from `at` on, of whose first one the extent `left` is not split
+    /// off yet. What is found is kept.
+    fn goes_from(&mut self, axis: usize, at: usize, left: usize) -> bool {
+        let (Some(own), Some(&(_, stride))) = (self.axes.get(axis), self.given.get(at)) else {
+            return axis == self.axes.len() && at == self.given.len();
+        };
+        if self.refused.contains(&(axis, at, left)) {
+            return false;
         }
-    };
-    found.insert(0, own);
-    Some(found)
+        let next = self.given.get(at + 1).map_or(1, |(extent, _)| *extent);
+        let is_alone = own.extent.is_none_or(|known| known == left);
+        if is_alone && self.goes_with((left, stride), axis, at + 1, next) {
+            return true;
+        }
+        // The axis and those after it are one of the caller's.
+        let is_longer = self.axes.len() - axis > self.given.len() - at;
+        let outer = own.extent.filter(|known| is_longer && *known > 0 && left.is_multiple_of(*known));
+        let found = outer.is_some_and(|outer| {
+            let inner = left / outer;
+            let outer_stride = i64::try_from(inner).ok().and_then(|inner| stride.checked_mul(inner));
+            outer_stride.is_some_and(|outer_stride| self.goes_with((outer, outer_stride), axis, at, inner))
+        });
+        if !found {
+            self.refused.insert((axis, at, left));
+        }
+        found
+    }
+
+    /// The rest of [`AxisSplit::goes_from`] with this extent for the axis.
+    fn goes_with(&mut self, extent: Extent, axis: usize, at: usize, left: usize) -> bool {
+        let length = self.found.len();
+        self.found.push(extent);
+        let goes = self.goes_from(axis + 1, at, left);
+        if !goes {
+            self.found.truncate(length);
+        }
+        goes
+    }
 }
