@@ -17,8 +17,8 @@ MOST_SIZE = 2**63 - 1
 
 
 def read_number(argument: str, value: Any, most: int) -> int:
-    """A whole number from 0 to `most`."""
-    number = _index(value)
+    """A whole number from 0 to `most`. True and False are none."""
+    number = _count(value)
     if number is None or not 0 <= number <= most:
         _refuse(f"`{argument}` is {_shown(value)}, but needs a whole number from 0 to {most}", f"write `{argument}=4`")
     return number
@@ -48,7 +48,7 @@ def read_shapes(value: Any) -> dict[str, list[int]]:
 
 def read_timeout(value: Any) -> float | None:
     """Seconds; None, as infinity, is no limit."""
-    seconds = None if value is None else _float(value)
+    seconds = None if value is None or isinstance(value, bool) else _float(value)
     if value is not None and (seconds is None or not seconds >= 0):
         message = f"`timeout` is {_shown(value)}, but needs a number of seconds that is not negative"
         _refuse(message, "without a limit: `timeout=None`")
@@ -69,16 +69,21 @@ def _scalar(name: str, value: Any) -> int | float:
 def _shape(name: str, value: Any) -> list[int]:
     argument = f'shapes["{name}"]'
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        number = _index(value)
+        number = _count(value)
         one = 8 if number is None else number
         message = f"`{argument}` is {_shown(value)}, but needs a sequence of extents"
         _refuse(message, f'a shape of one axis is `shapes={{"{name}": ({one},)}}`')
-    extents = [_index(extent) for extent in value]
+    extents = [_count(extent) for extent in value]
     for at, extent in enumerate(extents):
         if extent is None or not 0 <= extent <= MOST_SIZE:
             message = f"`{argument}` is {_shown(value)}, of which axis {at} is no extent"
             _refuse(message, f"extents are whole numbers from 0 to {MOST_SIZE}")
     return [extent for extent in extents if extent is not None]
+
+
+def _count(value: Any) -> int | None:
+    """A number of things, which True is not."""
+    return None if isinstance(value, bool) else _index(value)
 
 
 def _index(value: Any) -> int | None:

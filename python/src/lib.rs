@@ -46,6 +46,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(ranks::run_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(parts::sizes_of_parts, module)?)?;
+    module.add_function(wrap_pyfunction!(parts::check_parts, module)?)?;
     module.add_function(wrap_pyfunction!(program::raise_error, module)?)?;
     module.add_function(wrap_pyfunction!(tools::hir_opt, module)?)?;
     module.add_function(wrap_pyfunction!(tools::hir_run, module)?)?;

@@ -181,7 +181,12 @@ pub(crate) fn is_same_type(found: DType, needed: DType) -> bool {
 
 /// The error of an array of another type than the program's.
 pub(crate) fn type_error(port: &IoTensor, found: DType) -> Diag {
-    let (name, needed, found) = (&port.name, dtype_name(port.dtype), dtype_name(found));
+    input_type_error(&port.name, port.dtype, found)
+}
+
+/// The error of an array for an input of a name and type.
+pub(crate) fn input_type_error(name: &str, needed: DType, found: DType) -> Diag {
+    let (needed, found) = (dtype_name(needed), dtype_name(found));
     Diag::global_error(errors::DTYPE, format!("inputs: {name} is {needed}, but the array is {found}"))
         .with_note("convert the array: input data are never converted or rounded")
 }

@@ -16,6 +16,7 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hostir import _native
+from hostir._errors import HostIrError
 from hostir._program import Program, Verdict
 from hostir._settings import MOST_RANKS, read_number
 from hostir._timeline import timeline
@@ -58,6 +59,8 @@ from hostir.torch._transforms import (
 __all__ = ["Op", "op"]
 
 Body = Callable[..., Any]
+
+_MOST_FITTING = 256
 
 
 def op(
@@ -138,6 +141,8 @@ class Op:
         self.tuning: Tuning = tuning
         """The way to choose algorithms of matmuls, also of the gradient's program."""
         self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at, tuning)
+        self._fitting: set[Any] = set()
+        """Shapes and element types of arguments that the program takes."""
         self.is_replaced = False
         """True if an op of the same name was defined since, which torch calls in its place."""
         self._packet, self._backward = register_op(self)
@@ -269,7 +274,29 @@ class Op:
         outputs = output_places(self, program, self.outputs)
         self._inputs = input_places(self, self.args, list(self._signature.parameters), program)
         self.program = program
+        self._fitting.clear()
         self._sessions = ProgramSessions(self.name, program, outputs, self._inputs, self._group_at, self.tuning)
+
+    def check_parts(self, values: Sequence[Any]) -> None:
+        """Raises for tensors of element types or shapes that the program cannot take, as on GPUs. Symbolic shapes are not known.
+
+        Tensors that are all double are taken, whatever floats the program has: `torch.autograd.gradcheck` needs them.
+        """
+        key = tuple((tensor.dtype, _known_shape(tensor)) for tensor in (values[at] for at in self._inputs))
+        if key in self._fitting:
+            return
+        parts = [(str(dtype).removeprefix("torch."), None if shape is None else list(shape)) for dtype, shape in key]
+        try:
+            _native.check_parts(self.program._handle, parts)
+        except HostIrError as error:
+            shapes = [list(shape) for _, shape in key if shape is not None]
+            if error.code != "H0606" or any(dtype is not torch.float64 for dtype, _ in key):
+                raise
+            if len(shapes) == len(key):
+                _native.sizes_of_parts(self.program._handle, shapes)
+        if len(self._fitting) >= _MOST_FITTING:
+            self._fitting.clear()
+        self._fitting.add(key)
 
     def drop_sessions(self) -> None:
         """Frees what the op's programs have on GPUs; the next call prepares anew. All ranks do it."""
@@ -402,6 +429,11 @@ class Op:
         if len(self.outputs) == 1:
             return {"out": out}
         return {f"out{index}": value for index, value in enumerate(out)}
+
+
+def _known_shape(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """The shape; None if it is symbolic."""
+    return tuple(tensor.shape) if all(type(extent) is int for extent in tensor.shape) else None
 
 
 def _is_followed(values: Sequence[Any]) -> bool:

@@ -152,6 +152,7 @@ def _with_defaults(kernel: Kernel, made: Op, first: int) -> Kernel:
 
 def _run(made: Op, *values: Any) -> Any:
     """Also on fake tensors: what the results look like follows from the body. Nothing else of it is in the graph."""
+    made.check_parts(values)
     with torch.no_grad(), within_autograd():
         found = own_results(made, made.body(*values), values)
     # A view that was made without gradients could not be changed in place, so autograd does not learn of it.

@@ -33,17 +33,17 @@ def check_kinds(x: Any, weights: Sequence[Any], biases: Sequence[Any], is_list: 
             _refuse(f"`x` is on {x.device}, but `{name}` on {value.device}", "move one of them: `w.to(x.device)`")
 
 
-def check_rows(x: torch.Tensor, dim: int) -> None:
-    """Raises unless `x` has an axis of rows, which is `dim`, and one of features behind it."""
+def check_rows(x: torch.Tensor, dim: int, setting: str = "dim") -> None:
+    """Raises unless `x` has an axis of rows, which is `dim`, and one of features behind it; callers have named it by `setting`."""
     axes = x.dim()
-    if not hasattr(dim, "__index__"):
-        _refuse(f"`dim` is of type {type(dim).__name__}, but needs a number", "name the axis of the tokens")
+    if not hasattr(dim, "__index__") or isinstance(dim, bool):
+        _refuse(f"`{setting}` is of type {type(dim).__name__}, but needs a number", "name the axis of the tokens")
     if axes < 2:
         _refuse_axes(axes, "that of the rows and that of the features")
     if not -axes <= dim < axes:
-        _refuse(f"`dim` is {dim}, but `x` has {axes} axes", "name the axis of the tokens")
+        _refuse(f"`{setting}` is {dim}, but `x` has {axes} axes", "name the axis of the tokens")
     if dim % axes == axes - 1:
-        _refuse(f"`dim` is {dim}, the axis of the features of `x`", "name the axis of the tokens")
+        _refuse(f"`{setting}` is {dim}, the axis of the features of `x`", "name the axis of the tokens")
 
 
 def check_part_rows(x: torch.Tensor, dim: int, ranks: int) -> None:

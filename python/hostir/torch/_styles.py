@@ -13,6 +13,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 from hostir import _native
 from hostir.torch import linear
 from hostir.torch._group import check_mesh
+from hostir.torch._slot_checks import check_rows
 
 __all__ = ["ColwiseParallel", "RowwiseParallel"]
 
@@ -35,6 +36,9 @@ class _LinearStyle(ParallelStyle):
             if value is not None:
                 message = f"{type(self).__name__} has no `{name}`: tokens are spread along `sequence_dim`, and results are local"
                 _refuse(message, "name the axis of the tokens, `sequence_dim=1`, or use torch's style of that name")
+        if not hasattr(sequence_dim, "__index__") or isinstance(sequence_dim, bool):
+            message = f"{type(self).__name__}: `sequence_dim` is of type {type(sequence_dim).__name__}, but needs a number"
+            _refuse(message, "name the axis of the tokens, `sequence_dim=1`")
         self.sequence_dim = sequence_dim
 
     def _apply(self, module: nn.Module, device_mesh: Any) -> nn.Module:
@@ -48,6 +52,11 @@ class _LinearStyle(ParallelStyle):
         module.forward = functools.partial(self._forward, module, device_mesh)  # type: ignore[method-assign]
         return module
 
+    def _check_tokens(self, x: Any) -> None:
+        """Raises unless `x` has the axis of the tokens; what is no tensor is refused by the function that gets it."""
+        if isinstance(x, torch.Tensor):
+            check_rows(x, self.sequence_dim, "sequence_dim")
+
     def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
 
@@ -59,6 +68,7 @@ class ColwiseParallel(_LinearStyle):
     """
 
     def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
+        self._check_tokens(x)
         weight, bias = _local(module.weight), _local(module.bias)
         return linear.all_gather(_local_part(x, self.sequence_dim), weight, mesh, bias, dim=self.sequence_dim)
 
@@ -73,6 +83,7 @@ class RowwiseParallel(_LinearStyle):
     bias_placement = Replicate()
 
     def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
+        self._check_tokens(x)
         weight, bias = _local(module.weight), _local(module.bias)
         return linear.reduce_scatter(_local_part(x, -1), weight, mesh, bias, dim=self.sequence_dim)
 
