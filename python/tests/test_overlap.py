@@ -937,8 +937,8 @@ SETTINGS = {
     Reason.CHOICE_NEVER: with_settings(choose="never"),
     Reason.CANNOT_MEASURE: with_settings(choose="measure"),
 }
-# By test_measure.py.
-MEASURED = {Reason.NO_GAIN, Reason.RANKS_DISAGREE, Reason.RUN_FAILED}
+# By test_measure.py and test_overlap_errors.py.
+MEASURED = {Reason.NO_GAIN, Reason.RANKS_DISAGREE, Reason.RUN_FAILED, Reason.INTERNAL_ERROR}
 
 
 @pytest.mark.parametrize("reason", SETTINGS, ids=lambda reason: reason.name)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor
 
 from hostir.torch._overlap.nodes import Node
 
@@ -114,8 +115,23 @@ def add_call(graph: torch.fx.Graph, target: Any, *args: Any, **kwargs: Any) -> N
     nodes = [value for value in pytree.tree_leaves(args) if isinstance(value, torch.fx.Node)]
     if all("val" in operand.meta for operand in nodes):
         values = pytree.tree_map(lambda value: value.meta["val"] if isinstance(value, torch.fx.Node) else value, args)
-        node.meta["val"] = target(*values, **kwargs)
+        node.meta["val"] = target(*_of_one_mode(values), **kwargs)
     return node
+
+
+def _of_one_mode(values: Any) -> Any:
+    """The values with all fake tensors in one mode. What `make_fx` traces with real tensors has a mode for each node."""
+    modes = [value.fake_mode for value in pytree.tree_leaves(values) if isinstance(value, FakeTensor)]
+    if all(mode is modes[0] for mode in modes):
+        return values
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, FakeTensor) or value.fake_mode is modes[0]:
+            return value
+        with modes[0]:
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
+    return pytree.tree_map(moved, values)
 
 
 def to_program(graph: torch.fx.Graph, tensor: Node, form: Form) -> Node:

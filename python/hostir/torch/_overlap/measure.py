@@ -150,6 +150,8 @@ def measure_ways(
     """
     ballot = ballot_of(_live_group(group))
     device = next((value.device for value in inputs if value.device.type == "cuda"), torch.device("cpu"))
+    if device.type != "cuda" and _time_on_cpu is _refuse_cpu:
+        _refuse_cpu(ways.torch, [], 0)
 
     def measure() -> Times:
         if device.type == "cuda":
@@ -332,11 +334,13 @@ def _sample(
     return samples
 
 
-def _time_on_cpu(module: Module, tensors: list[torch.Tensor], runs: int) -> float:
-    """Milliseconds of one run: several in a row are for GPUs, to bring them to their power limit."""
-    start = time.perf_counter()
-    module(*tensors)
-    return (time.perf_counter() - start) * 1e3
+def _refuse_cpu(module: Module, tensors: list[torch.Tensor], runs: int) -> float:
+    """Raises `Kept`: times of the CPU say nothing of programs, which run on GPUs."""
+    raise Kept(Reason.CANNOT_MEASURE, "on the CPU an op of a program runs torch's own nodes")
+
+
+_time_on_cpu: Clock = _refuse_cpu
+"""The clock of tensors of the CPU. There is none but those of tests."""
 
 
 def _is_changed_by_inductor(node: Node) -> bool:

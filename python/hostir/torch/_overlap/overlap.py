@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +36,13 @@ from hostir.torch._overlap.regions import (
     with_narrow_products_whole,
 )
 from hostir.torch._overlap.report import Line, Report, source_line
-from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region
+from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region, try_replacement
 from hostir.torch._overlap.views import merge_views
 from hostir.torch._session import Tuning
 
 __all__ = ["Overlap"]
+
+log = logging.getLogger(__name__)
 
 
 class Overlap(CustomGraphPass):
@@ -56,6 +60,8 @@ class Overlap(CustomGraphPass):
     - `timeout`: seconds that a rank waits for the others to compile the same region.
     - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` pays where steps keep a GPU at its power limit,
       where it also times regions; `"quick"` compiles sooner.
+
+    An error of its own never fails a compilation: the region stays torch's, the report has the error, and one warning tells it.
 
     It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
     `torch.export.ExportedProgram` of aten ops, which it changes in place.
@@ -85,6 +91,9 @@ class Overlap(CustomGraphPass):
         self._report = Report()
         self._graphs = 0
         self._times: dict[tuple[str, str], Times] = {}
+        self._taken: set[tuple[str, str]] = set()
+        """The ops that are in a graph, as the report has them."""
+        self._has_warned = False
         self._alone: set[str] = set()
         """The groups of which other ranks do not compile this graph, since they have."""
 
@@ -109,18 +118,18 @@ class Overlap(CustomGraphPass):
         return self._report.save(folder)
 
     def check(self, rtol: float | None = None, atol: float | None = None) -> None:
-        """Compares each region's program with the nodes that it replaced, on random numbers, on the CPU.
+        """Compares the program of each region that is in a graph with the nodes that it replaced, on random numbers, on the CPU.
 
         All ranks call this. The tolerances are those of `Op.check`. Raises `hostir.HostIrError` if the results of a region
         differ on one of its ranks (`H0630`), and if ranks have put other programs into it (`H0614`): the first error, behind
         the last region.
         """
-        if not self._report.ops:
+        if not self._taken:
             check_tolerances("Overlap", rtol, atol)
         found: list[HostIrError] = []
-        for _, made in sorted(self._report.ops.items()):
+        for key in sorted(self._taken):
             try:
-                made.check(rtol, atol)
+                self._report.ops[key].check(rtol, atol)
             except HostIrError as error:
                 # The other regions may be those of other ranks, which wait for this one there.
                 found.append(error)
@@ -155,10 +164,14 @@ class Overlap(CustomGraphPass):
 
     def _change(self, graph: torch.fx.Graph) -> None:
         self._alone.clear()
-        merge_waits(graph)
-        merge_views(graph)
-        ends = [end for end in map(collective_of, graph.nodes) if end is not None]
-        lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
+        try:
+            merge_waits(graph)
+            merge_views(graph)
+            ends = [end for end in map(collective_of, graph.nodes) if end is not None]
+            lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
+        except Exception as error:  # noqa: BLE001 - whatever it is, the graph is torch's own
+            self._warn("a graph stays as torch has it", error)
+            return
         self._graphs += 1
         self._report.lines.extend(lines.values())
         done: set[Node] = set()
@@ -193,7 +206,18 @@ class Overlap(CustomGraphPass):
         except Kept as kept:
             if line.reason is None:
                 line.reason, line.detail = kept.reason, kept.detail
+        except Exception as error:  # noqa: BLE001 - whatever it is, the graph is as it was before this region
+            line.reason, line.detail = Reason.INTERNAL_ERROR, _first_line(error)
+            self._warn(f"the {end.kind} at {line.where} stays as torch has it", error)
         return set()
+
+    def _warn(self, what: str, error: Exception) -> None:
+        """Tells an error of this package's own: the first one by a warning, all of them with their places by `logging`."""
+        log.debug("hir.Overlap: %s", what, exc_info=error)
+        if not self._has_warned:
+            self._has_warned = True
+            message = f"hir.Overlap: {what}, because of an error of hostir's own: {_first_line(error)}; please report it"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def _take(self, graph: torch.fx.Graph, index: GraphIndex, candidate: _Candidate) -> tuple[str, Times | None]:
         """Puts a region's program into the graph, or raises `Kept`."""
@@ -201,7 +225,10 @@ class Overlap(CustomGraphPass):
             part, times = self._fastest_part(index, candidate)
         else:
             (part, _), times = self._part(index, candidate.region), None
-        replace_region(graph, index, part.region, part.written, part.target, is_compiled=_is_in_inductor())
+        is_compiled = _is_in_inductor()
+        try_replacement(graph, part.region, part.written, part.target, is_compiled=is_compiled)
+        replace_region(graph, index, part.region, part.written, part.target, is_compiled=is_compiled)
+        self._taken.add((part.target.name(), part.region.group))
         return part.written.name, times
 
     def _fastest_part(self, index: GraphIndex, candidate: _Candidate) -> tuple[Part, Times]:
@@ -283,14 +310,18 @@ class Overlap(CustomGraphPass):
             return None
 
 
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+
+
 def _check_settings(min_gain: Any, choose: Any, rounds: Any, timeout: Any, reuse_times: Any) -> None:
     """Raises `hostir.HostIrError` (`H0610`) for a setting of another type or range."""
     if choose not in ("measure", "always", "never"):
         _refuse_setting("choose", choose, 'it is `"measure"`, `"always"` or `"never"`')
-    if not isinstance(rounds, int) or rounds < 1:
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
         _refuse_setting("rounds", rounds, "it is a whole number, 1 or more")
     for name, value in (("min_gain", min_gain), ("timeout", timeout)):
-        if not isinstance(value, (int, float)) or not value >= 0:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
             _refuse_setting(name, value, "it is a number, not below 0")
     if not isinstance(reuse_times, bool):
         _refuse_setting("reuse_times", reuse_times, "it is True or False")

@@ -42,6 +42,7 @@ class Reason(Enum):
     CANNOT_MEASURE = "nothing can be measured"
     RUN_FAILED = "the program did not run"
     RANKS_DISAGREE = "the ranks of the group do not all compile this region, as where the sizes of their parts differ"
+    INTERNAL_ERROR = "an error of hostir's own, which is to be reported"
     NO_GAIN = "it gains less than min_gain, or too seldom"
 
 

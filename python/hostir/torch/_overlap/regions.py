@@ -348,9 +348,10 @@ def find_sum(index: GraphIndex, end: Collective) -> Region:
     region = Region(end.group, ranks, sum=end)
     shape = shape_of(end.source)
     element_type(end.node)
-    if not shape or shape[0] % ranks != 0 and end.kind == "reduce_scatter":
-        raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{shape} by {ranks} ranks")
+    # What makes it is the better reason.
     _collect_summed(index, region, end.source, 1)
+    if not shape or (shape[0] % ranks != 0 and end.kind == "reduce_scatter"):
+        raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{shape} by {ranks} ranks")
     for matmul in region.summed:
         rows, before = math.prod(shape_of(matmul.node)[:-1]), _before_of(region, matmul.node)
         if 1 < before and rows < before * ranks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +15,7 @@ from hostir.torch._overlap.nodes import Node, any_in, changes_values, collective
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
 
-__all__ = ["check_convex", "check_in_place", "merge_waits", "replace_region"]
+__all__ = ["check_convex", "check_in_place", "merge_waits", "replace_region", "try_replacement"]
 
 
 def merge_waits(graph: torch.fx.Graph) -> None:
@@ -83,6 +84,33 @@ def _is_collective(node: Node) -> bool:
 
 def _is_random(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def try_replacement(
+    graph: torch.fx.Graph, region: Region, written: Written, target: Any, *, is_compiled: bool
+) -> None:
+    """Does in a copy of the graph what `replace_region` does. What raises, raises here, while the graph is whole."""
+    copy = torch.fx.Graph()
+    env: dict[Node, Node] = {}
+    copy.owning_module = graph.owning_module
+    result = copy.graph_copy(graph, env)
+    copy.output(result)
+    region, written = (_in_copy(part, env) for part in (region, written))
+    replace_region(copy, GraphIndex(copy), region, written, target, is_compiled=is_compiled)
+
+
+def _in_copy(value: Any, env: dict[Node, Node]) -> Any:
+    """The same with the nodes of a copy of the graph."""
+    if isinstance(value, torch.fx.Node):
+        return env.get(value, value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: _in_copy(getattr(value, field.name), env) for field in dataclasses.fields(value) if field.init}
+        return dataclasses.replace(value, **fields)
+    if isinstance(value, dict):
+        return {_in_copy(key, env): _in_copy(found, env) for key, found in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return type(value)(_in_copy(one, env) for one in value)
+    return value
 
 
 def replace_region(
