@@ -12,6 +12,7 @@ __all__ = [
     "Session",
     "Tensor",
     "check",
+    "check_parts",
     "count_devices",
     "hir_opt",
     "hir_run",

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from hostir import _native
 
-__all__ = ["GroupExchange", "Patience", "Trouble", "describe_trouble", "exchange_of", "group_store"]
+__all__ = ["GroupExchange", "Patience", "Trouble", "are_limits_off", "describe_trouble", "exchange_of", "group_store"]
 
 Trouble = tuple[list[int], float] | tuple[int, str, bool]
 """Ranks that are late and the seconds that they were waited for; or a rank that ended, how, and whether it gave up."""
@@ -37,6 +37,11 @@ def _start_anew() -> None:
 os.register_at_fork(after_in_child=_start_anew)
 
 
+def are_limits_off() -> bool:
+    """True if `HOSTIR_PEER_TIMEOUT` turns off the limits to waiting for other ranks, as for a debugger."""
+    return os.environ.get("HOSTIR_PEER_TIMEOUT", "").strip().lower() in {"0", "off", "inf"}
+
+
 class Patience:
     """A limit to waiting, in seconds; none if `HOSTIR_PEER_TIMEOUT` is `off` or 0.
 
@@ -47,7 +52,7 @@ class Patience:
     def __init__(self, seconds: float) -> None:
         self._left = seconds
         self._last = time.monotonic()
-        self._is_endless = os.environ.get("HOSTIR_PEER_TIMEOUT", "").strip().lower() in {"0", "off", "inf"}
+        self._is_endless = are_limits_off()
 
     def is_over(self) -> bool:
         """True if the limit has passed. Who waits asks at each look."""

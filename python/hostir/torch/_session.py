@@ -12,7 +12,7 @@ import torch.distributed as dist
 from hostir import _native
 from hostir._program import Program, _settings
 from hostir.torch._direct import make_dispatcher
-from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of
+from hostir.torch._exchange import GroupExchange, are_limits_off, describe_trouble, exchange_of
 from hostir.torch._group import communicator_of, group_among
 from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
@@ -27,6 +27,8 @@ Tuning = Literal["quick", "sustained"]
 """The effort that is made to choose algorithms of GEMMs."""
 
 _TIMEOUT = 60.0
+# A number that a limit can have, and nobody lives to see.
+_NO_TIMEOUT = 1e9
 
 # Communicators are split off torch's, which takes less time than to connect anew.
 _SPLITS = os.environ.get("HOSTIR_NCCL_SPLIT") == "1"
@@ -146,7 +148,7 @@ class ProgramSessions:
             {
                 "device": device.index,
                 "copies": self._shares_devices(exchange, device),
-                "timeout": _TIMEOUT,
+                "timeout": _NO_TIMEOUT if are_limits_off() else _TIMEOUT,
                 "parent": parent,
                 "tunes_sustained": self.tuning == "sustained",
                 "symmetric": symmetric.named_addresses(),

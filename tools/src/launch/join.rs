@@ -5,8 +5,9 @@ use super::handshake::{
     ANSWER, HEAD, JoinClaim, JoinHandshake, JoinVerdict, UnprovenAnswer, VERSION, greeting_version,
 };
 use super::launcher::Launcher;
+use super::liveness::LivenessTimeouts;
 use super::lobby::{JoinServer, PATIENCE, RefusedJoins, STEP};
-use super::peers::{ControlPlaneCore, LivenessTimeouts, SocketControlPlane};
+use super::peers::{ControlPlaneCore, SocketControlPlane};
 use super::stream::{PeerListener, PeerStream};
 use super::token::ConnectionKey;
 use super::wire::{FrameError, FrameOpener, FrameSealer, FrameType};
@@ -44,9 +45,10 @@ pub(super) fn join_run(
     place: &RankAssignment,
     ear: Option<JoinListener>,
     host: Option<String>,
-    timeout: Duration,
+    pace: LivenessTimeouts,
 ) -> Result<Arc<SocketControlPlane>, Diag> {
-    let core = ControlPlaneCore::start_monitor(place.rank, place.world, LivenessTimeouts::new(timeout))
+    let timeout = pace.timeout;
+    let core = ControlPlaneCore::start_monitor(place.rank, place.world, pace)
         .map_err(|error| cannot_start_thread("that watches the other ranks", &error))?;
     let peers = Arc::new(SocketControlPlane::new(core.clone(), hosts::own_host_id(host)));
     let key = ConnectionKey::new(place.token.as_ref());

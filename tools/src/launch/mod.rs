@@ -15,6 +15,7 @@ mod handshake;
 mod hosts;
 mod join;
 mod launcher;
+mod liveness;
 mod lobby;
 mod local;
 mod outputs;
@@ -29,7 +30,8 @@ mod wire;
 
 pub(crate) use detect::{LaunchFlags, RankAssignment};
 pub(crate) use launcher::Launcher;
-pub(crate) use peers::{NO_TIMEOUT, SocketControlPlane};
+pub(crate) use liveness::NO_TIMEOUT;
+pub(crate) use peers::SocketControlPlane;
 
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::{self, ControlPlane as _, ControlPlaneError};
@@ -87,6 +89,8 @@ pub(crate) fn join_launch(
     };
     let place = detect::detect_rank(flags, devices, &get).map_err(|diag| JoinFailure { diag, is_first: false })?;
     let Some(place) = place else { return Ok(None) };
+    let pace = liveness::LivenessTimeouts::new(timeout).with_silence(get("HOSTIR_PEER_TIMEOUT").as_deref());
+    let pace = pace.map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
     if place.launcher == Launcher::Processes {
         children::end_with_parent(&get);
     }
@@ -106,7 +110,7 @@ pub(crate) fn join_launch(
     }
     let host = get("HIR_HOST_ID");
     let peers =
-        join::join_run(&place, ear, host, timeout).map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
+        join::join_run(&place, ear, host, pace).map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
     let status = if place.launcher == Launcher::Processes { hostir_tool_support::status::FOLLOWED } else { 3 };
     failure_watchdog::watch_failures(&peers, status);
     Ok(Some(LaunchedProcess { place, peers }))

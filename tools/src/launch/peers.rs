@@ -11,6 +11,7 @@
 //! together; and a result of rank 0's, which comes only when it is waited for, by so many messages as there
 //! are ranks.
 
+use super::liveness::LivenessTimeouts;
 use super::payload::{self, Decoder, Encoder, MessageHead, decode_failure, encode_failure, encode_value};
 use super::stream::PeerStream;
 use super::wire::{self, FrameError, FrameOpener, FrameSealer, FrameType};
@@ -33,36 +34,6 @@ const MOST_TOLD: usize = 8;
 const MOST_PASSED_ON: usize = 1000;
 /// The time that a connection that ends may take to deliver the last messages.
 const LINGER: Duration = Duration::from_millis(500);
-
-/// A time limit that no run reaches: a century.
-pub(crate) const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
-/// The deadlines of a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LivenessTimeouts {
-    /// A step, from the first process that came to it.
-    pub(super) timeout: Duration,
-    /// Silence of a connection.
-    silence: Duration,
-}
-
-impl LivenessTimeouts {
-    /// The longest time that a silent connection is waited for, unless nothing is limited.
-    const MOST_SILENCE: Duration = Duration::from_secs(10);
-
-    pub(super) fn new(timeout: Duration) -> Self {
-        let silence = match timeout {
-            NO_TIMEOUT => NO_TIMEOUT,
-            timeout => (timeout / 2).clamp(Duration::from_secs(1), Self::MOST_SILENCE),
-        };
-        Self { timeout, silence }
-    }
-
-    /// Between two signs of life.
-    fn heartbeat_interval(self) -> Duration {
-        self.silence.min(Self::MOST_SILENCE) / 8
-    }
-}
 
 /// A connection to another process.
 struct PeerConnection {

@@ -1,7 +1,7 @@
 //! Rank 0's side, guest by guest, over pairs of sockets.
 
 use super::super::handshake::{ANSWER, JoinHandshake};
-use super::super::peers::LivenessTimeouts;
+use super::super::liveness::LivenessTimeouts;
 use super::*;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
