@@ -108,7 +108,9 @@ fn shared_options() -> &'static Options {
     static OPTIONS: OnceLock<Options> = OnceLock::new();
     OPTIONS.get_or_init(|| {
         let store = kernel_cache().map(|cache| cache as Arc<dyn ImageStore>);
-        Options { store, ..Options::default() }
+        let queues = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok();
+        let hardware_queues = hostir_cuda::hardware_queue_count(queues.as_deref());
+        Options { store, hardware_queues, ..Options::default() }
     })
 }
 
