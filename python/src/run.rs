@@ -149,7 +149,9 @@ fn fill_inputs(
             Some(InputContent::Generate(generator)) => *generator,
             None => TensorGenerator::default(),
         };
-        inputs.push(Arc::new(generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position)));
+        let mut tensor = generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position);
+        port.repeat_elements(&mut tensor);
+        inputs.push(Arc::new(tensor));
     }
     if diags.is_empty() { Ok(inputs) } else { Err(diags) }
 }
@@ -167,7 +169,7 @@ fn check_tensor(port: &IoTensor, tensor: &HostTensor) -> Result<(), Diag> {
     }
     let shape = port.whole_shape();
     if tensor.shape() == shape {
-        return Ok(());
+        return port.check_repeated_elements(tensor);
     }
     let message = format!("inputs: {} has shape {shape:?}, but the array has shape {:?}", port.name, tensor.shape());
     Err(Diag::global_error(errors::SHAPE, message)

@@ -228,7 +228,7 @@ codes! {
     NO_INTEGER = "H0419";
     /// An initial value that the type of the reduction cannot represent.
     INITIAL_VALUE = "H0420";
-    /// A broadcast whose extent is not 1 in a run.
+    /// A broadcast whose extent is not 1 in a run, or several values for the one element of an expanded one.
     BROADCAST_SIZE = "H0421";
     /// A tensor that does not fit into the memory it shares.
     ALIAS_SHAPE = "H0422";

@@ -207,10 +207,12 @@ impl<'a> Driver<'a> {
             if shape != view.shape() {
                 return Err(self.builder.shape_error(outer, &view.shape(), inner, &shape));
             }
+            self.builder.check_repetition(inner, &view)?;
             self.builder.rebind_tensor(inner, Some(view))?;
         }
         for (&outer, &inner) in call.outputs.iter().zip(outputs) {
             if let Some(view) = self.builder.tensor_binding(outer).cloned() {
+                self.builder.check_repetition(inner, &view)?;
                 self.builder.rebind_tensor(inner, Some(view))?;
             } else if let Some(error) = self.builder.ended_error(outer) {
                 return Err(error);
@@ -223,6 +225,7 @@ impl<'a> Driver<'a> {
         result?;
         for (&outer, &inner) in call.outputs.iter().zip(outputs) {
             let view = self.builder.input_view(inner)?;
+            self.builder.check_repetition(outer, &view)?;
             self.builder.rebind_tensor(outer, Some(view))?;
         }
         self.builder.end_unit(call.unit)

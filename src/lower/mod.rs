@@ -9,6 +9,7 @@ mod fresh;
 mod half_lowered;
 pub mod io_names;
 mod prepare;
+mod repeated;
 pub mod shard;
 pub mod sizes;
 

@@ -21,6 +21,8 @@ pub struct IoTensorAxis {
     pub extent: usize,
     /// The device parallel type over which the axis is sharded; `None` if it is not.
     pub device: Option<ParallelType>,
+    /// Whether it is an expanded broadcast: all elements along it are the first one.
+    pub expanded: bool,
 }
 
 /// A tensor input or output as the user sees it.
@@ -300,7 +302,7 @@ fn collect_io_tensors(
                 continue;
             };
             let device = (!unlowered && axis.is_sharded()).then_some(axis.parallel);
-            port.axes.push(IoTensorAxis { extent, device });
+            port.axes.push(IoTensorAxis { extent, device, expanded: axis.expanded.is_some() });
         }
         found.push(port);
     }

@@ -4,9 +4,9 @@
 
 use super::axes::AxesTable;
 use super::budget::PlanBudget;
-use super::copies::stream_part;
 use super::ended_names::EndedName;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
+use super::stored_part::write_stored_once;
 use super::{
     BufferId, BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
     LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
@@ -62,7 +62,9 @@ pub struct PlanBuilder<'a> {
     pub(crate) budget: PlanBudget,
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
     /// The indices of the enclosing loops that shard tensors by stream, outermost first.
-    stream_indices: Vec<ExprId>,
+    pub(super) stream_indices: Vec<ExprId>,
+    /// By tensor: memory that iterations keep, with room for the longest part of an axis on streams.
+    pub(super) kept_parts: FxHashMap<TensorId, BufferView>,
 }
 
 /// The state to restore at the end of an iteration.
@@ -121,6 +123,7 @@ impl<'a> PlanBuilder<'a> {
             budget,
             unit_tensors: FxHashMap::default(),
             stream_indices: Vec::new(),
+            kept_parts: FxHashMap::default(),
         };
         cx.plan.iterations.push(LoopIteration::new());
         for (tensor, declaration) in program.tensors().iter() {
@@ -167,20 +170,23 @@ impl<'a> PlanBuilder<'a> {
                 continue;
             }
             let shape = self.local_shape(tensor)?;
-            let view = self.new_buffer(tensor, &shape, BufferKind::Input(index as u32))?;
+            let view = self.tensor_buffer(tensor, &shape, BufferKind::Input(index as u32))?;
             self.plan.inputs.push(Some(view.clone()));
             self.bind_tensor(tensor, view);
         }
         Ok(())
     }
 
-    /// Checks that an alias has the shape of its original.
+    /// Checks that an alias has the shape of its original, and stores as much.
     fn check_aliases(&self) -> Result<(), Diag> {
         for &(new, original) in self.program.aliases().unwrap_or_default() {
             if !self.is_in_mesh(new) || !self.is_in_mesh(original) {
                 continue;
             }
-            let (left, right) = (self.local_shape(new)?, self.local_shape(original)?);
+            let (mut left, mut right) = (self.local_shape(new)?, self.local_shape(original)?);
+            if left == right {
+                (left, right) = (self.stored_shape(new)?, self.stored_shape(original)?);
+            }
             if left != right {
                 return Err(self
                     .shape_error(new, &left, original, &right)
@@ -291,8 +297,9 @@ impl<'a> PlanBuilder<'a> {
     /// Appends an instruction.
     ///
     /// # Errors
-    /// If the plan becomes too large.
-    pub fn emit_inst(&mut self, kind: InstKind) -> Result<(), Diag> {
+    /// If it gives a stored element several values, or the plan becomes too large.
+    pub fn emit_inst(&mut self, mut kind: InstKind) -> Result<(), Diag> {
+        write_stored_once(&mut kind).map_err(|axis| self.several_values_error(&kind, axis))?;
         self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
         let grown = self.plan.insts.try_reserve_one();
         grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
@@ -555,27 +562,6 @@ impl<'a> PlanBuilder<'a> {
             self.emit_inst(InstKind::Alloc { buffer })?;
         }
         Ok(BufferView { buffer, offset: 0, dims: row_major(shape), dtype })
-    }
-
-    /// Allocates a tensor's local shape and binds it.
-    ///
-    /// # Errors
-    /// If the tensor's shape cannot be computed, or as [`Self::new_buffer`].
-    pub fn allocate_tensor(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
-        let mut shape = self.local_shape(tensor)?;
-        if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
-            let extent = shape[stream.position];
-            shape[stream.position] = stream_part(self, extent, stream.parts, index)?.1;
-        }
-        let view = self.new_buffer(tensor, &shape, BufferKind::Allocated)?;
-        self.rebind_tensor(tensor, Some(view.clone()))?;
-        Ok(view)
-    }
-
-    /// Whether an allocation here is of one part of the tensor's axis on streams: in a loop that cuts tensors
-    /// by its index, a tensor with such an axis is made part by part.
-    pub(crate) fn is_stream_part(&self, tensor: TensorId) -> bool {
-        !self.stream_indices.is_empty() && self.axes.stream_axis(tensor).is_some()
     }
 
     fn bind_tensor(&mut self, tensor: TensorId, view: BufferView) {

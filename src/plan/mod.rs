@@ -16,12 +16,14 @@ mod initial;
 mod inst;
 mod inst_fields;
 mod inst_list;
+mod layout;
 mod matching;
 mod poison;
 mod print;
 mod remainder;
 mod scalar;
 mod stored_inst;
+mod stored_part;
 mod take_inst;
 
 pub use axes::AxesTable;
@@ -48,6 +50,7 @@ pub use print::PlanText;
 pub use scalar::{EvalError, apply_function};
 pub(crate) use scalar::{LocalScalars, evaluate_extent};
 pub(crate) use stored_inst::{MessageAction, QueueAction, StoredCursor, StoredInst};
+pub use stored_part::stored_input;
 pub use take_inst::{AccumulateInst, TakeInst};
 
 pub use crate::ir::functions::{Function, ScalarValue};

@@ -6,7 +6,7 @@ use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::ViewRows;
 use crate::data::HostTensor;
 use crate::ir::DType;
-use crate::plan::{BufferId, BufferView, Plan, ViewDim};
+use crate::plan::{BufferId, BufferView, Plan, ViewDim, stored_input};
 use bytemuck::Pod;
 
 /// One allocation.
@@ -118,7 +118,7 @@ impl RankMemory {
         let mut memory = Self { buffers, uses, poison };
         for (view, tensor) in plan.inputs.iter().zip(inputs) {
             if let Some(view) = view {
-                memory.bind_input(plan, view, tensor)?;
+                memory.bind_input(plan, view, stored_input(view, tensor))?;
             }
         }
         Ok(memory)

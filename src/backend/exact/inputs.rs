@@ -56,7 +56,8 @@ pub(super) fn input_elements(
             Some(ChangedElements::Redrawn) => 1,
             Some(ChangedElements::Zero) => return stored_integer(0, port.dtype),
         };
-        ExactValue::Number(keys.hash_words(HashedSubject::Input(position), &[flat as u64, word]))
+        let place = port.stored_place(&shape, flat) as u64;
+        ExactValue::Number(keys.hash_words(HashedSubject::Input(position), &[place, word]))
     });
     elements.collect()
 }

@@ -26,6 +26,10 @@ impl ExactMemory {
 
     /// Gives an input its elements, in the order of its memory.
     pub(super) fn bind_input(&mut self, view: &BufferView, values: Vec<ExactValue>) {
+        let values = match view.stored_places() {
+            Some(places) => places.into_iter().map(|place| values[place]).collect(),
+            None => values,
+        };
         self.buffers[view.buffer.0 as usize] = Some(ExactColumn { values, degree: RationalDegree::VARIABLE });
     }
 

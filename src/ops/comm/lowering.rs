@@ -51,8 +51,9 @@ fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
     Ok(team)
 }
 
-/// A view that a communication can use: one range of memory.
-fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: BufferView) -> Result<BufferView, Diag> {
+/// A view that a communication can use: one range of memory. Of an expanded broadcast, what is stored.
+fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: &BufferView) -> Result<BufferView, Diag> {
+    let view = cx.declared_part(tensor, view);
     if view.is_contiguous() {
         return Ok(view);
     }
@@ -73,7 +74,7 @@ fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: BufferView) -> 
 
 /// A tensor that a communication reads on this rank.
 fn readable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, Diag> {
-    contiguous_view(cx, tensor, cx.input_view(tensor)?)
+    contiguous_view(cx, tensor, &cx.input_view(tensor)?)
 }
 
 /// A tensor that a communication writes on this rank: it must have memory.
@@ -87,7 +88,7 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
             .error_here(codes::NO_MEMORY_HERE, message)
             .with_note("add an ALLOCATE for it before the communication"));
     };
-    contiguous_view(cx, tensor, view)
+    contiguous_view(cx, tensor, &view)
 }
 
 /// Fails inside a coalesced group, whose members start together on one communicator.

@@ -4,7 +4,7 @@ use crate::axes::LogicalAxis;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
 use crate::ops::uneven_split::uneven_split;
-use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, row_major, stream_part};
+use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, stream_part};
 
 /// Allocates a tensor unless it has memory already that it keeps.
 pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
@@ -22,11 +22,10 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
     if let Some(original) = op.shared_memory() {
         return share_memory(cx, op, tensor, original);
     }
-    // An iteration's part of an axis on streams is new with the iteration: the last one may be shorter.
-    if op.keeps_memory() && cx.tensor_binding(tensor).is_some() && !cx.is_stream_part(tensor) {
-        return Ok(());
+    if op.keeps_memory() && cx.tensor_binding(tensor).is_some() {
+        return cx.keep_memory(tensor);
     }
-    let view = cx.allocate_tensor(tensor)?;
+    let view = if op.keeps_memory() { cx.allocate_kept(tensor)? } else { cx.allocate_tensor(tensor)? };
     if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
         cx.emit_inst(InstKind::Fill { dst: view, value: ScalarValue::Int(0) })?;
     }
@@ -35,9 +34,9 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
 
 /// Binds a tensor to the first elements of the memory that another one has.
 fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: TensorId) -> Result<(), Diag> {
-    let (memory, shape) = (cx.input_view(original)?, cx.local_shape(tensor)?);
-    let have = memory.shape();
-    if memory.dims != row_major(&have) {
+    let (memory, shape) = (cx.input_view(original)?.stored_part(), cx.local_shape(tensor)?);
+    let (have, need) = (memory.shape(), cx.stored_shape(tensor)?);
+    if !memory.is_contiguous() {
         let message = format!(
             "{} cannot share the memory of {}, which is not contiguous",
             cx.tensor_name(tensor),
@@ -47,9 +46,9 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
             .error_here(codes::ALIAS_SHAPE, message)
             .with_note("share the memory of a tensor that is not a slice, or of a slice of its first axis"));
     }
-    if count_elements(&shape) > count_elements(&have) || memory.dtype != cx.tensor_dtype(tensor) {
+    if count_elements(&need) > count_elements(&have) || memory.dtype != cx.tensor_dtype(tensor) {
         let message = format!(
-            "{} of local shape {shape:?} does not fit into the memory of {} of local shape {have:?}",
+            "{} of local shape {need:?} does not fit into the memory of {} of local shape {have:?}",
             cx.tensor_name(tensor),
             cx.tensor_name(original)
         );
@@ -57,12 +56,12 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
             .error_here(codes::ALIAS_SHAPE, message)
             .with_note("omit `.alias=`, or name a tensor of the same type that is large enough"));
     }
-    if count_elements(&shape) < count_elements(&have)
+    if count_elements(&need) < count_elements(&have)
         && let Some(error) = uneven_split(cx, &[tensor])
     {
         return Err(error);
     }
-    let view = BufferView { dims: row_major(&shape), ..memory };
+    let view = BufferView { dims: cx.packed_dims(tensor, &shape), ..memory };
     cx.rebind_tensor(tensor, Some(view.clone()))?;
     if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
         cx.emit_inst(InstKind::Fill { dst: view, value: ScalarValue::Int(0) })?;
@@ -166,6 +165,7 @@ fn bind_subview(cx: &mut PlanBuilder<'_>, input: TensorId, result: TensorId, vie
     if shape != view.shape() {
         return Err(cx.shape_error(result, &shape, input, &view.shape()));
     }
+    cx.check_repetition(result, &view)?;
     cx.rebind_tensor(result, Some(view))
 }
 
@@ -198,5 +198,6 @@ pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Resul
     if cx.axes.stored_axes(result).count() < view.dims.len() && length == 1 {
         view.dims.remove(position);
     }
+    cx.check_repetition(result, &view)?;
     cx.rebind_tensor(result, Some(view))
 }

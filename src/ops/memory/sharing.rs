@@ -24,8 +24,7 @@ pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> 
     }
     let stored = axes.axes.iter().filter(|axis| !axis.is_reduction());
     stored.into_iter().try_fold(1i64, |all, axis| {
-        let extent = axis.expanded.unwrap_or(axis.extent);
-        let local = if axis.is_sharded() { 1 } else { program.exprs().as_int(extent)? };
+        let local = if axis.is_sharded() { 1 } else { program.exprs().as_int(axis.extent)? };
         all.checked_mul(local)
     })
 }

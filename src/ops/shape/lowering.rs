@@ -65,12 +65,34 @@ pub(super) fn lower_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     let source = cx.input_view(input)?;
     check_view_sharding(cx, input, result)?;
     let dst = cx.output_view(result)?;
+    let (source, stored) = without_repetition(source, dst.clone());
     let shape = source.shape();
-    let Some(reshaped) = dst.reshaped_to(&shape) else {
+    let Some(reshaped) = stored.reshaped_to(&shape) else {
         let error = cx.shape_error(input, &shape, result, &dst.shape());
         return Err(uneven_split(cx, &[result, input]).unwrap_or(error));
     };
     emit_copy(cx, source, reshaped)
+}
+
+/// The stored elements of both sides of a view along the axes that both repeat, at the same place.
+fn without_repetition(mut source: BufferView, mut dst: BufferView) -> (BufferView, BufferView) {
+    let (mut before, mut place) = (1usize, 0);
+    for axis in 0..dst.dims.len() {
+        let extent = dst.dims[axis].extent;
+        let mut skipped = source.dims[..place].iter().map(|dim| dim.extent).product::<usize>();
+        while place < source.dims.len() && (skipped < before || source.dims[place].extent == 1) {
+            skipped *= source.dims[place].extent;
+            place += 1;
+        }
+        let same = source.dims.get(place).is_some_and(|dim| skipped == before && dim.extent == extent);
+        if same && dst.dims[axis].repeats_element() && source.dims[place].repeats_element() {
+            source.dims[place].extent = 1;
+            dst.dims[axis].extent = 1;
+            continue;
+        }
+        before *= extent;
+    }
+    (source, dst)
 }
 
 /// A rank's part of a view is the view of its part only where device axes stay where they are. What lies on

@@ -104,7 +104,9 @@ fn bind_input(
 }
 
 fn generate_input(generator: TensorGenerator, port: &IoTensor, position: usize, seed: u64) -> Result<InputData, Diag> {
-    Ok(InputData::Whole(generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position)))
+    let mut tensor = generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position);
+    port.repeat_elements(&mut tensor);
+    Ok(InputData::Whole(tensor))
 }
 
 fn parts_of_files(
@@ -139,7 +141,7 @@ fn check_tensor(port: &IoTensor, shape: &[usize], file: &DataFile, tensor: &Host
         return Err(Diag::global_error(errors::DTYPE, message).with_note(note));
     }
     if tensor.shape() == shape {
-        return Ok(());
+        return port.check_repeated_elements(tensor);
     }
     let part = if shape == port.whole_shape() { "" } else { "the shard of " };
     let (found, needed) = (bracketed_list(tensor.shape()), bracketed_list(shape));

@@ -26,7 +26,7 @@ use hostir::data::HostTensor;
 use hostir::diag::codes;
 use hostir::diag::{Diag, Span};
 use hostir::lower::PreparedProgram;
-use hostir::plan::BufferId;
+use hostir::plan::{BufferId, stored_input};
 use hostir_gpu::codegen::job;
 use hostir_gpu::external_buffers;
 use hostir_gpu::memory_layout;
@@ -242,9 +242,10 @@ impl IoBindings {
         // Memory that is new is still being filled.
         rank.streams.main().synchronize()?;
         let start = base + (home.view.offset * home.view.dtype.byte_size()) as u64;
+        let stored = home.view.stored_places().map(|_| stored_input(&home.view, tensor.clone()));
         // SAFETY: memory of the session's own for this buffer, whose runs have ended; the tensor was checked to
-        // have the view's shape and type.
-        unsafe { driver::upload_bytes(start, tensor.bytes()) }?;
+        // have the view's shape and type, and what is stored of it fills the buffer.
+        unsafe { driver::upload_bytes(start, stored.as_ref().unwrap_or(tensor).bytes()) }?;
         self.release_slot(IoSide::Input, position);
         self.filled[position] = true;
         self.changed = true;

@@ -25,6 +25,14 @@ pub(crate) enum BindingTransfer {
     Kernel { text: String, grid: [u32; 3], block: [u32; 3], addresses: Vec<u64> },
 }
 
+/// The elements of a caller's tensor that the plan's view of it stores: the first of those that it repeats.
+fn stored_elements(tensor: &BufferView, home: &BufferView) -> BufferView {
+    let mut stored = tensor.clone();
+    let repeated = stored.dims.iter_mut().zip(&home.dims).filter(|(_, dim)| dim.repeats_element());
+    repeated.for_each(|(dim, _)| dim.extent = 1);
+    stored
+}
+
 /// The copies between a caller's tensor and the plan's view of it, whose buffer is at `buffer`.
 pub(crate) fn binding_transfers(
     tensor: &StridedTensor,
@@ -40,7 +48,7 @@ pub(crate) fn binding_transfers(
         base + (view.offset * view.dtype.byte_size()) as u64
     };
     let (from, to) = match way {
-        CopyDirection::In => (&tensor.view, home),
+        CopyDirection::In => (&stored_elements(&tensor.view, home), &home.stored_part()),
         CopyDirection::Out => (home, &tensor.view),
     };
     if from.is_contiguous() && to.is_contiguous() {

@@ -8,7 +8,7 @@ use crate::sys::driver;
 use crate::sys::driver::{CudaDevice, DeviceMemory};
 use crate::sys::peer::WordOp;
 use hostir::data::HostTensor;
-use hostir::plan::{BufferId, BufferView, Plan};
+use hostir::plan::{BufferId, BufferView, Plan, stored_input};
 use hostir_gpu::element_range::ViewRange;
 use hostir_gpu::memory_layout;
 use hostir_gpu::memory_layout::MemoryLayout;
@@ -135,8 +135,11 @@ impl RankAllocation {
 
     // ---- data ----
 
-    /// Copies a tensor to a view. The device is current, and no run is under way.
+    /// Copies a tensor to what a view stores. The device is current, and no run is under way.
     pub(crate) fn upload_view(&self, view: &BufferView, tensor: &HostTensor) -> Result<(), Error> {
+        if view.stored_places().is_some() {
+            return self.upload_view(&view.stored_part(), &stored_input(view, tensor.clone()));
+        }
         let fits = tensor.bytes().len() == view.len() * view.dtype.byte_size();
         if !(fits && view.is_contiguous()) {
             let status = "an input of another size than its buffer".to_owned();

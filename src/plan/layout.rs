@@ -1,0 +1,168 @@
+//! The memory of tensors: the elements that one stores, and the part that an iteration of a loop on streams has of it.
+
+use super::inst::{BufferKind, BufferView, InstKind, ViewDim, ViewDims, row_major};
+use super::{PlanBuilder, stream_part};
+use crate::diag::{Diag, codes};
+use crate::ir::TensorId;
+use smallvec::SmallVec;
+
+/// The layout of a tensor in memory of its own.
+struct TensorLayout {
+    /// The extents of what is stored.
+    stored: Vec<usize>,
+    /// All axes; those that repeat an element have stride 0.
+    dims: ViewDims,
+}
+
+impl PlanBuilder<'_> {
+    /// The layout of a tensor of a local shape: row-major over the stored elements.
+    fn tensor_layout(&self, tensor: TensorId, shape: &[usize]) -> TensorLayout {
+        let axes = self.axes.stored_axes(tensor);
+        let repeats: SmallVec<[bool; 8]> =
+            axes.zip(shape).map(|(axis, &extent)| axis.expanded.is_some() && extent > 1).collect();
+        let stored: Vec<usize> =
+            shape.iter().zip(&repeats).map(|(&extent, &repeats)| if repeats { 1 } else { extent }).collect();
+        let mut dims = row_major(&stored);
+        for ((dim, &extent), _) in dims.iter_mut().zip(shape).zip(&repeats).filter(|(_, repeats)| **repeats) {
+            *dim = ViewDim { extent, stride: 0 };
+        }
+        TensorLayout { stored, dims }
+    }
+
+    /// The local extents of what a tensor stores: 1 along an expanded broadcast.
+    ///
+    /// # Errors
+    /// As [`Self::local_shape`].
+    pub fn stored_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
+        Ok(self.tensor_layout(tensor, &self.local_shape(tensor)?).stored)
+    }
+
+    /// The axes of a tensor of a local shape that lies in row-major order from some element on.
+    pub(crate) fn packed_dims(&self, tensor: TensorId, shape: &[usize]) -> ViewDims {
+        self.tensor_layout(tensor, shape).dims
+    }
+
+    /// The stored elements of a tensor's view: the first along each axis that the tensor declares as an expanded
+    /// broadcast.
+    pub(crate) fn declared_part(&self, tensor: TensorId, view: &BufferView) -> BufferView {
+        let mut part = view.clone();
+        for (axis, dim) in self.axes.stored_axes(tensor).zip(&mut part.dims) {
+            if axis.expanded.is_some() && dim.repeats_element() {
+                dim.extent = 1;
+            }
+        }
+        part
+    }
+
+    /// Adds a buffer for what a tensor of a local shape stores.
+    ///
+    /// # Errors
+    /// As [`Self::new_buffer`].
+    pub(super) fn tensor_buffer(
+        &mut self,
+        tensor: TensorId,
+        shape: &[usize],
+        kind: BufferKind,
+    ) -> Result<BufferView, Diag> {
+        let TensorLayout { stored, dims } = self.tensor_layout(tensor, shape);
+        let view = self.new_buffer(tensor, &stored, kind)?;
+        Ok(BufferView { dims, ..view })
+    }
+
+    /// The local shape of what an iteration has of a tensor: of an axis on streams, its part.
+    fn part_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
+        let mut shape = self.local_shape(tensor)?;
+        if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
+            let extent = shape[stream.position];
+            shape[stream.position] = stream_part(self, extent, stream.parts, index)?.1;
+        }
+        Ok(shape)
+    }
+
+    /// Allocates what an iteration has of a tensor, and binds it.
+    ///
+    /// # Errors
+    /// If the tensor's shape cannot be computed, or as [`Self::new_buffer`].
+    pub fn allocate_tensor(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
+        let shape = self.part_shape(tensor)?;
+        let view = self.tensor_buffer(tensor, &shape, BufferKind::Allocated)?;
+        self.rebind_tensor(tensor, Some(view.clone()))?;
+        Ok(view)
+    }
+
+    /// Allocates memory that later iterations keep, and gives all of it: of an axis on streams it has room for the
+    /// longest part, and the tensor is bound to the iteration's.
+    ///
+    /// # Errors
+    /// As [`Self::allocate_tensor`].
+    pub(crate) fn allocate_kept(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
+        let (Some(stream), false) = (self.axes.stream_axis(tensor), self.stream_indices.is_empty()) else {
+            return self.allocate_tensor(tensor);
+        };
+        let part = self.part_shape(tensor)?;
+        let mut room = self.local_shape(tensor)?;
+        room[stream.position] = room[stream.position].div_ceil(self.eval_size(stream.parts)?.max(1));
+        let all = self.tensor_buffer(tensor, &room, BufferKind::Allocated)?;
+        self.kept_parts.insert(self.program.memory_tensor(tensor), all.clone());
+        self.rebind_tensor(tensor, Some(leading_part(&all, &part)))?;
+        Ok(all)
+    }
+
+    /// Leaves a tensor the memory that it has. In the memory of [`Self::allocate_kept`], a shorter part of an axis on
+    /// streams is the leading one.
+    ///
+    /// # Errors
+    /// If the part cannot be computed, or the plan becomes too large.
+    pub(crate) fn keep_memory(&mut self, tensor: TensorId) -> Result<(), Diag> {
+        let bound = self.tensor_binding(tensor).map(|view| view.buffer);
+        let kept = self.kept_parts.get(&self.program.memory_tensor(tensor));
+        let Some(all) = kept.filter(|all| Some(all.buffer) == bound && !self.stream_indices.is_empty()).cloned() else {
+            return Ok(());
+        };
+        let part = self.part_shape(tensor)?;
+        self.rebind_tensor(tensor, Some(leading_part(&all, &part)))
+    }
+
+    /// Refuses memory that has several elements where a tensor stores one.
+    ///
+    /// # Errors
+    /// If a broadcast axis of the tensor is expanded, and the view does not repeat an element along it.
+    pub(crate) fn check_repetition(&self, tensor: TensorId, view: &BufferView) -> Result<(), Diag> {
+        let mut axes = self.axes.stored_axes(tensor).zip(&view.dims).enumerate();
+        let found = axes.find(|(_, (axis, dim))| axis.expanded.is_some() && dim.extent > 1 && dim.stride != 0);
+        let Some((position, (_, dim))) = found else { return Ok(()) };
+        let name = self.tensor_name(tensor);
+        let message = format!(
+            "axis {position} of {name} is an expanded broadcast, which stores one element, but the memory that it is bound to has {} there",
+            dim.extent
+        );
+        Err(self.error_here(codes::BROADCAST_SIZE, message).with_note(self.own_elements_note(dim.extent)))
+    }
+
+    /// The error of an instruction that gives one stored element several values.
+    pub(super) fn several_values_error(&self, kind: &InstKind, axis: usize) -> Diag {
+        let view = kind.written_view();
+        let extent = view.and_then(|view| view.dims.get(axis)).map_or(0, |dim| dim.extent);
+        let result = self.program.op(self.op).output_tensors().next();
+        let tensor = result.or_else(|| view.map(|view| self.plan.buffers[view.buffer].tensor));
+        let name = tensor.map_or_else(String::new, |tensor| self.tensor_name(tensor));
+        let message = format!(
+            "axis {axis} of {name} is an expanded broadcast, which stores one element, but {extent} different ones are written along it"
+        );
+        self.error_here(codes::BROADCAST_SIZE, message).with_note(self.own_elements_note(extent))
+    }
+
+    fn own_elements_note(&self, extent: usize) -> String {
+        match self.program.is_hir2() {
+            true => format!("write `{extent}` in place of `b.1 ex {extent}` for an axis with elements of its own"),
+            false => "write an `i` axis in place of `{1 ex ..}` for elements of its own".to_owned(),
+        }
+    }
+}
+
+/// The leading elements of a view along each axis.
+fn leading_part(all: &BufferView, shape: &[usize]) -> BufferView {
+    let mut part = all.clone();
+    part.dims.iter_mut().zip(shape).for_each(|(dim, &extent)| dim.extent = dim.extent.min(extent));
+    part
+}
