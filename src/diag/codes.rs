@@ -299,7 +299,7 @@ codes! {
     UNJOINED = "H0702";
     /// A tensor is used after its Deallocate, which ends the name: read, written, sent or deallocated again.
     ENDED_NAME = "H0703";
-    /// Ranks that are members of two communicators post their collectives on the two in different orders.
+    /// Ranks post communications in orders that do not fit: on one communicator, or in a circle through several.
     POST_ORDER = "H0704";
     /// A Synchronize or Wait orders nothing that was not in order before, on any rank and in any iteration.
     REDUNDANT_WAIT = "H0711";

@@ -19,7 +19,6 @@ mod exchange_rounds;
 mod hang_report;
 mod happens_before;
 mod in_place;
-mod message_order;
 mod post_order;
 pub(crate) mod queues;
 mod races;
@@ -151,10 +150,7 @@ fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated
     }
     observer.drop_explained();
     observer.check_outputs(&prepared.outputs[..prepared.results]);
-    let mut errors = post_order::check_post_orders(prepared, matching);
-    if errors.is_empty() {
-        errors = message_order::check_message_orders(prepared, matching);
-    }
+    let mut errors = post_order::check_post_orders(prepared, matching, rotated);
     errors.extend(report_findings(prepared, &observer.findings));
     errors.extend(in_place::check_in_place(prepared));
     let ended = ended_memory::check_ended_memory(prepared);

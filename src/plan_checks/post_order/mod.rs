@@ -1,0 +1,95 @@
+//! The orders in which ranks post communications.
+//!
+//! On one communicator the members' posts are one collective after the other, whatever the statements are:
+//! `same_statement` finds posts that meet another statement than their own. A library may also carry out one
+//! communication of a rank at a time, whatever its communicator. Ranks whose orders make a circle, through any number of
+//! communicators (`post_graph`), can then wait for each other for ever, although each communicator by itself is in order.
+
+mod post_graph;
+mod same_statement;
+
+use crate::diag::{Diag, codes};
+use crate::lower::PreparedProgram;
+use crate::plan::{InstId, Plan, PlanMatching};
+use post_graph::{OrderCircle, PostGraph};
+
+/// The errors of ranks that post in different orders: one for each communicator, and one for the communicators of each
+/// circle.
+///
+/// The orders of plans that differ by a rotation of the ranks make no circle: all ranks come to their communications at
+/// the same time.
+pub(super) fn check_post_orders(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated: bool) -> Vec<Diag> {
+    let communicators = matching.communicators.iter();
+    let mut errors: Vec<Diag> =
+        communicators.filter_map(|of_all| same_statement::check_communicator(prepared, of_all)).collect();
+    if !rotated {
+        let circles = PostGraph::of_plans(&prepared.plans, matching).find_circles();
+        errors.extend(circles.iter().map(|circle| describe_circle(prepared, circle)));
+    }
+    errors
+}
+
+const REPAIR: &str = "post communications in the same order on all ranks that share their communicators";
+
+/// A post of a rank.
+#[derive(Clone, Copy, Debug)]
+struct RankPost {
+    rank: u32,
+    inst: InstId,
+}
+
+/// The error of two ranks that post different communications where they have to post the same.
+fn describe_orders(prepared: &PreparedProgram, place: &str, one: RankPost, other: RankPost) -> Diag {
+    let [(rank, text), (other_rank, other_text)] = [one, other].map(|post| post_text(prepared, post));
+    let message = format!(
+        "ranks {rank} and {other_rank} post on {place} in different orders: rank {rank} posts {text} where rank {other_rank} posts {other_text}"
+    );
+    labelled(prepared, message, &[one, other])
+}
+
+/// The error of ranks whose orders make a circle.
+fn describe_circle(prepared: &PreparedProgram, circle: &OrderCircle) -> Diag {
+    let firsts: Vec<RankPost> = circle.steps.iter().map(|step| step.first).collect();
+    if let [one, other] = firsts[..] {
+        return describe_orders(prepared, "two communicators", one, other);
+    }
+    let steps = circle.steps.iter().take(MOST_STEPS).map(|step| {
+        let [(rank, first), (_, second)] = [step.first, step.second].map(|post| post_text(prepared, post));
+        format!("rank {rank} posts {first} before {second}")
+    });
+    let mut steps: Vec<String> = steps.collect();
+    if circle.steps.len() > MOST_STEPS {
+        steps.push(format!("and so on through {} more ranks", circle.steps.len() - MOST_STEPS));
+    }
+    let message = format!(
+        "posts on {} communicators make a circle, in which each may wait for the next: {}",
+        circle.communicators.len(),
+        steps.join(", ")
+    );
+    labelled(prepared, message, &firsts)
+}
+
+/// The number of ranks of a circle that a message names.
+const MOST_STEPS: usize = 16;
+
+/// The rank of a post, and its text with the iteration.
+fn post_text(prepared: &PreparedProgram, post: RankPost) -> (u32, String) {
+    let plan: &Plan = &prepared.plans[post.rank as usize];
+    (plan.rank, prepared.labels.origin_text(plan, plan.inst(post.inst).origin))
+}
+
+/// An error with a label on each statement of these posts.
+fn labelled(prepared: &PreparedProgram, message: String, posts: &[RankPost]) -> Diag {
+    let mut spans = Vec::new();
+    for post in posts {
+        let plan = &prepared.plans[post.rank as usize];
+        let span = prepared.labels.op_span(plan.inst(post.inst).origin.op);
+        if spans.iter().all(|&(known, _)| known != span) {
+            spans.push((span, format!("rank {} posts this first", plan.rank)));
+        }
+    }
+    let mut spans = spans.into_iter();
+    let Some((span, text)) = spans.next() else { return Diag::global_error(codes::POST_ORDER, message) };
+    let diag = Diag::error(codes::POST_ORDER, span, message).with_primary_text(text);
+    spans.fold(diag, |diag, (span, text)| diag.with_label(span, text)).with_note(REPAIR)
+}
