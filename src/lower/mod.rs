@@ -10,6 +10,7 @@ mod half_lowered;
 pub mod io_names;
 mod prepare;
 mod repeated;
+mod rounding;
 pub mod shard;
 pub mod sizes;
 

@@ -14,6 +14,9 @@
 //! | e5m2                    | 2^-2                | two roundings (2^-3)                             |
 //! | integer, bool, e8m0     | 0                   | exact                                            |
 //!
+//! The coarsest type counts to which values are rounded on the way from the inputs to the output, in the program and in
+//! the reference: `float` sums of `bfloat16` products have the tolerance of `bfloat16`.
+//!
 //! A NaN equals only a NaN, an infinity only itself. A reference may be a float of another width (a
 //! double reference of a bfloat16 output); the tolerances are then the coarser one's.
 
@@ -74,13 +77,14 @@ impl TensorComparison {
     }
 }
 
-/// Compares what was computed with what was expected.
+/// Compares what was computed with what was expected; `roundings` are the types to which values on the way are rounded.
 ///
 /// # Errors
 /// If the shapes differ, or the element types and not both are floating point.
 pub fn compare_tensors(
     found: &HostTensor,
     expected: &HostTensor,
+    roundings: &[DType],
     given: GivenTolerances,
 ) -> Result<TensorComparison, DataError> {
     if found.shape() != expected.shape() {
@@ -92,7 +96,7 @@ pub fn compare_tensors(
         let (found, expected) = (found.dtype().name(), expected.dtype().name());
         return Err(DataError::new(format!("its element type is {found}, but the reference has {expected}")));
     }
-    let tolerance = choose_tolerance(found.dtype(), expected, given);
+    let tolerance = choose_tolerance(found.dtype(), expected, roundings, given);
     Ok(compare_elements(found, expected, tolerance))
 }
 
@@ -125,8 +129,16 @@ fn relative_tolerance(dtype: DType) -> f64 {
     }
 }
 
-fn choose_tolerance(dtype: DType, expected: &HostTensor, given: GivenTolerances) -> ComparisonTolerance {
-    let default = relative_tolerance(dtype).max(relative_tolerance(expected.dtype()));
+fn choose_tolerance(
+    dtype: DType,
+    expected: &HostTensor,
+    roundings: &[DType],
+    given: GivenTolerances,
+) -> ComparisonTolerance {
+    let own = relative_tolerance(dtype).max(relative_tolerance(expected.dtype()));
+    let on_the_way = roundings.iter().map(|&dtype| relative_tolerance(dtype)).fold(own, f64::max);
+    // Integers are exact, whatever they are made of.
+    let default = if own == 0.0 { own } else { on_the_way };
     let atol = given.atol.unwrap_or_else(|| if default == 0.0 { 0.0 } else { default * root_mean_square(expected) });
     ComparisonTolerance { rtol: given.rtol.unwrap_or(default), atol }
 }
@@ -212,7 +224,7 @@ mod tests {
         tensor
     }
     fn default(found: &HostTensor, expected: &HostTensor) -> TensorComparison {
-        compare_tensors(found, expected, GivenTolerances::default()).unwrap()
+        compare_tensors(found, expected, &[], GivenTolerances::default()).unwrap()
     }
 
     #[test]
@@ -247,7 +259,7 @@ mod tests {
     #[test]
     fn the_worst_element_is_relative_to_its_tolerance() {
         let given = GivenTolerances { rtol: Some(0.1), atol: Some(0.0) };
-        let result = compare_tensors(&floats(&[1001.0, 1.5]), &floats(&[1000.0, 1.0]), given).unwrap();
+        let result = compare_tensors(&floats(&[1001.0, 1.5]), &floats(&[1000.0, 1.0]), &[], given).unwrap();
         let worst = result.worst.unwrap();
         assert_eq!((worst.index, worst.difference), (vec![1], 0.5));
         assert_eq!(result.mismatches, 1);
@@ -280,13 +292,26 @@ mod tests {
         let result = default(&of(DType::BFloat16, &[1.0]), &of(DType::Double, &[1.003]));
         assert!(result.is_equal());
         assert_eq!(result.tolerance.rtol, 4e-2);
-        let error = compare_tensors(&floats(&[1.0]), &of(DType::Int, &[1.0]), GivenTolerances::default()).unwrap_err();
+        let error =
+            compare_tensors(&floats(&[1.0]), &of(DType::Int, &[1.0]), &[], GivenTolerances::default()).unwrap_err();
         assert_eq!(error.message, "its element type is float, but the reference has int64_t");
     }
 
     #[test]
+    fn the_coarsest_rounding_on_the_way_counts_but_not_for_integers() {
+        let compare = |found: &HostTensor, expected: &HostTensor, roundings: &[DType]| {
+            compare_tensors(found, expected, roundings, GivenTolerances::default()).unwrap()
+        };
+        let way = [DType::Float, DType::BFloat16];
+        assert_eq!(compare(&floats(&[1.0]), &floats(&[1.003]), &way).tolerance.rtol, 4e-2);
+        assert!(!compare(&floats(&[1.0]), &floats(&[1.003]), &way[..1]).is_equal());
+        assert!(!compare(&of(DType::Int, &[1.0]), &of(DType::Int, &[2.0]), &way).is_equal());
+    }
+
+    #[test]
     fn shapes_must_match() {
-        let error = compare_tensors(&floats(&[1.0]), &floats(&[1.0, 1.0]), GivenTolerances::default()).unwrap_err();
+        let error =
+            compare_tensors(&floats(&[1.0]), &floats(&[1.0, 1.0]), &[], GivenTolerances::default()).unwrap_err();
         assert_eq!(error.message, "its shape is [1], but the reference has [2]");
     }
 

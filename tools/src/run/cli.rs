@@ -335,7 +335,7 @@ struct CheckArguments {
         long,
         value_name = "X",
         allow_negative_numbers = true,
-        help = "Relative tolerance; the default depends on the element type"
+        help = "Relative tolerance; the default is that of the coarsest type to which values are rounded on the way from the inputs to the output"
     )]
     rtol: Option<f64>,
     #[arg(

@@ -9,6 +9,7 @@ use crate::data::bracketed_list;
 use crate::data::compare::{TensorComparison, compare_tensors};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
+use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -25,17 +26,20 @@ pub(super) fn compare_expected(
     io: &ToolIo<'_>,
 ) -> Result<Vec<String>, RunFailure> {
     let mut checks = OutputChecks::new(options);
+    let any = bound.expects.iter().any(|file| file.is_some());
+    let roundings = if any { prepared.output_roundings() } else { Vec::new() };
     for (index, port) in prepared.outputs.iter().enumerate() {
         let Some(file) = bound.expects[index] else { continue };
         if !file.per_rank() {
             if let Some(whole) = &results.whole[index] {
-                checks.check_file(&port.name, whole, &file.to_string(), file.read_tensor(io));
+                checks.check_file(&port.name, whole, &file.to_string(), file.read_tensor(io), &roundings[index]);
             }
             continue;
         }
         for (rank, part) in &results.parts[index] {
             let file = file.of_rank(*rank);
-            checks.check_file(&format!("{} on rank {rank}", port.name), part, &file.to_string(), file.read_tensor(io));
+            let name = format!("{} on rank {rank}", port.name);
+            checks.check_file(&name, part, &file.to_string(), file.read_tensor(io), &roundings[index]);
         }
     }
     checks.finish()
@@ -52,15 +56,30 @@ impl<'a> OutputChecks<'a> {
     pub(super) fn new(options: &'a Options) -> Self {
         Self { options, lines: Vec::new(), diags: Vec::new() }
     }
-    fn check_file(&mut self, name: &str, found: &HostTensor, file: &str, expected: Result<HostTensor, Diag>) {
+    fn check_file(
+        &mut self,
+        name: &str,
+        found: &HostTensor,
+        file: &str,
+        expected: Result<HostTensor, Diag>,
+        roundings: &[DType],
+    ) {
         match expected {
-            Ok(expected) => self.check_pair(name, found, file, &expected),
+            Ok(expected) => self.check_pair(name, found, file, &expected, roundings),
             Err(diag) => self.diags.push(diag),
         }
     }
-    /// Compares one output; `what` is what it is compared with.
-    pub(super) fn check_pair(&mut self, name: &str, found: &HostTensor, what: &str, expected: &HostTensor) {
-        match compare_tensors(found, expected, self.options.given) {
+    /// Compares one output; `what` is what it is compared with, and `roundings` are the types to which values on the
+    /// way to it are rounded.
+    pub(super) fn check_pair(
+        &mut self,
+        name: &str,
+        found: &HostTensor,
+        what: &str,
+        expected: &HostTensor,
+        roundings: &[DType],
+    ) {
+        match compare_tensors(found, expected, roundings, self.options.given) {
             Ok(result) if result.is_equal() => self.lines.push(equal_line(name, what, &result)),
             Ok(result) => self.diags.push(difference_diag(name, what, &result)),
             Err(error) => {

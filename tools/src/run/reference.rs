@@ -91,9 +91,11 @@ pub(super) fn compare_reference(
         OutputTensors::assemble_outputs(&reference, run, &[]).map_err(|diag| loaded.to_failure(vec![diag]))?;
     let mut checks = OutputChecks::new(options);
     let what = reference_name(file);
-    for ((port, found), expected) in prepared.outputs.iter().zip(&results.whole).zip(&expected.whole) {
+    let (own, theirs) = (prepared.output_roundings(), reference.output_roundings());
+    let outputs = prepared.outputs.iter().zip(&results.whole).zip(&expected.whole);
+    for (((port, found), expected), (own, theirs)) in outputs.zip(own.into_iter().zip(theirs)) {
         if let (Some(found), Some(expected)) = (found, expected) {
-            checks.check_pair(&port.name, found, &what, expected);
+            checks.check_pair(&port.name, found, &what, expected, &[own, theirs].concat());
         }
     }
     checks.finish()

@@ -7,6 +7,7 @@ use crate::run::outputs::OutputTensors;
 use crate::run::program::SourceProgram;
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
+use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
 
 /// A program with its inputs, as far as the command line goes.
@@ -53,6 +54,13 @@ impl Times {
     }
 }
 
+/// The outputs of the first program of a benchmark.
+pub(in crate::run) struct FirstOutputs {
+    outputs: OutputTensors,
+    /// By output: the types to which values on the way to it are rounded.
+    roundings: Vec<Vec<DType>>,
+}
+
 /// Compares the outputs of a program with those of the first one.
 ///
 /// # Errors
@@ -60,20 +68,22 @@ impl Times {
 pub(in crate::run) fn check_agreement(
     entry: &BenchEntry,
     run: RunResult,
-    first: &mut Option<OutputTensors>,
+    first: &mut Option<FirstOutputs>,
     options: &Options,
 ) -> Result<(), RunFailure> {
     let results = OutputTensors::assemble_outputs(&entry.prepared, run, &[])
         .map_err(|diag| entry.loaded.to_failure(vec![diag]))?;
+    let own = entry.prepared.output_roundings();
     let Some(first) = first else {
-        *first = Some(results);
+        *first = Some(FirstOutputs { outputs: results, roundings: own });
         return Ok(());
     };
     let mut checks = OutputChecks::new(options);
-    let pairs = entry.prepared.outputs.iter().zip(&results.whole).zip(&first.whole);
-    for ((port, found), expected) in pairs {
+    let pairs = entry.prepared.outputs.iter().zip(&results.whole).zip(&first.outputs.whole);
+    for (((port, found), expected), (own, theirs)) in pairs.zip(own.iter().zip(&first.roundings)) {
         if let (Some(found), Some(expected)) = (found, expected) {
-            checks.check_pair(&port.name, found, &format!("`{}`", options.file), expected);
+            let roundings = [own.as_slice(), theirs].concat();
+            checks.check_pair(&port.name, found, &format!("`{}`", options.file), expected, &roundings);
         }
     }
     checks.finish().map(|_| ())
