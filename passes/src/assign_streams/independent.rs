@@ -5,7 +5,7 @@ use crate::support::storage::{StorageClasses, TensorAccess, interface_tensors, v
 use hostir::diag::{Diag, Diags};
 use hostir::ir::IndexDefinitions;
 use hostir::ir::OpEffect;
-use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
+use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Partition, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// assign-streams: iterations that access each other's memory.
@@ -158,13 +158,14 @@ fn check_loop_independence(
                 }
             }
         }
-        let posted = op.posted_number().is_some();
+        let by_post = tensors_written_by_post(program, op);
         visit_accesses(program, id, &mut |tensor, access| {
-            let operand = posted && op.input_tensors().any(|input| input == tensor);
             let (reads, writes) = match access {
                 TensorAccess::Read => (true, false),
                 TensorAccess::Write => (false, true),
-                TensorAccess::Both => (true, !operand),
+                TensorAccess::Both => {
+                    (true, by_post.as_ref().is_none_or(|written| written.contains(&program.memory_tensor(tensor))))
+                }
                 TensorAccess::Bind | TensorAccess::Free | TensorAccess::Name => (false, false),
             };
             let found = uses.entry(storage.class_of(tensor)).or_default();
@@ -181,6 +182,33 @@ fn check_loop_independence(
     for (class, found) in classes {
         report_dependence(around.program, roles, &found, &|| around.repair_note(class), diags);
     }
+}
+
+/// The tensors that a post writes: its results, and the operands that its unit writes in place. `None` for other ops.
+fn tensors_written_by_post(program: &Program, op: &Op) -> Option<FxHashSet<TensorId>> {
+    let unit = &program.units()[program.posted_unit(op)?];
+    let mut classes = Partition::of_singletons(program.tensors().len());
+    let mut written = Vec::new();
+    program.walk(unit.body, &mut |id| {
+        let inner = program.op(id);
+        if inner.kind.effect() == OpEffect::Alias || inner.shared_memory().is_some() {
+            for other in inner.input_tensors().chain(inner.shared_memory()) {
+                for result in inner.output_tensors() {
+                    classes.join_classes(result.0, other.0);
+                }
+            }
+        }
+        visit_accesses(program, id, &mut |tensor, access| {
+            if matches!(access, TensorAccess::Write | TensorAccess::Both) {
+                written.push(tensor);
+            }
+        });
+    });
+    let written: FxHashSet<u32> = written.into_iter().map(|tensor| classes.find_class(tensor.0)).collect();
+    let ports = op.operands.iter().filter_map(|value| value.as_tensor());
+    let ports = ports.zip(unit.inputs.iter().filter_map(|value| value.as_tensor()));
+    let in_place = ports.filter(|(_, inner)| written.contains(&classes.find_class(inner.0))).map(|(outer, _)| outer);
+    Some(op.output_tensors().chain(in_place).map(|tensor| program.memory_tensor(tensor)).collect())
 }
 
 /// A loop, for what a note says about memory that its iterations keep.
