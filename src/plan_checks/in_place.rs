@@ -10,7 +10,7 @@ use crate::diag::{Diag, codes};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether an instruction reads each element of an operand (by its place among the views that it reads) only for the
 /// element of the result with the same index, if both have the same axes.
@@ -25,8 +25,35 @@ pub(super) fn is_elementwise_operand(kind: &InstKind, operand: usize) -> bool {
     }
 }
 
+/// The most elements of which the places are compared one by one.
+const MOST_COMPARED: usize = 1 << 16;
+
+/// Whether each element that both views have is at the same index in both, so that an element-wise op reads it for
+/// itself alone.
+pub(super) fn have_common_indices(read: &BufferView, written: &BufferView) -> bool {
+    if is_same_view(read, written) {
+        return true;
+    }
+    let [extents, others] = [read, written].map(|view| view.dims.iter().map(|dim| dim.extent).filter(|&one| one > 1));
+    if !extents.eq(others) || written.len() > MOST_COMPARED {
+        return false;
+    }
+    let indices: FxHashMap<usize, usize> = element_places(written).into_iter().zip(0..).collect();
+    element_places(read)
+        .into_iter()
+        .enumerate()
+        .all(|(index, place)| indices.get(&place).is_none_or(|&own| own == index))
+}
+
+/// The places in the buffer of a view's elements, in row-major order.
+fn element_places(view: &BufferView) -> Vec<usize> {
+    view.dims.iter().fold(vec![view.offset], |places, dim| {
+        places.into_iter().flat_map(|place| (0..dim.extent).map(move |at| place + at * dim.stride)).collect()
+    })
+}
+
 /// Whether both views have the same elements at the same indices.
-pub(super) fn is_same_view(one: &BufferView, other: &BufferView) -> bool {
+fn is_same_view(one: &BufferView, other: &BufferView) -> bool {
     let [dims, others] = [one, other].map(|view| view.dims.iter().filter(|dim| dim.extent > 1));
     one.buffer == other.buffer && one.offset == other.offset && dims.eq(others)
 }

@@ -6,7 +6,7 @@ use crate::ir::{Id, OpId, TensorId};
 use crate::lower::IoTensor;
 use crate::plan::{BufferId, BufferKind, InstId, Plan};
 use crate::plan_checks::happens_before::{MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkedEnds};
-use crate::plan_checks::in_place::{is_elementwise_operand, is_same_view};
+use crate::plan_checks::in_place::{have_common_indices, is_elementwise_operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -108,11 +108,11 @@ impl<'p> MemoryObserver<'p> {
         let Some(written) = sets.last().copied().flatten() else { return };
         for (operand, (read, set)) in reads.iter().zip(sets).enumerate() {
             let Some(set) = set.filter(|_| read.view.buffer == write.view.buffer) else { continue };
-            if is_elementwise_operand(read.kind, operand) && is_same_view(read.view, write.view) {
-                continue;
-            }
             let history = &self.histories[write.rank][write.view.buffer.index()];
             let Some(element) = history.common_element(set, written) else { continue };
+            if is_elementwise_operand(read.kind, operand) && have_common_indices(read.view, write.view) {
+                continue;
+            }
             let op = self.op_of(write.rank, write.inst);
             if self.reported.insert(OpPair(op, op)) {
                 let (rank, inst, buffer) = (write.rank, write.inst, write.view.buffer);
@@ -166,7 +166,7 @@ impl<'p> MemoryObserver<'p> {
                 let Some(elements) = history.set_number(view).and_then(|set| history.unwritten_elements(set)) else {
                     continue;
                 };
-                let all = view.len();
+                let all = view.distinct_len();
                 self.findings.push(MemoryFinding::UnwrittenOutput(UnwrittenOutput { rank, output, elements, all }));
             }
         }
