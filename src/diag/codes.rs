@@ -232,6 +232,8 @@ codes! {
     BROADCAST_SIZE = "H0421";
     /// A tensor that does not fit into the memory it shares.
     ALIAS_SHAPE = "H0422";
+    /// The text of one rank where that of all ranks is needed: peers are numbers that nvFuser computed on it.
+    ONE_RANK_TEXT = "H0423";
 
     /// Inputs or outputs that do not match the plan.
     PORTS = "H0501";

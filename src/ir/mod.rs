@@ -31,6 +31,7 @@ pub mod order;
 mod partition;
 pub mod places;
 mod program;
+mod rank_scalars;
 mod roots;
 pub mod scalar_names;
 mod statement_label;
@@ -56,6 +57,7 @@ pub use program::{
     Block, BlockId, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap,
     TextFrame, UnitId,
 };
+pub use rank_scalars::RankScalars;
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_names::{FreeName, free_names};

@@ -71,6 +71,8 @@ attr_keys! {
     Index = "index",
     /// The `stream_index` of a ShardByStream.
     StreamIndex = "stream_index",
+    /// `true` for a ShardByStream whose index was read without its shift (see `crate::style::add_index_shifts`).
+    Swizzle = "swizzle",
     /// `true` for an ALLOCATE in the `buffer=`, `size=` form.
     Buffer = "buffer",
     /// The memory type of an allocation.

@@ -8,6 +8,7 @@ mod element_text;
 mod fresh;
 mod half_lowered;
 pub mod io_names;
+mod one_rank;
 mod prepare;
 mod repeated;
 mod rounding;

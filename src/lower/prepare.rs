@@ -3,6 +3,7 @@
 use super::driver::{Driver, RankLimits};
 use super::element_text::ShardedTensors;
 use super::half_lowered::half_lowered_error;
+use super::one_rank::check_one_rank_text;
 use super::{SizeSettings, infer_sizes};
 use crate::analysis::{has_different_shardings, needs_slice_resharding};
 use crate::diag::codes;
@@ -183,13 +184,9 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
     let axes = AxesTable::new(program, OpKind::View);
-    let unlowered = match is_unlowered(program) {
-        Ok(unlowered) => unlowered,
-        Err(diag) => {
-            diags.push(diag);
-            return Err(diags);
-        }
-    };
+    check_one_rank_text(program, &mut diags);
+    let unlowered = is_unlowered(program).map_err(|diag| diags.push(diag));
+    let Some(unlowered) = unlowered.ok().filter(|_| !diags.has_errors()) else { return Err(diags) };
     let ranks = if unlowered { 1 } else { env.ranks };
     let whole = WholeProgram { program, env: &env, axes: &axes, ranks, unlowered };
     let (plans, labels) = whole.lower_ranks(sizes.memory_limit, &sizes.limits, kept, &mut diags);

@@ -276,6 +276,7 @@ impl ProgramPrinter<'_> {
             AttrKey::RootAs => op.attr(AttrKey::Root).is_some(),
             AttrKey::Keep => op.keeps_memory() == op.attr(AttrKey::Buffer).is_some(),
             AttrKey::Perm => self.is_implied_by_numbers(op),
+            AttrKey::Swizzle => op.attr(key) == Some(&AttrValue::Bool(true)),
             _ => false,
         }
     }

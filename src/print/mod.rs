@@ -11,6 +11,7 @@ mod program;
 
 use crate::ir::TextCache;
 use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, TensorId};
+use crate::style::drop_index_shifts;
 use names::UnprintedNames;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -66,7 +67,8 @@ pub fn print_to_string(program: &Program) -> String {
 
 /// Appends the text of a program to `out`.
 pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
-    let mut printer = ProgramPrinter::new(program, out);
+    let spelled = drop_index_shifts(program);
+    let mut printer = ProgramPrinter::new(spelled.as_ref().unwrap_or(program), out);
     if options.form == PrintForm::Short {
         printer.known = Some(FxHashMap::default());
     }

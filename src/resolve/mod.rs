@@ -18,6 +18,7 @@ mod value;
 
 use crate::diag::Diags;
 use crate::ir::OpKind;
+use crate::style::{UnsaidShift, add_index_shifts};
 use crate::ir::{self, BinaryOp, BlockId, DomainId, ExprId, HostUnit, Program, Style, TensorId, TextFrame, UnitId};
 use hostir_grammar::ast::{self, ArgRange, SyntaxTree};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -43,6 +44,7 @@ pub fn resolve(ast: &SyntaxTree, container: usize, source: &str, diags: &mut Dia
     if let Some(node) = ast.containers.get(container) {
         resolver.resolve_container(node);
         resolver.resolve_roots(shown);
+        add_index_shifts(&mut resolver.program, UnsaidShift::ByCommunication);
         resolver.resolve_comments(container);
         resolver.resolve_frame(container);
     }

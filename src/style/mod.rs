@@ -3,6 +3,8 @@
 mod renumber;
 mod restyle;
 mod roots;
+mod swizzle;
 
 pub use renumber::renumber_program;
 pub use restyle::{restyle_program, stored_size, style_that_spells};
+pub(crate) use swizzle::{UnsaidShift, add_index_shifts, drop_index_shifts};

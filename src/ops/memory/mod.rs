@@ -102,6 +102,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::tight("stream_index", AttrKey::StreamIndex, ArgKind::Expr).with_equals(EqualsSpacing::StreamIndex),
+        ArgSpec::tight("swizzle", AttrKey::Swizzle, ArgKind::Bool).optional(),
     ],
     relate: Some(links::link_shard_by_stream),
     checks: &[tensor_checks::check_one_dtype],

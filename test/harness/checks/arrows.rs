@@ -115,6 +115,8 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("src/resolve/style.rs", "ALLOCATE and `backend=` tell a text's style"),
     ("src/style/restyle.rs", "spellings that change ops"),
     ("src/style/roots.rs", "statements that tell the spelling"),
+    ("src/style/swizzle.rs", "a CollectivePermute shifts the index of a ShardByStream"),
+    ("src/lower/one_rank.rs", "peers of a CollectivePermute"),
     ("src/verify/integers.rs", "`iota` of reals takes real bounds"),
     ("src/verify/mod.rs", "loops run their bodies more than once"),
     ("src/verify/posts.rs", "pairs posts, groups and waits"),
