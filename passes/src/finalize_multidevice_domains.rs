@@ -21,7 +21,7 @@ ops that move data keep their order.
 
 If some tensors have a mesh, all must have one; otherwise this is an error.
 
-Results of permuting ops keep their order, because it is the order of their axes. Contiguity, which nvFuser
+Results of permuting ops, in HostUnits too, keep their order, because it is the order of their axes. Contiguity, which nvFuser
 checks here, is not part of the text.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
@@ -48,7 +48,7 @@ fn run_finalize_domains(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
     check_meshes(program, &ops)?;
     let mut seen = vec![false; program.tensors().len()];
     let mut found = Vec::new();
-    let permuted = permuted_results(program);
+    let permuted = permuted_outputs(program);
     for &op in ops.iter().filter(|&&op| is_tensor_op(program, op) && !is_resharding(program, op)) {
         for tensor in program.op(op).all_tensors() {
             let new = !std::mem::replace(&mut seen[tensor.index()], true);
@@ -68,6 +68,21 @@ fn run_finalize_domains(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
     }
     moved.apply_to_ops(edit);
     Ok(())
+}
+
+/// For each tensor: true if it is the result of a permuting op, or of a post whose HostUnit permutes it.
+fn permuted_outputs(program: &Program) -> Vec<bool> {
+    let mut permuted = permuted_results(program);
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        let Some(unit) = program.posted_unit(op) else { return };
+        for (outer, inner) in op.results.iter().zip(&program.units()[unit].outputs) {
+            if let (Some(outer), Some(inner)) = (outer.as_tensor(), inner.as_tensor()) {
+                permuted[outer.index()] |= permuted[inner.index()];
+            }
+        }
+    });
+    permuted
 }
 
 /// All tensors of the program have a mesh, or none has.

@@ -185,6 +185,6 @@ impl<'p> AccumulatorSearch<'p> {
 fn plain_rank(program: &Program, tensor: TensorId) -> Option<usize> {
     let axes = logical_axes(program, tensor);
     let stored = axes.stored_positions();
-    let known = !axes.split && !stored.iter().any(|&at| axes.axes[at as usize].is_broadcast());
+    let known = !axes.has_parts() && !stored.iter().any(|&at| axes.axes[at as usize].is_broadcast());
     known.then_some(stored.len())
 }

@@ -2,13 +2,8 @@
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::lifetime::{self, ReleaseDepth};
-use hostir::diag::{Diag, Diags};
-use hostir::ir::OpEffect;
-use hostir::ir::Program;
+use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
-
-/// insert-deallocations: a program that already deallocates memory.
-const FREES_ALREADY: &str = "H0380";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -19,9 +14,11 @@ Inserts a `Deallocate` after the last statement of the program's body that uses 
 counts as one statement. Only tensors that get their memory in the body itself are freed, each once; of
 several that are freed at one place the lowest number comes first.
 
-A program that has a `Deallocate` already is an error.
+What the program frees itself, anywhere, stays as it is. So a second application changes
+nothing.
 
-Deviations from nvFuser, which frees each tensor after the last top-level op that reads it: inputs, outputs
+Deviations from nvFuser, which rejects programs that free memory and frees each tensor after the last top-level op that
+reads it: inputs, outputs
 and tensors that share memory with them are never freed (nvFuser unbinds inputs, and returns an output that is
 read later undefined); uses in loops and branches count; a tensor lives as long as its views, and until the
 Wait of every communication that uses it; a tensor that is never read is freed too.",
@@ -52,22 +49,9 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run_insert_deallocations(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    refuse_deallocations(edit.program())?;
     let releases = lifetime::release_points(edit.program(), ReleaseDepth::Top);
     if !releases.is_empty() {
         cx.add_count("deallocations", lifetime::insert(edit, &releases));
     }
     Ok(())
-}
-
-fn refuse_deallocations(program: &Program) -> Result<(), Diags> {
-    let mut diags = Diags::default();
-    program.walk(program.body(), &mut |id| {
-        if program.op(id).kind.effect() == OpEffect::Free {
-            let message = "the program already deallocates memory";
-            let note = "remove its deallocations, or omit this pass";
-            diags.push(Diag::error(FREES_ALREADY, program.op_span(id), message).with_note(note));
-        }
-    });
-    diags.or_value(())
 }

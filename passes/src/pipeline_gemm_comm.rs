@@ -132,7 +132,7 @@ fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
             format!("the tensors of `{}` are not all on the same one-dimensional mesh", program.tensor_name(result));
         return Err(refusal(program, id, message, other));
     }
-    if tensor_sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).split {
+    if tensor_sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).has_parts() {
         let message = format!("axis 1 of {} must be sharded over devices", program.tensor_name(a));
         return Err(refusal(program, id, message, "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`"));
     }

@@ -106,7 +106,8 @@ pub(crate) fn local_sizes(program: &Program, parts: &[&[usize]]) -> Result<BTree
     for (tensor, shape) in tensor_ids(program.inputs()).into_iter().zip(parts) {
         let extents: Vec<_> =
             axes.stored_axes(tensor).map(|axis| program.expr(axis.expanded.unwrap_or(axis.extent))).collect();
-        let shard = axes.stored_axes(tensor).zip(&extents).map(|(axis, extent)| match (axis.is_sharded(), extent) {
+        let shard = axes.stored_axes(tensor).zip(&extents).map(|(axis, extent)| match (axis.is_device_index(), extent) {
+            (_, _) if axis.parts.is_some() => ShardAxis { sharded: false, extent: None },
             (true, _) => ShardAxis { sharded: true, extent: Some(1) },
             (_, Expr::Int(extent)) => ShardAxis { sharded: false, extent: usize::try_from(*extent).ok() },
             _ => ShardAxis { sharded: false, extent: None },
@@ -115,9 +116,10 @@ pub(crate) fn local_sizes(program: &Program, parts: &[&[usize]]) -> Result<BTree
         let Some(found) = match_shard(&shard, &dense_extents(shape)) else {
             return Err(axes_error(program, tensor, &extents, shape));
         };
-        for ((axis, extent), (found, _)) in shard.iter().zip(extents).zip(found) {
-            if let (false, Expr::Name(name)) = (axis.sharded, extent) {
-                let size = FoundSize { value: found as i64, tensor };
+        let parts = axes.stored_axes(tensor).map(|axis| axis.parts.map_or(Some(1), |parts| program.exprs().as_int(parts)));
+        for (((axis, extent), (found, _)), parts) in shard.iter().zip(extents).zip(found).zip(parts) {
+            if let (false, Expr::Name(name), Some(parts)) = (axis.sharded, extent, parts) {
+                let size = FoundSize { value: found as i64 * parts, tensor };
                 let known = *sizes.entry(program.name(*name).to_owned()).or_insert(size);
                 if known.value != size.value {
                     return Err(size_conflict(program, program.name(*name), known, size));
@@ -206,7 +208,8 @@ fn shard_of_part(port: &IoTensor, rank: u32, parts: &[Arc<HostTensor>]) -> Resul
 /// The axes of a rank's shard.
 pub(crate) fn shard_axes(port: &IoTensor) -> Vec<ShardAxis> {
     let axes = port.axes.iter().map(|axis| match axis.device {
-        Some(_) => ShardAxis { sharded: true, extent: Some(1) },
+        Some(_) if axis.local_extent() == 1 => ShardAxis { sharded: true, extent: Some(1) },
+        Some(_) => ShardAxis { sharded: false, extent: Some(axis.local_extent()) },
         None => ShardAxis { sharded: false, extent: Some(axis.extent) },
     });
     axes.collect()

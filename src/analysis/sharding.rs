@@ -114,7 +114,7 @@ fn resides_elsewhere(program: &Program, whole: TensorId, slice: TensorId) -> boo
     let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {
         return false;
     };
-    slice.devices.iter().any(|&device| !whole.contains(device))
+    !whole.contains_mesh(slice)
 }
 
 /// Returns true if a device has different shards of the tensor and of its slice along an axis.
@@ -122,11 +122,7 @@ fn has_shifted_shard(program: &Program, [whole, slice]: [TensorId; 2], kind: Par
     let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {
         return false;
     };
-    whole != slice
-        && slice
-            .devices
-            .iter()
-            .any(|&device| whole.device_coordinate(device, kind) != slice.device_coordinate(device, kind))
+    !whole.agrees_with_mesh(slice, kind)
 }
 
 /// Returns true if a device type spans several devices on a tensor's mesh, or the tensor has no mesh.

@@ -3,14 +3,17 @@
 //! The text prints loop domains, and [`Program::logical_axes`] gives the order in which they are axes: device
 //! domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains made by splits
 //! (`ceilDiv` extents, `rf` beside a parallel axis, numbers that suggest it) do not determine the axes: such tensors
-//! need `logical=`, and nothing is inferred for them without it. The one exception is a split of an axis of extent
-//! `i0` over n streams: `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
+//! need `logical=`, and nothing is inferred for them without it. The exceptions are a split of an axis of extent
+//! `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`, and what the reader of a text infers ([`crate::style`]).
 
+mod cut;
 pub mod pairing;
 
 use crate::ir::{
     DomainId, Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId, domain_text, expr_text,
 };
+pub(crate) use cut::merged_extent;
+use cut::{given_axes, given_stream_axis};
 use smallvec::SmallVec;
 
 /// One logical axis.
@@ -28,6 +31,9 @@ pub struct LogicalAxis {
     pub number: u32,
     /// Position among the tensor's printed domains; `u32::MAX` for an axis given by `logical=`.
     pub printed: u32,
+    /// The number of parts of an axis that a split spreads over devices, each of which stores one part. `None`: of an
+    /// axis that is spread over devices each stores one index.
+    pub parts: Option<ExprId>,
 }
 
 impl LogicalAxis {
@@ -39,6 +45,7 @@ impl LogicalAxis {
             expanded: domain.expanded,
             number: domain.number,
             printed,
+            parts: None,
         }
     }
     /// Whether the axis has no storage.
@@ -52,6 +59,10 @@ impl LogicalAxis {
     /// Whether the axis is stored and spread over devices.
     pub fn is_sharded(&self) -> bool {
         self.device_type().is_some()
+    }
+    /// Whether each device stores one index of the axis.
+    pub fn is_device_index(&self) -> bool {
+        self.is_sharded() && self.parts.is_none()
     }
     /// The device type that the axis is stored over, if any.
     pub fn device_type(&self) -> Option<ParallelType> {
@@ -70,6 +81,10 @@ pub struct LogicalAxes {
 }
 
 impl LogicalAxes {
+    /// Whether an axis is a product of domains: nothing is known of such axes, or a split spreads one over devices.
+    pub fn has_parts(&self) -> bool {
+        self.split || self.axes.iter().any(|axis| axis.parts.is_some())
+    }
     /// Positions of the axes that have storage (or are broadcasts), outermost first.
     pub fn stored_positions(&self) -> SmallVec<[u32; 8]> {
         (0..self.axes.len() as u32).filter(|&k| !self.axes[k as usize].is_reduction()).collect()
@@ -87,7 +102,7 @@ impl LogicalAxes {
 /// The logical axes of a tensor.
 pub fn logical_axes(program: &Program, tensor: TensorId) -> LogicalAxes {
     if let Some(logical) = &program.tensor(tensor).logical {
-        return LogicalAxes { axes: logical.iter().map(|&extent| plain_axis(extent)).collect(), split: false };
+        return LogicalAxes { axes: given_axes(program, tensor, logical), split: false };
     }
     if let Some(order) = plain_order(program, tensor) {
         let axes = order.map(|(at, domain)| LogicalAxis::from_domain(domain, at)).collect();
@@ -201,6 +216,9 @@ pub struct StreamAxis {
 pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
     let domains = program.domains(tensor);
     let parts = domains.iter().find(|domain| is_stream_domain(domain))?.extent;
+    if let Some(axis) = given_stream_axis(program, tensor) {
+        return Some(StreamAxis { axis, parts });
+    }
     let axes = logical_axes(program, tensor).axes;
     if let Some(axis) = axes.iter().position(|axis| axis.parallel == ParallelType::Stream) {
         return Some(StreamAxis { axis: axis as u32, parts });
@@ -269,6 +287,7 @@ fn plain_axis(extent: ExprId) -> LogicalAxis {
         expanded: None,
         number: u32::MAX,
         printed: u32::MAX,
+        parts: None,
     }
 }
 
@@ -276,6 +295,16 @@ fn plain_axis(extent: ExprId) -> LogicalAxis {
 fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
     domains.iter().any(|domain| is_ceil_div(program, domain.extent))
         || (domains.iter().any(IterDomain::is_distributed) && domains.iter().any(|domain| domain.rfactor))
+}
+
+/// Whether an extent is a quotient, `ceilDiv(i0, 4)`.
+pub(crate) fn is_quotient(program: &Program, extent: ExprId) -> bool {
+    is_ceil_div(program, extent)
+}
+
+/// Whether an extent is a quotient by this number of parts.
+pub(crate) fn is_quotient_by(program: &Program, extent: ExprId, parts: ExprId) -> bool {
+    ceil_div_dividend(program, extent, parts).is_some()
 }
 
 fn is_ceil_div(program: &Program, extent: ExprId) -> bool {

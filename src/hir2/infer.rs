@@ -45,7 +45,7 @@ impl TensorType {
             domains: domains.collect(),
             axes: tensor.axes.clone(),
             logical: tensor.logical.clone(),
-            split: tensor.split,
+            split: tensor.split && tensor.logical.is_none(),
             positions: tensor.positions,
             mesh: tensor.mesh,
         }

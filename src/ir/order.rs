@@ -8,6 +8,7 @@
 
 use super::program::Program;
 use super::tensor::IterDomain;
+use super::types::ParallelType;
 use smallvec::SmallVec;
 
 /// Positions among the printed domains of a tensor.
@@ -55,10 +56,23 @@ pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
     if high == u32::MAX || ((high - low) as usize) < domains.len() {
         return false;
     }
-    domains.iter().filter(|domain| domain.is_distributed()).any(|outer| {
-        let older = numbers().filter(|&number| number < outer.number).count();
-        let has_inner = numbers().any(|number| Some(number) == outer.number.checked_add(1));
-        has_inner && (outer.number - low) as usize > older
+    (0..domains.len()).filter(|&outer| domains[outer].is_distributed()).any(|outer| {
+        let older = numbers().filter(|&number| number < domains[outer].number).count();
+        split_partner(domains, outer).is_some() && (domains[outer].number - low) as usize > older
+    })
+}
+
+/// The rest of the axis of which the domain over devices or streams at `outer` looks like the outer part, by its number. Where
+/// the axis was swizzled after its split, the domain is the third new one, and the rest comes before it.
+pub fn split_partner(domains: &[IterDomain], outer: usize) -> Option<usize> {
+    let number = domains[outer].number;
+    let find = |wanted: Option<u32>| domains.iter().position(|domain| Some(domain.number) == wanted);
+    let behind = find(number.checked_add(1)).filter(|_| number != u32::MAX);
+    behind.or_else(|| {
+        let is_swizzled = domains[outer].parallel == ParallelType::Stream;
+        let missing = number.checked_sub(2).filter(|&missing| find(Some(missing)).is_none());
+        let low = domains.iter().map(|domain| domain.number).min();
+        missing.filter(|missing| is_swizzled && low < Some(*missing)).and_then(|_| find(number.checked_sub(1)))
     })
 }
 

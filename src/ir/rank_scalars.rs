@@ -20,8 +20,7 @@ impl RankScalars {
     /// Collects the names that are computed from the rank, through any number of definitions and loop bounds.
     pub fn new(program: &Program) -> Self {
         let mut users: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
-        let mut open: Vec<Symbol> =
-            RANK_NAMES.iter().filter_map(|name| program.names().find_symbol(name)).collect();
+        let mut open: Vec<Symbol> = RANK_NAMES.iter().filter_map(|name| program.names().find_symbol(name)).collect();
         for (_, op) in program.ops().iter() {
             let defined: Vec<Symbol> = defined_names(program, op).collect();
             if defined.is_empty() {

@@ -4,6 +4,7 @@ use super::expr::{ExprId, MeshCoordinate};
 use super::id::id;
 use super::names::Symbol;
 use super::types::{DType, IterType, MemoryType, ParallelType};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 id! {
     /// A tensor of a program.
@@ -81,7 +82,11 @@ impl DeviceMesh {
     }
     /// The device's position along the mesh axis of a device parallel type.
     pub fn device_coordinate(&self, device: u32, parallel: ParallelType) -> Option<u32> {
-        let mut index = self.devices.iter().position(|&d| d == device)? as u32;
+        let index = self.devices.iter().position(|&d| d == device)? as u32;
+        self.coordinate_at(index, parallel)
+    }
+    /// The coordinate of the device at a place of the list of devices.
+    fn coordinate_at(&self, mut index: u32, parallel: ParallelType) -> Option<u32> {
         let inside = parallel.mesh_axis_from_inside()?;
         for (from_inside, extent) in self.shape.iter().rev().enumerate() {
             if from_inside == inside {
@@ -108,6 +113,25 @@ impl DeviceMesh {
             MeshCoordinate::Size => Some(self.devices.len() as i64),
             MeshCoordinate::Along(axis) => self.device_coordinate(device?, axis).map(i64::from),
         }
+    }
+    /// Returns true if all devices of another mesh are in this one.
+    pub fn contains_mesh(&self, other: &DeviceMesh) -> bool {
+        if self.devices == other.devices {
+            return true;
+        }
+        let own: FxHashSet<u32> = self.devices.iter().copied().collect();
+        other.devices.iter().all(|device| own.contains(device))
+    }
+    /// Returns true if all devices of another mesh have their coordinates there in this one, too.
+    pub fn agrees_with_mesh(&self, other: &DeviceMesh, parallel: ParallelType) -> bool {
+        if self == other {
+            return true;
+        }
+        let own: FxHashMap<u32, u32> = self.devices.iter().copied().zip(0..).collect();
+        other.devices.iter().zip(0..).all(|(device, index)| {
+            let here = own.get(device).and_then(|&index| self.coordinate_at(index, parallel));
+            here == other.coordinate_at(index, parallel)
+        })
     }
     /// Returns true if the device is in the mesh.
     pub fn contains(&self, device: u32) -> bool {
@@ -137,11 +161,18 @@ pub struct Tensor {
     /// The axes, outermost first: positions among the printed domains. `None` if the domains are printed in
     /// axis order.
     pub axes: Option<Box<[u32]>>,
-    /// True if the domain numbers say that some domain is a part of a split axis and the ops do not contradict. The
-    /// reader of the text decides; see [`looks_split`](super::order::has_split_numbers).
+    /// True if the reader of the text found that some domain is a part of a split axis: the numbers say so, and the ops do
+    /// not contradict (see [`looks_split`](super::order::has_split_numbers)), or an extent is a quotient.
     pub split: bool,
-    /// `logical=` extents for tensors whose printed domains come from splits.
+    /// Extents of the axes before all splits: those of `logical=`, or, with `split`, those that the reader inferred.
     pub logical: Option<Box<[ExprId]>>,
     /// The unit the tensor belongs to; `None` for the host program's own.
     pub unit: Option<super::UnitId>,
+}
+
+impl Tensor {
+    /// Whether the reader of the text inferred the axes before the splits, which no text gives.
+    pub fn has_inferred_axes(&self) -> bool {
+        self.split && self.logical.is_some()
+    }
 }

@@ -121,29 +121,35 @@ impl TextWriter<'_> {
             push_mesh(self.out, mesh);
             self.out.push(')');
         }
+        if tensor.has_inferred_axes() {
+            return;
+        }
         if let Some(logical) = &tensor.logical {
             self.out.push_str(" {logical={");
             self.write_list(logical);
-            self.out.push_str("}}");
-        } else {
-            self.write_axes(id, permuted);
+            self.out.push('}');
+            self.write_axes(id, permuted, ", axes={");
+            self.out.push('}');
+        } else if self.write_axes(id, permuted, " {axes={") {
+            self.out.push('}');
         }
     }
 
-    /// `{axes={1, 0, 2}}` where the numbers would tell a reader something else.
-    fn write_axes(&mut self, id: TensorId, permuted: bool) {
+    /// `{axes={1, 0, 2}` where the numbers would tell a reader something else; returns whether they would.
+    fn write_axes(&mut self, id: TensorId, permuted: bool, key: &str) -> bool {
         let axes = self.program.logical_axes(id);
         if axes == order::implied_axes(self.program.domains(id), permuted) {
-            return;
+            return false;
         }
-        self.out.push_str(" {axes={");
+        self.out.push_str(key);
         for (index, at) in axes.iter().enumerate() {
             if index > 0 {
                 self.out.push_str(", ");
             }
             push_number(self.out, u64::from(*at));
         }
-        self.out.push_str("}}");
+        self.out.push('}');
+        true
     }
 
     /// `iS0{i0}`

@@ -1,7 +1,7 @@
 //! The names of elements in the coordinates of whole tensors.
 
 use super::PreparedProgram;
-use super::prepare::shard_start;
+use super::prepare::shard_place;
 use crate::ir::{DeviceMesh, Id, ParallelType, Program, TensorId};
 use crate::plan::{AxesTable, BufferId, Plan};
 use rustc_hash::FxHashMap;
@@ -16,9 +16,17 @@ pub struct ShardedTensors {
 /// The distribution of a tensor over devices.
 #[derive(Clone, Debug)]
 struct ShardedTensor {
-    /// By stored axis: the parallel type over which it is sharded.
-    devices: SmallVec<[Option<ParallelType>; 4]>,
+    axes: SmallVec<[ShardedAxis; 4]>,
     mesh: Option<DeviceMesh>,
+}
+
+/// The distribution of a stored axis.
+#[derive(Clone, Copy, Debug)]
+struct ShardedAxis {
+    /// The parallel type over which it is sharded.
+    device: Option<ParallelType>,
+    /// True if each device stores one index of it.
+    is_device_index: bool,
 }
 
 impl ShardedTensors {
@@ -26,23 +34,24 @@ impl ShardedTensors {
     pub(super) fn new(program: &Program, axes: &AxesTable) -> Self {
         let sharded = program.tensors().ids().filter_map(|tensor| {
             let stored = axes.stored_axes(tensor);
-            let devices: SmallVec<[Option<ParallelType>; 4]> =
-                stored.map(|axis| axis.is_sharded().then_some(axis.parallel)).collect();
+            let axes: SmallVec<[ShardedAxis; 4]> = stored
+                .map(|axis| ShardedAxis { device: axis.device_type(), is_device_index: axis.is_device_index() })
+                .collect();
             let mesh = program.tensor_mesh(tensor).cloned();
-            devices.iter().any(Option::is_some).then_some((tensor, ShardedTensor { devices, mesh }))
+            axes.iter().any(|axis| axis.device.is_some()).then_some((tensor, ShardedTensor { axes, mesh }))
         });
         Self { tensors: sharded.collect() }
     }
 
     /// The first index of a rank's shard along each axis; `None` if memory of this shape is no shard of the tensor.
     fn shard_origin(&self, tensor: TensorId, rank: u32, shape: &[usize]) -> Option<SmallVec<[usize; 4]>> {
-        let ShardedTensor { devices, mesh } = self.tensors.get(&tensor)?;
-        if devices.len() != shape.len() {
+        let ShardedTensor { axes, mesh } = self.tensors.get(&tensor)?;
+        if axes.len() != shape.len() {
             return None;
         }
-        let mut starts = devices.iter().zip(shape).map(|(device, &extent)| match device {
-            Some(_) if extent != 1 => None,
-            device => shard_start(*device, mesh.as_ref(), rank),
+        let mut starts = axes.iter().zip(shape).map(|(axis, &extent)| match axis.is_device_index && extent != 1 {
+            true => None,
+            false => shard_place(axis.device, mesh.as_ref(), rank).map(|place| place * extent),
         });
         starts.try_fold(SmallVec::new(), |mut all, start| {
             all.push(start?);

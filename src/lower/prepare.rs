@@ -24,6 +24,15 @@ pub struct IoTensorAxis {
     pub device: Option<ParallelType>,
     /// Whether it is an expanded broadcast: all elements along it are the first one.
     pub expanded: bool,
+    /// The number of devices that it is spread over; 1 if it is not sharded.
+    pub shards: usize,
+}
+
+impl IoTensorAxis {
+    /// The extent of a rank's shard.
+    pub fn local_extent(&self) -> usize {
+        self.extent.checked_div(self.shards).unwrap_or(1)
+    }
 }
 
 /// A tensor input or output as the user sees it.
@@ -46,9 +55,9 @@ impl IoTensor {
     pub fn whole_shape(&self) -> Vec<usize> {
         self.axes.iter().map(|axis| axis.extent).collect()
     }
-    /// The shape of one rank's shard: 1 along sharded axes.
+    /// The shape of one rank's shard.
     pub fn local_shape(&self) -> Vec<usize> {
-        self.axes.iter().map(|axis| if axis.device.is_some() { 1 } else { axis.extent }).collect()
+        self.axes.iter().map(IoTensorAxis::local_extent).collect()
     }
     /// Returns true if the rank holds a shard.
     pub fn is_on_rank(&self, rank: u32) -> bool {
@@ -59,13 +68,14 @@ impl IoTensor {
         if !self.is_on_rank(rank) {
             return None;
         }
-        self.axes.iter().map(|axis| shard_start(axis.device, self.mesh.as_ref(), rank)).collect()
+        let place = |axis: &IoTensorAxis| shard_place(axis.device, self.mesh.as_ref(), rank);
+        self.axes.iter().map(|axis| Some(place(axis)? * axis.local_extent())).collect()
     }
 }
 
-/// The first index of a rank's shard along an axis that is sharded over a parallel type, or not sharded; `None` if the
-/// rank is not in the mesh.
-pub(super) fn shard_start(device: Option<ParallelType>, mesh: Option<&DeviceMesh>, rank: u32) -> Option<usize> {
+/// The position of a rank's shard among the shards along an axis that is sharded over a parallel type, or not sharded;
+/// `None` if the rank is not in the mesh.
+pub(super) fn shard_place(device: Option<ParallelType>, mesh: Option<&DeviceMesh>, rank: u32) -> Option<usize> {
     match (device, mesh) {
         (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|place| place as usize),
         (Some(_), None) => Some(rank as usize),
@@ -299,7 +309,13 @@ fn collect_io_tensors(
                 continue;
             };
             let device = (!unlowered && axis.is_sharded()).then_some(axis.parallel);
-            port.axes.push(IoTensorAxis { extent, device, expanded: axis.expanded.is_some() });
+            let parts = axis.parts.map(|parts| evaluate_extent(program, env, None, parts).ok());
+            let shards = match (device, parts) {
+                (None, _) => 1,
+                (Some(_), None) => extent,
+                (Some(_), Some(parts)) => parts.and_then(|parts| usize::try_from(parts).ok()).unwrap_or(1),
+            };
+            port.axes.push(IoTensorAxis { extent, device, expanded: axis.expanded.is_some(), shards });
         }
         found.push(port);
     }

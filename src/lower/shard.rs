@@ -1,7 +1,7 @@
 //! Conversion between whole tensors and ranks' shards.
 //!
-//! Tensors are dense and row-major in their logical order of axes. A rank's shard has extent 1 along the sharded
-//! axes and the whole extent along the others; without a mesh every rank has the whole tensor.
+//! Tensors are dense and row-major in their logical order of axes. A rank's shard has one index, or one part, of the
+//! sharded axes and the whole extent of the others; without a mesh every rank has the whole tensor.
 
 use super::{IoTensor, PreparedProgram, unravel_index};
 use crate::data::HostTensor;
@@ -106,7 +106,7 @@ pub fn assemble_output(
             }
         }
     }
-    let needed: usize = port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
+    let needed: usize = port.axes.iter().map(|axis| axis.shards).product();
     if owners.len() != needed {
         return Err(unwritten_error(prepared, output, &owners));
     }

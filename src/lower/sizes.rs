@@ -14,12 +14,17 @@ use crate::axes::LogicalAxis;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::OpKind;
-use crate::ir::scalar_names::sub_expressions;
-use crate::ir::{AttrKey, Expr, ExprId, OpId, Partition, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::scalar_names::{RUNTIME, sub_expressions};
+use crate::ir::{
+    AttrKey, Expr, ExprId, OpId, Partition, Program, RankScalars, Symbol, TensorId, UnitId, Value, expr_text,
+};
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+/// The name of the number of streams.
+const STREAM_COUNT: &str = "numberOfStreams";
 
 /// The maximum number of ranks that one process plans and runs.
 const MAX_RANKS: u32 = 4096;
@@ -120,6 +125,8 @@ struct SizeSolver<'a> {
     claims: Vec<(u32, KnownSize)>,
     /// Classes that were given two sizes.
     conflicts: Vec<conflicts::SizeConflict>,
+    /// The number of streams.
+    streams: u32,
     diags: &'a mut Diags,
 }
 
@@ -145,8 +152,10 @@ pub fn infer_sizes(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -
         origins: FxHashMap::default(),
         claims: Vec::new(),
         conflicts: Vec::new(),
+        streams: sizes.streams,
         diags,
     };
+    solver.refuse_rank_extents();
     solver.collect_axes();
     solver.link_ops();
     let meant = solver.error_count();
@@ -257,6 +266,24 @@ impl SizeSolver<'_> {
         (axis < count).then(|| self.first_axis.get(&tensor).map(|first| first + axis)).flatten()
     }
 
+    /// All ranks store tensors of one shape.
+    fn refuse_rank_extents(&mut self) {
+        let ranks = RankScalars::new(self.program);
+        for tensor in self.program.tensors().ids() {
+            let mut extents = self.axes.axes_of(tensor).iter().flat_map(|axis| [Some(axis.extent), axis.expanded]);
+            let Some(extent) =
+                extents.find_map(|extent| extent.filter(|&extent| ranks.is_dependent(self.program, extent)))
+            else {
+                continue;
+            };
+            let (name, extent) = (self.program.tensor_name(tensor), expr_text(self.program, extent));
+            let message =
+                format!("the extent `{extent}` of {name} depends on the rank, but a tensor has one shape on all ranks");
+            let note = "spread an axis over the devices, or write an extent that no rank exceeds";
+            self.diags.push(Diag::error(codes::SIZE, self.tensor_span(tensor), message).with_note(note));
+        }
+    }
+
     fn tensor_span(&self, tensor: TensorId) -> Span {
         self.program.source().tensors.get(tensor).copied().unwrap_or_default()
     }
@@ -284,6 +311,12 @@ impl SizeSolver<'_> {
         let place = self.axis_text((tensor, index as u32));
         let span = Some(self.tensor_span(tensor));
         match self.program.expr(axis.extent) {
+            Expr::Name(name) if self.program.name(*name) == STREAM_COUNT => {
+                let (value, why) =
+                    (i64::from(self.streams), format!("{place} has as many elements as there are streams"));
+                self.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
+            }
+            Expr::Name(name) if is_runtime_name(self.program, *name) => {}
             Expr::Name(name) => {
                 let name = self.name_node(unit, *name);
                 self.joins.push(joins::JoinReason { nodes: (node, name), op: None, is_alias: false });
@@ -296,7 +329,7 @@ impl SizeSolver<'_> {
             _ => {}
         }
         let mesh = self.program.tensor_mesh(tensor);
-        if let Some(extent) = mesh.and_then(|mesh| mesh.axis_extent(axis.parallel)) {
+        if let Some(extent) = mesh.filter(|_| axis.parts.is_none()).and_then(|mesh| mesh.axis_extent(axis.parallel)) {
             let why = format!("{place} is sharded over {extent} devices");
             self.fix_node(
                 node,
@@ -308,7 +341,7 @@ impl SizeSolver<'_> {
     /// Makes nodes for the names of an expression.
     fn collect_names(&mut self, unit: Option<UnitId>, expr: ExprId) {
         match self.program.expr(expr).clone() {
-            Expr::Name(name) if matches!(self.program.name(name), "rank" | "numberOfStreams" | "deviceIdx.x") => {}
+            Expr::Name(name) if is_runtime_name(self.program, name) => {}
             Expr::Name(name) => {
                 self.name_node(unit, name);
             }
@@ -436,6 +469,7 @@ impl SizeSolver<'_> {
             return self.axis_node(tensor, axis);
         };
         match self.program.expr(expanded) {
+            Expr::Name(name) if is_runtime_name(self.program, *name) => None,
             Expr::Name(name) => Some(self.name_node(self.program.tensor(tensor).unit, *name)),
             _ => None,
         }
@@ -615,6 +649,11 @@ fn shape_source(name: &str, shape: &[usize], file: Option<&String>) -> String {
         Some(file) => format!("`{file}` with shape [{}]", shape.join(", ")),
         None => format!("`--shape {name}={}`", shape.join("x")),
     }
+}
+
+/// Whether the runtime binds a name: nobody sets it as an extent.
+fn is_runtime_name(program: &Program, name: Symbol) -> bool {
+    RUNTIME.contains(&program.name(name))
 }
 
 fn mentions_name(program: &Program, expr: ExprId, name: Symbol) -> bool {

@@ -476,7 +476,7 @@ impl<'a> PlanBuilder<'a> {
         let scope = EvalScope { unit, ..self.eval_scope() };
         let mut shape = Vec::new();
         for axis in self.axes.stored_axes(tensor) {
-            if self.rank.is_some() && axis.is_sharded() {
+            if self.rank.is_some() && axis.is_device_index() {
                 shape.push(1);
                 continue;
             }
@@ -495,9 +495,28 @@ impl<'a> PlanBuilder<'a> {
                 let message = format!("an axis of {} has size {extent}", self.tensor_name(tensor));
                 self.error_here(codes::SIZE, message)
             })?;
-            shape.push(size);
+            shape.push(match axis.parts.filter(|_| self.rank.is_some()) {
+                Some(parts) => self.part_size(tensor, size, parts)?,
+                None => size,
+            });
         }
         Ok(shape)
+    }
+
+    /// The extent of each of `parts` equal parts of an axis.
+    fn part_size(&self, tensor: TensorId, extent: usize, parts: ExprId) -> Result<usize, Diag> {
+        let parts = self.eval_size(parts)?;
+        match extent.checked_div(parts) {
+            Some(part) if part * parts == extent => Ok(part),
+            _ => {
+                let name = self.tensor_name(tensor);
+                let message =
+                    format!("an axis of {name} of extent {extent} does not divide into {parts} parts for the devices");
+                Err(self
+                    .error_here(codes::SIZE, message)
+                    .with_note("parts for devices must be equal: choose another size"))
+            }
+        }
     }
 
     /// Refuses domains made by splits without `logical=`.
@@ -510,10 +529,17 @@ impl<'a> PlanBuilder<'a> {
         let text = tensor_text(self.program, tensor);
         let axes = self.axes.stored_axes(tensor).count();
         let example: Vec<String> = (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
-        let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(format!(
-            "write the extents before the splits after the tensor, for example `{text} {{logical={{{}}}}}`",
-            example.join(", ")
-        ));
+        let note = match self.program.is_hir2() {
+            true => format!(
+                "write the extents before the splits after the type, for example `logical({})`",
+                example.join(", ")
+            ),
+            false => format!(
+                "write the extents before the splits after the tensor, for example `{text} {{logical={{{}}}}}`",
+                example.join(", ")
+            ),
+        };
+        let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(note);
         // Before the first op runs it is the declaration that is wrong.
         let declared = self.program.source().tensors.get(tensor).copied();
         if let (Some(span), Some(primary)) =

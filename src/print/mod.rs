@@ -11,7 +11,7 @@ mod program;
 
 use crate::ir::TextCache;
 use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, TensorId};
-use crate::style::drop_index_shifts;
+use crate::style::{drop_index_shifts, leave_inferred_axes_out};
 use names::UnprintedNames;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -67,8 +67,10 @@ pub fn print_to_string(program: &Program) -> String {
 
 /// Appends the text of a program to `out`.
 pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
-    let spelled = drop_index_shifts(program);
-    let mut printer = ProgramPrinter::new(spelled.as_ref().unwrap_or(program), out);
+    let shifts = drop_index_shifts(program);
+    let program = shifts.as_ref().unwrap_or(program);
+    let axes = leave_inferred_axes_out(program);
+    let mut printer = ProgramPrinter::new(axes.as_ref().unwrap_or(program), out);
     if options.form == PrintForm::Short {
         printer.known = Some(FxHashMap::default());
     }

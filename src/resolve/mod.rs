@@ -18,8 +18,8 @@ mod value;
 
 use crate::diag::Diags;
 use crate::ir::OpKind;
-use crate::style::{UnsaidShift, add_index_shifts};
 use crate::ir::{self, BinaryOp, BlockId, DomainId, ExprId, HostUnit, Program, Style, TensorId, TextFrame, UnitId};
+use crate::style::{UnsaidShift, add_index_shifts};
 use hostir_grammar::ast::{self, ArgRange, SyntaxTree};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -135,7 +135,7 @@ struct Resolver<'a> {
     short_form: bool,
     /// Numbers of the tensors that permuting ops of this scope write.
     permuted: FxHashSet<u32>,
-    /// Tensors whose numbers look as if their domains came from splits.
+    /// Tensors without `axes=` and `logical=` that have domains over devices or streams: these may be parts of axes.
     in_doubt: Vec<TensorId>,
     /// 1 in the host program, then one more for each unit.
     scope: u32,

@@ -1,10 +1,9 @@
 //! The two orders that domain numbers decide, found while a text is read; see [`crate::ir::order`].
 
 use super::{HeadMeaning, Resolver};
-use crate::diag::Diags;
-use crate::ir::{AttrKey, AttrValue, Op, OpId, Tensor, TensorId, order};
+use crate::ir::{AttrKey, AttrValue, Op, order};
+use crate::style::infer_split_axes;
 use hostir_grammar::ast;
-use rustc_hash::FxHashSet;
 
 impl Resolver<'_> {
     /// Notes the results of the permuting ops of a name space: their axes are printed in their order.
@@ -54,38 +53,8 @@ impl Resolver<'_> {
         op
     }
 
-    /// A gap in the numbers of people's domains need not be a split. Where the ops fit the printed domains
-    /// as they stand, those are the axes; where they would not, the domains are parts of axes.
+    /// Decides which domains are parts of axes.
     pub(super) fn decide_splits(&mut self) {
-        if self.in_doubt.is_empty() {
-            return;
-        }
-        let doubtful: FxHashSet<TensorId> = self.in_doubt.iter().copied().collect();
-        let mut touching = Vec::new();
-        for (id, op) in self.program.ops.iter() {
-            let mut tensors = op.input_tensors().chain(op.output_tensors());
-            if op.posted_number().is_some() || tensors.any(|tensor| doubtful.contains(&tensor)) {
-                touching.push(id);
-            }
-        }
-        let as_parts = self.count_faults(&touching);
-        self.set_split(false);
-        if self.count_faults(&touching) > as_parts {
-            self.set_split(true);
-        }
-    }
-
-    fn set_split(&mut self, split: bool) {
-        for &tensor in &self.in_doubt {
-            let old = &mut self.program.tensors[tensor];
-            *old = Tensor { split, ..old.clone() };
-        }
-    }
-
-    /// Counts the errors that the checks of single ops find.
-    fn count_faults(&self, ops: &[OpId]) -> usize {
-        let mut diags = Diags::default();
-        ops.iter().for_each(|&op| self.program.ops[op].kind.spec().verify(&self.program, op, &mut diags));
-        diags.items.len()
+        infer_split_axes(&mut self.program, &self.in_doubt);
     }
 }

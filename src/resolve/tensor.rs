@@ -98,19 +98,18 @@ impl Resolver<'_> {
         let dtype = self.resolve_dtype(text);
         let positions = self.resolve_symbol(text.positions);
         let mesh = text.mesh.as_ref().map(|mesh| self.resolve_mesh(mesh));
-        let TensorAttrs { logical, axes, name, mesh_name } = self.resolve_tensor_attrs(text.attrs, domains.len());
+        let TensorAttrs { logical, axes, name, mesh_name } = self.resolve_tensor_attrs(text.attrs, &domains);
         if let (Some(mesh), Some(node), Some(name)) = (mesh, &text.mesh, mesh_name) {
             let before = self.program.given.meshes.insert(mesh, name);
             self.report_renamed(before, name, node.span);
         }
         let given = axes.is_some();
         let axes = axes.unwrap_or_else(|| order::implied_axes(&domains, self.permuted.contains(&number)));
-        let looks_split = order::has_split_numbers(&domains);
+        let may_be_split = !given && logical.is_none() && domains.iter().any(IterDomain::is_distributed);
         let domains_start = self.program.domains.len() as u32;
         for domain in domains {
             self.program.domains.push(domain);
         }
-        let split = !given && logical.is_none() && looks_split;
         let tensor = self.program.tensors.push(Tensor {
             number,
             name,
@@ -121,18 +120,20 @@ impl Resolver<'_> {
             positions,
             mesh,
             axes: (!axes.is_sorted()).then(|| axes.as_slice().into()),
-            split,
+            split: false,
             logical,
             unit: self.unit,
         });
-        if split {
+        if may_be_split {
             self.in_doubt.push(tensor);
         }
         tensor
     }
 
-    /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with `rank` domains.
-    fn resolve_tensor_attrs(&mut self, attrs: ArgRange, rank: usize) -> TensorAttrs {
+    /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with these domains. Both say which axis a domain over devices
+    /// or streams is a part of: that of the domain behind it.
+    fn resolve_tensor_attrs(&mut self, attrs: ArgRange, domains: &[IterDomain]) -> TensorAttrs {
+        let (rank, spread) = (domains.len(), domains.iter().any(IterDomain::is_distributed));
         let ast = self.ast;
         let mut found = TensorAttrs::default();
         for arg in ast.args_in(attrs) {
@@ -144,7 +145,9 @@ impl Resolver<'_> {
                 _ => self.report_bad_tensor_attribute(arg),
             }
         }
-        if let (Some(_), Some(_), [.., last]) = (&found.logical, &found.axes, ast.args_in(attrs)) {
+        if let (Some(_), Some(_), [.., last]) = (&found.logical, &found.axes, ast.args_in(attrs))
+            && !spread
+        {
             self.report_axes_and_logical(last);
             found.axes = None;
         }

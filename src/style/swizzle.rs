@@ -47,8 +47,7 @@ pub(crate) fn add_index_shifts(program: &mut Program, unsaid: UnsaidShift) {
     if cuts.is_empty() {
         return;
     }
-    let mut shifted: Vec<OpId> =
-        cuts.iter().copied().filter(|&id| said_shift(program.op(id)) == Some(true)).collect();
+    let mut shifted: Vec<OpId> = cuts.iter().copied().filter(|&id| said_shift(program.op(id)) == Some(true)).collect();
     if unsaid == UnsaidShift::ByCommunication {
         let implied = find_implied_shifts(program, &|id| {
             let op = program.op(id);

@@ -14,3 +14,4 @@ mod proofs;
 #[path = "../library/common/random.rs"]
 mod random;
 mod styles;
+mod twice;

@@ -124,8 +124,6 @@ struct OptSession<'a> {
     reproducer: Option<String>,
     /// The number of containers so far.
     containers: usize,
-    /// The version line of the next program.
-    version: VersionLine,
     /// The notation of the result: the one asked for, else that of the text.
     form: OutputForm,
 }
@@ -144,7 +142,6 @@ impl<'a> OptSession<'a> {
             phases: [0.0; 4],
             reproducer: None,
             containers: 0,
-            version: VersionLine::AsRead,
             form: OutputForm::default(),
         }
     }
@@ -199,8 +196,6 @@ impl<'a> OptSession<'a> {
         // It is as large as the text several times over; what follows can use the memory.
         drop(file);
         let mut processed = Vec::new();
-        let is_named = programs.iter().any(|(program, _)| program.has_names());
-        self.version = if is_named && programs.len() > 1 { VersionLine::Always } else { VersionLine::AsRead };
         for (program, mut found) in programs {
             if sound && !found.has_errors() {
                 processed.extend(self.process_program(program, &mut found, io));
@@ -212,11 +207,7 @@ impl<'a> OptSession<'a> {
         }
         if !processed.is_empty() {
             let start = Instant::now();
-            let text = hostir::hir2::write::write_file(&mut processed);
-            match self.out.is_empty() {
-                true => self.out = text,
-                false => self.out.push_str(&text),
-            }
+            self.print_programs(&mut processed);
             self.phases[3] += start.elapsed().as_secs_f64();
             drop_aside(processed);
         }
@@ -225,6 +216,26 @@ impl<'a> OptSession<'a> {
             diags.items.sort_by_key(|diag| diag.primary.as_ref().map(|label| label.span));
         }
         diags
+    }
+
+    /// Appends the text of the programs of one text.
+    fn print_programs(&mut self, programs: &mut [Program]) {
+        let OutputForm::Printed(form) = self.form else {
+            let text = hostir::hir2::write::write_file(programs);
+            match self.out.is_empty() {
+                true => self.out = text,
+                false => self.out.push_str(&text),
+            }
+            return;
+        };
+        // The text is about as long as it was; the memory of the syntax tree is free by now.
+        self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
+        let is_named = programs.len() > 1 && programs.iter().any(Program::has_names);
+        let mut version = if is_named { VersionLine::Always } else { VersionLine::AsRead };
+        for program in programs.iter() {
+            hostir::print::print_into(program, PrintOptions { form, version }, &mut self.out);
+            version = VersionLine::Never;
+        }
     }
 
     /// The programs that are asked for, each with what was found wrong with it.
@@ -243,8 +254,7 @@ impl<'a> OptSession<'a> {
         programs
     }
 
-    /// Verifies and transforms a program. Its text is appended in the printed form; in `hir 2`, where several programs
-    /// make one text, the program is given back.
+    /// Verifies and transforms a program. `None` after an error.
     fn process_program(&mut self, mut program: Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> Option<Program> {
         let start = Instant::now();
         hostir::verify::verify(&program, diags);
@@ -253,14 +263,7 @@ impl<'a> OptSession<'a> {
             return None;
         }
         cli::apply_style(&mut program, self.cli);
-        let OutputForm::Printed(form) = self.form else { return Some(program) };
-        let start = Instant::now();
-        // The text is about as long as it was; the memory of the syntax tree is free by now.
-        self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
-        hostir::print::print_into(&program, PrintOptions { form, version: self.version }, &mut self.out);
-        self.version = VersionLine::Never;
-        self.phases[3] += start.elapsed().as_secs_f64();
-        None
+        Some(program)
     }
 
     fn run_pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> bool {

@@ -159,7 +159,7 @@ impl<'p> GatherSearch<'p> {
     fn is_gathered_form(&self, source: TensorId, result: TensorId, ranks: u32) -> bool {
         let program = self.program;
         let [rows, made] = [source, result].map(|tensor| stored_domains(program, tensor));
-        let plain = !self.bound.contains(&result) && !logical_axes(program, result).split;
+        let plain = !self.bound.contains(&result) && !logical_axes(program, result).has_parts();
         let one_mesh = program.tensor(source).mesh == program.tensor(result).mesh;
         let axes = ProductAxes { rows: &rows, factor: &rows, made: &made, ranks };
         plain && one_mesh && made.len() == rows.len() && is_local(&made) && axes.is_part_axis(program, &made[0])
@@ -207,7 +207,7 @@ impl<'p> GatherSearch<'p> {
             return Err("its result has memory already");
         }
         let tensors = || op.all_tensors().chain([gathered.source, result]);
-        if tensors().any(|tensor| logical_axes(program, tensor).split) {
+        if tensors().any(|tensor| logical_axes(program, tensor).has_parts()) {
             return Err("an axis of its tensors is split");
         }
         let ranks = consecutive_rank_count(program, gathered.source);

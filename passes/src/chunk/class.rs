@@ -106,7 +106,7 @@ impl ChunkedAxes {
         let axis = axes.axes[first.axis as usize];
         let name = program.tensor_name(tensor);
         let domain = program.domains(tensor).get(first.printed as usize);
-        let Some(domain) = domain.filter(|_| !axes.split) else {
+        let Some(domain) = domain.filter(|_| !axes.has_parts()) else {
             let message = format!("the axes of {name} result from splits");
             let note = "only whole axes can be split into chunks: write the tensor without the split";
             return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));

@@ -28,7 +28,7 @@ pub(super) fn sharding_changes(
     output: TensorId,
 ) -> SmallVec<[ShardingChange; 2]> {
     let (from, to) = (logical_axes(program, input), logical_axes(program, output));
-    if from.split || to.split {
+    if from.has_parts() || to.has_parts() {
         let mut found = own_types(input, &from, &to, false);
         found.extend(own_types(output, &to, &from, true));
         return found;

@@ -54,7 +54,8 @@ appended to the team. `op = add` becomes the default `red_op`, `mul` product, `m
 Errors, all in one run: ops other than `Set` and `reduction`; a gathered or scattered axis that is not the
 outermost one (devices, reductions and broadcasts do not count); more than one axis that changes; more than
 one reduced axis; meshes of several dimensions except for Allgather, Allreduce and ReduceScatter; SendRecv
-between meshes of different sizes; reduce operations that communications do not have; slices that are not one
+between meshes of different sizes; a Gather or a Reduce for each receiver whose members are more than
+16,777,216 altogether; reduce operations that communications do not have; slices that are not one
 range of memory; branches and loops that depend on the rank, unless all devices of a communication take the
 same path.
 

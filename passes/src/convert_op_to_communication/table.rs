@@ -8,6 +8,7 @@ use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId};
 use hostir::ir::{OpKind, op_display_name};
 use hostir::ir::{domain_text, expr_text};
 use hostir::plan::starts_from_identity;
+use rustc_hash::FxHashSet;
 
 /// convert-op-to-communication: an op with several operands that needs data of other devices.
 const CONVERT_OPERANDS: &str = "H0340";
@@ -23,6 +24,8 @@ const CONVERT_REDUCED: &str = "H0344";
 const CONVERT_MESHES: &str = "H0345";
 /// convert-op-to-communication: a mesh of several dimensions where one is needed.
 const CONVERT_DIMENSIONS: &str = "H0346";
+/// convert-op-to-communication: a communication for each of very many devices.
+const CONVERT_MEMBERS: &str = "H0347";
 /// convert-op-to-communication: devices that cannot be paired.
 const CONVERT_SIZES: &str = "H0348";
 /// convert-op-to-communication: a reduce operation that communications do not support.
@@ -31,6 +34,9 @@ const CONVERT_RED_OP: &str = "H0349";
 const CONVERT_INITIAL: &str = "H0240";
 /// convert-op-to-communication: a tensor without a mesh where the other side has one.
 const CONVERT_NO_MESH: &str = "H0350";
+
+/// The most members that the communications of one op may have together: the text lists each.
+const MOST_MEMBERS: usize = 1 << 24;
 
 /// The communications that an op becomes.
 #[derive(Debug)]
@@ -246,10 +252,12 @@ impl ReshardingQuery<'_> {
         let device = match link {
             Some(link) => from.axes[link.from.1 as usize].device_type(),
             // Loops of splits: the device loop that the result has no more.
-            None if from.split || to.split => sharding_changes(self.program, self.id, self.input, self.output)
-                .iter()
-                .find(|change| !change.gained)
-                .map(|change| change.device),
+            None if from.has_parts() || to.has_parts() => {
+                sharding_changes(self.program, self.id, self.input, self.output)
+                    .iter()
+                    .find(|change| !change.gained)
+                    .map(|change| change.device)
+            }
             // A broadcast is reduced.
             None => None,
         };
@@ -322,26 +330,37 @@ impl ReshardingQuery<'_> {
 
     fn decide_reduce(&self, red_op: Option<&'static str>) -> DecisionResult<CommDecision> {
         self.require_one_dimensional("Reduce", &[self.input, self.output])?;
-        let decision = self.make_decision("Reduce", self.comm_per_receiver());
+        let decision = self.make_decision("Reduce", self.comm_per_receiver("Reduce")?);
         Ok(CommDecision { red_op, ..decision })
     }
 
     fn decide_gather(&self) -> DecisionResult<CommDecision> {
         self.require_one_dimensional("Gather", &[self.input])?;
-        Ok(self.make_decision("Gather", self.comm_per_receiver()))
+        Ok(self.make_decision("Gather", self.comm_per_receiver("Gather")?))
     }
 
     /// For each receiving device one communication of the senders with it as the root.
-    fn comm_per_receiver(&self) -> Vec<PlannedComm> {
+    fn comm_per_receiver(&self, kind: &str) -> DecisionResult<Vec<PlannedComm>> {
+        let (senders, receivers) = (self.sender.devices.len(), self.receiver.devices.len());
+        if senders.saturating_mul(receivers) > MOST_MEMBERS {
+            let message = format!(
+                "this op needs a {kind} of {senders} devices for each of {receivers} devices; all of them together may have \
+                 {MOST_MEMBERS} members"
+            );
+            let note =
+                "combine the data on one device, or on all devices of the operand's mesh, and broadcast the result";
+            return Err(self.error_at_op(CONVERT_MEMBERS, message, note));
+        }
         let receivers = self.receiver.devices.iter();
-        receivers.map(|&root| rooted_comm(&self.sender.devices, root)).collect()
+        Ok(receivers.map(|&root| rooted_comm(&self.sender.devices, root)).collect())
     }
 
     fn decide_scatter(&self) -> DecisionResult<CommDecision> {
         self.require_one_dimensional("Scatter", &[self.output])?;
         let senders = &self.sender.devices;
         // A root that does not receive is one more member of the team.
-        let receives = senders.iter().find(|&&device| self.receiver.contains(device));
+        let receivers: FxHashSet<u32> = self.receiver.devices.iter().copied().collect();
+        let receives = senders.iter().find(|&device| receivers.contains(device));
         let posts = receives.or(senders.first()).map(|&root| rooted_comm(&self.receiver.devices, root));
         Ok(self.make_decision("Scatter", posts.into_iter().collect()))
     }

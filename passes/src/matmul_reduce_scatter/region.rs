@@ -190,7 +190,7 @@ impl<'p> SumSearch<'p> {
         let program = self.program;
         let axes = logical_axes(program, partial);
         let stored: Vec<&LogicalAxis> = axes.axes.iter().filter(|axis| !axis.is_reduction()).collect();
-        if axes.split || stored.len() != RANK {
+        if axes.has_parts() || stored.len() != RANK {
             return Err("the product is not `[device, part, m, n]`");
         }
         let others = stored[PARTS..].iter().all(|axis| axis.device_type().is_none() && !axis.is_broadcast());
@@ -208,7 +208,7 @@ impl<'p> SumSearch<'p> {
     /// The place in which the sum leaves its parts.
     fn result_of_sum(&self, output: TensorId, device: ParallelType) -> Result<SumResult, &'static str> {
         let axes = logical_axes(self.program, output);
-        let Some((first, rest)) = axes.axes.split_first().filter(|_| !axes.split) else {
+        let Some((first, rest)) = axes.axes.split_first().filter(|_| !axes.has_parts()) else {
             return Err("its result is not `[reduced device, part, m, n]`");
         };
         let Some((parts, inner)) = rest.split_first().filter(|_| first.is_reduction() && rest.len() == RANK - 1) else {
@@ -232,7 +232,7 @@ impl<'p> SumSearch<'p> {
         let axes = logical_axes(self.program, scales);
         let stored = stored_axes_of(&axes.axes);
         let whole = stored.len() <= RANK - 2 && stored.iter().all(|axis| axis.device_type().is_none());
-        !axes.split && (whole || stored.len() == RANK && is_spread_first(&stored, device))
+        !axes.has_parts() && (whole || stored.len() == RANK && is_spread_first(&stored, device))
     }
 
     /// The left factor is `[device, part, m, k]`, the right one `[device, 1, k, n]` or `[k, n]`.
@@ -241,7 +241,12 @@ impl<'p> SumSearch<'p> {
         let (a, b) = (stored_axes_of(&left.axes), stored_axes_of(&right.axes));
         let whole = b.len() == RANK - 2 && b.iter().all(|axis| axis.device_type().is_none());
         let batched = b.len() == RANK && is_spread_first(&b, device) && b[PARTS].is_broadcast();
-        if left.split || right.split || a.len() != RANK || !is_spread_first(&a, device) || a[PARTS].is_broadcast() {
+        if left.has_parts()
+            || right.has_parts()
+            || a.len() != RANK
+            || !is_spread_first(&a, device)
+            || a[PARTS].is_broadcast()
+        {
             return Err("its left factor is not `[device, part, m, k]`");
         }
         if whole || batched { Ok(()) } else { Err("its right factor is not `[device, 1, k, n]`") }

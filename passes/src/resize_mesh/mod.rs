@@ -17,6 +17,7 @@ use crate::support::builder::OpBuilder;
 use classes::AxisClasses;
 use extents::ExtentChange;
 use hostir::analysis::is_resharding;
+use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::TEAM_CUT;
 use hostir::ir::edit::Edit;
@@ -94,6 +95,7 @@ fn run_resize_mesh(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
         return Ok(());
     }
     refuse_coordinates(edit.program(), &walked)?;
+    refuse_parts(edit.program(), &walked)?;
     if old == 1 {
         refuse_lowered(edit.program(), &walked)?;
     }
@@ -144,6 +146,22 @@ fn device_count(program: &Program, walked: &ReachableItems) -> Result<Option<i64
         }
     }
     diags.or_value(count)
+}
+
+/// An axis of which each device has a part is printed as two domains, and both would change.
+fn refuse_parts(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
+    let mut diags = Diags::default();
+    for &tensor in &walked.tensors {
+        if logical_axes(program, tensor).axes.iter().all(|axis| axis.parts.is_none()) {
+            continue;
+        }
+        let name = program.tensor_name(tensor);
+        let message =
+            format!("each device has a part of an axis of {name}, and the length of a part depends on their number");
+        let note = format!("give {name} a separate axis for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]`");
+        diags.push(Diag::error(RESIZE_MESHES, program.tensor_span(tensor), message).with_note(note));
+    }
+    diags.or_value(())
 }
 
 /// The coordinates of another mesh may or may not be those of the one that is resized.

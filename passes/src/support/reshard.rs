@@ -85,7 +85,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let Some(tensor) = op.all_tensors().find(|&tensor| {
         let sharded = program.domains(tensor).iter().any(|domain| domain.parallel.is_device());
         let given = program.tensor(tensor).logical.is_some();
-        sharded && (given || logical_axes(program, tensor).split)
+        sharded && (given || logical_axes(program, tensor).has_parts())
     }) else {
         return Ok(());
     };

@@ -57,7 +57,7 @@ impl ProgramWriter<'_> {
             self.write_expr_list(logical);
             self.out.push(')');
         }
-        if tensor.split {
+        if tensor.split && tensor.logical.is_none() {
             self.out.push_str(" split");
         }
         let positions = program.name(tensor.positions);

@@ -50,9 +50,9 @@ fn link_shard(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide, links
     link_kept_axes(program, op, from, to, links)
 }
 
-/// The axes that do not lie across devices.
+/// The axes of which each device stores more than one index.
 fn unsharded_axes(side: &LinkSide, axes: &[u32]) -> AxisPositions {
-    axes.iter().copied().filter(|&k| side.axes.axes[k as usize].device_type().is_none()).collect()
+    axes.iter().copied().filter(|&k| !side.axes.axes[k as usize].is_device_index()).collect()
 }
 
 fn link_kept_axes(

@@ -221,7 +221,7 @@ fn check_layout(
         return Ok(());
     }
     // A result that does not name the reduction has one axis less than the input: not its partial one.
-    let partial = wholes.iter().position(|(axis, _)| axis.is_sharded());
+    let partial = wholes.iter().position(|(axis, _)| axis.is_device_index());
     if let (CollectiveKind::ReduceScatter, Some(partial), true) = (kind, partial, wholes.len() == parts.len() + 1) {
         wholes.remove(partial);
     }

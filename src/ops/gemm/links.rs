@@ -122,9 +122,8 @@ pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>
         return Err(scalar_operand_mismatch(program, op, side));
     };
     product.link_contracted(k_a, k_w, links);
-    // A weight with leading device axes: nvFuser squeezes them out.
     if w.len() > 2 {
-        return Ok(());
+        return link_device_axes(program, op, &product, links);
     }
     let n = usize::from(w.len() == 2);
     let need = a.len() - 1 + n;
@@ -136,6 +135,36 @@ pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>
         link_pairs(&product.b, &product.out, &w[..1], &c[need - 1..], links);
     }
     link_bias(program, op, &product.out, &c[need - n..], links)
+}
+
+/// A weight with leading axes over devices, which nvFuser squeezes out: the result begins with them.
+fn link_device_axes(program: &Program, op: OpId, product: &GemmAxes, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (w, c) = (product.b.stored_positions(), product.out.stored_positions());
+    let leading = &w[..w.len() - 2];
+    let device = |side: &LinkSide, axis: Option<&u32>| {
+        axis.and_then(|&axis| side.axes.axes.get(axis as usize))
+            .filter(|axis| axis.is_device_index())
+            .map(|axis| axis.parallel)
+    };
+    if leading.iter().any(|axis| device(&product.b, Some(axis)).is_none()) {
+        return Ok(());
+    }
+    let moved = (0..leading.len()).find(|&at| device(&product.b, leading.get(at)) != device(&product.out, c.get(at)));
+    if moved.is_some() {
+        let (weight, result) = (program.tensor_name(product.b.tensor), program.tensor_name(product.out.tensor));
+        return Err(AxisMismatch {
+            code: codes::RANK,
+            message: format!(
+                "`{}` needs a result that begins with the axes over devices of its weight `{weight}`, but `{result}` does not",
+                program.op(op).kind.name()
+            ),
+            note: "if they are parts of axes that a split spread over devices, say what the axes are: `logical=`"
+                .to_owned(),
+            tensor: Some(product.out.tensor),
+        });
+    }
+    link_pairs(&product.b, &product.out, leading, &c, links);
+    Ok(())
 }
 
 /// The bias `[N]`: its only stored axis is the result's last.

@@ -90,12 +90,12 @@ pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
     emit_gemm(cx, [left, right, result], GemmInst { a, b: w, bias, scales: None, out })
 }
 
-/// Drops the axes spread over devices (locally of extent 1).
+/// Drops the axes of which each device stores one index.
 fn drop_device_axes(cx: &PlanBuilder<'_>, tensor: TensorId, view: &mut BufferView) {
     if cx.rank.is_none() {
         return;
     }
-    let sharded: Vec<bool> = cx.axes.stored_axes(tensor).map(|axis| axis.is_sharded()).collect();
+    let sharded: Vec<bool> = cx.axes.stored_axes(tensor).map(|axis| axis.is_device_index()).collect();
     if sharded.len() == view.dims.len() {
         let mut place = 0;
         view.dims.retain(|_| {

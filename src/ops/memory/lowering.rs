@@ -121,7 +121,7 @@ pub(super) fn lower_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
     let view = match cx.stored_position(input, &axis) {
         None => source,
         Some(position) => {
-            let by_device = axis.is_sharded() && cx.rank.is_some();
+            let by_device = axis.is_device_index() && cx.rank.is_some();
             let index = match op.expr_attr(AttrKey::Index) {
                 _ if axis.is_broadcast() || by_device => 0,
                 Some(expr) => cx.eval_int(expr)?,

@@ -24,7 +24,12 @@ pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> 
     }
     let stored = axes.axes.iter().filter(|axis| !axis.is_reduction());
     stored.into_iter().try_fold(1i64, |all, axis| {
-        let local = if axis.is_sharded() { 1 } else { program.exprs().as_int(axis.extent)? };
+        let count = |expr| program.exprs().as_int(expr);
+        let local = match axis.parts {
+            Some(parts) => count(axis.extent)?.checked_div(count(parts)?)?,
+            None if axis.is_sharded() => 1,
+            None => count(axis.extent)?,
+        };
         all.checked_mul(local)
     })
 }

@@ -1,7 +1,7 @@
 //! Lowering of ops that change a tensor's shape; all of them copy.
 
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
+use crate::ir::{AttrKey, AttrValue, ExprId, Op, OpId, TensorId};
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, ViewDim, emit_copy, emit_copy_to_result};
 
@@ -143,9 +143,20 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }
-    let sharded: Vec<bool> = cx.axes.stored_axes(input).map(|axis| axis.is_sharded()).collect();
+    let sharded: Vec<bool> = cx.axes.stored_axes(input).map(|axis| axis.is_device_index()).collect();
+    let cut: Vec<bool> = cx.axes.stored_axes(input).map(|axis| cx.rank.is_some() && axis.parts.is_some()).collect();
     for (axis, range) in ranges.iter().enumerate() {
         if sharded[axis] && cx.rank.is_some() {
+            continue;
+        }
+        if cut[axis] && !is_whole_axis(cx, input, axis, range)? {
+            let name = cx.tensor_name(input);
+            let message = format!("the slice takes a range of axis {axis} of {name}, which is spread over devices");
+            return Err(cx
+                .error_here(codes::CANNOT_RUN, message)
+                .with_note("gather the axis first, or slice along another one"));
+        }
+        if cut[axis] && cx.rank.is_some() {
             continue;
         }
         let [start, stop, step] = [cx.eval_int(range[0])?, cx.eval_int(range[1])?, cx.eval_int(range[2])?];
@@ -164,6 +175,13 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         view.dims[axis].stride *= step;
     }
     emit_copy_to_result(cx, input, view, result)
+}
+
+/// Whether a range is that of the whole axis of a tensor.
+fn is_whole_axis(cx: &PlanBuilder<'_>, tensor: TensorId, axis: usize, range: &[ExprId; 3]) -> Result<bool, Diag> {
+    let Some(extent) = cx.axes.stored_axes(tensor).nth(axis).map(|axis| axis.extent) else { return Ok(false) };
+    let [start, stop, step] = [cx.eval_int(range[0])?, cx.eval_int(range[1])?, cx.eval_int(range[2])?];
+    Ok(start == 0 && step == 1 && stop >= cx.eval_int(extent)?)
 }
 
 /// The bound of a slice as an index of the axis: negative ones count from the end.

@@ -178,6 +178,9 @@ fn check_scalars(program: &Program, set: &KeyedValues<ScalarNumber>, diags: &mut
         let message = format!("`--set {name}={value}`: the program has no scalar `{name}`");
         let diag = Diag::global_error(errors::SCALAR, message);
         diags.push(match nearest_candidate(name, names.iter().copied()) {
+            _ if ["streams", "numberOfStreams"].contains(&name.as_str()) => {
+                diag.with_note(format!("write `--streams {value}`: it is the number of streams"))
+            }
             Some(near) => diag.with_note(format!("did you mean `{near}`?")),
             None => diag.with_note(describe_settable(program)),
         });

@@ -255,7 +255,12 @@ fn whole_shape(program: &ir::Program, axes: &AxesTable, tensor: TensorId, part: 
     let pairs = axes.stored_axes(tensor).zip(part);
     let extents = pairs.map(|(axis, &extent)| {
         let sharding = mesh.filter(|_| axis.is_sharded());
-        sharding.and_then(|mesh| mesh.axis_extent(axis.parallel)).map_or(extent, |devices| devices as usize)
+        let devices = sharding.and_then(|mesh| mesh.axis_extent(axis.parallel)).map(|devices| devices as usize);
+        match devices {
+            Some(devices) if axis.is_device_index() => devices,
+            Some(devices) => extent * devices,
+            None => extent,
+        }
     });
     (stored == part.len()).then(|| extents.collect())
 }

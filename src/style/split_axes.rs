@@ -1,0 +1,192 @@
+//! Axes of tensors of which the text has only the parts, because nvFuser prints domains behind splits.
+//!
+//! A domain over devices or streams is the outer part of an axis if the rest of the axis is printed, too: with the extent
+//! `ceilDiv(i0, n)`, or with the next number, where the number of the whole axis is missing. Numbers decide only where the ops do not
+//! contradict. The reader stores what it finds as [`Tensor::logical`](crate::ir::Tensor::logical) beside
+//! [`Tensor::split`](crate::ir::Tensor::split), and `print` leaves it out wherever a reader finds the same.
+
+use crate::axes::{is_quotient, is_quotient_by, logical_axes, merged_extent};
+use crate::diag::Diags;
+use crate::ir::order::{has_split_numbers, implied_axes, permuted_results, split_partner};
+use crate::ir::{Expr, ExprId, Id, IterDomain, Program, Tensor, TensorId};
+use crate::ops::OpSpec;
+use rustc_hash::FxHashSet;
+
+/// The axes of a tensor before splits.
+struct MergedAxes {
+    /// The order of the printed domains: each part over devices or streams stands in front of the rest of its axis.
+    order: Vec<u32>,
+    /// The extents of the stored axes.
+    extents: Vec<Expr>,
+}
+
+/// What the domains of a tensor are taken for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DomainReading {
+    Axes,
+    Parts,
+}
+
+/// Decides for tensors whose text gives neither order nor extents of the axes which of their domains are parts of axes.
+pub(crate) fn infer_split_axes(program: &mut Program, unsaid: &[TensorId]) {
+    let unsaid: Vec<TensorId> = unsaid.iter().copied().filter(|&tensor| has_spread_domain(program, tensor)).collect();
+    if unsaid.is_empty() {
+        return;
+    }
+    let mut in_doubt = Vec::new();
+    for tensor in unsaid {
+        let has_quotient = program.domains(tensor).iter().any(|domain| is_quotient(program, domain.extent));
+        if !has_quotient && has_split_numbers(program.domains(tensor)) {
+            in_doubt.push(tensor);
+        } else if has_quotient
+            && logical_axes(program, tensor).split
+            && let Some(merged) = merge_parts(program, tensor)
+        {
+            set_axes(program, tensor, Some(&merged));
+        }
+    }
+    decide_by_ops(program, &in_doubt);
+}
+
+/// A gap in the numbers of people's domains need not be a split. Where the ops fit the printed domains as they stand, those
+/// are the axes; where they would not, the domains are parts of axes. Where they fit both, the spelling of 2026 means parts.
+fn decide_by_ops(program: &mut Program, in_doubt: &[TensorId]) {
+    if in_doubt.is_empty() {
+        return;
+    }
+    let doubtful: FxHashSet<TensorId> = in_doubt.iter().copied().collect();
+    let ops = program
+        .ops()
+        .iter()
+        .filter(|(_, op)| op.posted_number().is_some() || op.all_tensors().any(|tensor| doubtful.contains(&tensor)));
+    let touching: Vec<_> = ops.map(|(id, op)| (id, op.kind.spec())).collect();
+    let merged: Vec<Option<MergedAxes>> = in_doubt.iter().map(|&tensor| merge_parts(program, tensor)).collect();
+    let count_faults = |program: &Program| {
+        let mut diags = Diags::default();
+        let verify = |&(id, spec): &(_, &OpSpec)| spec.verify(program, id, &mut diags);
+        touching.iter().for_each(verify);
+        diags.items.len()
+    };
+    let as_axes = count_faults(program);
+    let before: Vec<Tensor> = in_doubt.iter().map(|&tensor| program.tensors[tensor].clone()).collect();
+    for (&tensor, merged) in in_doubt.iter().zip(&merged) {
+        set_axes(program, tensor, merged.as_ref());
+    }
+    let as_parts = count_faults(program);
+    let told = program.style.call_form && merged.iter().all(Option::is_some);
+    let reading = match as_axes.cmp(&as_parts) {
+        std::cmp::Ordering::Greater => DomainReading::Parts,
+        std::cmp::Ordering::Equal if told => DomainReading::Parts,
+        _ => DomainReading::Axes,
+    };
+    if reading == DomainReading::Axes {
+        in_doubt.iter().zip(before).for_each(|(&tensor, old)| program.tensors[tensor] = old);
+    }
+}
+
+fn set_axes(program: &mut Program, tensor: TensorId, merged: Option<&MergedAxes>) {
+    let logical = merged.map(|merged| {
+        let extents = merged.extents.iter().map(|extent| program.exprs.intern(extent.clone()));
+        extents.collect::<Vec<ExprId>>().into()
+    });
+    let old = &mut program.tensors[tensor];
+    old.split = true;
+    old.logical = logical;
+    if let Some(merged) = merged {
+        old.axes = (!merged.order.is_sorted()).then(|| merged.order.as_slice().into());
+    }
+}
+
+/// Whether a stored domain of the tensor lies on devices or streams.
+fn has_spread_domain(program: &Program, tensor: TensorId) -> bool {
+    program.domains(tensor).iter().any(is_spread)
+}
+
+fn is_spread(domain: &IterDomain) -> bool {
+    domain.is_distributed() && !domain.is_reduction()
+}
+
+/// The axes of a tensor whose domains over devices and streams are outer parts of axes. `None` if no domain is, or another
+/// split remains.
+fn merge_parts(program: &Program, tensor: TensorId) -> Option<MergedAxes> {
+    let domains = program.domains(tensor);
+    let mut rests: Vec<Option<u32>> = vec![None; domains.len()];
+    for (outer, domain) in domains.iter().enumerate().filter(|(_, domain)| is_spread(domain)) {
+        let free = |&rest: &usize| {
+            let candidate = &domains[rest];
+            let plain = !candidate.is_distributed() && !candidate.is_reduction() && !candidate.is_broadcast();
+            plain && rests.iter().all(|taken| *taken != Some(rest as u32))
+        };
+        let by_number = split_partner(domains, outer).filter(free);
+        let is_rest = |&rest: &usize| is_quotient_by(program, domains[rest].extent, domain.extent);
+        let by_extent = (0..domains.len()).filter(free).find(is_rest);
+        rests[outer] = by_number.or(by_extent).map(|rest| rest as u32);
+    }
+    if rests.iter().all(Option::is_none) {
+        return None;
+    }
+    let permuted = permuted_results(program)[tensor.index()];
+    let plain = implied_axes(domains, permuted).into_iter().filter(|&at| rests[at as usize].is_none());
+    let mut merged = MergedAxes { order: Vec::with_capacity(domains.len()), extents: Vec::new() };
+    for at in plain {
+        let domain = &domains[at as usize];
+        let outer = rests.iter().position(|rest| *rest == Some(at));
+        merged.order.extend(outer.map(|outer| outer as u32));
+        merged.order.push(at);
+        if domain.is_reduction() {
+            continue;
+        }
+        if domain.rfactor {
+            return None;
+        }
+        merged.extents.push(match outer {
+            Some(outer) => merged_extent(program, domains[outer].extent, domain.extent)?,
+            None if is_quotient(program, domain.extent) => return None,
+            None => program.expr(domain.extent).clone(),
+        });
+    }
+    Some(merged)
+}
+
+/// The program as its text is written: without the axes that a reader infers. If a reader would infer others, the text says
+/// them. `None` if no axes were inferred.
+pub(crate) fn leave_inferred_axes_out(program: &Program) -> Option<Program> {
+    let tensors = program.tensors().iter();
+    let inferred: Vec<TensorId> = tensors.filter(|(_, tensor)| tensor.has_inferred_axes()).map(|(id, _)| id).collect();
+    if inferred.is_empty() {
+        return None;
+    }
+    let mut unsaid = program.clone();
+    let permuted = permuted_results(program);
+    for &tensor in &inferred {
+        let axes = implied_axes(program.domains(tensor), permuted[tensor.index()]);
+        let old = &mut unsaid.tensors[tensor];
+        (old.logical, old.split) = (None, false);
+        old.axes = (!axes.is_sorted()).then(|| axes.as_slice().into());
+    }
+    let mut read = unsaid.clone();
+    read.tensors.ids().for_each(|tensor| read.tensors[tensor].split = false);
+    let open =
+        unsaid.tensors().iter().filter(|(id, tensor)| tensor.logical.is_none() && is_implied(&unsaid, &permuted, *id));
+    let open: Vec<TensorId> = open.map(|(id, _)| id).collect();
+    infer_split_axes(&mut read, &open);
+    let same = read.tensors().iter().zip(program.tensors().iter()).all(|((_, read), (_, meant))| {
+        (read.split, &read.axes, extents_text(&read.logical))
+            == (meant.split, &meant.axes, extents_text(&meant.logical))
+    });
+    if same {
+        return Some(unsaid);
+    }
+    let mut said = program.clone();
+    inferred.iter().for_each(|&tensor| said.tensors[tensor].split = false);
+    Some(said)
+}
+
+/// Whether a text without `axes=` gives the tensor its axes.
+fn is_implied(program: &Program, permuted: &[bool], tensor: TensorId) -> bool {
+    program.logical_axes(tensor) == implied_axes(program.domains(tensor), permuted[tensor.index()])
+}
+
+fn extents_text(logical: &Option<Box<[ExprId]>>) -> &[ExprId] {
+    logical.as_deref().unwrap_or_default()
+}
