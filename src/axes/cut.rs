@@ -43,10 +43,10 @@ pub(super) fn given_axes(program: &Program, tensor: TensorId, logical: &[ExprId]
 pub(super) fn given_stream_axis(program: &Program, tensor: TensorId) -> Option<u32> {
     let logical = program.tensor(tensor).logical.as_deref()?;
     let spread = find_spread(program, tensor, logical)?;
-    let is_stream = |place: u32| program.domains(tensor)[place as usize].parallel == ParallelType::Stream;
+    let domains = program.domains(tensor);
     let axis = spread.iter().position(|spread| match *spread {
         AxisSpread::None => false,
-        AxisSpread::Cut(place) | AxisSpread::Whole(place) => is_stream(place),
+        AxisSpread::Cut(place) | AxisSpread::Whole(place) => domains[place as usize].parallel == ParallelType::Stream,
     });
     axis.map(|axis| axis as u32)
 }

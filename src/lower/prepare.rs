@@ -68,8 +68,8 @@ impl IoTensor {
         if !self.is_on_rank(rank) {
             return None;
         }
-        let place = |axis: &IoTensorAxis| shard_place(axis.device, self.mesh.as_ref(), rank);
-        self.axes.iter().map(|axis| Some(place(axis)? * axis.local_extent())).collect()
+        let places = self.axes.iter().map(|axis| shard_place(axis.device, self.mesh.as_ref(), rank));
+        places.zip(&self.axes).map(|(place, axis)| Some(place? * axis.local_extent())).collect()
     }
 }
 

@@ -15,9 +15,7 @@ use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::OpKind;
 use crate::ir::scalar_names::{RUNTIME, sub_expressions};
-use crate::ir::{
-    AttrKey, Expr, ExprId, OpId, Partition, Program, RankScalars, Symbol, TensorId, UnitId, Value, expr_text,
-};
+use crate::ir::{AttrKey, Expr, ExprId, OpId, Partition, Program, RankScalars, Symbol, TensorId, UnitId, Value};
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -270,15 +268,12 @@ impl SizeSolver<'_> {
     fn refuse_rank_extents(&mut self) {
         let ranks = RankScalars::new(self.program);
         for tensor in self.program.tensors().ids() {
-            let mut extents = self.axes.axes_of(tensor).iter().flat_map(|axis| [Some(axis.extent), axis.expanded]);
-            let Some(extent) =
-                extents.find_map(|extent| extent.filter(|&extent| ranks.is_dependent(self.program, extent)))
-            else {
+            let extents = self.axes.axes_of(tensor).iter().flat_map(|axis| [Some(axis.extent), axis.expanded]);
+            if !extents.flatten().any(|extent| ranks.is_dependent(self.program, extent)) {
                 continue;
-            };
-            let (name, extent) = (self.program.tensor_name(tensor), expr_text(self.program, extent));
-            let message =
-                format!("the extent `{extent}` of {name} depends on the rank, but a tensor has one shape on all ranks");
+            }
+            let name = self.program.tensor_name(tensor);
+            let message = format!("an extent of {name} depends on the rank, but a tensor has one shape on all ranks");
             let note = "spread an axis over the devices, or write an extent that no rank exceeds";
             self.diags.push(Diag::error(codes::SIZE, self.tensor_span(tensor), message).with_note(note));
         }

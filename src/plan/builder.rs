@@ -17,7 +17,7 @@ use crate::diag::codes;
 use crate::ir::functions::ScalarValue;
 use crate::ir::{
     AttrKey, DType, Expr, ExprId, Id, IdVec, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId, UnitId,
-    Value, expr_text, tensor_text,
+    Value, expr_text,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -503,22 +503,6 @@ impl<'a> PlanBuilder<'a> {
         Ok(shape)
     }
 
-    /// The extent of each of `parts` equal parts of an axis.
-    fn part_size(&self, tensor: TensorId, extent: usize, parts: ExprId) -> Result<usize, Diag> {
-        let parts = self.eval_size(parts)?;
-        match extent.checked_div(parts) {
-            Some(part) if part * parts == extent => Ok(part),
-            _ => {
-                let name = self.tensor_name(tensor);
-                let message =
-                    format!("an axis of {name} of extent {extent} does not divide into {parts} parts for the devices");
-                Err(self
-                    .error_here(codes::SIZE, message)
-                    .with_note("parts for devices must be equal: choose another size"))
-            }
-        }
-    }
-
     /// Refuses domains made by splits without `logical=`.
     fn check_splits(&self, tensor: TensorId) -> Result<(), Diag> {
         if !self.axes.is_split(tensor) {
@@ -526,20 +510,7 @@ impl<'a> PlanBuilder<'a> {
         }
         let name = self.tensor_name(tensor);
         let message = format!("the shape of {name} is unknown, because its axes result from splits");
-        let text = tensor_text(self.program, tensor);
-        let axes = self.axes.stored_axes(tensor).count();
-        let example: Vec<String> = (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
-        let note = match self.program.is_hir2() {
-            true => format!(
-                "write the extents before the splits after the type, for example `logical({})`",
-                example.join(", ")
-            ),
-            false => format!(
-                "write the extents before the splits after the tensor, for example `{text} {{logical={{{}}}}}`",
-                example.join(", ")
-            ),
-        };
-        let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(note);
+        let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(self.split_note(tensor));
         // Before the first op runs it is the declaration that is wrong.
         let declared = self.program.source().tensors.get(tensor).copied();
         if let (Some(span), Some(primary)) =

@@ -10,6 +10,7 @@ mod copies;
 pub mod cost;
 mod cursor;
 mod debug_info;
+mod device_parts;
 mod ended_names;
 mod env;
 mod initial;

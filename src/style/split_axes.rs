@@ -8,8 +8,7 @@
 use crate::axes::{is_quotient, is_quotient_by, logical_axes, merged_extent};
 use crate::diag::Diags;
 use crate::ir::order::{has_split_numbers, implied_axes, permuted_results, split_partner};
-use crate::ir::{Expr, ExprId, Id, IterDomain, Program, Tensor, TensorId};
-use crate::ops::OpSpec;
+use crate::ir::{Expr, ExprId, Id, IterDomain, OpId, Program, Tensor, TensorId};
 use rustc_hash::FxHashSet;
 
 /// The axes of a tensor before splits.
@@ -33,6 +32,7 @@ pub(crate) fn infer_split_axes(program: &mut Program, unsaid: &[TensorId]) {
     if unsaid.is_empty() {
         return;
     }
+    let permuted = &permuted_results(program);
     let mut in_doubt = Vec::new();
     for tensor in unsaid {
         let has_quotient = program.domains(tensor).iter().any(|domain| is_quotient(program, domain.extent));
@@ -40,17 +40,17 @@ pub(crate) fn infer_split_axes(program: &mut Program, unsaid: &[TensorId]) {
             in_doubt.push(tensor);
         } else if has_quotient
             && logical_axes(program, tensor).split
-            && let Some(merged) = merge_parts(program, tensor)
+            && let Some(merged) = merge_parts(program, permuted, tensor)
         {
             set_axes(program, tensor, Some(&merged));
         }
     }
-    decide_by_ops(program, &in_doubt);
+    decide_by_ops(program, permuted, &in_doubt);
 }
 
 /// A gap in the numbers of people's domains need not be a split. Where the ops fit the printed domains as they stand, those
 /// are the axes; where they would not, the domains are parts of axes. Where they fit both, the spelling of 2026 means parts.
-fn decide_by_ops(program: &mut Program, in_doubt: &[TensorId]) {
+fn decide_by_ops(program: &mut Program, permuted: &[bool], in_doubt: &[TensorId]) {
     if in_doubt.is_empty() {
         return;
     }
@@ -59,20 +59,15 @@ fn decide_by_ops(program: &mut Program, in_doubt: &[TensorId]) {
         .ops()
         .iter()
         .filter(|(_, op)| op.posted_number().is_some() || op.all_tensors().any(|tensor| doubtful.contains(&tensor)));
-    let touching: Vec<_> = ops.map(|(id, op)| (id, op.kind.spec())).collect();
-    let merged: Vec<Option<MergedAxes>> = in_doubt.iter().map(|&tensor| merge_parts(program, tensor)).collect();
-    let count_faults = |program: &Program| {
-        let mut diags = Diags::default();
-        let verify = |&(id, spec): &(_, &OpSpec)| spec.verify(program, id, &mut diags);
-        touching.iter().for_each(verify);
-        diags.items.len()
-    };
-    let as_axes = count_faults(program);
+    let touching: Vec<OpId> = ops.map(|(id, _)| id).collect();
+    let merged: Vec<Option<MergedAxes>> =
+        in_doubt.iter().map(|&tensor| merge_parts(program, permuted, tensor)).collect();
+    let as_axes = count_faults(program, &touching);
     let before: Vec<Tensor> = in_doubt.iter().map(|&tensor| program.tensors[tensor].clone()).collect();
     for (&tensor, merged) in in_doubt.iter().zip(&merged) {
         set_axes(program, tensor, merged.as_ref());
     }
-    let as_parts = count_faults(program);
+    let as_parts = count_faults(program, &touching);
     let told = program.style.call_form && merged.iter().all(Option::is_some);
     let reading = match as_axes.cmp(&as_parts) {
         std::cmp::Ordering::Greater => DomainReading::Parts,
@@ -82,6 +77,13 @@ fn decide_by_ops(program: &mut Program, in_doubt: &[TensorId]) {
     if reading == DomainReading::Axes {
         in_doubt.iter().zip(before).for_each(|(&tensor, old)| program.tensors[tensor] = old);
     }
+}
+
+/// Counts the errors that the checks of single ops find.
+fn count_faults(program: &Program, ops: &[OpId]) -> usize {
+    let mut diags = Diags::default();
+    ops.iter().for_each(|&op| program.op(op).kind.spec().verify(program, op, &mut diags));
+    diags.items.len()
 }
 
 fn set_axes(program: &mut Program, tensor: TensorId, merged: Option<&MergedAxes>) {
@@ -108,25 +110,13 @@ fn is_spread(domain: &IterDomain) -> bool {
 
 /// The axes of a tensor whose domains over devices and streams are outer parts of axes. `None` if no domain is, or another
 /// split remains.
-fn merge_parts(program: &Program, tensor: TensorId) -> Option<MergedAxes> {
+fn merge_parts(program: &Program, permuted: &[bool], tensor: TensorId) -> Option<MergedAxes> {
     let domains = program.domains(tensor);
-    let mut rests: Vec<Option<u32>> = vec![None; domains.len()];
-    for (outer, domain) in domains.iter().enumerate().filter(|(_, domain)| is_spread(domain)) {
-        let free = |&rest: &usize| {
-            let candidate = &domains[rest];
-            let plain = !candidate.is_distributed() && !candidate.is_reduction() && !candidate.is_broadcast();
-            plain && rests.iter().all(|taken| *taken != Some(rest as u32))
-        };
-        let by_number = split_partner(domains, outer).filter(free);
-        let is_rest = |&rest: &usize| is_quotient_by(program, domains[rest].extent, domain.extent);
-        let by_extent = (0..domains.len()).filter(free).find(is_rest);
-        rests[outer] = by_number.or(by_extent).map(|rest| rest as u32);
-    }
+    let rests = find_rests(program, domains);
     if rests.iter().all(Option::is_none) {
         return None;
     }
-    let permuted = permuted_results(program)[tensor.index()];
-    let plain = implied_axes(domains, permuted).into_iter().filter(|&at| rests[at as usize].is_none());
+    let plain = implied_axes(domains, permuted[tensor.index()]).into_iter().filter(|&at| rests[at as usize].is_none());
     let mut merged = MergedAxes { order: Vec::with_capacity(domains.len()), extents: Vec::new() };
     for at in plain {
         let domain = &domains[at as usize];
@@ -146,6 +136,25 @@ fn merge_parts(program: &Program, tensor: TensorId) -> Option<MergedAxes> {
         });
     }
     Some(merged)
+}
+
+/// For each domain over devices or streams that is the outer part of an axis: the domain of the rest.
+fn find_rests(program: &Program, domains: &[IterDomain]) -> Vec<Option<u32>> {
+    let mut rests: Vec<Option<u32>> = vec![None; domains.len()];
+    for (outer, domain) in domains.iter().enumerate().filter(|(_, domain)| is_spread(domain)) {
+        let by_number = split_partner(domains, outer).filter(|&rest| is_free_rest(domains, &rests, rest));
+        let mut free = (0..domains.len()).filter(|&rest| is_free_rest(domains, &rests, rest));
+        let by_extent = free.find(|&rest| is_quotient_by(program, domains[rest].extent, domain.extent));
+        rests[outer] = by_number.or(by_extent).map(|rest| rest as u32);
+    }
+    rests
+}
+
+/// Whether a domain may be the rest of an axis, and is not that of another one.
+fn is_free_rest(domains: &[IterDomain], rests: &[Option<u32>], rest: usize) -> bool {
+    let domain = &domains[rest];
+    let plain = !domain.is_distributed() && !domain.is_reduction() && !domain.is_broadcast();
+    plain && !rests.contains(&Some(rest as u32))
 }
 
 /// The program as its text is written: without the axes that a reader infers. If a reader would infer others, the text says

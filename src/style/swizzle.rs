@@ -77,29 +77,40 @@ pub(crate) fn drop_index_shifts(program: &Program) -> Option<Program> {
     if cuts.is_empty() {
         return None;
     }
-    let is_marked = |id: OpId| said_shift(program.op(id)) == Some(true);
-    let text_index = |id: OpId| {
-        let index = program.op(id).expr_attr(AttrKey::StreamIndex)?;
-        let shift = IndexShift::of_op(program, id).filter(|_| is_marked(id));
-        Some(shift.and_then(|shift| shift.index_without(program, index)).unwrap_or(index))
-    };
-    let written: FxHashSet<OpId> = find_implied_shifts(program, &text_index)
+    let written: FxHashSet<OpId> = find_implied_shifts(program, &|id| text_index(program, id))
         .into_iter()
-        .filter(|shift| shift.is_written && !is_marked(shift.op))
+        .filter(|shift| shift.is_written && !is_marked(program, shift.op))
         .map(|shift| shift.op)
         .collect();
-    let implied = find_implied_shifts(program, &|id| text_index(id).filter(|_| !written.contains(&id)));
+    let implied = find_implied_shifts(program, &|id| text_index(program, id).filter(|_| !written.contains(&id)));
     let mut said = program.clone();
-    let unlike = implied.iter().map(|shift| shift.op).filter(|&id| !is_marked(id));
+    let unlike = implied.iter().map(|shift| shift.op).filter(|&id| !is_marked(program, id));
     for id in unlike.chain(written) {
         said.ops[id].attrs.push((AttrKey::Swizzle, AttrValue::Bool(false)));
     }
-    for id in implied.iter().map(|shift| shift.op).filter(|&id| is_marked(id)) {
-        if let Some(index) = text_index(id) {
+    for id in implied.iter().map(|shift| shift.op).filter(|&id| is_marked(program, id)) {
+        if let Some(index) = text_index(program, id) {
             said.ops[id].set_attr(AttrKey::StreamIndex, &AttrValue::Expr(index));
         }
     }
     Some(said)
+}
+
+/// Whether the index of an op was read without its shift.
+fn is_marked(program: &Program, id: OpId) -> bool {
+    said_shift(program.op(id)) == Some(true)
+}
+
+/// The index of an op as its text says it.
+fn text_index(program: &Program, id: OpId) -> Option<ExprId> {
+    let index = program.op(id).expr_attr(AttrKey::StreamIndex)?;
+    let shift = IndexShift::of_op(program, id).filter(|_| is_marked(program, id));
+    Some(shift.and_then(|shift| shift.index_without(program, index)).unwrap_or(index))
+}
+
+/// Whether an op binds one of these tensors.
+fn writes_any(program: &Program, id: OpId, tensors: &FxHashSet<TensorId>) -> bool {
+    program.op(id).output_tensors().any(|tensor| tensors.contains(&tensor))
 }
 
 /// Every ShardByStream of a program.
@@ -131,11 +142,12 @@ fn find_implied_shifts(program: &Program, text_index: &dyn Fn(OpId) -> Option<Ex
         }
         let cuts = ops.iter().copied().filter(|&id| program.op(id).kind == OpKind::ShardByStream);
         let cuts: Vec<(OpId, ExprId)> = cuts.filter_map(|id| Some((id, text_index(id)?))).collect();
-        let is_written = |id: OpId| program.op(id).output_tensors().any(|tensor| written.contains(&tensor));
-        let shared = cuts.iter().filter(|(id, index)| is_written(*id) && !ranks.is_dependent(program, *index));
+        let shared = cuts
+            .iter()
+            .filter(|(id, index)| writes_any(program, *id, &written) && !ranks.is_dependent(program, *index));
         let shared: FxHashSet<ExprId> = shared.map(|(_, index)| *index).collect();
         let implied = cuts.into_iter().filter(|(_, index)| shared.contains(index));
-        found.extend(implied.map(|(op, _)| ImpliedShift { op, is_written: is_written(op) }));
+        found.extend(implied.map(|(op, _)| ImpliedShift { op, is_written: writes_any(program, op, &written) }));
     }
     found
 }

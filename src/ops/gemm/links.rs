@@ -4,7 +4,7 @@
 
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
 use crate::diag::codes;
-use crate::ir::{AxisLink, OpId, Program};
+use crate::ir::{AxisLink, OpId, ParallelType, Program};
 
 /// The axes of a GEMM: operands, result, contracted axis.
 struct GemmAxes {
@@ -141,15 +141,11 @@ pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>
 fn link_device_axes(program: &Program, op: OpId, product: &GemmAxes, links: &mut Vec<AxisLink>) -> LinkResult {
     let (w, c) = (product.b.stored_positions(), product.out.stored_positions());
     let leading = &w[..w.len() - 2];
-    let device = |side: &LinkSide, axis: Option<&u32>| {
-        axis.and_then(|&axis| side.axes.axes.get(axis as usize))
-            .filter(|axis| axis.is_device_index())
-            .map(|axis| axis.parallel)
-    };
-    if leading.iter().any(|axis| device(&product.b, Some(axis)).is_none()) {
+    if leading.iter().any(|axis| device_of(&product.b, Some(axis)).is_none()) {
         return Ok(());
     }
-    let moved = (0..leading.len()).find(|&at| device(&product.b, leading.get(at)) != device(&product.out, c.get(at)));
+    let moved =
+        (0..leading.len()).find(|&at| device_of(&product.b, leading.get(at)) != device_of(&product.out, c.get(at)));
     if moved.is_some() {
         let (weight, result) = (program.tensor_name(product.b.tensor), program.tensor_name(product.out.tensor));
         return Err(AxisMismatch {
@@ -165,6 +161,12 @@ fn link_device_axes(program: &Program, op: OpId, product: &GemmAxes, links: &mut
     }
     link_pairs(&product.b, &product.out, leading, &c, links);
     Ok(())
+}
+
+/// The device type of an axis of which each device stores one index.
+fn device_of(side: &LinkSide, axis: Option<&u32>) -> Option<ParallelType> {
+    let axis = side.axes.axes.get(*axis? as usize)?;
+    axis.is_device_index().then_some(axis.parallel)
 }
 
 /// The bias `[N]`: its only stored axis is the result's last.

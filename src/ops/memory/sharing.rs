@@ -24,11 +24,11 @@ pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> 
     }
     let stored = axes.axes.iter().filter(|axis| !axis.is_reduction());
     stored.into_iter().try_fold(1i64, |all, axis| {
-        let count = |expr| program.exprs().as_int(expr);
+        let exprs = program.exprs();
         let local = match axis.parts {
-            Some(parts) => count(axis.extent)?.checked_div(count(parts)?)?,
+            Some(parts) => exprs.as_int(axis.extent)?.checked_div(exprs.as_int(parts)?)?,
             None if axis.is_sharded() => 1,
-            None => count(axis.extent)?,
+            None => exprs.as_int(axis.extent)?,
         };
         all.checked_mul(local)
     })
