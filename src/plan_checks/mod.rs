@@ -99,15 +99,19 @@ pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
         let matching = PlanMatching::of_rotated_plans(plans);
         match prove_memory(prepared, &matching, true) {
             // Errors are told of the ranks on which they are found first.
-            Some(report) if report.errors.is_empty() || insts > MOST_WALKED_TWICE => return report,
+            Ok(report) if report.errors.is_empty() || insts > MOST_WALKED_TWICE => return report,
             _ => {}
         }
     }
-    if let Some(report) = prove_memory(prepared, &PlanMatching::new(plans), false) {
-        return report;
+    match prove_memory(prepared, &PlanMatching::new(plans), false) {
+        Ok(report) => report,
+        Err(races) => {
+            // A walk with messages about queues reports why the ranks do not go on.
+            let mut errors = check_plans(prepared).err().unwrap_or_default();
+            errors.extend(races);
+            ProofReport { errors, ..ProofReport::default() }
+        }
     }
-    // A walk with messages about queues reports it.
-    ProofReport { errors: check_plans(prepared).err().unwrap_or_default(), ..ProofReport::default() }
 }
 
 /// The warnings for time that a right program wastes: iterations that serialise without need, and orders of messages that
@@ -134,11 +138,19 @@ const LARGE_PLANS: usize = 4096;
 /// The number of instructions up to which all ranks are walked if a walk over one of them finds errors.
 const MOST_WALKED_TWICE: usize = 1_000_000;
 
-/// Looks for races, and for reads and outputs that nothing has written; `None` if the plans deadlock or the sides of a
-/// communication do not agree. Of plans that differ by a rotation, rank 0 stands for all.
-fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated: bool) -> Option<ProofReport> {
+/// Looks for races, and for reads and outputs that nothing has written. Of plans that differ by a rotation, rank 0 stands for all.
+///
+/// # Errors
+/// The plans deadlock, or the sides of a communication do not agree: gives the races among what runs before a deadlock.
+fn prove_memory(
+    prepared: &PreparedProgram,
+    matching: &PlanMatching<'_>,
+    rotated: bool,
+) -> Result<ProofReport, Vec<Diag>> {
     let plans = &prepared.plans;
-    agreement::check_all_sides(prepared, matching).ok()?;
+    if agreement::check_all_sides(prepared, matching).is_err() {
+        return Err(Vec::new());
+    }
     let walked = if rotated { &plans[..1] } else { &plans[..] };
     let mut observer = MemoryObserver::new(walked);
     let outcome = match rotated {
@@ -146,7 +158,8 @@ fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated
         false => happens_before::walk_order(plans, matching, &mut observer),
     };
     if outcome == WalkOutcome::Stuck {
-        return None;
+        observer.keep_races();
+        return Err(report_findings(prepared, &observer.findings));
     }
     observer.drop_explained();
     observer.check_outputs(&prepared.outputs[..prepared.results]);
@@ -162,5 +175,5 @@ fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated
     if errors.is_empty() {
         warnings.extend(waste::report_waste(prepared, &redundant));
     }
-    Some(ProofReport { errors, warnings, redundant })
+    Ok(ProofReport { errors, warnings, redundant })
 }
