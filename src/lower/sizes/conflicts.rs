@@ -23,6 +23,21 @@ pub(super) struct SizeConflict {
     pub(super) node: u32,
 }
 
+impl SizeConflict {
+    /// The two sizes with their reasons, in an order that does not depend on which came first.
+    fn sources(&self) -> [(i64, String); 2] {
+        let mut sources = [&self.old, &self.new].map(|known| (known.value, known.why.to_string()));
+        sources.sort();
+        sources
+    }
+}
+
+/// Whether two conflicts are between the same two sizes, one of which has one reason: what gave it does not fit several others.
+fn are_one_cause(one: &[(i64, String); 2], other: &[(i64, String); 2]) -> bool {
+    let is_same_size = one.iter().zip(other).all(|(a, b)| a.0 == b.0);
+    is_same_size && one.iter().zip(other).any(|(a, b)| a == b)
+}
+
 /// The operands of a matrix product, with the axes that it sums over.
 struct ProductAxes {
     op: OpId,
@@ -43,12 +58,22 @@ impl SizeSolver<'_> {
         self.diags.items.len() + self.conflicts.len()
     }
 
-    /// Reports all conflicts; one of a matrix product explains the others of the same statement.
+    /// Reports all conflicts: one for each cause, and of a matrix product one.
     pub(super) fn report_conflicts(&mut self) {
         let mut products = FxHashSet::default();
-        for conflict in std::mem::take(&mut self.conflicts) {
+        let mut told: Vec<[(i64, String); 2]> = Vec::new();
+        let mut conflicts = std::mem::take(&mut self.conflicts);
+        if !conflicts.is_empty() {
+            conflicts.extend(self.hidden_conflicts());
+        }
+        for conflict in conflicts {
             let path = conflict.origin.map(|origin| self.joins_between(origin, conflict.node)).unwrap_or_default();
             let product = path.ops.iter().find_map(|join| self.wrong_product(join.op));
+            let sources = conflict.sources();
+            if told.iter().any(|told| are_one_cause(told, &sources)) {
+                continue;
+            }
+            told.push(sources);
             let diag = match (product, path.ops.as_slice()) {
                 (Some(product), _) if !products.insert(product.op) => continue,
                 (Some(product), _) => self.product_error(&product),
@@ -57,6 +82,22 @@ impl SizeSolver<'_> {
             };
             self.diags.push(diag);
         }
+    }
+
+    /// The sizes of axes that one statement makes equal and that have other sizes by themselves. All these axes are in one class, which
+    /// keeps the first of its sizes only.
+    fn hidden_conflicts(&self) -> Vec<SizeConflict> {
+        let mut found = Vec::new();
+        for join in &self.joins {
+            let Some((_, first, second)) = join.op else { continue };
+            if let (Some(old), Some(new)) = (self.claimed_size(first), self.claimed_size(second))
+                && old.value != new.value
+            {
+                let (origin, node) = (Some(join.nodes.0), join.nodes.1);
+                found.push(SizeConflict { old: old.clone(), origin, new: new.clone(), node });
+            }
+        }
+        found
     }
 
     /// As [`axis_place`] says it.
