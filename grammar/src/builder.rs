@@ -8,7 +8,7 @@ use crate::ast::{
     SyntaxTree, TensorRefId, ValueSyntax,
 };
 use crate::error::{Code, SyntaxError};
-use crate::limits::{MAX_ERRORS, MAX_NUMBER};
+use crate::limits::{MAX_DEVICE, MAX_ERRORS, MAX_NUMBER};
 use crate::span::Span;
 use crate::token::Op;
 use rustc_hash::FxHashMap;
@@ -265,8 +265,7 @@ impl<'t> Builder<'t> {
 
     /// A statement's number as 32 bits.
     fn checked_number(&mut self, number: i64, span: Span) -> u32 {
-        let known = u32::try_from(number).ok().filter(|&number| number <= MAX_NUMBER);
-        known.unwrap_or_else(|| {
+        u32::try_from(number).unwrap_or_else(|_| {
             let text = format!("the number {number} is too large for a statement");
             self.report_error(
                 SyntaxError::new(Code::Number, span, text)
@@ -276,13 +275,20 @@ impl<'t> Builder<'t> {
         })
     }
 
-    /// The number of a tensor, a domain or a device.
+    /// The number of a tensor, a domain or a HostUnit.
     pub(crate) fn reference_number(&mut self, digits: &str, span: Span) -> u32 {
-        let known = digits.parse().ok().filter(|&number| number <= MAX_NUMBER);
+        self.bounded_number(digits, span, MAX_NUMBER, "tensor, domain or HostUnit")
+    }
+
+    /// The number of a device.
+    pub(crate) fn device_number(&mut self, digits: &str, span: Span) -> u32 {
+        self.bounded_number(digits, span, MAX_DEVICE, "device")
+    }
+
+    fn bounded_number(&mut self, digits: &str, span: Span, largest: u32, what: &str) -> u32 {
+        let known = digits.parse().ok().filter(|&number| number <= largest);
         known.unwrap_or_else(|| {
-            let text = format!("the number `{digits}` is too large");
-            let note = format!("the largest number of a tensor, domain, device or HostUnit is {MAX_NUMBER}");
-            self.report_error(SyntaxError::new(Code::Number, span, text).with_note(note));
+            self.report_error(SyntaxError::large_number(digits, what, largest, span));
             u32::MAX
         })
     }

@@ -1,6 +1,7 @@
 //! Syntax errors: a stable code, one sentence, where, and how to repair.
 
 use crate::span::Span;
+use crate::spelling::shorten_text;
 
 /// A secondary place of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,17 @@ impl SyntaxError {
             notes: Vec::new(),
             edit: None,
         }
+    }
+
+    /// A part of a text that is longer than the limit.
+    pub fn too_large(message: impl Into<String>, limit: usize, span: Span) -> Self {
+        Self::new(Code::TooLarge, span, message).with_note(format!("the limit is {limit}"))
+    }
+
+    /// A number of a tensor, a communication or a device that is larger than the largest.
+    pub fn large_number(digits: &str, what: &str, largest: u32, span: Span) -> Self {
+        Self::new(Code::Number, span, format!("the number `{}` is too large", shorten_text(digits)))
+            .with_note(format!("the largest number of a {what} is {largest}"))
     }
 
     /// With a text under the place.

@@ -8,6 +8,7 @@ use crate::ast::Symbol;
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::limits::MAX_TOKENS;
+use crate::number::{NumberTail, broken_number, misfit_of_float, misfit_of_literal};
 use crate::scan::{self, ReferenceEnd};
 use crate::span::Span;
 use crate::spelling::shorten_text;
@@ -16,8 +17,8 @@ use logos::{Lexer, Logos};
 
 /// The longest name or number, in bytes.
 const MAX_WORD: usize = 1 << 12;
-/// The longest tensor reference or domain, in bytes.
-const MAX_REFERENCE: usize = 1 << 20;
+/// The longest tensor reference or domain, in bytes: one with the largest mesh of `hir 2` is shorter.
+const MAX_REFERENCE: usize = 1 << 24;
 
 /// A comment and the column it stands at if nothing precedes it on its line.
 #[derive(Clone, Copy, Debug)]
@@ -187,12 +188,12 @@ impl<'t> TokenWindow<'t> {
             RawToken::ShortTensor => Tok::Tensor((b.references.short)(b, text, span)),
             RawToken::Word => Tok::Word(b.ast.strings.intern(text)),
             RawToken::Int if text == SMALLEST && self.is_negated(start) => Tok::Int(i64::MIN),
-            RawToken::Int => lex_integer(b, text, span),
+            RawToken::Int => return self.lex_number(b, text, span),
             RawToken::Hex => match u64::from_str_radix(&text[2..], 16) {
                 Ok(value) => Tok::Hex(value),
                 Err(_) => report_large_number(b, text, span, "64 bits"),
             },
-            RawToken::Float => Tok::Float(b.ast.strings.intern(text)),
+            RawToken::Float => lex_float(b, text, span),
             RawToken::Typed => lex_typed_literal(b, text, span),
             RawToken::Cast => Tok::Cast(b.ast.strings.intern(text)),
             RawToken::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
@@ -200,6 +201,24 @@ impl<'t> TokenWindow<'t> {
             RawToken::Newline | RawToken::Comment => Tok::Error,
         };
         (tok, end)
+    }
+
+    /// An integer, or a float that has no digit behind its point.
+    fn lex_number(&mut self, b: &mut Builder<'t>, text: &'t str, span: Span) -> (Tok, usize) {
+        let (start, end) = (span.start as usize, span.end as usize);
+        match NumberTail::of_text(self.lexer.remainder()) {
+            NumberTail::None => (lex_integer(b, text, span), end),
+            NumberTail::Float(length) => {
+                self.lexer.bump(length);
+                (lex_float(b, &self.text[start..end + length], Span::new(start, end + length)), end + length)
+            }
+            NumberTail::Broken(length) => {
+                self.lexer.bump(length);
+                let end = end + length;
+                b.report_error(broken_number(&self.text[start..end], Span::new(start, end)));
+                (Tok::Error, end)
+            }
+        }
     }
 
     /// Whether a prefix minus stands right before `start`.
@@ -297,6 +316,16 @@ fn lex_integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     }
 }
 
+fn lex_float(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
+    match misfit_of_float(text, span) {
+        Some(error) => {
+            b.report_error(error);
+            Tok::Error
+        }
+        None => Tok::Float(b.ast.strings.intern(text)),
+    }
+}
+
 fn report_large_number(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) -> Tok {
     let message = format!("the number `{}` is too large", shorten_text(text));
     b.report_error(
@@ -326,49 +355,4 @@ fn lex_typed_literal(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     }
     let dtype: Symbol = b.ast.strings.intern(name);
     Tok::Typed(dtype, b.ast.strings.intern(inner))
-}
-
-/// The error of a literal, `text` between its parentheses, that is no value of an element type; `word` is the type's name in the
-/// file's notation.
-pub fn misfit_of_literal(dtype: &str, word: &str, text: &str, span: Span) -> Option<SyntaxError> {
-    let (needed, repair) = literal_need(dtype, word, text)?;
-    let literal = format!("{word}({text})");
-    let message = format!("`{}` is not a value of type `{word}`: expected {needed}", shorten_text(&literal));
-    Some(SyntaxError::new(Code::Number, span, message).with_note(repair))
-}
-
-/// The need of a literal's type that a text does not meet, and how to repair it.
-fn literal_need(dtype: &str, word: &str, text: &str) -> Option<(String, String)> {
-    let truth = matches!(text, "true" | "false");
-    if dtype == "bool" {
-        let fits = truth || matches!(text, "0" | "1");
-        let needed = "`true` or `false`".to_owned();
-        return (!fits).then(|| (needed, format!("write `{word}(true)` or `{word}(false)`")));
-    }
-    let Some((low, high)) = integer_range(dtype) else {
-        return truth.then(|| ("a number".to_owned(), format!("write `{word}(0)` or `{word}(1)`")));
-    };
-    let fits = text.parse::<i128>().is_ok_and(|value| (low..=high).contains(&value));
-    let needed = format!("an integer from {low} to {high}");
-    (!fits).then(|| (needed, format!("write `{word}(0)`, or use a type that can represent the number")))
-}
-
-/// The smallest and the largest number of an integer type.
-fn integer_range(dtype: &str) -> Option<(i128, i128)> {
-    Some(match dtype {
-        "int8_t" => signed_range(8),
-        "int16_t" => signed_range(16),
-        "int" | "int32_t" => signed_range(32),
-        "int64_t" | "nvfuser_index_t" => signed_range(64),
-        "uint8_t" => (0, (1 << 8) - 1),
-        "uint16_t" => (0, (1 << 16) - 1),
-        "uint32_t" => (0, (1 << 32) - 1),
-        "uint64_t" => (0, (1 << 64) - 1),
-        _ => return None,
-    })
-}
-
-/// The smallest and the largest integer of a width in two's complement.
-fn signed_range(bits: u32) -> (i128, i128) {
-    (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
 }

@@ -4,8 +4,9 @@
 pub const MAX_TEXT: usize = 256 << 20;
 /// The largest number of errors that are recorded of one text; the rest of the text is not read then.
 pub const MAX_ERRORS: usize = 10_000;
-/// The largest number of a tensor, domain, device, HostUnit or statement. 32 bits hold more: numbers
-/// can be counted on from it, and the largest of 32 bits stands for none.
-pub(crate) const MAX_NUMBER: u32 = i32::MAX as u32;
+/// The largest number of a tensor, domain, HostUnit or statement. nvFuser prints it for what was never registered.
+pub const MAX_NUMBER: u32 = u32::MAX;
+/// The largest number of a device.
+pub(crate) const MAX_DEVICE: u32 = i32::MAX as u32;
 /// The largest number of tokens and comments of one text.
 pub(crate) const MAX_TOKENS: usize = 1 << 24;

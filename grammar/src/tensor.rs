@@ -339,7 +339,7 @@ fn parse_mesh(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>, place: Span
     let first = place.start as usize;
     let grid = read_mesh_grid(text, |digits| {
         let place = Span::new(first + digits.start, first + digits.end);
-        b.reference_number(&text[digits], place)
+        b.device_number(&text[digits], place)
     });
     if grid.is_none() {
         report_bad_mesh(b, span);

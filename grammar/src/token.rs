@@ -39,11 +39,12 @@ pub(crate) enum RawToken {
     Int,
     #[regex(r"0x[0-9a-fA-F]+")]
     Hex,
-    #[regex(r"[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")]
+    // What has no digit between its point and its exponent, `1.` and `1.e5`, begins as an Int.
+    #[regex(r"[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?")]
     #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
     Float,
     /// `float(0)`, `double(-inf)`, `int64_t(-1)`, `bool(true)`.
-    #[regex(r"(double|float|__half|__bfloat|__e[0-9]m[0-9](_x2)?|u?int(8|16|32|64)_t|int|nvfuser_index_t|bool)\([ ]*(-?([0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|inf|nan)|true|false)[ ]*\)")]
+    #[regex(r"(double|float|__half|__bfloat|__e[0-9]m[0-9](_x2)?|u?int(8|16|32|64)_t|int|nvfuser_index_t|bool)\([ ]*(-?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|inf|nan)|true|false)[ ]*\)")]
     #[regex(r"std::complex<(float|double)>\(\([^()\n;]*,[^()\n;]*\)\)", priority = 30)]
     Typed,
     /// `(double)`, `(float)std::real`.

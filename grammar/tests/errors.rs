@@ -76,22 +76,28 @@ fn blocks() {
 fn numbers_and_characters() {
     check("  x = 99999999999999999999", "H0009", "99999999999999999999");
     check("  Wait Communication 4294967296", "H0009", "Communication 4294967296");
-    check("  Wait Communication 4294967295", "H0009", "Communication 4294967295");
-    check("  Wait Communication 2147483648", "H0009", "Communication 2147483648");
-    check("  EndCoalescing 2147483648", "H0009", "EndCoalescing");
-    check("  Set( T2147483648 )", "H0009", "2147483648");
-    check("  Set( T2147483648_g_float[iS0{8}] )", "H0009", "2147483648");
-    check("  Set( T1_g_float[iS2147483648{8}] )", "H0009", "2147483648");
+    check("  EndCoalescing 4294967296", "H0009", "EndCoalescing");
+    check("  Set( T4294967296 )", "H0009", "4294967296");
+    check("  Set( T4294967296_g_float[iS0{8}] )", "H0009", "4294967296");
+    check("  Set( T1_g_float[iS4294967296{8}] )", "H0009", "4294967296");
     check("  Set( T1_g_float[iS0{8}] (DeviceMesh{2147483648}) )", "H0009", "2147483648");
     let unit = |number: &str| {
         let section = format!("HostUnit{number}: Inputs={{}} -> Outputs={{}}Inputs:\nOutputs:\n");
         codes(&format!("%HostIrContainer {{ () -> () :\n\n{section}\n%kernel {{\n}} // %kernel\n}}"))
     };
-    assert_eq!(unit("2147483648"), ["H0009"]);
+    assert_eq!(unit("4294967296"), ["H0009"]);
     assert_eq!(unit("99999999999999999999"), ["H0009"]);
-    assert!(unit("2147483647").is_empty());
-    let largest = "  Set( T2147483647_g_float[iS2147483647{8}] )\n  Wait Communication 2147483647";
+    assert!(unit("4294967295").is_empty());
+    let largest = "  Set( T4294967295_g_float[iS4294967295{8}] )\n  Wait Communication 4294967295";
     assert!(codes(&format!("%HostIrContainer {{ () -> () :\n{largest}\n}}")).is_empty());
+    // Floats beyond 64 bits, and numbers that go on as names.
+    check("  d1 = 1e309;", "H0009", "1e309");
+    check("  d1 = 2.e400;", "H0009", "2.e400");
+    check("  d1 = float(1e39);", "H0009", "float(1e39)");
+    check("  d1 = 1.e;", "H0009", "1.e");
+    check("  d1 = 1.size;", "H0009", "1.size");
+    let floats = "  d1 = 1.;\n  d2 = .5;\n  d3 = 1.e5;\n  d4 = float(1.);\n  d5 = double(-.5e-3);";
+    assert!(codes(&format!("%HostIrContainer {{ () -> () :\n{floats}\n}}")).is_empty());
     check("  x = a $$ b", "H0020", "$$");
 }
 

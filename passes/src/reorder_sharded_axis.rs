@@ -212,7 +212,7 @@ fn permute_declaration(
     let kept: Vec<u32> = (0..axes.len() as u32).filter(|&k| !axes[k as usize].is_reduction()).collect();
     let numbers: Vec<u32> = kept.iter().map(|_| build.next_domain_number()).collect();
     let places: Vec<u32> = kept.iter().map(|&k| axes[k as usize].printed).collect();
-    moved.redeclare_tensor(build, tensor, &places, &|k, domain| IterDomain { number: numbers[k], ..domain });
+    moved.redeclare_tensor(build, tensor, &places, &|k, domain| IterDomain { number: Some(numbers[k]), ..domain });
     let order: Vec<usize> = kept.iter().filter_map(|k| sources.iter().position(|source| source == k)).collect();
     build.number_permuted_axes(tensor, &order);
     order

@@ -27,8 +27,8 @@ pub struct LogicalAxis {
     pub extent: ExprId,
     /// Extent of an expanded broadcast.
     pub expanded: Option<ExprId>,
-    /// Number of the domain in the text; `u32::MAX` for none.
-    pub number: u32,
+    /// Number of the domain in the text, if it has one.
+    pub number: Option<u32>,
     /// Position among the tensor's printed domains; `u32::MAX` for an axis given by `logical=`.
     pub printed: u32,
     /// The number of parts of an axis that a split spreads over devices, each of which stores one part. `None`: of an
@@ -285,7 +285,7 @@ fn plain_axis(extent: ExprId) -> LogicalAxis {
         parallel: ParallelType::Serial,
         extent,
         expanded: None,
-        number: u32::MAX,
+        number: None,
         printed: u32::MAX,
         parts: None,
     }

@@ -7,6 +7,7 @@
 
 pub mod codes;
 pub mod fix;
+pub mod focus;
 pub mod render;
 pub mod visible;
 
@@ -51,6 +52,8 @@ pub struct Diag {
     pub notes: Vec<String>,
     /// Repairs.
     pub fixes: Vec<Fix>,
+    /// A part of the text at the place that it is about, which is shown in its stead ([`focus`]).
+    pub focus: Option<String>,
 }
 
 impl Diag {
@@ -64,6 +67,7 @@ impl Diag {
             labels: Vec::new(),
             notes: Vec::new(),
             fixes: Vec::new(),
+            focus: None,
         }
     }
     /// An error about no place of the text.
@@ -76,6 +80,7 @@ impl Diag {
             labels: Vec::new(),
             notes: Vec::new(),
             fixes: Vec::new(),
+            focus: None,
         }
     }
     /// The same as a warning.
@@ -108,6 +113,11 @@ impl Diag {
     /// Adds a note.
     pub fn with_note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
+        self
+    }
+    /// Says which part of the text at the primary place is meant.
+    pub fn with_focus(mut self, part: impl Into<String>) -> Self {
+        self.focus = Some(part.into());
         self
     }
     /// Adds a repair.

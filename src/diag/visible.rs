@@ -145,6 +145,7 @@ pub fn escape_diag(diag: &Diag) -> Diag {
         labels: diag.labels.iter().map(escape_label).collect(),
         notes: diag.notes.iter().map(|note| escape_block(note).into_owned()).collect(),
         fixes: diag.fixes.iter().map(escape_fix).collect(),
+        focus: diag.focus.clone(),
     }
 }
 

@@ -39,7 +39,7 @@ impl TensorType {
     /// The type of a tensor.
     pub fn of_tensor(program: &Program, id: TensorId) -> Self {
         let tensor = program.tensor(id);
-        let domains = program.domains(id).iter().map(|domain| IterDomain { number: u32::MAX, ..*domain });
+        let domains = program.domains(id).iter().map(|domain| IterDomain { number: None, ..*domain });
         TensorType {
             dtype: tensor.dtype,
             domains: domains.collect(),
@@ -84,7 +84,7 @@ fn stored_domains(program: &Program, id: TensorId) -> DomainList {
     let domains = program.domains(id);
     let axes = program.logical_axes(id);
     let stored = axes.iter().filter_map(|&at| domains.get(at as usize)).filter(|domain| !domain.is_reduction());
-    stored.map(|domain| IterDomain { number: u32::MAX, ..*domain }).collect()
+    stored.map(|domain| IterDomain { number: None, ..*domain }).collect()
 }
 
 /// The type of a slice: the operand's without the stored axis number `axis` (reductions are not counted, and stay).
@@ -251,7 +251,7 @@ fn broadcast_type(program: &Program, op: &Op, operand: TensorId) -> Option<Tenso
     let new = IterDomain {
         iter: IterType::Broadcast,
         parallel: ParallelType::Serial,
-        number: u32::MAX,
+        number: None,
         extent: one,
         start: None,
         stop: None,

@@ -63,6 +63,9 @@ fn translate_diag(program: &Program, source: &str, diag: &mut Diag) {
     name_post(program, diag);
     let spans = diag.primary.iter().chain(&diag.labels).map(|label| label.span.as_usize_range());
     let lines: Vec<&str> = spans.map(|range| lines_around(source, range)).collect();
+    if let Some(part) = &mut diag.focus {
+        *part = translate_quotation(program, part);
+    }
     let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
     let fixes = diag.fixes.iter_mut().map(|fix| &mut fix.message);
     for text in labels.chain(fixes).chain(&mut diag.notes).chain([&mut diag.message]) {
@@ -227,6 +230,11 @@ fn translate_quotation(program: &Program, quoted: &str) -> String {
     }
     if let Some(devices) = quoted.strip_prefix("DeviceMesh{").and_then(|rest| rest.strip_suffix('}')) {
         return format!("[{}]", devices.replace(' ', ", "));
+    }
+    if let Some((dtype, value)) = quoted.split_once('(')
+        && let Some(word) = word_of_type(dtype)
+    {
+        return format!("{word}({value}");
     }
     match quoted {
         "keep=false" => "alloc".to_owned(),

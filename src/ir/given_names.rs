@@ -27,6 +27,8 @@ pub const RESERVED_WORDS: &[&str] = &[
     "share",
     "inf",
     "nan",
+    "True",
+    "False",
     "numberOfStreams",
     "FOR",
     "IF",
@@ -59,7 +61,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `T7` and `h7` stand for what has that number and no name.
-fn is_numbered_name(text: &str) -> bool {
+/// Whether a word has the form of a number's name: `T7` and `h7` stand for what has that number and no name.
+pub fn is_numbered_name(text: &str) -> bool {
     text.strip_prefix('T').or_else(|| text.strip_prefix('h')).is_some_and(is_digits)
 }

@@ -40,10 +40,11 @@ mod tensor;
 mod tensor_numbers;
 pub(crate) mod text;
 mod types;
+mod unread;
 
 pub use definitions::IndexDefinitions;
 pub use expr::{BinaryOp, Expr, ExprArena, ExprId, MeshCoordinate, UnaryOp};
-pub use given_names::{RESERVED_WORDS, is_given_name, is_identifier, is_reserved_word};
+pub use given_names::{RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use names::{NameInterner, Symbol};
@@ -68,3 +69,4 @@ pub use tensor_numbers::TensorNumbers;
 pub(crate) use text::{TextCache, TextWriter, push_integer, push_number};
 pub use text::{domain_text, expr_text, mesh_text, tensor_text};
 pub use types::{DType, IterType, MemoryType, ParallelType};
+pub use unread::UnreadText;

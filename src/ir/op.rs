@@ -214,8 +214,8 @@ pub type OpAttr = (AttrKey, AttrValue);
 pub struct Op {
     /// Row of the op table.
     pub kind: OpKind,
-    /// `39` of `Communication 39`; `u32::MAX` for none.
-    pub number: u32,
+    /// `39` of `Communication 39`, if it has one.
+    pub number: Option<u32>,
     /// The values that the op writes.
     pub results: SmallVec<[Value; 1]>,
     /// The values that the op reads, in the order of the op table.
@@ -231,7 +231,7 @@ impl Op {
     pub fn new(kind: OpKind) -> Self {
         Self {
             kind,
-            number: u32::MAX,
+            number: None,
             results: SmallVec::new(),
             operands: SmallVec::new(),
             attrs: Vec::new(),
@@ -315,7 +315,7 @@ impl Op {
     }
     /// The number, if it has one.
     pub fn number(&self) -> Option<u32> {
-        (self.number != u32::MAX).then_some(self.number)
+        self.number
     }
     /// The number of the HostUnit that a PostOnStream names.
     pub fn posted_number(&self) -> Option<u32> {

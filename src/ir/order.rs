@@ -19,7 +19,7 @@ pub type DomainPositions = SmallVec<[u32; 6]>;
 /// keep their printed order.
 pub fn implied_axes(domains: &[IterDomain], permuted: bool) -> DomainPositions {
     let printed = 0..domains.len() as u32;
-    let numbered = domains.iter().all(|domain| domain.number != u32::MAX);
+    let numbered = domains.iter().all(|domain| domain.number.is_some());
     if permuted || !numbered {
         return printed.collect();
     }
@@ -38,10 +38,7 @@ pub fn implied_axes(domains: &[IterDomain], permuted: bool) -> DomainPositions {
 /// operand in ascending order of numbers. `None` if a number is missing. `axes` are those of the result.
 pub fn implied_permutation(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i64>> {
     let stored = axes.iter().map(|&at| &domains[at as usize]).filter(|d| !d.is_reduction());
-    let numbers: SmallVec<[u32; 6]> = stored.map(|domain| domain.number).collect();
-    if numbers.contains(&u32::MAX) {
-        return None;
-    }
+    let numbers = stored.map(|domain| domain.number).collect::<Option<SmallVec<[u32; 6]>>>()?;
     let mut sorted: SmallVec<[usize; 6]> = (0..numbers.len()).collect();
     sorted.sort_by_key(|&k| numbers[k]);
     let places = (0..numbers.len()).map(|k| sorted.iter().position(|&other| other == k));
@@ -51,35 +48,36 @@ pub fn implied_permutation(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i
 /// Returns true if the domain numbers suggest that a parallel domain is one half of a split axis: a split gives its
 /// two halves the next two numbers and leaves a gap at the number of the axis, which is older than they are.
 pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
-    let numbers = || domains.iter().map(|domain| domain.number);
+    let numbers = || domains.iter().filter_map(|domain| domain.number);
     let (Some(low), Some(high)) = (numbers().min(), numbers().max()) else { return false };
-    if high == u32::MAX || ((high - low) as usize) < domains.len() {
+    if numbers().count() < domains.len() || ((high - low) as usize) < domains.len() {
         return false;
     }
     (0..domains.len()).filter(|&outer| domains[outer].is_distributed()).any(|outer| {
-        let older = numbers().filter(|&number| number < domains[outer].number).count();
-        split_partner(domains, outer).is_some() && (domains[outer].number - low) as usize > older
+        let Some(number) = domains[outer].number else { return false };
+        let older = numbers().filter(|&other| other < number).count();
+        split_partner(domains, outer).is_some() && (number - low) as usize > older
     })
 }
 
 /// The rest of the axis of which the domain over devices or streams at `outer` looks like the outer part, by its number. Where
 /// the axis was swizzled after its split, the domain is the third new one, and the rest comes before it.
 pub fn split_partner(domains: &[IterDomain], outer: usize) -> Option<usize> {
-    let number = domains[outer].number;
-    let find = |wanted: Option<u32>| domains.iter().position(|domain| Some(domain.number) == wanted);
-    let behind = find(number.checked_add(1)).filter(|_| number != u32::MAX);
+    let number = domains[outer].number?;
+    let find = |wanted: Option<u32>| domains.iter().position(|domain| wanted.is_some() && domain.number == wanted);
+    let behind = find(number.checked_add(1));
     behind.or_else(|| {
         let is_swizzled = domains[outer].parallel == ParallelType::Stream;
         let missing = number.checked_sub(2).filter(|&missing| find(Some(missing)).is_none());
-        let low = domains.iter().map(|domain| domain.number).min();
+        let low = domains.iter().filter_map(|domain| domain.number).min();
         missing.filter(|missing| is_swizzled && low < Some(*missing)).and_then(|_| find(number.checked_sub(1)))
     })
 }
 
-/// Returns the first number for new domains: the one after the largest in use, or the start of the widest gap if the
-/// largest is so high that numbers after it could not be read again. `u32::MAX` is no number.
+/// Returns the first number for what is new: the one after the largest in use, or the start of the widest gap if the
+/// largest is so high that 32 bits might not hold all numbers after it.
 pub fn first_free_number(numbers: impl Iterator<Item = u32>) -> u32 {
-    let mut used: Vec<u32> = numbers.filter(|&number| number != u32::MAX).collect();
+    let mut used: Vec<u32> = numbers.collect();
     let Some(&last) = used.iter().max() else { return 0 };
     if last < 1 << 30 {
         return last + 1;

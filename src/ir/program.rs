@@ -7,6 +7,7 @@ use super::op::{Op, OpId, Value};
 use super::order::DomainPositions;
 use super::style::Style;
 use super::tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
+use super::unread::UnreadText;
 use crate::diag::Span;
 use rustc_hash::FxHashMap;
 
@@ -119,6 +120,8 @@ pub struct SourceMap {
     pub comments: Vec<SourceComment>,
     /// Texts of slices inside of statements, such as `C[at]`, by the tensors without names that they became.
     pub slices: SliceTexts,
+    /// The statements that could not be read.
+    pub unread: UnreadText,
 }
 
 impl SourceMap {

@@ -72,6 +72,13 @@ pub fn bound_names(program: &Program) -> Vec<Symbol> {
     (0..bound.len()).filter(|&k| bound[k]).map(|k| Symbol(k as u32)).collect()
 }
 
+/// The names that `define:` or `Index definitions:` give a value.
+pub fn defined_names(program: &Program) -> impl Iterator<Item = Symbol> + '_ {
+    let ops = program.index_definitions().map_or(&[][..], |block| &program.block(block).ops);
+    let results = ops.iter().flat_map(|&id| &program.op(id).results);
+    results.filter_map(|value| program.exprs().as_name(value.as_scalar()?))
+}
+
 /// Visits every use of a scalar name that its place does not bind.
 pub fn scan_names(program: &Program, found: &mut dyn FnMut(NameFinding)) {
     let bindings = NameBindings::new(program);

@@ -26,8 +26,8 @@ pub struct IterDomain {
     pub iter: IterType,
     /// The parallel type over which the axis is distributed.
     pub parallel: ParallelType,
-    /// The number in the text; `u32::MAX` when left out.
-    pub number: u32,
+    /// The number in the text; `None` when left out.
+    pub number: Option<u32>,
     /// Extent over all devices.
     pub extent: ExprId,
     /// First index, if not 0.

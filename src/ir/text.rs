@@ -4,6 +4,7 @@ use crate::ir::functions;
 use crate::ir::order;
 use crate::ir::{
     DeviceMesh, Expr, ExprId, Id, IterDomain, MeshId, ParallelType, Program, StreamSpelling, Style, Symbol, TensorId,
+    UnaryOp,
 };
 
 /// The range of a text that has not been made yet.
@@ -11,6 +12,7 @@ const UNSEEN: (u32, u32) = (u32::MAX, 0);
 
 /// TextCache made so far, behind each other in one buffer.
 pub(crate) struct TextCache {
+    style: Style,
     buffer: String,
     tensors: Vec<(u32, u32)>,
     exprs: Vec<(u32, u32)>,
@@ -19,8 +21,10 @@ pub(crate) struct TextCache {
 }
 
 impl TextCache {
-    pub(crate) fn new(program: &Program) -> Self {
+    /// For a program that is written in a style.
+    pub(crate) fn new(program: &Program, style: Style) -> Self {
         Self {
+            style,
             buffer: String::new(),
             tensors: vec![UNSEEN; program.tensors().len()],
             exprs: vec![UNSEEN; program.exprs().len()],
@@ -34,7 +38,7 @@ impl TextCache {
         if (start, end) == UNSEEN {
             start = self.buffer.len() as u32;
             let permuted = self.permuted[id.index()];
-            TextWriter { program, style: program.style(), out: &mut self.buffer }.write_tensor(id, permuted);
+            TextWriter { program, style: self.style, out: &mut self.buffer }.write_tensor(id, permuted);
             end = self.buffer.len() as u32;
             self.tensors[id.index()] = (start, end);
         }
@@ -47,7 +51,7 @@ impl TextCache {
         let (mut start, mut end) = self.exprs[slot];
         if (start, end) == UNSEEN {
             start = self.buffer.len() as u32;
-            TextWriter { program, style: program.style(), out: &mut self.buffer }.write_expr(id);
+            TextWriter { program, style: self.style, out: &mut self.buffer }.write_expr(id);
             end = self.buffer.len() as u32;
             self.exprs[slot] = (start, end);
         }
@@ -160,8 +164,8 @@ impl TextWriter<'_> {
             (ParallelType::Stream, StreamSpelling::LowerStreamIdx) => "streamIdx",
             (parallel, _) => parallel.name(),
         });
-        if domain.number != u32::MAX {
-            push_number(self.out, u64::from(domain.number));
+        if let Some(number) = domain.number {
+            push_number(self.out, u64::from(number));
         }
         self.out.push('{');
         for bound in [domain.start, domain.stop].into_iter().flatten() {
@@ -195,6 +199,11 @@ impl TextWriter<'_> {
                 self.out.push(')');
             }
             Expr::Float(text) => self.out.push_str(program.name(*text)),
+            Expr::MetaData(tensor) => {
+                self.out.push_str("getMetaData(T");
+                push_number(self.out, u64::from(program.tensor(*tensor).number));
+                self.out.push(')');
+            }
             Expr::Name(name) => self.write_name(*name),
             Expr::MeshCoordinate(mesh, coordinate) => {
                 self.out.push_str("DeviceMesh");
@@ -208,8 +217,7 @@ impl TextWriter<'_> {
             | Expr::Set(_)
             | Expr::Index(..)
             | Expr::Field(..)
-            | Expr::Braces(_)
-            | Expr::MetaData(_) => {
+            | Expr::Braces(_) => {
                 self.out.push_str("( ");
                 self.write_expr_body(id);
                 self.out.push_str(" )");
@@ -223,8 +231,7 @@ impl TextWriter<'_> {
         match program.expr(id) {
             Expr::Unary(op, a) => {
                 self.out.push_str(op.symbol());
-                // `-2` would be a number.
-                if matches!(program.expr(*a), Expr::Int(_) | Expr::Hex(_) | Expr::Float(_)) {
+                if *op == UnaryOp::Neg && is_unsigned_integer(program, *a) {
                     self.out.push(' ');
                 }
                 self.write_expr(*a);
@@ -259,12 +266,8 @@ impl TextWriter<'_> {
                 self.write_list(args);
                 self.out.push_str(" }");
             }
-            Expr::MetaData(tensor) => {
-                self.out.push_str("getMetaData(T");
-                push_number(self.out, u64::from(program.tensor(*tensor).number));
-                self.out.push(')');
-            }
-            Expr::Int(_)
+            Expr::MetaData(_)
+            | Expr::Int(_)
             | Expr::Hex(_)
             | Expr::Bool(_)
             | Expr::Typed(..)
@@ -296,6 +299,11 @@ impl TextWriter<'_> {
             text => self.out.push_str(text),
         }
     }
+}
+
+/// Whether a minus directly in front of an operand would be the sign of a number: `-2`.
+pub(crate) fn is_unsigned_integer(program: &Program, expr: ExprId) -> bool {
+    program.exprs().as_int(expr).is_some_and(|value| value >= 0)
 }
 
 /// `{{0 1}{2 3}}`

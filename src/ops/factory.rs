@@ -1,5 +1,6 @@
 //! Tensors made from scalars.
 
+use super::literals;
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, DType, OpId, OpIdentity, OpLayout};
@@ -13,7 +14,7 @@ pub const FULL: OpSpec = OpSpec {
     summary: "Fills a tensor with one value.",
     args: &[ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs), ArgSpec::positional(AttrKey::Fill, ArgKind::Expr)],
     relate: None,
-    checks: &[],
+    checks: &[literals::check_fill_literal],
     lower: Lower::Instructions(lower_full),
 };
 
@@ -29,7 +30,7 @@ pub const IOTA: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::OutType, ArgKind::DType),
     ],
     relate: None,
-    checks: &[],
+    checks: &[literals::check_iota_literals],
     lower: Lower::Instructions(lower_iota),
 };
 

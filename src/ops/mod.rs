@@ -10,6 +10,7 @@ pub mod factory;
 pub mod gemm;
 pub mod index;
 pub mod launch;
+mod literals;
 pub mod memory;
 pub mod pointwise;
 pub mod reduce;

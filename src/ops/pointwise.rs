@@ -1,5 +1,6 @@
 //! Pointwise ops: one kind, with the function in [`AttrKey::Function`]; [`crate::ir::functions`] lists the functions.
 
+use super::literals::check_operand_literals;
 use super::spec::{Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, LinkSide, link_equal_lists, result_side};
@@ -28,7 +29,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     summary: "Applies a function to each element; operands broadcast.",
     args: &[],
     relate: Some(link_pointwise),
-    checks: &[check_pointwise, check_integer_functions],
+    checks: &[check_pointwise, check_integer_functions, check_operand_literals],
     lower: Lower::Instructions(lower_pointwise),
 };
 
@@ -67,13 +68,13 @@ pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
 /// The `broadcast` that gives an operand the leading axes that it lacks.
 fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
     let number = first_free_number(program.tensors().iter().map(|(_, tensor)| tensor.number));
-    let free = first_free_number(program.all_domains().map(|domain| domain.number));
+    let free = first_free_number(program.all_domains().filter_map(|domain| domain.number));
     let missing = rank - from.stored_positions().len();
     let stored = program.domains(from.tensor).iter().filter(|domain| !domain.is_reduction());
     let all = (0..missing).map(|_| None).chain(stored.map(Some));
     let axes = (free..).zip(all).map(|(number, domain)| match domain {
         None => format!("bS{number}{{1}}"),
-        Some(domain) => domain_text(program, &IterDomain { number, ..*domain }),
+        Some(domain) => domain_text(program, &IterDomain { number: Some(number), ..*domain }),
     });
     let axes: Vec<String> = axes.collect();
     let tensor = program.tensor(from.tensor);

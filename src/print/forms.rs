@@ -164,7 +164,7 @@ impl ProgramPrinter<'_> {
 
     pub(super) fn print_get_current_stream(&mut self, op: &Op) {
         let Some(stream) = op.results.first().copied() else { return };
-        if self.program.style.call_form {
+        if self.style.call_form {
             self.print_value(stream);
             self.push(" = GetCurrentStream()");
         } else {

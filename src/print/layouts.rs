@@ -2,6 +2,7 @@
 
 use super::ProgramPrinter;
 use crate::ir::TEAM_CUT;
+use crate::ir::text::is_unsigned_integer;
 use crate::ir::{AttrKey, AttrValue, Expr, ExprId, Op, OpId, TensorId, Value, order};
 use crate::ir::{CallPadding, OpKind, OpLayout, WordLink, functions};
 use crate::ir::{TextWriter, push_integer, push_number};
@@ -53,7 +54,7 @@ impl ProgramPrinter<'_> {
 
     /// `name( args )`
     fn print_call(&mut self, op: &Op, spec: &OpSpec, padding: CallPadding) {
-        self.push(spec.head_word(&self.program.style));
+        self.push(spec.head_word(&self.style));
         self.push(if padding == CallPadding::Padded { "( " } else { "(" });
         self.print_args(op, spec);
         self.push(if padding == CallPadding::Padded { " )" } else { ")" });
@@ -72,7 +73,7 @@ impl ProgramPrinter<'_> {
         self.print_results(op);
         self.break_line(3);
         self.push("= ");
-        let word = spec.head_word(&self.program.style);
+        let word = spec.head_word(&self.style);
         self.push(word);
         self.push("(");
         let column = "   = (".len() + word.len();
@@ -92,7 +93,7 @@ impl ProgramPrinter<'_> {
         self.print_results(op);
         self.break_line(3);
         self.push("= ");
-        self.push(spec.head_word(&self.program.style));
+        self.push(spec.head_word(&self.style));
         self.push("(");
         for (index, operand) in op.operands.iter().enumerate() {
             match index {
@@ -120,7 +121,7 @@ impl ProgramPrinter<'_> {
 
     fn print_pointwise(&mut self, op: &Op) {
         let function = op.word_attr(AttrKey::Function).map_or("", |word| self.program.name(word));
-        let style = self.program.style;
+        let style = self.style;
         self.print_results(op);
         self.break_line(3);
         self.push("= ");
@@ -128,8 +129,7 @@ impl ProgramPrinter<'_> {
         match (infix, op.operands.as_slice()) {
             (true, [a]) => {
                 self.push(function);
-                // `-2` would be a number.
-                if a.as_tensor().is_none() {
+                if function == "-" && a.as_scalar().is_some_and(|a| is_unsigned_integer(self.program, a)) {
                     self.push(" ");
                 }
                 self.print_value(*a);
@@ -177,7 +177,7 @@ impl ProgramPrinter<'_> {
             self.print_number(number);
         }
         let Some(operand) = op.operands.first() else { return };
-        if self.program.style.call_form {
+        if self.style.call_form {
             self.push("(");
             self.print_value(*operand);
             self.push(")");
@@ -311,7 +311,7 @@ impl ProgramPrinter<'_> {
         let tight = match declared.equals {
             EqualsSpacing::Tight => true,
             EqualsSpacing::Spaced => false,
-            EqualsSpacing::StreamIndex => self.program.style.tight_stream_index,
+            EqualsSpacing::StreamIndex => self.style.tight_stream_index,
         };
         self.push(word);
         self.push(if tight { "=" } else { " = " });
@@ -325,7 +325,7 @@ impl ProgramPrinter<'_> {
             AttrValue::Word(word) => {
                 let word = program.name(*word);
                 let reduction = key == AttrKey::ReduceOp;
-                self.push(if reduction { functions::spelled_name(word, &program.style) } else { word });
+                self.push(if reduction { functions::spelled_name(word, &self.style) } else { word });
             }
             AttrValue::Tensor(tensor) => self.print_tensor(*tensor),
             AttrValue::Domain(domain) => self.text_writer().write_domain(program.domain(*domain)),
@@ -417,6 +417,6 @@ impl ProgramPrinter<'_> {
     }
 
     pub(super) fn text_writer(&mut self) -> TextWriter<'_> {
-        TextWriter { program: self.program, style: self.program.style, out: self.out }
+        TextWriter { program: self.program, style: self.style, out: self.out }
     }
 }

@@ -10,8 +10,8 @@ mod names;
 mod program;
 
 use crate::ir::TextCache;
-use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, TensorId};
-use crate::style::{drop_index_shifts, leave_inferred_axes_out};
+use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, Style, TensorId};
+use crate::style::{drop_index_shifts, leave_inferred_axes_out, printed_style};
 use names::UnprintedNames;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -107,6 +107,7 @@ pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<S
 /// The state of one run.
 struct ProgramPrinter<'p> {
     program: &'p Program,
+    style: Style,
     out: &'p mut String,
     texts: TextCache,
     /// Comments by place; empty for most programs.
@@ -130,9 +131,11 @@ impl<'p> ProgramPrinter<'p> {
         for (index, comment) in filled {
             comments.entry(comment.place).or_default().push(index as u32);
         }
-        let texts = TextCache::new(program);
+        let style = printed_style(program);
+        let texts = TextCache::new(program, style);
         Self {
             program,
+            style,
             out,
             texts,
             comments,

@@ -81,7 +81,8 @@ impl ProgramPrinter<'_> {
             self.push("\n");
         }
         let lines = [("Inputs:\n", &unit.inputs), ("Outputs:\n", &unit.outputs)];
-        let lines = lines.into_iter().filter(|_| self.program.style().unit_lines);
+        let is_listed = self.style.unit_lines;
+        let lines = lines.into_iter().filter(|_| is_listed);
         for (title, values) in lines {
             self.push(title);
             for value in values {

@@ -64,7 +64,7 @@ impl Resolver<'_> {
     /// The number behind the head word.
     pub(super) fn resolve_number(&mut self, spec: &OpSpec, stmt: &StmtSyntax, op: &mut Op) -> bool {
         match (spec.identity.is_numbered(), stmt.number) {
-            (true, Some(number)) => op.number = number,
+            (true, Some(number)) => op.number = Some(number),
             (false, None) => {}
             (needed, _) => {
                 self.report_wrong_number(spec.identity.name, needed, stmt);

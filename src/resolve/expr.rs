@@ -63,9 +63,9 @@ impl Resolver<'_> {
     /// Whether parentheses around an expression are its own.
     fn is_composite(&self, id: ast::ExprId) -> bool {
         match self.ast.exprs[id.index()].0 {
+            ast::ExprSyntax::Call(name, _) => self.ast.symbol_text(name) != "getMetaData",
             ast::ExprSyntax::Unary(..)
             | ast::ExprSyntax::Binary(..)
-            | ast::ExprSyntax::Call(..)
             | ast::ExprSyntax::Index(..)
             | ast::ExprSyntax::Field(..)
             | ast::ExprSyntax::Braces(..) => true,
@@ -159,6 +159,12 @@ impl Resolver<'_> {
             return None;
         }
         let text = functions::canonical_name(text, &self.style);
+        if let ([operand], [arg]) = (args.as_slice(), ast.args_in(list))
+            && let Some(dtype) = functions::misfit_of_cast(&self.program, text, *operand)
+        {
+            self.report_literal(dtype, arg);
+            return None;
+        }
         let arity = functions::find_function(text, args.len()).map_or(args.len(), |function| function.arity);
         if text != "ReverseArray" && arity != args.len() {
             self.report_wrong_arity(text, arity, args.len(), span);

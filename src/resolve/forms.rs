@@ -114,10 +114,17 @@ impl Resolver<'_> {
     fn resolve_unit_number(&mut self, arg: &ArgSyntax) -> Option<u32> {
         if let ast::ValueSyntax::Expr(expr) = arg.value
             && let ExprSyntax::Name(name) = self.ast.exprs[expr.index()].0
-            && let Some(number) = self.ast.symbol_text(name).strip_prefix("HostUnit")
-            && let Ok(number) = number.parse()
+            && let Some(digits) = self.ast.symbol_text(name).strip_prefix("HostUnit")
+            && !digits.is_empty()
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
         {
-            return Some(number);
+            let number = digits.parse().ok();
+            if number.is_none() {
+                let error =
+                    hostir_grammar::SyntaxError::large_number(digits, "HostUnit", hostir_grammar::MAX_NUMBER, arg.span);
+                self.diags.push(crate::diag::syntax_error(error));
+            }
+            return number;
         }
         self.report_wrong_kind("operand", "a unit such as `HostUnit0`", arg);
         None

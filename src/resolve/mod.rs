@@ -182,6 +182,9 @@ impl<'a> Resolver<'a> {
 
     fn resolve_container(&mut self, node: &ast::ContainerSyntax) {
         self.header_failed = node.header_failed;
+        if node.header_failed {
+            self.program.source.unread.lose_order();
+        }
         self.program.source.header = node.header;
         let blocks: Vec<ast::BlockId> = std::iter::once(node.body).chain(node.index_definitions).collect();
         self.note_permuted(&blocks);

@@ -1,9 +1,9 @@
 //! The errors of the resolver, each in one function.
 
 use super::Resolver;
-use crate::diag::{Diag, Span, codes, nearest_candidate, nearest_function};
+use crate::diag::{Diag, Span, codes, nearest_candidate, nearest_function, syntax_error};
 use crate::ir::functions;
-use crate::ir::{AttrKey, Id, TensorId};
+use crate::ir::{AttrKey, DType, Id, TensorId};
 use crate::ops;
 use crate::ops::{ArgKind, ArgSpec, OpSpec};
 use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, Symbol, ValueSyntax};
@@ -309,6 +309,13 @@ impl Resolver<'_> {
                 .with_note("remove the number")
         };
         self.report_error(diag);
+    }
+
+    /// A literal that is cast to a type without its value.
+    pub(super) fn report_literal(&mut self, dtype: DType, arg: &ArgSyntax) {
+        let text = self.source.get(arg.span.as_usize_range()).unwrap_or_default();
+        let error = hostir_grammar::misfit_of_number(dtype.name(), dtype.name(), text, arg.span);
+        self.diags.push(syntax_error(error));
     }
 
     /// Once for each number: one declaration repairs all uses.

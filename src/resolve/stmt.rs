@@ -15,6 +15,7 @@ impl Resolver<'_> {
         self.nested_reported = false;
         let Some(op) = self.resolve_stmt_op(stmt) else {
             self.poison_declared(stmt);
+            self.note_unread(stmt);
             return None;
         };
         let op = self.with_permutation(op);
@@ -50,6 +51,15 @@ impl Resolver<'_> {
             if !self.latest.contains_key(&number) {
                 self.undefined.insert((self.scope, number));
             }
+        }
+    }
+
+    /// Notes what a statement with an error and its blocks name.
+    fn note_unread(&mut self, stmt: &StmtSyntax) {
+        let ast = self.ast;
+        self.program.source.unread.add_text(self.source.get(stmt.span.as_usize_range()).unwrap_or_default());
+        for block in [stmt.body, stmt.else_body].into_iter().flatten() {
+            ast.blocks[block.index()].stmts.iter().for_each(|inner| self.note_unread(&ast.stmts[inner.index()]));
         }
     }
 

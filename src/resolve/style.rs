@@ -65,7 +65,7 @@ impl StyleEvidence {
 pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
     let stream = detect_stream_spelling(ast);
     let call_form = shown.call_form();
-    let reshape = has_symbol(ast, "reshape");
+    let reshape = has_statement(ast, "reshape");
     let era = if call_form == Some(true) || reshape {
         Era::E2026_04
     } else if stream == Some(StreamSpelling::LowerStreamIdx) {
@@ -77,14 +77,14 @@ pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
     };
     let base = era.style();
     // Communications had no backend as long as slices were called `select`.
-    let old = has_symbol(ast, "Communication") && !has_symbol(ast, "backend");
-    let old_select = old && has_symbol(ast, "select") && !has_symbol(ast, "HirAliasSelect");
+    let old = has_statement(ast, "Communication") && !has_argument(ast, "backend");
+    let old_select = old && has_statement(ast, "select") && !has_statement(ast, "HirAliasSelect");
     Style {
         stream: stream.unwrap_or(base.stream),
         call_form: call_form.unwrap_or(base.call_form),
         tight_stream_index: detect_tight_index(ast).unwrap_or(base.tight_stream_index),
         cast: detect_cast(ast).unwrap_or(base.cast),
-        reshape: (base.reshape || reshape) && !has_symbol(ast, "view"),
+        reshape: (base.reshape || reshape) && !has_statement(ast, "view"),
         short_max: base.short_max || shown.short_max,
         alias_select: base.alias_select && !old_select,
         unit_lines: host_units(ast).all(|unit| unit.listed),
@@ -100,7 +100,7 @@ fn host_units(ast: &SyntaxTree) -> impl Iterator<Item = &HostUnitSyntax> {
 fn detect_stream_spelling(ast: &SyntaxTree) -> Option<StreamSpelling> {
     let domains = ast.domains.iter().find_map(|domain| stream_spelling(ast.symbol_text(domain.parallel)));
     domains.or_else(|| {
-        let named = ["StreamIdx", "streamIdx"].into_iter().find(|text| has_symbol(ast, text));
+        let named = ["StreamIdx", "streamIdx"].into_iter().find(|text| has_loop_index(ast, text));
         named.and_then(stream_spelling)
     })
 }
@@ -125,6 +125,27 @@ fn detect_cast(ast: &SyntaxTree) -> Option<CastSpelling> {
         return Some(CastSpelling::To);
     }
     CASTS.iter().any(|(_, old)| has_symbol(ast, old)).then_some(CastSpelling::C)
+}
+
+/// Whether a statement is called so. A user may have given the word as a name to something.
+fn has_statement(ast: &SyntaxTree, text: &str) -> bool {
+    ast.strings.find_symbol(text).is_some_and(|name| ast.stmts.iter().any(|stmt| stmt.name == name))
+}
+
+/// Whether an argument has this key.
+fn has_argument(ast: &SyntaxTree, text: &str) -> bool {
+    let key = ast.strings.find_symbol(text);
+    key.is_some() && ast.args.iter().any(|arg| arg.key == key)
+}
+
+/// Whether a loop counts by this name.
+fn has_loop_index(ast: &SyntaxTree, text: &str) -> bool {
+    let Some(name) = ast.strings.find_symbol(text) else { return false };
+    let loops = ast.stmts.iter().filter(|stmt| matches!(stmt.shape, StmtShape::ForIn | StmtShape::ForRange));
+    loops.filter_map(|stmt| ast.args_in(stmt.args).first()).any(|index| match index.value {
+        ValueSyntax::Expr(expr) => matches!(ast.exprs[expr.index()].0, ExprSyntax::Name(found) if found == name),
+        _ => false,
+    })
 }
 
 /// Whether the text contains the word as a name.

@@ -204,7 +204,7 @@ impl Resolver<'_> {
         IterDomain {
             iter: iter.unwrap_or(IterType::Iteration),
             parallel: parallel.unwrap_or(ParallelType::Serial),
-            number: node.number.unwrap_or(u32::MAX),
+            number: node.number,
             extent,
             start: node.start.map(|start| self.resolve_extent(start)),
             stop: node.stop.map(|stop| self.resolve_extent(stop)),
@@ -240,7 +240,7 @@ impl Resolver<'_> {
         let Some(tensor) = of else { return self.intern_pool_domain(id) };
         let tensor = &self.program.tensors[tensor];
         let (start, end) = (tensor.domains_start, tensor.domains_end);
-        let number = self.ast.domains[id.index()].number.unwrap_or(u32::MAX);
+        let number = self.ast.domains[id.index()].number;
         let pool = self.intern_pool_domain(id);
         let wanted = self.program.domains[pool];
         (start..end)

@@ -116,7 +116,7 @@ impl<'p> ProgramRenumberer<'p> {
     fn renumber_op(&mut self, id: OpId) {
         let mut op = self.edit.program().op(id).clone();
         if let Some(number) = op.number() {
-            op.number = self.renumber_handle(number);
+            op.number = Some(self.renumber_handle(number));
         }
         if op.kind.layout() == OpLayout::Keyed {
             self.renumber_attrs(&mut op);
@@ -257,7 +257,7 @@ impl<'p> ProgramRenumberer<'p> {
             let key = self.renumber_extents(domain);
             let number = first + rank[at];
             self.scope.domains.entry(key).or_insert(number);
-            self.edit.set_domain(DomainId(start + at as u32), IterDomain { number, ..key });
+            self.edit.set_domain(DomainId(start + at as u32), IterDomain { number: Some(number), ..key });
         }
     }
 
@@ -286,15 +286,15 @@ impl<'p> ProgramRenumberer<'p> {
             return id;
         }
         let mut domain = self.renumber_extents(*self.edit.program().domain(id));
-        domain.number = match self.scope.domains.get(&domain) {
+        domain.number = Some(match self.scope.domains.get(&domain) {
             Some(number) => *number,
             None => {
                 let next = self.scope.next_domain;
-                let number = *self.scope.loops.entry(IterDomain { number: 0, ..domain }).or_insert(next);
+                let number = *self.scope.loops.entry(IterDomain { number: None, ..domain }).or_insert(next);
                 self.scope.next_domain = next.max(number + 1);
                 number
             }
-        };
+        });
         let edit = &mut self.edit;
         *self.scope.pool.entry(domain).or_insert_with(|| edit.add_domain(domain))
     }

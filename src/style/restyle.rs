@@ -10,7 +10,7 @@ use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BinaryOp, Expr, ExprId};
 use crate::ir::{BlockId, Program};
 use crate::ir::{IdVec, TensorId};
-use crate::ir::{OpEffect, OpKind, Symbol};
+use crate::ir::{OpEffect, OpKind, ParallelType, StreamSpelling, Symbol};
 use crate::ir::{RootAs, is_identity, set_root_as};
 
 /// Gives a program another spelling. It computes the same afterwards.
@@ -50,6 +50,36 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
 /// of that name, which leaves NaN out.
 pub fn style_that_spells(program: &Program, style: Style) -> Style {
     Style { short_max: style.short_max || has_fmax(program), ..style }
+}
+
+/// The style in which a program is printed: its own, with a spelling for `fmax` that is read as `fmax`.
+pub fn printed_style(program: &Program) -> Style {
+    let style = program.style();
+    let std_fmax = has_fmax(program) && !(style.short_max && shows_short_max(program, style));
+    Style { std_fmax, ..style }
+}
+
+/// Whether the text of a program in a style with `max(` shows that its `fmax(` is not Max: by a maximum or minimum, or by what else
+/// was spelled otherwise as long as Max was spelled `fmax`. The reader decides by the same (`resolve/style.rs`).
+fn shows_short_max(program: &Program, style: Style) -> bool {
+    let mut found = false;
+    program.walk_with_units(&mut |id| {
+        let op = program.op(id);
+        let mut words = [AttrKey::Function, AttrKey::ReduceOp].into_iter().filter_map(|key| op.word_attr(key));
+        let maximum = words.any(|word| matches!(program.name(word), "max" | "min"));
+        let streams =
+            style.stream == StreamSpelling::LowerStreamIdx && op.all_tensors().any(|t| has_streams(program, t));
+        found |= maximum || streams || style.reshape && op.kind == OpKind::View;
+    });
+    program.walk(program.body(), &mut |id| {
+        let kinds = [OpKind::Synchronize, OpKind::SetCurrentStream, OpKind::GetCurrentStream, OpKind::Wait];
+        found |= style.call_form && kinds.contains(&program.op(id).kind);
+    });
+    found
+}
+
+fn has_streams(program: &Program, tensor: TensorId) -> bool {
+    program.domains(tensor).iter().any(|domain| domain.parallel == ParallelType::Stream)
 }
 
 /// True for a program that has `fmax` or `fmin` beside the maxima and minima that let NaN through.

@@ -1,15 +1,47 @@
 //! V9, V14: tensors that share memory.
 
+use super::declarations::ReferencedTensors;
 use crate::axes::logical_axes;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::expr_text;
 use crate::ir::places::tensor_span;
-use crate::ir::{Program, TensorId};
+use crate::ir::{IdVec, Program, TensorId};
 use crate::ops::memory::sharing::{check_own_memory, mesh_difference};
+use rustc_hash::FxHashSet;
+
+/// V9: aliases are between tensors of the program. One that only aliases name is a link of a chain; of a chain that nothing uses, the
+/// first alias is told.
+pub(super) fn check_aliases(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
+    let Some(aliases) = program.aliases() else { return };
+    let mut known = IdVec::filled(false, program.tensors().len());
+    for &tensor in &referenced.tensors {
+        known[tensor] = true;
+    }
+    let host = referenced.tensors.iter().map(|&tensor| program.tensor(tensor)).filter(|tensor| tensor.unit.is_none());
+    let numbers: FxHashSet<u32> = host.map(|tensor| tensor.number).collect();
+    let (new_ones, originals): (FxHashSet<TensorId>, FxHashSet<TensorId>) = aliases.iter().copied().unzip();
+    for &(new, original) in aliases {
+        check_alias(program, new, original, diags);
+        let ends = [(new, &originals), (original, &new_ones)];
+        for (tensor, _) in ends.into_iter().filter(|(tensor, links)| !links.contains(tensor)) {
+            let is_known = known[tensor] || numbers.contains(&program.tensor(tensor).number);
+            if !is_known {
+                known[tensor] = true;
+                report_unknown(program, tensor, diags);
+            }
+        }
+    }
+}
+
+fn report_unknown(program: &Program, tensor: TensorId, diags: &mut Diags) {
+    let (list, name) = (if program.is_hir2() { "alias" } else { "Aliases:" }, program.tensor_name(tensor));
+    let message = format!("`{list}` names `{name}`, which does not occur in the program");
+    diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
+}
 
 /// An entry of the `Aliases:` section.
-pub(super) fn check_alias(program: &Program, new: TensorId, original: TensorId, diags: &mut Diags) {
+fn check_alias(program: &Program, new: TensorId, original: TensorId, diags: &mut Diags) {
     let names = (program.tensor_name(new), program.tensor_name(original));
     let span = tensor_span(program, new);
     if program.memory_tensor(new) == new {

@@ -1,7 +1,7 @@
 //! V1 to V9: declarations of tensors, meshes, inputs and aliases.
 
 use crate::diag::codes;
-use crate::diag::{Diag, Diags};
+use crate::diag::{Diag, DiagLabel, Diags, Span};
 use crate::ir::places::smallest_duplicate;
 use crate::ir::places::{count_text, tensor_span};
 use crate::ir::{
@@ -69,14 +69,9 @@ fn collect_block(program: &Program, block: BlockId, add: &mut dyn FnMut(TensorId
 fn first_by_number(program: &Program, tensors: &[TensorId]) -> IdVec<TensorId, TensorId> {
     let mut first: IdVec<TensorId, TensorId> = program.tensors().ids().collect();
     let mut numbers = TensorNumbers::with_tensors(tensors.len());
-    let mut names = FxHashMap::default();
     for &id in tensors {
         let tensor = program.tensor(id);
-        first[id] = match tensor.number {
-            // A tensor with a name of the user's and no number is told by its name.
-            u32::MAX => *names.entry((tensor.unit, tensor.name)).or_insert(id),
-            number => numbers.first_tensor(tensor.unit, number, id),
-        };
+        first[id] = numbers.first_tensor(tensor.unit, tensor.number, id);
     }
     first
 }
@@ -84,6 +79,7 @@ fn first_by_number(program: &Program, tensors: &[TensorId]) -> IdVec<TensorId, T
 /// Checks all declarations.
 pub(super) fn check_declarations(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
     let mut meshes = IdVec::filled(false, program.meshes().len());
+    let mut faults = MeshFaults::default();
     for &id in &referenced.tensors {
         let first = referenced.first[id];
         if first != id {
@@ -94,10 +90,10 @@ pub(super) fn check_declarations(program: &Program, referenced: &ReferencedTenso
         {
             check_mesh(program, id, mesh, diags);
         }
-        check_axes(program, id, diags);
+        check_axes(program, id, &mut faults, diags);
     }
     check_input_names(program, referenced, diags);
-    check_aliases(program, referenced, diags);
+    super::aliases::check_aliases(program, referenced, diags);
 }
 
 /// V1: the tensors of one number in one scope have one type.
@@ -183,7 +179,7 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
 }
 
 /// V4 to V8: the axes of a tensor and its mesh.
-fn check_axes(program: &Program, id: TensorId, diags: &mut Diags) {
+fn check_axes(program: &Program, id: TensorId, faults: &mut MeshFaults, diags: &mut Diags) {
     let domains = program.domains(id);
     if domains.len() > MAX_AXES {
         let message = format!("`{}` has {} axes, but the limit is {MAX_AXES}", program.tensor_name(id), domains.len());
@@ -201,7 +197,7 @@ fn check_axes(program: &Program, id: TensorId, diags: &mut Diags) {
         }
         used |= bit;
         if domain.parallel.is_device() {
-            check_device_axis(program, id, domain, diags);
+            check_device_axis(program, id, domain, faults, diags);
         }
     }
 }
@@ -215,7 +211,7 @@ fn report_shared_device_axis(program: &Program, id: TensorId, parallel: Parallel
     );
 }
 
-fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut Diags) {
+fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, faults: &mut MeshFaults, diags: &mut Diags) {
     let inside = domain.parallel.mesh_axis_from_inside().unwrap_or(0);
     let constant = program.exprs().as_int(domain.extent).map(u32::try_from);
     if let Some(mesh) = program.tensor_mesh(id)
@@ -225,6 +221,12 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags
         return;
     }
     let (name, axis, span) = (program.tensor_name(id), domain_text(program, domain), tensor_span(program, id));
+    let constant = program.exprs().as_int(domain.extent);
+    let fault = MeshFault { mesh: program.tensor(id).mesh, parallel: domain.parallel, extent: constant };
+    // In the printed form each tensor names its mesh itself.
+    if (fault.mesh.is_some() || program.is_hir2()) && faults.is_known(fault, &axis, &name, span, diags) {
+        return;
+    }
     let Some(mesh) = program.tensor_mesh(id) else {
         diags.push(
             Diag::error(
@@ -249,6 +251,38 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags
     check_extent(program, domain, mesh, &NamedAxis { tensor: name, axis, span }, diags);
 }
 
+/// What is wrong with an axis and its mesh.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct MeshFault {
+    mesh: Option<MeshId>,
+    parallel: ParallelType,
+    extent: Option<i64>,
+}
+
+/// The faults that were reported: of one mesh that does not fit there is one error, which shows some of its tensors.
+#[derive(Default)]
+struct MeshFaults {
+    /// For each, the number of its error.
+    reported: FxHashMap<MeshFault, usize>,
+}
+
+/// Most further tensors that an error about a mesh shows.
+const MOST_SHOWN: usize = 3;
+
+impl MeshFaults {
+    /// Whether a fault was reported; the error shows this axis then, too.
+    fn is_known(&mut self, fault: MeshFault, axis: &str, name: &str, span: Span, diags: &mut Diags) -> bool {
+        let Some(&at) = self.reported.get(&fault) else {
+            self.reported.insert(fault, diags.items.len());
+            return false;
+        };
+        if let Some(diag) = diags.items.get_mut(at).filter(|diag| diag.labels.len() < MOST_SHOWN) {
+            diag.labels.push(DiagLabel { span, text: format!("likewise `{axis}` of `{name}`") });
+        }
+        true
+    }
+}
+
 /// An axis for the messages about it.
 struct NamedAxis {
     /// The name of its tensor.
@@ -256,7 +290,7 @@ struct NamedAxis {
     /// Its text.
     axis: String,
     /// The place of the tensor's declaration.
-    span: crate::diag::Span,
+    span: Span,
 }
 
 fn check_extent(program: &Program, domain: &IterDomain, mesh: &DeviceMesh, named: &NamedAxis, diags: &mut Diags) {
@@ -290,33 +324,6 @@ fn check_input_names(program: &Program, referenced: &ReferencedTensors, diags: &
         if let Some(before) = before {
             let message = format!("inputs {before} and {k} are both named `{name}`");
             diags.push(Diag::error(codes::DUPLICATE_INPUT, span, message).with_note("rename one of them"));
-        }
-    }
-}
-
-/// V9: aliases are between tensors of the program.
-fn check_aliases(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
-    let Some(aliases) = program.aliases() else { return };
-    let mut known = IdVec::filled(false, program.tensors().len());
-    for &tensor in &referenced.tensors {
-        known[tensor] = true;
-    }
-    let numbers: rustc_hash::FxHashSet<u32> = referenced
-        .tensors
-        .iter()
-        .map(|&tensor| program.tensor(tensor))
-        .filter(|tensor| tensor.unit.is_none())
-        .map(|tensor| tensor.number)
-        .collect();
-    for &(new, original) in aliases {
-        super::aliases::check_alias(program, new, original, diags);
-        for tensor in [new, original] {
-            if known[tensor] || numbers.contains(&program.tensor(tensor).number) {
-                continue;
-            }
-            let (list, name) = (if program.is_hir2() { "alias" } else { "Aliases:" }, program.tensor_name(tensor));
-            let message = format!("`{list}` names `{name}`, which does not occur in the program");
-            diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
         }
     }
 }

@@ -35,7 +35,15 @@ struct FlowChecker<'a> {
 
 /// Checks the host program and its units.
 pub(super) fn check_flow(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
-    let states = IdVec::filled(DefinitionState::Undefined, program.tensors().len());
+    let mut states = IdVec::filled(DefinitionState::Undefined, program.tensors().len());
+    // Nobody knows what a statement with an error does to the tensors that it names.
+    let unread = &program.source().unread;
+    for &tensor in referenced.tensors.iter().filter(|_| !unread.is_empty()) {
+        let number = format!("T{}", program.tensor(tensor).number);
+        if unread.has_word(&program.tensor_name(tensor)) || unread.has_word(&number) {
+            states[referenced.memory[tensor]] = DefinitionState::Defined;
+        }
+    }
     let reported = IdVec::filled(false, program.tensors().len());
     let mut flow =
         FlowChecker { program, referenced, diags, states, reported, loops: 0, branches: 0, pending: Vec::new() };
@@ -160,7 +168,7 @@ impl FlowChecker<'_> {
         let name = self.program.tensor_name(tensor);
         self.diags.push(
             Diag::error(codes::UNDEFINED, self.program.op_span(id), format!("`{name}` is used before it is defined"))
-                .with_primary_text(format!("uses `{name}`"))
+                .with_focus(name.as_str())
                 .with_note(format!("make `{name}` an input, allocate it, or move its definition up")),
         );
     }
@@ -190,6 +198,7 @@ impl FlowChecker<'_> {
         };
         self.diags.push(
             Diag::error(codes::FREED, self.program.op_span(id), message)
+                .with_focus(name)
                 .with_label(self.program.op_span(by), "deallocated here")
                 .with_note(note),
         );
@@ -199,7 +208,7 @@ impl FlowChecker<'_> {
     fn report_undefined_free(&mut self, tensor: TensorId, id: OpId) {
         let name = self.program.tensor_name(tensor);
         let message = format!("`{name}` is deallocated, but never defined");
-        self.diags.push(Diag::error(codes::FREE_UNDEFINED, self.program.op_span(id), message));
+        self.diags.push(Diag::error(codes::FREE_UNDEFINED, self.program.op_span(id), message).with_focus(name));
     }
 
     /// V14.

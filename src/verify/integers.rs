@@ -152,7 +152,8 @@ fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() ->
         true => "write an integer; `i64(x)` converts a real, `where(c, 1, 0)` a truth value",
         false => "write an integer; `(int64_t)( x )` converts a real, `where( c, 1, 0 )` a truth value",
     };
-    diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).with_note(note));
+    let part = text.trim_start_matches("( ").trim_end_matches(" )");
+    diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).with_focus(part).with_note(note));
 }
 
 /// Returns the kind of an expression if the text alone decides it; names may have any kind.

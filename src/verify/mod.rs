@@ -58,6 +58,7 @@
 //! - V37 the size of an ALLOCATE is the product of the stored extents (H0231, a warning)
 //! - V38 the `mem_type` of an ALLOCATE is the tensor's memory (H0232)
 //! - V51 functions of integers have no real operand or result (H0268)
+//! - V53 a literal that becomes an element of a tensor is a value of its type (H0009)
 //! - V39 an index holds integers, the dimension it chooses from exists, and what it does not choose is long
 //!   enough (H0222, H0223, H0233)
 //!
@@ -85,7 +86,7 @@ mod scalars;
 mod streams;
 mod units;
 
-use crate::diag::{DiagLabel, Diags, Severity, Span, codes};
+use crate::diag::{Diag, DiagLabel, Diags, Severity, Span, codes};
 use crate::ir::OpKind;
 use crate::ir::{Program, TensorId};
 
@@ -117,25 +118,33 @@ pub fn verify(program: &Program, diags: &mut Diags) {
     };
     found.items.extend(without_duplicates(program, &found, rules).items);
     found.items.extend(rest.items);
-    // An extent that needs two values usually follows from what was reported already.
-    if !found.has_errors() {
-        found.items.extend(extents.items);
-    }
+    found.items.extend(independent_extents(&found, extents));
     found.sort_by_place();
     diags.items.append(&mut found.items);
 }
 
-/// Checks what each declaration and each op says by itself: for a program some statements of which could not
-/// be read, so that nobody knows what they define, post or wait for. Warnings are left out,
-/// and so is what is about a place that holds one of the errors found `earlier`.
+/// Checks what each declaration and each op says by itself, and the order of definitions and uses of names: for a program some
+/// statements of which could not be read, so that nobody knows what they do to the names in them, or what they post or wait for.
+/// Warnings are left out, and so is what is about a place that holds one of the errors found `earlier`.
 pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     /// Errors that may only mean that the statement with the counterpart is missing.
     const NEED_OTHERS: &[&str] =
         &[codes::UNKNOWN_ALIAS, codes::UNKNOWN_UNIT, codes::UNIT_COUNT, codes::UNIT_TENSOR, codes::PEER];
     let mut found = Diags::default();
-    declarations::check_declarations(program, &declarations::ReferencedTensors::new(program), &mut found);
+    let referenced = declarations::ReferencedTensors::new(program);
+    declarations::check_declarations(program, &referenced, &mut found);
     let rules = without_duplicates(program, &found, check_ops(program, &[]));
     found.items.extend(rules.items);
+    if !program.source().unread.is_lost() {
+        flow::check_flow(program, &referenced, &mut found);
+        integers::check_integers(program, &mut found);
+        let mut names = Diags::default();
+        scalars::check_scalars(program, &mut names);
+        let unread = &program.source().unread;
+        names.items.retain(|diag| !diag.message.split('`').skip(1).step_by(2).any(|word| unread.has_word(word)));
+        found.items.extend(names.items);
+        found.items.extend(independent_extents(&found, check_extents(program)));
+    }
     found.items.retain(|diag| {
         diag.severity == Severity::Error
             && !NEED_OTHERS.contains(&diag.code)
@@ -148,6 +157,29 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
 /// Whether a label shows text in which there was an error before.
 fn is_spoilt(label: &DiagLabel, earlier: &[Span]) -> bool {
     earlier.iter().any(|at| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end)
+}
+
+/// Errors after which an extent that needs two values is no consequence of theirs.
+const INDEPENDENT: &[&str] = &[
+    codes::UNDEFINED,
+    codes::UNDEFINED_OUTPUT,
+    codes::FREED,
+    codes::FREE_UNDEFINED,
+    codes::UNKNOWN_SCALAR,
+    codes::INDEX_OUTSIDE_LOOP,
+    codes::EXTENT,
+];
+
+/// The extents that need two values. After most errors of declarations and ops that is only another view of the same error, and so it
+/// is where an op has an error.
+fn independent_extents(found: &Diags, extents: Diags) -> Vec<Diag> {
+    let mut errors = found.items.iter().filter(|diag| diag.severity == Severity::Error);
+    if errors.any(|diag| !INDEPENDENT.contains(&diag.code)) {
+        return Vec::new();
+    }
+    let places: Vec<Span> = found.primary_spans().collect();
+    let is_new = |diag: &Diag| diag.primary.as_ref().is_none_or(|label| !is_spoilt(label, &places));
+    extents.items.into_iter().filter(is_new).collect()
 }
 
 /// Returns the errors of single ops, without those of ops whose tensors are declared twice: most of the errors about

@@ -70,7 +70,8 @@ fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) 
     let bound = bound_names(program);
     let indices = enclosing_indices(program, op);
     let known = indices.iter().chain(&bound).map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
-    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("the scalar `{name}` is not defined"));
+    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("the scalar `{name}` is not defined"))
+        .with_focus(name);
     if name.starts_with("DeviceMesh{") {
         let note = "write a full grid of devices with `.x`, the coordinate along its inner axis, `.y` or `.z`, those along the axes outside of it, or `.size`";
         diags.push(diag.with_note(note));

@@ -10,6 +10,7 @@ mod view;
 
 use crate::source::NamedText;
 use codespan_reporting::term;
+use hostir::diag::focus::narrow_places;
 use hostir::diag::{Diag, Severity};
 use hostir::hir2::words::translate_diags;
 pub use json::write_verdict;
@@ -44,6 +45,7 @@ pub fn write_diags(out: &mut dyn Write, look: OutputStyle, format: DiagFormat, s
     let text = source.decoded_text();
     let mut diags = diags.to_vec();
     translate_diags(&text, &mut diags);
+    narrow_places(&text, &mut diags);
     let diags = diags.as_slice();
     let _ = match format {
         DiagFormat::Human => write_human(out, look, &source.name, &text, diags),

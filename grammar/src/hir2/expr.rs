@@ -239,6 +239,10 @@ impl Parser<'_> {
     /// `d.x`, or a call whose name has a dot (`Set.Permute(..)`).
     fn finish_field(&mut self, base: Operand, name: NameSyntax) -> Parsed<Operand> {
         let span = self.file.expr_span(base.id).join(name.span);
+        if self.symbol_text(name.name).contains('.') {
+            let message = format!("`{}` is no field: a field has no number behind it", self.symbol_text(name.name));
+            return Err(self.report_noted(crate::error::Code::Unexpected, name.span, message, "remove the number"));
+        }
         if let (LineTok::LParen, ExprNode::Name(first)) = (self.here(), *self.file.expr(base.id)) {
             let joined = format!("{}.{}", self.symbol_text(first), self.symbol_text(name.name));
             let callee = NameSyntax { name: self.file.strings.intern(&joined), span };

@@ -6,7 +6,7 @@ use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineComment, LineTok, LineToken};
 use crate::ast::{BlockSyntax, CommentPlaceSyntax};
 use crate::error::{Code, SyntaxError};
-use crate::limits::MAX_NUMBER;
+use crate::limits::MAX_DEVICE;
 use crate::span::Span;
 use crate::spelling::nearest_candidate;
 
@@ -258,6 +258,21 @@ impl Parser<'_> {
     fn parse_mesh(&mut self) -> Parsed<()> {
         let start = self.next().span;
         let name = self.parse_name("the name of a mesh")?;
+        let list = self.parse_devices(start, name);
+        // What uses a mesh with an error is no error of its own: it is known by its name, without devices.
+        let failed = list.is_err();
+        let DeviceList { shape, devices, .. } = list.unwrap_or_default();
+        let span = start.join(self.last_span());
+        self.file.items.push(ItemSyntax::Mesh(MeshItem { span, name, shape, devices }));
+        if failed {
+            return Err(Failed);
+        }
+        self.take_header_comments();
+        Ok(())
+    }
+
+    /// `= 0..4`, `= [[0, 1], [2, 3]]`
+    fn parse_devices(&mut self, start: Span, name: NameSyntax) -> Parsed<DeviceList> {
         self.expect_tok(LineTok::Equals, "`=`", MESH_NOTE)?;
         let mut list = DeviceList::default();
         match self.here() {
@@ -265,10 +280,7 @@ impl Parser<'_> {
             LineTok::Int(_) => self.parse_device_range(start, &mut list)?,
             _ => return Err(self.report_mesh(name)),
         }
-        let span = start.join(self.last_span());
-        self.file.items.push(ItemSyntax::Mesh(MeshItem { span, name, shape: list.shape, devices: list.devices }));
-        self.take_header_comments();
-        Ok(())
+        Ok(list)
     }
 
     /// `range(4)`, `(0, 1)`, `{0 1}`, `DeviceMesh{0 1}`.
@@ -327,6 +339,15 @@ impl Parser<'_> {
         self.parse_device_list(0, list)?;
         let count = list.shape.iter().fold(1usize, |count, extent| count.saturating_mul(*extent as usize));
         list.is_ragged |= count != list.devices.len();
+        if list.devices.len() > MAX_DEVICES as usize {
+            let note = format!("the limit is {MAX_DEVICES}");
+            return Err(self.report_noted(
+                Code::Mesh,
+                open.join(self.last_span()),
+                "this mesh has too many devices",
+                note,
+            ));
+        }
         if list.is_ragged || list.devices.is_empty() {
             let (what, note) = match list.is_ragged {
                 true => ("the lists of this mesh have different lengths", "a mesh is a full grid: `[[0, 1], [2, 3]]`"),
@@ -366,11 +387,11 @@ impl Parser<'_> {
 
     fn parse_device(&mut self) -> Parsed<u32> {
         let (value, span) = self.parse_integer("the number of a device")?;
-        match u32::try_from(value).ok().filter(|&value| value < MAX_NUMBER) {
+        match u32::try_from(value).ok().filter(|&value| value < MAX_DEVICE) {
             Some(value) => Ok(value),
             None => {
                 let error = SyntaxError::new(Code::Number, span, format!("there is no device {value}"));
-                Err(self.report(error.with_note(format!("device numbers are less than {MAX_NUMBER}"))))
+                Err(self.report(error.with_note(format!("device numbers are less than {MAX_DEVICE}"))))
             }
         }
     }

@@ -4,6 +4,7 @@ use super::token::{LineComment, LineTok, LineToken, RawLineTok};
 use crate::ast::StringInterner;
 use crate::error::{Code, SyntaxError};
 use crate::limits::{MAX_ERRORS, MAX_TOKENS};
+use crate::number::{NumberTail, broken_number, misfit_of_float};
 use crate::span::Span;
 use crate::spelling::shorten_text;
 use logos::{Lexer, Logos};
@@ -137,8 +138,15 @@ impl<'t> TokenStream<'t> {
                 return LineToken { tok: LineTok::End, span: end, column: 0, after_blank: false };
             };
             let found_at = self.lexer.span();
-            let span = Span::new(self.base + found_at.start, self.base + found_at.end);
-            let tok = self.convert_match(found, span, &mut LexerSinks { strings, errors });
+            let mut span = Span::new(self.base + found_at.start, self.base + found_at.end);
+            let sinks = &mut LexerSinks { strings, errors };
+            let tok = match found {
+                Ok(RawLineTok::Int) => Some(self.convert_number(&mut span, sinks)),
+                Ok(RawLineTok::Float) if self.text[..span.start as usize + 1].ends_with("..") => {
+                    Some(self.split_point(&mut span))
+                }
+                _ => self.convert_match(found, span, sinks),
+            };
             self.lexed_to = self.lexed_to.max(span.end);
             if let Some(tok) = tok {
                 self.count_token(span, errors);
@@ -168,9 +176,8 @@ impl<'t> TokenStream<'t> {
         let text = &self.text[span.as_usize_range()];
         Some(match found {
             Ok(RawLineTok::Name) => LineTok::Name(sinks.strings.intern(text)),
-            Ok(RawLineTok::Int) => self.convert_integer(text, span, sinks),
             Ok(RawLineTok::Hex) => self.convert_hexadecimal(text, span, sinks),
-            Ok(RawLineTok::Float) => LineTok::Float(sinks.strings.intern(text)),
+            Ok(RawLineTok::Float) => self.convert_float(text, span, sinks),
             Ok(RawLineTok::Verbatim) => LineTok::Verbatim(sinks.strings.intern(&text[1..text.len() - 1])),
             Ok(RawLineTok::LParen) => LineTok::LParen,
             Ok(RawLineTok::RParen) => LineTok::RParen,
@@ -312,6 +319,42 @@ impl<'t> TokenStream<'t> {
             self.report_number(text, span, sinks);
         }
         LineTok::Int(value.unwrap_or(0) as i64)
+    }
+
+    /// An integer, or a float that has no digit behind its point, which the span is made to hold.
+    fn convert_number(&mut self, span: &mut Span, sinks: &mut LexerSinks<'_>) -> LineTok {
+        let tail = NumberTail::of_text(self.lexer.remainder());
+        if let NumberTail::Float(length) | NumberTail::Broken(length) = tail {
+            self.lexer.bump(length);
+            span.end += length as u32;
+        }
+        let text = &self.text[span.as_usize_range()];
+        match tail {
+            NumberTail::None => self.convert_integer(text, *span, sinks),
+            NumberTail::Float(_) => self.convert_float(text, *span, sinks),
+            NumberTail::Broken(_) => {
+                self.report_once(broken_number(text, *span), sinks);
+                LineTok::Error
+            }
+        }
+    }
+
+    /// The third point of `0...4`, which begins no float.
+    fn split_point(&mut self, span: &mut Span) -> LineTok {
+        span.end = span.start + 1;
+        self.base = span.end as usize;
+        self.lexer = RawLineTok::lexer(&self.text[self.base..]);
+        LineTok::Dot
+    }
+
+    fn convert_float(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) -> LineTok {
+        match misfit_of_float(text, span) {
+            Some(error) => {
+                self.report_once(error, sinks);
+                LineTok::Error
+            }
+            None => LineTok::Float(sinks.strings.intern(text)),
+        }
     }
 
     fn convert_hexadecimal(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) -> LineTok {

@@ -397,7 +397,7 @@ fn plain_domain(iter: IterType, parallel: ParallelType, extent: ExprId) -> IterD
     IterDomain {
         iter,
         parallel,
-        number: 0,
+        number: Some(0),
         extent,
         start: None,
         stop: None,

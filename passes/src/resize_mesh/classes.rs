@@ -114,7 +114,7 @@ impl AxisClasses {
 
     /// A loop over a domain of the same number as one axis's runs over that axis.
     fn join_loop_domains(&mut self, program: &Program, walked: &ReachableItems) {
-        let mut by_number: FxHashMap<u32, Option<u32>> = FxHashMap::default();
+        let mut by_number: FxHashMap<Option<u32>, Option<u32>> = FxHashMap::default();
         for &tensor in walked.tensors.iter().filter(|&&t| program.tensor(t).unit.is_none()) {
             for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
                 let node = self.axis_node(tensor, k);
@@ -124,7 +124,7 @@ impl AxisClasses {
         for (&op, number) in walked.loops.iter().zip(0..) {
             let domain = program.op(op).domain_attr(AttrKey::Domain);
             let domain = domain.map(|domain| program.domain(domain).number);
-            let axis = domain.filter(|&n| n != u32::MAX).and_then(|n| by_number.get(&n));
+            let axis = domain.filter(Option::is_some).and_then(|number| by_number.get(&number));
             if let Some(&Some(node)) = axis {
                 self.join_nodes(self.loop_node(number), node);
                 self.tied[number as usize] = true;

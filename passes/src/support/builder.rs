@@ -49,8 +49,8 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         let program = edit.program();
         let tensors = program.tensors().iter().map(|(_, tensor)| tensor.number);
         let next_tensor = first_free_number(tensors);
-        let next_domain = first_free_number(program.all_domains().map(|domain| domain.number));
-        let next_number = first_free_number(program.ops().iter().map(|(_, op)| op.number));
+        let next_domain = first_free_number(program.all_domains().filter_map(|domain| domain.number));
+        let next_number = first_free_number(program.ops().iter().filter_map(|(_, op)| op.number()));
         let next_unit = first_free_number(program.units().iter().map(|(_, unit)| unit.number));
         let next_stream = next_constant_stream(program);
         let origin = OpId(0);
@@ -108,7 +108,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     /// user's, the new tensor has one that is derived from it.
     pub(crate) fn new_tensor(&mut self, like: TensorId, memory: MemoryType, domains: &[IterDomain]) -> TensorId {
         let domains: Vec<IterDomain> =
-            domains.iter().map(|domain| IterDomain { number: self.next_domain_number(), ..*domain }).collect();
+            domains.iter().map(|domain| IterDomain { number: Some(self.next_domain_number()), ..*domain }).collect();
         let name = self.names.derive_name(self.edit, like);
         let old = self.program().tensor(like);
         let tensor = Tensor {
@@ -151,7 +151,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         let domains = program.domains(tensor);
         let stored: Vec<u32> =
             program.logical_axes(tensor).into_iter().filter(|&at| !domains[at as usize].is_reduction()).collect();
-        let mut numbers: Vec<u32> = stored.iter().map(|&at| domains[at as usize].number).collect();
+        let mut numbers: Vec<Option<u32>> = stored.iter().map(|&at| domains[at as usize].number).collect();
         numbers.sort_unstable();
         for (&at, &place) in stored.iter().zip(order) {
             let id = printed_domain(self.program(), tensor, at);
@@ -372,13 +372,13 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     /// `EndCoalescing 32` and its number.
     pub(crate) fn build_end_coalescing(&mut self) -> (OpId, u32) {
         let number = self.next_number();
-        let op = Op { number, ..Op::new(OpKind::EndCoalescing) };
+        let op = Op { number: Some(number), ..Op::new(OpKind::EndCoalescing) };
         (self.push(op), number)
     }
     /// `P2PCommunication 30 (type=recv, buffer=.., peer=.., backend=..)` and its number.
     pub(crate) fn build_p2p(&mut self, receive: bool, buffer: TensorId, peer: ExprId, backend: &str) -> (OpId, u32) {
         let number = self.next_number();
-        let mut op = Op { number, ..Op::new(OpKind::P2PCommunication) };
+        let mut op = Op { number: Some(number), ..Op::new(OpKind::P2PCommunication) };
         let tensor = Value::Tensor(buffer);
         if receive {
             op.results.push(tensor);
@@ -411,7 +411,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     /// `Communication 39 (type=Allgather, ...)` and its number.
     pub(crate) fn build_communication(&mut self, what: &CollectiveSpec<'_>) -> (OpId, u32) {
         let number = self.next_number();
-        let mut op = Op { number, ..Op::new(OpKind::Communication) };
+        let mut op = Op { number: Some(number), ..Op::new(OpKind::Communication) };
         op.operands.push(Value::Tensor(what.input));
         op.results.push(Value::Tensor(what.output));
         let team = what.team.iter().map(|&device| i64::from(device)).collect();

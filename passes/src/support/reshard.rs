@@ -259,7 +259,7 @@ pub(crate) fn declare_domains(
     let mut ids = Vec::with_capacity(domains.len());
     for &domain in domains {
         let number = build.next_domain_number();
-        ids.push(build.edit.add_domain(IterDomain { number, ..domain }));
+        ids.push(build.edit.add_domain(IterDomain { number: Some(number), ..domain }));
     }
     let domains_start = ids.first().map_or(0, |id| id.0);
     let domains_end = domains_start + ids.len() as u32;

@@ -487,7 +487,7 @@ impl ProgramReader<'_> {
         let new = IterDomain {
             iter: IterType::Broadcast,
             parallel: ParallelType::Serial,
-            number: u32::MAX,
+            number: None,
             extent,
             start: None,
             stop: None,

@@ -3,7 +3,6 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::ir::is_reserved_word;
 use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op, OpKind, Value};
 use crate::ops::control::PREDICATES;
 use hostir_grammar::Span;
@@ -33,11 +32,8 @@ impl ProgramReader<'_> {
     /// Makes the index a scalar inside the loop; gives back what the name meant before.
     fn enter_loop(&mut self, index: NameSyntax) -> Option<super::scope::ScopeEntry> {
         self.loops += 1;
-        let text = self.file.symbol_text(index.name);
         let before = self.scope.get(index.name);
-        if is_reserved_word(text) {
-            report::report_reserved(text, index.span, self.diags);
-        }
+        self.check_name(index, Meaning::Scalar);
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
             report::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
         }
@@ -100,7 +96,7 @@ impl ProgramReader<'_> {
                 let node = self.file.axes[axis as usize];
                 let domain = self.read_axis(&node)?;
                 let number = self.fresh_domains(1);
-                Some(Some(IterDomain { number, ..domain }))
+                Some(Some(IterDomain { number: Some(number), ..domain }))
             }
         }
     }

@@ -3,16 +3,14 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::ir::is_reserved_word;
+use crate::ir::{is_numbered_name, is_reserved_word};
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::NameSyntax;
 
 impl ProgramReader<'_> {
     /// Declares a name; false if it is reserved or taken, which is reported.
     pub(super) fn declare(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
-        let text = self.file.symbol_text(name.name);
-        if is_reserved_word(text) {
-            report::report_reserved(text, name.span, self.diags);
+        if !self.check_name(name, meaning) {
             return false;
         }
         if let Some(first) = self.scope.get(name.name) {
@@ -22,6 +20,27 @@ impl ProgramReader<'_> {
             return false;
         }
         self.scope.set_meaning(name.name, meaning, name.span);
+        true
+    }
+
+    /// Reports a name that nothing of this meaning can have: a word of the language, or one that stands for a number, `T7` or `h7`.
+    pub(super) fn check_name(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
+        let text = self.file.symbol_text(name.name);
+        if is_reserved_word(text) {
+            report::report_reserved(text, name.span, self.diags);
+            return false;
+        }
+        let is_own = match meaning {
+            Meaning::Tensor(_) => self.numbered(name.name, "T").is_some(),
+            Meaning::Handle(_) => self.numbered(name.name, "h").is_some(),
+            // A scalar may be called `h7`; communications get other numbers then.
+            Meaning::Scalar => text.starts_with('h'),
+            Meaning::Stream(_) | Meaning::Poisoned => false,
+        };
+        if is_numbered_name(text) && !is_own {
+            report::report_numbered(text, meaning, name.span, self.diags);
+            return false;
+        }
         true
     }
 

@@ -6,11 +6,15 @@ use super::scope::Meaning;
 use crate::diag::syntax_error;
 use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
 use crate::ir::functions::{self, find_function};
+use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, TensorId, UnaryOp, Value};
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, IndexItem, NameSyntax, NodeRange};
-use hostir_grammar::{Span, misfit_of_literal};
+use hostir_grammar::{Span, SyntaxError, misfit_of_literal, misfit_of_number};
 use smallvec::SmallVec;
+
+/// The most literals and names in the printed form of a `wrap`.
+const MAX_PRINTED: usize = 1 << 14;
 
 impl ProgramReader<'_> {
     /// A scalar; `None` after an error.
@@ -48,6 +52,8 @@ impl ProgramReader<'_> {
     pub(super) fn name_expr(&mut self, name: ast::Symbol) -> ExprId {
         let symbol = match self.name_text(name) {
             "streams" => self.program.names.intern("numberOfStreams"),
+            // The newer spelling of the same name, which would date the printed text.
+            "streamIdx" => self.program.names.intern("StreamIdx"),
             _ => self.symbol(name),
         };
         self.program.exprs.intern_name(symbol)
@@ -90,12 +96,13 @@ impl ProgramReader<'_> {
         }
         if let ("getMetaData", [arg]) = (text, list) {
             let tensor = self.tensor_operand(arg.value)?;
-            return Some(self.program.exprs.intern(Expr::MetaData(tensor)));
+            let inner = self.program.exprs.intern(Expr::MetaData(tensor));
+            return Some(self.program.exprs.intern(Expr::Set(inner)));
         }
         let values: Vec<Option<ExprId>> = list.iter().map(|arg| self.scalar(arg.value)).collect();
         let values: SmallVec<[ExprId; 3]> = values.into_iter().collect::<Option<_>>()?;
         if let ("wrap", [value, count]) = (text, values.as_slice()) {
-            return Some(self.wrapped(*value, *count));
+            return self.wrapped(*value, *count, span);
         }
         let Some(arity) =
             find_function(text, values.len()).map(|row| row.arity).or_else(|| scalar_function(text, values.len()))
@@ -111,12 +118,29 @@ impl ProgramReader<'_> {
         Some(self.program.exprs.intern(Expr::Call(name, values)))
     }
 
-    /// `( ( ( e % n ) + n ) % n )`.
-    fn wrapped(&mut self, value: ExprId, count: ExprId) -> ExprId {
+    /// `( ( ( e % n ) + n ) % n )`, in which `n` stands three times: in each other, such calls would grow without limit.
+    fn wrapped(&mut self, value: ExprId, count: ExprId, span: Span) -> Option<ExprId> {
+        let size = self.printed_size(value).saturating_add(self.printed_size(count).saturating_mul(3));
+        if size > MAX_PRINTED {
+            let message = "the printed form of this expression is too long: it has the divisor of a `wrap` three times";
+            self.diags.push(syntax_error(SyntaxError::too_large(message, MAX_PRINTED, span)));
+            return None;
+        }
         let exprs = &mut self.program.exprs;
         let first = exprs.intern_binary(BinaryOp::Mod, value, count);
         let sum = exprs.intern_binary(BinaryOp::Add, first, count);
-        exprs.intern_binary(BinaryOp::Mod, sum, count)
+        Some(exprs.intern_binary(BinaryOp::Mod, sum, count))
+    }
+
+    /// The number of literals and names in the printed form of an expression.
+    fn printed_size(&mut self, expr: ExprId) -> usize {
+        if let Some(&size) = self.printed_sizes.get(&expr) {
+            return size;
+        }
+        let parts = sub_expressions(self.program.expr(expr));
+        let size = parts.into_iter().map(|part| self.printed_size(part)).fold(1, usize::saturating_add);
+        self.printed_sizes.insert(expr, size);
+        size
     }
 
     /// `f32(0.5)`: a literal; `i64(x)`: a cast.
@@ -138,6 +162,12 @@ impl ProgramReader<'_> {
             report::report_cast(arg.span, self.diags);
             return None;
         };
+        if functions::misfit_of_cast(&self.program, name, value).is_some() {
+            let text = self.source.get(arg.span.as_usize_range()).unwrap_or_default();
+            let error = misfit_of_number(dtype.name(), word_of_dtype(dtype), text, arg.span);
+            self.diags.push(syntax_error(error));
+            return None;
+        }
         let name = self.program.names.intern(name);
         Some(self.program.exprs.intern(Expr::Call(name, SmallVec::from_slice(&[value]))))
     }

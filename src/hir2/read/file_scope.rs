@@ -9,6 +9,8 @@ pub(super) struct NamedMesh {
     pub(super) mesh: DeviceMesh,
     /// True if it has the name that a mesh without one is written with.
     pub(super) is_default: bool,
+    /// True if its declaration has an error: what uses it is not reported.
+    pub(super) is_poisoned: bool,
 }
 
 /// What the programs of a file share.

@@ -25,13 +25,14 @@ mod word_table;
 
 use crate::diag::{Diags, syntax_error};
 use crate::hir2::defaults::default_mesh_name;
-use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style};
+use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style, is_numbered_name};
 use file_scope::{FilePlace, FileScope, NamedMesh};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ProgramItem};
 use program::ProgramReader;
 use rustc_hash::{FxHashMap, FxHashSet};
+use scope::Meaning;
 
 /// Parses and reads all programs of a text in `hir 2`.
 pub fn read_text(text: &str) -> (Vec<Program>, Diags) {
@@ -107,6 +108,8 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
         let text = file.symbol_text(name.name);
         if RESERVED_WORDS.contains(&text) {
             report::report_reserved(text, span, diags);
+        } else if is_numbered_name(text) {
+            report::report_numbered(text, Meaning::Poisoned, span, diags);
         }
         if let Some(first) = names.insert(name.name, span) {
             report::report_twice(file, name, first, diags);
@@ -128,10 +131,11 @@ fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, Nam
         if meshes.contains_key(&item.name.name) {
             continue;
         }
-        report::check_mesh_devices(item, diags);
+        let is_right = report::check_mesh_devices(item, diags);
+        let is_poisoned = !is_right || item.devices.is_empty() || item.shape.is_empty();
         let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
         let is_default = is_in_order && file.symbol_text(item.name.name) == default_mesh_name(position);
-        meshes.insert(item.name.name, NamedMesh { mesh, is_default });
+        meshes.insert(item.name.name, NamedMesh { mesh, is_default, is_poisoned });
     }
     meshes
 }

@@ -146,7 +146,7 @@ impl<'a> ProgramReader<'a> {
         };
         let handle = handle.unwrap_or_else(|| self.fresh_handle());
         let mut op = op?;
-        op.number = handle;
+        op.number = Some(handle);
         Some((op, handle))
     }
 
@@ -332,7 +332,7 @@ impl<'a> ProgramReader<'a> {
         self.ops.extend(members);
         let handle = handle.unwrap_or_else(|| self.fresh_handle());
         let mut end = Op::new(OpKind::EndCoalescing);
-        end.number = handle;
+        end.number = Some(handle);
         let end = self.emit(end, span);
         if self.has_comments() {
             self.groups.insert(block, (start, end));

@@ -9,7 +9,7 @@ use super::word_table::{PostWord, WordTable};
 use crate::diag::Diags;
 use crate::hir2::defaults::default_memories;
 use crate::ir::edit::Edit;
-use crate::ir::is_reserved_word;
+use crate::ir::order::first_free_number;
 use crate::ir::{
     AttrKey, AttrValue, Block, BlockId, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
     TensorId, TextFrame, UnitId, Value,
@@ -37,6 +37,8 @@ pub(super) struct ProgramReader<'a> {
     /// Units by the names of their kernels.
     pub(super) kernels: FxHashMap<ast::Symbol, UnitId>,
     pub(super) default_mesh: Option<MeshId>,
+    /// True if the header names a mesh that has an error.
+    pub(super) has_unknown_mesh: bool,
     /// The words of the file, by symbol.
     words: WordTable,
     /// Ops of the block that is read.
@@ -69,6 +71,8 @@ pub(super) struct ProgramReader<'a> {
     pub(super) unbound: UnboundNames,
     /// Tensors by number, for verbatim texts.
     pub(super) numbered: NumberedTensors,
+    /// The sizes of expressions inside of a `wrap`, as they are printed.
+    pub(super) printed_sizes: FxHashMap<ExprId, usize>,
     /// The names of posts and groups of the file, once somebody asks.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
 }
@@ -101,6 +105,7 @@ impl<'a> ProgramReader<'a> {
             unit: None,
             kernels: FxHashMap::default(),
             default_mesh: None,
+            has_unknown_mesh: false,
             words,
             ops: Vec::new(),
             loops: 0,
@@ -120,6 +125,7 @@ impl<'a> ProgramReader<'a> {
             item_numbers: Vec::new(),
             unbound: UnboundNames::default(),
             numbered: NumberedTensors::default(),
+            printed_sizes: FxHashMap::default(),
             posted: None,
         }
     }
@@ -133,7 +139,11 @@ impl<'a> ProgramReader<'a> {
         self.scope.clear_scope();
         self.program.source.header = item.header;
         self.unbound.is_silent |= item.header_failed;
+        if item.header_failed {
+            self.program.source.unread.lose_order();
+        }
         self.name_program(item);
+        self.has_unknown_mesh = false;
         self.default_mesh = self.mesh_of_header(item);
         self.program.inputs = self.read_params(&item.inputs);
         self.program.outputs = self.read_params(&item.outputs);
@@ -157,6 +167,7 @@ impl<'a> ProgramReader<'a> {
         let unit = HostUnit { number, name, inputs: Vec::new(), outputs: Vec::new(), body };
         let id = self.program.units.push(unit);
         self.unit = Some(id);
+        self.has_unknown_mesh = false;
         self.default_mesh = self.mesh_of_header(item);
         let inputs = self.read_params(&item.inputs);
         let outputs = self.read_params(&item.outputs);
@@ -180,12 +191,27 @@ impl<'a> ProgramReader<'a> {
 
     fn mesh_of_header(&mut self, item: &ProgramItem) -> Option<MeshId> {
         let name = item.mesh?;
-        self.find_mesh(name)
+        let found = self.find_mesh(name);
+        self.has_unknown_mesh = found.is_none();
+        found
     }
 
     /// Tensors are declared, or named again; other names are scalars.
     fn read_params(&mut self, params: &[ParamSyntax]) -> Vec<Value> {
+        if self.has_unknown_mesh {
+            self.report_params_twice(params);
+        }
         params.iter().filter_map(|param| self.read_param(param)).collect()
+    }
+
+    /// Tensors on a mesh with an error are not declared, but named all the same.
+    fn report_params_twice(&mut self, params: &[ParamSyntax]) {
+        let mut first: FxHashMap<ast::Symbol, Span> = FxHashMap::default();
+        for name in params.iter().filter(|param| param.ty.is_some()).map(|param| param.name) {
+            if let Some(span) = first.insert(name.name, name.span) {
+                report::report_taken(self.file, name, Meaning::Tensor(TensorId(0)), span, self.diags);
+            }
+        }
     }
 
     fn read_param(&mut self, param: &ParamSyntax) -> Option<Value> {
@@ -196,9 +222,7 @@ impl<'a> ProgramReader<'a> {
             Some(Meaning::Tensor(tensor)) => Some(Value::Tensor(tensor)),
             Some(Meaning::Poisoned) => None,
             _ => {
-                let text = self.file.symbol_text(param.name.name);
-                if is_reserved_word(text) {
-                    report::report_reserved(text, param.name.span, self.diags);
+                if !self.check_name(param.name, Meaning::Scalar) {
                     return None;
                 }
                 Some(Value::Scalar(self.name_expr(param.name.name)))
@@ -350,7 +374,7 @@ fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
     program.blocks.try_reserve_exact(file.blocks.len() + loops);
 }
 
-/// The first numbers that no name of the file stands for.
+/// The first of the numbers that no name of the file stands for.
 struct NumberRange {
     tensor: u32,
     handle: u32,
@@ -358,26 +382,27 @@ struct NumberRange {
 
 impl NumberRange {
     fn of_names(file: &FileSyntax) -> Self {
-        let mut range = Self { tensor: 0, handle: 0 };
+        let (mut tensors, mut handles) = (Vec::new(), Vec::new());
         for number in 0..file.strings.len() as u32 {
             let text = file.symbol_text(ast::Symbol(number));
-            let number_behind = |prefix: &str| {
-                let digits = text.strip_prefix(prefix)?.split(|c: char| !c.is_ascii_digit()).next()?;
-                digits.parse::<u32>().ok().filter(|&number| number < u32::MAX / 2)
-            };
             match text.as_bytes().first() {
-                Some(b'T') => range.tensor = range.tensor.max(number_behind("T").map_or(0, |number| number + 1)),
-                Some(b'h') => range.handle = range.handle.max(number_behind("h").map_or(0, |number| number + 1)),
+                Some(b'T') => tensors.extend(leading_number(&text[1..])),
+                Some(b'h') => handles.extend(leading_number(&text[1..])),
                 _ => {}
             }
             // Verbatim texts may name tensors and communications anywhere.
             if text.bytes().any(|byte| matches!(byte, b' ' | b'(')) {
-                let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
-                let largest = numbers.filter(|&number| number < u32::MAX / 2).max().map_or(0, |number| number + 1);
-                range.tensor = range.tensor.max(largest);
-                range.handle = range.handle.max(largest);
+                let start = tensors.len();
+                tensors
+                    .extend(text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok()));
+                handles.extend_from_slice(&tensors[start..]);
             }
         }
-        range
+        Self { tensor: first_free_number(tensors.into_iter()), handle: first_free_number(handles.into_iter()) }
     }
+}
+
+/// The number that a text begins with.
+fn leading_number(text: &str) -> Option<u32> {
+    text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }

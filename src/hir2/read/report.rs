@@ -3,12 +3,12 @@
 use super::foreign::{allocation_of, method_of, transpose_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
-use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_function};
+use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_function, syntax_error};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use crate::hir2::defaults::{is_callable, is_positional, keyword};
-use crate::ir::RESERVED_WORDS;
 use crate::ir::functions::function_names;
 use crate::ir::{DeviceMesh, OpKind, Program, TensorId, UnitId};
+use crate::ir::{RESERVED_WORDS, is_numbered_name, is_reserved_word};
 use crate::ops::{ArgSpec, find_op, head_words};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -109,6 +109,27 @@ pub(super) fn report_reserved(text: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::RESERVED_NAME, span, message, "choose another name");
 }
 
+/// `T7` or `h7` for what is no tensor or no communication, or with a number that none has.
+pub(super) fn report_numbered(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
+    let what = if text.starts_with('T') { "tensor" } else { "communication" };
+    let (digits, largest) = (text[1..].trim_start_matches('0'), hostir_grammar::MAX_NUMBER);
+    let is_own = matches!((meaning, what), (Meaning::Tensor(_), "tensor") | (Meaning::Handle(_), "communication"));
+    if is_own && digits.parse::<u32>().is_err() && !digits.is_empty() {
+        let error = hostir_grammar::SyntaxError::large_number(digits, what, largest, span);
+        return diags.push(syntax_error(error));
+    }
+    let message = format!("`{text}` cannot be a name: `{}` and a number stand for a {what}", &text[..1]);
+    let note = match is_own {
+        true => format!(
+            "write `{}{}` for the {what} of that number",
+            &text[..1],
+            if digits.is_empty() { "0" } else { digits }
+        ),
+        false => "choose another name".to_owned(),
+    };
+    push(diags, codes::RESERVED_NAME, span, message, note);
+}
+
 pub(super) fn report_lone_kernel(file: &FileSyntax, kernel: &ProgramItem, diags: &mut Diags) {
     let text = file.symbol_text(kernel.name.name);
     let message = format!("kernel `{text}` belongs to no program");
@@ -121,12 +142,15 @@ pub(super) fn report_style(file: &FileSyntax, style: NameSyntax, diags: &mut Dia
 }
 
 /// A mesh names each device once.
-pub(super) fn check_mesh_devices(item: &MeshItem, diags: &mut Diags) {
+/// Whether a mesh has each of its devices once.
+pub(super) fn check_mesh_devices(item: &MeshItem, diags: &mut Diags) -> bool {
     let mut seen = FxHashSet::default();
-    if let Some(device) = item.devices.iter().find(|device| !seen.insert(**device)) {
+    let twice = item.devices.iter().find(|device| !seen.insert(**device));
+    if let Some(device) = twice {
         let message = format!("device {device} is in this mesh twice");
         push(diags, codes::MESH_DEVICE, item.span, message, "a mesh names each device once");
     }
+    twice.is_none()
 }
 
 /// A kernel is called like an op, so its name must be none.
@@ -304,6 +328,12 @@ pub(super) fn check_hints(file: &FileSyntax, diags: &mut Diags) {
         if let Some(earlier) = first.insert(size.name, size.span) {
             let message = format!("the size of `{}` is given twice", file.symbol_text(size.name));
             diags.push(Diag::error(codes::NAME_TWICE, size.span, message).with_label(earlier, "it is given here"));
+        }
+        let text = file.symbol_text(size.name);
+        if is_reserved_word(text) {
+            report_reserved(text, size.span, diags);
+        } else if is_numbered_name(text) && text.starts_with('T') {
+            report_numbered(text, Meaning::Scalar, size.span, diags);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::report;
 use super::scope::Meaning;
 use super::slices::SliceTarget;
 use crate::hir2::infer::{TensorType, result_types};
-use crate::ir::{AttrKey, AttrValue, Block, BlockId, Op, OpKind, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, Block, BlockId, Expr, Op, OpKind, TensorId, Value};
 use crate::style::stored_size;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
@@ -14,7 +14,7 @@ use hostir_grammar::hir2::ast::{
 };
 use smallvec::SmallVec;
 
-impl ProgramReader<'_> {
+impl<'a> ProgramReader<'a> {
     /// Reads a block into a new one.
     pub(super) fn read_block(&mut self, block: ast::BlockId) -> BlockId {
         let id = self.program.blocks.push(Block::default());
@@ -50,6 +50,7 @@ impl ProgramReader<'_> {
         if self.read_form(&stmt).is_none() {
             self.ops.truncate(before);
             self.poison_targets(&stmt);
+            self.program.source.unread.add_text(self.text_with_blocks(stmt.span));
         }
         if let (Some(&first), Some(&last)) = (self.ops.get(before), self.ops.last()) {
             self.note_statement(id, first, last);
@@ -80,6 +81,20 @@ impl ProgramReader<'_> {
             StmtForm::Verbatim(text) => self.read_verbatim(text, stmt.span),
             StmtForm::Error => None,
         }
+    }
+
+    /// The text of a statement with the lines below it that are indented by more.
+    fn text_with_blocks(&self, span: Span) -> &'a str {
+        let source: &'a str = self.source;
+        let start = span.start as usize;
+        let before = source.get(..start).unwrap_or_default();
+        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
+        let rest = source.get(span.end as usize..).unwrap_or_default();
+        let own = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let below = rest[own..].split_inclusive('\n');
+        let deeper = below.take_while(|line| line.trim().is_empty() || indent_of(line) > column);
+        let end = span.end as usize + own + deeper.map(str::len).sum::<usize>();
+        source.get(start..end).unwrap_or_default()
     }
 
     /// The names that a statement with an error would have declared.
@@ -217,6 +232,11 @@ impl ProgramReader<'_> {
             }
         }
         let result = self.name_expr(name.name);
+        // A statement has the expression without parentheses of its own.
+        let value = match *self.program.expr(value) {
+            Expr::Set(inner) if matches!(self.program.expr(inner), Expr::MetaData(_)) => inner,
+            _ => value,
+        };
         let mut op = Self::op_with(OpKind::Define, [Value::Scalar(value)]);
         op.results.push(Value::Scalar(result));
         self.emit(op, span);
@@ -460,4 +480,9 @@ struct AllocationArgs {
 /// The letters, digits and underscores at the start of a text.
 fn first_word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+}
+
+/// The blanks in front of a line.
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }

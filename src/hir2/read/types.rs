@@ -86,7 +86,7 @@ impl ProgramReader<'_> {
                 Some(axes) => axes.iter().position(|&at| at == printed).unwrap_or(0) as u32,
                 None => printed,
             };
-            self.program.domains.push(IterDomain { number: first + rank, ..*domain });
+            self.program.domains.push(IterDomain { number: Some(first + rank), ..*domain });
         }
         let tensor = self.program.tensors.push(Tensor {
             number,
@@ -117,7 +117,8 @@ impl ProgramReader<'_> {
         let mesh = match node.mesh {
             Some(name) if file.symbol_text(name.name) == "all" => Some(None),
             Some(name) => self.find_mesh(name).map(Some),
-            None => Some(self.default_mesh),
+            // An error in the mesh is none of the tensors.
+            None => (!self.has_unknown_mesh).then_some(self.default_mesh),
         };
         let axes = axes.into_iter().collect::<Option<DomainList>>()?;
         let order = match node.order {
@@ -178,6 +179,9 @@ impl ProgramReader<'_> {
             report::report_mesh(file.symbol_text(name.name), &words, name.span, self.diags);
             return None;
         };
+        if named.is_poisoned {
+            return None;
+        }
         if let Some(&id) = self.program.mesh_ids.get(&named.mesh) {
             return Some(id);
         }
@@ -197,7 +201,7 @@ impl ProgramReader<'_> {
             && node.parallel.is_none()
         {
             let domain = self.verbatim_domain(text, node.span)?;
-            return Some(IterDomain { number: u32::MAX, ..domain });
+            return Some(IterDomain { number: None, ..domain });
         }
         let iter = match node.iter.map(|word| (self.file.symbol_text(word.name), word.span)) {
             Some(("r", _)) => IterType::Reduction,
@@ -218,7 +222,7 @@ impl ProgramReader<'_> {
         Some(IterDomain {
             iter,
             parallel,
-            number: u32::MAX,
+            number: None,
             extent: extent?,
             start: None,
             stop: None,

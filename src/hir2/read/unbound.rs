@@ -4,8 +4,8 @@ use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
 use crate::diag::{Diag, Diags};
-use crate::ir::Symbol;
-use crate::ir::scalar_names::{RUNTIME, bound_names, is_generated};
+use crate::ir::scalar_names::{RUNTIME, bound_names, defined_names, is_generated};
+use crate::ir::{Symbol, is_reserved_word};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::NameSyntax;
@@ -62,8 +62,12 @@ impl UnboundNames {
 impl<'f> ProgramReader<'f> {
     /// Notes the use of a name that is not declared so far.
     pub(super) fn note_unbound(&mut self, name: ast::Symbol, span: Span) {
-        if self.unbound.in_type && !is_tensor_number(self.name_text(name)) {
-            self.unbound.known.insert(name);
+        let text = self.name_text(name);
+        if self.unbound.in_type && !is_tensor_number(text) {
+            let is_new = self.unbound.known.insert(name);
+            if is_new && is_reserved_word(text) && !RUNTIME.contains(&text) && text != "streams" {
+                report::report_reserved(text, span, self.diags);
+            }
             return;
         }
         let found = NameSyntax { name, span };
@@ -125,7 +129,8 @@ impl<'f> ProgramReader<'f> {
             return;
         }
         let bound = bound_names(&self.program);
-        let is_bound: FxHashSet<Symbol> = bound.iter().copied().collect();
+        // A definition that needs a loop's index is bound inside of that loop: the verifier says where it is not.
+        let is_bound: FxHashSet<Symbol> = bound.iter().copied().chain(defined_names(&self.program)).collect();
         let mut missing = FxHashSet::default();
         for UnboundUse { name: used, near } in uses {
             let text = self.file.symbol_text(used.name);

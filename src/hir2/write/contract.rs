@@ -211,7 +211,7 @@ impl ProgramWriter<'_> {
         }
         let [x, y] = [first, second].map(|op| {
             let domain = op.domain_attr(AttrKey::Domain)?;
-            Some(IterDomain { number: 0, ..*program.domain(domain) })
+            Some(IterDomain { number: None, ..*program.domain(domain) })
         });
         x == y && self.tables.occurring.loop_axes.get(&a) == self.tables.occurring.loop_axes.get(&b)
     }

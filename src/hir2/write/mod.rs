@@ -266,6 +266,7 @@ impl<'p> ProgramWriter<'p> {
                         self.write_type(*tensor);
                     }
                 }
+                Value::Scalar(scalar) => self.write_scalar_param(*scalar),
                 other => self.write_operand(*other, 0),
             }
         }

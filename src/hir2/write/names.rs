@@ -5,6 +5,7 @@ use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, default_mesh_name, dtype_of_word};
 use crate::ir::functions::find_function;
+use crate::ir::order::first_free_number;
 use crate::ir::{BlockId, DeviceMesh, Expr, ExprId, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ir::{TensorNumbers, is_given_name as is_user_name, is_identifier};
 use crate::ops::find_op;
@@ -238,21 +239,17 @@ impl ProgramNames {
     }
 
     fn name_tensors(&mut self, program: &Program, order: &[TensorId], taken: &mut [bool]) {
-        let numbers = program.tensors().iter().map(|(_, tensor)| tensor.number).filter(|number| *number != u32::MAX);
-        let mut next = numbers.max().map_or(0, |number| number.saturating_add(1));
         let mut owners = TensorNumbers::with_tensors(order.len());
         // A kernel is a name space of its own.
         let scalars = taken.to_vec();
         let mut given = GivenTensorNames { host: vec![false; scalars.len()], units: FxHashSet::default() };
         for &id in order {
             let tensor = program.tensor(id);
-            if tensor.number != u32::MAX {
-                let owner = owners.first_tensor(tensor.unit, tensor.number, id);
-                if owner != id {
-                    self.first[id.0 as usize] = owner;
-                    self.tensors[id.0 as usize] = self.tensors[owner.0 as usize];
-                    continue;
-                }
+            let owner = owners.first_tensor(tensor.unit, tensor.number, id);
+            if owner != id {
+                self.first[id.0 as usize] = owner;
+                self.tensors[id.0 as usize] = self.tensors[owner.0 as usize];
+                continue;
             }
             let usable = |name: &Symbol| is_user_name(program.name(*name)) && !scalars[name.0 as usize];
             let name = tensor.name.filter(usable).filter(|name| given.take_name(tensor.unit, *name));
@@ -261,11 +258,7 @@ impl ProgramNames {
                     taken[name.0 as usize] = true;
                     TensorSpelling::Name(name)
                 }
-                None if tensor.number != u32::MAX => TensorSpelling::Number(tensor.number),
-                None => {
-                    next += 1;
-                    TensorSpelling::Number(next - 1)
-                }
+                None => TensorSpelling::Number(tensor.number),
             };
         }
     }
@@ -280,17 +273,14 @@ impl ProgramNames {
             }
         }
         // A scalar may be called `h7`.
-        let mut next = occurring.handles.keys().max().map_or(0, |number| number.saturating_add(1));
         let called = (0..taken.len()).filter(|&at| taken[at]).map(|at| program.name(Symbol(at as u32)));
         let mut clashing: Vec<u32> =
             called.filter_map(|name| name.strip_prefix('h').filter(|rest| is_number(rest))?.parse().ok()).collect();
         clashing.sort_unstable();
+        let mut next = first_free_number(occurring.handles.keys().chain(&clashing).copied());
         for number in &clashing {
             if !occurring.handles.contains_key(number) {
                 continue;
-            }
-            while clashing.binary_search(&next).is_ok() {
-                next += 1;
             }
             self.renumbered.insert(*number, next);
             next += 1;

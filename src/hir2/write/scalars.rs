@@ -3,9 +3,9 @@
 use super::ProgramWriter;
 use super::names::{ScalarSpelling, TensorSpelling, is_reserved_word};
 use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
-use crate::ir::is_identifier;
 use crate::ir::text::{push_integer, push_number};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, Program, Symbol, TensorId, UnaryOp, expr_text};
+use crate::ir::{is_given_name, is_identifier};
 use crate::ops::find_op;
 
 /// How strongly an operator binds; more than all infix operators.
@@ -145,8 +145,8 @@ impl ProgramWriter<'_> {
     fn write_prefix(&mut self, op: UnaryOp, a: ExprId, least: u8) {
         self.open_parenthesis(least > PREFIX);
         self.out.push_str(op.symbol());
-        // `-1` and `--a` would be read as something else.
-        let literal = matches!(self.program.expr(a), Expr::Int(_) | Expr::Hex(_) | Expr::Float(_));
+        // `-1` would be a number, and `--a` looks like another operator.
+        let literal = matches!(self.program.expr(a), Expr::Int(_));
         let twice = matches!(self.program.expr(a), Expr::Unary(inner, _) if *inner == op);
         self.open_parenthesis(literal || twice);
         self.write_bound_expr(a, if literal || twice { 0 } else { PREFIX });
@@ -178,6 +178,10 @@ impl ProgramWriter<'_> {
 
     /// What stands before `[..]` or `.field`.
     fn write_base(&mut self, base: ExprId) {
+        let base = match self.program.expr(base) {
+            Expr::Set(inner) => *inner,
+            _ => base,
+        };
         let bare =
             matches!(self.program.expr(base), Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::MetaData(_));
         self.open_parenthesis(!bare);
@@ -214,6 +218,15 @@ impl ProgramWriter<'_> {
             ScalarSpelling::Plain => self.out.push_str(self.program.name(name)),
             ScalarSpelling::Streams => self.out.push_str("streams"),
             ScalarSpelling::Verbatim => self.write_verbatim_expr(id),
+        }
+    }
+
+    /// A scalar in a header, where a name stands as it is: `n.1` is no axis there.
+    pub(super) fn write_scalar_param(&mut self, id: ExprId) {
+        let name = self.program.exprs().as_name(id).map(|name| self.program.name(name));
+        match name.filter(|name| is_given_name(name)) {
+            Some(name) => self.out.push_str(name),
+            None => self.write_expr(id),
         }
     }
 

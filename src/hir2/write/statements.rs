@@ -351,7 +351,7 @@ impl ProgramWriter<'_> {
         // The slices that the statement contains.
         if self.tables.has_metadata {
             for tensor in op.all_tensors() {
-                if let Some(select) = self.tables.hidden_slices[tensor.0 as usize] {
+                if let Some(select) = self.tables.hidden_slices[tensor.0 as usize].filter(|select| *select != id) {
                     count += self.declare_used(select);
                 }
             }

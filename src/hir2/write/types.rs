@@ -125,7 +125,7 @@ impl ProgramWriter<'_> {
 
     fn write_verbatim_axis(&mut self, domain: &IterDomain) {
         self.out.push('`');
-        self.out.push_str(&domain_text(self.program, &IterDomain { number: u32::MAX, ..*domain }));
+        self.out.push_str(&domain_text(self.program, &IterDomain { number: None, ..*domain }));
         self.out.push('`');
     }
 }

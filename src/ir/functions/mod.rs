@@ -5,6 +5,7 @@
 //! [`spelled_name`] converts it back.
 
 mod integers;
+mod literals;
 mod row;
 mod scalar_value;
 pub(crate) mod scalars;
@@ -12,6 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use literals::{literal_value, misfit_of_cast, misfit_of_element};
 pub use row::{
     ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow,
     FunctionSpelling, HostForm, HostFunction, IntegerForm, NumberForm, RealForm,
@@ -174,6 +176,8 @@ fn is_narrow_cast(name: &str) -> bool {
 /// Converts a name from a style's spelling to the newest spelling.
 pub fn canonical_name<'n>(name: &'n str, style: &Style) -> &'n str {
     match name {
+        "std::fmax" => "fmax",
+        "std::fmin" => "fmin",
         "fmax" if !style.short_max => "max",
         "fmin" if !style.short_max => "min",
         _ if name.starts_with('(') => CASTS.iter().find(|(_, old)| *old == name).map_or(name, |(new, _)| new),
@@ -184,6 +188,8 @@ pub fn canonical_name<'n>(name: &'n str, style: &Style) -> &'n str {
 /// Converts a name from the newest spelling to a style's spelling.
 pub fn spelled_name<'n>(name: &'n str, style: &Style) -> &'n str {
     match name {
+        "fmax" if style.std_fmax => "std::fmax",
+        "fmin" if style.std_fmax => "std::fmin",
         "max" if !style.short_max => "fmax",
         "min" if !style.short_max => "fmin",
         _ if style.cast == CastSpelling::C && name.starts_with("__") => {

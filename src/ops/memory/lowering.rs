@@ -99,7 +99,7 @@ fn selected_axis(cx: &PlanBuilder<'_>, op: &Op, input: TensorId) -> Result<Logic
             let printed = domain.0.checked_sub(first);
             let number = cx.program.domain(*domain).number;
             let by_place = axes.iter().find(|axis| Some(axis.printed) == printed);
-            by_place.or_else(|| axes.iter().find(|axis| axis.number == number && number != u32::MAX))
+            by_place.or_else(|| axes.iter().find(|axis| number.is_some() && axis.number == number))
         }
         Some(AttrValue::Expr(expr)) => {
             let position = cx.eval_int(*expr)?;

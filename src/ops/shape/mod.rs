@@ -4,6 +4,7 @@ mod checks;
 mod links;
 mod lowering;
 
+use super::literals::check_fill_literal;
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
 use crate::ir::{AttrKey, CallPadding, OpIdentity, OpLayout, StandaloneRule};
@@ -95,7 +96,7 @@ pub const PAD: OpSpec = OpSpec {
         ArgSpec::spaced("value", AttrKey::Fill, ArgKind::Expr).optional(),
     ],
     relate: Some(links::link_pad),
-    checks: &[tensor_checks::check_one_dtype],
+    checks: &[tensor_checks::check_one_dtype, check_fill_literal],
     lower: Lower::Instructions(lowering::lower_pad),
 };
 

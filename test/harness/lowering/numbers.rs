@@ -106,12 +106,10 @@ fn shuffle(program: &mut Program, rng: &mut Rng) {
     let mut known = BTreeMap::new();
     let mut edit = Edit::new(program);
     for (at, domain) in domains.into_iter().enumerate() {
-        if domain.number == u32::MAX {
-            continue;
-        }
+        let Some(number) = domain.number else { continue };
         let next = known.len();
-        let number = *known.entry(domain.number).or_insert(numbers[next]);
-        edit.set_domain(DomainId(at as u32), IterDomain { number, ..domain });
+        let number = *known.entry(number).or_insert(numbers[next]);
+        edit.set_domain(DomainId(at as u32), IterDomain { number: Some(number), ..domain });
     }
     edit.commit();
 }
@@ -221,8 +219,7 @@ fn renumbered_programs_compute_the_same() {
         for tensor in program.tensors().ids().filter(|tensor| !permuted[tensor.0 as usize]) {
             let domains = program.domains(tensor);
             let axes = program.logical_axes(tensor);
-            let numbers = axes.iter().map(|at| domains[*at as usize].number);
-            let numbers: Vec<u32> = numbers.filter(|number| *number != u32::MAX).collect();
+            let numbers: Vec<u32> = axes.iter().filter_map(|at| domains[*at as usize].number).collect();
             assert!(numbers.is_sorted(), "{} {numbers:?}", case.name);
         }
         let printed = hostir::print::print_to_string(&program);

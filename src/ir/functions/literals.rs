@@ -1,0 +1,37 @@
+//! The values of literals, and of casts of literals.
+
+use super::{cast_result, is_cast};
+use crate::diag::{Diag, Span, syntax_error};
+use crate::ir::{DType, Expr, ExprId, Program, UnaryOp};
+use hostir_grammar::{holds_number, misfit_of_number};
+
+/// The value of a literal, of its negative, or of a cast of one; `None` for other expressions. It is not rounded.
+pub fn literal_value(program: &Program, expr: ExprId) -> Option<f64> {
+    match program.expr(expr) {
+        Expr::Int(value) => Some(*value as f64),
+        Expr::Float(text) | Expr::Typed(_, text) => program.name(*text).parse().ok(),
+        Expr::Set(inner) => literal_value(program, *inner),
+        Expr::Unary(UnaryOp::Neg, inner) => literal_value(program, *inner).map(|value| -value),
+        Expr::Call(name, args) => match args.as_slice() {
+            [inner] if is_cast(program.name(*name)) => literal_value(program, *inner),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The element type that a cast converts a literal to, if that type does not have the literal's value.
+pub fn misfit_of_cast(program: &Program, cast: &str, operand: ExprId) -> Option<DType> {
+    let dtype = cast_result(cast)?;
+    let value = literal_value(program, operand)?;
+    (!holds_number(dtype.name(), value)).then_some(dtype)
+}
+
+/// The error of a literal, `text` in the statement at `span`, that becomes an element of a type without its value. An infinity stands
+/// for the end of a type; whether an op takes one is its own rule.
+pub fn misfit_of_element(dtype: DType, value: f64, text: &str, span: Span) -> Option<Diag> {
+    if value.is_infinite() || value.is_nan() || holds_number(dtype.name(), value) {
+        return None;
+    }
+    Some(syntax_error(misfit_of_number(dtype.name(), dtype.name(), text, span)).with_focus(text))
+}
