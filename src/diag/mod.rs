@@ -251,7 +251,7 @@ pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
     diag.labels.extend(labels);
     diag.notes = error.notes;
     diag.fixes.extend(error.edit.map(|edit| {
-        let fix = Fix::replacement(format!("write `{}`", edit.text), edit.span, edit.text);
+        let fix = Fix::replacement(format!("write `{}`", edit.text.trim()), edit.span, edit.text);
         Fix { applicability: Applicability::Untried, ..fix }
     }));
     diag

@@ -1,6 +1,7 @@
 //! The top level of a file: its head, meshes, and the headers of kernels and programs.
 
 use super::ast::{BlockId, ItemSyntax, MeshItem, NameSyntax, ParamSyntax, ProgramItem, SizeSyntax};
+use super::head::{HeadFault, find_head_fault};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineComment, LineTok, LineToken};
@@ -41,6 +42,17 @@ impl Parser<'_> {
 
     fn parse_version(&mut self) {
         self.begin_statement(0);
+        if let Some(fault) = find_head_fault(self.text) {
+            self.errors.add_error(fault.to_error(self.text));
+            if let HeadFault::Misspelt(line) = fault {
+                self.file.version = line;
+                // Of a line that is a comment elsewhere nothing may be left.
+                if self.peek().span.start < line.end {
+                    self.skip_line();
+                }
+            }
+            return;
+        }
         let span = self.peek().span;
         if !self.skip_word(KnownWord::Hir) {
             self.report_noted(Code::Version, span, "the first line is not `hir 2`", "write `hir 2`");

@@ -6,6 +6,7 @@ mod control;
 pub mod division;
 mod expr;
 mod habits;
+mod head;
 mod items;
 mod known;
 mod parser;
@@ -18,6 +19,8 @@ use crate::error::{Code, SyntaxError};
 use crate::limits::MAX_TEXT;
 use crate::span::Span;
 use ast::FileSyntax;
+use head::HeadFault;
+pub use head::is_hir2;
 
 /// The result of [`parse`].
 #[derive(Debug, Default)]
@@ -26,14 +29,6 @@ pub struct Hir2Output {
     pub file: FileSyntax,
     /// Errors in order of appearance.
     pub errors: Vec<SyntaxError>,
-}
-
-/// Returns true if the first line of a text that is neither blank nor a comment is `hir 2`.
-pub fn is_hir2(text: &str) -> bool {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
-    let mut words = lines.next().unwrap_or_default().split_whitespace();
-    words.next() == Some("hir") && words.next() == Some("2")
 }
 
 /// Reads a text in `hir 2`. Parsing never fails: the tree holds what could be read.
@@ -46,6 +41,11 @@ pub fn parse(text: &str) -> Hir2Output {
     let mut parser = parser::Parser::new(text);
     parser.parse_file();
     let (mut file, mut errors) = (parser.file, parser.errors.items);
+    if let Some(HeadFault::Misspelt(line)) = head::find_head_fault(text) {
+        // What else its characters are does not matter.
+        errors
+            .retain(|error| error.code == Code::Version.text() || !(line.start..line.end).contains(&error.span.start));
+    }
     if !errors.is_empty() {
         // Lines that were read twice, for a bracket that nothing closes, change the order.
         errors.sort_by_key(|error| error.span);

@@ -1,0 +1,103 @@
+//! The line `hir 2`: whether a text has it, or was meant to.
+
+use crate::error::{Code, SyntaxEdit, SyntaxError};
+use crate::span::Span;
+use memchr::memmem;
+
+/// What is wrong with the head of a text in `hir 2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeadFault {
+    /// The first line is another spelling of `hir 2`.
+    Misspelt(Span),
+    /// The first line is that of a mesh or a program; it starts at this offset.
+    Missing(usize),
+}
+
+impl HeadFault {
+    /// The error for it, which adds the line or repairs it.
+    pub(super) fn to_error(self, text: &str) -> SyntaxError {
+        let (span, message, edit) = match self {
+            HeadFault::Misspelt(span) => {
+                let found = &text[span.as_usize_range()];
+                (span, format!("the first line is `{found}`, but a text of this notation begins with `hir 2`"), "hir 2")
+            }
+            HeadFault::Missing(start) => {
+                let line = text[start..].lines().next().unwrap_or("").trim_end();
+                let message = "the line `hir 2` is missing at the start of the text".to_owned();
+                (Span::new(start, start + line.len()), message, "hir 2\n")
+            }
+        };
+        let place = match self {
+            HeadFault::Misspelt(span) => span,
+            HeadFault::Missing(start) => Span::new(start, start),
+        };
+        SyntaxError::new(Code::Version, span, message)
+            .with_note("write `hir 2`, alone on its line, above meshes and programs")
+            .with_edit(SyntaxEdit { span: place, text: edit.to_owned() })
+    }
+}
+
+/// Returns true if the first line of a text that is neither blank nor a comment is `hir 2`, or was evidently meant to be.
+pub fn is_hir2(text: &str) -> bool {
+    let Some((start, line)) = first_line(text) else { return false };
+    has_head(line) || find_fault_at(text, start, line).is_some()
+}
+
+/// What is wrong with the head of a text for which [`is_hir2`] holds.
+pub(super) fn find_head_fault(text: &str) -> Option<HeadFault> {
+    let (start, line) = first_line(text)?;
+    if has_head(line) { None } else { find_fault_at(text, start, line) }
+}
+
+fn has_head(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    words.next() == Some("hir") && words.next() == Some("2")
+}
+
+/// The first line that is neither blank nor a comment, without white space around it, and where it starts.
+fn first_line(text: &str) -> Option<(usize, &str)> {
+    let mut start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    for line in text[start..].split_inclusive('\n') {
+        let own = line.trim();
+        if !own.is_empty() && !own.starts_with("//") {
+            return Some((start + (line.len() - line.trim_start().len()), own));
+        }
+        start += line.len();
+    }
+    None
+}
+
+fn find_fault_at(text: &str, start: usize, line: &str) -> Option<HeadFault> {
+    let own = line.split("//").next().unwrap_or(line).trim_end();
+    if is_misspelt(own) {
+        return Some(HeadFault::Misspelt(Span::new(start, start + own.len())));
+    }
+    let begins_item = ["mesh ", "sizes ", "streams ", "style ", "kernel "].iter().any(|word| own.starts_with(word));
+    let is_evident = (begins_item || is_program_header(own))
+        && memmem::find(text.as_bytes(), b"%HostIrContainer").is_none()
+        && text[start..].lines().any(is_program_header);
+    is_evident.then_some(HeadFault::Missing(start))
+}
+
+/// `hir2`, `HIR 2`, `hir v2`, `hir 2.0`, `hir-2`, `hir: 2`, `#hir 2` and their like.
+fn is_misspelt(line: &str) -> bool {
+    let line = line.trim_start_matches(['#', '!', '@', '%', ' ']).to_ascii_lowercase();
+    let Some(rest) = line.strip_prefix("hir").or_else(|| line.strip_prefix("host ir")) else { return false };
+    let separators = [' ', '\t', '-', '_', ':', '=', '"', '\'', '(', '/'];
+    let rest = rest.trim_start_matches(separators);
+    let rest = rest.strip_prefix("version").or_else(|| rest.strip_prefix("ver.")).unwrap_or(rest);
+    let rest = rest.trim_start_matches(separators).trim_start_matches('v').trim_start_matches(separators);
+    let Some(mut rest) = rest.strip_prefix('2') else { return false };
+    while let Some(zero) = rest.strip_prefix(".0") {
+        rest = zero;
+    }
+    rest.chars().all(|c| c.is_whitespace() || ".;:,\"')".contains(c))
+}
+
+/// Whether a line is the header of a program, `name(A: f32[n]) -> (B: f32[n]):`, or the first of its lines.
+fn is_program_header(line: &str) -> bool {
+    let line = line.split("//").next().unwrap_or(line).trim_end();
+    let name = line.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+    let begins = line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && line[name..].starts_with('(');
+    begins && (line.contains("->") && line.ends_with(':') || line.ends_with(['(', ',']) && line.contains(": "))
+}
