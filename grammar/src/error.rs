@@ -161,4 +161,6 @@ codes! {
     Interleaved = "H0025";
     /// A `//`, which begins a comment, where a quotient is meant (a warning where the comment may be one).
     Division = "H0026";
+    /// Processes whose lines stand in one log printed different programs (a warning).
+    RanksDiffer = "H0027";
 }

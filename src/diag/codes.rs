@@ -70,6 +70,8 @@ codes! {
     NAME_WITHOUT_VERSION = "H0142";
     /// A name behind a statement that has nothing to name.
     NAMELESS = "H0143";
+    /// Tensors without an element type, as in texts before December 2024 (a remark).
+    NO_ELEMENT_TYPE = "H0144";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";

@@ -1,0 +1,122 @@
+//! What a terminal or a web page adds to a text: colours and other control sequences, entities and tags of HTML.
+
+use super::DROPPED;
+use super::places::PiecedText;
+use crate::unfold::OPEN;
+use memchr::memmem;
+
+const ESCAPE: u8 = 0x1b;
+/// The longest entity of HTML that is looked for, in bytes.
+const MAX_ENTITY: usize = 10;
+
+/// The text without what a terminal or a web page adds; `None` if nothing is added.
+pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
+    let bytes = text.as_bytes();
+    let is_log = memmem::find(bytes, OPEN.as_bytes()).is_some();
+    let controls = memchr::memchr(ESCAPE, bytes).is_some()
+        || memmem::find(bytes, "\u{9b}".as_bytes()).is_some()
+        || is_log && (memmem::find(bytes, b"^[[").is_some() || memmem::find(bytes, b"[0m").is_some());
+    // The header of a program has an arrow.
+    let html = is_log && memmem::find(bytes, b"-&gt;").is_some();
+    if !controls && !html {
+        return None;
+    }
+    let mut out = PiecedText::default();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        strip_line(line, at, controls, html, &mut out);
+        at += line.len();
+    }
+    Some(out)
+}
+
+/// Appends a line, which stands at offset `there`, without markup; the mark for a line that has nothing else.
+fn strip_line(line: &str, there: usize, controls: bool, html: bool, out: &mut PiecedText) {
+    let before = out.text.len();
+    let bytes = line.as_bytes();
+    let (mut start, mut at) = (0, 0);
+    while at < bytes.len() {
+        let found = control_len(&bytes[at..]).filter(|_| controls).map(|len| (len, ""));
+        let found = found.or_else(|| markup_len(&line[at..]).filter(|_| html));
+        let Some((len, replacement)) = found else {
+            at += char_len(bytes[at]);
+            continue;
+        };
+        out.push(&line[start..at], there + start);
+        out.push(replacement, there + at);
+        at += len;
+        start = at;
+    }
+    let is_empty = start > 0 && out.text[before..].trim().is_empty() && line[start..].trim().is_empty();
+    if is_empty && !out.text[before..].contains('\n') {
+        out.push(DROPPED, there);
+    }
+    out.push(&line[start..], there + start);
+}
+
+/// The length in bytes of the character that begins with a byte.
+fn char_len(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        0xc0.. => 2,
+        _ => 1,
+    }
+}
+
+/// The length of a control sequence at the start of a text: of a terminal, as `cat -v` shows it, or without its
+/// first character, as where a page drops that.
+fn control_len(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [ESCAPE, b'[', rest @ ..] => Some(2 + sequence_len(rest)),
+        [ESCAPE, b']' | b'_' | b'P' | b'^' | b'X', rest @ ..] => Some(2 + string_len(rest)),
+        [ESCAPE, b'(' | b')' | b'#' | b'%', next, ..] if next.is_ascii() => Some(3),
+        [ESCAPE, next, ..] if next.is_ascii() && *next != b'\n' => Some(2),
+        [ESCAPE, ..] => Some(1),
+        [0xc2, 0x9b, rest @ ..] => Some(2 + sequence_len(rest)),
+        [b'^', b'[', b'[', rest @ ..] => Some(3 + sequence_len(rest)),
+        [b'[', rest @ ..] => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+            let is_color = rest.first().is_some_and(u8::is_ascii_digit) && rest.get(digits) == Some(&b'm');
+            (is_color && digits <= 16).then_some(digits + 2)
+        }
+        _ => None,
+    }
+}
+
+/// The length of parameters and the final byte of a control sequence.
+fn sequence_len(rest: &[u8]) -> usize {
+    let parameters = rest.iter().take_while(|byte| (0x20..0x40).contains(*byte)).count();
+    parameters + usize::from(rest.get(parameters).is_some_and(|last| (0x40..0x7f).contains(last)))
+}
+
+/// The length of a string for the terminal, with what ends it on its line.
+fn string_len(rest: &[u8]) -> usize {
+    let line = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+    let Some(end) = memchr::memchr2(0x07, ESCAPE, &rest[..line]) else { return 0 };
+    end + if rest[end] == ESCAPE && rest.get(end + 1) == Some(&b'\\') { 2 } else { 1 }
+}
+
+/// The length of an entity or a tag of HTML at the start of a text, and the text that it stands for.
+fn markup_len(text: &str) -> Option<(usize, &'static str)> {
+    const ENTITIES: [(&str, &str); 8] = [
+        ("&gt;", ">"),
+        ("&lt;", "<"),
+        ("&amp;", "&"),
+        ("&quot;", "\""),
+        ("&apos;", "'"),
+        ("&nbsp;", " "),
+        ("&#39;", "'"),
+        ("&#x27;", "'"),
+    ];
+    if text.starts_with('&') {
+        let head = text.as_bytes().get(..MAX_ENTITY).unwrap_or(text.as_bytes());
+        let found = ENTITIES.iter().find(|(entity, _)| head.starts_with(entity.as_bytes()));
+        return found.map(|(entity, meant)| (entity.len(), *meant));
+    }
+    // A `<` of the text itself is `&lt;`.
+    let tag = text.strip_prefix('<')?;
+    let end = tag.find(['>', '<', '\n']).filter(|&end| tag[end..].starts_with('>'))?;
+    let is_break = tag.starts_with("br") && !tag[end + 1..].trim_start_matches('\r').starts_with('\n');
+    Some((end + 2, if is_break { "\n" } else { "" }))
+}
