@@ -72,7 +72,8 @@ pub use diag::syntax_error;
 /// ```
 pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
     let (file, mut diags) = ParsedFile::parse(text);
-    let programs = (0..file.program_count()).map(|at| file.resolve_program(at, text, &mut diags)).collect();
+    let mut reader = file.reader(text);
+    let programs = (0..file.program_count()).map(|at| reader.read_program(at, &mut diags)).collect();
     diags.sort_by_place();
     (programs, diags)
 }
@@ -120,11 +121,62 @@ impl ParsedFile {
         matches!(self, ParsedFile::Hir2(_))
     }
 
-    /// Resolves one program, from 0; `text` is what was parsed. A number past the last gives an empty program.
-    pub fn resolve_program(&self, number: usize, text: &str, diags: &mut Diags) -> ir::Program {
-        match self {
-            ParsedFile::Printed(ast) => resolve::resolve(ast, number, text, diags),
-            ParsedFile::Hir2(file) => hir2::read::read_program(file, text, number, diags),
+    /// A reader of the programs; `text` is what was parsed.
+    pub fn reader<'a>(&'a self, text: &'a str) -> SourceReader<'a> {
+        SourceReader(match self {
+            ParsedFile::Printed(ast) => FormReader::Printed(Box::new(resolve::FileResolver::new(ast, text))),
+            ParsedFile::Hir2(file) => FormReader::Hir2(Box::new(hir2::read::FileReader::new(file, text))),
+        })
+    }
+
+    /// Leaves out of the errors of [`ParsedFile::parse`] those of other programs than this one, from 0. Errors outside
+    /// of all programs stay.
+    pub fn keep_errors_of(&self, number: usize, diags: &mut Diags) {
+        // The first offset of each program, and which one it is; `None` for what all programs share.
+        let starts: Vec<(u32, Option<usize>)> = match self {
+            ParsedFile::Printed(ast) => {
+                ast.containers.iter().enumerate().map(|(at, node)| (node.header.start, Some(at))).collect()
+            }
+            ParsedFile::Hir2(file) => hir2::read::item_starts(file),
+        };
+        diags.items.retain(|diag| {
+            let Some(place) = &diag.primary else { return true };
+            let before = starts.partition_point(|(start, _)| *start <= place.span.start);
+            let owner = before.checked_sub(1).and_then(|at| starts[at].1);
+            owner.is_none_or(|owner| owner == number)
+        });
+    }
+}
+
+/// Reads the programs of a parsed file. The time for each depends on its own length, not on that of the file.
+pub struct SourceReader<'a>(FormReader<'a>);
+
+enum FormReader<'a> {
+    Printed(Box<resolve::FileResolver<'a>>),
+    Hir2(Box<hir2::read::FileReader<'a>>),
+}
+
+impl SourceReader<'_> {
+    /// With the element type of tensors whose text has none, as in texts before December 2024.
+    #[must_use]
+    pub fn with_element_type(self, element_type: ir::DType) -> Self {
+        match self.0 {
+            FormReader::Printed(reader) => Self(FormReader::Printed(Box::new(reader.with_element_type(element_type)))),
+            hir2 @ FormReader::Hir2(_) => Self(hir2),
+        }
+    }
+
+    /// Resolves one program, from 0. A number past the last gives an empty program.
+    pub fn read_program(&mut self, number: usize, diags: &mut Diags) -> ir::Program {
+        match &mut self.0 {
+            FormReader::Printed(reader) => {
+                let mut program = reader.resolve_container(number, diags);
+                if reader.has_untyped() {
+                    hir2::infer::infer_element_types(&mut program);
+                }
+                program
+            }
+            FormReader::Hir2(reader) => reader.read_program(number, diags),
         }
     }
 }

@@ -125,6 +125,10 @@ pub struct ContainerSyntax {
     pub blank_after_sections: u32,
     /// True if `// %HostIrContainer` follows the closing brace.
     pub closing_label: bool,
+    /// True if the lists follow `HOST IRS:` and the end is `END.`, as nvFuser printed in July 2024.
+    pub is_old_frame: bool,
+    /// True if some `Wait` stands on the line of what it waits for, as nvFuser printed in 2024.
+    pub has_joined_posts: bool,
 }
 
 impl ContainerSyntax {
@@ -145,6 +149,8 @@ impl ContainerSyntax {
             blank_after: 0,
             blank_after_sections: 0,
             closing_label: false,
+            is_old_frame: false,
+            has_joined_posts: false,
         }
     }
 }
@@ -170,6 +176,8 @@ pub struct HostUnitSyntax {
     pub body: BlockId,
     /// The attributes between the header and `Inputs:`; none are known.
     pub attrs: ArgRange,
+    /// True if the text leaves the unit out: `HostUnit0: [...]`.
+    pub is_elided: bool,
 }
 
 /// Statements in order.
@@ -410,6 +418,8 @@ pub struct CommentSyntax {
 
 /// The number of bits that choose a place among the recent strings.
 const RECENT_BITS: u32 = 9;
+/// The number of strings from which on recent ones are kept: a file may have many programs of few names each.
+const RECENT_FROM: usize = 64;
 
 /// An interner: equal strings get equal symbols; symbol 0 is the empty string.
 #[derive(Clone, Debug)]
@@ -420,9 +430,9 @@ pub struct StringInterner {
     map: rustc_hash::FxHashMap<u64, u32>,
     /// The symbol before with the same hash; `u32::MAX` if there is none.
     same: Vec<u32>,
-    /// Short strings seen last, packed into a word, by a few bits of it.
+    /// Short strings seen last, packed into a word, by a few bits of it; empty while there are few strings.
     recent: Vec<(u64, u32)>,
-    /// Other strings seen last, by a few bits of their hash.
+    /// Other strings seen last, by a few bits of their hash; empty while there are few strings.
     recent_long: Vec<(u64, u32)>,
 }
 
@@ -442,8 +452,8 @@ impl Default for StringInterner {
             ends: Vec::new(),
             map: Default::default(),
             same: Vec::new(),
-            recent: vec![(0, 0); 1 << RECENT_BITS],
-            recent_long: vec![(0, 0); 1 << RECENT_BITS],
+            recent: Vec::new(),
+            recent_long: Vec::new(),
         };
         strings.intern("");
         strings
@@ -463,24 +473,31 @@ impl StringInterner {
     pub fn intern(&mut self, text: &str) -> Symbol {
         let Some(word) = pack_short_text(text) else { return self.intern_slow(text) };
         let place = (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize;
-        let (key, symbol) = self.recent[place];
-        if key == word {
+        if let Some(&(key, symbol)) = self.recent.get(place)
+            && key == word
+        {
             return Symbol(symbol);
         }
         let symbol = self.intern_slow(text);
-        self.recent[place] = (word, symbol.0);
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = (word, symbol.0);
+        }
         symbol
     }
 
     fn intern_slow(&mut self, text: &str) -> Symbol {
         let hash = hash_of(text);
         let place = (hash >> (64 - RECENT_BITS)) as usize;
-        let (key, recent) = self.recent_long[place];
-        if key == hash && self.get(Symbol(recent)) == text {
+        if let Some(&(key, recent)) = self.recent_long.get(place)
+            && key == hash
+            && self.get(Symbol(recent)) == text
+        {
             return Symbol(recent);
         }
         let symbol = self.intern_hashed(text, hash);
-        self.recent_long[place] = (hash, symbol.0);
+        if let Some(recent) = self.recent_long.get_mut(place) {
+            *recent = (hash, symbol.0);
+        }
         symbol
     }
 
@@ -492,6 +509,10 @@ impl StringInterner {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
         self.same.push(self.map.insert(hash, id).unwrap_or(u32::MAX));
+        if self.ends.len() == RECENT_FROM {
+            self.recent = vec![(0, 0); 1 << RECENT_BITS];
+            self.recent_long = vec![(0, 0); 1 << RECENT_BITS];
+        }
         Symbol(id)
     }
 

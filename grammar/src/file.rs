@@ -153,6 +153,7 @@ impl TextParser<'_> {
         if self.skip_interleaved(token) {
             return;
         }
+        let is_old_frame = self.skip_old_title();
         let (lists, header_end) = self.parse_container_header();
         let (inputs, outputs, given_name) = lists.unwrap_or_default();
         let header = Span { start: token.span.start, end: header_end };
@@ -165,6 +166,7 @@ impl TextParser<'_> {
             header_failed: lists.is_none(),
             given_name,
             blank_before: is_blank_before(self.b.text, token.span.start as usize),
+            is_old_frame,
             ..ContainerSyntax::new(header, body)
         });
         let before = self.b.errors.len();
@@ -177,6 +179,16 @@ impl TextParser<'_> {
                     .with_note("write each statement on its own line and indent the bodies of `FOR` and `IF`; `hir-opt` and `hir-run` restore the lines only if no other statement than a loop over streams has a body"),
             );
         }
+    }
+
+    /// Skips the title `HOST IRS:` of the lists; whether it is there.
+    fn skip_old_title(&mut self) -> bool {
+        let (host, irs, colon) = (self.peek(0), self.peek(1), self.peek(2));
+        let found = self.is_word(host, "HOST") && self.is_word(irs, "IRS") && colon.tok == Tok::Colon;
+        if found {
+            self.src.advance(3);
+        }
+        found
     }
 
     /// The body of container `number`, which starts at `start`, and what follows it.
@@ -390,6 +402,9 @@ impl TextParser<'_> {
 
     fn parse_unit(&mut self, token: Token, number: u32) {
         self.src.advance(2);
+        if self.skip_elided_unit(token, number) {
+            return;
+        }
         let (inputs, outputs) = self.parse_unit_header();
         let attrs = self.parse_unit_attributes();
         let listed = self.is_title_at(0);
@@ -412,10 +427,51 @@ impl TextParser<'_> {
         self.last = CommentPlaceSyntax::EndOf(body);
         self.parse_block(base);
         let span = Span { start: token.span.start, end: self.consumed_end() };
-        let unit = HostUnitSyntax { span, number, inputs, outputs, fusion_inputs, fusion_outputs, listed, body, attrs };
+        self.add_unit(HostUnitSyntax {
+            span,
+            number,
+            inputs,
+            outputs,
+            fusion_inputs,
+            fusion_outputs,
+            listed,
+            body,
+            attrs,
+            is_elided: false,
+        });
+    }
+
+    fn add_unit(&mut self, unit: HostUnitSyntax) {
         if let Some(container) = self.b.ast.containers.last_mut() {
             container.units.push(unit);
         }
+    }
+
+    /// Reads `[...]` in the place of a HostUnit's lists and kernel, as in pages that show a part of a program.
+    fn skip_elided_unit(&mut self, token: Token, number: u32) -> bool {
+        if [Tok::LBracket, Tok::Ellipsis, Tok::RBracket] != [0, 1, 2].map(|ahead| self.peek(ahead).tok) {
+            return false;
+        }
+        self.src.advance(3);
+        let body = BlockId(self.b.ast.blocks.len() as u32);
+        self.b.ast.blocks.push(crate::ast::BlockSyntax::default());
+        let span = Span { start: token.span.start, end: self.consumed_end() };
+        let none = ArgRange::default();
+        let (inputs, outputs, fusion_inputs, fusion_outputs, attrs) = (none, none, none, none, none);
+        let (listed, is_elided) = (false, true);
+        self.add_unit(HostUnitSyntax {
+            span,
+            number,
+            inputs,
+            outputs,
+            fusion_inputs,
+            fusion_outputs,
+            listed,
+            body,
+            attrs,
+            is_elided,
+        });
+        true
     }
 
     /// Skips a section that is not understood: to the end of its line.
@@ -540,7 +596,7 @@ fn has_container(text: &str) -> bool {
 }
 
 /// True if the line before the one at `start` is blank. A line of a log that belongs to no container is not
-/// blank, though nothing is left of it ([`DROPPED`](crate::extract::DROPPED)).
+/// blank, though nothing is left of it ([`crate::log::DROPPED`]).
 fn is_blank_before(text: &str, start: usize) -> bool {
     let head = text[..start].trim_end_matches([' ', '\t']);
     head.strip_suffix('\n').is_some_and(|head| {

@@ -116,6 +116,8 @@ impl LayoutScanner {
                 if let Some(stop) = self.ends_before_line(src, b, at, before, cut, first) {
                     return stop;
                 }
+            } else if before == Tok::RParen && self.open.is_empty() && is_joined_wait(src, b, at) {
+                return ScanStop::At(at);
             } else if token.tok == Tok::End {
                 return if self.open.is_empty() { ScanStop::At(at) } else { ScanStop::Unclosed(at) };
             }
@@ -154,7 +156,8 @@ impl LayoutScanner {
         if self.has_open_end(src, b, at, before) {
             return Some(ScanStop::OpenEnd(at));
         }
-        let block = matches!(token.tok, Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel | Tok::End);
+        let block =
+            matches!(token.tok, Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel | Tok::OldEnd | Tok::End);
         let block = block || token.tok == Tok::RBrace && is_labelled(b.text, token.span.end);
         let opened = before.matching_closer().is_some();
         let outside = !first.starts_line() || token.column <= first.column;
@@ -241,6 +244,12 @@ impl LayoutScanner {
             at += 1;
         }
     }
+}
+
+/// Whether a `Wait Communication 1` starts at token `at`: in texts of 2024 it stands on the line of what it waits for.
+fn is_joined_wait<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>, at: usize) -> bool {
+    let (Tok::Word(wait), Tok::Word(word)) = (src.peek(b, at).tok, src.peek(b, at + 1).tok) else { return false };
+    b.ast.symbol_text(wait) == "Wait" && b.ast.symbol_text(word) == "Communication"
 }
 
 /// Ends the reading at a statement of very many tokens.

@@ -314,6 +314,8 @@ impl<'t> TextParser<'t> {
                 Tok::End if self.reaches_cut(token) => return,
                 Tok::End | Tok::Container => return self.report_cut_short(base, token),
                 Tok::RBrace => self.parse_closing_brace(base, token),
+                Tok::OldEnd if base == 0 => return self.parse_old_end(),
+                Tok::OldEnd => return self.report_cut_short(base, token),
                 _ => {
                     if token.starts_line() {
                         if self.parse_unit_section(token) {
@@ -423,6 +425,8 @@ impl<'t> TextParser<'t> {
             let first = self.peek(0);
             if first.starts_line() {
                 self.line_column = first.column;
+            } else {
+                self.note_joined_post(stmt);
             }
             self.src.advance(extent.len);
             self.add_statement(stmt, span);
@@ -430,6 +434,15 @@ impl<'t> TextParser<'t> {
         }
         self.b.batch = batch;
         count
+    }
+
+    /// Notes a `Wait Communication 1` on the line of another statement.
+    fn note_joined_post(&mut self, stmt: StmtId) {
+        let stmt = &self.b.ast.stmts[stmt.index()];
+        let is_wait = stmt.shape == StmtShape::Words && self.b.ast.symbol_text(stmt.name) == "Wait";
+        if let Some(container) = self.b.ast.containers.last_mut().filter(|_| is_wait) {
+            container.has_joined_posts = true;
+        }
     }
 
     /// Parses the next tokens as one statement of the innermost block and consumes them.
@@ -579,6 +592,16 @@ impl<'t> TextParser<'t> {
             }
             self.pop_frame(brace.is_some());
         }
+    }
+
+    /// `END.`: it closes the container.
+    fn parse_old_end(&mut self) {
+        self.src.advance(1);
+        while let Some(frame) = self.frames.last() {
+            let braced = frame.brace.is_some();
+            self.pop_frame(braced);
+        }
+        self.last = CommentPlaceSyntax::File;
     }
 
     fn report_open_block(&mut self, brace: Option<Span>, token: Token) {

@@ -222,6 +222,9 @@ fn read_memory(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Symbol 
 fn read_dtype(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<(Symbol, Span)> {
     if cursor.peek() == Some(b'_') {
         cursor.at += 1;
+    } else if cursor.peek() == Some(b'[') {
+        // nvFuser printed no element types before December 2024.
+        return Some((b.ast.strings.intern(""), Span::new(cursor.at, cursor.at)));
     }
     let start = cursor.at;
     let open = memchr::memchr(b'[', &cursor.bytes[start..cursor.end])? + start;

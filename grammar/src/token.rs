@@ -69,6 +69,7 @@ pub(crate) enum RawToken {
     #[token("False", |_| Tok::Bool(false, true))]
     #[token("%HostIrContainer", |_| Tok::Container)]
     #[token("%kernel", |_| Tok::Kernel)]
+    #[token("END.", |_| Tok::OldEnd)]
     #[token(".alias", |_| Tok::Alias)]
     #[token("...", |_| Tok::Ellipsis)]
     #[token("(", |_| Tok::LParen)]
@@ -158,6 +159,8 @@ pub(crate) enum Tok {
     Step,
     Container,
     Kernel,
+    /// `END.`, the end of a container as nvFuser printed it in July 2024.
+    OldEnd,
     Bool(bool, bool),
     Word(Symbol),
     Int(i64),

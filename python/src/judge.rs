@@ -101,7 +101,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn read_and_prove(&self, text: &str) -> Result<TextVerdict, Vec<Diag>> {
-        let source = NamedText { name: self.recipe.source.name.clone(), bytes: text.as_bytes().to_vec() };
+        let source = NamedText::new(self.recipe.source.name.clone(), text);
         let recipe = TextRecipe { source, ..self.recipe.clone() };
         let program = recipe.read_program()?;
         let mut diags = verify_program(&program)?;

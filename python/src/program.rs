@@ -47,7 +47,7 @@ impl SourcedProgram {
 
     /// The program after some passes.
     fn run_passes(&self, pipeline: &str) -> Result<PassResult, Failure> {
-        let text = NamedText { name: "passes".to_owned(), bytes: pipeline.as_bytes().to_vec() };
+        let text = NamedText::new("passes", pipeline);
         let parsed = parse_pipeline(pipeline, PASSES).map_err(|diags| Failure::new(&text, diags.items))?;
         let mut program = Program::clone(&self.program);
         match run_pipeline(&mut program, &parsed, &Config::default(), &mut SilentObserver) {
@@ -196,7 +196,7 @@ pub(crate) fn parse_text(
 }
 
 fn read_programs(text: String, name: String, which: Option<&str>) -> Result<Vec<SourcedProgram>, Failure> {
-    let source = NamedText { name, bytes: text.into_bytes() };
+    let source = NamedText::new(name, text);
     let (names, syntax) = {
         let (file, diags) = ParsedFile::parse(&source.decoded_text());
         (file.program_names(), diags)

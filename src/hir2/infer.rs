@@ -97,6 +97,20 @@ pub fn select_type(program: &Program, operand: TensorId, axis: usize) -> Option<
     Some(TensorType::of_tensor(program, operand).without(|at, _| at == printed))
 }
 
+/// Gives results the element types that follow from those of the operands, in a program whose text has no element types:
+/// a comparison is `bool`.
+pub(crate) fn infer_element_types(program: &mut Program) {
+    let mut ops = Vec::new();
+    program.walk_with_units(&mut |id| ops.push(id));
+    for id in ops {
+        let op = program.op(id).clone();
+        let Some(types) = result_types(program, &op) else { continue };
+        for (tensor, found) in op.output_tensors().zip(types) {
+            program.tensors[tensor].dtype = found.dtype;
+        }
+    }
+}
+
 /// The types of an op's results; `None` if the text has to say them. The op's operands, attributes and number of
 /// results count, its results do not.
 pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {

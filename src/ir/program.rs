@@ -40,6 +40,8 @@ pub struct HostUnit {
     pub outputs: Vec<Value>,
     /// The `%kernel` body.
     pub body: BlockId,
+    /// True if the text leaves the lists and the body out: `HostUnit0: [...]`.
+    pub is_elided: bool,
 }
 
 /// Blank lines and labels around the container, kept so that the text round-trips.

@@ -54,11 +54,21 @@ pub struct Style {
     pub short_allocate: bool,
     /// HostUnits repeat their lists in `Inputs:` and `Outputs:` lines, as they do since 2024-12-04.
     pub unit_lines: bool,
+    /// `T0_g_float[iS0{i0}]` instead of `T0_g[ iS0{i0} ]`: tensors have element types, as they do since December 2024.
+    pub element_types: bool,
+    /// `Input=` and `Output=` instead of `input=` and `output=` of a communication.
+    pub capital_buffers: bool,
+    /// No line ends after a communication, and a blank one follows a wait, as in some texts of 2024.
+    pub joined_posts: bool,
+    /// The lists of a program follow `HOST IRS:`, its end is `END.`, as in some texts of July 2024.
+    pub july_frame: bool,
 }
 
 /// A named preset of all features.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Era {
+    /// July to November 2024, before tensors had element types.
+    E2024_07,
     /// December 2024.
     E2024_12,
     /// January 2025.
@@ -74,6 +84,7 @@ pub enum Era {
 impl Era {
     /// All eras with their names.
     pub const ALL: &'static [(Era, &'static str)] = &[
+        (Era::E2024_07, "2024-07"),
         (Era::E2024_12, "2024-12"),
         (Era::E2025_01, "2025-01"),
         (Era::E2025_06, "2025-06"),
@@ -88,6 +99,9 @@ impl Era {
     pub fn style(self) -> Style {
         let june = Style::default();
         match self {
+            Era::E2024_07 => {
+                Style { unit_lines: false, element_types: false, capital_buffers: true, ..Era::E2024_12.style() }
+            }
             Era::E2024_12 | Era::E2025_01 => {
                 Style { stream: StreamSpelling::Stream, alias_select: false, backend: false, ..june }
             }
@@ -129,6 +143,10 @@ impl Default for Style {
             backend: true,
             short_allocate: false,
             unit_lines: true,
+            element_types: true,
+            capital_buffers: false,
+            joined_posts: false,
+            july_frame: false,
         }
     }
 }

@@ -105,16 +105,18 @@ impl TextWriter<'_> {
         push_number(self.out, u64::from(tensor.number));
         self.out.push('_');
         self.out.push_str(tensor.memory.name());
-        self.out.push('_');
-        self.out.push_str(tensor.dtype.name());
-        self.out.push('[');
+        if self.style.element_types {
+            self.out.push('_');
+            self.out.push_str(tensor.dtype.name());
+        }
+        self.out.push_str(if self.style.element_types { "[" } else { "[ " });
         for (index, domain) in program.domains(id).iter().enumerate() {
             if index > 0 {
                 self.out.push_str(", ");
             }
             self.write_domain(domain);
         }
-        self.out.push(']');
+        self.out.push_str(if self.style.element_types { "]" } else { " ]" });
         let positions = program.name(tensor.positions);
         if !positions.is_empty() {
             self.out.push(' ');

@@ -172,6 +172,11 @@ impl<'a> Driver<'a> {
             return Err(cx.error_here(codes::CANNOT_RUN, "a HostUnit cannot post another HostUnit"));
         }
         let unit = &cx.program.units()[call.unit];
+        if unit.is_elided {
+            let message = format!("{} cannot run: the text leaves its kernel out", cx.program.unit_name(unit.number));
+            let note = "write the lists and the kernel of the HostUnit in the place of `[...]`";
+            return Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note));
+        }
         let inputs: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.as_tensor()).collect();
         let outputs: Vec<TensorId> = unit.outputs.iter().filter_map(|value| value.as_tensor()).collect();
         if (inputs.len(), outputs.len()) != (call.inputs.len(), call.outputs.len()) {

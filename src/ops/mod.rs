@@ -121,6 +121,14 @@ pub fn find_op(name: &str) -> Option<OpKind> {
     })
 }
 
+/// The head words of ops that permute axes.
+pub fn permuting_head_words() -> impl Iterator<Item = &'static str> {
+    OpKind::ALL.iter().filter(|kind| kind.has_permutation()).flat_map(|kind| {
+        let spellings = kind.spec().spellings.iter().map(|(name, _)| *name);
+        std::iter::once(kind.name()).chain(spellings)
+    })
+}
+
 /// All head words in table order, as candidates for a misspelt one.
 pub fn head_words() -> impl Iterator<Item = &'static str> {
     OpKind::ALL.iter().filter(|kind| has_head_word(**kind)).flat_map(|kind| {

@@ -253,6 +253,10 @@ impl OpSpec {
         let position = present.into_iter().position(|(_, arg)| arg.word == Some(word))?;
         op.operands.get(position).copied()
     }
+    /// Whether some argument has this word.
+    pub fn has_argument(&self, word: &str) -> bool {
+        self.args.iter().any(|arg| arg.word == Some(word))
+    }
     /// The head word in a style.
     pub fn head_word(&self, style: &Style) -> &'static str {
         self.spellings.iter().find(|(_, applies)| applies(style)).map_or(self.identity.name, |(name, _)| name)

@@ -2,9 +2,21 @@
 
 use super::ProgramPrinter;
 use crate::ir::OpKind;
-use crate::ir::{AttrKey, AttrValue, ExprId, Op, Value};
+use crate::ir::{AttrKey, AttrValue, ExprId, Op, OpId, Value};
 
 impl ProgramPrinter<'_> {
+    /// The line break after an op in a text whose waits stand on the lines of communications.
+    pub(super) fn print_joined_end(&mut self, op: OpId, next: Option<OpId>) {
+        let kind = |op: OpId| self.program.op(op).kind;
+        let has_comments = !self.comments.is_empty();
+        let waits_next = next.is_some_and(|next| kind(next) == OpKind::Wait);
+        match kind(op) {
+            OpKind::Communication if waits_next && !has_comments => {}
+            OpKind::Wait => self.push("\n\n"),
+            _ => self.push("\n"),
+        }
+    }
+
     /// Both forms of ALLOCATE.
     pub(super) fn print_allocate(&mut self, op: &Op) {
         let Some(result) = op.results.first().copied() else { return };
@@ -122,8 +134,11 @@ impl ProgramPrinter<'_> {
         self.push("})");
     }
 
-    /// `a, b, `
+    /// `a, b, `, in July 2024 `a, b`.
     pub(super) fn print_comma_list(&mut self, values: &[Value]) {
+        if self.program.style.july_frame {
+            return self.print_joined(values);
+        }
         for value in values {
             self.print_value(*value);
             self.push(", ");

@@ -313,7 +313,11 @@ impl ProgramPrinter<'_> {
             EqualsSpacing::Spaced => false,
             EqualsSpacing::StreamIndex => self.style.tight_stream_index,
         };
-        self.push(word);
+        self.push(match word {
+            "input" if self.program.style.capital_buffers => "Input",
+            "output" if self.program.style.capital_buffers => "Output",
+            _ => word,
+        });
         self.push(if tight { "=" } else { " = " });
     }
 

@@ -170,13 +170,17 @@ impl<'p> ProgramPrinter<'p> {
     /// The statements of a block, each on lines of its own.
     fn print_block(&mut self, block: BlockId) {
         let program = self.program;
-        for &op in &program.block(block).ops {
+        let ops = &program.block(block).ops;
+        for (at, &op) in ops.iter().enumerate() {
             self.print_comment_lines(CommentPlace::Above(op));
             self.print_blanks(self.indent);
             self.print_statement(op);
             self.print_statement_name(self.program.op(op));
             self.print_trailing_comments(CommentPlace::Trailing(op));
-            self.out.push('\n');
+            match program.style.joined_posts {
+                true => self.print_joined_end(op, ops.get(at + 1).copied()),
+                false => self.out.push('\n'),
+            }
             self.print_blocks(op);
         }
         self.print_comment_lines(CommentPlace::EndOf(block));

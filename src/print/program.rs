@@ -21,14 +21,19 @@ impl ProgramPrinter<'_> {
         self.indent = 0;
         // A unit is a name space of its own.
         let known = self.known.clone();
+        let mut after_elided = false;
         for (_, unit) in program.units().iter() {
             if let Some(known) = &mut self.known {
                 known.clear();
             }
-            self.print_unit(unit);
+            match unit.is_elided {
+                true => self.print_elided_unit(unit, after_elided),
+                false => self.print_unit(unit),
+            }
+            after_elided = unit.is_elided;
         }
         self.known = known;
-        self.push("} // %HostIrContainer\n");
+        self.push(if program.style.july_frame { "END.\n" } else { "} // %HostIrContainer\n" });
         self.print_blank_lines(frame.blank_after);
         self.print_sections();
         self.print_comment_lines(CommentPlace::End);
@@ -42,7 +47,7 @@ impl ProgramPrinter<'_> {
 
     fn print_header(&mut self) {
         let program = self.program;
-        self.push("%HostIrContainer { (");
+        self.push(if program.style.july_frame { "%HostIrContainer {\n\nHOST IRS: (" } else { "%HostIrContainer { (" });
         self.print_header_list(program.inputs());
         self.push(") -> (");
         self.print_header_list(program.outputs());
@@ -53,12 +58,13 @@ impl ProgramPrinter<'_> {
         self.push("\n");
     }
 
-    /// nvFuser leaves the comma out behind an element that is the last one as well.
+    /// nvFuser leaves the comma out behind an element that is the last one as well, but not in July 2024.
     fn print_header_list(&mut self, values: &[Value]) {
         let start = self.out.len();
-        for value in values {
+        let all = self.program.style.july_frame;
+        for (at, value) in values.iter().enumerate() {
             self.print_value(*value);
-            if Some(value) != values.last() {
+            if Some(value) != values.last() || all && at + 1 < values.len() {
                 self.push(", ");
             }
         }
@@ -66,6 +72,13 @@ impl ProgramPrinter<'_> {
         if self.out.get(start..).is_some_and(is_cast_type) {
             self.out.insert(start, ' ');
         }
+    }
+
+    /// `HostUnit0: [...]`, after a blank line unless another one stands there.
+    fn print_elided_unit(&mut self, unit: &HostUnit, after_elided: bool) {
+        self.push(if after_elided { "HostUnit" } else { "\nHostUnit" });
+        self.print_number(unit.number);
+        self.push(": [...]\n");
     }
 
     fn print_unit(&mut self, unit: &HostUnit) {
@@ -94,7 +107,7 @@ impl ProgramPrinter<'_> {
         self.push("\n%kernel {\n");
         self.print_comment_lines(CommentPlace::StartOf(unit.body));
         self.print_block(unit.body);
-        self.push("} // %kernel\n");
+        self.push(if self.program.style.july_frame { "}\n" } else { "} // %kernel\n" });
     }
 
     /// `Aliases:{}` and `Index definitions:`.

@@ -132,7 +132,7 @@ impl Resolver<'_> {
         let found = match arg.key {
             None => (next..spec.args.len()).find(|&at| spec.args[at].word.is_none()),
             Some(key) => {
-                let key = Some(ast.symbol_text(key));
+                let key = Some(usual_word(spec, ast.symbol_text(key)));
                 match spec.args.get(next) {
                     Some(declared) if declared.word == key => Some(next),
                     _ => spec.args.iter().position(|declared| declared.word == key),
@@ -157,6 +157,15 @@ impl Resolver<'_> {
             }
         }
         good
+    }
+}
+
+/// The word of an argument as all eras but the oldest write it: `input` for `Input`.
+fn usual_word<'t>(spec: &OpSpec, word: &'t str) -> &'t str {
+    match word {
+        "Input" if spec.has_argument("input") => "input",
+        "Output" if spec.has_argument("output") => "output",
+        _ => word,
     }
 }
 

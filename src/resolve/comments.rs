@@ -9,7 +9,11 @@ impl Resolver<'_> {
     /// with it; the file's own belong to the container that follows, or to the last one.
     pub(super) fn resolve_comments(&mut self, container: usize) {
         let ast = self.ast;
-        for comment in &ast.comments {
+        // Those of a container stand after the start of the one before and before the start of the next one.
+        let start = container.checked_sub(1).map_or(0, |before| ast.containers[before].span.start);
+        let end = ast.containers.get(container + 1).map_or(u32::MAX, |next| next.span.start);
+        let first = ast.comments.partition_point(|comment| comment.span.start < start);
+        for comment in ast.comments[first..].iter().take_while(|comment| comment.span.start < end) {
             let Some(place) = self.comment_place(comment, container) else { continue };
             let text = self.source.get(comment.span.as_usize_range()).unwrap_or("").trim_end();
             self.program.source.comments.push(SourceComment { place, text: text.into() });
@@ -27,8 +31,8 @@ impl Resolver<'_> {
             ast::CommentPlaceSyntax::Header(n) => (n == number).then_some(CommentPlace::Header),
             ast::CommentPlaceSyntax::File => {
                 let start = comment.span.start;
-                let next = self.ast.containers.iter().position(|node| node.span.start > start);
-                (next == Some(container)).then_some(CommentPlace::File)
+                let next = self.ast.containers.partition_point(|node| node.span.start <= start);
+                (next == container).then_some(CommentPlace::File)
             }
             ast::CommentPlaceSyntax::EndOfFile => {
                 (container + 1 == self.ast.containers.len()).then_some(CommentPlace::End)

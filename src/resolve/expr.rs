@@ -1,6 +1,7 @@
 //! Scalar expressions.
 
-use super::{HeadMeaning, Resolver};
+use super::Resolver;
+use super::tables::HeadMeaning;
 use crate::ir::{self, functions};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, StreamSpelling, UnaryOp};
 use hostir_grammar::ast::{self, ArgRange, ValueSyntax};
@@ -90,12 +91,12 @@ impl Resolver<'_> {
     }
 
     pub(super) fn name_expr(&mut self, symbol: ast::Symbol) -> ExprId {
-        if let Some(expr) = self.words[symbol.index()].expr {
+        if let Some(expr) = self.tables.word(symbol).expr {
             return expr;
         }
         if let Some(expr) = self.mesh_coordinate(symbol) {
             let expr = self.program.exprs.intern(expr);
-            self.words[symbol.index()].expr = Some(expr);
+            self.tables.word(symbol).expr = Some(expr);
             return expr;
         }
         let mut name = self.resolve_symbol(symbol);
@@ -103,7 +104,7 @@ impl Resolver<'_> {
             name = self.program.names.intern("StreamIdx");
         }
         let expr = self.program.exprs.intern_name(name);
-        self.words[symbol.index()].expr = Some(expr);
+        self.tables.word(symbol).expr = Some(expr);
         expr
     }
 
@@ -118,7 +119,7 @@ impl Resolver<'_> {
     }
 
     fn resolve_binary_op(&mut self, symbol: ast::Symbol) -> Option<BinaryOp> {
-        let word = &mut self.words[symbol.index()];
+        let word = self.tables.word(symbol);
         if word.binary.is_none() {
             word.binary = BinaryOp::parse(self.ast.symbol_text(symbol));
         }

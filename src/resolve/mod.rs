@@ -7,26 +7,29 @@
 mod args;
 mod comments;
 mod expr;
+mod features;
 mod forms;
 mod names;
 mod order;
 mod report;
 mod stmt;
 mod style;
+mod tables;
 mod tensor;
 mod value;
 
 use crate::diag::Diags;
-use crate::ir::OpKind;
-use crate::ir::{self, BinaryOp, BlockId, DomainId, ExprId, HostUnit, Program, Style, TensorId, TextFrame, UnitId};
+use crate::ir::{self, BlockId, DType, HostUnit, Program, Style, TensorId, TextFrame, UnitId};
 use crate::style::{UnsaidShift, add_index_shifts};
+use features::FileFeatures;
 use hostir_grammar::ast::{self, ArgRange, SyntaxTree};
 use rustc_hash::{FxHashMap, FxHashSet};
+use tables::ResolverTables;
 
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
 ///
-/// [`crate::load`] calls this for every container of a text.
+/// Of several containers of a text, [`FileResolver`] takes no more time for each than it is long.
 ///
 /// ```
 /// use hostir::diag::Diags;
@@ -39,16 +42,58 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// assert_eq!(program.inputs().len(), 1);
 /// ```
 pub fn resolve(ast: &SyntaxTree, container: usize, source: &str, diags: &mut Diags) -> Program {
-    let shown = style::StyleEvidence::from_container(ast, container);
-    let mut resolver = Resolver::new(ast, source, style::detect_style(ast, shown), diags);
-    if let Some(node) = ast.containers.get(container) {
-        resolver.resolve_container(node);
-        resolver.resolve_roots(shown);
-        add_index_shifts(&mut resolver.program, UnsaidShift::ByCommunication);
-        resolver.resolve_comments(container);
-        resolver.resolve_frame(container);
+    FileResolver::new(ast, source).resolve_container(container, diags)
+}
+
+/// Resolves the containers of one text, one after the other.
+pub struct FileResolver<'a> {
+    ast: &'a SyntaxTree,
+    source: &'a str,
+    features: FileFeatures,
+    tables: ResolverTables,
+    element_type: DType,
+    has_untyped: bool,
+}
+
+impl<'a> FileResolver<'a> {
+    /// A resolver for the containers of `ast`, which was read from `source`.
+    pub fn new(ast: &'a SyntaxTree, source: &'a str) -> Self {
+        let features = FileFeatures::of_file(ast);
+        Self { ast, source, features, tables: ResolverTables::new(ast), element_type: DType::Float, has_untyped: false }
     }
-    resolver.program
+
+    /// With the element type of tensors whose text has none.
+    #[must_use]
+    pub fn with_element_type(self, element_type: DType) -> Self {
+        Self { element_type, ..self }
+    }
+
+    /// Whether the last container has tensors whose text has no element type.
+    pub(crate) fn has_untyped(&self) -> bool {
+        self.has_untyped
+    }
+
+    /// Resolves one container. A number past the last one gives an empty program.
+    pub fn resolve_container(&mut self, container: usize, diags: &mut Diags) -> Program {
+        let shown = style::StyleEvidence::from_container(self.ast, container);
+        let style = style::detect_style(&self.features, self.ast, self.ast.containers.get(container), shown);
+        // An element type that is not the usual one has to be in the text.
+        let element_types = style.element_types || self.element_type != DType::Float;
+        let style = Style { element_types, ..style };
+        self.tables.begin_container();
+        let mut resolver = Resolver::new(self.ast, self.source, style, &mut self.tables, diags);
+        resolver.element_type = self.element_type;
+        if let Some(node) = self.ast.containers.get(container) {
+            resolver.resolve_container(node);
+            resolver.resolve_roots(shown);
+            add_index_shifts(&mut resolver.program, UnsaidShift::ByCommunication);
+            resolver.resolve_comments(container);
+            resolver.resolve_frame(container);
+            resolver.report_untyped();
+        }
+        self.has_untyped = resolver.untyped.is_some();
+        resolver.program
+    }
 }
 
 /// Resolves statements of the printed form as part of a program: their ops are in no block. `known` has the tensors that
@@ -69,10 +114,11 @@ pub(crate) fn resolve_fragment(
     };
     let (ops, tensors) = (program.ops.len(), program.tensors.len());
     let style = program.style;
-    let mut resolver = Resolver::new(&parsed.ast, &source, style, diags);
+    let mut tables = ResolverTables::new(&parsed.ast);
+    tables.short_form = true;
+    let mut resolver = Resolver::new(&parsed.ast, &source, style, &mut tables, diags);
     resolver.program = program;
     resolver.unit = unit;
-    resolver.short_form = true;
     resolver.latest.extend(known.iter().copied());
     resolver.declared.extend(known.iter().copied());
     resolver.note_permuted(&[container.body]);
@@ -85,30 +131,6 @@ pub(crate) fn resolve_fragment(
     (program, found)
 }
 
-/// The meaning of a head word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum HeadMeaning {
-    /// Not looked up yet.
-    Unseen,
-    /// An op of the table.
-    Op(OpKind),
-    /// A pointwise function.
-    Function,
-    /// Nothing that is known.
-    Unknown,
-}
-
-/// The cached properties of a symbol of the syntax tree.
-#[derive(Clone, Copy)]
-struct SymbolInfo {
-    name: Option<ir::Symbol>,
-    expr: Option<ExprId>,
-    binary: Option<BinaryOp>,
-    head: HeadMeaning,
-}
-
-const UNSEEN: SymbolInfo = SymbolInfo { name: None, expr: None, binary: None, head: HeadMeaning::Unseen };
-
 /// The state of one walk.
 struct Resolver<'a> {
     ast: &'a SyntaxTree,
@@ -116,12 +138,12 @@ struct Resolver<'a> {
     diags: &'a mut Diags,
     program: Program,
     style: Style,
-    /// By symbol of the tree.
-    words: Vec<SymbolInfo>,
-    /// By tensor text: the scope it was last seen in, and its tensor there.
-    tensors: Vec<(u32, TensorId)>,
-    /// The domain of the pool for a domain outside of tensors.
-    domains: Vec<Option<DomainId>>,
+    /// What is known of the symbols, tensor texts and domains of the tree.
+    tables: &'a mut ResolverTables,
+    /// The element type of tensors whose text has none.
+    element_type: DType,
+    /// The number and the place of the first tensor whose text has no element type.
+    untyped: Option<(u32, crate::diag::Span)>,
     /// The last full text of each number, kept only if the file has short references.
     latest: FxHashMap<u32, TensorId>,
     /// The last declaration of each number in this scope.
@@ -132,13 +154,10 @@ struct Resolver<'a> {
     header_failed: bool,
     /// Undefined numbers that were reported, with their scope.
     undefined: FxHashSet<(u32, u32)>,
-    short_form: bool,
     /// Numbers of the tensors that permuting ops of this scope write.
     permuted: FxHashSet<u32>,
     /// Tensors without `axes=` and `logical=` that have domains over devices or streams: these may be parts of axes.
     in_doubt: Vec<TensorId>,
-    /// 1 in the host program, then one more for each unit.
-    scope: u32,
     unit: Option<UnitId>,
     /// The op of a statement and the block of a block, kept only if there are comments.
     ops: FxHashMap<ast::StmtId, ir::OpId>,
@@ -146,7 +165,13 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    fn new(ast: &'a SyntaxTree, source: &'a str, style: Style, diags: &'a mut Diags) -> Self {
+    fn new(
+        ast: &'a SyntaxTree,
+        source: &'a str,
+        style: Style,
+        tables: &'a mut ResolverTables,
+        diags: &'a mut Diags,
+    ) -> Self {
         let mut program = Program { style, ..Program::default() };
         if ast.containers.len() == 1 {
             program.ops.reserve(ast.stmts.len());
@@ -162,18 +187,16 @@ impl<'a> Resolver<'a> {
             diags,
             program,
             style,
-            words: vec![UNSEEN; ast.strings.len()],
-            tensors: vec![(0, TensorId(0)); ast.tensors.len()],
-            domains: vec![None; ast.domains.len()],
+            tables,
+            element_type: DType::Float,
+            untyped: None,
             latest: FxHashMap::default(),
             undefined: FxHashSet::default(),
             declared: FxHashMap::default(),
             nested_reported: false,
             header_failed: false,
-            short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
             permuted: FxHashSet::default(),
             in_doubt: Vec::new(),
-            scope: 1,
             unit: None,
             ops: FxHashMap::default(),
             blocks: FxHashMap::default(),
@@ -221,13 +244,14 @@ impl<'a> Resolver<'a> {
 
     fn resolve_host_unit(&mut self, node: &ast::HostUnitSyntax) {
         self.header_failed = false;
-        self.scope += 1;
+        self.tables.scope += 1;
         self.latest.clear();
         self.declared.clear();
         self.note_permuted(&[node.body]);
         let body = self.program.blocks.push(ir::Block::default());
         let name = self.resolve_unit_name(node);
-        let unit = HostUnit { number: node.number, name, inputs: Vec::new(), outputs: Vec::new(), body };
+        let is_elided = node.is_elided;
+        let unit = HostUnit { number: node.number, name, inputs: Vec::new(), outputs: Vec::new(), body, is_elided };
         let id = self.program.units.push(unit);
         self.unit = Some(id);
         let inputs = self.resolve_values(node.inputs);
@@ -302,11 +326,12 @@ impl<'a> Resolver<'a> {
 
     /// The IR's symbol of a tree's symbol.
     fn resolve_symbol(&mut self, symbol: ast::Symbol) -> ir::Symbol {
-        if let Some(name) = self.words[symbol.index()].name {
+        let word = self.tables.word(symbol);
+        if let Some(name) = word.name {
             return name;
         }
         let name = self.program.names.intern(self.ast.symbol_text(symbol));
-        self.words[symbol.index()].name = Some(name);
+        word.name = Some(name);
         name
     }
 

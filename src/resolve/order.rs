@@ -1,6 +1,7 @@
 //! The two orders that domain numbers decide, found while a text is read; see [`crate::ir::order`].
 
-use super::{HeadMeaning, Resolver};
+use super::Resolver;
+use super::tables::HeadMeaning;
 use crate::ir::{AttrKey, AttrValue, Op, order};
 use crate::style::infer_split_axes;
 use hostir_grammar::ast;
@@ -10,7 +11,7 @@ impl Resolver<'_> {
     pub(super) fn note_permuted(&mut self, blocks: &[ast::BlockId]) {
         self.permuted.clear();
         let ast = self.ast;
-        if !ast.stmts.iter().any(|stmt| self.has_permutation(stmt)) {
+        if !self.tables.may_permute {
             return;
         }
         let mut stack = blocks.to_vec();

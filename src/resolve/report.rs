@@ -9,6 +9,15 @@ use crate::ops::{ArgKind, ArgSpec, OpSpec};
 use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, Symbol, ValueSyntax};
 
 impl Resolver<'_> {
+    /// A program whose tensors have no element types.
+    pub(super) fn report_untyped(&mut self) {
+        let Some((number, span)) = self.untyped else { return };
+        let word = self.element_type.name();
+        let message = format!("`T{number}` and other tensors have no element type, and are read as `{word}`");
+        let note = "nvFuser printed no element types before December 2024; another one is chosen with `--element-type`";
+        self.diags.push(Diag::error(codes::NO_ELEMENT_TYPE, span, message).with_note(note).into_remark());
+    }
+
     /// Records an error; of very many only the first.
     fn report_error(&mut self, diag: Diag) {
         let most = hostir_grammar::MAX_ERRORS;
@@ -320,7 +329,7 @@ impl Resolver<'_> {
 
     /// Once for each number: one declaration repairs all uses.
     pub(super) fn report_undefined_tensor(&mut self, number: u32, span: Span) {
-        if self.header_failed || !self.undefined.insert((self.scope, number)) {
+        if self.header_failed || !self.undefined.insert((self.tables.scope, number)) {
             return;
         }
         let mut near: Vec<u32> = self.latest.keys().copied().collect();

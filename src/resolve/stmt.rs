@@ -1,6 +1,7 @@
 //! Statements: finds the op of each.
 
-use super::{HeadMeaning, Resolver};
+use super::Resolver;
+use super::tables::HeadMeaning;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, UnaryOp, Value};
 use crate::ir::{OpKind, functions};
 use crate::ops;
@@ -44,12 +45,12 @@ impl Resolver<'_> {
 
     /// Tensors that a statement with an error writes in full are not reported as undefined where they are used.
     fn poison_declared(&mut self, stmt: &StmtSyntax) {
-        if !self.short_form {
+        if !self.tables.short_form {
             return;
         }
         for number in full_numbers(self.source.get(stmt.span.as_usize_range()).unwrap_or_default()) {
             if !self.latest.contains_key(&number) {
-                self.undefined.insert((self.scope, number));
+                self.undefined.insert((self.tables.scope, number));
             }
         }
     }
@@ -73,7 +74,7 @@ impl Resolver<'_> {
 
     /// Looks up the meaning of a head word.
     pub(super) fn resolve_head(&mut self, symbol: ast::Symbol) -> HeadMeaning {
-        let known = self.words[symbol.index()].head;
+        let known = self.tables.word(symbol).head;
         if known != HeadMeaning::Unseen {
             return known;
         }
@@ -87,7 +88,7 @@ impl Resolver<'_> {
             }
             None => HeadMeaning::Unknown,
         };
-        self.words[symbol.index()].head = head;
+        self.tables.word(symbol).head = head;
         head
     }
 

@@ -1,16 +1,15 @@
 //! Detects the spelling features that a file uses.
 //!
-//! Features that the file shows are taken from it; the others from the era that fits those. The form of stream
-//! statements, which also decides the meaning of roots, is detected for each container.
+//! Features that a container shows are taken from it, then those that the file shows, the others from the era that
+//! fits those. The form of stream statements, which also decides the meaning of roots, is detected for each container.
 
 use super::Resolver;
+use super::features::FileFeatures;
 use crate::diag::{Diag, Span, codes};
 use crate::ir::OpKind;
-use crate::ir::functions::CASTS;
-use crate::ir::{AttrKey, CastSpelling, Era, OpId, RootAs, StreamSpelling, Style};
+use crate::ir::{AttrKey, Era, OpId, RootAs, StreamSpelling, Style};
 use hostir_grammar::ast::{
-    ArgRange, BlockId, ContainerSyntax, ExprId, ExprSyntax, HostUnitSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree,
-    ValueSyntax,
+    ArgRange, BlockId, ContainerSyntax, ExprId, ExprSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree, ValueSyntax,
 };
 
 /// The parts of a container that show the age of its spelling.
@@ -61,12 +60,20 @@ impl StyleEvidence {
     }
 }
 
-/// The features of a file, with what one of its containers shows.
-pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
-    let stream = detect_stream_spelling(ast);
+/// The style of a container: by the features that it shows, else by those that the file shows, else by the era that fits.
+pub(super) fn detect_style(
+    file: &FileFeatures,
+    ast: &SyntaxTree,
+    container: Option<&ContainerSyntax>,
+    shown: StyleEvidence,
+) -> Style {
+    let Some(container) = container else { return Style::default() };
+    let own = file.of_container(ast, container);
     let call_form = shown.call_form();
-    let reshape = has_statement(ast, "reshape");
-    let era = if call_form == Some(true) || reshape {
+    let stream = own.stream();
+    let era = if own.element_types == Some(false) {
+        Era::E2024_07
+    } else if call_form == Some(true) || own.has_reshape() {
         Era::E2026_04
     } else if stream == Some(StreamSpelling::LowerStreamIdx) {
         Era::E2025_10
@@ -76,81 +83,20 @@ pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
         Era::E2025_06
     };
     let base = era.style();
-    // Communications had no backend as long as slices were called `select`.
-    let old = has_statement(ast, "Communication") && !has_argument(ast, "backend");
-    let old_select = old && has_statement(ast, "select") && !has_statement(ast, "HirAliasSelect");
     Style {
         stream: stream.unwrap_or(base.stream),
         call_form: call_form.unwrap_or(base.call_form),
-        tight_stream_index: detect_tight_index(ast).unwrap_or(base.tight_stream_index),
-        cast: detect_cast(ast).unwrap_or(base.cast),
-        reshape: (base.reshape || reshape) && !has_statement(ast, "view"),
+        tight_stream_index: own.tight_stream_index.unwrap_or(base.tight_stream_index),
+        cast: own.cast().unwrap_or(base.cast),
+        reshape: (base.reshape || own.has_reshape()) && !own.has_view(),
         short_max: base.short_max || shown.short_max,
-        alias_select: base.alias_select && !old_select,
-        unit_lines: host_units(ast).all(|unit| unit.listed),
+        alias_select: base.alias_select && !own.has_old_select(),
+        unit_lines: own.unit_lines.unwrap_or(base.unit_lines),
+        capital_buffers: own.has_capital_input(),
+        july_frame: container.is_old_frame,
+        joined_posts: container.has_joined_posts && own.element_types == Some(false),
         ..base
     }
-}
-
-fn host_units(ast: &SyntaxTree) -> impl Iterator<Item = &HostUnitSyntax> {
-    ast.containers.iter().flat_map(|container| &container.units)
-}
-
-/// From the domains, or from the name of the loop index.
-fn detect_stream_spelling(ast: &SyntaxTree) -> Option<StreamSpelling> {
-    let domains = ast.domains.iter().find_map(|domain| stream_spelling(ast.symbol_text(domain.parallel)));
-    domains.or_else(|| {
-        let named = ["StreamIdx", "streamIdx"].into_iter().find(|text| has_loop_index(ast, text));
-        named.and_then(stream_spelling)
-    })
-}
-
-fn stream_spelling(text: &str) -> Option<StreamSpelling> {
-    match text {
-        "Stream" => Some(StreamSpelling::Stream),
-        "StreamIdx" => Some(StreamSpelling::StreamIdx),
-        "streamIdx" => Some(StreamSpelling::LowerStreamIdx),
-        _ => None,
-    }
-}
-
-fn detect_tight_index(ast: &SyntaxTree) -> Option<bool> {
-    let key = ast.strings.find_symbol("stream_index");
-    key?;
-    ast.args.iter().find(|arg| arg.key == key).map(|arg| !arg.spaced)
-}
-
-fn detect_cast(ast: &SyntaxTree) -> Option<CastSpelling> {
-    if CASTS.iter().any(|(new, _)| has_symbol(ast, new)) {
-        return Some(CastSpelling::To);
-    }
-    CASTS.iter().any(|(_, old)| has_symbol(ast, old)).then_some(CastSpelling::C)
-}
-
-/// Whether a statement is called so. A user may have given the word as a name to something.
-fn has_statement(ast: &SyntaxTree, text: &str) -> bool {
-    ast.strings.find_symbol(text).is_some_and(|name| ast.stmts.iter().any(|stmt| stmt.name == name))
-}
-
-/// Whether an argument has this key.
-fn has_argument(ast: &SyntaxTree, text: &str) -> bool {
-    let key = ast.strings.find_symbol(text);
-    key.is_some() && ast.args.iter().any(|arg| arg.key == key)
-}
-
-/// Whether a loop counts by this name.
-fn has_loop_index(ast: &SyntaxTree, text: &str) -> bool {
-    let Some(name) = ast.strings.find_symbol(text) else { return false };
-    let loops = ast.stmts.iter().filter(|stmt| matches!(stmt.shape, StmtShape::ForIn | StmtShape::ForRange));
-    loops.filter_map(|stmt| ast.args_in(stmt.args).first()).any(|index| match index.value {
-        ValueSyntax::Expr(expr) => matches!(ast.exprs[expr.index()].0, ExprSyntax::Name(found) if found == name),
-        _ => false,
-    })
-}
-
-/// Whether the text contains the word as a name.
-fn has_symbol(ast: &SyntaxTree, text: &str) -> bool {
-    ast.strings.find_symbol(text).is_some()
 }
 
 /// The search for a maximum or minimum that is spelled `max` or `min`: as a function of tensors or scalars, or as what a reduction

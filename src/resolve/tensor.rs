@@ -24,9 +24,9 @@ struct TensorAttrs {
 impl Resolver<'_> {
     /// The tensor of a text, or of a short reference that stands at `span`.
     pub(super) fn resolve_tensor(&mut self, id: TensorRefId, span: Span) -> Option<TensorId> {
-        let (scope, tensor) = self.tensors[id.index()];
-        if scope == self.scope {
-            if self.short_form {
+        let (scope, tensor) = self.tables.tensors[id.index()];
+        if scope == self.tables.scope {
+            if self.tables.short_form {
                 self.latest.insert(self.program.tensors[tensor].number, tensor);
             }
             return Some(tensor);
@@ -51,8 +51,8 @@ impl Resolver<'_> {
                 tensor
             }
         };
-        self.tensors[id.index()] = (self.scope, tensor);
-        if self.short_form {
+        self.tables.tensors[id.index()] = (self.tables.scope, tensor);
+        if self.tables.short_form {
             self.latest.insert(node.number, tensor);
         }
         Some(tensor)
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         let nodes = &ast.domains[text.domains_start as usize..text.domains_end as usize];
         let domains: SmallVec<[IterDomain; 8]> = nodes.iter().map(|node| self.resolve_iter_domain(node)).collect();
         let memory = MemoryType::parse(ast.symbol_text(text.memory)).unwrap_or(MemoryType::Global);
-        let dtype = self.resolve_dtype(text);
+        let dtype = self.resolve_dtype(number, text);
         let positions = self.resolve_symbol(text.positions);
         let mesh = text.mesh.as_ref().map(|mesh| self.resolve_mesh(mesh));
         let TensorAttrs { logical, axes, name, mesh_name } = self.resolve_tensor_attrs(text.attrs, &domains);
@@ -169,8 +169,12 @@ impl Resolver<'_> {
 
     /// The grammar knows the element types and has reported any other word; pointers, arrays and
     /// structs cannot be elements here.
-    fn resolve_dtype(&mut self, text: &TensorText) -> DType {
+    fn resolve_dtype(&mut self, number: u32, text: &TensorText) -> DType {
         let word = self.ast.symbol_text(text.dtype);
+        if word.is_empty() {
+            self.untyped.get_or_insert((number, text.dtype_span));
+            return self.element_type;
+        }
         DType::parse(word).unwrap_or_else(|| {
             if word.contains(['*', '<', '{', ' ']) || word == "null_type" {
                 self.report_unsupported_type(word, text.dtype_span);
@@ -225,13 +229,13 @@ impl Resolver<'_> {
 
     /// A domain outside of tensors, from the pool.
     pub(super) fn intern_pool_domain(&mut self, id: ast::DomainId) -> DomainId {
-        if let Some(domain) = self.domains[id.index()] {
+        if let Some(domain) = self.tables.pool_domain(id) {
             return domain;
         }
         let ast = self.ast;
         let domain = self.resolve_iter_domain(&ast.domains[id.index()]);
         let domain = self.program.domains.push(domain);
-        self.domains[id.index()] = Some(domain);
+        self.tables.set_pool_domain(id, domain);
         domain
     }
 

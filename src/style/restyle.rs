@@ -4,11 +4,11 @@
 //! of ALLOCATE, `backend=`, the op that slices at host level, and the numbers of roots. If a reader would understand the
 //! new spelling differently, the ops keep their meaning, and `print` adds the attribute that states it.
 
-use crate::ir::Style;
 use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BinaryOp, Expr, ExprId};
 use crate::ir::{BlockId, Program};
+use crate::ir::{DType, Style};
 use crate::ir::{IdVec, TensorId};
 use crate::ir::{OpEffect, OpKind, ParallelType, StreamSpelling, Symbol};
 use crate::ir::{RootAs, is_identity, set_root_as};
@@ -47,9 +47,10 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
 }
 
 /// A style, changed where it has no spelling for what a program has: where a maximum is spelled `fmax`, nothing spells the function
-/// of that name, which leaves NaN out.
+/// of that name, which leaves NaN out; and tensors without element types are read as `float`.
 pub fn style_that_spells(program: &Program, style: Style) -> Style {
-    Style { short_max: style.short_max || has_fmax(program), ..style }
+    let element_types = style.element_types || program.tensors().iter().any(|(_, tensor)| tensor.dtype != DType::Float);
+    Style { short_max: style.short_max || has_fmax(program), element_types, ..style }
 }
 
 /// The style in which a program is printed: its own, with a spelling for `fmax` that is read as `fmax`.

@@ -9,6 +9,7 @@ mod errors;
 mod forms;
 mod kernels;
 mod layouts;
+mod many_programs;
 mod parts;
 mod pointwise;
 #[path = "common/random.rs"]

@@ -8,6 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, Parser};
 use hostir::diag::visible;
+use hostir::hir2::defaults::dtype_of_word;
+use hostir::ir::DType;
 use std::ffi::OsString;
 
 /// `--color`.
@@ -32,6 +34,17 @@ pub fn format_parser() -> impl TypedValueParser<Value = DiagFormat> {
     PossibleValuesParser::new(["human", "json"]).map(|text| match text.as_str() {
         "json" => DiagFormat::Json,
         _ => DiagFormat::Human,
+    })
+}
+
+/// Reads the value of `--element-type`: a name of either notation.
+///
+/// # Errors
+/// Another word.
+pub fn parse_element_type(text: &str) -> Result<DType, String> {
+    let known = DType::parse(text).or_else(|| dtype_of_word(text));
+    known.ok_or_else(|| {
+        "write an element type of either notation, such as float, double, __bfloat, f32, bf16".to_owned()
     })
 }
 

@@ -8,7 +8,7 @@ mod fit;
 mod json;
 mod view;
 
-use crate::source::NamedText;
+use crate::source::{NamedText, move_into_log};
 use codespan_reporting::term;
 use hostir::diag::focus::narrow_places;
 use hostir::diag::{Diag, Severity};
@@ -46,7 +46,10 @@ pub fn write_diags(out: &mut dyn Write, look: OutputStyle, format: DiagFormat, s
     let mut diags = diags.to_vec();
     translate_diags(&text, &mut diags);
     narrow_places(&text, &mut diags);
-    let diags = diags.as_slice();
+    if let Some(log) = &source.log {
+        diags.iter_mut().for_each(|diag| move_into_log(diag, &log.places));
+    }
+    let (text, diags) = (source.shown_text(), diags.as_slice());
     let _ = match format {
         DiagFormat::Human => write_human(out, look, &source.name, &text, diags),
         DiagFormat::Json => json::write_json(out, &source.name, &text, diags),

@@ -8,8 +8,7 @@ use crate::staged::replace_file;
 use hostir::diag::fix::{line_edits, list_edited};
 use hostir::diag::{Diag, codes};
 use hostir::repair::{TextJudge, repair_text};
-use hostir_grammar::containers_in_log;
-use std::borrow::Cow;
+use hostir_grammar::read_log;
 
 /// The instructions of all ranks beyond which a judge proves nothing: a fix takes many proofs.
 pub const MOST_JUDGED: u64 = 200_000;
@@ -25,9 +24,9 @@ pub fn editable_text(source: &NamedText) -> Result<&str, Diag> {
             Diag::global_error("H0019", format!("{name} is not valid UTF-8")).with_note("save the file as UTF-8")
         );
     };
-    match containers_in_log(text) {
-        Cow::Borrowed(_) => Ok(text),
-        Cow::Owned(_) => {
+    match read_log(text).places {
+        None => Ok(text),
+        Some(_) => {
             let message = format!("`--fix` edits programs, but {name} is a log or has a program on one line");
             Err(Diag::global_error(errors::CONFLICT, message)
                 .with_note("write the program to a file first: `hir-opt LOG --container=N -o prog.hir`"))

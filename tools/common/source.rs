@@ -1,9 +1,11 @@
-//! Program texts: read from a file or standard input.
+//! Program texts: read from a file or standard input, alone or in a log.
 
 use crate::errors;
-use hostir::diag::Diag;
-use hostir_grammar::MAX_TEXT;
+use hostir::diag::{Applicability, Diag};
+use hostir_grammar::{LogText, MAX_TEXT, PlaceMap};
+use std::borrow::Cow;
 use std::io::Read;
+use std::sync::Arc;
 
 /// One text with the name that messages call it by.
 #[derive(Clone, Default, Debug)]
@@ -12,21 +14,64 @@ pub struct NamedText {
     pub name: String,
     /// The bytes; the parser reports what is not UTF-8.
     pub bytes: Vec<u8>,
+    /// The log that the text was found in.
+    pub log: Option<Arc<LogOrigin>>,
+}
+
+/// The log that a text was found in.
+#[derive(Debug)]
+pub struct LogOrigin {
+    /// The whole log.
+    pub text: String,
+    /// Where what stands in the text stands in the log.
+    pub places: PlaceMap,
+}
+
+/// Moves a diagnostic about a text that was found in a log to its place in the log.
+pub fn move_into_log(diag: &mut Diag, places: &PlaceMap) {
+    let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.span);
+    let edits = diag.fixes.iter_mut().flat_map(|fix| &mut fix.edits).map(|edit| &mut edit.span);
+    for span in labels.chain(edits) {
+        *span = places.span(*span);
+    }
+    // The lines that come would lack the tag.
+    let edited = diag.fixes.iter_mut().filter(|fix| !fix.edits.is_empty());
+    edited.for_each(|fix| fix.applicability = Applicability::MaybeIncorrect);
 }
 
 impl NamedText {
+    /// A text of no log.
+    pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { name: name.into(), bytes: bytes.into(), log: None }
+    }
+
+    /// The programs that were found in a text.
+    pub fn from_log(name: String, raw: &str, found: LogText<'_>) -> Self {
+        let LogText { text, places, .. } = found;
+        let log = places.map(|places| Arc::new(LogOrigin { text: raw.to_owned(), places }));
+        Self { name, bytes: text.into_owned().into_bytes(), log }
+    }
+
+    /// The text that people know, which diagnostics are moved to with [`move_into_log`].
+    pub fn shown_text(&self) -> Cow<'_, str> {
+        match &self.log {
+            Some(log) => Cow::Borrowed(&log.text),
+            None => self.decoded_text(),
+        }
+    }
+
     /// Reads a text that errors of reading call `place` and messages about it `name`.
     ///
     /// # Errors
     /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
     /// it is long and no text.
     pub fn read_path(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
-        Ok(Self { name: name.to_owned(), bytes: read_bounded(place, reader)? })
+        Ok(Self::new(name, read_bounded(place, reader)?))
     }
 
     /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if
     /// all bytes before them are UTF-8, as they do for the one diagnostic such a text gets.
-    pub fn decoded_text(&self) -> std::borrow::Cow<'_, str> {
+    pub fn decoded_text(&self) -> Cow<'_, str> {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => text.into(),
             // Decoding what is damaged is ten times slower than looking whether anything is.

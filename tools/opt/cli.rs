@@ -8,11 +8,11 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
-use hostir::ir::{Era, Program};
+use hostir::ir::{DType, Era, Program};
 use hostir::print::PrintForm;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
-use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
+use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments, parse_element_type};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
@@ -56,6 +56,8 @@ pub(super) struct OptArgs {
     pub(super) renumber: bool,
     /// Counts from 1.
     pub(super) container: Option<usize>,
+    /// The element type of tensors whose text has none.
+    pub(super) element_type: DType,
     pub(super) split_input_file: bool,
     pub(super) verify_diagnostics: bool,
     pub(super) verify_each: bool,
@@ -144,13 +146,16 @@ struct Arguments {
         help = "Notation of the result: nvFuser's, the same with `T3` for a tensor that was defined before, or hir 2"
     )]
     form: Option<String>,
-    #[arg(long, value_name = "ERA", help = "Print the spelling of an nvFuser version: 2024-12 to 2026-04")]
+    #[arg(long, value_name = "ERA", help = "Print the spelling of an nvFuser version: 2024-07 to 2026-04")]
     style: Option<String>,
     #[arg(long, help = "Number tensors, scalars and communications in order of appearance")]
     renumber: bool,
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
         help = "Use only the N-th program of the input, from 1")]
     container: Option<u32>,
+    #[arg(long, value_name = "NAME", default_value = "float", value_parser = parse_element_type,
+        help = "Element type of tensors without one, as nvFuser printed them before December 2024")]
+    element_type: DType,
     #[arg(long, help = "Process the parts between lines `// -----` separately")]
     split_input_file: bool,
     #[arg(long, help = "Compare diagnostics with `// expected-error@+1 {{text}}` comments")]
@@ -220,6 +225,7 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
         list_ops: arguments.list_ops,
         renumber: arguments.renumber,
         container: arguments.container.map(|number| number as usize),
+        element_type: arguments.element_type,
         split_input_file: arguments.split_input_file,
         verify_diagnostics: arguments.verify_diagnostics,
         verify_each: arguments.verify_each,
@@ -242,7 +248,7 @@ struct UsageReporter<'a, 'b> {
 impl UsageReporter<'_, '_> {
     fn report_diags(&mut self, flag: &str, text: &str, diags: &[Diag]) {
         self.failed = true;
-        let source = NamedText { name: flag.to_owned(), bytes: text.as_bytes().to_vec() };
+        let source = NamedText::new(flag, text);
         self.io.report(self.format, &source, diags);
     }
     fn report_error(&mut self, message: impl std::fmt::Display) {

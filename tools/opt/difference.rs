@@ -2,10 +2,11 @@
 
 use super::cli::OptArgs;
 use super::output;
-use hostir::diag::{Diag, Diags, visible};
+use hostir::ParsedFile;
+use hostir::diag::{Diag, visible};
 use hostir::hir2::write::outline::{OutlineLine, OutlineName, outline_programs};
 use hostir::ir::Program;
-use hostir_grammar::containers_in_log;
+use hostir_grammar::read_log;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
@@ -56,26 +57,25 @@ fn read_outline(file: &str, cli: &OptArgs, io: &mut ToolIo<'_>) -> Result<Vec<Ou
         Err(diag) => return Err(report_diag(io, cli, diag)),
     };
     let decoded = source.decoded_text();
-    let text = containers_in_log(&decoded);
-    let (programs, mut diags) = hostir::load(&text);
-    let mut programs = pick_programs(programs, cli.container, &mut diags);
+    let source = NamedText::from_log(source.name.clone(), &decoded, read_log(&decoded));
+    let text = source.decoded_text();
+    let (parsed, mut diags) = ParsedFile::parse(&text);
+    if let Some(wanted) = cli.container {
+        parsed.keep_errors_of(wanted - 1, &mut diags);
+    }
+    let mut reader = parsed.reader(&text).with_element_type(cli.element_type);
+    let numbers = (0..parsed.program_count()).filter(|at| cli.container.is_none_or(|wanted| wanted == at + 1));
+    let mut programs: Vec<Program> = numbers.map(|at| reader.read_program(at, &mut diags)).collect();
+    if let Some(wanted) = cli.container.filter(|_| programs.is_empty() && !diags.has_errors()) {
+        let message = format!("container {wanted} does not exist: the input has {}", parsed.program_count());
+        diags.push(Diag::global_error(errors::CONTAINER, message));
+    }
+    diags.sort_by_place();
     if diags.has_errors() {
         io.report(cli.format, &source, &diags.items);
         return Err(ToolStatus::Program);
     }
     Ok(outline_programs(&mut programs))
-}
-
-/// The program that `--container` asks for, or all.
-fn pick_programs(programs: Vec<Program>, container: Option<usize>, diags: &mut Diags) -> Vec<Program> {
-    let Some(wanted) = container else { return programs };
-    let count = programs.len();
-    let picked: Vec<Program> = programs.into_iter().skip(wanted - 1).take(1).collect();
-    if picked.is_empty() && !diags.has_errors() {
-        let message = format!("container {wanted} does not exist: the input has {count}");
-        diags.push(Diag::global_error(errors::CONTAINER, message));
-    }
-    picked
 }
 
 /// A line of the comparison: `-` only in the first file, `+` only in the second, a blank in both.

@@ -33,7 +33,7 @@ impl PipelineFaults {
     pub(super) fn report_faults(&self, cli: &OptArgs, io: &mut ToolIo<'_>) {
         for (origin, diag) in &self.found {
             let name = format!("--{}", origin.flag);
-            let source = NamedText { name, bytes: origin.text.as_bytes().to_vec() };
+            let source = NamedText::new(name, origin.text.as_str());
             io.report(cli.format, &source, std::slice::from_ref(diag));
         }
     }

@@ -80,5 +80,5 @@ pub(super) fn repair_input(
         output::write_output(io, &cli.output, &repaired.text)?;
     }
     repaired.report_changes("hir-opt", &source.name, cli.format, io);
-    Ok(NamedText { name: source.name.clone(), bytes: repaired.text.into_bytes() })
+    Ok(NamedText::new(source.name.clone(), repaired.text))
 }

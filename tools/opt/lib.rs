@@ -96,7 +96,7 @@ fn print_lists(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
 
 /// Reports why the input is not read and gives back the status.
 fn report_failure(io: &mut ToolIo<'_>, cli: &OptArgs, diag: Diag) -> i32 {
-    let source = NamedText { name: cli.file.clone(), bytes: Vec::new() };
+    let source = NamedText::new(cli.file.clone(), "");
     let status = errors::status_of_code(diag.code);
     io.report(cli.format, &source, &[diag]);
     status.exit_code()
@@ -182,9 +182,13 @@ impl<'a> OptSession<'a> {
     /// Runs one text and appends what comes out. Spans are those of the chunk.
     fn process_chunk(&mut self, chunk: &InputChunk<'_>, io: &mut ToolIo<'_>) -> Diags {
         let start = Instant::now();
-        let (file, found) = ParsedFile::parse(&chunk.text);
+        let (file, mut found) = ParsedFile::parse(&chunk.text);
         self.phases[0] += start.elapsed().as_secs_f64();
-        let mut diags = Diags::default();
+        if let Some(wanted) = self.cli.container {
+            // What is wrong with the other programs does not matter.
+            file.keep_errors_of(wanted.wrapping_sub(self.containers + 1), &mut found);
+        }
+        let mut diags = chunk.notices.clone();
         diags.items.extend(chunk.not_utf8(self.lossy));
         diags.items.extend(found.items);
         let sound = !diags.has_errors();
@@ -230,7 +234,9 @@ impl<'a> OptSession<'a> {
         };
         // The text is about as long as it was; the memory of the syntax tree is free by now.
         self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
-        let is_named = programs.len() > 1 && programs.iter().any(Program::has_names);
+        // Names need the version line, which stands above the first program of a text only.
+        let is_part = programs.len() > 1 || self.cli.container.is_some();
+        let is_named = is_part && programs.iter().any(Program::has_names);
         let mut version = if is_named { VersionLine::Always } else { VersionLine::AsRead };
         for program in programs.iter() {
             hostir::print::print_into(program, PrintOptions { form, version }, &mut self.out);
@@ -242,11 +248,12 @@ impl<'a> OptSession<'a> {
     fn resolve_programs(&mut self, file: &ParsedFile, text: &str) -> Vec<(Program, Diags)> {
         let start = Instant::now();
         let mut programs = Vec::new();
+        let mut reader = file.reader(text).with_element_type(self.cli.element_type);
         for index in 0..file.program_count() {
             self.containers += 1;
             if self.cli.container.is_none_or(|wanted| wanted == self.containers) {
                 let mut found = Diags::default();
-                let program = file.resolve_program(index, text, &mut found);
+                let program = reader.read_program(index, &mut found);
                 programs.push((program, found));
             }
         }
@@ -263,6 +270,9 @@ impl<'a> OptSession<'a> {
             return None;
         }
         cli::apply_style(&mut program, self.cli);
+        if self.form == OutputForm::Hir2 {
+            form::check_hir2_form(&program, diags);
+        }
         Some(program)
     }
 

@@ -34,7 +34,8 @@ pub(super) fn compare_ranks(text: &str, contents: &LogContents) -> RankCompariso
             notices.extend(others.iter().map(|other| difference_notice(text, contents, first, other)));
         }
     }
-    let is_one_program = is_one_group && notices.is_empty() && groups[0].programs.len() > 1;
+    let all = contents.items.iter().filter(|item| matches!(item, LogItem::Program(_))).count();
+    let is_one_program = is_one_group && notices.is_empty() && all > 1 && groups[0].programs.len() == all;
     RankComparison { notices, is_one_program }
 }
 
@@ -45,6 +46,10 @@ fn group_siblings(contents: &LogContents) -> Vec<Siblings<'_>> {
     let mut groups: Vec<Siblings<'_>> = Vec::new();
     for item in &contents.items {
         let LogItem::Program(program) = item else { continue };
+        // In front of a program on one line a page has a sentence.
+        if program.is_folded {
+            continue;
+        }
         let count = &mut counts[program.stream];
         let place = (families[program.stream].as_str(), *count);
         *count += 1;

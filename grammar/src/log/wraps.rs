@@ -90,5 +90,6 @@ fn continues(line: &str, depth: i64, next: &str) -> bool {
     }
     let own_line = ["  ", "}", "HostUnit", "Inputs:", "Outputs:", "%kernel", "%HostIrContainer"];
     let is_closed = line.trim_end().ends_with([';', ')', '}', '{', ':']);
-    !own_line.iter().any(|start| next.starts_with(start)) && !(is_closed && next.starts_with(char::is_alphanumeric))
+    let starts_own = own_line.iter().any(|start| next.starts_with(start));
+    !starts_own && (!is_closed || !next.starts_with(char::is_alphanumeric))
 }

@@ -50,7 +50,7 @@ pub(super) fn make_unit(build: &mut OpBuilder<'_, '_>, uses: &HostUses, ops: &[O
     }
     let number = build.next_unit_number();
     let body = build.edit.add_block(ops.to_vec());
-    let empty = HostUnit { number, name: None, inputs: Vec::new(), outputs: Vec::new(), body };
+    let empty = HostUnit { number, name: None, inputs: Vec::new(), outputs: Vec::new(), body, is_elided: false };
     let unit = build.edit.add_unit(empty);
     let mut inside = UnitTensors { unit, tensors: FxHashMap::default() };
     let scalars: Vec<Value> = ports.scalars.iter().map(|&scalar| Value::Scalar(scalar)).collect();
@@ -60,7 +60,7 @@ pub(super) fn make_unit(build: &mut OpBuilder<'_, '_>, uses: &HostUses, ops: &[O
     for &op in ops {
         inside.map_op(build, op);
     }
-    build.edit.set_unit(unit, HostUnit { number, name: None, inputs, outputs, body });
+    build.edit.set_unit(unit, HostUnit { number, name: None, inputs, outputs, body, is_elided: false });
     build.origin = ops.first().copied().unwrap_or(build.origin);
     let operands = ports.inputs.iter().map(|&tensor| Value::Tensor(tensor)).chain(scalars);
     build.build_post_on_stream(number, operands, &ports.outputs)

@@ -115,7 +115,7 @@ impl ProgramReader<'_> {
     fn read_scalar_set(&mut self, target: &TargetSyntax, arg: &ArgNode, span: Span) -> Option<()> {
         let name = self.plain_target(target)?;
         let value = self.scalar(arg.value)?;
-        if self.scope.get(name.name).is_none() && !self.declare(name, Meaning::Scalar) {
+        if self.tables.scope.get(name.name).is_none() && !self.declare(name, Meaning::Scalar) {
             return None;
         }
         let mut op = Self::op_with(OpKind::Set, [Value::Scalar(value)]);
@@ -367,7 +367,7 @@ impl ProgramReader<'_> {
             }
             ExprNode::Paren(inner) => self.read_pointwise(target, inner, span),
             ExprNode::Error => None,
-            ExprNode::Name(name) if self.scope.get(name).is_none() => {
+            ExprNode::Name(name) if self.tables.scope.get(name).is_none() => {
                 self.report_no_value(NameSyntax { name, span: file.expr_span(value) });
                 None
             }
@@ -447,7 +447,7 @@ impl ProgramReader<'_> {
         let mut rank = ranks.max().unwrap_or(0);
         let known = match target {
             Some(ResultTarget::Tensor(tensor)) => Some(*tensor),
-            Some(ResultTarget::Name(name, None)) => match self.scope.get(name.name).map(|entry| entry.meaning) {
+            Some(ResultTarget::Name(name, None)) => match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
                 Some(Meaning::Tensor(tensor)) => Some(tensor),
                 _ => None,
             },

@@ -5,15 +5,31 @@ use crate::ir::{CommentPlace, OpId, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax};
 use hostir_grammar::hir2::ast::{ItemSyntax, StmtForm, StmtId};
 
-impl ProgramReader<'_> {
+impl<'a> ProgramReader<'a> {
     /// Hands the comments of the program with this number among the items on, and those of its kernels.
     pub(super) fn place_comments(&mut self, kernels: &[usize], number: usize) {
-        let file = self.file;
-        for comment in &file.comments {
+        let comments = self.near_comments(number);
+        for comment in comments {
             let Some(place) = self.comment_place(comment, kernels, number) else { continue };
             let text = self.source.get(comment.span.as_usize_range()).unwrap_or_default();
             self.program.source.comments.push(SourceComment { place, text: text.into() });
         }
+    }
+
+    /// The comments after the start of the program before this one and before the start of the next one.
+    fn near_comments(&self, number: usize) -> &'a [CommentSyntax] {
+        let file = self.file;
+        let (all, programs) = (&file.comments[..], &self.shared.programs[..]);
+        if !self.tables.has_sorted_comments {
+            return all;
+        }
+        let at = programs.partition_point(|program| program.item < number);
+        let start = at.checked_sub(1).map_or(0, |before| programs[before].start);
+        let first = all.partition_point(|comment| comment.span.start < start);
+        let end = programs
+            .get(at + 1)
+            .map_or(all.len(), |next| all.partition_point(|comment| comment.span.start < next.start));
+        &all[first..end]
     }
 
     /// Whether the file has comments or blank lines that are kept: only then the places of statements are noted.
@@ -23,14 +39,12 @@ impl ProgramReader<'_> {
 
     /// Notes the first and the last op of a statement.
     pub(super) fn note_statement(&mut self, stmt: StmtId, first: OpId, last: OpId) {
-        if let Some(place) = self.statements.get_mut(stmt.index()) {
-            *place = Some((first, last));
-        }
+        self.tables.note_statement(stmt, (first, last));
     }
 
     /// The first and the last op of a statement.
     fn ops_of_statement(&self, stmt: StmtId) -> Option<StatementOps> {
-        self.statements.get(stmt.index()).copied().flatten()
+        self.tables.statements.get(stmt.index()).copied().flatten()
     }
 
     fn comment_place(&self, comment: &CommentSyntax, kernels: &[usize], number: usize) -> Option<CommentPlace> {
@@ -85,10 +99,9 @@ impl ProgramReader<'_> {
 
     /// The program that follows a comment outside of all of them.
     fn owner_of_file_comment(&self, comment: &CommentSyntax) -> Option<usize> {
-        self.file.items.iter().position(|item| match item {
-            ItemSyntax::Program(program) => program.span.start > comment.span.start,
-            _ => false,
-        })
+        let programs = &self.shared.programs;
+        let next = programs.partition_point(|program| program.start <= comment.span.start);
+        programs.get(next).map(|program| program.item)
     }
 
     /// Above a statement of the program with this number; above the next one if it has no ops, as a declaration; and at the

@@ -32,20 +32,20 @@ impl ProgramReader<'_> {
     /// Makes the index a scalar inside the loop; gives back what the name meant before.
     fn enter_loop(&mut self, index: NameSyntax) -> Option<super::scope::ScopeEntry> {
         self.loops += 1;
-        let before = self.scope.get(index.name);
+        let before = self.tables.scope.get(index.name);
         self.check_name(index, Meaning::Scalar);
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
             report::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
         }
-        self.scope.set_meaning(index.name, Meaning::Scalar, index.span);
+        self.tables.scope.set_meaning(index.name, Meaning::Scalar, index.span);
         before
     }
 
     fn leave_loop(&mut self, index: NameSyntax, before: Option<super::scope::ScopeEntry>) {
         self.loops -= 1;
         match before {
-            Some(entry) => self.scope.set_meaning(index.name, entry.meaning, entry.span),
-            None => self.scope.remove(index.name),
+            Some(entry) => self.tables.scope.set_meaning(index.name, entry.meaning, entry.span),
+            None => self.tables.scope.remove(index.name),
         }
     }
 
@@ -153,7 +153,7 @@ impl ProgramReader<'_> {
         let file = self.file;
         let value = match *file.expr(stream) {
             ExprNode::Name(name)
-                if !matches!(self.scope.get(name).map(|entry| entry.meaning), Some(Meaning::Scalar)) =>
+                if !matches!(self.tables.scope.get(name).map(|entry| entry.meaning), Some(Meaning::Scalar)) =>
             {
                 self.name_stream(NameSyntax { name, span: file.expr_span(stream) })?
             }
@@ -170,7 +170,7 @@ impl ProgramReader<'_> {
 
     /// The address that stands for a name.
     fn name_stream(&mut self, name: NameSyntax) -> Option<ExprId> {
-        if let Some(Meaning::Stream(stream)) = self.scope.get(name.name).map(|entry| entry.meaning) {
+        if let Some(Meaning::Stream(stream)) = self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             return Some(stream);
         }
         let address = self.next_stream;

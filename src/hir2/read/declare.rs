@@ -13,13 +13,13 @@ impl ProgramReader<'_> {
         if !self.check_name(name, meaning) {
             return false;
         }
-        if let Some(first) = self.scope.get(name.name) {
+        if let Some(first) = self.tables.scope.get(name.name) {
             if first.meaning != Meaning::Poisoned {
                 report::report_taken(self.file, name, first.meaning, first.span, self.diags);
             }
             return false;
         }
-        self.scope.set_meaning(name.name, meaning, name.span);
+        self.tables.scope.set_meaning(name.name, meaning, name.span);
         true
     }
 

@@ -52,7 +52,7 @@ impl ProgramReader<'_> {
     fn is_scalar(&self, name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         let Some(symbol) = self.file.strings.find_symbol(first) else { return false };
-        match self.scope.get(symbol).map(|entry| entry.meaning) {
+        match self.tables.scope.get(symbol).map(|entry| entry.meaning) {
             Some(meaning) => matches!(meaning, Meaning::Scalar | Meaning::Poisoned),
             None if name.contains('.') => self.shared.meshes.contains_key(&symbol),
             None => matches!(name, "rank" | "streams") || self.is_extent(symbol),

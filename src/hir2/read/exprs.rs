@@ -60,7 +60,7 @@ impl ProgramReader<'_> {
     }
 
     fn scalar_name(&mut self, name: ast::Symbol, span: Span) -> Option<ExprId> {
-        match self.scope.get(name).map(|entry| entry.meaning) {
+        match self.tables.scope.get(name).map(|entry| entry.meaning) {
             Some(Meaning::Poisoned) => None,
             Some(Meaning::Stream(stream)) => Some(stream),
             Some(meaning @ (Meaning::Tensor(_) | Meaning::Handle(_))) => {
@@ -202,7 +202,7 @@ impl ProgramReader<'_> {
                 let symbol = self.program.names.intern(&text);
                 return Some(self.program.exprs.intern_name(symbol));
             }
-            if self.shared.meshes.contains_key(&name) && self.scope.get(name).is_none() {
+            if self.shared.meshes.contains_key(&name) && self.tables.scope.get(name).is_none() {
                 return self.mesh_coordinate(NameSyntax { name, span: self.file.expr_span(base) }, field);
             }
         }
@@ -229,7 +229,10 @@ impl ProgramReader<'_> {
     pub(super) fn names_tensor(&self, id: ast::ExprId) -> bool {
         match *self.file.expr(id) {
             ExprNode::Name(name) => {
-                matches!(self.scope.get(name).map(|entry| entry.meaning), Some(Meaning::Tensor(_) | Meaning::Poisoned))
+                matches!(
+                    self.tables.scope.get(name).map(|entry| entry.meaning),
+                    Some(Meaning::Tensor(_) | Meaning::Poisoned)
+                )
             }
             ExprNode::Index(base, _) => self.names_tensor(base),
             ExprNode::Paren(inner) => self.names_tensor(inner),
@@ -239,7 +242,7 @@ impl ProgramReader<'_> {
 
     /// True if a name was declared with an error.
     pub(super) fn is_poisoned(&self, name: ast::Symbol) -> bool {
-        self.scope.get(name).is_some_and(|entry| entry.meaning == Meaning::Poisoned)
+        self.tables.scope.get(name).is_some_and(|entry| entry.meaning == Meaning::Poisoned)
     }
 
     /// Whether a tensor stands anywhere in an expression.
@@ -304,7 +307,7 @@ impl ProgramReader<'_> {
     /// `G[i]` for a tensor that is called like a function, `G(i)`.
     pub(super) fn slice_spelling(&self, id: ast::ExprId) -> Option<String> {
         let ExprNode::Call(name, _) = *self.file.expr(id) else { return None };
-        let meaning = self.scope.get(name.name)?.meaning;
+        let meaning = self.tables.scope.get(name.name)?.meaning;
         let text = self.source.get(self.file.expr_span(id).as_usize_range())?;
         let (tensor, index) = text.strip_suffix(')')?.split_once('(')?;
         matches!(meaning, Meaning::Tensor(_)).then(|| format!("{tensor}[{index}]"))
@@ -332,7 +335,7 @@ impl ProgramReader<'_> {
 
     /// The tensor of a name; an error if it is none.
     pub(super) fn named_tensor(&mut self, name: NameSyntax) -> Option<TensorId> {
-        match self.scope.get(name.name).map(|entry| entry.meaning) {
+        match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Tensor(tensor)) => Some(tensor),
             Some(Meaning::Poisoned) => None,
             Some(meaning @ (Meaning::Scalar | Meaning::Handle(_) | Meaning::Stream(_))) => {

@@ -17,6 +17,19 @@ pub(super) struct NamedMesh {
 pub(super) struct FileScope {
     pub(super) meshes: FxHashMap<Symbol, NamedMesh>,
     pub(super) style: Style,
+    /// The programs in order.
+    pub(super) programs: Vec<ProgramPlace>,
+}
+
+/// The items of a program.
+#[derive(Clone, Copy)]
+pub(super) struct ProgramPlace {
+    /// The first item after the program before it.
+    pub(super) first: usize,
+    /// The program itself.
+    pub(super) item: usize,
+    /// The offset of the program in the text.
+    pub(super) start: u32,
 }
 
 /// The place of a program in its file.

@@ -26,11 +26,11 @@ mod word_table;
 use crate::diag::{Diags, syntax_error};
 use crate::hir2::defaults::default_mesh_name;
 use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style, is_numbered_name};
-use file_scope::{FilePlace, FileScope, NamedMesh};
+use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ProgramItem};
-use program::ProgramReader;
+use program::{ProgramReader, ProgramTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use scope::Meaning;
 
@@ -56,39 +56,87 @@ pub fn program_names(file: &FileSyntax) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The offset at which each item of a file begins, and the number of the program that it belongs to; `None` for a mesh.
+pub(crate) fn item_starts(file: &FileSyntax) -> Vec<(u32, Option<usize>)> {
+    let mut programs = 0;
+    let mut starts = Vec::with_capacity(file.items.len());
+    for item in &file.items {
+        match item {
+            ItemSyntax::Mesh(mesh) => starts.push((mesh.name.span.start, None)),
+            // A kernel belongs to the program that follows it.
+            ItemSyntax::Kernel(kernel) => starts.push((kernel.span.start, Some(programs))),
+            ItemSyntax::Program(program) => {
+                starts.push((program.span.start, Some(programs)));
+                programs += 1;
+            }
+        }
+    }
+    starts
+}
+
 /// Reads all programs of a file; `source` is the text that `file` was read from.
 pub fn read_file(file: &FileSyntax, source: &str, diags: &mut Diags) -> Vec<Program> {
-    (0..program_count(file)).map(|position| read_program(file, source, position, diags)).collect()
+    let mut reader = FileReader::new(file, source);
+    (0..program_count(file)).map(|position| reader.read_program(position, diags)).collect()
 }
 
 /// Reads one program of a file, from 0. Errors about the file as a whole come with the first. A number past the last gives
 /// an empty program.
 pub fn read_program(file: &FileSyntax, source: &str, position: usize, diags: &mut Diags) -> Program {
-    let mut unsaid = Diags::default();
-    let about_file = if position == 0 { &mut *diags } else { &mut unsaid };
-    let shared = FileScope { meshes: declare_meshes(file, about_file), style: file_style(file, about_file) };
-    if position == 0 {
-        check_item_names(file, about_file);
+    FileReader::new(file, source).read_program(position, diags)
+}
+
+/// Reads the programs of a file. What is known of the file is found once.
+pub struct FileReader<'a> {
+    file: &'a FileSyntax,
+    source: &'a str,
+    shared: FileScope,
+    tables: ProgramTables,
+    /// Errors about the file as a whole.
+    about_file: Diags,
+}
+
+impl<'a> FileReader<'a> {
+    /// A reader for `file`, which was read from `source`.
+    pub fn new(file: &'a FileSyntax, source: &'a str) -> Self {
+        let mut about_file = Diags::default();
+        let (meshes, style) = (declare_meshes(file, &mut about_file), file_style(file, &mut about_file));
+        check_item_names(file, &mut about_file);
+        let shared = FileScope { meshes, style, programs: find_programs(file) };
+        Self { file, source, shared, tables: ProgramTables::new(file), about_file }
     }
-    let mut kernels: Vec<(usize, &ProgramItem)> = Vec::new();
-    let mut programs = 0;
-    for (number, item) in file.items.iter().enumerate() {
-        match item {
-            ItemSyntax::Mesh(_) => {}
-            ItemSyntax::Kernel(kernel) => kernels.push((number, kernel)),
-            ItemSyntax::Program(program) if programs == position => {
-                let place = FilePlace { number, position };
-                let mut reader = ProgramReader::new(file, source, &shared, place, diags);
-                reader.read_program(&kernels, program);
-                return reader.finish();
-            }
-            ItemSyntax::Program(_) => {
-                programs += 1;
-                kernels.clear();
-            }
+
+    /// Reads one program, from 0. Errors about the file as a whole come with the first. A number past the last gives an
+    /// empty program.
+    pub fn read_program(&mut self, position: usize, diags: &mut Diags) -> Program {
+        if position == 0 {
+            diags.items.extend(self.about_file.items.iter().cloned());
         }
+        let file = self.file;
+        let Some(place) = self.shared.programs.get(position) else { return Program::default() };
+        let Some(ItemSyntax::Program(program)) = file.items.get(place.item) else { return Program::default() };
+        let kernels: Vec<(usize, &ProgramItem)> = (place.first..place.item)
+            .filter_map(|number| match &file.items[number] {
+                ItemSyntax::Kernel(kernel) => Some((number, kernel)),
+                ItemSyntax::Mesh(_) | ItemSyntax::Program(_) => None,
+            })
+            .collect();
+        let place = FilePlace { number: place.item, position };
+        let mut reader = ProgramReader::new(file, self.source, &self.shared, &mut self.tables, place, diags);
+        reader.read_program(&kernels, program);
+        reader.finish()
     }
-    Program::default()
+}
+
+/// The items of each program.
+fn find_programs(file: &FileSyntax) -> Vec<ProgramPlace> {
+    let mut programs: Vec<ProgramPlace> = Vec::new();
+    for (item, program) in file.items.iter().enumerate() {
+        let ItemSyntax::Program(program) = program else { continue };
+        let first = programs.last().map_or(0, |before| before.item + 1);
+        programs.push(ProgramPlace { first, item, start: program.span.start });
+    }
+    programs
 }
 
 /// Kernels and programs have names of their own, and each kernel a program behind it.
@@ -126,38 +174,39 @@ fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, Nam
         ItemSyntax::Mesh(mesh) => Some(mesh),
         _ => None,
     });
-    let is_in_order = are_meshes_in_order(file);
-    for (position, item) in items.enumerate() {
+    for item in items {
         if meshes.contains_key(&item.name.name) {
             continue;
         }
         let is_right = report::check_mesh_devices(item, diags);
         let is_poisoned = !is_right || item.devices.is_empty() || item.shape.is_empty();
         let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
-        let is_default = is_in_order && file.symbol_text(item.name.name) == default_mesh_name(position);
-        meshes.insert(item.name.name, NamedMesh { mesh, is_default, is_poisoned });
+        meshes.insert(item.name.name, NamedMesh { mesh, is_default: false, is_poisoned });
     }
+    name_default_meshes(file, &mut meshes);
     meshes
 }
 
-/// True if a file uses its meshes in the order in which it declares them, which is that of the canonical layout. In another order a
-/// mesh without a name would be written with another name than it has here.
-fn are_meshes_in_order(file: &FileSyntax) -> bool {
-    let items = file.items.iter().filter_map(|item| match item {
+/// Finds the meshes whose names are those that a writer gives to meshes without one: the writer counts meshes in the order
+/// of their first use, so that names in another order are the author's.
+fn name_default_meshes(file: &FileSyntax, meshes: &mut FxHashMap<Symbol, NamedMesh>) {
+    if meshes.is_empty() {
+        return;
+    }
+    let mut seen: FxHashSet<Symbol> = FxHashSet::default();
+    // Those that no tensor has follow, as they are declared.
+    let declared = file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some(mesh.name.name),
         _ => None,
     });
-    let declared: FxHashMap<Symbol, usize> = items.enumerate().map(|(at, name)| (name, at)).collect();
-    if declared.len() < 2 {
-        return true;
+    for name in mesh_uses(file).chain(declared) {
+        let Some(mesh) = meshes.get_mut(&name).filter(|_| !seen.contains(&name)) else { continue };
+        mesh.is_default = file.symbol_text(name) == default_mesh_name(seen.len());
+        seen.insert(name);
+        if seen.len() == meshes.len() {
+            break;
+        }
     }
-    let mut last = None;
-    let mut seen: FxHashSet<Symbol> = FxHashSet::default();
-    mesh_uses(file).filter(|name| seen.insert(*name)).filter_map(|name| declared.get(&name)).all(|&place| {
-        let is_behind = last.is_none_or(|last| last < place);
-        last = Some(place);
-        is_behind
-    })
 }
 
 /// The names of the meshes of tensors, program by program: of inputs and outputs first.
@@ -166,14 +215,22 @@ fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = Symbol> + '_ {
         ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some(program),
         ItemSyntax::Mesh(_) => None,
     });
-    programs.flat_map(|program| {
+    // Types are nearly always in the order of the text.
+    let is_sorted = file.types.is_sorted_by_key(|ty| ty.span.start);
+    programs.flat_map(move |program| {
         let parameters = program.inputs.iter().chain(&program.outputs);
         let own = parameters.filter_map(|parameter| {
             let given = parameter.ty.and_then(|ty| file.types[ty.index()].mesh);
             given.or(program.mesh)
         });
-        let inside =
-            file.types.iter().filter(|ty| program.span.start <= ty.span.start && ty.span.start < program.span.end);
+        let types = match is_sorted {
+            true => &file.types[file.types.partition_point(|ty| ty.span.start < program.span.start)..],
+            false => &file.types[..],
+        };
+        let inside = types
+            .iter()
+            .take_while(move |ty| !is_sorted || ty.span.start < program.span.end)
+            .filter(|ty| program.span.start <= ty.span.start && ty.span.start < program.span.end);
         own.chain(inside.filter_map(|ty| ty.mesh)).map(|name| name.name)
     })
 }

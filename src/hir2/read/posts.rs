@@ -50,7 +50,7 @@ impl<'a> ProgramReader<'a> {
         if let Some(ty) = target.ty {
             report::report_handle_type(self.file.tensor_type(ty).span, self.diags);
         }
-        if let Some(Meaning::Handle(number)) = self.scope.get(name.name).map(|entry| entry.meaning) {
+        if let Some(Meaning::Handle(number)) = self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             return Some(number);
         }
         let number = self.new_handle(name.name);
@@ -405,12 +405,12 @@ impl<'a> ProgramReader<'a> {
 
     /// The handle of a name, which may be posted further down in a loop.
     fn waited_handle(&mut self, name: NameSyntax) -> Option<u32> {
-        match self.scope.get(name.name).map(|entry| entry.meaning) {
+        match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Handle(number)) => Some(number),
             Some(Meaning::Poisoned) => None,
             None if self.numbered(name.name, "h").is_some() || self.is_posted(name.name) => {
                 let number = self.new_handle(name.name);
-                self.scope.set_meaning(name.name, Meaning::Handle(number), name.span);
+                self.tables.scope.set_meaning(name.name, Meaning::Handle(number), name.span);
                 Some(number)
             }
             Some(meaning) => {
@@ -429,10 +429,10 @@ impl<'a> ProgramReader<'a> {
 
     /// Whether some statement of the file posts a communication under a name.
     fn is_posted(&mut self, name: ast::Symbol) -> bool {
-        if self.posted.is_none() {
-            self.posted = Some(self.posted_names());
+        if self.tables.posted.is_none() {
+            self.tables.posted = Some(self.posted_names());
         }
-        self.posted.as_ref().is_some_and(|posted| posted.contains(&name))
+        self.tables.posted.as_ref().is_some_and(|posted| posted.contains(&name))
     }
 
     /// The names that posts and groups of the file have.

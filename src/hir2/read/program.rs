@@ -19,6 +19,7 @@ use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// The first and last op of a statement.
 pub(super) type StatementOps = (OpId, OpId);
@@ -31,7 +32,6 @@ pub(super) struct ProgramReader<'a> {
     place: FilePlace,
     pub(super) diags: &'a mut Diags,
     pub(super) program: Program,
-    pub(super) scope: Scope,
     /// The unit whose body is read.
     pub(super) unit: Option<UnitId>,
     /// Units by the names of their kernels.
@@ -39,8 +39,8 @@ pub(super) struct ProgramReader<'a> {
     pub(super) default_mesh: Option<MeshId>,
     /// True if the header names a mesh that has an error.
     pub(super) has_unknown_mesh: bool,
-    /// The words of the file, by symbol.
-    words: WordTable,
+    /// What is known of the file's words, names and statements.
+    pub(super) tables: &'a mut ProgramTables,
     /// Ops of the block that is read.
     pub(super) ops: Vec<OpId>,
     /// Loops around the statement that is read.
@@ -57,8 +57,6 @@ pub(super) struct ProgramReader<'a> {
     given_memory: Vec<bool>,
     /// ALLOCATEs without `mem=`.
     pub(super) plain_allocations: Vec<OpId>,
-    /// The ops of statements; empty if nothing asks for them.
-    pub(super) statements: Vec<Option<StatementOps>>,
     pub(super) blocks: FxHashMap<ast::BlockId, BlockId>,
     /// For a group: its first and last op.
     pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
@@ -73,8 +71,54 @@ pub(super) struct ProgramReader<'a> {
     pub(super) numbered: NumberedTensors,
     /// The sizes of expressions inside of a `wrap`, as they are printed.
     pub(super) printed_sizes: FxHashMap<ExprId, usize>,
+}
+
+/// What is known of the words, names and statements of a file, for the program that is read.
+pub(super) struct ProgramTables {
+    words: WordTable,
+    pub(super) scope: Scope,
+    /// The ops of statements; empty if nothing asks for them.
+    pub(super) statements: Vec<Option<StatementOps>>,
+    /// The statements whose ops are known.
+    noted: Range<usize>,
     /// The names of posts and groups of the file, once somebody asks.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
+    /// True if the comments of the file are in the order of the text.
+    pub(super) has_sorted_comments: bool,
+    numbers: NumberRange,
+}
+
+impl ProgramTables {
+    pub(super) fn new(file: &FileSyntax) -> Self {
+        Self {
+            words: WordTable::new(file),
+            scope: Scope::with_symbols(file.strings.len()),
+            statements: vec![None; if file.comments.is_empty() { 0 } else { file.stmts.len() }],
+            noted: 0..0,
+            posted: None,
+            has_sorted_comments: file.comments.is_sorted_by_key(|comment| comment.span.start),
+            numbers: NumberRange::of_names(file),
+        }
+    }
+
+    /// Notes the first and the last op of a statement.
+    pub(super) fn note_statement(&mut self, stmt: StmtId, ops: StatementOps) {
+        let at = stmt.index();
+        if let Some(place) = self.statements.get_mut(at) {
+            *place = Some(ops);
+            self.noted = match self.noted.is_empty() {
+                true => at..at + 1,
+                false => self.noted.start.min(at)..self.noted.end.max(at + 1),
+            };
+        }
+    }
+
+    /// Forgets the program that was read.
+    fn begin_program(&mut self) {
+        self.words.begin_program();
+        self.scope.clear_scope();
+        self.statements[std::mem::take(&mut self.noted)].fill(None);
+    }
 }
 
 impl<'a> ProgramReader<'a> {
@@ -82,16 +126,17 @@ impl<'a> ProgramReader<'a> {
         file: &'a FileSyntax,
         source: &'a str,
         shared: &'a FileScope,
+        tables: &'a mut ProgramTables,
         place: FilePlace,
         diags: &'a mut Diags,
     ) -> Self {
-        let numbers = NumberRange::of_names(file);
+        tables.begin_program();
+        let numbers = tables.numbers;
         let mut program = Program::default();
         // The inference looks up the extent of new axes.
         program.exprs.intern_int(1);
-        let mut words = WordTable::new(file);
-        if super::program_count(file) == 1 {
-            words.share_strings(file, &mut program);
+        if shared.programs.len() == 1 {
+            tables.words.share_strings(file, &mut program);
             reserve_arenas(&mut program, file);
         }
         Self {
@@ -101,12 +146,11 @@ impl<'a> ProgramReader<'a> {
             place,
             diags,
             program,
-            scope: Scope::with_symbols(file.strings.len()),
             unit: None,
             kernels: FxHashMap::default(),
             default_mesh: None,
             has_unknown_mesh: false,
-            words,
+            tables,
             ops: Vec::new(),
             loops: 0,
             has_caller: false,
@@ -117,7 +161,6 @@ impl<'a> ProgramReader<'a> {
             next_stream: 1,
             given_memory: Vec::new(),
             plain_allocations: Vec::new(),
-            statements: vec![None; if file.comments.is_empty() { 0 } else { file.stmts.len() }],
             blocks: FxHashMap::default(),
             groups: FxHashMap::default(),
             silent: FxHashMap::default(),
@@ -126,7 +169,6 @@ impl<'a> ProgramReader<'a> {
             unbound: UnboundNames::default(),
             numbered: NumberedTensors::default(),
             printed_sizes: FxHashMap::default(),
-            posted: None,
         }
     }
 
@@ -136,7 +178,7 @@ impl<'a> ProgramReader<'a> {
             self.item_numbers.push(*number);
             self.read_kernel(position, kernel);
         }
-        self.scope.clear_scope();
+        self.tables.scope.clear_scope();
         self.program.source.header = item.header;
         self.unbound.is_silent |= item.header_failed;
         if item.header_failed {
@@ -154,7 +196,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     fn read_kernel(&mut self, position: usize, item: &ProgramItem) {
-        self.scope.clear_scope();
+        self.tables.scope.clear_scope();
         self.unbound.is_silent |= item.header_failed;
         report::check_kernel_name(self.file, item.name, self.diags);
         let body = self.program.blocks.push(Block::default());
@@ -164,7 +206,7 @@ impl<'a> ProgramReader<'a> {
         let number = number.and_then(|digits| digits.parse::<u32>().ok());
         let name = if number.is_some() { None } else { Some(self.symbol(item.name.name)) };
         let number = number.unwrap_or(position as u32);
-        let unit = HostUnit { number, name, inputs: Vec::new(), outputs: Vec::new(), body };
+        let unit = HostUnit { number, name, inputs: Vec::new(), outputs: Vec::new(), body, is_elided: false };
         let id = self.program.units.push(unit);
         self.unit = Some(id);
         self.has_unknown_mesh = false;
@@ -218,7 +260,7 @@ impl<'a> ProgramReader<'a> {
         if let Some(ty) = param.ty {
             return self.declare_tensor(param.name, ty).map(Value::Tensor);
         }
-        match self.scope.get(param.name.name).map(|entry| entry.meaning) {
+        match self.tables.scope.get(param.name.name).map(|entry| entry.meaning) {
             Some(Meaning::Tensor(tensor)) => Some(Value::Tensor(tensor)),
             Some(Meaning::Poisoned) => None,
             _ => {
@@ -289,22 +331,22 @@ impl<'a> ProgramReader<'a> {
 
     /// The op of the table that a name stands for.
     pub(super) fn table_op(&self, name: ast::Symbol) -> Option<OpKind> {
-        self.words.word_meaning(self.file, name).op
+        self.tables.words.word_meaning(self.file, name).op
     }
 
     /// The element type that a name stands for.
     pub(super) fn word_dtype(&self, name: ast::Symbol) -> Option<DType> {
-        self.words.word_meaning(self.file, name).dtype
+        self.tables.words.word_meaning(self.file, name).dtype
     }
 
     /// Whether a name calls a communication.
     pub(super) fn post_word(&self, name: ast::Symbol) -> PostWord {
-        self.words.word_meaning(self.file, name).post
+        self.tables.words.word_meaning(self.file, name).post
     }
 
     /// The IR's symbol of a name.
     pub(super) fn symbol(&mut self, name: ast::Symbol) -> Symbol {
-        self.words.name_symbol(self.file, name, &mut self.program)
+        self.tables.words.name_symbol(self.file, name, &mut self.program)
     }
 
     /// Adds an op to the block that is read.
@@ -375,6 +417,7 @@ fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
 }
 
 /// The first of the numbers that no name of the file stands for.
+#[derive(Clone, Copy)]
 struct NumberRange {
     tensor: u32,
     handle: u32,

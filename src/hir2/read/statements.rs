@@ -222,7 +222,7 @@ impl<'a> ProgramReader<'a> {
         if self.unbound.last() != before {
             self.unbound.mark_doubtful(name.name);
         }
-        match self.scope.get(name.name).map(|entry| entry.meaning) {
+        match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Scalar) => {}
             Some(Meaning::Poisoned) => return None,
             _ => {
@@ -250,7 +250,7 @@ impl<'a> ProgramReader<'a> {
         ty: Option<TypeId>,
         inferred: Option<TensorType>,
     ) -> Option<TensorId> {
-        match self.scope.get(name.name).map(|entry| entry.meaning) {
+        match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Tensor(tensor)) => {
                 if let Some(ty) = ty {
                     self.check_type_again(name, tensor, ty)?;
@@ -284,7 +284,7 @@ impl<'a> ProgramReader<'a> {
         let known = TensorType::of_tensor(&self.program, tensor);
         let same_memory = memory.is_none_or(|memory| memory == self.program.tensors[tensor].memory);
         if again != known || !same_memory {
-            let first = self.scope.get(name.name).map_or(name.span, |entry| entry.span);
+            let first = self.tables.scope.get(name.name).map_or(name.span, |entry| entry.span);
             report::report_other_type(self.file.symbol_text(name.name), node.span, first, self.diags);
             return None;
         }
@@ -313,7 +313,7 @@ impl<'a> ProgramReader<'a> {
     /// Whether the type of a result has to be inferred: it is a new name, and the text says no type.
     fn needs_type(&self, target: &ResultTarget) -> bool {
         match target {
-            ResultTarget::Name(name, None) => self.scope.get(name.name).is_none(),
+            ResultTarget::Name(name, None) => self.tables.scope.get(name.name).is_none(),
             ResultTarget::Name(_, Some(_)) | ResultTarget::Tensor(_) => false,
         }
     }

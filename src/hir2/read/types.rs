@@ -42,8 +42,8 @@ impl ProgramReader<'_> {
 
     /// Makes a name stand for something unknown.
     pub(super) fn poison(&mut self, name: NameSyntax) {
-        if self.scope.get(name.name).is_none() {
-            self.scope.set_meaning(name.name, Meaning::Poisoned, name.span);
+        if self.tables.scope.get(name.name).is_none() {
+            self.tables.scope.set_meaning(name.name, Meaning::Poisoned, name.span);
         }
     }
 

@@ -79,7 +79,7 @@ impl<'f> ProgramReader<'f> {
     }
 
     fn near_scalar(&self, name: ast::Symbol) -> Option<ast::Symbol> {
-        let known = self.scope.names_where(|meaning| meaning == Meaning::Scalar);
+        let known = self.tables.scope.names_where(|meaning| meaning == Meaning::Scalar);
         let texts = known.iter().map(|known| self.file.symbol_text(*known));
         let near = report::nearest_name(self.file.symbol_text(name), texts)?;
         self.file.strings.find_symbol(near)
@@ -118,7 +118,7 @@ impl<'f> ProgramReader<'f> {
             return Vec::new();
         }
         let file = self.file;
-        self.scope.names_where(wanted).into_iter().map(|name| file.symbol_text(name)).collect()
+        self.tables.scope.names_where(wanted).into_iter().map(|name| file.symbol_text(name)).collect()
     }
 
     /// Reports the names that nothing in the program declares.
@@ -134,7 +134,7 @@ impl<'f> ProgramReader<'f> {
         let mut missing = FxHashSet::default();
         for UnboundUse { name: used, near } in uses {
             let text = self.file.symbol_text(used.name);
-            let is_poisoned = self.scope.get(used.name).is_some_and(|entry| entry.meaning == Meaning::Poisoned);
+            let is_poisoned = self.tables.scope.get(used.name).is_some_and(|entry| entry.meaning == Meaning::Poisoned);
             if text == "streams" || RUNTIME.contains(&text) || is_generated(text) || is_poisoned {
                 continue;
             }

@@ -46,14 +46,21 @@ pub(super) struct WordMeaning {
 /// The meanings of the words of a file, by symbol.
 pub(super) struct WordTable {
     meanings: Vec<Cell<Option<WordMeaning>>>,
-    /// Names of the IR; `u32::MAX` for one that was not interned. `None` if they have the numbers of the file's.
-    symbols: Option<Vec<Symbol>>,
+    /// Names of the IR, each with the program that it was interned in. `None` if they have the numbers of the file's.
+    symbols: Option<Vec<(u32, Symbol)>>,
+    /// The number of programs so far.
+    programs: u32,
 }
 
 impl WordTable {
     pub(super) fn new(file: &FileSyntax) -> Self {
         let count = file.strings.len();
-        Self { meanings: vec![Cell::new(None); count], symbols: Some(vec![Symbol(u32::MAX); count]) }
+        Self { meanings: vec![Cell::new(None); count], symbols: Some(vec![(0, Symbol(0)); count]), programs: 0 }
+    }
+
+    /// Forgets the names of the program before.
+    pub(super) fn begin_program(&mut self) {
+        self.programs += 1;
     }
 
     /// The program gets all strings of the file for its names, which then have the same numbers.
@@ -75,9 +82,9 @@ impl WordTable {
     /// The name of the IR, interned in the program.
     pub(super) fn name_symbol(&mut self, file: &FileSyntax, word: ast::Symbol, program: &mut Program) -> Symbol {
         let Some(symbols) = &mut self.symbols else { return Symbol(word.0) };
-        let known = &mut symbols[word.index()];
-        if known.0 == u32::MAX {
-            *known = program.names.intern(file.symbol_text(word));
+        let (of, known) = &mut symbols[word.index()];
+        if *of != self.programs {
+            (*of, *known) = (self.programs, program.names.intern(file.symbol_text(word)));
         }
         *known
     }

@@ -86,10 +86,15 @@ impl FileNames {
             self.mesh_places.push(places);
         }
         // A default name yields to a given one.
-        for (at, (mesh, given)) in found.into_iter().enumerate() {
-            let name = self.take_name(given.as_deref(), default_mesh_name(at));
-            self.meshes.push(MeshName { mesh, name });
+        let mut names: Vec<Option<String>> = vec![None; found.len()];
+        for is_given in [true, false] {
+            let named = found.iter().enumerate().filter(|(_, (_, given))| given.is_some() == is_given);
+            for (at, (_, given)) in named {
+                names[at] = Some(self.take_name(given.as_deref(), default_mesh_name(at)));
+            }
         }
+        let named = found.into_iter().zip(names.into_iter().flatten());
+        self.meshes.extend(named.map(|((mesh, _), name)| MeshName { mesh, name }));
     }
 
     fn name_units(&mut self, program: &Program, at: usize) {

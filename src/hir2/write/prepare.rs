@@ -34,6 +34,8 @@ fn equal_features(a: Style, b: Style) -> usize {
         a.backend == b.backend,
         a.short_allocate == b.short_allocate,
         a.unit_lines == b.unit_lines,
+        a.element_types == b.element_types,
+        a.capital_buffers == b.capital_buffers,
     ];
     equal.iter().filter(|equal| **equal).count()
 }

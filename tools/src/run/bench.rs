@@ -131,7 +131,7 @@ fn load_entry(
     io: &mut ToolIo<'_>,
 ) -> Result<BenchEntry, RunFailure> {
     let options = Options { file: file.to_owned(), ..options.clone() };
-    let loaded = SourceProgram::read_program(file, options.container, io)?;
+    let loaded = SourceProgram::read_program(file, options.program_choice(), io)?;
     let bound = tensor_options::bind_options(&loaded.program, &options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare_program(&loaded, &options, engine, &bound, &whole)?;

@@ -8,13 +8,15 @@ pub(super) use super::option_values::{InputContent, PermutedSchedules, ScalarNum
 use super::option_values::{
     data_file, missing_part, parse_bytes, parse_content, parse_number, parse_schedules, parse_shape,
 };
+use super::program::ProgramChoice;
 use crate::data::compare::GivenTolerances;
 use crate::launch::LaunchFlags;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
-use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
+use hostir::ir::DType;
+use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments, parse_element_type};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
@@ -71,6 +73,8 @@ pub(super) struct Options {
     /// Programs that `--bench` compares with the first.
     pub(super) others: Vec<String>,
     pub(super) container: Option<usize>,
+    /// The element type of tensors whose text has none, if the command line gives it.
+    pub(super) element_type: Option<DType>,
     pub(super) devices: Option<u32>,
     pub(super) backend: BackendChoice,
     /// Number of streams, if the command line gives it.
@@ -119,6 +123,10 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// Which program of a file is meant, and how it is read.
+    pub(super) fn program_choice(&self) -> ProgramChoice {
+        ProgramChoice { container: self.container, element_type: self.element_type }
+    }
     /// The first option that looks at what was computed, or writes it.
     pub(super) fn wants_results(&self) -> Option<&'static str> {
         let asked = [
@@ -133,41 +141,6 @@ impl Options {
     pub(super) fn compares_outputs(&self) -> bool {
         self.reference.is_some() || !self.expects.is_empty()
     }
-    /// Options that have to be the same on all processes of a run, with their values.
-    pub(super) fn shared_options(&self) -> Vec<(&'static str, String)> {
-        let Options { container, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, .. } = self;
-        // How long one waits is its own affair.
-        let GpuOptions { transports, tf32, fp8_fast_accumulation, tunes_sustained, graph, timeout_ms: _ } = gpu;
-        let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
-        vec![
-            ("list of files", format!("{:?}", self.others)),
-            ("`--container`", format!("{container:?}")),
-            ("`--backend`", format!("{:?}", self.backend)),
-            ("`--streams`", format!("{streams:?}")),
-            ("`--shape`", format!("{shapes:?}")),
-            ("`--set`", format!("{set:?} {every:?}")),
-            ("`--input`", format!("{inputs:?}")),
-            ("`--seed`", seed.to_string()),
-            ("`--map-backend`", format!("{transports:?}")),
-            ("`--tf32`", tf32.to_string()),
-            ("`--fp8-fast-accumulation`", fp8_fast_accumulation.to_string()),
-            ("`--tuning`", tunes_sustained.to_string()),
-            ("`--graph`", graph.to_string()),
-            ("`--output`", format!("{:?}", key_names(&self.outputs))),
-            ("`--expect`", format!("{:?}", key_names(&self.expects))),
-            ("`--check-only`", self.check_only.to_string()),
-            ("`--exact`", self.exact.to_string()),
-            ("`--permute-schedule`", format!("{permuted:?}")),
-            ("`--poison`", poison.to_string()),
-            ("`--print-plan`", self.print_plan.to_string()),
-            ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
-            ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
-        ]
-    }
-}
-
-fn key_names(keyed: &KeyedValues<DataFile>) -> Vec<&String> {
-    keyed.iter().map(|(name, _)| name).collect()
 }
 
 const ABOUT: &str = "Runs a host program on all its ranks and checks its results";
@@ -259,6 +232,9 @@ struct ProgramArguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
         help = "Use the N-th program of the file, from 1")]
     container: Option<u32>,
+    #[arg(long, value_name = "NAME", value_parser = parse_element_type,
+        help = "Element type of tensors without one, as nvFuser printed them before December 2024 [default: float]")]
+    element_type: Option<DType>,
     #[arg(short = 'n', long, value_name = "N", value_parser = value_parser!(u32).range(1..),
         help = "Number of ranks; by default, as many as the meshes name")]
     devices: Option<u32>,
@@ -479,6 +455,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
         file: files.next().unwrap_or_default(),
         others: files.collect(),
         container: program.container.map(|number| number as usize),
+        element_type: program.element_type,
         devices: program.devices,
         backend: program.backend,
         streams: program.streams,

@@ -67,7 +67,7 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     if !options.others.is_empty() {
         return models::compare_models(options, &engine, io);
     }
-    let loaded = SourceProgram::read_program(&options.file, options.container, io)?;
+    let loaded = SourceProgram::read_program(&options.file, options.program_choice(), io)?;
     let bound = tensor_options::bind_options(&loaded.program, options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare_program(&loaded, options, &engine, &bound, &whole)?;

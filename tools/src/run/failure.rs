@@ -30,6 +30,6 @@ impl From<Diag> for RunFailure {
 
 impl From<Vec<Diag>> for RunFailure {
     fn from(diags: Vec<Diag>) -> Self {
-        Self::from_diags(NamedText { name: "hir-run".to_owned(), bytes: Vec::new() }, diags)
+        Self::from_diags(NamedText::new("hir-run", ""), diags)
     }
 }

@@ -4,7 +4,7 @@ use super::cli::Options;
 use super::failure::RunFailure;
 use super::inputs::{self, WholeTensors};
 use super::preparation::plan_ranks;
-use super::program::SourceProgram;
+use super::program::{ProgramChoice, SourceProgram};
 use super::tensor_options;
 use hostir::diag::Diag;
 use hostir::plan_checks::judge_program;
@@ -38,8 +38,9 @@ impl<'a, 'io> RunJudge<'a, 'io> {
     }
 
     fn prove_text(&mut self, text: &str) -> Result<TextVerdict, RunFailure> {
-        let source = NamedText { name: self.name.to_owned(), bytes: text.as_bytes().to_vec() };
-        let loaded = SourceProgram::from_text(source, Some(self.container))?;
+        let source = NamedText::new(self.name, text);
+        let choice = ProgramChoice { container: Some(self.container), ..self.options.program_choice() };
+        let loaded = SourceProgram::from_text(source, choice)?;
         let bound = tensor_options::bind_options(&loaded.program, self.options)?;
         let whole = match self.whole.take().filter(|whole| whole.len() == bound.inputs.len()) {
             Some(whole) => whole,

@@ -1,6 +1,7 @@
 //! Exchanges between the processes of a run beside the program: options, outputs, timelines.
 
-use super::cli::Options;
+use super::cli::{GpuOptions, KeyedValues, Options};
+use super::data_files::DataFile;
 use super::failure::RunFailure;
 use super::program::SourceProgram;
 use crate::launch::LaunchedProcess;
@@ -58,4 +59,45 @@ pub(super) fn gather_timeline(
         (Some(here), Some(trace)) => here.collect_timeline(prepared, &trace),
         (_, trace) => Ok(trace),
     }
+}
+
+impl Options {
+    /// Options that have to be the same on all processes of a run, with their values.
+    fn shared_options(&self) -> Vec<(&'static str, String)> {
+        let Options {
+            container, element_type, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, ..
+        } = self;
+        // How long one waits is its own affair.
+        let GpuOptions { transports, tf32, fp8_fast_accumulation, tunes_sustained, graph, timeout_ms: _ } = gpu;
+        let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
+        vec![
+            ("list of files", format!("{:?}", self.others)),
+            ("`--container`", format!("{container:?}")),
+            ("`--element-type`", format!("{element_type:?}")),
+            ("`--backend`", format!("{:?}", self.backend)),
+            ("`--streams`", format!("{streams:?}")),
+            ("`--shape`", format!("{shapes:?}")),
+            ("`--set`", format!("{set:?} {every:?}")),
+            ("`--input`", format!("{inputs:?}")),
+            ("`--seed`", seed.to_string()),
+            ("`--map-backend`", format!("{transports:?}")),
+            ("`--tf32`", tf32.to_string()),
+            ("`--fp8-fast-accumulation`", fp8_fast_accumulation.to_string()),
+            ("`--tuning`", tunes_sustained.to_string()),
+            ("`--graph`", graph.to_string()),
+            ("`--output`", format!("{:?}", key_names(&self.outputs))),
+            ("`--expect`", format!("{:?}", key_names(&self.expects))),
+            ("`--check-only`", self.check_only.to_string()),
+            ("`--exact`", self.exact.to_string()),
+            ("`--permute-schedule`", format!("{permuted:?}")),
+            ("`--poison`", poison.to_string()),
+            ("`--print-plan`", self.print_plan.to_string()),
+            ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
+            ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
+        ]
+    }
+}
+
+fn key_names(keyed: &KeyedValues<DataFile>) -> Vec<&String> {
+    keyed.iter().map(|(name, _)| name).collect()
 }

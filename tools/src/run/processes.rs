@@ -59,7 +59,7 @@ fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RunFai
     }
     let mut most = 1;
     for file in std::iter::once(&options.file).chain(&options.others) {
-        let loaded = SourceProgram::read_program(file, options.container, io)?;
+        let loaded = SourceProgram::read_program(file, options.program_choice(), io)?;
         most = most.max(needed_ranks(&loaded.program));
     }
     Ok(most)

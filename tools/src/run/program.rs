@@ -2,12 +2,21 @@
 
 use super::failure::RunFailure;
 use hostir::ParsedFile;
-use hostir::diag::{Diag, Diags};
-use hostir::ir::Program;
-use hostir_grammar::containers_in_log;
+use hostir::diag::{Diag, Diags, syntax_error};
+use hostir::ir::{DType, Program};
+use hostir_grammar::{LogText, read_log};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
+
+/// Which program of a file is meant, and how it is read.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct ProgramChoice {
+    /// Its number, from 1; `None` for the only one.
+    pub(super) container: Option<usize>,
+    /// The element type of tensors whose text has none; `None` for `float`.
+    pub(super) element_type: Option<DType>,
+}
 
 /// A program with the text that messages about it quote.
 #[derive(Debug)]
@@ -16,20 +25,22 @@ pub(super) struct SourceProgram {
     pub(super) program: Program,
     /// Warnings of the verifier.
     pub(super) warnings: Vec<Diag>,
+    /// The element type that it was read with.
+    element_type: Option<DType>,
 }
 
 impl SourceProgram {
-    /// Reads, resolves and verifies the program in `path`, or its `container`-th (from 1).
+    /// Reads, resolves and verifies the chosen program in `path`.
     ///
     /// # Errors
     /// A file that cannot be read or holds no such program, and a program with errors.
-    pub(super) fn read_program(path: &str, container: Option<usize>, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
+    pub(super) fn read_program(path: &str, choice: ProgramChoice, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
         if path.contains("%r") && !io.resolve_path(path).exists() {
             let message = format!("`{path}`: a directory with one program per rank is not supported");
             let note = "write one program for all ranks, which differ by `rank` and meshes";
             return Err(Diag::global_error(errors::NOT_YET, message).with_note(note).into());
         }
-        Self::from_text(io.read_source(path)?, container)
+        Self::from_text(io.read_source(path)?, choice)
     }
 
     /// Another program of the same text: the one of this name, or of this number (from 1).
@@ -38,7 +49,7 @@ impl SourceProgram {
     /// A text that holds no such program, and a program with errors.
     pub(super) fn read_sibling(&self, name: &str) -> Result<Self, RunFailure> {
         let source = self.source.clone();
-        let (_, file, _) = parse_source(&source);
+        let file = FoundPrograms::in_text(&source).file;
         let names = file.program_names();
         let number = names.iter().position(|known| known.as_deref() == Some(name)).map(|at| at + 1);
         let Some(number) = number.or_else(|| name.parse().ok()) else {
@@ -50,17 +61,24 @@ impl SourceProgram {
             };
             return Err(Diag::global_error(errors::CONTAINER, message).with_note(note).into());
         };
-        Self::from_text(source, Some(number))
+        Self::from_text(source, ProgramChoice { container: Some(number), element_type: self.element_type })
     }
 
-    /// Resolves and verifies the program in a text, or its `container`-th (from 1).
+    /// Resolves and verifies the chosen program in a text.
     ///
     /// # Errors
     /// A text that holds no such program, and a program with errors.
-    pub(super) fn from_text(raw: NamedText, container: Option<usize>) -> Result<Self, RunFailure> {
-        let (text, file, mut diags) = parse_source(&raw);
-        let chosen = if diags.has_errors() { Ok(0) } else { choose_container(&raw.name, &file, container) };
-        let program = file.resolve_program(chosen?, &text, &mut diags);
+    pub(super) fn from_text(raw: NamedText, choice: ProgramChoice) -> Result<Self, RunFailure> {
+        let found = FoundPrograms::in_text(&raw);
+        let (source, file, mut diags) = (&found.source, &found.file, found.diags.clone());
+        if let Some(wanted) = choice.container {
+            // What is wrong with the other programs does not matter.
+            file.keep_errors_of(wanted.wrapping_sub(1), &mut diags);
+        }
+        let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { found.choose(choice) };
+        let text = source.decoded_text();
+        let mut reader = file.reader(&text).with_element_type(choice.element_type.unwrap_or(DType::Float));
+        let program = reader.read_program(chosen?, &mut diags);
         match diags.has_errors() {
             true => {
                 let earlier = diags.primary_spans().collect::<Vec<_>>();
@@ -69,11 +87,11 @@ impl SourceProgram {
             false => hostir::verify::verify(&program, &mut diags),
         }
         diags.sort_by_place();
-        let source = NamedText { name: raw.name, bytes: text.into_bytes() };
         if diags.has_errors() {
-            return Err(RunFailure::from_diags(source, diags.items));
+            return Err(RunFailure::from_diags(source.clone(), diags.items));
         }
-        Ok(Self { source, program, warnings: diags.items })
+        let element_type = choice.element_type;
+        Ok(Self { source: source.clone(), program, warnings: diags.items, element_type })
     }
     /// Diagnostics about the program.
     pub(super) fn to_failure(&self, diags: Vec<Diag>) -> RunFailure {
@@ -81,37 +99,68 @@ impl SourceProgram {
     }
 }
 
-/// The text of a file without what a log adds, and its syntax.
-fn parse_source(raw: &NamedText) -> (String, ParsedFile, Diags) {
-    match std::str::from_utf8(&raw.bytes) {
-        Ok(text) => {
-            let text = containers_in_log(text).into_owned();
-            let (file, diags) = ParsedFile::parse(&text);
-            (text, file, diags)
-        }
-        Err(_) => {
-            let (text, parsed) = hostir_grammar::parse_bytes(&raw.bytes);
-            let items = parsed.errors.into_iter().map(hostir::syntax_error).collect();
-            (text, ParsedFile::Printed(parsed.ast), Diags { items })
-        }
-    }
+/// The programs of a file.
+struct FoundPrograms {
+    /// The text without what a log adds.
+    source: NamedText,
+    file: ParsedFile,
+    /// Errors of syntax, and warnings about the log.
+    diags: Diags,
+    /// For each program the tag of its lines in a log.
+    tags: Vec<String>,
+    /// True if the file is a log that has the same program of several processes, and no other one.
+    is_one_program: bool,
 }
 
-/// Which container of a file is meant. Without a number, a file in `hir 2` means its first program: what stands behind it
-/// is mostly its reference.
-fn choose_container(name: &str, file: &ParsedFile, wanted: Option<usize>) -> Result<usize, Diag> {
-    let count = file.program_count();
-    match wanted {
-        Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
-        Some(wanted) => Err(Diag::global_error(
-            errors::CONTAINER,
-            format!("`{name}` contains {count} programs, so there is no number {wanted}"),
-        )),
-        None if count == 1 || (count > 1 && file.is_hir2()) => Ok(0),
-        None => Err(Diag::global_error(
-            errors::CONTAINER,
-            format!("`{name}` contains {count} programs, and none is selected"),
-        )
-        .with_note(format!("select one with `--container=N`, from 1 to {count}"))),
+impl FoundPrograms {
+    fn in_text(raw: &NamedText) -> Self {
+        let Ok(text) = std::str::from_utf8(&raw.bytes) else {
+            let (text, parsed) = hostir_grammar::parse_bytes(&raw.bytes);
+            let items = parsed.errors.into_iter().map(syntax_error).collect();
+            let (source, file) = (NamedText::new(raw.name.clone(), text), ParsedFile::Printed(parsed.ast));
+            return Self { source, file, diags: Diags { items }, tags: Vec::new(), is_one_program: false };
+        };
+        // What was found in a log is no log.
+        let mut log = if raw.log.is_some() { LogText::plain(text) } else { read_log(text) };
+        let (file, found) = ParsedFile::parse(&log.text);
+        let notices = std::mem::take(&mut log.notices);
+        let mut diags = Diags { items: notices.into_iter().map(|one| syntax_error(one).into_warning()).collect() };
+        diags.items.extend(found.items);
+        let (tags, is_one_program) = (std::mem::take(&mut log.tags), log.is_one_program);
+        let source = match &raw.log {
+            Some(_) => raw.clone(),
+            None => NamedText::from_log(raw.name.clone(), text, log),
+        };
+        Self { source, file, diags, tags, is_one_program }
+    }
+
+    /// Which program is meant. Without a number, a file in `hir 2` means its first program: what stands behind it is
+    /// mostly its reference; and so does a log that has the same program of several processes.
+    fn choose(&self, choice: ProgramChoice) -> Result<usize, Diag> {
+        let (name, count) = (&self.source.name, self.file.program_count());
+        match choice.container {
+            Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
+            Some(wanted) => Err(Diag::global_error(
+                errors::CONTAINER,
+                format!("`{name}` contains {count} programs, so there is no number {wanted}"),
+            )),
+            None if count == 1 || (count > 1 && (self.file.is_hir2() || self.is_one_program)) => Ok(0),
+            None => Err(Diag::global_error(
+                errors::CONTAINER,
+                format!("`{name}` contains {count} programs, and none is selected"),
+            )
+            .with_note(format!("select one with `--container=N`, from 1 to {count}{}", self.list_tags()))),
+        }
+    }
+
+    /// The programs by the tags of their lines, if a log has some.
+    fn list_tags(&self) -> String {
+        const MOST: usize = 8;
+        if self.tags.len() != self.file.program_count() || self.tags.iter().all(String::is_empty) {
+            return String::new();
+        }
+        let tagged = self.tags.iter().zip(1..).filter(|(tag, _)| !tag.is_empty()).take(MOST);
+        let listed: Vec<String> = tagged.map(|(tag, number)| format!("{number} is of `{tag}`")).collect();
+        format!("; number {}", listed.join(", "))
     }
 }

@@ -6,7 +6,7 @@ use super::failure::RunFailure;
 use super::inputs::{self, InputData};
 use super::outputs::OutputTensors;
 use super::preparation::plan_ranks;
-use super::program::SourceProgram;
+use super::program::{ProgramChoice, SourceProgram};
 use super::{progress, tensor_options};
 use crate::data::bracketed_list;
 use hostir::axes::logical_axes;
@@ -45,7 +45,10 @@ impl LoadedReference {
     ) -> Result<Self, RunFailure> {
         let loaded = match file.strip_prefix(':') {
             Some(name) => program.read_sibling(name)?,
-            None => SourceProgram::read_program(file, None, io)?,
+            None => {
+                let choice = ProgramChoice { container: None, ..options.program_choice() };
+                SourceProgram::read_program(file, choice, io)?
+            }
         };
         let whole = whole_tensors(given)?;
         check_count(file, "inputs", tensor_ids(loaded.program.inputs()).len(), whole.len())?;

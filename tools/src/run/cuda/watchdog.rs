@@ -158,7 +158,7 @@ mod tests {
     fn another_process_failed() {
         let (programs, _) = hostir::load(COPY);
         let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
-        let source = NamedText { name: "copy.hir".to_owned(), bytes: COPY.into() };
+        let source = NamedText::new("copy.hir", COPY);
         let watch = RunWatchdog::default();
         let programs = vec![(&source, &prepared)];
         let run = WatchState { programs, watch: &watch, timeout: Duration::ZERO, alone: false };
