@@ -79,17 +79,17 @@ fn find_fault_at(text: &str, start: usize, line: &str) -> Option<HeadFault> {
     is_evident.then_some(HeadFault::Missing(start))
 }
 
-/// `hir2`, `HIR 2`, `hir v2`, `hir 2.0`, `hir-2`, `hir: 2`, `#hir 2` and their like.
+/// `hir2`, `HIR 2`, `hir v2`, `hir 2.0`, `hir-2`, `hir: 2`, `#hir 2` and their like; versions have no second number.
 fn is_misspelt(line: &str) -> bool {
     let line = line.trim_start_matches(['#', '!', '@', '%', ' ']).to_ascii_lowercase();
     let Some(rest) = line.strip_prefix("hir").or_else(|| line.strip_prefix("host ir")) else { return false };
-    let separators = [' ', '\t', '-', '_', ':', '=', '"', '\'', '(', '/'];
+    let separators = [' ', '\t', '-', '_', ':', '=', '.', '"', '\'', '(', '/'];
     let rest = rest.trim_start_matches(separators);
     let rest = rest.strip_prefix("version").or_else(|| rest.strip_prefix("ver.")).unwrap_or(rest);
     let rest = rest.trim_start_matches(separators).trim_start_matches('v').trim_start_matches(separators);
     let Some(mut rest) = rest.strip_prefix('2') else { return false };
-    while let Some(zero) = rest.strip_prefix(".0") {
-        rest = zero;
+    while let Some(part) = rest.strip_prefix('.').filter(|part| part.starts_with(|c: char| c.is_ascii_digit())) {
+        rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
     }
     rest.chars().all(|c| c.is_whitespace() || ".;:,\"')".contains(c))
 }
