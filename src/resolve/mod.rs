@@ -20,7 +20,7 @@ mod value;
 
 use crate::diag::Diags;
 use crate::ir::{self, BlockId, DType, HostUnit, Program, Style, TensorId, TextFrame, UnitId};
-use crate::style::{UnsaidShift, add_index_shifts};
+use crate::style::add_index_shifts;
 use features::FileFeatures;
 use hostir_grammar::ast::{self, ArgRange, SyntaxTree};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -86,7 +86,7 @@ impl<'a> FileResolver<'a> {
         if let Some(node) = self.ast.containers.get(container) {
             resolver.resolve_container(node);
             resolver.resolve_roots(shown);
-            add_index_shifts(&mut resolver.program, UnsaidShift::ByCommunication);
+            add_index_shifts(&mut resolver.program);
             resolver.resolve_comments(container);
             resolver.resolve_frame(container);
             resolver.report_untyped();

@@ -16,15 +16,6 @@ use crate::ir::{
 };
 use rustc_hash::FxHashSet;
 
-/// The meaning of an index in a text without `swizzle=`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum UnsaidShift {
-    /// What the loop communicates decides: the rule of the printed form.
-    ByCommunication,
-    /// The index is the shard's: the rule of `hir 2`.
-    Never,
-}
-
 /// A ShardByStream whose index a reader shifts.
 struct ImpliedShift {
     op: OpId,
@@ -41,20 +32,19 @@ struct IndexShift {
     devices: i64,
 }
 
-/// Writes the shifts that a text leaves out into the indices of its program.
-pub(crate) fn add_index_shifts(program: &mut Program, unsaid: UnsaidShift) {
+/// Writes the shifts that a text of the printed form leaves out into the indices of its program. (`hir 2` writes each index out,
+/// and `swizzle=true` behind it is the mark.)
+pub(crate) fn add_index_shifts(program: &mut Program) {
     let cuts: Vec<OpId> = find_cuts(program);
     if cuts.is_empty() {
         return;
     }
     let mut shifted: Vec<OpId> = cuts.iter().copied().filter(|&id| said_shift(program.op(id)) == Some(true)).collect();
-    if unsaid == UnsaidShift::ByCommunication {
-        let implied = find_implied_shifts(program, &|id| {
-            let op = program.op(id);
-            op.expr_attr(AttrKey::StreamIndex).filter(|_| said_shift(op).is_none())
-        });
-        shifted.extend(implied.into_iter().map(|shift| shift.op));
-    }
+    let implied = find_implied_shifts(program, &|id| {
+        let op = program.op(id);
+        op.expr_attr(AttrKey::StreamIndex).filter(|_| said_shift(op).is_none())
+    });
+    shifted.extend(implied.into_iter().map(|shift| shift.op));
     for id in cuts {
         program.ops[id].attrs.retain(|(key, _)| *key != AttrKey::Swizzle);
     }

@@ -14,7 +14,7 @@ use crate::ir::{
     AttrKey, AttrValue, Block, BlockId, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
     TensorId, TextFrame, UnitId, Value,
 };
-use crate::style::{UnsaidShift, add_index_shifts, restyle_program, style_that_spells};
+use crate::style::{restyle_program, style_that_spells};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
@@ -297,7 +297,6 @@ impl<'a> ProgramReader<'a> {
         if self.program.aliases.is_some() {
             self.program.resolve_aliases();
         }
-        add_index_shifts(&mut self.program, UnsaidShift::Never);
         let style = style_that_spells(&self.program, self.shared.style);
         if style != self.program.style {
             let mut edit = Edit::new(&mut self.program);

@@ -139,8 +139,6 @@ impl ProgramWriter<'_> {
     fn is_default_attr(&self, key: AttrKey, value: &AttrValue) -> bool {
         match (key, value) {
             (AttrKey::CacheOp, AttrValue::Word(word)) => self.program.name(*word) == DEFAULT_CACHE_OP,
-            // The index has the shift.
-            (AttrKey::Swizzle, _) => true,
             _ => false,
         }
     }
