@@ -3,7 +3,7 @@
 use super::names::{FileNames, is_call_word, is_reserved_word};
 use super::write_file;
 use crate::ir::edit::Edit;
-use crate::ir::{Era, Expr, ExprId, Program, RunHints, scalar_names::RUNTIME};
+use crate::ir::{Era, Expr, ExprId, Program, RunHints, Value, scalar_names::RUNTIME};
 use crate::style::{renumber_program, restyle_program};
 use rustc_hash::FxHashSet;
 
@@ -42,11 +42,91 @@ pub fn outline_programs(programs: &mut [Program]) -> Vec<OutlineLine> {
     }
     let names = OutlineNames::new(programs);
     let text = write_file(programs);
-    text.lines().filter(|line| !line.is_empty()).map(|line| names.outline_line(line)).collect()
+    let mut streams = &StreamNumbers::default();
+    let mut lines = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let owner = names.programs.iter().position(|name| line.strip_prefix(name.as_str()).is_some_and(is_parameters));
+        streams = owner.and_then(|number| names.streams.get(number)).unwrap_or(streams);
+        if !streams.names_caller(line) {
+            lines.push(names.outline_line(line, streams));
+        }
+    }
+    lines
+}
+
+fn is_parameters(behind: &str) -> bool {
+    behind.starts_with('(')
+}
+
+/// The meaning of the numbers of streams in a program.
+#[derive(Default, Debug)]
+struct StreamNumbers {
+    /// The number or name of the caller's stream.
+    caller: Option<String>,
+    /// The program computes no number of a stream, so that other numbers would do as well.
+    are_names: bool,
+}
+
+impl StreamNumbers {
+    fn of_program(program: &Program) -> Self {
+        let mut numbers = Self { caller: None, are_names: true };
+        let mut is_first = true;
+        program.walk(program.body(), &mut |id| {
+            let op = program.op(id);
+            for value in op.operands.iter().chain(&op.results) {
+                let Value::Stream(stream) = value else { continue };
+                let spelling = match program.expr(*stream) {
+                    Expr::Int(number) => Some(number.to_string()),
+                    Expr::Hex(address) => {
+                        program.given_names().streams.get(address).map(|name| program.name(*name).to_owned())
+                    }
+                    _ => None,
+                };
+                numbers.are_names &= matches!(program.expr(*stream), Expr::Int(_) | Expr::Hex(_));
+                // What is bound before any other stream is named is the caller's.
+                if std::mem::take(&mut is_first) && !op.results.is_empty() {
+                    numbers.caller = spelling;
+                }
+            }
+        });
+        numbers
+    }
+
+    /// Whether a line only gives the caller's stream its name.
+    fn names_caller(&self, line: &str) -> bool {
+        let named = line.trim_start().strip_prefix("stream ").and_then(|rest| rest.strip_suffix(" = current"));
+        named.is_some() && named == self.caller.as_deref()
+    }
+
+    /// The role of a word as the stream of a statement; `None` if it is none.
+    fn role(&self, before: &str, word: &str, behind: &str) -> Option<StreamRole> {
+        let head = before.strip_suffix("stream ").or_else(|| before.strip_suffix("sync "))?;
+        let is_statement = head.trim().is_empty() || head.ends_with(": ");
+        if !is_statement || !matches!(behind, "" | ":" | " = current") {
+            return None;
+        }
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        match self.caller.as_deref() == Some(word) {
+            true => Some(StreamRole::Caller),
+            false => (is_number && self.are_names).then_some(StreamRole::Number),
+        }
+    }
+}
+
+/// A stream in a statement.
+enum StreamRole {
+    /// The caller's.
+    Caller,
+    /// One that another number would do for.
+    Number,
 }
 
 /// All names of some programs.
 struct OutlineNames {
+    /// The names of the programs.
+    programs: Vec<String>,
+    /// By program.
+    streams: Vec<StreamNumbers>,
     of_file: FxHashSet<String>,
     of_program: FxHashSet<String>,
 }
@@ -54,10 +134,11 @@ struct OutlineNames {
 impl OutlineNames {
     fn new(programs: &[Program]) -> Self {
         let file = FileNames::new(programs);
-        let mut of_file: FxHashSet<String> = file.programs.into_iter().collect();
+        let mut of_file: FxHashSet<String> = file.programs.iter().cloned().collect();
         of_file.extend(file.meshes.into_iter().map(|mesh| mesh.name));
         of_file.extend(file.units.into_iter().flatten());
-        let mut names = Self { of_file, of_program: FxHashSet::default() };
+        let streams = programs.iter().map(StreamNumbers::of_program).collect();
+        let mut names = Self { programs: file.programs, streams, of_file, of_program: FxHashSet::default() };
         programs.iter().for_each(|program| names.add_program(program));
         names.of_program.retain(|name| !is_call_word(name) && !is_reserved_word(name));
         names
@@ -85,7 +166,7 @@ impl OutlineNames {
         numbered || self.of_program.contains(word)
     }
 
-    fn outline_line(&self, line: &str) -> OutlineLine {
+    fn outline_line(&self, line: &str, streams: &StreamNumbers) -> OutlineLine {
         let begins_scope = line.contains('(') && !line.starts_with(' ');
         let mut outline =
             OutlineLine { text: line.to_owned(), skeleton: String::new(), names: Vec::new(), begins_scope };
@@ -98,6 +179,18 @@ impl OutlineNames {
             let stem = stem.filter(|_| !self.is_of_program(&line[at..at + length]));
             let (word, behind) = line[at..].split_at(stem.unwrap_or(length));
             at += word.len();
+            match streams.role(before, word, behind) {
+                Some(StreamRole::Caller) => {
+                    outline.skeleton.push_str("the caller's");
+                    continue;
+                }
+                Some(StreamRole::Number) => {
+                    outline.names.push(OutlineName { text: format!("stream {word}"), is_of_file: false });
+                    outline.skeleton.push('\u{fffd}');
+                    continue;
+                }
+                None => {}
+            }
             let is_of_file = self.of_file.contains(word);
             if (is_of_file || self.is_of_program(word)) && !is_notation(before, word, behind) {
                 outline.names.push(OutlineName { text: word.to_owned(), is_of_file });
