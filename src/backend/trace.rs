@@ -6,7 +6,7 @@
 //! A track is a stream of a rank or the queue of one of its communicators. The spans of a track do not overlap
 //! and are in order of time. A flow event leads from the span that a wait waits for to the wait.
 
-use crate::plan::{InstKind, InstOrigin, Plan};
+use crate::plan::{InstKind, InstOrigin, Plan, StreamSlot};
 
 /// The clock of a trace's times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ impl SpanKind {
 /// A stream or a communicator's queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceTrack {
-    /// `stream 0`, `NCCL 0 1 2 3`, `NCCL 0-15`, `NCCL 0-14:2`.
+    /// `caller`, `stream 0`, `NCCL 0 1 2 3`, `NCCL 0-15`, `NCCL 0-14:2`.
     pub name: String,
     /// True if the track is a stream of the plan.
     pub stream: bool,
@@ -83,11 +83,8 @@ pub fn plan_tracks(plan: &Plan) -> Vec<TraceTrack> {
         let name = format!("{} {}", communicator.backend, team_text(&communicator.team));
         TraceTrack { name, stream: false }
     });
-    (0..plan.streams).map(stream_track).chain(queues).collect()
-}
-
-fn stream_track(number: u32) -> TraceTrack {
-    TraceTrack { name: format!("stream {number}"), stream: true }
+    let streams = (0..plan.streams).map(|stream| plan.stream_title(StreamSlot(stream)));
+    streams.map(|name| TraceTrack { name, stream: true }).chain(queues).collect()
 }
 
 /// Ranks in order: a short list is written out (`0 1 2 3`); in a longer one, three or more ranks at a constant

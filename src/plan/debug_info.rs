@@ -57,6 +57,10 @@ impl DebugInfo {
             StreamLabel::Index(index) => Some(format!("Stream {index}")),
         }
     }
+    /// `Stream 2`, or `the caller's stream`: a stream in a sentence.
+    pub fn stream_text(&self, plan: &Plan, stream: StreamSlot) -> String {
+        plan.stream_number(stream).map_or_else(|| "the caller's stream".to_owned(), |number| format!("Stream {number}"))
+    }
     /// The statement that waits for a communication or group; `None` for other ops.
     pub fn wait_text(&self, post: OpId) -> Option<&str> {
         self.waits.get(&post).map(String::as_str)

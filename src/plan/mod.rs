@@ -104,7 +104,7 @@ pub struct Plan {
     pub iterations: Vec<LoopIteration>,
     /// The communicators of which the rank is a member.
     pub communicators: IdVec<CommSlot, PlanCommunicator>,
-    /// Number of streams; stream 0 is the caller's.
+    /// Number of streams; the first is the caller's.
     pub streams: u32,
     /// Buffers whose tensor a Deallocate ended while other tensors were bound to them, in issue order.
     pub ended_owners: Vec<EndedOwner>,
@@ -126,5 +126,29 @@ impl Plan {
     /// The loop indices around an instruction.
     pub fn iteration_of(&self, origin: InstOrigin) -> &LoopIteration {
         &self.iterations[inst::index_of(origin.iteration)]
+    }
+    /// The number of a stream in the pool, by which the program's text calls it; `None` for the caller's stream.
+    pub fn stream_number(&self, stream: StreamSlot) -> Option<i64> {
+        match self.stream_labels.get(stream.0 as usize) {
+            _ if stream == USER_STREAM => None,
+            Some(StreamLabel::Index(number)) => Some(*number),
+            _ => Some(i64::from(stream.0)),
+        }
+    }
+    /// `s2`, or `caller`: a stream in a listing.
+    pub fn stream_mark(&self, stream: StreamSlot) -> String {
+        self.stream_number(stream).map_or_else(|| "caller".to_owned(), |number| format!("s{number}"))
+    }
+    /// `stream 2`, or `caller`: the title of what a stream does.
+    pub fn stream_title(&self, stream: StreamSlot) -> String {
+        self.stream_number(stream).map_or_else(|| "caller".to_owned(), |number| format!("stream {number}"))
+    }
+    /// `4 streams and the caller's`: the number of streams in words.
+    pub fn stream_count_text(&self) -> String {
+        match self.streams.saturating_sub(1) {
+            0 => "the caller's stream".to_owned(),
+            1 => "1 stream and the caller's".to_owned(),
+            more => format!("{more} streams and the caller's"),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Plans as text (`--print-plan`): one aligned line for each instruction.
 
-use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, TakeInst, WorkSlot};
+use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, StreamSlot, TakeInst, WorkSlot};
 use std::fmt::{self, Display, Formatter, Write as _};
 
 /// A plan with the names for printing it.
@@ -16,10 +16,10 @@ impl Display for PlanText<'_> {
         let plan = self.plan;
         writeln!(
             f,
-            "rank {}: {} instructions, {} streams, {} buffers, {} bytes at most",
+            "rank {}: {} instructions, {}, {} buffers, {} bytes at most",
             plan.rank,
             plan.insts.len(),
-            plan.streams,
+            plan.stream_count_text(),
             plan.buffers.len(),
             plan.peak_bytes
         )?;
@@ -34,9 +34,11 @@ impl Display for PlanText<'_> {
             })
             .collect();
         let width = rows.iter().map(|(text, ..)| text.len()).max().unwrap_or(0).min(90);
+        let marks = (0..plan.streams).map(|stream| plan.stream_mark(StreamSlot(stream)).len()).max().unwrap_or(0);
         for (index, (inst, (text, op, iteration))) in plan.iter().zip(rows).enumerate() {
             let place = if iteration.is_empty() { op } else { format!("{op} [{iteration}]") };
-            writeln!(f, "{index:>6}  s{:<2} {text:<width$}  ; {place}", inst.stream.0)?;
+            let stream = plan.stream_mark(inst.stream);
+            writeln!(f, "{index:>6}  {stream:<marks$} {text:<width$}  ; {place}")?;
         }
         Ok(())
     }

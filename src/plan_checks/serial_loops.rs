@@ -246,7 +246,7 @@ fn describe_chain(prepared: &PreparedProgram, chain: &ChainedWait) -> Diag {
     let wait = plan.inst(chain.wait);
     let row = plan.iteration_of(wait.origin);
     let (earlier, later) = (plan.inst(chain.earlier), plan.inst(chain.later));
-    let place = |stream: StreamSlot| labels.stream_operand(plan, stream).unwrap_or("the caller's stream".to_owned());
+    let place = |stream: StreamSlot| labels.stream_text(plan, stream);
     let message = "iterations of this loop run one after another although they are on different streams";
     let waits = format!("at {}, {} waits here", labels.iteration_text(row), place(wait.stream));
     let mut diag = Diag::error(codes::SERIAL_LOOP, labels.op_span(wait.origin.op), message).into_warning();

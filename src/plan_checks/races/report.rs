@@ -198,17 +198,14 @@ impl FindingReport<'_> {
         let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
         let place = match &inst.kind {
             InstKind::Collective(_) | InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. } => {
-                format!("in its communicator's queue, posted on {}", self.stream_text(plan, inst.stream))
+                format!(
+                    "in its communicator's queue, posted on {}",
+                    self.prepared.labels.stream_text(plan, inst.stream)
+                )
             }
-            _ => format!("on {}", self.stream_text(plan, inst.stream)),
+            _ => format!("on {}", self.prepared.labels.stream_text(plan, inst.stream)),
         };
         format!("{action} {} {place}{at}", self.buffer_name(rank, buffer))
-    }
-
-    /// `the caller's stream`, `Stream 2`.
-    fn stream_text(&self, plan: &Plan, stream: StreamSlot) -> String {
-        let named = self.prepared.labels.stream_operand(plan, stream);
-        named.unwrap_or_else(|| "the caller's stream".to_owned())
     }
 
     fn missing_synchronize(&self, plan: &Plan, stream: StreamSlot) -> MissingOrder {
@@ -236,9 +233,14 @@ impl FindingReport<'_> {
         if group.is_some() && group == group_of(plan, second) {
             return TOGETHER.to_owned();
         }
+        // A group holds nothing but its sends and receives.
+        let place = match enclosing_group(plan, second) {
+            Some(_) => format!("before the group of `{op}`"),
+            None => format!("before `{op}`"),
+        };
         match self.missing_order(rank, first, Some(second)) {
-            MissingOrder::Statement(text) => format!("add `{text}` before `{op}`"),
-            MissingOrder::Unnamed => format!("{UNNAMED}, before `{op}`"),
+            MissingOrder::Statement(text) => format!("add `{text}` {place}"),
+            MissingOrder::Unnamed => format!("{UNNAMED}, {place}"),
         }
     }
 

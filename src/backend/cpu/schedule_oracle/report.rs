@@ -48,7 +48,8 @@ fn place_text(prepared: &PreparedProgram, place: &AccessPlace) -> String {
     match inst {
         Some((plan, inst)) => {
             let origin = prepared.labels.origin_text(plan, inst.origin);
-            format!("rank {rank}: {origin}, stream {}{run}, {verb}", inst.stream.0)
+            let stream = prepared.labels.stream_text(plan, inst.stream);
+            format!("rank {rank}: {origin} on {stream}{run}, {verb}")
         }
         None => format!("rank {rank}: the caller {verb} behind the end of its stream{run}"),
     }

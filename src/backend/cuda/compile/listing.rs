@@ -22,7 +22,7 @@ use crate::transport::BackendTransports;
 use crate::{issue_order, schedule};
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
-use hostir::plan::Plan;
+use hostir::plan::{Plan, StreamSlot};
 use hostir::plan_checks::check_plans;
 use std::fmt::Write as _;
 
@@ -103,8 +103,12 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messa
     let layout = rank_memory::layout_memory(plan, schedule, flags, &[]);
     let _ = writeln!(
         text,
-        "rank {}: {} streams, {} events, {flags} bytes of flags, {} bytes of memory, {} with bound tensors",
-        plan.rank, schedule.streams, schedule.events, layout.bytes, bound.bytes
+        "rank {}: {}, {} events, {flags} bytes of flags, {} bytes of memory, {} with bound tensors",
+        plan.rank,
+        stream_counts(plan, schedule),
+        schedule.events,
+        layout.bytes,
+        bound.bytes
     );
     let _ = writeln!(text, "  member of: {:?}", schedule.members);
     for (buffer, offsets) in layout.offsets.iter().zip(&bound.offsets).enumerate() {
@@ -113,17 +117,42 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messa
     }
     for (stream, bytes) in schedule.scratch.iter().enumerate() {
         let (own, bound) = (layout.scratch[stream], bound.scratch[stream]);
-        let _ = writeln!(text, "  scratch of stream {stream}: {bytes} bytes, offset {own}, with bound tensors {bound}");
+        let stream = stream_mark(plan, schedule, stream);
+        let _ = writeln!(text, "  scratch of {stream}: {bytes} bytes, offset {own}, with bound tensors {bound}");
     }
     for (number, shape) in schedule.shapes.iter().enumerate() {
         let _ = writeln!(text, "  gemm {number}: {}", gemm_shape(shape));
     }
     for (number, step) in schedule.steps.iter().enumerate() {
         let ScheduleStep { call, stream, inst } = step;
-        let _ = writeln!(text, "{number:>6}  s{stream} i{} {}", inst.0, call_line(call));
+        let stream = stream_mark(plan, schedule, *stream);
+        let _ = writeln!(text, "{number:>6}  {stream} i{} {}", inst.0, call_line(call));
     }
     for (number, source) in schedule.texts.iter().enumerate() {
         let _ = writeln!(text, "  kernel {number}:\n{source}");
+    }
+}
+
+/// `4 streams and the caller's, 1 of communicators and 1 for copies`.
+fn stream_counts(plan: &Plan, schedule: &RankSchedule) -> String {
+    let communicators = schedule.members.len();
+    let copies = schedule.streams - plan.streams as usize - communicators;
+    let mut text = plan.stream_count_text();
+    for (count, of) in [(communicators, "of communicators"), (copies, "for copies")] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {of}");
+        }
+    }
+    text
+}
+
+/// A stream of the schedule: `caller`, `s2` as the program calls it, `c0` of a communicator, `x0` for copies.
+fn stream_mark(plan: &Plan, schedule: &RankSchedule, stream: usize) -> String {
+    let (own, communicators) = (plan.streams as usize, schedule.members.len());
+    match stream {
+        _ if stream < own => plan.stream_mark(StreamSlot(stream as u32)),
+        _ if stream < own + communicators => format!("c{}", stream - own),
+        _ => format!("x{}", stream - own - communicators),
     }
 }
 
