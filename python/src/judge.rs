@@ -2,10 +2,11 @@
 
 use crate::settings::Settings;
 use hostir::ParsedFile;
+use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::plan_checks::judge_program;
-use hostir::repair::{TextJudge, TextVerdict, offer_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes};
 use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
 use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::repairs::{MOST_JUDGED, is_about_text};
@@ -100,10 +101,14 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn read_and_prove(&self, text: &str) -> Result<TextVerdict, Vec<Diag>> {
+    fn read_text(&self, text: &str) -> Result<Program, Vec<Diag>> {
         let source = NamedText::new(self.recipe.source.name.clone(), text);
         let recipe = TextRecipe { source, ..self.recipe.clone() };
-        let program = recipe.read_program()?;
+        recipe.read_program()
+    }
+
+    fn read_and_prove(&self, text: &str) -> Result<TextVerdict, Vec<Diag>> {
+        let program = self.read_text(text)?;
         let mut diags = verify_program(&program)?;
         let Judged::Proof(settings) = &self.judged else {
             return Ok(TextVerdict { diags, instructions: 0 });
@@ -124,5 +129,15 @@ impl TextJudge for Judge<'_> {
             return TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };
         }
         self.read_and_prove(text).unwrap_or_else(|diags| TextVerdict { diags, instructions: 0 })
+    }
+
+    fn weigh_text(&mut self, text: &str) -> Option<TextWeight> {
+        let Judged::Proof(settings) = self.judged.clone() else { return None };
+        if Instant::now() > self.end {
+            return None;
+        }
+        let prepared = settings.without_limit().prepare(&self.read_text(text).ok()?).ok()?;
+        let instructions: u64 = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
+        if instructions <= MOST_JUDGED { weigh_program(&prepared) } else { None }
     }
 }

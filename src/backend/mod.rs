@@ -15,8 +15,11 @@ pub mod simulation;
 pub mod trace;
 pub mod usage;
 mod view_rows;
+mod weight;
 
 use crate::data::HostTensor;
+
+pub use weight::weigh_program;
 
 /// The work of a run, summed over ranks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

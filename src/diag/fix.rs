@@ -107,6 +107,31 @@ pub fn line_edits(old: &str, new: &str) -> Vec<TextEdit> {
     edits.found
 }
 
+/// Lines of two texts that are equal, in the order of both: as many as there can be, unless the texts are very long.
+pub(crate) fn aligned_lines(old: &[String], new: &[String]) -> Vec<(usize, usize)> {
+    let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let rest = [&old[head..old.len() - tail], &new[head..new.len() - tail]];
+    let [old_rest, new_rest] = rest.map(|lines| lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut aligned: Vec<(usize, usize)> = (0..head).map(|line| (line, line)).collect();
+    if old_rest.len().saturating_mul(new_rest.len()) <= MOST_COMPARED {
+        let common = common_lengths(&old_rest, &new_rest);
+        let (mut i, mut j) = (0, 0);
+        while i < old_rest.len() && j < new_rest.len() {
+            if old_rest[i] == new_rest[j] {
+                aligned.push((head + i, head + j));
+                (i, j) = (i + 1, j + 1);
+            } else if common[i][j + 1] >= common[i + 1][j] {
+                j += 1;
+            } else {
+                i += 1;
+            }
+        }
+    }
+    aligned.extend((0..tail).rev().map(|line| (old.len() - 1 - line, new.len() - 1 - line)));
+    aligned
+}
+
 /// The lines of a text with their line breaks.
 fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()

@@ -19,6 +19,7 @@ mod exchange_rounds;
 mod hang_report;
 mod happens_before;
 mod in_place;
+mod lost_writes;
 mod post_order;
 pub(crate) mod queues;
 mod races;
@@ -40,6 +41,7 @@ use races::{MemoryObserver, report_findings};
 use walk::{NoClock, OrderOnly, PlanWalk};
 
 pub use hang_report::{RankPosition, RankProgress, report_hang};
+pub use lost_writes::{LostWrite, find_lost_writes};
 pub use verdict::{JudgedProgram, ProofOutcome, ProofVerdict, RULES_VERSION, judge_program};
 
 /// Checks the plans of all ranks.

@@ -98,36 +98,62 @@ pub(super) struct TextChange<'o, 'a> {
     outline: &'o Outline<'a>,
     edits: Vec<TextEdit>,
     parts: Vec<String>,
+    /// Statements that are no longer where they were.
+    gone: Vec<usize>,
+    /// Statements beside which others are inserted.
+    joined: Vec<usize>,
 }
 
 impl<'o, 'a> TextChange<'o, 'a> {
     pub(super) fn new(outline: &'o Outline<'a>) -> Self {
-        Self { outline, edits: Vec::new(), parts: Vec::new() }
+        Self { outline, edits: Vec::new(), parts: Vec::new(), gone: Vec::new(), joined: Vec::new() }
+    }
+
+    /// The insertion of lines at a place.
+    fn insert_lines(&mut self, place: Place, lines: String) -> Option<()> {
+        let (Place::Before(beside) | Place::After(beside)) = place;
+        self.joined.push(beside);
+        self.edits.push(self.outline.insertion(place, lines)?);
+        Some(())
+    }
+
+    /// Whether a block of statements that are gone, with its header in place, has no other statement.
+    fn empties_block(&self) -> bool {
+        self.gone.iter().any(|&statement| {
+            let mut beside = self.outline.statements_beside(statement);
+            self.outline.ancestors(statement).all(|outer| !self.gone.contains(&outer))
+                && beside.all(|other| self.gone.contains(&other) && !self.joined.contains(&other))
+        })
     }
 
     /// Inserts a statement; `None` if its text cannot stand there.
     pub(super) fn with_inserted(mut self, statement: &NewStatement, place: Place) -> Option<Self> {
+        let place = self.outline.outside_groups(place);
         let lines = statement.lines_at(self.outline, place)?;
-        self.edits.push(self.outline.insertion(place, lines)?);
+        self.insert_lines(place, lines)?;
         self.parts.push(format!("insert `{}`", statement.text));
         Some(self)
     }
 
-    /// Deletes a statement.
+    /// Deletes a statement, and the branches and loops that hold nothing else.
     pub(super) fn with_deleted(mut self, statement: usize) -> Option<Self> {
-        self.edits.push(self.outline.deletion(statement)?);
+        let whole = self.outline.sole_holder(statement);
+        self.edits.push(self.outline.deletion(whole)?);
+        self.gone.push(whole);
         self.parts.push(format!("delete `{}`", self.outline.short_text(statement)));
         Some(self)
     }
 
     /// Moves a statement with its lines.
     pub(super) fn with_moved(mut self, statement: usize, place: Place) -> Option<Self> {
+        let place = self.outline.outside_groups(place);
         let lines = self.outline.moved_lines(statement, self.outline.place_indentation(place)?)?;
         let lines = if lines.ends_with('\n') { lines } else { lines + "\n" };
         // A branch that holds nothing else goes.
-        let emptied = self.outline.whole_lines(self.outline.guarded(statement))?;
-        self.edits.push(TextEdit { span: emptied, text: String::new() });
-        self.edits.push(self.outline.insertion(place, lines)?);
+        let emptied = self.outline.sole_holder(statement);
+        self.edits.push(TextEdit { span: self.outline.whole_lines(emptied)?, text: String::new() });
+        self.gone.push(emptied);
+        self.insert_lines(place, lines)?;
         // A branch is named by what it holds.
         let named = if self.outline.kind(statement) == OpKind::If { statement + 1 } else { statement };
         self.parts.push(format!("move `{}`", self.outline.short_text(named)));
@@ -157,7 +183,8 @@ impl<'o, 'a> TextChange<'o, 'a> {
     /// Moves a statement that other lines take the place of.
     pub(super) fn with_replaced(mut self, statement: usize, lines: String, place: Place) -> Option<Self> {
         self.edits.push(TextEdit { span: self.outline.whole_lines(statement)?, text: String::new() });
-        self.edits.push(self.outline.insertion(place, lines)?);
+        self.gone.push(statement);
+        self.insert_lines(place, lines)?;
         Some(self)
     }
 
@@ -167,8 +194,11 @@ impl<'o, 'a> TextChange<'o, 'a> {
         self
     }
 
-    /// The changed text; `None` if parts of the change touch each other.
+    /// The changed text; `None` if parts of the change touch each other, or if a block would have no statement left.
     pub(super) fn into_candidate(self) -> Option<Candidate> {
+        if self.empties_block() {
+            return None;
+        }
         let mut edits = self.edits;
         edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
         let edits = join_edits(edits);

@@ -63,43 +63,59 @@ pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -
 
 /// Gives each iteration memory of its own.
 pub(super) fn keep_private(outline: &Outline<'_>, allocation: usize) -> Vec<Candidate> {
-    if outline.kind(allocation) != OpKind::Allocate || outline.statement_text(allocation).contains("keep=") {
+    let text = outline.statement_text(allocation);
+    if outline.kind(allocation) != OpKind::Allocate || text.contains("keep=false") {
         return Vec::new();
     }
-    let change = TextChange::new(outline).with_argument(allocation, "keep=false");
+    let change = TextChange::new(outline);
+    let change = match text.contains("keep=true") {
+        true => change.with_changed(allocation, "keep=true", "keep=false"),
+        false => change.with_argument(allocation, "keep=false"),
+    };
     change.and_then(TextChange::into_candidate).into_iter().collect()
+}
+
+/// Whether memory starts as zeros: it may hold a sum of all iterations.
+fn is_cleared(outline: &Outline<'_>, allocation: usize) -> bool {
+    outline.statement_text(allocation).contains("zero_init=true")
 }
 
 /// Candidates that give each iteration of a loop around both accesses a buffer of its own.
 pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
-    let tensors: Vec<TensorId> = [first, second].into_iter().flat_map(|at| outline.op(at).all_tensors()).collect();
+    let owners = outline.accessed_owners(first, second);
     let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at) == OpKind::Allocate);
-    let allocations = allocations.filter(|&at| outline.op(at).all_tensors().any(|tensor| tensors.contains(&tensor)));
+    let allocations = allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| owners.contains(&tensor)));
     let loops = outline.common_loops(first, second);
     let mut found = Vec::new();
-    for allocation in allocations {
-        found.extend(if loops.is_empty() { Vec::new() } else { keep_private(outline, allocation) });
-        for &around in &loops {
-            let is_inside = around < allocation && allocation < outline.statements[around].next;
-            found.extend(if is_inside { None } else { move_inside(outline, allocation, around) });
+    for allocation in allocations.filter(|&at| !is_cleared(outline, at)) {
+        let (around, others): (Vec<usize>, Vec<usize>) =
+            loops.iter().partition(|&&outer| outline.ancestors(allocation).any(|ancestor| ancestor == outer));
+        if !around.is_empty() {
+            found.extend(keep_private(outline, allocation));
         }
+        found.extend(others.into_iter().filter_map(|outer| move_inside(outline, allocation, outer)));
     }
     found
 }
 
 /// Candidates that give each iteration of a loop on streams scratch memory of its own: an ALLOCATE in front of the loop,
-/// whose tensor only the loop uses, moves into it. Cleared memory may hold a sum of all iterations, and stays.
+/// whose tensor only the loop uses, moves into it, and one in the loop no longer keeps its memory. Cleared memory stays.
 pub(super) fn move_scratch(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
-    let tensors: Vec<TensorId> = [first, second].into_iter().flat_map(|at| outline.op(at).all_tensors()).collect();
+    let owners = outline.accessed_owners(first, second);
     let loops = outline.common_loops(first, second).into_iter().filter(|&around| switches_stream(outline, around));
     let mut found = Vec::new();
     for around in loops {
-        let before = (0..around).filter(|&at| outline.kind(at) == OpKind::Allocate);
-        let scratch = before.filter(|&at| !outline.statement_text(at).contains("zero_init=true")).filter(|&at| {
+        let scratch = (0..outline.statements[around].next).filter(|&at| outline.kind(at) == OpKind::Allocate);
+        let scratch = scratch.filter(|&at| !is_cleared(outline, at)).filter(|&at| {
             let mut owned = outline.op(at).output_tensors();
-            owned.all(|tensor| tensors.contains(&tensor) && is_only_used_in(outline, tensor, around))
+            owned.all(|tensor| owners.contains(&tensor) && is_only_used_in(outline, tensor, around))
         });
-        found.extend(scratch.filter_map(|allocation| move_inside(outline, allocation, around)));
+        for allocation in scratch {
+            match allocation < around {
+                true => found.extend(move_inside(outline, allocation, around)),
+                false => found.extend(keep_private(outline, allocation)),
+            }
+        }
     }
     found
 }
@@ -131,7 +147,8 @@ fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bo
         })
 }
 
-/// Moves an ALLOCATE to the start of a loop's body, behind the choice of its stream.
+/// Moves an ALLOCATE to the start of a loop's body, behind the choice of its stream; what frees its tensor outside of the
+/// loop goes.
 fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Option<Candidate> {
     let place = match outline.kind(around + 1) {
         OpKind::SetCurrentStream => Place::After(around + 1),
@@ -141,27 +158,42 @@ fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Optio
     let is_kept = lines.contains("buffer=") && !lines.contains("keep=");
     let lines = match lines.rfind(')') {
         Some(close) if is_kept => format!("{}, keep=false{}", &lines[..close], &lines[close..]),
-        _ => lines,
+        _ => lines.replace("keep=true", "keep=false"),
     };
-    let name = outline.op(allocation).all_tensors().next().map(|tensor| outline.program.tensor_name(tensor))?;
-    let change = TextChange::new(outline).with_replaced(allocation, lines, place)?;
+    let tensor = outline.op(allocation).output_tensors().next()?;
+    let name = outline.program.tensor_name(tensor);
+    let mut change = TextChange::new(outline).with_replaced(allocation, lines, place)?;
+    let inside = around..outline.statements[around].next;
+    let frees = (0..outline.statements.len()).filter(|at| !inside.contains(at));
+    for free in frees.filter(|&at| outline.kind(at) == OpKind::Deallocate) {
+        let mut freed = outline.op(free).all_tensors();
+        if freed.next() == Some(tensor) && freed.next().is_none() {
+            change = change.with_deleted(free)?;
+        }
+    }
     change.described(format!("move the ALLOCATE of {name} into the loop")).into_candidate()
 }
 
 /// Candidates for a sum that adds to what nothing has written: its memory starts as zeros.
 pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> {
-    let (program, op) = (outline.program, outline.op(reader));
-    let function = op.word_attr(AttrKey::Function).map(|word| program.name(word));
-    if op.kind != OpKind::Pointwise || function != Some("+") {
-        return Vec::new();
-    }
-    let read: Vec<TensorId> = op.input_tensors().map(|tensor| program.memory_tensor(tensor)).collect();
-    let mut sums = op.output_tensors().map(|tensor| program.memory_tensor(tensor));
-    let Some(sum) = sums.find(|tensor| read.contains(tensor)) else { return Vec::new() };
+    let added: Vec<TensorId> = added_tensors(outline, reader).into_iter().map(|tensor| outline.owner(tensor)).collect();
+    let mut sums = outline.op(reader).output_tensors().map(|tensor| outline.owner(tensor));
+    let Some(sum) = sums.find(|tensor| added.contains(tensor)) else { return Vec::new() };
     let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at) == OpKind::Allocate);
-    let of_sum =
-        allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| program.memory_tensor(tensor) == sum));
+    let of_sum = allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| tensor == sum));
     let changes =
         of_sum.filter_map(|at| TextChange::new(outline).with_changed(at, "zero_init=false", "zero_init=true"));
     changes.filter_map(TextChange::into_candidate).collect()
+}
+
+/// The operands of a statement whose elements are added to something.
+fn added_tensors(outline: &Outline<'_>, reader: usize) -> Vec<TensorId> {
+    let op = outline.op(reader);
+    let function = op.word_attr(AttrKey::Function).map(|word| outline.program.name(word));
+    match op.kind {
+        OpKind::Pointwise if function == Some("+") => op.input_tensors().collect(),
+        // The accumulator.
+        OpKind::MatmulAdd => op.input_tensors().skip(2).collect(),
+        _ => Vec::new(),
+    }
 }

@@ -20,8 +20,10 @@ enum AwaitedEnd {
 pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
     // Waiting would let the iterations run one after the other.
     let mut found = move_scratch(outline, first, second);
+    let places = outline.up_to_common(second, first);
     for awaited in awaited_ends(outline, first) {
-        for &statement in &outline.up_to_common(second, first) {
+        found.extend(places.last().and_then(|&outer| move_waiting_branch(outline, &awaited, Place::Before(outer))));
+        for &statement in &places {
             add_waiting(outline, &awaited, Place::Before(statement), &mut found);
         }
         if matches!(awaited, AwaitedEnd::Communication(_)) {
@@ -87,12 +89,25 @@ fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found:
     let change = TextChange::new(outline);
     let Some((change, waiting)) = waiting_statement(outline, awaited, place, change) else { return };
     found.extend(change.clone().with_inserted(&waiting, place).and_then(TextChange::into_candidate));
-    let later = (place_number(outline, place)..outline.statements.len())
-        .filter(|&statement| matches!(outline.kind(statement), OpKind::Wait | OpKind::Synchronize))
-        .find(|&statement| outline.short_text(statement) == waiting.text);
-    let Some(later) = later else { return };
+    let Some(later) = later_waiting(outline, &waiting, place) else { return };
     let moved = [outline.guarded(later), later].map(|moved| change.clone().with_moved(moved, place));
     found.extend(moved.into_iter().flatten().filter_map(TextChange::into_candidate));
+}
+
+/// The first statement behind a place that waits as a new one would.
+fn later_waiting(outline: &Outline<'_>, waiting: &NewStatement, place: Place) -> Option<usize> {
+    let mut waits = (place_number(outline, place)..outline.statements.len())
+        .filter(|&statement| matches!(outline.kind(statement), OpKind::Wait | OpKind::Synchronize));
+    waits.find(|&statement| outline.short_text(statement) == waiting.text)
+}
+
+/// Moves a branch that waits on some ranks for one thing, on others for another, to a place.
+fn move_waiting_branch(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place) -> Option<Candidate> {
+    let (change, waiting) = waiting_statement(outline, awaited, place, TextChange::new(outline))?;
+    let later = later_waiting(outline, &waiting, place)?;
+    let branch = outline.waiting_branch(later);
+    let holds_more = outline.statements[branch].next > outline.statements[outline.guarded(later)].next;
+    if holds_more { change.with_moved(branch, place)?.into_candidate() } else { None }
 }
 
 /// The statement that waits for an end at a place; the change binds the caller's stream where it has no name there.

@@ -1,8 +1,9 @@
 //! The statements of a program in its text: places, blocks, and the streams that may be current there.
 
 use crate::diag::{Span, TextEdit};
-use crate::ir::{AttrKey, BlockId, Op, OpId, OpKind, Program, TensorId, Value, expr_text};
-use std::ops::Range;
+use crate::ir::{AttrKey, BlockId, Op, OpEffect, OpId, OpKind, Program, TensorId, Value, expr_text};
+use rustc_hash::FxHashMap;
+use std::ops::{Range, RangeInclusive};
 
 /// A stream that a statement runs on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +48,8 @@ pub(super) struct Outline<'a> {
     pub(super) last_streams: Vec<StreamName>,
     /// The name that the program gives to the caller's stream, and where.
     pub(super) caller: Option<CallerName>,
+    /// Of tensors that are parts of other ones, or share their memory, those whose memory it is.
+    owners: FxHashMap<TensorId, TensorId>,
 }
 
 /// The name of the caller's stream.
@@ -61,8 +64,16 @@ pub(super) struct CallerName {
 impl<'a> Outline<'a> {
     /// The outline of a program; `None` if it is empty.
     pub(super) fn new(text: &'a str, program: &'a Program) -> Option<Self> {
-        let mut outline = Self { text, program, statements: Vec::new(), last_streams: Vec::new(), caller: None };
+        let mut outline = Self {
+            text,
+            program,
+            statements: Vec::new(),
+            last_streams: Vec::new(),
+            caller: None,
+            owners: FxHashMap::default(),
+        };
         outline.add_block(program.body(), None);
+        outline.find_owners();
         if outline.statements.is_empty() {
             return None;
         }
@@ -85,6 +96,30 @@ impl<'a> Outline<'a> {
             }
             self.statements[number].next = self.statements.len();
         }
+    }
+
+    fn find_owners(&mut self) {
+        for at in 0..self.statements.len() {
+            let op = self.op(at);
+            let shared = match op.kind.effect() {
+                OpEffect::Alias => op.input_tensors().next(),
+                _ => op.shared_memory(),
+            };
+            let Some(owner) = shared.map(|original| self.owner(original)) else { continue };
+            self.owners.extend(op.output_tensors().map(|part| (part, owner)));
+        }
+    }
+
+    /// The tensor whose memory a tensor is, or is a part of.
+    pub(super) fn owner(&self, tensor: TensorId) -> TensorId {
+        let tensor = self.program.memory_tensor(tensor);
+        self.owners.get(&tensor).copied().unwrap_or(tensor)
+    }
+
+    /// The tensors whose memory two statements access.
+    pub(super) fn accessed_owners(&self, first: usize, second: usize) -> Vec<TensorId> {
+        let accessed = [first, second].into_iter().flat_map(|at| self.op(at).all_tensors());
+        accessed.map(|tensor| self.owner(tensor)).collect()
     }
 
     /// Follows the current stream through the statements from one up to another, and gives back those at their end.
@@ -173,6 +208,61 @@ impl<'a> Outline<'a> {
         }
     }
 
+    /// Whether a statement does more than to order others, or to hold memory for them.
+    pub(super) fn does_work(&self, statement: usize) -> bool {
+        let kind = self.kind(statement);
+        let effects = [OpEffect::Stream, OpEffect::Control, OpEffect::Allocate, OpEffect::Free];
+        kind != OpKind::Wait && !effects.contains(&kind.effect())
+    }
+
+    /// The branches and loops around a statement that hold nothing else: the outermost of them, or the statement.
+    pub(super) fn sole_holder(&self, statement: usize) -> usize {
+        let mut holder = statement;
+        while let Some(outer) = self.statements[holder].parent {
+            if outer + 1 != holder || self.statements[outer].next != self.statements[holder].next {
+                break;
+            }
+            holder = outer;
+        }
+        holder
+    }
+
+    /// The branches around a statement that hold nothing but waits: the outermost of them, or the statement.
+    pub(super) fn waiting_branch(&self, statement: usize) -> usize {
+        self.ancestors(statement).take_while(|&outer| self.only_waits(outer)).last().unwrap_or(statement)
+    }
+
+    fn only_waits(&self, outer: usize) -> bool {
+        let mut all = outer..self.statements[outer].next;
+        all.all(|at| matches!(self.kind(at), OpKind::If | OpKind::Wait | OpKind::Synchronize))
+    }
+
+    /// The place, or the one in front of the group of messages that it is in, or behind it: a group holds nothing else.
+    pub(super) fn outside_groups(&self, place: Place) -> Place {
+        let (Place::Before(statement) | Place::After(statement)) = place;
+        let mut around = std::iter::once(statement).chain(self.ancestors(statement));
+        let group = around.find_map(|at| {
+            self.group_of(at).filter(|group| match place {
+                Place::Before(_) => *group.start() < at,
+                Place::After(_) => at < *group.end(),
+            })
+        });
+        match (group, place) {
+            (None, _) => place,
+            (Some(group), Place::Before(_)) => Place::Before(*group.start()),
+            (Some(group), Place::After(_)) => Place::After(*group.end()),
+        }
+    }
+
+    /// The StartCoalescing and the EndCoalescing around a statement, which may be one of them.
+    fn group_of(&self, statement: usize) -> Option<RangeInclusive<usize>> {
+        let before = self.statements_beside(statement).filter(|&at| at <= statement);
+        let start = before.filter(|&at| self.kind(at) == OpKind::StartCoalescing).last()?;
+        let mut behind = self.statements_beside(statement).filter(|&at| at > start);
+        let end = behind.find(|&at| self.kind(at) == OpKind::EndCoalescing)?;
+        (statement <= end).then_some(start..=end)
+    }
+
     /// The statements that hold this one, the innermost first.
     pub(super) fn ancestors(&self, statement: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(self.statements[statement].parent, |&outer| self.statements[outer].parent)
@@ -193,6 +283,12 @@ impl<'a> Outline<'a> {
     pub(super) fn common_loops(&self, first: usize, second: usize) -> Vec<usize> {
         let loops = self.ancestors(second).filter(|&outer| self.is_loop(outer));
         loops.filter(|&outer| self.holds_statement(outer, first)).collect()
+    }
+
+    /// The statements of the block of one, itself among them.
+    pub(super) fn statements_beside(&self, statement: usize) -> impl Iterator<Item = usize> + '_ {
+        let block = self.statements[statement].block;
+        (0..self.statements.len()).filter(move |&other| self.statements[other].block == block)
     }
 
     /// The last statement of a block.
@@ -292,9 +388,13 @@ impl<'a> Outline<'a> {
         (!is_open).then(|| TextEdit { span: Span::new(at, at), text: lines })
     }
 
-    /// The deletion of a statement that holds no others; a comment behind it stays.
+    /// The deletion of a statement, with what it holds; a comment behind one that holds nothing stays.
     pub(super) fn deletion(&self, statement: usize) -> Option<TextEdit> {
         let lines = self.own_lines(statement)?;
+        if self.statements[statement].next > statement + 1 {
+            let span = Span::new(lines.start, self.place_offset(Place::After(statement))?);
+            return Some(TextEdit { span, text: String::new() });
+        }
         let span = &self.statements[statement].span;
         let rest = self.text.get(span.end..lines.end)?;
         let whole = if rest.contains("//") { span.start..span.end } else { lines };

@@ -1,9 +1,10 @@
 //! The search for a fix: candidates are tried in order, and the first that leaves nothing wrong wins.
 
 use super::candidates::{Candidate, is_lost_write, list_candidates};
+use super::weighing::{RacePair, WeighedChange, choose_change};
 use super::{TextJudge, TextVerdict};
 use crate::diag::fix::line_edits;
-use crate::diag::{Applicability, Diag, Fix, Severity, TextEdit};
+use crate::diag::{Applicability, Diag, Fix, Severity, TextEdit, codes};
 use rustc_hash::FxHashMap;
 
 /// The texts that are tried for all diagnostics of a text together.
@@ -23,6 +24,9 @@ const MOST_STEPS: u32 = 3;
 
 /// The most changes of a fix that a tool may apply.
 const MOST_SURE_STEPS: u32 = 2;
+
+/// The candidates for a race that are tried after the first one that works: another one may cost less time.
+const MOST_COMPARED: u32 = 24;
 
 /// Changes that repair one error and bring another, and from which the search goes on.
 const MOST_BRANCHES: usize = 4;
@@ -74,6 +78,8 @@ struct TriedChange {
     message: String,
     /// The number of candidates that it consists of.
     steps: u32,
+    /// It may give the program another meaning than its author has in mind.
+    is_doubtful: bool,
 }
 
 /// Looks for fixes of the diagnostics of one text.
@@ -112,7 +118,7 @@ impl<'a> RepairSearch<'a> {
         let trial = Trial { target: diag.clone(), limit };
         if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
             // An order that takes so many changes may not be the order that the author meant.
-            let is_doubtful = found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag);
+            let is_doubtful = found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag);
             let applicability = match is_doubtful {
                 true => Applicability::MaybeIncorrect,
                 false => Applicability::MachineApplicable,
@@ -142,23 +148,28 @@ impl<'a> RepairSearch<'a> {
     /// A change of `text` with which the trial's target is gone and nothing else is worse than in the source. The
     /// candidates are those for `diag`, which is about `text`.
     fn find_change(&mut self, trial: &Trial, text: &str, diag: &Diag, steps: u32) -> Option<TriedChange> {
-        let mut best: Option<(usize, Candidate)> = None;
+        let mut found: Vec<(usize, Candidate)> = Vec::new();
         let mut traded: Vec<(Candidate, Box<Diag>)> = Vec::new();
+        let mut compared = 0;
         for candidate in list_candidates(text, diag) {
+            compared += u32::from(!found.is_empty());
+            if compared > MOST_COMPARED {
+                break;
+            }
             match self.try_text(trial, &candidate.text) {
                 None => break,
-                Some(TrialOutcome::Repaired(0)) => return Some(candidate.into()),
                 Some(TrialOutcome::Repaired(warnings)) => {
-                    if best.as_ref().is_none_or(|(fewest, _)| warnings < *fewest) {
-                        best = Some((warnings, candidate));
+                    found.push((warnings, candidate));
+                    if warnings == 0 && diag.code != codes::RACE {
+                        break;
                     }
                 }
                 Some(TrialOutcome::Traded(next)) => traded.push((candidate, next)),
                 Some(TrialOutcome::Failed) => {}
             }
         }
-        if let Some((_, candidate)) = best {
-            return Some(candidate.into());
+        if let Some(change) = self.choose_found(text, diag, found) {
+            return Some(change);
         }
         let steps = steps.checked_sub(1).filter(|&steps| steps > 0)?;
         traded.into_iter().take(MOST_BRANCHES).find_map(|(first, next)| {
@@ -167,6 +178,19 @@ impl<'a> RepairSearch<'a> {
             let message = format!("{}, and {}", first.message, rest.message);
             Some(TriedChange { message, edits, steps: rest.steps + 1, ..rest })
         })
+    }
+
+    /// Of changes of a text that work, each with the warnings that it leaves, the one to offer.
+    fn choose_found(&mut self, text: &str, diag: &Diag, found: Vec<(usize, Candidate)>) -> Option<TriedChange> {
+        let Some(race) = RacePair::of_diag(text, diag).filter(|_| !found.is_empty()) else {
+            return found.into_iter().min_by_key(|(warnings, _)| *warnings).map(|(_, candidate)| candidate.into());
+        };
+        let weighed = found.into_iter().map(|(warnings, change)| {
+            let weight = self.judge.weigh_text(&change.text);
+            WeighedChange { change, warnings, weight }
+        });
+        let (chosen, is_doubtful) = choose_change(weighed.collect(), &race)?;
+        Some(TriedChange { is_doubtful, ..chosen.into() })
     }
 
     /// Judges a changed text; `None` if enough has been tried.
@@ -228,6 +252,6 @@ pub(super) fn count_errors(diags: &[Diag]) -> usize {
 
 impl From<Candidate> for TriedChange {
     fn from(Candidate { text, edits, message }: Candidate) -> Self {
-        Self { text, edits, message, steps: 1 }
+        Self { text, edits, message, steps: 1, is_doubtful: false }
     }
 }

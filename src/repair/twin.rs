@@ -3,10 +3,11 @@
 //! Candidates are changes of statements of the printed form. A text in `hir 2` has a twin in that form; what repairs the
 //! twin becomes `hir 2` again, and the lines that differ are the fix. Each is judged once more as a fix of the text.
 
+use super::layout::TextLayout;
 use super::search::{RepairSearch, count_errors, is_error, is_repaired};
 use super::{TextJudge, TextVerdict};
 use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
-use crate::diag::{Diag, Fix, Span, TextEdit};
+use crate::diag::{Diag, Fix, TextEdit};
 use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
 use crate::ir::{BlockId, OpId, OpKind, Program};
@@ -46,8 +47,7 @@ impl PrintedTwin {
         programs.iter_mut().for_each(sink_slices);
         let canonical = with_line_ends_of(text, &self.canonical);
         let edits = line_edits(&canonical, &with_line_ends_of(text, &canonical_text(programs)));
-        let layout = line_edits(&canonical, text);
-        let moved = EditMerge { canonical: &canonical, edits: &edits, layout: &layout }.edits_of_text()?;
+        let moved = TextLayout::new(&canonical, text).edits_of_author(&edits)?;
         Some(line_edits(text, &apply_edits(text, &moved)?))
     }
 }
@@ -104,73 +104,6 @@ fn canonical_text(mut programs: Vec<Program>) -> String {
         program.frame.version = Some(2);
     }
     write_file(&mut programs)
-}
-
-/// The most lines of a text that get the canonical layout with a fix.
-const MOST_LAID_OUT: usize = 8;
-
-/// Edits of the canonical text, and those that make the author's text of it.
-struct EditMerge<'a> {
-    canonical: &'a str,
-    edits: &'a [TextEdit],
-    layout: &'a [TextEdit],
-}
-
-/// The bytes that an edit adds.
-fn added_bytes(edit: &TextEdit) -> i64 {
-    edit.text.len() as i64 - i64::from(edit.span.end - edit.span.start)
-}
-
-/// True if two edits change the same lines.
-fn changes_lines_of(edit: &TextEdit, span: Span) -> bool {
-    edit.span.end > span.start && edit.span.start < span.end
-}
-
-impl EditMerge<'_> {
-    /// The edits as those of the author's text. Lines that both change become as the edits make them; `None` if these are
-    /// many.
-    fn edits_of_text(&self) -> Option<Vec<TextEdit>> {
-        let (mut edits, mut layout) = (self.edits, self.layout);
-        let mut shift = 0;
-        let mut moved = Vec::new();
-        while let Some(first) = edits.first() {
-            let before = layout.iter().take_while(|other| other.span.end <= first.span.start).count();
-            shift += layout[..before].iter().map(added_bytes).sum::<i64>();
-            layout = &layout[before..];
-            let (mut span, mut taken, mut laid_out) = (first.span, 1, 0);
-            loop {
-                if let Some(other) = layout.get(laid_out).filter(|other| changes_lines_of(other, span)) {
-                    (span, laid_out) = (span.join(other.span), laid_out + 1);
-                } else if let Some(edit) = edits.get(taken).filter(|edit| edit.span.start < span.end) {
-                    (span, taken) = (span.join(edit.span), taken + 1);
-                } else {
-                    break;
-                }
-            }
-            let grown = layout[..laid_out].iter().map(added_bytes).sum::<i64>();
-            moved.push(self.joined_edit(&edits[..taken], span, [shift, shift + grown])?);
-            let lines = layout[..laid_out].iter().map(|other| other.text.lines().count()).sum::<usize>();
-            if lines > MOST_LAID_OUT {
-                return None;
-            }
-            shift += grown;
-            (edits, layout) = (&edits[taken..], &layout[laid_out..]);
-        }
-        Some(moved)
-    }
-
-    /// Edits of a part of the canonical text as one of the author's text, where its ends have moved so far.
-    fn joined_edit(&self, edits: &[TextEdit], span: Span, [start, end]: [i64; 2]) -> Option<TextEdit> {
-        let part = self.canonical.get(span.as_usize_range())?;
-        let inner = edits.iter().map(|edit| TextEdit {
-            span: Span { start: edit.span.start - span.start, end: edit.span.end - span.start },
-            text: edit.text.clone(),
-        });
-        let text = apply_edits(part, &inner.collect::<Vec<_>>())?;
-        let start = usize::try_from(i64::from(span.start) + start).ok()?;
-        let end = usize::try_from(i64::from(span.end) + end).ok()?;
-        Some(TextEdit { span: Span::new(start, end), text })
-    }
 }
 
 /// Adds fixes to diagnostics about a text in `hir 2`.

@@ -1,11 +1,11 @@
 //! Fixes of the corpus of `test/verification`: each that a tool may apply has to work.
 
 use crate::proofs::{Expectation, corpus, expectation, prove_text};
-use hostir::backend::cpu;
+use hostir::backend::{cpu, weigh_program};
 use hostir::data::HostTensor;
-use hostir::diag::{Diag, Severity, codes};
+use hostir::diag::{Diag, Fix, Severity, codes};
 use hostir::lower::{IoTensor, SizeSettings, assemble_output, prepare_program, shard_input};
-use hostir::repair::{TextJudge, TextVerdict, offer_fixes, repair_text};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes, repair_text};
 use hostir_test::tree;
 use std::path::Path;
 
@@ -15,6 +15,11 @@ struct ProofJudge;
 impl TextJudge for ProofJudge {
     fn judge_text(&mut self, text: &str) -> TextVerdict {
         TextVerdict { diags: prove_text(text, 4), instructions: 0 }
+    }
+
+    fn weigh_text(&mut self, text: &str) -> Option<TextWeight> {
+        let (programs, _) = hostir::load(text);
+        weigh_program(&prepare_program(programs.first()?, &SizeSettings::default()).ok()?)
     }
 }
 
@@ -55,6 +60,59 @@ struct FixCount {
 /// Wrong programs whose race a fix repairs, of all with a race (`docs/verification.md`).
 const FIXED_RACES: usize = 66;
 
+/// The text, and its programs in `hir 2` where it can be read.
+fn both_notations(text: &str) -> Vec<String> {
+    let (mut programs, diags) = hostir::load(text);
+    let mut texts = vec![text.to_owned()];
+    if !diags.has_errors() {
+        texts.push(hostir::hir2::write::write_file(&mut programs));
+    }
+    texts
+}
+
+/// The number of loops and branches whose first block has no statement.
+fn empty_blocks(text: &str) -> usize {
+    let (programs, _) = hostir::load(text);
+    let ops = programs.iter().flat_map(|program| program.ops().iter().map(move |(_, op)| (program, op)));
+    ops.filter(|(program, op)| op.blocks.first().is_some_and(|&block| program.block(block).ops.is_empty())).count()
+}
+
+/// What is wrong with the fix of a diagnostic, by the text, all that is said about it and the repaired twin.
+fn judge_fix(text: &str, before: &[Diag], target: &Diag, fix: &Fix, right: &str) -> Vec<&'static str> {
+    let repaired = fix.apply_to(text).expect("the edits fit the text");
+    let mut left = errors_of(before);
+    left.retain(|error| *error != (target.code, target.message.as_str()));
+    let mut wrong = Vec::new();
+    if errors_of(&prove_text(&repaired, 4)).iter().any(|error| !left.contains(error)) {
+        wrong.push("other errors");
+    }
+    if empty_blocks(&repaired) > empty_blocks(text) {
+        wrong.push("an empty block");
+    }
+    // The repaired twin gives the meaning.
+    if fix.is_machine_applicable() && run_outputs(&repaired) != run_outputs(right) {
+        wrong.push("other results");
+    }
+    wrong
+}
+
+/// What is wrong with the fixes of a text, and whether one repairs what is expected.
+fn judge_fixes(text: &str, code: &str, right: &str) -> (Vec<String>, bool) {
+    let mut diags = prove_text(text, 4);
+    let before = diags.clone();
+    offer_fixes(text, &mut diags, &mut ProofJudge);
+    let (mut bad, mut is_fixed) = (Vec::new(), false);
+    for (diag, old) in diags.iter().zip(&before) {
+        let tried = |fix: &&Fix| fix.is_machine_applicable() || (diag.code == codes::RACE && !fix.edits.is_empty());
+        for fix in diag.fixes.iter().filter(tried) {
+            let wrong = judge_fix(text, &before, old, fix, right);
+            bad.extend(wrong.into_iter().map(|what| format!("{what}: {}", fix.message)));
+            is_fixed |= diag.code == code && fix.is_machine_applicable();
+        }
+    }
+    (bad, is_fixed)
+}
+
 #[test]
 fn offered_fixes_work() {
     let mut bad = Vec::new();
@@ -62,32 +120,18 @@ fn offered_fixes_work() {
     for file in corpus() {
         let text = tree::read(&file);
         let Some(Expectation { code, .. }) = expectation(&text) else { continue };
-        let mut diags = prove_text(&text, 4);
-        let before = diags.clone();
-        offer_fixes(&text, &mut diags, &mut ProofJudge);
-        let mut is_fixed = false;
-        for (diag, old) in diags.iter().zip(&before) {
-            for fix in diag.fixes.iter().filter(|fix| fix.is_machine_applicable()) {
-                let repaired = fix.apply_to(&text).expect("the edits fit the text");
-                let after = prove_text(&repaired, 4);
-                let mut left = errors_of(&before);
-                left.retain(|error| *error != (old.code, old.message.as_str()));
-                if errors_of(&after).iter().any(|error| !left.contains(error)) {
-                    bad.push(format!("{}: {}\n{repaired}", tree::relative(&file), fix.message));
-                }
-                is_fixed |= diag.code == code;
-                // The repaired twin gives the meaning.
-                let right = tree::read(Path::new(&file.to_string_lossy().replace("_wrong.hir", ".hir")));
-                if run_outputs(&repaired) != run_outputs(&right) {
-                    bad.push(format!("{}: other results: {}", tree::relative(&file), fix.message));
-                }
+        let right = tree::read(Path::new(&file.to_string_lossy().replace("_wrong.hir", ".hir")));
+        for (number, text) in both_notations(&text).into_iter().enumerate() {
+            let (found, is_fixed) = judge_fixes(&text, &code, &right);
+            bad.extend(found.into_iter().map(|what| format!("{} ({number}): {what}", tree::relative(&file))));
+            if number == 0 {
+                let count = if code == codes::RACE { &mut races } else { &mut others };
+                count.programs += 1;
+                count.fixed += usize::from(is_fixed);
             }
-        }
-        let count = if code == codes::RACE { &mut races } else { &mut others };
-        count.programs += 1;
-        count.fixed += usize::from(is_fixed);
-        if !is_fixed {
-            println!("no fix for {code}: {}", tree::relative(&file));
+            if !is_fixed {
+                println!("no fix for {code} ({number}): {}", tree::relative(&file));
+            }
         }
     }
     println!("races: {races:?}, others: {others:?}");

@@ -154,7 +154,7 @@ fn the_model_by_hand() {
         assert_eq!(times("stream 1", SpanKind::Compute), [(0, 43_000)]);
         assert_eq!(times("stream 2", SpanKind::Copy), [(0, 7_000)]);
         let waits = [(0, 210_000), (210_000, 210_000), (210_000, 210_000)];
-        assert_eq!(times("stream 0", SpanKind::Wait), waits);
+        assert_eq!(times("caller", SpanKind::Wait), waits);
         let product = of(&trace, rank, "stream 1", SpanKind::Compute)[0];
         assert_eq!((product.flop, product.bytes), (2_000_000_000, 12_000_000));
         let gathered = of(&trace, rank, "NCCL 0 1", SpanKind::Communication)[0];

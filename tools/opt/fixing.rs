@@ -2,10 +2,14 @@
 
 use super::cli::OptArgs;
 use super::output;
+use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
-use hostir::repair::{TextJudge, TextVerdict, offer_fixes};
+use hostir::ir::Program;
+use hostir::lower::{SizeSettings, prepare_program};
+use hostir::plan_checks::ProofVerdict;
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes};
 use hostir_tool_support::io::ToolIo;
-use hostir_tool_support::repairs::{editable_text, repair_source};
+use hostir_tool_support::repairs::{MOST_JUDGED, editable_text, repair_source};
 use hostir_tool_support::source::NamedText;
 use std::time::{Duration, Instant};
 
@@ -15,9 +19,17 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 /// The longest text that fixes are looked for.
 const MOST_TEXT: usize = 256 << 10;
 
-/// All that hir-opt says about a text behind so many containers, the passes included; `None` if it cannot tell, since
-/// the command line is wrong.
-pub(super) type TextRun = fn(&OptArgs, usize, &str, &mut ToolIo<'_>) -> Option<Diags>;
+/// Runs hir-opt on a text behind so many containers, the passes included; `None` if the command line is wrong.
+pub(super) type TextRun = fn(&OptArgs, usize, &str, &mut ToolIo<'_>) -> Option<JudgedText>;
+
+/// All that hir-opt says about a text.
+#[derive(Default)]
+pub(super) struct JudgedText {
+    /// Errors and warnings.
+    pub(super) diags: Diags,
+    /// The verdicts of proofs, each with the number of the program, from 0.
+    pub(super) proofs: Vec<(usize, ProofVerdict)>,
+}
 
 /// Judges texts by what hir-opt says about them.
 struct OptJudge<'a, 'io> {
@@ -38,10 +50,40 @@ impl TextJudge for OptJudge<'_, '_> {
             return UNJUDGED;
         }
         match self.io.with_silence(|io| (self.run)(self.cli, self.containers, text, io)) {
-            Some(diags) => TextVerdict { diags: diags.items, instructions: 0 },
+            Some(judged) => TextVerdict { diags: judged.diags.items, instructions: 0 },
             None => UNJUDGED,
         }
     }
+
+    /// The weight of the programs as they are written, for the sizes of the proofs that the passes make.
+    fn weigh_text(&mut self, text: &str) -> Option<TextWeight> {
+        if Instant::now() > self.end {
+            return None;
+        }
+        let judged = self.io.with_silence(|io| (self.run)(self.cli, self.containers, text, io))?;
+        let (programs, _) = hostir::load(text);
+        let weights = judged.proofs.into_iter().map(|(number, proof)| weigh_proved(programs.get(number)?, proof));
+        let weights = weights.collect::<Option<Vec<TextWeight>>>()?;
+        weights.into_iter().reduce(|mut all, mut weight| {
+            all.time_ns += weight.time_ns;
+            all.lost_writes.append(&mut weight.lost_writes);
+            all
+        })
+    }
+}
+
+/// The weight of a program for the sizes of a proof.
+fn weigh_proved(program: &Program, proof: ProofVerdict) -> Option<TextWeight> {
+    let settings = SizeSettings {
+        set: proof.sizes,
+        devices: Some(proof.ranks),
+        streams: proof.streams.first().copied()?,
+        memory_limit: u64::MAX,
+        ..SizeSettings::default()
+    };
+    let prepared = prepare_program(program, &settings).ok()?;
+    let instructions: u64 = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
+    if instructions <= MOST_JUDGED { weigh_program(&prepared) } else { None }
 }
 
 /// Adds fixes to diagnostics about a text of the input, behind so many containers.

@@ -23,6 +23,7 @@ use chunk::InputChunk;
 use cli::OptArgs;
 use dump::DumpWriter;
 use faults::PipelineFaults;
+use fixing::JudgedText;
 use form::OutputForm;
 use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags};
@@ -69,11 +70,15 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
 }
 
 /// All that is said about a text behind so many containers; `None` if the command line is wrong.
-fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>) -> Option<Diags> {
+fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>) -> Option<JudgedText> {
     let source = NamedText::default();
     let mut session = OptSession { containers, ..OptSession::new(cli, &source) };
     let diags = session.process_chunk(&InputChunk::whole(text), io);
-    session.faults.is_empty().then_some(diags)
+    // Each program that is asked for has a report.
+    let first = cli.container.map_or(0, |wanted| wanted.saturating_sub(containers + 1));
+    let reports = session.reports.iter().zip(first..);
+    let proofs = reports.filter_map(|(report, number)| Some((number, report.verdicts.last()?.clone())));
+    session.faults.is_empty().then(|| JudgedText { diags, proofs: proofs.collect() })
 }
 
 /// Writes the lists that are asked for.

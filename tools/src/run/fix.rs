@@ -6,9 +6,12 @@ use super::inputs::{self, WholeTensors};
 use super::preparation::plan_ranks;
 use super::program::{ProgramChoice, SourceProgram};
 use super::tensor_options;
+use hostir::backend::weigh_program;
 use hostir::diag::Diag;
+use hostir::ir::Program;
+use hostir::lower::PreparedProgram;
 use hostir::plan_checks::judge_program;
-use hostir::repair::{TextJudge, TextVerdict, offer_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::repairs::{MOST_JUDGED, RepairedSource, editable_text, is_about_text, repair_source};
@@ -38,6 +41,16 @@ impl<'a, 'io> RunJudge<'a, 'io> {
     }
 
     fn prove_text(&mut self, text: &str) -> Result<TextVerdict, RunFailure> {
+        let planned = self.plan_text(text)?;
+        let mut diags = planned.warnings;
+        if planned.instructions <= MOST_JUDGED {
+            let report = judge_program(&planned.program, &planned.prepared, self.options.strict).report;
+            diags.extend(report.errors.into_iter().chain(report.warnings));
+        }
+        Ok(TextVerdict { diags, instructions: planned.instructions })
+    }
+
+    fn plan_text(&mut self, text: &str) -> Result<PlannedText, RunFailure> {
         let source = NamedText::new(self.name, text);
         let choice = ProgramChoice { container: Some(self.container), ..self.options.program_choice() };
         let loaded = SourceProgram::from_text(source, choice)?;
@@ -52,13 +65,17 @@ impl<'a, 'io> RunJudge<'a, 'io> {
         self.whole = Some(whole);
         let prepared = plan_ranks(&loaded.program, &sizes, &bound.kept)?;
         let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
-        let mut diags = loaded.warnings;
-        if instructions <= MOST_JUDGED {
-            let report = judge_program(&loaded.program, &prepared, self.options.strict).report;
-            diags.extend(report.errors.into_iter().chain(report.warnings));
-        }
-        Ok(TextVerdict { diags, instructions })
+        Ok(PlannedText { program: loaded.program, warnings: loaded.warnings, prepared, instructions })
     }
+}
+
+/// The program of a text with its plans.
+struct PlannedText {
+    program: Program,
+    warnings: Vec<Diag>,
+    prepared: PreparedProgram,
+    /// Of all plans.
+    instructions: u64,
 }
 
 impl TextJudge for RunJudge<'_, '_> {
@@ -67,6 +84,14 @@ impl TextJudge for RunJudge<'_, '_> {
             return TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };
         }
         self.prove_text(text).unwrap_or_else(|failure| TextVerdict { diags: failure.diags, instructions: 0 })
+    }
+
+    fn weigh_text(&mut self, text: &str) -> Option<TextWeight> {
+        if Instant::now() > self.end {
+            return None;
+        }
+        let planned = self.plan_text(text).ok().filter(|planned| planned.instructions <= MOST_JUDGED)?;
+        weigh_program(&planned.prepared)
     }
 }
 
