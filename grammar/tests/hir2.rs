@@ -11,7 +11,9 @@ fn first_lines() {
     for text in ["hir 2", "hir 2\n", "\u{feff}hir 2\n", "// a\n\nhir 2 // b\n", "  hir   2\n", "hir 2\r\n"] {
         assert!(is_hir2(text), "{text:?}");
     }
-    for text in ["", "hir 1\n", "hir 20\n", "hir2\n", "%HostIrContainer { () -> () :\nhir 2\n"] {
+    // Misspelt, which is an error of its own.
+    assert!(is_hir2("hir2\n"));
+    for text in ["", "hir 1\n", "hir 20\n", "%HostIrContainer { () -> () :\nhir 2\n"] {
         assert!(!is_hir2(text), "{text:?}");
     }
 }

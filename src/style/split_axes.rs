@@ -165,9 +165,19 @@ pub(crate) fn leave_inferred_axes_out(program: &Program) -> Option<Program> {
     if inferred.is_empty() {
         return None;
     }
+    if let Some(unsaid) = drop_inferred_axes(program, &inferred) {
+        return Some(unsaid);
+    }
+    let mut said = program.clone();
+    inferred.iter().for_each(|&tensor| said.tensors[tensor].split = false);
+    Some(said)
+}
+
+/// The program without the axes of these tensors, if a reader of its text infers just them.
+fn drop_inferred_axes(program: &Program, inferred: &[TensorId]) -> Option<Program> {
     let mut unsaid = program.clone();
     let permuted = permuted_results(program);
-    for &tensor in &inferred {
+    for &tensor in inferred {
         let axes = implied_axes(program.domains(tensor), permuted[tensor.index()]);
         let old = &mut unsaid.tensors[tensor];
         (old.logical, old.split) = (None, false);
@@ -183,12 +193,21 @@ pub(crate) fn leave_inferred_axes_out(program: &Program) -> Option<Program> {
         (read.split, &read.axes, extents_text(&read.logical))
             == (meant.split, &meant.axes, extents_text(&meant.logical))
     });
-    if same {
-        return Some(unsaid);
+    same.then_some(unsaid)
+}
+
+/// Notes which axes of a program in `hir 2`, whose text says all of them, a reader of the printed form infers: there they are
+/// left out.
+pub(crate) fn mark_inferred_axes(program: &mut Program) {
+    let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.logical.is_some() && !tensor.split);
+    let said: Vec<TensorId> = tensors.map(|(id, _)| id).filter(|&id| has_spread_domain(program, id)).collect();
+    if said.is_empty() {
+        return;
     }
-    let mut said = program.clone();
-    inferred.iter().for_each(|&tensor| said.tensors[tensor].split = false);
-    Some(said)
+    said.iter().for_each(|&tensor| program.tensors[tensor].split = true);
+    if drop_inferred_axes(program, &said).is_none() {
+        said.iter().for_each(|&tensor| program.tensors[tensor].split = false);
+    }
 }
 
 /// Whether a text without `axes=` gives the tensor its axes.

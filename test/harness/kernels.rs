@@ -124,8 +124,11 @@ fn follow(pipeline: &Pipeline, scratch: &Path, place: &str, found: &mut Found) {
     }
 }
 
-/// Plans one call of `hir-run`, if it says all sizes.
+/// Plans one call of `hir-run`, if it says all sizes, and does not ask for the CPU: programs that GPUs reject do.
 fn plan(words: &[String], piped: &[u8], place: &str, found: &mut Found) {
+    if words.iter().any(|word| word == "--backend=cpu") {
+        return;
+    }
     let Some(file) = words.iter().find(|word| word.ends_with(".hir") || *word == "-") else {
         return;
     };

@@ -14,7 +14,7 @@ use crate::ir::{
     AttrKey, AttrValue, Block, BlockId, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
     TensorId, TextFrame, UnitId, Value,
 };
-use crate::style::{restyle_program, style_that_spells};
+use crate::style::{mark_inferred_axes, restyle_program, style_that_spells};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
@@ -297,6 +297,7 @@ impl<'a> ProgramReader<'a> {
         if self.program.aliases.is_some() {
             self.program.resolve_aliases();
         }
+        mark_inferred_axes(&mut self.program);
         let style = style_that_spells(&self.program, self.shared.style);
         if style != self.program.style {
             let mut edit = Edit::new(&mut self.program);

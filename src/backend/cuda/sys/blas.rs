@@ -51,7 +51,7 @@ pub(crate) fn version() -> (usize, usize, usize) {
 /// An object of the library's.
 fn create_object<T>(make: impl FnOnce(*mut *mut T) -> CallStatus) -> Result<*mut T, Error> {
     let mut handle = std::ptr::null_mut();
-    make(&raw mut handle).check()?;
+    make(&raw mut handle).into_result()?;
     Ok(handle)
 }
 
@@ -113,7 +113,7 @@ macro_rules! attributed_object {
             fn set_attribute<T: Copy>(&self, attribute: $attribute, value: &T) -> Result<(), Error> {
                 let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
                 // SAFETY: the object is alive; the library copies as many bytes as it is told, or refuses.
-                unsafe { lib().$set(self.0, attribute as c_int, pointer, bytes) }.check()
+                unsafe { lib().$set(self.0, attribute as c_int, pointer, bytes) }.into_result()
             }
         }
 
@@ -301,7 +301,7 @@ impl TunableGemm {
                 &raw mut returned,
             )
         }
-        .check()?;
+        .into_result()?;
         // SAFETY: the library says how many it wrote, of numbers that may be anything.
         unsafe { found.set_len((returned.max(0) as usize).min(count)) };
         let good = found.into_iter().filter(|one| one.state == 0);
@@ -402,7 +402,7 @@ impl TunableGemm {
                 stream.raw_handle(),
             )
         }
-        .check()
+        .into_result()
     }
 }
 

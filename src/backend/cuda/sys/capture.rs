@@ -74,7 +74,7 @@ impl OpenCapture {
                 std::ptr::null_mut(),
             )
         }
-        .check()?;
+        .into_result()?;
         Ok((status == ACTIVE).then_some(Self { id, graph }))
     }
 
@@ -86,15 +86,17 @@ impl OpenCapture {
         let mut object = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame; `release_share` takes what `value` is, once.
         let made = unsafe { tables::driver().cuUserObjectCreate(&raw mut object, value, release_share, 1, NO_SYNC) };
-        if let Err(error) = made.check() {
+        if let Err(error) = made.into_result() {
             release_share(value);
             return Err(error);
         }
         // SAFETY: the graph is being recorded; the object has one reference, which moves to the graph.
-        unsafe { tables::driver().cuGraphRetainUserObject(self.graph, object, 1, MOVE) }.check().inspect_err(|_| {
-            // SAFETY: the reference did not move; nobody else has one.
-            let _ = unsafe { tables::driver().cuUserObjectRelease(object, 1) };
-        })
+        unsafe { tables::driver().cuGraphRetainUserObject(self.graph, object, 1, MOVE) }.into_result().inspect_err(
+            |_| {
+                // SAFETY: the reference did not move; nobody else has one.
+                let _ = unsafe { tables::driver().cuUserObjectRelease(object, 1) };
+            },
+        )
     }
 }
 

@@ -105,7 +105,7 @@ impl CallerStream {
     pub(crate) fn on_device(self, device: &Arc<CudaDevice>) -> Result<Option<CudaStream>, Error> {
         let mut context = std::ptr::null_mut();
         // SAFETY: the stream is alive, as `from_raw` asks for.
-        unsafe { tables::driver().cuStreamGetCtx(self.handle, &raw mut context) }.check()?;
+        unsafe { tables::driver().cuStreamGetCtx(self.handle, &raw mut context) }.into_result()?;
         // SAFETY: the stream is of the device's context, as was just found, and is not destroyed before the call
         // that it is given to has returned, as `from_raw` asks for: nobody keeps it longer.
         Ok(device.is_context(context).then(|| unsafe { CudaStream::from_handle(device, self.handle) }))
@@ -158,7 +158,7 @@ pub(crate) fn query_address(device: &CudaDevice, address: u64) -> Result<Address
             address,
         )
     }
-    .check()?;
+    .into_result()?;
     let managed = managed & 0xff != 0;
     let on_device = kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32;
     // Managed memory is at home on whichever device reads it.

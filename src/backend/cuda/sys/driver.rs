@@ -29,10 +29,10 @@ pub(crate) fn device_count() -> Result<usize, Error> {
         return Err(Error::Missing { library: "CUDA driver", searched });
     }
     // SAFETY: takes no flags.
-    unsafe { tables::driver().cuInit(0) }.check()?;
+    unsafe { tables::driver().cuInit(0) }.into_result()?;
     let mut count = 0;
     // SAFETY: the pointer is to an integer of this frame.
-    unsafe { tables::driver().cuDeviceGetCount(&raw mut count) }.check()?;
+    unsafe { tables::driver().cuDeviceGetCount(&raw mut count) }.into_result()?;
     Ok(count.max(0) as usize)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn device_count() -> Result<usize, Error> {
 pub(crate) fn version() -> Result<(i32, i32), Error> {
     let mut version = 0;
     // SAFETY: the pointer is to an integer of this frame.
-    unsafe { tables::driver().cuDriverGetVersion(&raw mut version) }.check()?;
+    unsafe { tables::driver().cuDriverGetVersion(&raw mut version) }.into_result()?;
     Ok((version / 1000, version % 1000 / 10))
 }
 
@@ -64,10 +64,10 @@ impl CudaDevice {
     pub(crate) fn open(ordinal: usize) -> Result<Arc<Self>, Error> {
         let mut device = 0;
         // SAFETY: the pointer is to an integer of this frame.
-        unsafe { tables::driver().cuDeviceGet(&raw mut device, ordinal as c_int) }.check()?;
+        unsafe { tables::driver().cuDeviceGet(&raw mut device, ordinal as c_int) }.into_result()?;
         let mut context = std::ptr::null_mut();
         // SAFETY: the device exists; the context is released when this value is dropped.
-        unsafe { tables::driver().cuDevicePrimaryCtxRetain(&raw mut context, device) }.check()?;
+        unsafe { tables::driver().cuDevicePrimaryCtxRetain(&raw mut context, device) }.into_result()?;
         let mut device = Self { ordinal, device, context, overlaps: false };
         device.make_current()?;
         device.overlaps = device.architecture()? >= 90;
@@ -77,7 +77,7 @@ impl CudaDevice {
     /// Makes the device current in this thread.
     pub(crate) fn make_current(&self) -> Result<(), Error> {
         // SAFETY: the context is retained.
-        unsafe { tables::driver().cuCtxSetCurrent(self.context) }.check()
+        unsafe { tables::driver().cuCtxSetCurrent(self.context) }.into_result()
     }
 
     /// Whether this is its context.
@@ -110,7 +110,7 @@ impl CudaDevice {
         let mut name = [0u8; 256];
         let (place, bytes) = (name.as_mut_ptr().cast(), name.len() as c_int);
         // SAFETY: the place has as many bytes as the call is told.
-        unsafe { tables::driver().cuDeviceGetName(place, bytes, self.device) }.check()?;
+        unsafe { tables::driver().cuDeviceGetName(place, bytes, self.device) }.into_result()?;
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
@@ -120,7 +120,7 @@ impl CudaDevice {
         let mut uuid = CUuuid { bytes: [0; 16] };
         // SAFETY: the pointer is to an identifier of this frame.
         unsafe { tables::driver().cuDeviceGetUuid_v2(&raw mut uuid, self.device) }
-            .check()
+            .into_result()
             .map(|()| uuid.bytes.map(|byte| byte as u8))
     }
 
@@ -140,7 +140,7 @@ impl CudaDevice {
         let mut value = 0;
         // SAFETY: the device exists; the pointer is to an integer of this frame.
         unsafe { tables::driver().cuDeviceGetAttribute(&raw mut value, attribute as c_int, self.device) }
-            .check()
+            .into_result()
             .map(|()| value.max(0) as u32)
     }
 }
@@ -169,7 +169,7 @@ impl DeviceMemory {
         if status.code == CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int {
             return Err(Error::NoMemory { bytes: bytes as u64, free: free_bytes() });
         }
-        status.check().map(|()| Self { device: device.clone(), address, bytes })
+        status.into_result().map(|()| Self { device: device.clone(), address, bytes })
     }
 
     /// The start address.
@@ -210,16 +210,16 @@ impl Drop for DeviceMemory {
 pub(crate) unsafe fn upload_bytes(to: u64, bytes: &[u8]) -> Result<(), Error> {
     let from = bytes.as_ptr().cast();
     // SAFETY: as the caller promises; the source is a slice of as many bytes.
-    unsafe { tables::driver().cuMemcpyHtoD_v2(to, from, bytes.len()) }.check()?;
+    unsafe { tables::driver().cuMemcpyHtoD_v2(to, from, bytes.len()) }.into_result()?;
     let default = std::ptr::null_mut();
     // SAFETY: the default stream always exists.
-    unsafe { tables::driver().cuStreamSynchronize(default) }.check()
+    unsafe { tables::driver().cuStreamSynchronize(default) }.into_result()
 }
 
 /// Waits for all work on the current device.
 pub(crate) fn synchronize_device() -> Result<(), Error> {
     // SAFETY: a context is current.
-    unsafe { tables::driver().cuCtxSynchronize() }.check()
+    unsafe { tables::driver().cuCtxSynchronize() }.into_result()
 }
 
 /// Copies from the device and waits for it.
@@ -230,7 +230,7 @@ pub(crate) fn synchronize_device() -> Result<(), Error> {
 pub(crate) unsafe fn download_bytes(bytes: &mut [u8], from: u64) -> Result<(), Error> {
     let to = bytes.as_mut_ptr().cast();
     // SAFETY: as the caller promises; the target is a slice of as many bytes.
-    unsafe { tables::driver().cuMemcpyDtoH_v2(to, from, bytes.len()) }.check()
+    unsafe { tables::driver().cuMemcpyDtoH_v2(to, from, bytes.len()) }.into_result()
 }
 
 /// A stream that does not wait for the default stream.
@@ -266,11 +266,11 @@ impl CudaStream {
     pub(crate) fn new(device: &Arc<CudaDevice>, priority: StreamPriority) -> Result<Self, Error> {
         let (mut least, mut most) = (0, 0);
         // SAFETY: both pointers are to integers of this frame.
-        unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) }.check()?;
+        unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) }.into_result()?;
         let number = if priority == StreamPriority::High { most } else { 0 };
         let (mut handle, flags) = (std::ptr::null_mut(), CUstream_flags::CU_STREAM_NON_BLOCKING as u32);
         // SAFETY: the pointer is to a handle of this frame.
-        unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, flags, number) }.check()?;
+        unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, flags, number) }.into_result()?;
         Ok(Self { device: device.clone(), handle, owned: true, overlaps_next: Cell::new(true) })
     }
 
@@ -304,7 +304,7 @@ impl CudaStream {
     /// Records an event on the stream.
     pub(crate) fn record(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive.
-        unsafe { tables::driver().cuEventRecord(event.handle, self.handle) }.check()
+        unsafe { tables::driver().cuEventRecord(event.handle, self.handle) }.into_result()
     }
 
     /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
@@ -313,13 +313,13 @@ impl CudaStream {
         const EXTERNAL: u32 = CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
         let driver = tables::driver();
         // SAFETY: both are alive.
-        unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) }.check()
+        unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) }.into_result()
     }
 
     /// Goes on when the mark is reached.
     pub(crate) fn wait(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive; there are no flags.
-        unsafe { tables::driver().cuStreamWaitEvent(self.handle, event.handle, 0) }.check()
+        unsafe { tables::driver().cuStreamWaitEvent(self.handle, event.handle, 0) }.into_result()
     }
 
     /// Whether everything issued so far is done.
@@ -331,7 +331,7 @@ impl CudaStream {
     /// Waits for everything issued so far.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         // SAFETY: the stream is alive.
-        unsafe { tables::driver().cuStreamSynchronize(self.handle) }.check()
+        unsafe { tables::driver().cuStreamSynchronize(self.handle) }.into_result()
     }
 
     /// Copies within the device.
@@ -340,7 +340,7 @@ impl CudaStream {
     /// [`CudaStream`]'s contract for `bytes` bytes at `to` and at `from`, which do not overlap.
     pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) }.check()
+        unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) }.into_result()
     }
 
     /// Copies between devices, or within one. An address that the driver does not know it takes for one of this
@@ -350,7 +350,7 @@ impl CudaStream {
     /// As of [`CudaStream::copy`].
     pub(crate) unsafe fn copy_between_devices(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) }.check()
+        unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) }.into_result()
     }
 
     /// Copies from the device behind what the stream has to do, and waits for it.
@@ -360,7 +360,7 @@ impl CudaStream {
     pub(crate) unsafe fn download(&self, bytes: &mut [u8], from: u64) -> Result<(), Error> {
         let (to, count) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: as the caller promises; the bytes are borrowed until the copy has ended.
-        unsafe { tables::driver().cuMemcpyDtoHAsync_v2(to, from, count, self.handle) }.check()?;
+        unsafe { tables::driver().cuMemcpyDtoHAsync_v2(to, from, count, self.handle) }.into_result()?;
         self.synchronize()
     }
 
@@ -370,7 +370,7 @@ impl CudaStream {
     /// [`CudaStream`]'s contract for `bytes` bytes at `to`.
     pub(crate) unsafe fn fill_bytes(&self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) }.check()
+        unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) }.into_result()
     }
 
     /// Launches a generated kernel, whose parameters are all 64-bit numbers. Where the device can, the launch
@@ -414,7 +414,7 @@ impl CudaStream {
         let status =
             unsafe { tables::driver().cuLaunchKernelEx(&raw const config, function.raw_handle(), parameters, extra) };
         self.overlaps_next.set(!self.is_default());
-        status.check()
+        status.into_result()
     }
 
     /// Whether it is the default stream of the context or of a thread: null, `CU_STREAM_LEGACY` or
@@ -429,27 +429,27 @@ impl CudaStream {
     pub(crate) fn begin_capture(&self) -> Result<(), Error> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as c_int;
         // SAFETY: the stream is alive.
-        unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, mode) }.check()
+        unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, mode) }.into_result()
     }
 
     /// Ends the capture and returns an executable graph.
     pub(crate) fn end_capture(&self) -> Result<CudaGraph, Error> {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the stream is alive; the pointer is to a handle of this frame.
-        unsafe { tables::driver().cuStreamEndCapture(self.handle, &raw mut graph) }.check()?;
+        unsafe { tables::driver().cuStreamEndCapture(self.handle, &raw mut graph) }.into_result()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the graph was made above; the executable form is destroyed when it is dropped.
         let status = unsafe { tables::driver().cuGraphInstantiateWithFlags(&raw mut handle, graph, 0) };
         // SAFETY: made above, destroyed once; the executable form does not refer to it.
         let _ = unsafe { tables::driver().cuGraphDestroy(graph) };
-        status.check()?;
+        status.into_result()?;
         Ok(CudaGraph { device: self.device.clone(), handle })
     }
 
     /// Brings a recorded graph to the device, which its first launch would do otherwise.
     pub(crate) fn upload_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive.
-        unsafe { tables::driver().cuGraphUpload(graph.handle, self.handle) }.check()
+        unsafe { tables::driver().cuGraphUpload(graph.handle, self.handle) }.into_result()
     }
 
     /// Launches a recorded graph.
@@ -459,14 +459,14 @@ impl CudaStream {
     /// and streams, until this stream has passed the launch.
     pub(crate) unsafe fn launch_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive; the rest is the caller's promise.
-        unsafe { tables::driver().cuGraphLaunch(graph.handle, self.handle) }.check()
+        unsafe { tables::driver().cuGraphLaunch(graph.handle, self.handle) }.into_result()
     }
 }
 
 /// Converts the status of a query: true if done, false if not ready.
 fn is_query_ready(status: CallStatus) -> Result<bool, Error> {
     let is_ready = status.code != CUresult::CUDA_ERROR_NOT_READY as c_int;
-    if is_ready { status.check().map(|()| true) } else { Ok(false) }
+    if is_ready { status.into_result().map(|()| true) } else { Ok(false) }
 }
 
 impl Drop for CudaStream {
@@ -513,7 +513,7 @@ impl CudaEvent {
         let mut handle = std::ptr::null_mut();
         let flags = if timed { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 };
         // SAFETY: the pointer is to a handle of this frame.
-        unsafe { tables::driver().cuEventCreate(&raw mut handle, flags) }.check()?;
+        unsafe { tables::driver().cuEventCreate(&raw mut handle, flags) }.into_result()?;
         Ok(Self { device: device.clone(), handle })
     }
 
@@ -528,7 +528,7 @@ impl CudaEvent {
         let mut elapsed = 0.0f32;
         // SAFETY: both are alive; the pointer is to a number of this frame.
         unsafe { tables::driver().cuEventElapsedTime(&raw mut elapsed, start.handle, self.handle) }
-            .check()
+            .into_result()
             .map(|()| f64::from(elapsed))
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct CallStatus {
 
 impl CallStatus {
     /// An error unless the call succeeded.
-    pub(super) fn check(self) -> Result<(), Error> {
+    pub(super) fn into_result(self) -> Result<(), Error> {
         let status = match self.code {
             0 => return Ok(()),
             LACKING => "the library is too old: it lacks this function".to_owned(),
@@ -185,10 +185,10 @@ mod tests {
     #[test]
     fn a_status_is_described_by_its_library() {
         let status = |code| CallStatus { call: "cuDo_v2", code, describe: describe_number };
-        assert_eq!(status(0).check(), Ok(()));
-        assert_eq!(status(3).check().unwrap_err().to_string(), "cuDo failed: the number 3");
-        assert!(status(LACKING).check().unwrap_err().to_string().ends_with("it lacks this function"));
-        assert!(status(CLOSED).check().unwrap_err().to_string().ends_with("the process is exiting"));
+        assert_eq!(status(0).into_result(), Ok(()));
+        assert_eq!(status(3).into_result().unwrap_err().to_string(), "cuDo failed: the number 3");
+        assert!(status(LACKING).into_result().unwrap_err().to_string().ends_with("it lacks this function"));
+        assert!(status(CLOSED).into_result().unwrap_err().to_string().ends_with("the process is exiting"));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl KernelModule {
         bytemuck::cast_slice_mut::<u64, u8>(&mut aligned)[..image.len()].copy_from_slice(image);
         let mut handle = std::ptr::null_mut();
         // SAFETY: the image is a whole cubin, as its headers say how long it is; the driver copies it.
-        unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) }.check()?;
+        unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) }.into_result()?;
         Ok(Arc::new(Self { device: device.clone(), handle }))
     }
 
@@ -60,7 +60,7 @@ impl KernelModule {
         let name = CString::new(name).unwrap_or_default();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the module is loaded; the name ends in zero; the pointer is to a handle of this frame.
-        unsafe { tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr()) }.check()?;
+        unsafe { tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr()) }.into_result()?;
         let function = KernelFunction { module: self.clone(), handle, parameters };
         match function.is_as_expected() {
             true => Ok(function),

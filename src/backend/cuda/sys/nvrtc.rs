@@ -27,7 +27,7 @@ pub fn version() -> Result<(i32, i32), Error> {
     check_present()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both pointers are to integers of this frame.
-    unsafe { lib().nvrtcVersion(&raw mut major, &raw mut minor) }.check()?;
+    unsafe { lib().nvrtcVersion(&raw mut major, &raw mut minor) }.into_result()?;
     Ok((major, minor))
 }
 
@@ -59,7 +59,7 @@ impl NvrtcProgram {
         let (mut program, none) = (std::ptr::null_mut(), std::ptr::null());
         // SAFETY: the source ends in zero, and the library copies it; the program has no name and no headers.
         unsafe { lib().nvrtcCreateProgram(&raw mut program, source.as_ptr(), std::ptr::null(), 0, none, none) }
-            .check()
+            .into_result()
             .map(|()| Self(program))
     }
 
@@ -68,7 +68,7 @@ impl NvrtcProgram {
         let pointers: Vec<*const c_char> = options.iter().map(|one| one.as_ptr()).collect();
         let count = pointers.len() as c_int;
         // SAFETY: the program is alive; there are as many options as the call is told, each ending in zero.
-        unsafe { lib().nvrtcCompileProgram(self.0, count, pointers.as_ptr()) }.check()
+        unsafe { lib().nvrtcCompileProgram(self.0, count, pointers.as_ptr()) }.into_result()
     }
 
     fn compile_log(&self) -> String {
@@ -86,10 +86,10 @@ impl NvrtcProgram {
     fn cubin(&self) -> Result<Vec<u8>, Error> {
         let mut size = 0;
         // SAFETY: the program is alive; the size is an integer of this frame.
-        unsafe { lib().nvrtcGetCUBINSize(self.0, &raw mut size) }.check()?;
+        unsafe { lib().nvrtcGetCUBINSize(self.0, &raw mut size) }.into_result()?;
         let mut image = vec![0u8; size];
         // SAFETY: the image has the size that the library asked for.
-        unsafe { lib().nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) }.check()?;
+        unsafe { lib().nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) }.into_result()?;
         match is_whole(&image) {
             true => Ok(image),
             false => {

@@ -21,7 +21,8 @@ pub(crate) fn enable_peer_access(from: &CudaDevice, to: &CudaDevice) -> Result<(
     }
     let mut able = 0;
     // SAFETY: both devices exist; the pointer is to an integer of this frame.
-    unsafe { tables::driver().cuDeviceCanAccessPeer(&raw mut able, from.raw_handle(), to.raw_handle()) }.check()?;
+    unsafe { tables::driver().cuDeviceCanAccessPeer(&raw mut able, from.raw_handle(), to.raw_handle()) }
+        .into_result()?;
     if able == 0 {
         let status = format!("device {} cannot access device {}", from.ordinal(), to.ordinal());
         return Err(Error::Call { call: "cuDeviceCanAccessPeer", status });
@@ -30,7 +31,7 @@ pub(crate) fn enable_peer_access(from: &CudaDevice, to: &CudaDevice) -> Result<(
     let status = unsafe { tables::driver().cuCtxEnablePeerAccess(to.primary_context(), 0) };
     // Somebody else in this process may have done so.
     let is_enabled = status.code == CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int;
-    if is_enabled { Ok(()) } else { status.check() }
+    if is_enabled { Ok(()) } else { status.into_result() }
 }
 
 /// A name by which another process of this host opens an allocation.
@@ -46,7 +47,7 @@ impl MemoryHandle {
         let mut handle = CUipcMemHandle { reserved: [0; Self::BYTES] };
         // SAFETY: the pointer is to a handle of this frame; the driver refuses addresses that it did
         // not allocate.
-        unsafe { tables::driver().cuIpcGetMemHandle(&raw mut handle, address) }.check()?;
+        unsafe { tables::driver().cuIpcGetMemHandle(&raw mut handle, address) }.into_result()?;
         Ok(Self(handle.reserved.map(|byte| byte as u8)))
     }
 }
@@ -65,7 +66,7 @@ impl PeerMemory {
         let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
         // SAFETY: the pointer is to an integer of this frame; the driver refuses what is no handle of its own.
         // Closed when this value is dropped.
-        unsafe { tables::driver().cuIpcOpenMemHandle_v2(&raw mut address, raw, flags) }.check()?;
+        unsafe { tables::driver().cuIpcOpenMemHandle_v2(&raw mut address, raw, flags) }.into_result()?;
         Ok(Self { device: device.clone(), address })
     }
 
@@ -139,7 +140,7 @@ impl CudaStream {
             let (count, first) = (raw.len() as u32, raw.as_mut_ptr());
             // SAFETY: `first` points to `count` operations, which the driver copies; their addresses are the
             // caller's promise.
-            unsafe { tables::driver().cuStreamBatchMemOp_v2(self.raw_handle(), count, first, 0) }.check()?;
+            unsafe { tables::driver().cuStreamBatchMemOp_v2(self.raw_handle(), count, first, 0) }.into_result()?;
         }
         Ok(())
     }
