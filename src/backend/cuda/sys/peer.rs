@@ -160,7 +160,7 @@ mod tests {
             let params = op.to_params();
             let start = std::ptr::from_ref(&params).cast::<u8>();
             // SAFETY: the structure has 48 bytes, of which those at these offsets are initialised.
-            let word = |offset: usize| unsafe { start.add(offset).cast::<u32>().read() };
+            let word = |offset: usize| unsafe { start.wrapping_add(offset).cast::<u32>().read() };
             assert_eq!([word(0), word(8), word(12), word(16), word(24)], [operation, 0x1234_5678, 0x7f00, 7, flags]);
         }
     }
