@@ -4,7 +4,7 @@ use crate::error::{Code, SyntaxError};
 use crate::span::Span;
 use crate::spelling::shorten_text;
 
-/// What goes on directly behind the digits of an integer.
+/// The text directly after the digits of an integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NumberTail {
     /// Nothing: the number is an integer.

@@ -39,7 +39,7 @@ pub(crate) enum RawToken {
     Int,
     #[regex(r"0x[0-9a-fA-F]+")]
     Hex,
-    // What has no digit between its point and its exponent, `1.` and `1.e5`, begins as an Int.
+    // A number without a digit after its point, `1.` or `1.e5`, begins as an Int.
     #[regex(r"[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?")]
     #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
     Float,

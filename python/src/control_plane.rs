@@ -51,7 +51,7 @@ pub(crate) struct PythonControlPlane {
     /// True if there is a failure: a look that takes no lock.
     failed: AtomicBool,
     failure: Mutex<Option<ControlPlaneError>>,
-    /// What the other ranks are to be told as soon as no lock is held.
+    /// The report for the other ranks, which is sent as soon as no lock is held.
     deferred: Mutex<Vec<String>>,
     process: u32,
 }
@@ -68,7 +68,7 @@ impl PythonControlPlane {
         reports.iter().for_each(|why| self.call_report(why));
     }
 
-    /// Who cannot be told sees that this process ends. A fork of it tells nobody.
+    /// A rank that cannot be told sees that this process ends. A fork of it tells nobody.
     fn call_report(&self, why: &str) {
         if std::process::id() == self.process {
             let _ = Python::try_attach(|py| self.report.call1(py, (why,)));

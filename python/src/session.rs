@@ -85,7 +85,7 @@ pub(crate) struct DeviceSession {
     session: Mutex<Option<Session>>,
 }
 
-/// What preparing it settled for good.
+/// The facts that are fixed once the session is prepared.
 struct SessionFacts {
     symmetric: Vec<(bool, usize)>,
     platform: String,
@@ -341,7 +341,7 @@ impl Drop for DeviceSession {
         }
         let this = &*self;
         let mut left = Some(held);
-        // Where the interpreter has ended, there is none to let go.
+        // An interpreter that has ended cannot be let go.
         Python::try_attach(|py| {
             let held = left.take();
             py.detach(|| {

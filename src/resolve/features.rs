@@ -160,7 +160,7 @@ impl ShownFeatures {
     }
 }
 
-/// What a tensor text shows.
+/// The features that a tensor text shows.
 #[derive(Clone, Copy, Default)]
 struct TensorFeatures {
     stream: Option<StreamSpelling>,
@@ -172,7 +172,7 @@ pub(super) struct FileFeatures {
     shown: ShownFeatures,
     /// The words that each symbol is; empty for a file with one container.
     words: Vec<WordSet>,
-    /// What each tensor text shows; empty for a file with one container.
+    /// The features of each tensor text; empty for a file with one container.
     tensors: Vec<TensorFeatures>,
 }
 

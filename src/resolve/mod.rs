@@ -138,7 +138,7 @@ struct Resolver<'a> {
     diags: &'a mut Diags,
     program: Program,
     style: Style,
-    /// What is known of the symbols, tensor texts and domains of the tree.
+    /// Tables of the symbols, tensor texts and domains of the tree.
     tables: &'a mut ResolverTables,
     /// The element type of tensors whose text has none.
     element_type: DType,

@@ -1,4 +1,4 @@
-//! What is known of the symbols, tensor texts and domains of a tree, by their dense ids.
+//! Tables of the symbols, tensor texts and domains of a tree, by their dense ids.
 //!
 //! The tables serve all containers of a text. An entry says for which container or scope it was made, so that
 //! nothing has to be cleared between two containers: the time for each depends on its own length alone.
@@ -33,7 +33,7 @@ pub(super) struct SymbolInfo {
 
 const UNSEEN: SymbolInfo = SymbolInfo { container: 0, name: None, expr: None, binary: None, head: HeadMeaning::Unseen };
 
-/// What is known of a tree.
+/// The tables of a tree.
 pub(super) struct ResolverTables {
     /// The containers begun so far.
     container: u32,
@@ -70,7 +70,7 @@ impl ResolverTables {
         self.scope += 1;
     }
 
-    /// What is known of a symbol.
+    /// The meaning of a symbol, as far as it was looked up.
     pub(super) fn word(&mut self, symbol: ast::Symbol) -> &mut SymbolInfo {
         let word = &mut self.words[symbol.index()];
         if word.container != self.container {

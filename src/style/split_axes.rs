@@ -19,7 +19,7 @@ struct MergedAxes {
     extents: Vec<Expr>,
 }
 
-/// What the domains of a tensor are taken for.
+/// The reading of a tensor's domains: as axes, or as parts of axes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DomainReading {
     Axes,

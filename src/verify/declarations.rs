@@ -251,7 +251,7 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, fault
     check_extent(program, domain, mesh, &NamedAxis { tensor: name, axis, span }, diags);
 }
 
-/// What is wrong with an axis and its mesh.
+/// An error of an axis and its mesh.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct MeshFault {
     mesh: Option<MeshId>,

@@ -77,7 +77,7 @@ fn empty_blocks(text: &str) -> usize {
     ops.filter(|(program, op)| op.blocks.first().is_some_and(|&block| program.block(block).ops.is_empty())).count()
 }
 
-/// What is wrong with the fix of a diagnostic, by the text, all that is said about it and the repaired twin.
+/// Finds the fault of the fix of a diagnostic, by the text, all that is said about it and the repaired twin.
 fn judge_fix(text: &str, before: &[Diag], target: &Diag, fix: &Fix, right: &str) -> Vec<&'static str> {
     let repaired = fix.apply_to(text).expect("the edits fit the text");
     let mut left = errors_of(before);
@@ -96,7 +96,7 @@ fn judge_fix(text: &str, before: &[Diag], target: &Diag, fix: &Fix, right: &str)
     wrong
 }
 
-/// What is wrong with the fixes of a text, and whether one repairs what is expected.
+/// Finds the faults of the fixes of a text, and whether one repairs what is expected.
 fn judge_fixes(text: &str, code: &str, right: &str) -> (Vec<String>, bool) {
     let mut diags = prove_text(text, 4);
     let before = diags.clone();

@@ -50,7 +50,7 @@ fn a_second_application_changes_nothing() {
     assert!(applied >= APPLIED, "only {applied} applications");
 }
 
-/// What a pass does to its own output, if anything.
+/// The change that a pass makes to its own output, if any.
 fn changes_again(pass: &str, once: &str) -> Option<String> {
     let Some(twice) = passed(once, pass) else { return Some(format!("its output is refused\n{once}")) };
     let twice = print_to_string(&twice);

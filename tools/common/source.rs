@@ -23,7 +23,7 @@ pub struct NamedText {
 pub struct LogOrigin {
     /// The whole log.
     pub text: String,
-    /// Where what stands in the text stands in the log.
+    /// The places in the log of the parts of the text.
     pub places: PlaceMap,
 }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 pub(super) struct InputChunk<'a> {
     /// The text; the programs of a log follow each other in it.
     pub(super) text: Cow<'a, str>,
-    /// Where the text stands in the part of the input that it was made from, if that is a log.
+    /// The places of the text in the part of the input that it was made from, if that is a log.
     places: Option<PlaceMap>,
     /// Warnings about the log.
     pub(super) notices: Diags,

@@ -190,7 +190,7 @@ impl<'a> OptSession<'a> {
         let (file, mut found) = ParsedFile::parse(&chunk.text);
         self.phases[0] += start.elapsed().as_secs_f64();
         if let Some(wanted) = self.cli.container {
-            // What is wrong with the other programs does not matter.
+            // Errors of the other programs do not matter.
             file.keep_errors_of(wanted.wrapping_sub(self.containers + 1), &mut found);
         }
         let mut diags = chunk.notices.clone();

@@ -55,7 +55,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What other runs do with several threads one does alone.
+/// One thread does the work that several do elsewhere.
 fn one_thread_runs_a_program() {
     for args in ["--quiet --backend=cpu", "--check-only"] {
         let output = run(1, args);

@@ -225,7 +225,7 @@ fn a_process_exits_while_a_session_is_released() {
     with_driver("exit", &[("DRIVER_FREE_MS", "2500")]);
 }
 
-/// What does not return is reported, and the exit goes on.
+/// A call that does not return is reported, and the exit goes on.
 fn a_process_exits_while_devices_wait() {
     let err = with_driver("session H0522 1", &[("DRIVER_FAILS", "150")]);
     assert!(err.contains("hostir: a call of CUDA's libraries has not returned 5 s after"), "{err}");

@@ -4,7 +4,7 @@ use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
 use memchr::memmem;
 
-/// What is wrong with the head of a text in `hir 2`.
+/// An error of the head of a text in `hir 2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeadFault {
     /// The first line is another spelling of `hir 2`.
@@ -43,7 +43,7 @@ pub fn is_hir2(text: &str) -> bool {
     has_head(line) || find_fault_at(text, start, line).is_some()
 }
 
-/// What is wrong with the head of a text for which [`is_hir2`] holds.
+/// Finds the error of the head of a text for which [`is_hir2`] holds.
 pub(super) fn find_head_fault(text: &str) -> Option<HeadFault> {
     let (start, line) = first_line(text)?;
     if has_head(line) { None } else { find_fault_at(text, start, line) }

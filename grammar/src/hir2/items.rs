@@ -271,7 +271,7 @@ impl Parser<'_> {
         let start = self.next().span;
         let name = self.parse_name("the name of a mesh")?;
         let list = self.parse_devices(start, name);
-        // What uses a mesh with an error is no error of its own: it is known by its name, without devices.
+        // A use of a mesh with an error is no error of its own: the mesh is known by its name, without devices.
         let failed = list.is_err();
         let DeviceList { shape, devices, .. } = list.unwrap_or_default();
         let span = start.join(self.last_span());

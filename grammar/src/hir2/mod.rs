@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Hir2Output {
     parser.parse_file();
     let (mut file, mut errors) = (parser.file, parser.errors.items);
     if let Some(HeadFault::Misspelt(line)) = head::find_head_fault(text) {
-        // What else its characters are does not matter.
+        // Its other characters do not matter.
         errors
             .retain(|error| error.code == Code::Version.text() || !(line.start..line.end).contains(&error.span.start));
     }

@@ -14,7 +14,7 @@ pub(super) enum RawLineTok {
     Int,
     #[regex(r"0[xX][0-9A-Fa-f]+")]
     Hex,
-    // What has no digit between its point and its exponent, `1.` and `1.e5`, begins as an Int: `1..4` is a range.
+    // A number without a digit after its point, `1.` or `1.e5`, begins as an Int: `1..4` is a range.
     #[regex(r"[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+", priority = 5)]
     Float,
     #[regex(r"`[^`\n]*`")]

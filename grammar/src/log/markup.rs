@@ -1,4 +1,4 @@
-//! What a terminal or a web page adds to a text: colours and other control sequences, entities and tags of HTML.
+//! Additions of terminals and web pages to a text: colours and other control sequences, entities and tags of HTML.
 
 use super::DROPPED;
 use super::places::PiecedText;

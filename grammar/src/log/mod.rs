@@ -35,7 +35,7 @@ const MAX_WRAPPED: usize = 1 << 22;
 pub struct LogText<'t> {
     /// The programs, each as if it were alone.
     pub text: Cow<'t, str>,
-    /// Where what stands in `text` stands in the log; `None` if the log is a plain program.
+    /// The places in the log of the parts of `text`; `None` if the log is a plain program.
     pub places: Option<PlaceMap>,
     /// Warnings about the log, with places in `text`.
     pub notices: Vec<SyntaxError>,

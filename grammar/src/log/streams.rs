@@ -1,6 +1,6 @@
 //! The lines of a log by who wrote them, and the programs among them.
 //!
-//! What stands in front of the header of a program is a tag. All lines with this tag are one stream, whatever lines
+//! The text in front of the header of a program is a tag. All lines with this tag are one stream, whatever lines
 //! of others stand between them; lines without a tag are a stream as well. A stream is read line by line, as if it
 //! were a log of its own.
 
@@ -9,7 +9,7 @@ use super::tags::{TagForm, tag_form};
 use crate::unfold::CLOSE;
 use rustc_hash::FxHashMap;
 
-/// What ends a program as nvFuser printed it in July 2024.
+/// The last words of a program as nvFuser printed it in July 2024.
 pub(super) const OLD_CLOSE: &str = "END.";
 
 /// A line of a program, without the tag.
@@ -40,7 +40,7 @@ pub(super) enum LogItem {
     Other(usize),
 }
 
-/// What a log holds.
+/// The contents of a log.
 pub(super) struct LogContents {
     pub(super) items: Vec<LogItem>,
     /// The tags as they stand before the first header of each stream, and in the form in which they are compared.
@@ -150,7 +150,7 @@ fn place_lines(text: &str, lines: &[LogLine], tags: &[StreamTag]) -> Vec<LinePla
     places
 }
 
-/// What the headers are, seen from the end: a tag is one if the end of the program has it as well.
+/// Decides on tags from the ends of programs: the text in front of a header is a tag if the end has it as well.
 fn judge_headers(text: &str, lines: &[LogLine], places: &[LinePlace]) -> Vec<HeaderKind> {
     let count = places.iter().map(|place| place.stream + 1).max().unwrap_or(1);
     // Whether an end follows that no program after it needs.
@@ -264,7 +264,7 @@ impl StreamReader<'_> {
         let closes = own.starts_with(CLOSE) || state.is_old && own.trim_end() == OLD_CLOSE;
         let mut keep = true;
         match state.state {
-            // What closes programs inside one another stays, for the reader to see what they are.
+            // The ends of programs inside one another stay: the reader reports them.
             LogState::Outside | LogState::Behind if state.inside > 0 && closes => state.inside -= 1,
             LogState::Outside => keep = false,
             LogState::Inside if closes => state.state = LogState::Behind,
@@ -283,7 +283,7 @@ impl StreamReader<'_> {
             LogState::Inside | LogState::Aliases | LogState::Index => {}
         }
         let item = state.item.filter(|_| keep);
-        // What follows the label of the end is no part of the program, unless it is a comment.
+        // Text after the label of the end is no part of the program, unless it is a comment.
         let end = match own.strip_prefix(CLOSE).map(str::trim_start) {
             Some(rest) if !rest.is_empty() && !rest.starts_with("//") => start + CLOSE.len(),
             _ => line.end,

@@ -1,4 +1,4 @@
-//! What launchers, services and loggers write in front of each line: `[1,0]<stdout>:`, `[rank0]: `, times.
+//! Tags that launchers, services and loggers write in front of each line: `[1,0]<stdout>:`, `[rank0]: `, times.
 //!
 //! Two lines of one process have the same tag but for times, so tags are compared in a form in which each time is
 //! one and the same character.

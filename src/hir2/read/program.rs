@@ -39,7 +39,7 @@ pub(super) struct ProgramReader<'a> {
     pub(super) default_mesh: Option<MeshId>,
     /// True if the header names a mesh that has an error.
     pub(super) has_unknown_mesh: bool,
-    /// What is known of the file's words, names and statements.
+    /// The file's words, names and statements.
     pub(super) tables: &'a mut ProgramTables,
     /// Ops of the block that is read.
     pub(super) ops: Vec<OpId>,
@@ -73,7 +73,7 @@ pub(super) struct ProgramReader<'a> {
     pub(super) printed_sizes: FxHashMap<ExprId, usize>,
 }
 
-/// What is known of the words, names and statements of a file, for the program that is read.
+/// Tables of the words, names and statements of a file, for the program that is read.
 pub(super) struct ProgramTables {
     words: WordTable,
     pub(super) scope: Scope,

@@ -83,7 +83,7 @@ impl StreamNumbers {
                     _ => None,
                 };
                 numbers.are_names &= matches!(program.expr(*stream), Expr::Int(_) | Expr::Hex(_));
-                // What is bound before any other stream is named is the caller's.
+                // A stream that is bound before any other stream is named is the caller's.
                 if std::mem::take(&mut is_first) && !op.results.is_empty() {
                     numbers.caller = spelling;
                 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// An order that makes each of its ranks wait for the next.
 #[derive(Clone, Debug)]
 pub(super) struct OrderCircle {
-    /// What each rank posts first and then; that is what the next rank posts first.
+    /// The post of each rank that comes first and the one after it, which the next rank posts first.
     pub(super) steps: Vec<CircleStep>,
     /// The communicators, by their places in the matching.
     pub(super) communicators: BTreeSet<usize>,

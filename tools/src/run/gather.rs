@@ -67,7 +67,7 @@ impl Options {
         let Options {
             container, element_type, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, ..
         } = self;
-        // How long one waits is its own affair.
+        // The time limit is each process's own.
         let GpuOptions { transports, tf32, fp8_fast_accumulation, tunes_sustained, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         vec![

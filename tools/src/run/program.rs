@@ -72,7 +72,7 @@ impl SourceProgram {
         let found = FoundPrograms::in_text(&raw);
         let (source, file, mut diags) = (&found.source, &found.file, found.diags.clone());
         if let Some(wanted) = choice.container {
-            // What is wrong with the other programs does not matter.
+            // Errors of the other programs do not matter.
             file.keep_errors_of(wanted.wrapping_sub(1), &mut diags);
         }
         let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { found.choose(choice) };
@@ -120,7 +120,7 @@ impl FoundPrograms {
             let (source, file) = (NamedText::new(raw.name.clone(), text), ParsedFile::Printed(parsed.ast));
             return Self { source, file, diags: Diags { items }, tags: Vec::new(), is_one_program: false };
         };
-        // What was found in a log is no log.
+        // A program that was found in a log is no log itself.
         let mut log = if raw.log.is_some() { LogText::plain(text) } else { read_log(text) };
         let (file, found) = ParsedFile::parse(&log.text);
         let notices = std::mem::take(&mut log.notices);

@@ -94,7 +94,7 @@ struct ThreadEnd {
     changed: Condvar,
 }
 
-/// How a background thread ended.
+/// The end of a background thread: its work returned, or it panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Returned,
@@ -176,7 +176,7 @@ pub(crate) fn join_background_threads(deadline: Instant) -> bool {
         drop(threads);
         // Destructors of a library's variables of the thread run last.
         for thread in ended {
-            // Who waits for a thread learns of its panic from [`BackgroundThread::wait`].
+            // [`BackgroundThread::wait`] reports a panic.
             let _ = thread.join();
         }
         if is_last || Instant::now() >= deadline {
