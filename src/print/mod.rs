@@ -1,7 +1,7 @@
 //! The printer: IR to text, byte for byte as nvFuser prints it.
 //!
 //! The layout follows from the program alone: two blanks for each block, one function for each
-//! [`Layout`](crate::ir::OpLayout), spelling by [`Style`](crate::ir::Style). The text of a tensor or scalar is made once
+//! [`Layout`](crate::ir::OpLayout), spelling by [`Style`]. The text of a tensor or scalar is made once
 //! and then copied.
 
 mod forms;
