@@ -106,17 +106,19 @@ pub(crate) fn local_sizes(program: &Program, parts: &[&[usize]]) -> Result<BTree
     for (tensor, shape) in tensor_ids(program.inputs()).into_iter().zip(parts) {
         let extents: Vec<_> =
             axes.stored_axes(tensor).map(|axis| program.expr(axis.expanded.unwrap_or(axis.extent))).collect();
-        let shard = axes.stored_axes(tensor).zip(&extents).map(|(axis, extent)| match (axis.is_device_index(), extent) {
-            (_, _) if axis.parts.is_some() => ShardAxis { sharded: false, extent: None },
-            (true, _) => ShardAxis { sharded: true, extent: Some(1) },
-            (_, Expr::Int(extent)) => ShardAxis { sharded: false, extent: usize::try_from(*extent).ok() },
-            _ => ShardAxis { sharded: false, extent: None },
-        });
+        let shard =
+            axes.stored_axes(tensor).zip(&extents).map(|(axis, extent)| match (axis.is_device_index(), extent) {
+                (_, _) if axis.parts.is_some() => ShardAxis { sharded: false, extent: None },
+                (true, _) => ShardAxis { sharded: true, extent: Some(1) },
+                (_, Expr::Int(extent)) => ShardAxis { sharded: false, extent: usize::try_from(*extent).ok() },
+                _ => ShardAxis { sharded: false, extent: None },
+            });
         let shard: Vec<ShardAxis> = shard.collect();
         let Some(found) = match_shard(&shard, &dense_extents(shape)) else {
             return Err(axes_error(program, tensor, &extents, shape));
         };
-        let parts = axes.stored_axes(tensor).map(|axis| axis.parts.map_or(Some(1), |parts| program.exprs().as_int(parts)));
+        let parts =
+            axes.stored_axes(tensor).map(|axis| axis.parts.map_or(Some(1), |parts| program.exprs().as_int(parts)));
         for (((axis, extent), (found, _)), parts) in shard.iter().zip(extents).zip(found).zip(parts) {
             if let (false, Expr::Name(name), Some(parts)) = (axis.sharded, extent, parts) {
                 let size = FoundSize { value: found as i64 * parts, tensor };
