@@ -59,7 +59,7 @@ impl TextRecipe {
     pub(crate) fn read_program(&self) -> Result<Program, Vec<Diag>> {
         let text = self.source.decoded_text();
         let (file, mut diags) = ParsedFile::parse(&text);
-        let mut program = file.resolve_program(self.container, &text, &mut diags);
+        let mut program = file.reader(&text).read_program(self.container, &mut diags);
         if diags.has_errors() {
             let earlier = diags.primary_spans().collect::<Vec<_>>();
             hostir::verify::verify_partial(&program, &earlier, &mut diags);
