@@ -42,10 +42,14 @@ def test_two_calls_race_without_it():
     error = caught.value
     assert error.code == "H0701"
     assert error.message == "race on G: `recv(G[s])` may write it while `C[call, at] = matmul` reads it"
-    assert [label.text for label in error.labels] == ["writes G on Stream 1 at call=1, s=0", "reads G on Stream 0 at call=0, s=0"]
-    # What is proposed is the barrier: room is given behind the matmuls of the call before.
+    places = ["writes G on Stream 1 at call=1, s=0", "reads G on the caller's stream at call=0, s=0"]
+    assert [label.text for label in error.labels] == places
+    # The proposed fix gives each call rows of its own.
     repaired = hostir.parse(hostir.apply_fixes(program.source, error))
-    assert "        sync 0\n        h = recv" in repaired.source and repaired.check().ok
+    assert "      G: f32[3, m, k] = alloc\n" in repaired.source and repaired.check().ok
+    # The barrier is a repair, too: room is given after the matmuls of the call before.
+    barrier = hostir.parse(program.source.replace("        h = recv", "        sync 0\n        h = recv"))
+    assert barrier.check().ok
 
 
 def test_the_page_has_the_programs_error(tmp_path):
