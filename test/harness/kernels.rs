@@ -14,9 +14,11 @@ use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir::plan::{BufferView, InstKind, Plan};
+use hostir_gpu::codegen::wgmma_gemm::WgmmaGemm;
 use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::fuse::fuse_kernels;
 use hostir_gpu::fused_inst::FusedInst;
+use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use hostir_gpu::unsupported::Unsupported;
 use hostir_test::directives;
 use hostir_test::exec::Context;
@@ -53,7 +55,7 @@ fn main() -> std::process::ExitCode {
     }
     let mut tests = needs::tests![
         nvrtc::missing();
-        nvrtc_compiles_the_kernels_of_all_tests, nvrtc_compiles_exchanges,
+        nvrtc_compiles_the_kernels_of_all_tests, nvrtc_compiles_exchanges, nvrtc_compiles_products_of_tiles,
     ];
     tests.extend(needs::tests![None; every_instruction_of_the_tests_has_a_kernel]);
     needs::run(tests)
@@ -67,6 +69,29 @@ fn nvrtc_compiles_the_kernels_of_all_tests() {
 
 fn nvrtc_compiles_exchanges() {
     let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::p2p_kernel_source(r, m, w));
+    nvrtc::compile_all(texts.iter().map(String::as_str), 90);
+}
+
+/// All tiles, for factors that are stored by rows and by columns.
+fn nvrtc_compiles_products_of_tiles() {
+    let layout = |rows, columns| MatrixLayout { rows, columns, leading: rows as i64, batch_stride: 0 };
+    let stored = |transposed: bool| (layout(1024, 1024), transposed);
+    let ways = [(false, false), (true, false), (false, true), (true, true)];
+    let shapes = ways.map(|(a, b)| GemmShape {
+        element: MatrixElement::Bf16,
+        factors: [MatrixElement::Bf16; 2],
+        numerics: Default::default(),
+        a: stored(a),
+        b: stored(b),
+        d: layout(1024, 1024),
+        bias: GemmBias::None,
+        scales: GemmScales::None,
+        batch: 1,
+        remote: false,
+        alignments: [256; 4],
+    });
+    let texts: Vec<String> = shapes.iter().flat_map(WgmmaGemm::candidates).map(|kernel| kernel.source()).collect();
+    assert!(texts.len() >= shapes.len());
     nvrtc::compile_all(texts.iter().map(String::as_str), 90);
 }
 

@@ -7,6 +7,7 @@ use crate::capture::{UserObject, exchange_capture_mode};
 use crate::exit::free_slowly;
 use crate::module::{LoadedKernel, unwrapped};
 use crate::task::{DeviceWork, StreamTask};
+use crate::tiled_gemm::{MAP_BYTES, MAP_WORDS, map_words};
 use crate::world::{self, INVALID_HANDLE, INVALID_VALUE, NOT_READY, world};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -546,14 +547,48 @@ extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, _: *con
 #[unsafe(no_mangle)]
 extern "C" fn cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize) -> c_int {
     match world().kernels.get(&(function as u64)) {
-        Some(kernel) if index < kernel.params => {
-            put_value(offset, 8 * index);
-            put_value(bytes, 8);
+        Some(kernel) if index < kernel.params.len() => {
+            // Tensor maps are aligned to 64 bytes, parameters start 48 bytes in front of such a place.
+            let first = if kernel.params[0] == MAP_BYTES { 48 } else { 0 };
+            put_value(offset, first + kernel.params[..index].iter().sum::<usize>());
+            put_value(bytes, kernel.params[index]);
             0
         }
         Some(_) => INVALID_VALUE,
         None => INVALID_HANDLE,
     }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuTensorMapEncodeTiled(
+    map: *mut [u64; MAP_WORDS],
+    element: c_int,
+    rank: c_uint,
+    address: u64,
+    extents: *const [u64; 2],
+    row_bytes: *const u64,
+    box_extents: *const [u32; 2],
+    steps: *const [u32; 2],
+    interleave: c_int,
+    swizzle: c_int,
+    _promotion: c_int,
+    fill: c_int,
+) -> c_int {
+    // bfloat16, two axes, swizzled by 128 bytes.
+    let is_known = [element, interleave, swizzle, fill] == [9, 0, 3, 0] && rank == 2 && get_value(steps) == [1, 1];
+    let words = map_words(address, get_value(extents), get_value(row_bytes), get_value(box_extents));
+    match words.filter(|_| is_known && (map as u64).is_multiple_of(64)) {
+        Some(words) => {
+            put_value(map, words);
+            0
+        }
+        None => INVALID_VALUE,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFuncSetAttribute(function: Handle, _: c_int, _: c_int) -> c_int {
+    if world().kernels.contains_key(&(function as u64)) { 0 } else { INVALID_HANDLE }
 }
 
 #[unsafe(no_mangle)]
@@ -565,13 +600,14 @@ extern "C" fn cuLaunchKernelEx(
 ) -> c_int {
     let config: LaunchConfig = get_value(config.cast());
     let mut world = world();
-    let Some(count) = world.kernels.get(&(function as u64)).map(|kernel| kernel.params) else {
+    let Some(sizes) = world.kernels.get(&(function as u64)).map(|kernel| kernel.params.clone()) else {
         return INVALID_HANDLE;
     };
     if config.sizes[..6].contains(&0) {
         return INVALID_VALUE;
     }
-    let places = get_values(parameters.cast_const(), count);
-    let params: Vec<u64> = places.into_iter().map(|place| get_value(place.cast())).collect();
+    let places = get_values(parameters.cast_const(), sizes.len());
+    let words = |(place, bytes): (*mut c_void, usize)| get_values::<u64>(place.cast_const().cast(), bytes / 8);
+    let params: Vec<u64> = places.into_iter().zip(sizes).flat_map(words).collect();
     world.launch(function as u64, config.stream as u64, current_device(), &params)
 }

@@ -27,6 +27,7 @@ mod note;
 mod nvrtc;
 mod shared;
 mod task;
+mod tiled_gemm;
 mod world;
 
 pub use caller::DeviceCaller;

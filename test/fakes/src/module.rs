@@ -3,6 +3,7 @@
 use crate::abi::get_values;
 use crate::note::{self, KernelMeaning};
 use crate::task::{self, DeviceWork, StreamTask};
+use crate::tiled_gemm::{MAP_BYTES, TiledGemm};
 use crate::world::{FakeWorld, INVALID_HANDLE, INVALID_VALUE};
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ const HEADER: usize = 64;
 
 /// A kernel.
 pub(crate) struct LoadedKernel {
-    /// Number of its parameters.
-    pub(crate) params: usize,
+    /// Bytes of its parameters: 8 of a word, 128 of a tensor map.
+    pub(crate) params: Vec<usize>,
     kind: LaunchKind,
 }
 
@@ -21,6 +22,8 @@ enum LaunchKind {
     Job { number: usize, count: usize, meaning: Arc<KernelMeaning> },
     /// An exchange with so many flags to raise and copies.
     Exchange { raises: usize, copies: usize },
+    /// A product of matrices that tensor maps describe.
+    TiledGemm(TiledGemm),
 }
 
 /// A cubin that holds a source as its only section.
@@ -60,18 +63,23 @@ impl LoadedKernel {
         let Some((list, _)) = list else { return Err("a source without a kernel".to_owned()) };
         let names: Vec<&str> = list.split(", ").filter(|param| !param.is_empty()).collect();
         let starting = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
+        let bytes = |name: &&str| if name.contains(" TensorMap ") { MAP_BYTES } else { 8 };
+        let params = names.iter().map(bytes).collect();
+        if let Some(gemm) = TiledGemm::read(source) {
+            return Ok(Self { params, kind: LaunchKind::TiledGemm(gemm) });
+        }
         if starting("Word ") == names.len() {
             let (raises, copies) = (starting("Word r"), starting("Word m") / 6);
-            return Ok(Self { params: names.len(), kind: LaunchKind::Exchange { raises, copies } });
+            return Ok(Self { params, kind: LaunchKind::Exchange { raises, copies } });
         }
         let note::LaunchPart { number, count, meaning, .. } = note::read(source)?;
         let kind = LaunchKind::Job { number, count, meaning: Arc::new(meaning) };
-        Ok(Self { params: names.len(), kind })
+        Ok(Self { params, kind })
     }
 }
 
 impl FakeWorld {
-    /// Launches a kernel with its parameters. The last launch of a job does what all of them together do.
+    /// Launches a kernel with the words of its parameters. The last launch of a job does what all of them together do.
     pub(crate) fn launch(&mut self, kernel: u64, stream: u64, device: usize, params: &[u64]) -> i32 {
         let Some(kernel) = self.kernels.get(&kernel).cloned() else { return INVALID_HANDLE };
         let own = match self.stream(stream, device) {
@@ -80,6 +88,12 @@ impl FakeWorld {
         };
         let task = match &kernel.kind {
             LaunchKind::Exchange { raises, copies } => task::exchange_task(*raises, *copies, params),
+            LaunchKind::TiledGemm(gemm) => match gemm.meaning(params) {
+                Some((meaning, params)) => {
+                    StreamTask::in_order([DeviceWork::Compute { meaning: Arc::new(meaning), params }])
+                }
+                None => return INVALID_VALUE,
+            },
             LaunchKind::Job { number, count, meaning } => {
                 if *number == 0 {
                     own.params.clear();
@@ -92,7 +106,7 @@ impl FakeWorld {
                 StreamTask::in_order([DeviceWork::Compute { meaning: meaning.clone(), params }])
             }
         };
-        match params.len() == kernel.params {
+        match 8 * params.len() == kernel.params.iter().sum() {
             true => self.enqueue_task(stream, device, task),
             false => INVALID_VALUE,
         }

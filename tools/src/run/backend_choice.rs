@@ -71,6 +71,7 @@ impl RunEngine {
             (gpu.tf32, "--tf32"),
             (gpu.fp8_fast_accumulation, "--fp8-fast-accumulation"),
             (gpu.tunes_sustained, "--tuning=sustained"),
+            (gpu.gemm_kernels, "--gemm-kernels"),
             (gpu.transports != Transports::default(), "--map-backend"),
         ];
         let unused: Vec<&str> = given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();

@@ -42,6 +42,8 @@ pub(super) struct GpuOptions {
     pub(super) fp8_fast_accumulation: bool,
     /// True if GEMMs are tuned at the GPU's power limit.
     pub(super) tunes_sustained: bool,
+    /// True if kernels of ours are tried for GEMMs.
+    pub(super) gemm_kernels: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
 }
@@ -360,6 +362,8 @@ struct GpuArguments {
     #[arg(long, value_name = "HOW", default_value = "quick", value_parser = ["quick", "sustained"],
         help = "How to choose algorithms of GEMMs: sustained takes 4 s for each large one, at the power limit")]
     tuning: String,
+    #[arg(long, help = "With --tuning=sustained, also try kernels of hir-run's own for large GEMMs of bfloat16")]
+    gemm_kernels: bool,
     #[arg(long, help = "Record the run as a CUDA graph and replay it")]
     graph: bool,
 }
@@ -487,6 +491,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
             tf32: gpus.tf32,
             fp8_fast_accumulation: gpus.fp8_fast_accumulation,
             tunes_sustained: gpus.tuning == "sustained",
+            gemm_kernels: gpus.gemm_kernels,
             graph: gpus.graph,
             timeout_ms: program.timeout_ms,
         },

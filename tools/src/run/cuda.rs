@@ -139,7 +139,8 @@ fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
     let routes = command_listing::gpu_routes(&gpu.transports);
     let numerics = command_listing::gemm_numerics(gpu);
     let tuning = if gpu.tunes_sustained { GemmTuning::Sustained } else { GemmTuning::Quick };
-    hostir_cuda::Options { routes, numerics, tuning, graph: gpu.graph, ..Default::default() }
+    let gemm_kernels = gpu.gemm_kernels;
+    hostir_cuda::Options { routes, numerics, tuning, gemm_kernels, graph: gpu.graph, ..Default::default() }
 }
 
 /// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each

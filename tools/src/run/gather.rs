@@ -68,7 +68,8 @@ impl Options {
             container, element_type, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, ..
         } = self;
         // The time limit is each process's own.
-        let GpuOptions { transports, tf32, fp8_fast_accumulation, tunes_sustained, graph, timeout_ms: _ } = gpu;
+        let GpuOptions { transports, tf32, fp8_fast_accumulation, tunes_sustained, gemm_kernels, graph, timeout_ms: _ } =
+            gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         vec![
             ("list of files", format!("{:?}", self.others)),
@@ -84,6 +85,7 @@ impl Options {
             ("`--tf32`", tf32.to_string()),
             ("`--fp8-fast-accumulation`", fp8_fast_accumulation.to_string()),
             ("`--tuning`", tunes_sustained.to_string()),
+            ("`--gemm-kernels`", gemm_kernels.to_string()),
             ("`--graph`", graph.to_string()),
             ("`--output`", format!("{:?}", key_names(&self.outputs))),
             ("`--expect`", format!("{:?}", key_names(&self.expects))),

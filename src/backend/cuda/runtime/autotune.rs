@@ -24,7 +24,7 @@ const WORTHWHILE: u64 = 1 << 20;
 /// wait for its ranks, and give up after a while.
 const SUSTAINED_TIME: Duration = Duration::from_secs(30);
 
-/// An algorithm of cuBLASLt for a GEMM, and how it was chosen.
+/// An algorithm for a GEMM, and how it was chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct GemmChoice {
     pub(crate) shape: GemmShape,
@@ -95,7 +95,7 @@ pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, options: &Options) -> R
         for (product, way) in ways[at].iter().enumerate() {
             let (algorithm, effort) = match way {
                 AlgorithmChoice::Settled(choice, effort) => (*choice, *effort),
-                AlgorithmChoice::Timed => rank.fastest_algorithm(product, deadline)?,
+                AlgorithmChoice::Timed => rank.fastest_algorithm(product, deadline, options)?,
                 AlgorithmChoice::Followed => continue,
             };
             let shape = rank.commands.schedule.shapes[product].clone();
@@ -132,7 +132,7 @@ fn apply_tuning(
     loaded.for_each_rank(|rank| {
         let find = |shape: &GemmShape| agreed.get(shape).map_or(0, |choice| choice.algorithm);
         let choices: Vec<usize> = rank.gemm_candidates().map(|(shape, _)| find(shape)).collect();
-        rank.apply_algorithms(&choices).map_err(RankFailure::from)
+        rank.apply_algorithms(&choices, options).map_err(RankFailure::from)
     })
 }
 

@@ -448,7 +448,7 @@ fn open_ranks<'p>(
                     let place = AllocationLayout { layout, flags, outside };
                     let opened = options.pool.open_device(ordinal);
                     opened
-                        .and_then(|device| RankRuntime::new(plan, schedule, place, device, images, &options.pool))
+                        .and_then(|device| RankRuntime::new(plan, schedule, place, device, images, options))
                         .map_err(|error| RankFailure::from(error).to_diag(prepared, plan, options.timeout))
                 })
             })

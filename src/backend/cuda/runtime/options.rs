@@ -76,6 +76,8 @@ pub struct Options {
     pub numerics: GemmNumerics,
     /// The effort that is made to choose algorithms of GEMMs.
     pub tuning: GemmTuning,
+    /// True if sustained trials include [kernels of ours](hostir_gpu::codegen::wgmma_gemm).
+    pub gemm_kernels: bool,
     /// The transport of each backend's communications.
     pub routes: BackendTransports,
     /// True if a run is captured as a CUDA graph and replayed.
@@ -127,6 +129,7 @@ impl Default for Options {
         Self {
             numerics: GemmNumerics::default(),
             tuning: GemmTuning::default(),
+            gemm_kernels: false,
             routes: BackendTransports::default(),
             graph: false,
             timeout: Duration::from_secs(60),

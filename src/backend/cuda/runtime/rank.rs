@@ -27,6 +27,7 @@ pub(crate) mod allocation;
 pub(crate) mod commands;
 mod completion;
 pub(crate) mod failure_links;
+mod gemm_product;
 pub(crate) mod graph_recorder;
 pub(crate) mod kernels;
 pub(crate) mod nccl_calls;
@@ -37,6 +38,7 @@ use crate::runtime::address_map::AddressMap;
 use crate::runtime::failure::RankFailure;
 use crate::runtime::kernel_images::KernelImages;
 use crate::runtime::nccl::rank_communicators::RankCommunicators;
+use crate::runtime::options::Options;
 use crate::runtime::rank::allocation::{AllocationLayout, RankAllocation};
 use crate::runtime::rank::commands::{AddressContext, CommandList, ResolvedCommand};
 use crate::runtime::rank::failure_links::FailureLinks;
@@ -45,7 +47,6 @@ use crate::runtime::rank::kernels::LoadedKernels;
 use crate::runtime::rank::nccl_calls::issue_nccl_calls;
 use crate::runtime::rank::run_tracker::RunTracker;
 use crate::runtime::rank::streams::RankStreams;
-use crate::runtime::resource_cache::ResourceCache;
 use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::sys::Error;
 use crate::sys::driver::CudaDevice;
@@ -79,8 +80,9 @@ impl<'p> RankRuntime<'p> {
         place: AllocationLayout<'_>,
         device: Arc<CudaDevice>,
         images: &KernelImages,
-        pool: &Arc<ResourceCache>,
+        options: &Options,
     ) -> Result<Self, Error> {
+        let pool = &options.pool;
         let semaphores = place.flags > 0;
         let memory = RankAllocation::new(plan, &device, place, pool)?;
         let streams = RankStreams::new(&device, &schedule, plan.streams as usize, semaphores)?;
@@ -90,7 +92,7 @@ impl<'p> RankRuntime<'p> {
             plan,
             recorder: GraphRecorder::default(),
             communicators: RankCommunicators::default(),
-            kernels: LoadedKernels::load(&device, &schedule, images, pool)?,
+            kernels: LoadedKernels::load(&device, &schedule, images, options)?,
             commands: CommandList::new(schedule),
             streams,
             memory,

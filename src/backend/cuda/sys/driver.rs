@@ -8,6 +8,7 @@ use crate::sys::Error;
 use crate::sys::library::CallStatus;
 use crate::sys::module::KernelFunction;
 use crate::sys::tables;
+use crate::sys::tensor_map::TensorMap;
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUevent_record_flags, CUgraphExec,
     CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUresult, CUstream, CUstream_flags,
@@ -379,7 +380,6 @@ impl CudaStream {
     ///
     /// # Safety
     /// [`CudaStream`]'s contract for all that the kernel reads and writes with these words.
-    #[allow(non_snake_case, reason = "the names of the driver's structure")]
     pub(crate) unsafe fn launch(
         &self,
         function: &KernelFunction,
@@ -387,9 +387,46 @@ impl CudaStream {
         block: [u32; 3],
         words: &[u64],
     ) -> Result<(), Error> {
-        function.check_word_count(words.len())?;
-        let mut pointers: smallvec::SmallVec<[*mut c_void; 16]> =
-            words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
+        function.check_arguments(0, words.len())?;
+        let pointers = words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
+        let overlaps = self.device.overlaps_launches() && self.overlaps_next.get();
+        // SAFETY: as the caller promises; the function has as many parameters, each of 64 bits, as there are pointers.
+        unsafe { self.launch_with(function, [grid, block], 0, pointers, overlaps) }
+    }
+
+    /// Launches a kernel that takes tensor maps, then words, after everything before it has ended: it does not wait for that
+    /// itself.
+    ///
+    /// # Safety
+    /// [`CudaStream`]'s contract for all that the kernel reads and writes of the matrices of the maps, and with these
+    /// words.
+    pub(crate) unsafe fn launch_tiled(
+        &self,
+        function: &KernelFunction,
+        [blocks, threads]: [u32; 2],
+        shared_bytes: u32,
+        maps: &[TensorMap],
+        words: &[u64],
+    ) -> Result<(), Error> {
+        function.check_arguments(maps.len(), words.len())?;
+        let words = words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast());
+        let pointers = maps.iter().map(TensorMap::as_parameter).chain(words).collect();
+        // SAFETY: as the caller promises; the function has as many parameters of these sizes as there are pointers.
+        unsafe { self.launch_with(function, [[blocks, 1, 1], [threads, 1, 1]], shared_bytes, pointers, false) }
+    }
+
+    /// # Safety
+    /// [`CudaStream`]'s contract for what the kernel reads and writes with the parameters at these places, which are as many,
+    /// of the sizes that the function has.
+    #[allow(non_snake_case, reason = "the names of the driver's structure")]
+    unsafe fn launch_with(
+        &self,
+        function: &KernelFunction,
+        [grid, block]: [[u32; 3]; 2],
+        sharedMemBytes: u32,
+        mut pointers: smallvec::SmallVec<[*mut c_void; 16]>,
+        overlaps: bool,
+    ) -> Result<(), Error> {
         let mut value = CUlaunchAttributeValue { pad: [0; 64] };
         value.programmaticStreamSerializationAllowed = 1;
         let id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -402,14 +439,13 @@ impl CudaStream {
             blockDimX,
             blockDimY,
             blockDimZ,
-            sharedMemBytes: 0,
+            sharedMemBytes,
             hStream: self.handle,
             attrs: &raw mut overlap,
-            numAttrs: u32::from(self.device.overlaps_launches() && self.overlaps_next.get()),
+            numAttrs: u32::from(overlaps),
         };
         let (parameters, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
-        // SAFETY: the function's module is loaded, and the function has as many parameters as there are pointers,
-        // each of 64 bits; the driver copies them, and the configuration, before it returns. What the kernel does
+        // SAFETY: the function's module is loaded, and the parameters are its own, as the caller promises; the driver copies them, and the configuration, before it returns. What the kernel does
         // with them is the caller's promise.
         let status =
             unsafe { tables::driver().cuLaunchKernelEx(&raw const config, function.raw_handle(), parameters, extra) };

@@ -15,6 +15,7 @@ pub mod nvrtc;
 pub mod nvtx;
 pub(crate) mod peer;
 mod tables;
+pub(crate) mod tensor_map;
 
 use hostir_gpu::unsupported::Unsupported;
 

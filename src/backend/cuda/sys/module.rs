@@ -4,10 +4,14 @@ use crate::sys::Error;
 use crate::sys::driver::CudaDevice;
 use crate::sys::library::LACKING;
 use crate::sys::tables;
-use cudarc::driver::sys::{CUfunction, CUmodule};
+use crate::sys::tensor_map::TensorMap;
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule};
 use hostir_gpu::cubin;
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::sync::Arc;
+
+/// Bytes of a word.
+const WORD: usize = 8;
 
 /// A loaded module.
 #[derive(Debug)]
@@ -27,8 +31,8 @@ pub(crate) struct KernelFunction {
     #[allow(dead_code, reason = "held for its Drop only")]
     module: Arc<KernelModule>,
     handle: CUfunction,
-    /// Number of its parameters, each of 64 bits.
-    parameters: usize,
+    /// Bytes of its parameters.
+    parameters: Vec<usize>,
 }
 
 // SAFETY: functions may be used from any thread.
@@ -57,6 +61,25 @@ impl KernelModule {
     /// Its kernel `name` with so many parameters of 64 bits, loaded at once rather than at its first launch.
     /// Fails if the driver finds that it takes others; drivers before CUDA 12.4 cannot tell.
     pub(crate) fn get_function(self: &Arc<Self>, name: &str, parameters: usize) -> Result<KernelFunction, Error> {
+        self.find_function(name, vec![WORD; parameters])
+    }
+
+    /// Its kernel `name` with tensor maps and then words as parameters, and so many bytes of dynamic shared memory.
+    pub(crate) fn get_tiled_function(
+        self: &Arc<Self>,
+        name: &str,
+        [maps, words]: [usize; 2],
+        shared_bytes: u32,
+    ) -> Result<KernelFunction, Error> {
+        let function = self.find_function(name, [vec![TensorMap::BYTES; maps], vec![WORD; words]].concat())?;
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        // SAFETY: the function is of a loaded module.
+        unsafe { tables::driver().cuFuncSetAttribute(function.handle, attribute, shared_bytes as c_int) }
+            .into_result()?;
+        Ok(function)
+    }
+
+    fn find_function(self: &Arc<Self>, name: &str, parameters: Vec<usize>) -> Result<KernelFunction, Error> {
         let name = CString::new(name).unwrap_or_default();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the module is loaded; the name ends in zero; the pointer is to a handle of this frame.
@@ -65,7 +88,7 @@ impl KernelModule {
         match function.is_as_expected() {
             true => Ok(function),
             false => {
-                let status = format!("the compiled kernel does not take {parameters} parameters");
+                let status = format!("the compiled kernel does not take {} parameters", function.parameters.len());
                 Err(Error::Call { call: "cuFuncGetParamInfo", status })
             }
         }
@@ -88,9 +111,11 @@ impl KernelFunction {
         self.handle
     }
 
-    /// Refuses another number of words than it has parameters.
-    pub(super) fn check_word_count(&self, words: usize) -> Result<(), Error> {
-        check_argument_count(self.parameters, words)
+    /// Refuses arguments of other sizes than its parameters have.
+    pub(super) fn check_arguments(&self, maps: usize, words: usize) -> Result<(), Error> {
+        let own = self.parameters.iter().filter(|bytes| **bytes == TensorMap::BYTES).count();
+        check_argument_count(own, maps)?;
+        check_argument_count(self.parameters.len() - own, words)
     }
 
     /// Whether the driver knows it to have these parameters and no others, or cannot tell.
@@ -105,8 +130,10 @@ impl KernelFunction {
         if bytes(0).0 == LACKING {
             return true;
         }
-        let known = |index| bytes(index) == (0, (8 * index, 8));
-        (0..self.parameters).all(known) && bytes(self.parameters).0 != 0
+        // Parameters follow each other; the first one starts where its alignment wants it.
+        let ((_, (first, _)), sizes) = (bytes(0), &self.parameters);
+        let known = |index: usize| bytes(index) == (0, (first + sizes[..index].iter().sum::<usize>(), sizes[index]));
+        (0..self.parameters.len()).all(known) && bytes(self.parameters.len()).0 != 0
     }
 }
 

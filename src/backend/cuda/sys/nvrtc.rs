@@ -33,7 +33,10 @@ pub fn version() -> Result<(i32, i32), Error> {
 
 /// Returns the compile options for an architecture (`90` for `sm_90`).
 pub fn compile_options(architecture: u32) -> Vec<String> {
-    vec![format!("--gpu-architecture=sm_{architecture}"), "--std=c++17".to_owned()]
+    vec![
+        format!("--gpu-architecture=sm_{architecture}{}", if architecture == 90 { "a" } else { "" }),
+        "--std=c++17".to_owned(),
+    ]
 }
 
 /// The cubin of a source for an architecture (`90` for `sm_90`).

@@ -11,7 +11,7 @@ use cudarc::cublaslt::sys::{
 };
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUipcMemHandle,
-    CUlaunchConfig, CUmodule, CUstream, CUstreamBatchMemOpParams, CUuserObject, CUuuid,
+    CUlaunchConfig, CUmodule, CUstream, CUstreamBatchMemOpParams, CUtensorMap, CUuserObject, CUuuid,
 };
 use cudarc::nvrtc::sys::nvrtcProgram;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -99,6 +99,11 @@ table! {
         cuModuleUnload(module: CUmodule);
         cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
         cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize, bytes: *mut usize);
+        cuFuncSetAttribute(function: CUfunction, attribute: c_int, value: c_int);
+        cuTensorMapEncodeTiled(
+            map: *mut CUtensorMap, element: c_int, rank: c_uint, address: *mut c_void, extents: *const u64, strides: *const u64,
+            box_extents: *const u32, steps: *const u32, interleave: c_int, swizzle: c_int, promotion: c_int, fill: c_int,
+        );
         cuLaunchKernelEx(
             config: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void, extra: *mut *mut c_void,
         );

@@ -28,6 +28,7 @@ mod source_writer;
 mod thread_mapping;
 mod tile;
 pub(crate) mod types;
+pub mod wgmma_gemm;
 
 pub use crate::codegen::alias::are_disjoint;
 pub use crate::codegen::copy::{generate_copy, generate_fill};

@@ -4,12 +4,13 @@ use crate::runtime::options::Options;
 use crate::runtime::rank::kernels::CANDIDATES;
 use crate::runtime::store_key::store_key;
 use crate::sys::blas::{self, LAST_CUSTOM_OPTION, VARIED_PROPOSALS};
+use hostir_gpu::codegen::wgmma_gemm::WgmmaGemm;
 use hostir_gpu::gemm_shape::GemmShape;
 use hostir_gpu::rank_memory::WORKSPACE;
 
 /// The choice that an earlier process has kept for a GEMM on this kind of device.
 pub(super) fn kept_choice(options: &Options, kind: &str, shape: &GemmShape) -> Option<usize> {
-    let kept = options.store.as_ref()?.get(&choice_key(kind, shape))?;
+    let kept = options.store.as_ref()?.get(&choice_key(options, kind, shape))?;
     kept.try_into().ok().map(u64::from_le_bytes).and_then(|choice| usize::try_from(choice).ok())
 }
 
@@ -19,15 +20,16 @@ pub(super) fn keep_choice(options: &Options, kind: &str, shape: &GemmShape, choi
         return;
     }
     if let Some(store) = &options.store {
-        store.put(&choice_key(kind, shape), &(choice as u64).to_le_bytes());
+        store.put(&choice_key(options, kind, shape), &(choice as u64).to_le_bytes());
     }
 }
 
 /// The key of a choice: the number of an algorithm means the same where library, device, GEMM and the rule that lists
 /// algorithms are the same.
-fn choice_key(kind: &str, shape: &GemmShape) -> String {
+fn choice_key(options: &Options, kind: &str, shape: &GemmShape) -> String {
     let (major, minor, patch) = blas::version();
     let library = format!("cublasLt {major}.{minor}.{patch}");
-    let rule = format!("{CANDIDATES} {VARIED_PROPOSALS} {LAST_CUSTOM_OPTION} {WORKSPACE}");
+    let kernels = if options.gemm_kernels { WgmmaGemm::candidates(shape) } else { Vec::new() };
+    let rule = format!("{CANDIDATES} {VARIED_PROPOSALS} {LAST_CUSTOM_OPTION} {WORKSPACE} {kernels:?}");
     store_key("hostir gemm algorithm", [&*library, kind, &rule, &format!("{shape:?}")])
 }

@@ -1,8 +1,8 @@
-//! A rank's products: which of the library's algorithms is the fastest.
+//! A rank's products: which algorithm is the fastest.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use super::trial_operands::TrialOperands;
-use crate::runtime::options::GemmTuning;
+use crate::runtime::options::{GemmTuning, Options};
 use crate::runtime::rank::RankRuntime;
 use crate::sys::Error;
 use crate::sys::blas::GemmOperands;
@@ -31,6 +31,7 @@ const FINALS: usize = 4;
 struct GemmTrial<'t> {
     product: usize,
     operands: &'t GemmOperands,
+    options: &'t Options,
 }
 
 impl RankRuntime<'_> {
@@ -46,6 +47,7 @@ impl RankRuntime<'_> {
         &mut self,
         product: usize,
         deadline: Option<Instant>,
+        options: &Options,
     ) -> Result<(usize, GemmTuning), Error> {
         const UNTIMED: (usize, GemmTuning) = (0, GemmTuning::Quick);
         let Some(actual) = self.commands.first_operands(product) else { return Ok(UNTIMED) };
@@ -54,7 +56,7 @@ impl RankRuntime<'_> {
         let Some(operands) = TrialOperands::new(shape, &actual, &self.device, pool, stream)? else {
             return Ok(UNTIMED);
         };
-        let trial = GemmTrial { product, operands: &operands.operands };
+        let trial = GemmTrial { product, operands: &operands.operands, options };
         let single = self.single_times(trial)?;
         let fastest = index_of_least(&single);
         let is_worth_it = single.get(fastest).is_some_and(|least| *least >= WORTH_STRETCHES);
@@ -78,7 +80,7 @@ impl RankRuntime<'_> {
         Ok(least)
     }
 
-    /// The algorithm, of the proposals and their variants, that is the fastest in many runs in a row; none if the deadline comes
+    /// The algorithm, of the proposals, their variants and our kernels, that is the fastest in many runs in a row; none if the deadline comes
     /// before each has run so. `single` has the milliseconds of single runs of the proposals.
     fn fastest_in_stretches(
         &mut self,
@@ -88,7 +90,7 @@ impl RankRuntime<'_> {
     ) -> Result<Option<usize>, Error> {
         let count = self.kernels.products[trial.product].algorithm_count();
         for variant in single.len()..count {
-            // The library may refuse a variant when it runs. The first run may have to load it.
+            // The library may refuse a variant when it runs, NVRTC a kernel. The first run may have to load it.
             single.push(self.time_gemm(trial, variant, 1, 1).unwrap_or(f64::INFINITY));
         }
         let least = single[index_of_least(&single)];
@@ -114,7 +116,7 @@ impl RankRuntime<'_> {
 
     /// Milliseconds of one of `runs` of an algorithm in a row, behind `lead` others of it.
     fn time_gemm(&mut self, trial: GemmTrial<'_>, choice: usize, lead: usize, runs: usize) -> Result<f64, Error> {
-        self.kernels.products[trial.product].chosen = choice;
+        self.kernels.products[trial.product].choose(choice, &self.device, trial.options)?;
         let (stream, timers) = (self.streams.main(), &self.streams.timers);
         for run in 0..lead + runs {
             if run == lead {
@@ -130,9 +132,9 @@ impl RankRuntime<'_> {
 
     /// Takes these algorithms, and carries out each product once: the library loads an algorithm when it
     /// is first used, which must not happen beside communications of the run.
-    pub(crate) fn apply_algorithms(&mut self, choices: &[usize]) -> Result<(), Error> {
+    pub(crate) fn apply_algorithms(&mut self, choices: &[usize], options: &Options) -> Result<(), Error> {
         for (product, choice) in self.kernels.products.iter_mut().zip(choices) {
-            product.chosen = (*choice).min(product.algorithm_count() - 1);
+            product.choose(*choice, &self.device, options)?;
         }
         if self.kernels.products.is_empty() {
             return Ok(());

@@ -1,8 +1,10 @@
-//! A rank's kernels: functions of loaded modules, and GEMMs of cuBLASLt.
+//! A rank's kernels: functions of loaded modules, and GEMMs.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::kernel_images::KernelImages;
-use crate::runtime::resource_cache::{CachedBlas, ResourceCache};
+use crate::runtime::options::Options;
+use crate::runtime::rank::gemm_product::GemmProduct;
+use crate::runtime::resource_cache::CachedBlas;
 use crate::sys::Error;
 use crate::sys::blas::{GemmOperands, TunableGemm};
 use crate::sys::driver::{CudaDevice, CudaStream};
@@ -18,7 +20,7 @@ pub(crate) const CANDIDATES: usize = 8;
 /// The kernels and GEMMs of a schedule.
 pub(crate) struct LoadedKernels {
     // Dropped in this order.
-    pub(crate) products: Vec<TunableGemm>,
+    pub(crate) products: Vec<GemmProduct>,
     pub(crate) functions: Vec<KernelFunction>,
     blas: Option<CachedBlas>,
 }
@@ -29,8 +31,9 @@ impl LoadedKernels {
         device: &Arc<CudaDevice>,
         schedule: &RankSchedule,
         images: &KernelImages,
-        pool: &Arc<ResourceCache>,
+        options: &Options,
     ) -> Result<Self, Error> {
+        let pool = &options.pool;
         let blas = if schedule.shapes.is_empty() { None } else { Some(pool.take_blas(device)?) };
         let mut kernels = Self { products: Vec::new(), functions: Vec::new(), blas };
         for text in &schedule.texts {
@@ -41,7 +44,8 @@ impl LoadedKernels {
         }
         if let Some(blas) = &kernels.blas {
             for shape in &schedule.shapes {
-                kernels.products.push(TunableGemm::new(blas, shape, WORKSPACE, CANDIDATES)?);
+                let library = TunableGemm::new(blas, shape, WORKSPACE, CANDIDATES)?;
+                kernels.products.push(GemmProduct::new(library, shape, device, options)?);
             }
         }
         Ok(kernels)
@@ -59,7 +63,7 @@ impl LoadedKernels {
     ) -> Result<(), Error> {
         match &self.blas {
             // SAFETY: as the caller promises.
-            Some(blas) => unsafe { self.products[product].issue_gemm(blas, operands, stream) },
+            Some(blas) => unsafe { self.products[product].issue(blas, operands, stream) },
             None => Ok(()),
         }
     }

@@ -1,0 +1,263 @@
+//! Large products of bfloat16 matrices on Hopper: a kernel in several tile shapes, beside cuBLASLt's algorithms.
+//!
+//! Its text depends on the tile and on how the factors are stored, not on sizes. The matrices come as tensor maps of the
+//! driver's ([`TiledMatrix`] says of which boxes), sizes as words.
+
+use crate::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
+use std::fmt::Write as _;
+
+/// The compute capability that has these instructions, and no other.
+pub const ARCHITECTURE: u32 = 90;
+/// Threads of a block.
+pub const THREADS: u32 = 384;
+/// The kernel's parameters: three tensor maps, then three words.
+pub const TENSOR_MAPS: usize = 3;
+/// The words: rows and columns of the result, and the length of the axis that is summed over.
+pub const SIZE_WORDS: usize = 3;
+/// Bytes that start, and the steps of, a matrix of a tensor map are multiples of.
+const MAP_ALIGNMENT: u64 = 16;
+/// Smaller products are not worth the time to compile a kernel.
+const WORTHWHILE: u64 = 1 << 30;
+/// Rows of a tile; elements along the summed axis in a stage; rows and columns of most boxes.
+const ROWS: u32 = 128;
+const DEPTH: u32 = 64;
+const BOX: u32 = 64;
+
+/// A tile and the way that blocks go through the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TileShape {
+    /// Columns of a tile; it has 128 rows.
+    columns: u32,
+    /// Parts of the factors, 64 elements deep, that are loaded ahead.
+    stages: u32,
+    /// Blocks that share the columns of the right factor.
+    cluster: u32,
+    /// Row tiles (of all blocks of a cluster together) that are taken before the next column tile.
+    group: u32,
+}
+
+/// The tiles to choose from, by columns: wide ones read less memory, narrow ones fit narrow results.
+const TILES: [TileShape; 4] = [
+    TileShape { columns: 256, stages: 4, cluster: 1, group: 16 },
+    TileShape { columns: 256, stages: 4, cluster: 2, group: 4 },
+    TileShape { columns: 192, stages: 4, cluster: 2, group: 8 },
+    TileShape { columns: 128, stages: 5, cluster: 1, group: 16 },
+];
+
+/// A matrix as the kernel reads or writes it, in boxes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TiledMatrix {
+    /// Elements that lie next to each other, and the number of such rows.
+    pub extents: [u64; 2],
+    /// Bytes from one row to the next.
+    pub row_bytes: u64,
+    /// Elements of a box in each direction.
+    pub box_extents: [u32; 2],
+}
+
+/// The kernel for a product: `result[m][n] = left[m][k] * right[k][n]`, all row by row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WgmmaGemm {
+    tile: TileShape,
+    /// True if the left factor is stored `[k][m]`.
+    left_by_column: bool,
+    /// True if the right factor is stored `[k][n]`, else `[n][k]`.
+    right_by_row: bool,
+    /// `m`, `n` and `k`.
+    sizes: [u64; SIZE_WORDS],
+    /// Left, right and result.
+    pub matrices: [TiledMatrix; TENSOR_MAPS],
+}
+
+impl WgmmaGemm {
+    /// The kernels that compute a product; none for products of other types, with scales or a bias, in batches, of
+    /// addresses that tensor maps do not take, whose result is another rank's, or that are small.
+    pub fn candidates(shape: &GemmShape) -> Vec<Self> {
+        if !is_supported(shape) {
+            return Vec::new();
+        }
+        TILES.into_iter().map(|tile| Self::new(shape, tile)).collect()
+    }
+
+    /// cuBLASLt's matrices are column-major: its right factor is the left one of the transposed product.
+    fn new(shape: &GemmShape, mut tile: TileShape) -> Self {
+        let ((right, right_transposed), (left, left_transposed)) = (shape.a, shape.b);
+        let (left_by_column, right_by_row) = (left_transposed, !right_transposed);
+        if right_by_row && !tile.columns.is_multiple_of(BOX * tile.cluster) {
+            tile.cluster = 1;
+        }
+        let left_box = if left_by_column { [BOX, DEPTH] } else { [DEPTH, ROWS] };
+        let right_box = if right_by_row { [BOX, DEPTH] } else { [DEPTH, tile.columns / 2] };
+        let depth = if left_transposed { left.columns } else { left.rows };
+        Self {
+            tile,
+            left_by_column,
+            right_by_row,
+            sizes: [shape.d.columns, shape.d.rows, depth],
+            matrices: [
+                TiledMatrix::new(left, left_box),
+                TiledMatrix::new(right, right_box),
+                TiledMatrix::new(shape.d, [BOX, BOX]),
+            ],
+        }
+    }
+
+    /// The tile in short: `128x256, 4 stages, cluster of 2, groups of 4`.
+    pub fn tile_name(&self) -> String {
+        let TileShape { columns, stages, cluster, group } = self.tile;
+        format!("{ROWS}x{columns}, {stages} stages, cluster of {cluster}, groups of {group}")
+    }
+
+    /// The words that follow the tensor maps.
+    pub fn size_words(&self) -> [u64; SIZE_WORDS] {
+        self.sizes
+    }
+
+    /// Bytes of shared memory for a block: stages, four boxes of results, and what aligns them to 1,024 bytes.
+    pub fn shared_bytes(&self) -> u32 {
+        let stage = 2 * DEPTH * (ROWS + self.tile.columns);
+        self.tile.stages * stage + 4 * 2 * BOX * BOX + 1024
+    }
+
+    /// Blocks on a device of so many multiprocessors: one on each, as long as there are tiles for them.
+    pub fn blocks(&self, multiprocessors: u32) -> u32 {
+        let TileShape { columns, cluster, .. } = self.tile;
+        let [m, n, _] = self.sizes;
+        let tiles = m.div_ceil(u64::from(ROWS * cluster)) * n.div_ceil(u64::from(columns));
+        let clusters = u64::from((multiprocessors / cluster).max(1)).min(tiles);
+        u32::try_from(clusters).unwrap_or(1) * cluster
+    }
+
+    /// CUDA C++ for NVRTC.
+    pub fn source(&self) -> String {
+        let TileShape { columns, stages, cluster, group } = self.tile;
+        let mut text = String::from("typedef unsigned long long Word;\n");
+        let settings = [
+            ("COLUMNS", columns),
+            ("STAGES", stages),
+            ("CLUSTER", cluster),
+            ("GROUP", group),
+            ("LEFT_BY_COLUMN", u32::from(self.left_by_column)),
+            ("RIGHT_BY_ROW", u32::from(self.right_by_row)),
+        ];
+        for (name, value) in settings {
+            let _ = writeln!(text, "#define {name} {value}");
+        }
+        text + &multiply_function(columns, self.left_by_column, self.right_by_row) + include_str!("wgmma_gemm.cu")
+    }
+}
+
+impl TiledMatrix {
+    /// A column-major matrix of cuBLASLt's, whose columns are the rows here.
+    fn new(layout: MatrixLayout, box_extents: [u32; 2]) -> Self {
+        let row_bytes = 2 * layout.leading.unsigned_abs();
+        Self { extents: [layout.rows, layout.columns], row_bytes, box_extents }
+    }
+}
+
+/// True if the kernel computes this product.
+fn is_supported(shape: &GemmShape) -> bool {
+    let types = shape.element == MatrixElement::Bf16 && shape.factors == [MatrixElement::Bf16; 2];
+    let plain = shape.bias == GemmBias::None && shape.scales == GemmScales::None && shape.batch == 1 && !shape.remote;
+    let [a, b, _, d] = shape.alignments;
+    let aligned = [a, b, d].iter().all(|alignment| u64::from(*alignment) >= MAP_ALIGNMENT);
+    let fits = |layout: &MatrixLayout| {
+        let steps = layout.leading > 0 && (2 * layout.leading.unsigned_abs()).is_multiple_of(MAP_ALIGNMENT);
+        steps && layout.rows.max(layout.columns) <= i32::MAX as u64
+    };
+    types
+        && plain
+        && aligned
+        && [&shape.a.0, &shape.b.0, &shape.d].into_iter().all(fits)
+        && shape.flop_count() >= WORTHWHILE
+}
+
+/// The function that adds a product of 64 rows, 16 deep, to the sums of a warpgroup.
+fn multiply_function(columns: u32, left_by_column: bool, right_by_row: bool) -> String {
+    let count = columns / 2;
+    let registers: Vec<String> = (0..count).map(|at| format!("%{at}")).collect();
+    let sums: Vec<String> = (0..count).map(|at| format!("\"+f\"(sums[{at}])")).collect();
+    let [left, right, keep] = [count, count + 1, count + 2];
+    let (registers, sums) = (registers.join(", "), sums.join(", "));
+    let transposes = format!("{}, {}", u32::from(left_by_column), u32::from(right_by_row));
+    format!(
+        "__device__ __forceinline__ void multiply(float (&sums)[{count}], Word left, Word right, int keep) {{\n  \
+         asm volatile(\"{{ .reg .pred add; setp.ne.b32 add, %{keep}, 0; \"\n    \
+         \"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.bf16.bf16 {{{registers}}}, %{left}, %{right}, add, 1, 1, {transposes}; }}\"\n    \
+         : {sums} : \"l\"(left), \"l\"(right), \"r\"(keep));\n}}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `[m][k] * [k][n]`, all dense and row by row.
+    fn product(m: u64, n: u64, k: u64) -> GemmShape {
+        let layout = |rows, columns| MatrixLayout { rows, columns, leading: rows as i64, batch_stride: 0 };
+        GemmShape {
+            element: MatrixElement::Bf16,
+            factors: [MatrixElement::Bf16; 2],
+            numerics: Default::default(),
+            a: (layout(n, k), false),
+            b: (layout(k, m), false),
+            d: layout(n, m),
+            bias: GemmBias::None,
+            scales: GemmScales::None,
+            batch: 1,
+            remote: false,
+            alignments: [256; 4],
+        }
+    }
+
+    #[test]
+    fn sizes_and_boxes_are_those_of_the_row_major_product() {
+        let kernels = WgmmaGemm::candidates(&product(4096, 1536, 1024));
+        assert_eq!(kernels.len(), TILES.len());
+        let wide = &kernels[0];
+        assert_eq!(wide.size_words(), [4096, 1536, 1024]);
+        let [left, right, result] = wide.matrices;
+        assert_eq!((left.extents, left.row_bytes, left.box_extents), ([1024, 4096], 2048, [64, 128]));
+        assert_eq!((right.extents, right.row_bytes, right.box_extents), ([1536, 1024], 3072, [64, 64]));
+        assert_eq!((result.extents, result.row_bytes, result.box_extents), ([1536, 4096], 3072, [64, 64]));
+    }
+
+    #[test]
+    fn no_more_blocks_than_multiprocessors_or_tiles() {
+        let blocks = |m, n| -> Vec<u32> {
+            WgmmaGemm::candidates(&product(m, n, 8192)).iter().map(|kernel| kernel.blocks(132)).collect()
+        };
+        assert_eq!(blocks(8192, 8192), [132; 4]);
+        // 2 row tiles by 2, 2, 3 and 4 column tiles; where two blocks are a cluster, they take the row tiles.
+        assert_eq!(blocks(256, 512), [4, 4, 6, 8]);
+        assert_eq!(blocks(129, 512), [4, 4, 6, 8]);
+    }
+
+    #[test]
+    fn a_block_has_as_much_shared_memory_as_a_multiprocessor_gives() {
+        for kernel in WgmmaGemm::candidates(&product(8192, 8192, 8192)) {
+            // 227 KiB, less the barriers and what aligns them.
+            assert!(kernel.shared_bytes() <= 227 * 1024 - 1024, "{kernel:?}");
+        }
+    }
+
+    #[test]
+    fn other_products_have_no_kernel() {
+        let whole = product(4096, 4096, 4096);
+        let refused = [
+            GemmShape { element: MatrixElement::F16, factors: [MatrixElement::F16; 2], ..whole.clone() },
+            GemmShape { bias: GemmBias::Rows, ..whole.clone() },
+            GemmShape { scales: GemmScales::Whole, ..whole.clone() },
+            GemmShape { batch: 2, ..whole.clone() },
+            GemmShape { remote: true, ..whole.clone() },
+            GemmShape { alignments: [256, 8, 256, 256], ..whole.clone() },
+            product(4096, 4092, 4096),
+            product(64, 64, 64),
+        ];
+        for shape in refused {
+            assert_eq!(WgmmaGemm::candidates(&shape), [], "{shape:?}");
+        }
+        // The bias of a product without one may lie anywhere.
+        assert!(!WgmmaGemm::candidates(&GemmShape { alignments: [16, 16, 2, 16], ..whole }).is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! A product of a rank with all algorithms for it: cuBLASLt's, then kernels of ours.
+#![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
+
+use crate::runtime::kernel_images::load_or_compile;
+use crate::runtime::options::Options;
+use crate::sys::Error;
+use crate::sys::blas::{BlasHandle, GemmOperands, TunableGemm};
+use crate::sys::driver::{CudaDevice, CudaStream};
+use crate::sys::module::KernelFunction;
+use crate::sys::nvrtc;
+use crate::sys::tensor_map::TensorMap;
+use hostir_gpu::codegen::job::ENTRY;
+use hostir_gpu::codegen::wgmma_gemm::{ARCHITECTURE, SIZE_WORDS, TENSOR_MAPS, THREADS, WgmmaGemm};
+use hostir_gpu::gemm_shape::GemmShape;
+use std::sync::Arc;
+
+/// The product, and the algorithm that is used.
+pub(crate) struct GemmProduct {
+    library: TunableGemm,
+    kernels: Vec<ProductKernel>,
+    chosen: usize,
+}
+
+/// A kernel of ours, which is compiled and loaded when it is first needed.
+struct ProductKernel {
+    gemm: WgmmaGemm,
+    loaded: Option<LoadedGemm>,
+}
+
+struct LoadedGemm {
+    function: KernelFunction,
+    blocks: u32,
+}
+
+impl GemmProduct {
+    /// The library's algorithms, and the kernels that options, device and NVRTC allow.
+    pub(crate) fn new(
+        library: TunableGemm,
+        shape: &GemmShape,
+        device: &CudaDevice,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut kernels = Vec::new();
+        if options.gemm_kernels && device.architecture()? == ARCHITECTURE && nvrtc::is_present() {
+            let candidates = WgmmaGemm::candidates(shape).into_iter();
+            kernels.extend(candidates.map(|gemm| ProductKernel { gemm, loaded: None }));
+        }
+        Ok(Self { library, kernels, chosen: 0 })
+    }
+
+    /// Number of algorithms to choose from.
+    pub(crate) fn algorithm_count(&self) -> usize {
+        self.library.algorithm_count() + self.kernels.len()
+    }
+
+    /// The number of them, the first ones, that the library proposes.
+    pub(crate) fn proposal_count(&self) -> usize {
+        self.library.proposal_count()
+    }
+
+    /// Takes an algorithm, the last one if there are not so many; compiles and loads it, if it is a kernel of ours.
+    pub(crate) fn choose(&mut self, choice: usize, device: &Arc<CudaDevice>, options: &Options) -> Result<(), Error> {
+        let choice = choice.min(self.algorithm_count() - 1);
+        match choice.checked_sub(self.library.algorithm_count()) {
+            None => self.library.chosen = choice,
+            Some(kernel) => self.kernels[kernel].load(device, options)?,
+        }
+        self.chosen = choice;
+        Ok(())
+    }
+
+    /// Starts the product on a stream.
+    ///
+    /// # Safety
+    /// As of [`TunableGemm::issue_gemm`].
+    pub(crate) unsafe fn issue(
+        &self,
+        blas: &BlasHandle,
+        operands: &GemmOperands,
+        stream: &CudaStream,
+    ) -> Result<(), Error> {
+        let kernel = self.chosen.checked_sub(self.library.algorithm_count());
+        match kernel.and_then(|kernel| self.kernels.get(kernel)) {
+            // SAFETY: as the caller promises.
+            None => unsafe { self.library.issue_gemm(blas, operands, stream) },
+            // SAFETY: as the caller promises, for the same matrices.
+            Some(kernel) => unsafe { kernel.launch(operands, stream) },
+        }
+    }
+}
+
+impl ProductKernel {
+    fn load(&mut self, device: &Arc<CudaDevice>, options: &Options) -> Result<(), Error> {
+        if self.loaded.is_some() {
+            return Ok(());
+        }
+        let text = self.gemm.source();
+        let image = load_or_compile(&text, ARCHITECTURE, options)?;
+        let module = options.pool.kernel_module(device, &text, &image)?;
+        let function = module.get_tiled_function(ENTRY, [TENSOR_MAPS, SIZE_WORDS], self.gemm.shared_bytes())?;
+        self.loaded = Some(LoadedGemm { function, blocks: self.gemm.blocks(device.sm_count()?) });
+        Ok(())
+    }
+
+    /// # Safety
+    /// [`CudaStream`]'s contract for the matrices at the operands' addresses.
+    unsafe fn launch(&self, operands: &GemmOperands, stream: &CudaStream) -> Result<(), Error> {
+        let Some(LoadedGemm { function, blocks }) = &self.loaded else {
+            return Err(Error::Internal { what: "the kernel of a product was not loaded".to_owned() });
+        };
+        let [left, right, result] = &self.gemm.matrices;
+        // The library's left matrix is the right one of the row-major product.
+        let maps = [
+            TensorMap::encode(left, operands.b)?,
+            TensorMap::encode(right, operands.a)?,
+            TensorMap::encode(result, operands.d)?,
+        ];
+        let (shared_bytes, sizes) = (self.gemm.shared_bytes(), self.gemm.size_words());
+        // SAFETY: the kernel reads and writes these matrices only, as the caller promises that it may.
+        unsafe { stream.launch_tiled(function, [*blocks, THREADS], shared_bytes, &maps, &sizes) }
+    }
+}

@@ -1,0 +1,84 @@
+//! Products of matrices that tensor maps describe.
+
+use crate::note::KernelMeaning;
+use hostir::ir::DType;
+use hostir::plan::{BufferId, BufferView, GemmInst, InstKind, ViewDim};
+
+/// Bytes of a tensor map.
+pub(crate) const MAP_BYTES: usize = 128;
+pub(crate) const MAP_WORDS: usize = MAP_BYTES / 8;
+
+/// How a kernel's factors are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TiledGemm {
+    left_by_column: bool,
+    right_by_row: bool,
+}
+
+/// A matrix: its address, the elements of a row and the rows, and the elements from one row to the next.
+#[derive(Clone, Copy)]
+struct MapContent {
+    address: u64,
+    extents: [usize; 2],
+    step: usize,
+}
+
+impl TiledGemm {
+    /// The kernel of a source, if it is one of these.
+    pub(crate) fn read(source: &str) -> Option<Self> {
+        let set = |name: &str| source.contains(&format!("#define {name} 1\n"));
+        let other = |name: &str| source.contains(&format!("#define {name} 0\n"));
+        let known = |name: &str| set(name) || other(name);
+        (known("LEFT_BY_COLUMN") && known("RIGHT_BY_ROW"))
+            .then(|| Self { left_by_column: set("LEFT_BY_COLUMN"), right_by_row: set("RIGHT_BY_ROW") })
+    }
+
+    /// The product of a launch with these words, and the addresses of its matrices; none if the maps are not of matrices that
+    /// fit the sizes.
+    pub(crate) fn meaning(&self, words: &[u64]) -> Option<(KernelMeaning, Vec<u64>)> {
+        let (maps, sizes) = words.split_at_checked(3 * MAP_WORDS)?;
+        let [m, n, k] = <[u64; 3]>::try_from(sizes).ok()?.map(|size| size as usize);
+        let maps: Vec<MapContent> = maps.chunks(MAP_WORDS).map(MapContent::read).collect();
+        let views = [
+            maps[0].view(0, [m, k], self.left_by_column)?,
+            maps[1].view(1, [k, n], !self.right_by_row)?,
+            maps[2].view(2, [m, n], false)?,
+        ];
+        let [a, b, out] = views;
+        let gemm = GemmInst { a, b, bias: None, scales: None, out };
+        let addresses = maps.iter().map(|map| map.address).collect();
+        Some((KernelMeaning::Instructions(vec![InstKind::Gemm(Box::new(gemm))]), addresses))
+    }
+}
+
+impl MapContent {
+    fn read(words: &[u64]) -> Self {
+        let [address, inner, outer, step] = [words[0], words[1], words[2], words[3]];
+        Self { address, extents: [inner as usize, outer as usize], step: step as usize / 2 }
+    }
+
+    /// The matrix of so many rows and columns, whose columns lie one after the other in memory if it is stored so.
+    fn view(&self, buffer: u32, [rows, columns]: [usize; 2], by_column: bool) -> Option<BufferView> {
+        let (inner, outer) = if by_column { (rows, columns) } else { (columns, rows) };
+        if self.extents != [inner, outer] {
+            return None;
+        }
+        let [near, far] = [1, self.step];
+        let strides = if by_column { [near, far] } else { [far, near] };
+        let dims = [rows, columns].into_iter().zip(strides).map(|(extent, stride)| ViewDim { extent, stride });
+        let dims = dims.collect::<Vec<_>>().into();
+        Some(BufferView { buffer: BufferId(buffer), offset: 0, dims, dtype: DType::BFloat16 })
+    }
+}
+
+/// What a map holds for a matrix: its description in the first words. None if the device takes no such map.
+pub(crate) fn map_words(address: u64, extents: [u64; 2], row_bytes: u64, boxes: [u32; 2]) -> Option<[u64; MAP_WORDS]> {
+    let aligned = address.is_multiple_of(16) && row_bytes.is_multiple_of(16);
+    let sized = boxes.iter().all(|extent| (1..=256).contains(extent)) && 2 * boxes[0] <= 128;
+    if !(aligned && sized && 2 * extents[0] <= row_bytes) {
+        return None;
+    }
+    let mut words = [0; MAP_WORDS];
+    words[..4].copy_from_slice(&[address, extents[0], extents[1], row_bytes]);
+    Some(words)
+}
