@@ -108,6 +108,17 @@ pub fn default_mesh_name(number: usize) -> String {
     if number == 0 { "d".to_owned() } else { format!("d{}", number + 1) }
 }
 
+/// The name of a program without one, by its number among the programs of a file.
+pub fn default_program_name(number: usize) -> String {
+    if number == 0 { "main".to_owned() } else { format!("main{}", number + 1) }
+}
+
+/// Whether a name is a default one: followed by `_` as often as the shorter ones are names of something else.
+pub fn is_default_name(text: &str, default: &str, is_taken: impl Fn(&str) -> bool) -> bool {
+    let Some(rest) = text.strip_prefix(default) else { return false };
+    rest.bytes().all(|byte| byte == b'_') && (default.len()..text.len()).all(|end| is_taken(&text[..end]))
+}
+
 /// Whether an op copies as nvFuser's Set does, which always names a `cache_op`.
 pub fn has_cache_op(op: &Op) -> bool {
     op.kind.spec().args.iter().any(|arg| arg.key == Some(AttrKey::CacheOp))

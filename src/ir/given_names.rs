@@ -37,6 +37,9 @@ pub const RESERVED_WORDS: &[&str] = &[
     "DeviceMesh",
 ];
 
+/// The word for no mesh in `hir 2`, which no mesh can be called.
+pub const NO_MESH: &str = "all";
+
 /// Whether a word is one of [`RESERVED_WORDS`].
 pub fn is_reserved_word(text: &str) -> bool {
     let first = text.as_bytes().first();

@@ -44,7 +44,7 @@ mod unread;
 
 pub use definitions::IndexDefinitions;
 pub use expr::{BinaryOp, Expr, ExprArena, ExprId, MeshCoordinate, UnaryOp};
-pub use given_names::{RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};
+pub use given_names::{NO_MESH, RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use names::{NameInterner, Symbol};

@@ -84,6 +84,10 @@ pub struct RunHints {
 pub enum CommentPlace {
     /// Before the container, and detached from it.
     File,
+    /// Above the line of a mesh in `hir 2`; the printed form has it with those of the file.
+    AboveMesh(MeshId),
+    /// At the end of that line.
+    BehindMesh(MeshId),
     /// Above the container.
     Container,
     /// At the end of the header line.
@@ -98,6 +102,13 @@ pub enum CommentPlace {
     EndOf(BlockId),
     /// After the container.
     End,
+}
+
+impl CommentPlace {
+    /// True outside of all programs, in front of one.
+    pub fn is_of_file(self) -> bool {
+        matches!(self, Self::File | Self::AboveMesh(_) | Self::BehindMesh(_))
+    }
 }
 
 /// A `//` comment.
@@ -130,7 +141,7 @@ impl SourceMap {
     /// True if all comments above the program are the file's: a blank line in front of the program tells that in the printed form.
     pub fn has_detached_comments(&self) -> bool {
         let mut places = self.comments.iter().map(|comment| comment.place);
-        places.clone().any(|place| place == CommentPlace::File) && places.all(|place| place != CommentPlace::Container)
+        places.clone().any(CommentPlace::is_of_file) && places.all(|place| place != CommentPlace::Container)
     }
 }
 

@@ -129,7 +129,8 @@ impl<'p> ProgramPrinter<'p> {
         // The empty ones are blank lines, which only `hir 2` has.
         let filled = program.source.comments.iter().enumerate().filter(|(_, comment)| !comment.text.is_empty());
         for (index, comment) in filled {
-            comments.entry(comment.place).or_default().push(index as u32);
+            let place = if comment.place.is_of_file() { CommentPlace::File } else { comment.place };
+            comments.entry(place).or_default().push(index as u32);
         }
         let style = printed_style(program);
         let texts = TextCache::new(program, style);

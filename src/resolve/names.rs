@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes};
-use crate::ir::{self, Expr, Op, OpKind, Value, is_given_name};
+use crate::ir::{self, Expr, NO_MESH, Op, OpKind, Value, is_given_name};
 use hostir_grammar::ast::{self, ArgSyntax, ContainerSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, ValueSyntax};
 
 impl Resolver<'_> {
@@ -73,6 +73,18 @@ impl Resolver<'_> {
             return self.checked_name(name, arg.span);
         }
         self.report_wrong_kind("name", "a name such as `G`", arg);
+        None
+    }
+
+    /// The name of a mesh: none is called as the tensors without one are marked.
+    pub(super) fn resolve_mesh_name(&mut self, arg: &ArgSyntax) -> Option<ir::Symbol> {
+        let name = self.resolve_name_value(arg)?;
+        if self.program.name(name) != NO_MESH {
+            return Some(name);
+        }
+        let message = format!("`{NO_MESH}` cannot be the name of a mesh");
+        let note = format!("`@{NO_MESH}` marks tensors without a mesh in `hir 2`; choose another name");
+        self.diags.push(Diag::error(codes::RESERVED_NAME, arg.span, message).with_note(note));
         None
     }
 

@@ -141,7 +141,7 @@ impl Resolver<'_> {
                 Some("logical") => found.logical = self.resolve_expr_list(arg),
                 Some("axes") => found.axes = self.resolve_axes_attr(arg, rank),
                 Some("name") => found.name = self.resolve_name_value(arg),
-                Some("mesh") => found.mesh_name = self.resolve_name_value(arg),
+                Some("mesh") => found.mesh_name = self.resolve_mesh_name(arg),
                 _ => self.report_bad_tensor_attribute(arg),
             }
         }

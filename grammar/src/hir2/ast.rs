@@ -64,6 +64,8 @@ pub struct FileSyntax {
     pub sizes: Vec<SizeSyntax>,
     /// `streams 3`.
     pub streams: Option<SizeSyntax>,
+    /// `names d, main`: names that the author gave, although they are those that a mesh or a program without one has.
+    pub given_names: Vec<NameSyntax>,
     /// Meshes, kernels and programs in order.
     pub items: Vec<ItemSyntax>,
     /// Tensor types.

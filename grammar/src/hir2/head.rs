@@ -72,7 +72,8 @@ fn find_fault_at(text: &str, start: usize, line: &str) -> Option<HeadFault> {
     if is_misspelt(own) {
         return Some(HeadFault::Misspelt(Span::new(start, start + own.len())));
     }
-    let begins_item = ["mesh ", "sizes ", "streams ", "style ", "kernel "].iter().any(|word| own.starts_with(word));
+    let begins_item =
+        ["mesh ", "sizes ", "streams ", "names ", "style ", "kernel "].iter().any(|word| own.starts_with(word));
     let is_evident = (begins_item || is_program_header(own))
         && memmem::find(text.as_bytes(), b"%HostIrContainer").is_none()
         && text[start..].lines().any(is_program_header);

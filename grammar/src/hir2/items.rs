@@ -91,6 +91,7 @@ impl Parser<'_> {
             Some(KnownWord::Style) => self.parse_style(),
             Some(KnownWord::Sizes) => self.parse_sizes(),
             Some(KnownWord::Streams) => self.parse_streams(),
+            Some(KnownWord::Names) => self.parse_names(),
             Some(KnownWord::Mesh) => self.parse_mesh(),
             Some(KnownWord::Kernel) => {
                 self.next();
@@ -158,12 +159,12 @@ impl Parser<'_> {
         line.contains(") ->") || line.contains(")->") || line.ends_with(['(', ','])
     }
 
-    /// Comments between the last item and this one. Those directly above a program or kernel belong to it; those with a
-    /// blank line behind them, and those above other lines, to the file.
+    /// Comments between the last item and this one. Those directly above a program, kernel or mesh belong to it; those with
+    /// a blank line behind them, and those above other lines, to the file.
     fn place_comments_above(&mut self) {
         let here = self.peek();
         let mut waiting: Vec<LineComment> = Vec::new();
-        let is_program = !self.is_head_line() || self.word_here() == Some(KnownWord::Kernel);
+        let is_item = !self.is_head_line() || matches!(self.word_here(), Some(KnownWord::Kernel | KnownWord::Mesh));
         let number = self.file.items.len() as u32;
         let first = self.file.comments.len();
         while let Some(comment) = self.waiting_comment() {
@@ -173,7 +174,7 @@ impl Parser<'_> {
         let behind = waiting.iter().skip(1).map(|comment| comment.after_blank).chain([here.after_blank]);
         let detached = behind.enumerate().filter(|(_, blank)| *blank).last().map_or(0, |(at, _)| at + 1);
         for (position, comment) in waiting.iter().enumerate().skip(detached) {
-            if is_program && comment.column.is_some() {
+            if is_item && comment.column.is_some() {
                 self.file.comments[first + position].place = CommentPlaceSyntax::Container(number);
             }
         }
@@ -203,7 +204,7 @@ impl Parser<'_> {
             self.report_foreign(token.span, format!("`{word}` begins no program"), note);
             return;
         }
-        let near = nearest_candidate(&word, &["mesh", "kernel", "sizes", "streams", "style"]);
+        let near = nearest_candidate(&word, &["mesh", "kernel", "sizes", "streams", "names", "style"]);
         let has_program = matches!(self.file.items.last(), Some(ItemSyntax::Program(_) | ItemSyntax::Kernel(_)));
         let (message, note) = match near {
             Some(near) if self.is_head_line() && !word.is_empty() => {
@@ -261,6 +262,20 @@ impl Parser<'_> {
         }
         let (value, span) = self.parse_integer("a number of streams")?;
         self.file.streams = Some(SizeSyntax { name: self.file.strings.intern(""), value, span });
+        self.end_item_line();
+        Ok(())
+    }
+
+    /// `names d, main`
+    fn parse_names(&mut self) -> Parsed<()> {
+        self.next();
+        loop {
+            let name = self.parse_name("the name of a mesh or a program")?;
+            self.file.given_names.push(name);
+            if !self.skip(LineTok::Comma) {
+                break;
+            }
+        }
         self.end_item_line();
         Ok(())
     }

@@ -18,6 +18,7 @@ known_words! {
     Style = "style",
     Sizes = "sizes",
     Streams = "streams",
+    Names = "names",
     Mesh = "mesh",
     Kernel = "kernel",
     For = "for",

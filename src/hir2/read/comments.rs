@@ -1,19 +1,72 @@
 //! The places of comments in the program.
 
+use super::file_scope::{MeshComment, ProgramPlace};
 use super::program::{ProgramReader, StatementOps};
 use crate::ir::{CommentPlace, OpId, SourceComment};
-use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax};
-use hostir_grammar::hir2::ast::{ItemSyntax, StmtForm, StmtId};
+use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, StmtForm, StmtId};
+use rustc_hash::FxHashMap;
+
+/// The comments at lines of meshes, each with the program that keeps it. Programs share meshes.
+pub(super) fn find_mesh_comments(file: &FileSyntax, programs: &[ProgramPlace]) -> Vec<MeshComment> {
+    let mut found: Vec<MeshComment> = Vec::new();
+    for comment in &file.comments {
+        let (CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item)) = comment.place else { continue };
+        let Some(ItemSyntax::Mesh(mesh)) = file.items.get(item as usize) else { continue };
+        // Where no tensor is on the mesh: the program that follows.
+        let next = programs.partition_point(|program| program.start <= comment.span.start);
+        let Some(next) = programs.get(next).or(programs.last()) else { continue };
+        // One inside of the lists stands above them.
+        let is_behind = matches!(comment.place, CommentPlaceSyntax::Header(_)) && comment.span.start >= mesh.span.end;
+        found.push(MeshComment { comment: *comment, mesh: mesh.name.name, is_behind, owner: next.item });
+    }
+    if found.is_empty() {
+        return found;
+    }
+    let mut first_uses: FxHashMap<Symbol, usize> = FxHashMap::default();
+    for (item, mesh) in super::mesh_uses(file) {
+        first_uses.entry(mesh).or_insert(item);
+    }
+    for comment in &mut found {
+        let Some(item) = first_uses.get(&comment.mesh) else { continue };
+        // The item may be a kernel of the program.
+        let program = programs.partition_point(|program| program.item < *item);
+        comment.owner = programs.get(program).map_or(comment.owner, |program| program.item);
+    }
+    found
+}
 
 impl<'a> ProgramReader<'a> {
     /// Hands the comments of the program with this number among the items on, and those of its kernels.
     pub(super) fn place_comments(&mut self, kernels: &[usize], number: usize) {
         let comments = self.near_comments(number);
+        let mut placed: Vec<(u32, SourceComment)> = Vec::with_capacity(comments.len());
         for comment in comments {
             let Some(place) = self.comment_place(comment, kernels, number) else { continue };
             let text = self.source.get(comment.span.as_usize_range()).unwrap_or_default();
-            self.program.source.comments.push(SourceComment { place, text: text.into() });
+            placed.push((comment.span.start, SourceComment { place, text: text.into() }));
         }
+        let of_meshes = self.shared.mesh_comments.iter().filter(|comment| comment.owner == number);
+        let before = placed.len();
+        placed.extend(of_meshes.map(|comment| self.place_mesh_comment(comment)));
+        if placed.len() > before {
+            placed.sort_by_key(|(start, _)| *start);
+        }
+        self.program.source.comments.extend(placed.into_iter().map(|(_, comment)| comment));
+    }
+
+    /// At the mesh if the program has it, else at the top of the file.
+    fn place_mesh_comment(&self, found: &MeshComment) -> (u32, SourceComment) {
+        let span = found.comment.span;
+        let named = self.shared.meshes.get(&found.mesh);
+        let id = named.and_then(|named| self.program.mesh_ids.get(&named.mesh).copied());
+        let place = match (id, found.is_behind) {
+            (Some(id), true) => CommentPlace::BehindMesh(id),
+            (Some(id), false) => CommentPlace::AboveMesh(id),
+            (None, _) => CommentPlace::File,
+        };
+        let text = self.source.get(span.as_usize_range()).unwrap_or_default();
+        (span.start, SourceComment { place, text: text.into() })
     }
 
     /// The comments after the start of the program before this one and before the start of the next one.
@@ -70,9 +123,7 @@ impl<'a> ProgramReader<'a> {
             {
                 Some(self.kernel_comment_place(kernels, item as usize))
             }
-            CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item) if self.is_mesh(item) => {
-                (self.owner_of_file_comment(comment) == Some(number)).then_some(CommentPlace::File)
-            }
+            CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item) if self.is_mesh(item) => None,
             CommentPlaceSyntax::Container(item) => (item as usize == number).then_some(CommentPlace::Container),
             CommentPlaceSyntax::Header(item) => (item as usize == number).then_some(CommentPlace::Header),
             CommentPlaceSyntax::File => {
@@ -92,7 +143,7 @@ impl<'a> ProgramReader<'a> {
         unit.map_or(CommentPlace::File, |(_, unit)| CommentPlace::StartOf(unit.body))
     }
 
-    /// True for an item of the file that is a mesh. Programs share meshes, so that its comments are the file's.
+    /// True for an item of the file that is a mesh.
     fn is_mesh(&self, item: u32) -> bool {
         matches!(self.file.items.get(item as usize), Some(ItemSyntax::Mesh(_)))
     }

@@ -1,7 +1,7 @@
 //! What the programs of a file share.
 
 use crate::ir::{DeviceMesh, Style};
-use hostir_grammar::ast::Symbol;
+use hostir_grammar::ast::{CommentSyntax, Symbol};
 use rustc_hash::FxHashMap;
 
 /// A mesh that a file declares.
@@ -19,6 +19,20 @@ pub(super) struct FileScope {
     pub(super) style: Style,
     /// The programs in order.
     pub(super) programs: Vec<ProgramPlace>,
+    /// The comments at lines of meshes.
+    pub(super) mesh_comments: Vec<MeshComment>,
+}
+
+/// A comment above a mesh, inside of it or at the end of its line.
+#[derive(Clone, Copy)]
+pub(super) struct MeshComment {
+    pub(super) comment: CommentSyntax,
+    /// The name of the mesh.
+    pub(super) mesh: Symbol,
+    /// True at the end of the line.
+    pub(super) is_behind: bool,
+    /// The number among the items of the program that keeps it: the first one with tensors on the mesh.
+    pub(super) owner: usize,
 }
 
 /// The items of a program.

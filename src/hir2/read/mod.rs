@@ -24,8 +24,9 @@ mod verbatim;
 mod word_table;
 
 use crate::diag::{Diags, syntax_error};
-use crate::hir2::defaults::default_mesh_name;
-use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style, is_numbered_name};
+use crate::hir2::defaults::{default_mesh_name, is_default_name};
+use crate::ir::{DeviceMesh, Era, NO_MESH, Program, RESERVED_WORDS, Style, is_numbered_name};
+use comments::find_mesh_comments;
 use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -102,7 +103,9 @@ impl<'a> FileReader<'a> {
         let mut about_file = Diags::default();
         let (meshes, style) = (declare_meshes(file, &mut about_file), file_style(file, &mut about_file));
         check_item_names(file, &mut about_file);
-        let shared = FileScope { meshes, style, programs: find_programs(file) };
+        let programs = find_programs(file);
+        let mesh_comments = find_mesh_comments(file, &programs);
+        let shared = FileScope { meshes, style, programs, mesh_comments };
         Self { file, source, shared, tables: ProgramTables::new(file), about_file }
     }
 
@@ -154,7 +157,7 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
             ItemSyntax::Mesh(_) => {}
         }
         let text = file.symbol_text(name.name);
-        if RESERVED_WORDS.contains(&text) {
+        if RESERVED_WORDS.contains(&text) || (text == NO_MESH && matches!(item, ItemSyntax::Mesh(_))) {
             report::report_reserved(text, span, diags);
         } else if is_numbered_name(text) {
             report::report_numbered(text, Meaning::Poisoned, span, diags);
@@ -165,6 +168,9 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     }
     if let Some(kernel) = lone {
         report::report_lone_kernel(file, kernel, diags);
+    }
+    for given in file.given_names.iter().filter(|given| !names.contains_key(&given.name)) {
+        report::report_given_name(file.symbol_text(given.name), given.span, diags);
     }
 }
 
@@ -194,14 +200,17 @@ fn name_default_meshes(file: &FileSyntax, meshes: &mut FxHashMap<Symbol, NamedMe
         return;
     }
     let mut seen: FxHashSet<Symbol> = FxHashSet::default();
+    let texts: FxHashSet<&str> = meshes.keys().map(|name| file.symbol_text(*name)).collect();
     // Those that no tensor has follow, as they are declared.
     let declared = file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some(mesh.name.name),
         _ => None,
     });
-    for name in mesh_uses(file).chain(declared) {
+    for name in mesh_uses(file).map(|(_, name)| name).chain(declared) {
         let Some(mesh) = meshes.get_mut(&name).filter(|_| !seen.contains(&name)) else { continue };
-        mesh.is_default = file.symbol_text(name) == default_mesh_name(seen.len());
+        let default = default_mesh_name(seen.len());
+        mesh.is_default = !file.given_names.iter().any(|given| given.name == name)
+            && is_default_name(file.symbol_text(name), &default, |text| texts.contains(text));
         seen.insert(name);
         if seen.len() == meshes.len() {
             break;
@@ -209,15 +218,16 @@ fn name_default_meshes(file: &FileSyntax, meshes: &mut FxHashMap<Symbol, NamedMe
     }
 }
 
-/// The names of the meshes of tensors, program by program: of inputs and outputs first.
-fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = Symbol> + '_ {
-    let programs = file.items.iter().filter_map(|item| match item {
-        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some(program),
+/// The names of the meshes of tensors, each with the number of the kernel or program among the items; program by program,
+/// of inputs and outputs first.
+fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = (usize, Symbol)> + '_ {
+    let programs = file.items.iter().enumerate().filter_map(|(number, item)| match item {
+        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some((number, program)),
         ItemSyntax::Mesh(_) => None,
     });
     // Types are nearly always in the order of the text.
     let is_sorted = file.types.is_sorted_by_key(|ty| ty.span.start);
-    programs.flat_map(move |program| {
+    programs.flat_map(move |(number, program)| {
         let parameters = program.inputs.iter().chain(&program.outputs);
         let own = parameters.filter_map(|parameter| {
             let given = parameter.ty.and_then(|ty| file.types[ty.index()].mesh);
@@ -231,7 +241,7 @@ fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = Symbol> + '_ {
             .iter()
             .take_while(move |ty| !is_sorted || ty.span.start < program.span.end)
             .filter(|ty| program.span.start <= ty.span.start && ty.span.start < program.span.end);
-        own.chain(inside.filter_map(|ty| ty.mesh)).map(|name| name.name)
+        own.chain(inside.filter_map(|ty| ty.mesh)).map(move |name| (number, name.name))
     })
 }
 

@@ -7,7 +7,7 @@ use super::unbound::UnboundNames;
 use super::verbatim::NumberedTensors;
 use super::word_table::{PostWord, WordTable};
 use crate::diag::Diags;
-use crate::hir2::defaults::default_memories;
+use crate::hir2::defaults::{default_memories, default_program_name, is_default_name};
 use crate::ir::edit::Edit;
 use crate::ir::order::first_free_number;
 use crate::ir::{
@@ -17,7 +17,7 @@ use crate::ir::{
 use crate::style::{mark_inferred_axes, restyle_program, style_that_spells};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -222,11 +222,10 @@ impl<'a> ProgramReader<'a> {
 
     /// The name of the program, unless it is the one that a program without a name is written with.
     fn name_program(&mut self, item: &ProgramItem) {
-        let default = match self.place.position {
-            0 => "main".to_owned(),
-            position => format!("main{}", position + 1),
-        };
-        if self.file.symbol_text(item.name.name) != default {
+        let default = default_program_name(self.place.position);
+        let (file, name) = (self.file, item.name.name);
+        let is_given = file.given_names.iter().any(|given| given.name == name);
+        if is_given || !is_default_name(file.symbol_text(name), &default, |text| is_item_name(file, text)) {
             self.program.given.program = Some(self.symbol(item.name.name));
         }
     }
@@ -448,4 +447,12 @@ impl NumberRange {
 /// The number that a text begins with.
 fn leading_number(text: &str) -> Option<u32> {
     text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Whether a mesh, kernel or program of the file has a name.
+fn is_item_name(file: &FileSyntax, text: &str) -> bool {
+    file.items.iter().any(|item| match item {
+        ItemSyntax::Mesh(mesh) => file.symbol_text(mesh.name.name) == text,
+        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => file.symbol_text(program.name.name) == text,
+    })
 }

@@ -109,6 +109,14 @@ pub(super) fn report_reserved(text: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::RESERVED_NAME, span, message, "choose another name");
 }
 
+/// The line `names` names nothing of the file.
+pub(super) fn report_given_name(text: &str, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` is no mesh and no program of this file");
+    let note =
+        "`names` lists meshes and programs that have their default names, `d` or `main`, by choice; leave others out";
+    push(diags, codes::UNKNOWN_WORD, span, message, note);
+}
+
 /// `T7` or `h7` for what is no tensor or no communication, or with a number that none has.
 pub(super) fn report_numbered(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
     let what = if text.starts_with('T') { "tensor" } else { "communication" };

@@ -5,9 +5,11 @@ use super::report;
 use super::scope::Meaning;
 use crate::hir2::defaults::DTYPE_WORDS;
 use crate::hir2::infer::{DomainList, TensorType};
-use crate::ir::{DType, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Symbol, Tensor, TensorId};
+use crate::ir::{
+    DType, ExprId, IterDomain, IterType, MemoryType, MeshId, NO_MESH, ParallelType, Symbol, Tensor, TensorId,
+};
 use hostir_grammar::Span;
-use hostir_grammar::hir2::ast::{AxisSyntax, ExprNode, NameSyntax, NodeRange, TypeId, TypeSyntax};
+use hostir_grammar::hir2::ast::{AxisSyntax, ExprNode, ItemSyntax, NameSyntax, NodeRange, TypeId, TypeSyntax};
 use smallvec::SmallVec;
 
 /// Words of parallel types.
@@ -115,7 +117,7 @@ impl ProgramReader<'_> {
         let axes: SmallVec<[Option<IterDomain>; 4]> =
             file.axes[node.axes.indices()].iter().map(|axis| self.read_axis(axis)).collect();
         let mesh = match node.mesh {
-            Some(name) if file.symbol_text(name.name) == "all" => Some(None),
+            Some(name) if file.symbol_text(name.name) == NO_MESH => Some(None),
             Some(name) => self.find_mesh(name).map(Some),
             // An error in the mesh is none of the tensors.
             None => (!self.has_unknown_mesh).then_some(self.default_mesh),
@@ -175,7 +177,16 @@ impl ProgramReader<'_> {
     pub(super) fn find_mesh(&mut self, name: NameSyntax) -> Option<MeshId> {
         let file = self.file;
         let Some(named) = self.shared.meshes.get(&name.name) else {
-            let words: Vec<&str> = self.shared.meshes.keys().map(|mesh| file.symbol_text(*mesh)).collect();
+            let declared = file.items.iter().filter_map(|item| match item {
+                ItemSyntax::Mesh(mesh) => Some(file.symbol_text(mesh.name.name)),
+                ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
+            });
+            let mut words: Vec<&str> = Vec::new();
+            for word in declared {
+                if !words.contains(&word) {
+                    words.push(word);
+                }
+            }
             report::report_mesh(file.symbol_text(name.name), &words, name.span, self.diags);
             return None;
         };

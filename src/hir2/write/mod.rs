@@ -35,9 +35,12 @@ use tables::WriteTables;
 pub fn write_file(programs: &mut [Program]) -> String {
     let names = FileNames::new(programs);
     let mut out = String::from("hir 2\n");
-    if let Some(first) = programs.first() {
-        push_file_comments(first, &mut out);
-        push_head(programs, &names, &mut out);
+    if !programs.is_empty() {
+        let comments = HeadComments::new(programs, &names);
+        for text in &comments.of_file {
+            push_line(text, &mut out);
+        }
+        push_head(programs, &names, &comments, &mut out);
     }
     let count = programs.len();
     for (at, program) in programs.iter_mut().enumerate() {
@@ -54,17 +57,43 @@ pub fn write_file(programs: &mut [Program]) -> String {
     out
 }
 
-/// Comments that belong to no program, below the first line.
-fn push_file_comments(program: &Program, out: &mut String) {
-    let comments = program.source().comments.iter().filter(|comment| comment.place == CommentPlace::File);
-    for SourceComment { text, .. } in comments.filter(|comment| !comment.text.is_empty()) {
-        out.push_str(text);
-        out.push('\n');
+/// The comments in front of the first program.
+#[derive(Default)]
+struct HeadComments<'p> {
+    /// Those below the first line.
+    of_file: Vec<&'p str>,
+    /// Those above a mesh, by its place in the text.
+    above: FxHashMap<usize, Vec<&'p str>>,
+    /// Those at the end of its line.
+    behind: FxHashMap<usize, Vec<&'p str>>,
+}
+
+impl<'p> HeadComments<'p> {
+    /// Those of a mesh that the programs have no longer are the file's.
+    fn new(programs: &'p [Program], names: &FileNames) -> Self {
+        let mut found = HeadComments::default();
+        for ((at, program), places) in programs.iter().enumerate().zip(&names.mesh_places) {
+            for SourceComment { place, text } in program.source().comments.iter().filter(|one| !one.text.is_empty()) {
+                let list = match place {
+                    CommentPlace::AboveMesh(id) => places.get(id).map(|at| found.above.entry(*at).or_default()),
+                    CommentPlace::BehindMesh(id) => places.get(id).map(|at| found.behind.entry(*at).or_default()),
+                    CommentPlace::File if at == 0 => None,
+                    _ => continue,
+                };
+                list.unwrap_or(&mut found.of_file).push(text);
+            }
+        }
+        found
     }
 }
 
-/// Style, sizes, streams and meshes.
-fn push_head(programs: &[Program], names: &FileNames, out: &mut String) {
+fn push_line(text: &str, out: &mut String) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+/// Style, sizes, streams, names and meshes.
+fn push_head(programs: &[Program], names: &FileNames, comments: &HeadComments<'_>, out: &mut String) {
     let mut head = String::new();
     let (_, era) = prepare::closest_era(programs[0].style());
     if era != "2025-06" {
@@ -73,11 +102,22 @@ fn push_head(programs: &[Program], names: &FileNames, out: &mut String) {
         head.push('\n');
     }
     push_hints(programs, &mut head);
-    for mesh in &names.meshes {
+    if !names.given_defaults.is_empty() {
+        head.push_str("names ");
+        push_line(&names.given_defaults.join(", "), &mut head);
+    }
+    for (at, mesh) in names.meshes.iter().enumerate() {
+        for text in comments.above.get(&at).into_iter().flatten() {
+            push_line(text, &mut head);
+        }
         head.push_str("mesh ");
         head.push_str(&mesh.name);
         head.push_str(" = ");
         push_mesh(&mesh.mesh, &mut head);
+        for text in comments.behind.get(&at).into_iter().flatten() {
+            head.push(' ');
+            head.push_str(text);
+        }
         head.push('\n');
     }
     // File comments are apart from what follows.

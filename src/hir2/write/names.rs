@@ -3,11 +3,13 @@
 
 use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
-use crate::hir2::defaults::{COMMUNICATION_WORDS, default_mesh_name, dtype_of_word};
+use crate::hir2::defaults::{
+    COMMUNICATION_WORDS, default_mesh_name, default_program_name, dtype_of_word, is_default_name,
+};
 use crate::ir::functions::find_function;
 use crate::ir::order::first_free_number;
 use crate::ir::{BlockId, DeviceMesh, Expr, ExprId, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
-use crate::ir::{TensorNumbers, is_given_name as is_user_name, is_identifier};
+use crate::ir::{NO_MESH, TensorNumbers, is_given_name as is_user_name, is_identifier};
 use crate::ops::find_op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -44,6 +46,8 @@ pub(super) struct FileNames {
     pub(super) units: Vec<Vec<String>>,
     /// For each program, the place of each of its meshes in `meshes`.
     pub(super) mesh_places: Vec<FxHashMap<MeshId, usize>>,
+    /// Names that the author gave, which a reader would take for default ones.
+    pub(super) given_defaults: Vec<String>,
     taken: FxHashSet<String>,
 }
 
@@ -75,7 +79,7 @@ impl FileNames {
             let mut places = FxHashMap::default();
             for id in used_meshes(program) {
                 let given = program.given_names().meshes.get(&id).map(|name| program.name(*name).to_owned());
-                let given = given.filter(|name| is_user_name(name));
+                let given = given.filter(|name| is_user_name(name) && name != NO_MESH);
                 let mesh = program.mesh(id);
                 let known = found.iter().position(|(other, name)| other == mesh && *name == given);
                 places.insert(id, known.unwrap_or(found.len()));
@@ -93,7 +97,14 @@ impl FileNames {
                 names[at] = Some(self.take_name(given.as_deref(), default_mesh_name(at)));
             }
         }
-        let named = found.into_iter().zip(names.into_iter().flatten());
+        let texts: Vec<String> = names.into_iter().flatten().collect();
+        for (at, ((_, given), text)) in found.iter().zip(&texts).enumerate() {
+            let is_taken = |short: &str| texts.iter().any(|text| text == short);
+            if given.as_deref() == Some(text) && is_default_name(text, &default_mesh_name(at), is_taken) {
+                self.given_defaults.push(text.clone());
+            }
+        }
+        let named = found.into_iter().zip(texts);
         self.meshes.extend(named.map(|((mesh, _), name)| MeshName { mesh, name }));
     }
 
@@ -109,8 +120,11 @@ impl FileNames {
 
     fn name_program(&mut self, program: &Program, at: usize) {
         let given = program.given_names().program.map(|name| program.name(name));
-        let default = if at == 0 { "main".to_owned() } else { format!("main{}", at + 1) };
-        let name = self.take_name(given, default);
+        let default = default_program_name(at);
+        let name = self.take_name(given, default.clone());
+        if given == Some(name.as_str()) && is_default_name(&name, &default, |short| self.taken.contains(short)) {
+            self.given_defaults.push(name.clone());
+        }
         self.programs.push(name);
     }
 }

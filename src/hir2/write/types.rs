@@ -3,7 +3,7 @@
 use super::ProgramWriter;
 use crate::hir2::defaults::word_of_dtype;
 use crate::ir::text::push_number;
-use crate::ir::{IterDomain, IterType, MeshId, ParallelType, TensorId, domain_text};
+use crate::ir::{IterDomain, IterType, MeshId, NO_MESH, ParallelType, TensorId, domain_text};
 
 /// `r.`, `b.` or nothing; `None` if there is no spelling.
 fn iter_prefix(iter: IterType) -> Option<&'static str> {
@@ -82,7 +82,7 @@ impl ProgramWriter<'_> {
     pub(super) fn write_mesh_name(&mut self, mesh: Option<MeshId>) {
         let place = mesh.and_then(|mesh| self.mesh_places.get(&mesh));
         let name = place.and_then(|&place| self.file.meshes.get(place));
-        self.out.push_str(name.map_or("all", |mesh| &mesh.name));
+        self.out.push_str(name.map_or(NO_MESH, |mesh| &mesh.name));
     }
 
     /// ` order(1, 0)`: for each printed position the axis that it shows.
