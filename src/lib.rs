@@ -111,7 +111,10 @@ impl ParsedFile {
     /// The names of the programs; `None` for one without a name.
     pub fn program_names(&self) -> Vec<Option<String>> {
         match self {
-            ParsedFile::Printed(ast) => ast.containers.iter().map(|_| None).collect(),
+            ParsedFile::Printed(ast) => {
+                let names = ast.containers.iter().map(|node| node.given_name);
+                names.map(|name| name.map(|name| ast.symbol_text(name).to_owned())).collect()
+            }
             ParsedFile::Hir2(file) => hir2::read::program_names(file).map(|name| Some(name.to_owned())).collect(),
         }
     }
