@@ -172,7 +172,8 @@ fn gemm_rounding(gemm: &GemmInst) -> RoundingSet {
 fn reduction_rounding(op: RedOp, dtype: DType) -> RoundingSet {
     match op {
         RedOp::Sum | RedOp::Product | RedOp::Avg => RoundingSet::of_type(dtype),
-        RedOp::Min | RedOp::Max | RedOp::And | RedOp::Or | RedOp::Xor => RoundingSet::default(),
+        RedOp::Min | RedOp::Max | RedOp::FMin | RedOp::FMax => RoundingSet::default(),
+        RedOp::And | RedOp::Or | RedOp::Xor => RoundingSet::default(),
     }
 }
 

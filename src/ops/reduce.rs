@@ -91,6 +91,7 @@ pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     if counts.0 != counts.1 || kept != output.shape() {
         return Err(cx.shape_error(input, &source.shape(), result, &output.shape()));
     }
+    let red_op = if source.dtype.is_float() { red_op } else { red_op.ignoring_nan() };
     let fold = reduction_fold(cx, op, red_op, source.dtype)?;
     if reduced.is_empty() && fold.initial.is_none() {
         return emit_copy(cx, source, output);
@@ -108,7 +109,9 @@ fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Re
     let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
     let value = cx.eval_scalar(expr)?;
     check_initial(cx, how, dtype, value)?;
-    let initial = (!how.is_identity(dtype, value)).then_some(value);
+    // An infinity is the result of `fmax` where all elements are NaN.
+    let skips_nan = how != how.ignoring_nan();
+    let initial = (skips_nan || !how.is_identity(dtype, value)).then_some(value);
     Ok(ReductionFold { op: how, initial })
 }
 

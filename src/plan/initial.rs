@@ -25,18 +25,18 @@ impl RedOp {
         let [low, high] = type_range(dtype);
         match self {
             RedOp::Product => ScalarValue::Int(1),
-            RedOp::Min => high,
-            RedOp::Max => low,
+            RedOp::Min | RedOp::FMin => high,
+            RedOp::Max | RedOp::FMax => low,
             RedOp::And if dtype == DType::Bool => ScalarValue::Bool(true),
             RedOp::And => ScalarValue::Int(-1),
             RedOp::Sum | RedOp::Avg | RedOp::Or | RedOp::Xor => ScalarValue::Int(0),
         }
     }
 
-    /// Whether a value leaves every element of a type as it is.
+    /// Whether a value leaves every number of a type as it is. Only NaN does that to NaN in `fmin` and `fmax`.
     pub(crate) fn is_identity(self, dtype: DType, value: ScalarValue) -> bool {
         let of = self.identity_value(dtype);
-        match self {
+        match self.ignoring_nan() {
             RedOp::Min if dtype.is_float() => value.as_f64() == of.as_f64(),
             RedOp::Max if dtype.is_float() => value.as_f64() == of.as_f64(),
             RedOp::Min => value.as_i64() >= of.as_i64(),
@@ -44,7 +44,7 @@ impl RedOp {
             RedOp::And if dtype == DType::Bool => value.as_bool(),
             RedOp::And if dtype == DType::Int32 => value.as_i64() as i32 == -1,
             RedOp::Sum | RedOp::Product | RedOp::Avg => value.as_f64() == of.as_f64(),
-            RedOp::And | RedOp::Or | RedOp::Xor => value.as_i64() == of.as_i64(),
+            RedOp::And | RedOp::Or | RedOp::Xor | RedOp::FMin | RedOp::FMax => value.as_i64() == of.as_i64(),
         }
     }
 }

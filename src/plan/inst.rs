@@ -152,6 +152,10 @@ pub enum RedOp {
     Min,
     /// The larger.
     Max,
+    /// The smaller number; NaN only if both are NaN.
+    FMin,
+    /// The larger number; NaN only if both are NaN.
+    FMax,
     /// Logical or bitwise and.
     And,
     /// Logical or bitwise or.
@@ -171,9 +175,9 @@ impl RedOp {
         ("prod", RedOp::Product),
         ("mul", RedOp::Product),
         ("min", RedOp::Min),
-        ("fmin", RedOp::Min),
+        ("fmin", RedOp::FMin),
         ("max", RedOp::Max),
-        ("fmax", RedOp::Max),
+        ("fmax", RedOp::FMax),
         ("band", RedOp::And),
         ("and", RedOp::And),
         ("logical_and", RedOp::And),
@@ -190,6 +194,14 @@ impl RedOp {
     /// Parses a word (letter case is ignored).
     pub fn parse(word: &str) -> Option<RedOp> {
         Self::WORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word)).map(|(_, op)| *op)
+    }
+    /// The operation without regard to NaN: communications leave open what it gives, and integers have none.
+    pub fn ignoring_nan(self) -> RedOp {
+        match self {
+            RedOp::FMin => RedOp::Min,
+            RedOp::FMax => RedOp::Max,
+            op => op,
+        }
     }
     /// The usual word.
     pub fn word(self) -> &'static str {

@@ -119,6 +119,8 @@ fn join_function(how: RedOp) -> &'static str {
         RedOp::Product => "*",
         RedOp::Min => "min",
         RedOp::Max => "max",
+        RedOp::FMin => "fmin",
+        RedOp::FMax => "fmax",
         RedOp::And => "&",
         RedOp::Or => "|",
         RedOp::Xor => "^",

@@ -99,7 +99,7 @@ fn integers_only(op: RedOp) -> ExecutionFault {
     ExecutionFault::Invalid(format!("the reduction `{}` needs integers", op.word()))
 }
 
-/// The operation on one width of reals; NaN wins minima and maxima.
+/// The operation on one width of reals; NaN wins `min` and `max`, and loses `fmin` and `fmax`.
 macro_rules! real_ops {
     ($name:ident, $real:ident) => {
         fn $name(op: RedOp) -> Result<fn($real, $real) -> $real, ExecutionFault> {
@@ -124,6 +124,8 @@ macro_rules! real_ops {
                         a
                     }
                 },
+                RedOp::FMin => $real::min,
+                RedOp::FMax => $real::max,
                 RedOp::And | RedOp::Or | RedOp::Xor => return Err(integers_only(op)),
             })
         }
@@ -137,8 +139,8 @@ pub(in crate::backend) fn integer_op(op: RedOp, truths: bool) -> Result<fn(i64, 
         RedOp::Sum | RedOp::Avg if truths => |a, b| a | b,
         RedOp::Sum | RedOp::Avg => i64::wrapping_add,
         RedOp::Product => i64::wrapping_mul,
-        RedOp::Min => Ord::min,
-        RedOp::Max => Ord::max,
+        RedOp::Min | RedOp::FMin => Ord::min,
+        RedOp::Max | RedOp::FMax => Ord::max,
         RedOp::And => |a, b| a & b,
         RedOp::Or => |a, b| a | b,
         RedOp::Xor => |a, b| a ^ b,

@@ -72,7 +72,10 @@ pub(super) fn fold_elements(
         _ if dtype == DType::Bool => return Ok(hash_elements(op, numbers, cx)),
         RedOp::Sum | RedOp::Avg => numbers.fold(FieldElement::ZERO, |sum, element| sum + element),
         RedOp::Product => numbers.fold(FieldElement::ONE, |product, element| product * element),
-        RedOp::Min | RedOp::Max => return Ok(cx.extreme_value(op, &numbers.collect::<Vec<_>>())),
+        // There is no NaN among these numbers.
+        RedOp::Min | RedOp::Max | RedOp::FMin | RedOp::FMax => {
+            return Ok(cx.extreme_value(op.ignoring_nan(), &numbers.collect::<Vec<_>>()));
+        }
         RedOp::And | RedOp::Or | RedOp::Xor => {
             return Ok(hash_elements(op, numbers, cx));
         }

@@ -179,7 +179,7 @@ fn root_position(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, team: &[u3
 fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DType) -> Result<RedOp, Diag> {
     let Some(word) = op.word_attr(AttrKey::RedOp) else { return Ok(RedOp::Sum) };
     let word = cx.program.name(word);
-    let Some(found) = RedOp::parse(word) else {
+    let Some(found) = RedOp::parse(word).map(RedOp::ignoring_nan) else {
         return Err(
             cx.error_here(codes::CANNOT_RUN, format!("the reduce operation `{word}` is not supported in a run"))
         );
@@ -187,7 +187,7 @@ fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DTyp
     let unfit = match found {
         RedOp::And | RedOp::Or | RedOp::Xor => dtype.is_float(),
         RedOp::Avg => dtype == DType::Bool,
-        RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max => false,
+        RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max | RedOp::FMin | RedOp::FMax => false,
     };
     if kind.is_reducing() && unfit {
         let message = format!("the reduce operation `{word}` is not defined for `{}`", dtype.name());

@@ -233,7 +233,7 @@ fn call_peer(call: &NcclCall) -> Option<u32> {
 fn reduction(collective: &CollectiveInst) -> Result<NcclReduction, Unsupported> {
     let view = collective.input.as_ref().or(collective.output.as_ref());
     let truths = view.is_some_and(|view| view.dtype == DType::Bool);
-    Ok(match collective.red_op {
+    Ok(match collective.red_op.ignoring_nan() {
         RedOp::Sum | RedOp::Or if truths => NcclReduction::Max,
         RedOp::Product | RedOp::And if truths => NcclReduction::Min,
         RedOp::Sum => NcclReduction::Sum,

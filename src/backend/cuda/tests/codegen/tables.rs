@@ -69,8 +69,18 @@ fn table(name: String, dtype: DType, functions: &[Function], operands: usize) ->
     memory.case(name, InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps })))
 }
 
-const OPS: [RedOp; 8] =
-    [RedOp::Sum, RedOp::Product, RedOp::Min, RedOp::Max, RedOp::And, RedOp::Or, RedOp::Xor, RedOp::Avg];
+const OPS: [RedOp; 10] = [
+    RedOp::Sum,
+    RedOp::Product,
+    RedOp::Min,
+    RedOp::Max,
+    RedOp::FMin,
+    RedOp::FMax,
+    RedOp::And,
+    RedOp::Or,
+    RedOp::Xor,
+    RedOp::Avg,
+];
 
 /// Returns true if an operation supports a type.
 fn takes(op: RedOp, dtype: DType) -> bool {
@@ -82,7 +92,7 @@ pub(crate) fn reductions() -> Vec<(Case, f64)> {
     let mut cases = Vec::new();
     for dtype in TYPES {
         for op in OPS.into_iter().filter(|&op| takes(op, dtype)) {
-            let long = matches!(op, RedOp::Sum | RedOp::Max);
+            let long = matches!(op, RedOp::Sum | RedOp::Max | RedOp::FMax);
             let shapes: &[([usize; 2], usize)] = match long {
                 true => &[([3, 70], 1), ([70, 12], 0), ([1, 70000], 1), ([9000, 8], 0)],
                 false => &[([3, 70], 1), ([70, 12], 0)],
@@ -103,7 +113,7 @@ fn reduction(op: RedOp, dtype: DType, shape: [usize; 2], axis: usize) -> Case {
         _ => [-2.0, 2.0],
     };
     let input = memory.random(dtype, &shape, range);
-    if dtype.is_float() && op == RedOp::Max {
+    if dtype.is_float() && matches!(op, RedOp::Max | RedOp::FMin | RedOp::FMax) {
         memory.buffers[0].set_f64(shape[1] * (shape[0] - 1) + 3, f64::NAN);
     }
     let output = memory.random(dtype, &[shape[1 - axis]], [0.0, 1.0]);
@@ -140,8 +150,8 @@ fn combined(op: RedOp, dtype: DType, values: [f64; 3]) -> f64 {
     match op {
         RedOp::Sum => fold(|a, b| a + b),
         RedOp::Product => fold(|a, b| a * b),
-        RedOp::Min => fold(f64::min),
-        RedOp::Max => fold(f64::max),
+        RedOp::Min | RedOp::FMin => fold(f64::min),
+        RedOp::Max | RedOp::FMax => fold(f64::max),
         RedOp::And => bits(|a, b| a & b) as f64,
         RedOp::Or => bits(|a, b| a | b) as f64,
         RedOp::Xor => bits(|a, b| a ^ b) as f64,

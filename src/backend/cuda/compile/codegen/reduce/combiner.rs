@@ -24,6 +24,7 @@ impl AccumulateOp {
         let op = match op {
             RedOp::Sum | RedOp::Avg if dtype == DType::Bool => RedOp::Or,
             RedOp::Avg => RedOp::Sum,
+            op if class == ComputeClass::I64 => op.ignoring_nan(),
             op => op,
         };
         Ok(Self { op, class })
@@ -42,6 +43,10 @@ impl AccumulateOp {
             RedOp::Product => format!("({a} * {b})"),
             RedOp::Min => format!("n_min({a}, {b})"),
             RedOp::Max => format!("n_max({a}, {b})"),
+            RedOp::FMin | RedOp::FMax => {
+                let suffix = if self.class == ComputeClass::F32 { "f" } else { "" };
+                format!("{}{suffix}({a}, {b})", self.op.word())
+            }
             RedOp::And => format!("({a} & {b})"),
             RedOp::Or => format!("({a} | {b})"),
             RedOp::Xor => format!("({a} ^ {b})"),
@@ -56,6 +61,7 @@ impl AccumulateOp {
             RedOp::Max if integers => ScalarValue::Int(i64::MIN),
             RedOp::Min => ScalarValue::Float(f64::INFINITY),
             RedOp::Max => ScalarValue::Float(f64::NEG_INFINITY),
+            RedOp::FMin | RedOp::FMax => ScalarValue::Float(f64::NAN),
             RedOp::And => ScalarValue::Int(-1),
             RedOp::Sum | RedOp::Avg | RedOp::Or | RedOp::Xor => ScalarValue::Int(0),
         };
