@@ -177,7 +177,9 @@ def run(
 ) -> list[tuple[str, Tensor]]: ...
 def run_ranks(
     program: NativeProgram, inputs: dict[str, list[Tensor]], settings: dict[str, Any]
-) -> list[list[tuple[str, Tensor | None]]]: ...
+) -> list[list[tuple[str, Tensor | None, list[str]]]]:
+    """By rank the outputs: name, part, and the element types to which values are rounded on the way."""
+
 def sizes_of_parts(program: NativeProgram, shapes: list[list[int]]) -> dict[str, int]: ...
 def check_parts(program: NativeProgram, parts: list[tuple[str, list[int] | None]]) -> None:
     """Raises `hostir.HostIrError` unless the inputs can be parts of these element types, and of these shapes if all are known."""

@@ -6,7 +6,7 @@ use crate::program::{NativeProgram, SourcedProgram};
 use crate::run::{is_same_type, type_error};
 use crate::settings::{Settings, unknown_input};
 use crate::shard_shape::{Extent, ShardAxis, match_shard};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, dtype_name};
 use crate::worker::run_aside;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
@@ -24,8 +24,9 @@ use std::sync::Arc;
 /// By input: the ranks' parts.
 type RankParts = Vec<Vec<Arc<HostTensor>>>;
 
-/// The outputs of one rank, each with its name; `None` where the rank holds no part.
-type RankOutputs = Vec<(String, Option<Tensor>)>;
+/// The outputs of one rank, each with its name, the part (`None` where the rank holds none), and the types to which values
+/// are rounded on the way to it, in this program.
+type RankOutputs = Vec<(String, Option<Tensor>, Vec<&'static str>)>;
 
 /// Proves a program, runs it on the parts that its ranks hold, and gives the parts of the outputs, by rank. A part has all
 /// axes of its tensor, or lacks those that are sharded over devices.
@@ -66,9 +67,11 @@ fn run_parts(
     let shards = shards_by_rank(&prepared, &parts)?;
     let result = cpu::run_plans(&prepared, shards);
     let result = result.map_err(|diags| Failure::new(&program.recipe.source, diags))?;
+    let roundings = prepared.output_roundings();
+    let names: Vec<Vec<&str>> = roundings.iter().map(|types| types.iter().copied().map(dtype_name).collect()).collect();
     let named = result.outputs.into_iter().map(|outputs| {
-        let outputs = prepared.outputs.iter().zip(outputs);
-        outputs.map(|(port, part)| (port.name.clone(), part.map(Tensor::new))).collect()
+        let outputs = prepared.outputs.iter().zip(outputs).zip(&names);
+        outputs.map(|((port, part), names)| (port.name.clone(), part.map(Tensor::new), names.clone())).collect()
     });
     Ok(named.collect())
 }

@@ -273,3 +273,25 @@ def test_threads_run_programs_at_once(tutorial):
         thread.join()
     assert len(results) == 4
     assert all((result == results[0]).all() for result in results)
+
+
+def test_roundings_on_the_way_to_parts_of_ranks():
+    """What the comparison of an op with its function takes its tolerances from."""
+    from hostir import _native
+    from hostir._arrays import copy_tensor
+    from hostir._program import _settings
+
+    program = hostir.parse(
+        "hir 2\n"
+        "f(x: f32[n]) -> (y: f32[n], z: f32[n], w: f32[n]):\n"
+        "  a = bf16(x)\n"
+        "  b = a * a\n"
+        "  y = f32(b)\n"
+        "  z = Set(x)\n"
+        "  w = z * x\n"
+    )
+    parts = {"x": [copy_tensor(numpy.ones(4, numpy.float32))]}
+    [outputs] = _native.run_ranks(program._handle, parts, _settings(1, None, None, None, False, None))
+    found = {name: set(roundings) for name, _, roundings in outputs}
+    assert "bfloat16" in found["y"]
+    assert (found["z"], found["w"]) == (set(), {"float32"})

@@ -104,7 +104,8 @@ def _run_program(op: hir.Op, body: Any, *values: Any) -> Any:
     named = op.named_arguments(values)
     parts = {name: _all_parts(named[argument], group) for argument, name in op.args.items()}
     settings = _settings(dist.get_world_size(), None, None, None, False, None)
-    outputs = dict(_native.run_ranks(op.program._handle, parts, settings)[dist.get_rank()])
+    found = _native.run_ranks(op.program._handle, parts, settings)[dist.get_rank()]
+    outputs = {name: part for name, part, _ in found}
     found = [torch.from_dlpack(outputs[name]) for name in op.outputs]
     made = [result.reshape(shape).clone() for result, (shape, _) in zip(found, op._result_layouts(values), strict=True)]
     return made[0] if len(made) == 1 else tuple(made)

@@ -35,8 +35,11 @@ ROUNDINGS = {
 }
 """By element type: both tolerances of `torch.testing.assert_close`, and how many roundings of the largest result are allowed
 besides. Results of 16 bits are rounded once or twice. Sums of n terms in other types are off by some sqrt(n) / 4 roundings of
-the largest one: 64 are enough for 2^16 terms.
+the largest one: 64 are enough for 2^16 terms. The coarsest type counts to which values are rounded on the way to a result.
 """
+
+COARSE_ROUNDINGS = {torch.float8_e4m3fn: (0.125, 1e-5, 2), torch.float8_e5m2: (0.25, 1e-5, 2)}
+"""The same for types of values on the way alone."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class _Pair:
     name: str
     function: str
     found: Tensor | None
+    roundings: list[str]
+    """The element types to which values are rounded on the way to `found`."""
     wanted: torch.Tensor
 
 
@@ -105,14 +110,14 @@ def _result_pairs(made: Op, values: Sequence[Any], wanted: _Wanted, ranks: RankV
     for name, result in zip(made.outputs, wanted.results, strict=True):
         position = made.program.position(name, "output")
         assert position is not None
-        pairs.append(_Pair(name, "the body", outputs[position][1], result))
+        pairs.append(_Pair(name, "the body", *outputs[position][1:], result))
     return pairs if made.gradient.schedule is None else pairs + _gradient_pairs(made, values, wanted, ranks)
 
 
 def _run_program(
     program: Program, given: dict[str, torch.Tensor], ranks: RankVerdicts
-) -> list[tuple[str, Tensor | None]]:
-    """This rank's outputs of a program that all ranks give their parts, by name."""
+) -> list[tuple[str, Tensor | None, list[str]]]:
+    """This rank's outputs of a program that all ranks give their parts: name, part and types of roundings."""
     parts = {name: _all_parts(tensor, ranks.group) for name, tensor in given.items()}
     return _native.run_ranks(program._handle, parts, _settings(ranks.world, None, None, None, False, None))[ranks.rank]
 
@@ -162,7 +167,7 @@ def _gradient_pairs(made: Op, values: Sequence[Any], wanted: _Wanted, ranks: Ran
             _native.raise_error("H0630", message, "name the output in `out`; without one the gradient is zero on GPUs")
     places = zip(schedule.sessions.outputs, schedule.tensors, strict=True)
     return [
-        _Pair(f"the gradient of `{names[at]}`", "the function of `backward`", outputs[position][1], wanted.given[at])
+        _Pair(f"the gradient of `{names[at]}`", "the function of `backward`", *outputs[position][1:], wanted.given[at])
         for position, at in places
     ]
 
@@ -238,11 +243,19 @@ def _compare(made: Op, pair: _Pair, rank: int, tolerances: _Tolerances) -> None:
         _native.raise_error("H0630", f"{made.name}: {name} of rank {rank} has shape {shapes}", None)
     if rtol is None and wanted.dtype in ROUNDINGS and wanted.numel():
         # Sums are rounded by parts and terms: errors are those of their largest terms.
-        rtol, least, roundings = ROUNDINGS[wanted.dtype]
+        coarsest = _coarsest_type(wanted.dtype, pair.roundings)
+        rtol, least, roundings = (ROUNDINGS | COARSE_ROUNDINGS)[coarsest]
         largest = wanted.abs().nan_to_num(posinf=0.0).max().item()
-        atol = max(least, roundings * torch.finfo(wanted.dtype).eps * largest)
+        atol = max(least, roundings * torch.finfo(coarsest).eps * largest)
     try:
         torch.testing.assert_close(got.reshape(wanted.shape), wanted, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError as error:
         message = f"{made.name}: {name} of rank {rank} differs from {function}: {' '.join(str(error).split())}"
         _native.raise_error("H0630", message, "`rtol` and `atol` set how far they may be apart")
+
+
+def _coarsest_type(dtype: torch.dtype, roundings: list[str]) -> torch.dtype:
+    """The coarsest of the types to which a result of this type, and values on the way to it, are rounded, as for hir-run."""
+    others: list[torch.dtype] = [getattr(torch, name) for name in roundings]
+    known = [other for other in others if other in ROUNDINGS or other in COARSE_ROUNDINGS]
+    return max([dtype, *known], key=lambda one: torch.finfo(one).eps)
