@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// hir-opt with these arguments, the program's name first; gives the exit status.
 ///
 /// # Errors
-/// `RuntimeError` if a forked process can start no thread.
+/// `RuntimeError` if no thread can be started.
 #[pyfunction]
 pub(crate) fn hir_opt(py: Python<'_>, args: Vec<OsString>) -> PyResult<i32> {
     run_tool(py, hostir_opt::main_with, &args)
@@ -18,7 +18,7 @@ pub(crate) fn hir_opt(py: Python<'_>, args: Vec<OsString>) -> PyResult<i32> {
 /// hir-run with these arguments, the program's name first; gives the exit status.
 ///
 /// # Errors
-/// `RuntimeError` if a forked process can start no thread.
+/// `RuntimeError` if no thread can be started.
 #[pyfunction]
 pub(crate) fn hir_run(py: Python<'_>, args: Vec<OsString>) -> PyResult<i32> {
     hostir_tools::run::request_hardware_queues();

@@ -1,8 +1,9 @@
 //! Work off the interpreter: the GIL is released, Ctrl-C interrupts, and a panic becomes an exception.
 
+use hostir_tool_support::process_limits::{build_thread_pool, start_parallel_work};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,6 +20,9 @@ static PANIC: Mutex<String> = Mutex::new(String::new());
 /// The process that rayon's global threads belong to: the first one. A fork has them not.
 static FIRST_PROCESS: OnceLock<u32> = OnceLock::new();
 
+/// Whether rayon's global threads have been started.
+static HAS_THREADS: Mutex<bool> = Mutex::new(false);
+
 /// The threads of a forked process.
 static FORKED_POOL: Mutex<Option<ProcessPool>> = Mutex::new(None);
 
@@ -34,20 +38,26 @@ pub(crate) fn note_process() {
     FIRST_PROCESS.get_or_init(std::process::id);
 }
 
-/// The threads for parallel work if this process is a fork, which has none of its parent's; `None` for the global ones.
+/// The threads for parallel work if this process is a fork, which has none of its parent's; `None` for the global ones, which
+/// are started: left to itself, rayon panics where the system does not start all of them.
 ///
 /// # Errors
 /// `RuntimeError` if no thread can be started.
-fn forked_pool() -> PyResult<Option<&'static ThreadPool>> {
+fn parallel_threads() -> PyResult<Option<&'static ThreadPool>> {
     let process = std::process::id();
     if FIRST_PROCESS.get().is_none_or(|first| *first == process) {
+        let mut has_threads = HAS_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*has_threads {
+            start_parallel_work().map_err(|error| no_thread(&error))?;
+            *has_threads = true;
+        }
         return Ok(None);
     }
     let mut known = FORKED_POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(own) = known.filter(|own| own.process == process) {
         return Ok(Some(own.pool));
     }
-    let pool = ThreadPoolBuilder::new().build().map_err(|error| no_thread(&error))?;
+    let pool = build_thread_pool().map_err(|error| no_thread(&error))?;
     // A pool of the parent's has no threads here that its end could wait for.
     let pool = Box::leak(Box::new(pool));
     *known = Some(ProcessPool { process, pool });
@@ -67,7 +77,7 @@ fn run_on_threads<T: Send>(pool: Option<&ThreadPool>, work: impl FnOnce() -> T +
 /// # Errors
 /// `RuntimeError` if no thread can be started.
 pub(crate) fn run_in_parallel<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    let pool = forked_pool()?;
+    let pool = parallel_threads()?;
     Ok(py.detach(|| run_on_threads(pool, work)))
 }
 
@@ -86,7 +96,7 @@ pub(crate) fn keep_panics_quiet() {
 /// # Errors
 /// What a signal's handler raises, and `RuntimeError` if the work panics.
 pub(crate) fn run_aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
-    let pool = forked_pool()?;
+    let pool = parallel_threads()?;
     let (sender, receiver) = mpsc::sync_channel(1);
     let worker = thread::Builder::new().name("hostir".to_owned()).spawn(move || {
         // Nobody sees what the work leaves half done: all that it changes is its own.

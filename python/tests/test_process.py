@@ -117,6 +117,38 @@ def test_forked_processes_have_threads_of_their_own(tutorial):
             os.killpg(done.pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 200])
+def test_few_threads_are_enough_or_an_error(tutorial, threads):
+    """Where the system starts no more threads a call raises; it does not panic."""
+    code = (
+        "import hostir, hostir._tools, numpy, os, resource, sys\n"
+        "text, threads = open(sys.argv[1]).read(), int(sys.argv[2])\n"
+        "resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))\n"
+        # Limits are those of a user, and root has none.
+        "if os.getuid() == 0:\n"
+        "    os.setgroups([]), os.setgid(54321), os.setuid(54321)\n"
+        "def ran():\n"
+        "    hostir.parse(text).run()\n"
+        "def proved():\n"
+        "    assert hostir.parse(text).check()\n"
+        "for call in ran, proved, ran:\n"
+        "    try:\n"
+        "        call()\n"
+        "        print('done')\n"
+        "    except RuntimeError as error:\n"
+        "        print(error)\n"
+    )
+    arguments = [sys.executable, "-c", code, str(tutorial / "6_ring.hir"), str(threads)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, len(lines), done.stderr) == (0, 3, "")
+    failures = [line for line in lines if line != "done"]
+    assert all(line.startswith("cannot start a thread: ") for line in failures)
+    if os.getuid() == 0 and threads in (1, 200):
+        assert len(failures) == (3 if threads == 1 else 0)
+
+
 def test_control_c_interrupts_a_run():
     code = (
         "import hostir\n"

@@ -7,7 +7,7 @@
 use crate::errors;
 use crate::signals::ignored_signals;
 use hostir::diag::Diag;
-use rayon::{ThreadBuilder, ThreadPoolBuilder};
+use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 use signal_hook::consts::SIGXFSZ;
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -25,9 +25,32 @@ pub fn prepare_process() {
         // With a handler the write itself fails. Without one the process ends as it always did.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     }
-    if are_threads_limited() {
-        limit_parallel_work();
+    if are_threads_limited() && start_parallel_work().is_err() {
+        // This thread does it alone. The library can have been used before, by whoever called this late: then it has threads.
+        let _ = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
     }
+}
+
+/// Starts the threads that parallel work of this process has, at most half of those that can be started, the rest being
+/// left to others. Nothing changes if it has some already.
+///
+/// # Errors
+/// If no thread can be started; it may be tried again.
+pub fn start_parallel_work() -> io::Result<()> {
+    let reserve = ThreadReserve::for_parallel_work()?;
+    let pool = ThreadPoolBuilder::new().num_threads(reserve.count.div_ceil(2));
+    let _ = pool.spawn_handler(|thread| reserve.run(thread)).build_global();
+    Ok(())
+}
+
+/// The same as threads of their own: a fork has none of its parent's.
+///
+/// # Errors
+/// If no thread can be started.
+pub fn build_thread_pool() -> io::Result<ThreadPool> {
+    let reserve = ThreadReserve::for_parallel_work()?;
+    let pool = ThreadPoolBuilder::new().num_threads(reserve.count.div_ceil(2));
+    pool.spawn_handler(|thread| reserve.run(thread)).build().map_err(io::Error::other)
 }
 
 /// The error of a thread that the system does not start.
@@ -47,21 +70,6 @@ fn are_threads_limited() -> bool {
     [of_user, of_group].into_iter().flatten().any(|limit| limit <= MANY)
 }
 
-/// Gives parallel work its threads, at most half of those that can be started, the rest being left to others; where there is
-/// none, this thread does it alone.
-///
-/// Its threads are started before it is told of them: another process of the user may take what was free a moment ago.
-fn limit_parallel_work() {
-    let wanted = rayon_threads();
-    let reserve = ThreadReserve::start(2 * wanted);
-    let pool = ThreadPoolBuilder::new();
-    // The library can have been used before, by whoever called this late: then it has its threads.
-    let _ = match reserve.count {
-        0 => pool.num_threads(1).use_current_thread().build_global(),
-        free => pool.num_threads(free.div_ceil(2)).spawn_handler(|thread| reserve.run(thread)).build_global(),
-    };
-}
-
 /// The number of threads that parallel work takes by itself.
 fn rayon_threads() -> usize {
     let set = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
@@ -69,9 +77,14 @@ fn rayon_threads() -> usize {
 }
 
 /// Threads that wait for work, or for the end of the reserve.
+///
+/// They are started before the library for parallel work is told of them: another process of the user may take what was
+/// free a moment ago, and threads that it cannot start are a panic.
 struct ThreadReserve {
     count: usize,
     work: Sender<ThreadBuilder>,
+    /// Why there are not more.
+    error: Option<io::Error>,
 }
 
 impl ThreadReserve {
@@ -79,6 +92,7 @@ impl ThreadReserve {
     fn start(most: usize) -> Self {
         let (work, waiting) = mpsc::channel::<ThreadBuilder>();
         let waiting = Arc::new(Mutex::new(waiting));
+        let mut error = None;
         let started = (0..most).map_while(|_| {
             let waiting = waiting.clone();
             let wait = move || {
@@ -87,9 +101,22 @@ impl ThreadReserve {
                     worker.run();
                 }
             };
-            thread::Builder::new().spawn(wait).ok()
+            thread::Builder::new().spawn(wait).map_err(|failed| error = Some(failed)).ok()
         });
-        Self { count: started.count(), work }
+        let count = started.count();
+        Self { count, work, error }
+    }
+
+    /// Twice as many threads as parallel work takes by itself, or those that there can be.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn for_parallel_work() -> io::Result<Self> {
+        let mut reserve = Self::start(2 * rayon_threads());
+        match reserve.error.take().filter(|_| reserve.count == 0) {
+            Some(error) => Err(error),
+            None => Ok(reserve),
+        }
     }
 
     /// Lets one of the threads be a worker.
