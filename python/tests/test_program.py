@@ -165,3 +165,12 @@ def test_files_that_are_no_texts(tmp_path):
         with pytest.raises(hostir.HostIrError, match="`path` is of type") as caught:
             hostir.load(path)
         assert caught.value.code == "H0610"
+
+
+def test_an_error_underlines_the_word_that_is_meant():
+    text = "hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  h: f32[n]\n  y = x + h\n"
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.parse(text).verify()
+    [found] = caught.value.diagnostics
+    assert (found.line, found.column, text[found.start : found.end]) == (4, 11, "h")
+    assert "\n4 │   y = x + h\n  │           ^\n" in str(caught.value)
