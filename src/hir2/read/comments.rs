@@ -7,57 +7,73 @@ use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
 
-/// The comments at lines of meshes, each with the program that keeps it. Programs share meshes.
+/// The comments at lines of meshes, each with the program that keeps it: programs share meshes. They are in the order in
+/// which a writer has them, that of the first uses of their meshes.
 pub(super) fn find_mesh_comments(file: &FileSyntax, programs: &[ProgramPlace]) -> Vec<MeshComment> {
     let mut found: Vec<MeshComment> = Vec::new();
+    let mut uses = None;
     for comment in &file.comments {
         let (CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item)) = comment.place else { continue };
         let Some(ItemSyntax::Mesh(mesh)) = file.items.get(item as usize) else { continue };
-        // Where no tensor is on the mesh: the program that follows.
-        let next = programs.partition_point(|program| program.start <= comment.span.start);
-        let Some(next) = programs.get(next).or(programs.last()) else { continue };
+        let uses = uses.get_or_insert_with(|| first_mesh_uses(file));
         // One inside of the lists stands above them.
         let is_behind = matches!(comment.place, CommentPlaceSyntax::Header(_)) && comment.span.start >= mesh.span.end;
-        found.push(MeshComment { comment: *comment, mesh: mesh.name.name, is_behind, owner: next.item });
+        let (rank, owner) = match uses.get(&(&mesh.shape, &mesh.devices)) {
+            // The item may be a kernel of the program.
+            Some(&FirstMeshUse { rank, item }) => (rank, programs.partition_point(|program| program.item < item)),
+            None => (usize::MAX, programs.partition_point(|program| program.start <= comment.span.start)),
+        };
+        let Some(owner) = programs.get(owner).or(programs.last()) else { continue };
+        found.push(MeshComment { comment: *comment, mesh: mesh.name.name, is_behind, rank, owner: owner.item });
     }
-    if found.is_empty() {
-        return found;
-    }
-    let mut first_uses: FxHashMap<Symbol, usize> = FxHashMap::default();
-    for (item, mesh) in super::mesh_uses(file) {
-        first_uses.entry(mesh).or_insert(item);
-    }
-    for comment in &mut found {
-        let Some(item) = first_uses.get(&comment.mesh) else { continue };
-        // The item may be a kernel of the program.
-        let program = programs.partition_point(|program| program.item < *item);
-        comment.owner = programs.get(program).map_or(comment.owner, |program| program.item);
-    }
+    found.sort_by_key(|comment| (comment.rank, comment.is_behind));
     found
+}
+
+/// Shape and devices of a mesh.
+type MeshGrid<'f> = (&'f Vec<u32>, &'f Vec<u32>);
+
+/// The first use of a mesh.
+struct FirstMeshUse {
+    /// The number of the mesh in the order of these uses.
+    rank: usize,
+    /// The number of the kernel or program among the items.
+    item: usize,
+}
+
+fn first_mesh_uses(file: &FileSyntax) -> FxHashMap<MeshGrid<'_>, FirstMeshUse> {
+    let meshes = file.items.iter().filter_map(|item| match item {
+        ItemSyntax::Mesh(mesh) => Some((mesh.name.name, (&mesh.shape, &mesh.devices))),
+        ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
+    });
+    let meshes: FxHashMap<Symbol, MeshGrid<'_>> = meshes.collect();
+    let mut uses = FxHashMap::default();
+    for (item, mesh) in super::mesh_uses(file) {
+        let Some(mesh) = meshes.get(&mesh) else { continue };
+        let rank = uses.len();
+        uses.entry(*mesh).or_insert(FirstMeshUse { rank, item });
+    }
+    uses
 }
 
 impl<'a> ProgramReader<'a> {
     /// Hands the comments of the program with this number among the items on, and those of its kernels.
     pub(super) fn place_comments(&mut self, kernels: &[usize], number: usize) {
         let comments = self.near_comments(number);
-        let mut placed: Vec<(u32, SourceComment)> = Vec::with_capacity(comments.len());
         for comment in comments {
             let Some(place) = self.comment_place(comment, kernels, number) else { continue };
             let text = self.source.get(comment.span.as_usize_range()).unwrap_or_default();
-            placed.push((comment.span.start, SourceComment { place, text: text.into() }));
+            self.program.source.comments.push(SourceComment { place, text: text.into() });
         }
         let of_meshes = self.shared.mesh_comments.iter().filter(|comment| comment.owner == number);
-        let before = placed.len();
-        placed.extend(of_meshes.map(|comment| self.place_mesh_comment(comment)));
-        if placed.len() > before {
-            placed.sort_by_key(|(start, _)| *start);
-        }
-        self.program.source.comments.extend(placed.into_iter().map(|(_, comment)| comment));
+        let placed = of_meshes.map(|comment| self.place_mesh_comment(comment));
+        let (of_file, of_meshes): (Vec<_>, Vec<_>) = placed.partition(|one| one.place == CommentPlace::File);
+        self.program.source.comments.extend(of_file);
+        self.program.source.comments.extend(of_meshes);
     }
 
     /// At the mesh if the program has it, else at the top of the file.
-    fn place_mesh_comment(&self, found: &MeshComment) -> (u32, SourceComment) {
-        let span = found.comment.span;
+    fn place_mesh_comment(&self, found: &MeshComment) -> SourceComment {
         let named = self.shared.meshes.get(&found.mesh);
         let id = named.and_then(|named| self.program.mesh_ids.get(&named.mesh).copied());
         let place = match (id, found.is_behind) {
@@ -65,8 +81,8 @@ impl<'a> ProgramReader<'a> {
             (Some(id), false) => CommentPlace::AboveMesh(id),
             (None, _) => CommentPlace::File,
         };
-        let text = self.source.get(span.as_usize_range()).unwrap_or_default();
-        (span.start, SourceComment { place, text: text.into() })
+        let text = self.source.get(found.comment.span.as_usize_range()).unwrap_or_default();
+        SourceComment { place, text: text.into() }
     }
 
     /// The comments after the start of the program before this one and before the start of the next one.

@@ -31,6 +31,8 @@ pub(super) struct MeshComment {
     pub(super) mesh: Symbol,
     /// True at the end of the line.
     pub(super) is_behind: bool,
+    /// The number of the mesh in the order of first use.
+    pub(super) rank: usize,
     /// The number among the items of the program that keeps it: the first one with tensors on the mesh.
     pub(super) owner: usize,
 }

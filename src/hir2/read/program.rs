@@ -17,7 +17,7 @@ use crate::ir::{
 use crate::style::{mark_inferred_axes, restyle_program, style_that_spells};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
+use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -451,8 +451,5 @@ fn leading_number(text: &str) -> Option<u32> {
 
 /// Whether a mesh, kernel or program of the file has a name.
 fn is_item_name(file: &FileSyntax, text: &str) -> bool {
-    file.items.iter().any(|item| match item {
-        ItemSyntax::Mesh(mesh) => file.symbol_text(mesh.name.name) == text,
-        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => file.symbol_text(program.name.name) == text,
-    })
+    file.items.iter().any(|item| file.symbol_text(super::item_name(item).name) == text)
 }

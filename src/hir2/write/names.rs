@@ -49,11 +49,13 @@ pub(super) struct FileNames {
     /// Names that the author gave, which a reader would take for default ones.
     pub(super) given_defaults: Vec<String>,
     taken: FxHashSet<String>,
+    /// Names that programs and HostUnits have.
+    given: FxHashSet<String>,
 }
 
 impl FileNames {
     pub(super) fn new(programs: &[Program]) -> Self {
-        let mut names = FileNames::default();
+        let mut names = FileNames { given: given_item_names(programs), ..FileNames::default() };
         names.collect_meshes(programs);
         for (at, program) in programs.iter().enumerate() {
             names.name_units(program, at);
@@ -62,14 +64,22 @@ impl FileNames {
         names
     }
 
-    /// Takes a given name if it can be used, else a default one.
+    /// Takes a given name if it can be used, else a default one, which yields to given ones.
     fn take_name(&mut self, given: Option<&str>, default: String) -> String {
         let given = given.filter(|name| is_user_name(name) && !self.taken.contains(*name));
-        let mut name = given.map_or(default, str::to_owned);
-        while !self.taken.insert(name.clone()) {
+        if let Some(given) = given {
+            self.taken.insert(given.to_owned());
+            return given.to_owned();
+        }
+        let mut name = default;
+        while self.given.contains(&name) || !self.taken.insert(name.clone()) {
             name.push('_');
         }
         name
+    }
+
+    fn is_taken(&self, text: &str) -> bool {
+        self.taken.contains(text) || self.given.contains(text)
     }
 
     /// The meshes of tensors and expressions; those with a name of their own do not count for default names.
@@ -99,7 +109,7 @@ impl FileNames {
         }
         let texts: Vec<String> = names.into_iter().flatten().collect();
         for (at, ((_, given), text)) in found.iter().zip(&texts).enumerate() {
-            let is_taken = |short: &str| texts.iter().any(|text| text == short);
+            let is_taken = |short: &str| self.given.contains(short) || texts.iter().any(|text| text == short);
             if given.as_deref() == Some(text) && is_default_name(text, &default_mesh_name(at), is_taken) {
                 self.given_defaults.push(text.clone());
             }
@@ -122,11 +132,22 @@ impl FileNames {
         let given = program.given_names().program.map(|name| program.name(name));
         let default = default_program_name(at);
         let name = self.take_name(given, default.clone());
-        if given == Some(name.as_str()) && is_default_name(&name, &default, |short| self.taken.contains(short)) {
+        if given == Some(name.as_str()) && is_default_name(&name, &default, |short| self.is_taken(short)) {
             self.given_defaults.push(name.clone());
         }
         self.programs.push(name);
     }
+}
+
+/// The names that programs and HostUnits have.
+fn given_item_names(programs: &[Program]) -> FxHashSet<String> {
+    let mut names = FxHashSet::default();
+    for program in programs {
+        let own = program.given_names().program.into_iter();
+        let given = own.chain(program.units().iter().filter_map(|(_, unit)| unit.name)).map(|name| program.name(name));
+        names.extend(given.filter(|name| is_user_name(name)).map(str::to_owned));
+    }
+    names
 }
 
 /// The meshes that the text of a program shows, in the order of the text: kernels stand before the program.
