@@ -215,7 +215,7 @@ fn comments_of_files() {
     let expected = [
         "\"// version\" File",
         "\"// of the file\" File",
-        "\"// of the mesh\" File",
+        "\"// of the mesh\" Container(0)",
         "\"// four\" Header(0)",
         "\"// detached\" File",
         "\"// of f\" Container(1)",

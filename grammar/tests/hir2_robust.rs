@@ -15,6 +15,7 @@ const SAMPLE: &str = "\u{feff}hir 2 // version
 style 2026-04
 sizes m=64, k=0x10
 streams 3
+names d, main
 mesh d = 0..4
 mesh e = [[0, 1],
   [2, 3]]
