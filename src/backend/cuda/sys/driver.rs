@@ -415,8 +415,10 @@ impl CudaStream {
         unsafe { self.launch_with(function, [[blocks, 1, 1], [threads, 1, 1]], shared_bytes, pointers, false) }
     }
 
+    /// Launches a kernel with the parameters at these places of the host.
+    ///
     /// # Safety
-    /// [`CudaStream`]'s contract for what the kernel reads and writes with the parameters at these places, which are as many,
+    /// [`CudaStream`]'s contract for what the kernel reads and writes with these parameters, which are as many,
     /// of the sizes that the function has.
     #[allow(non_snake_case, reason = "the names of the driver's structure")]
     unsafe fn launch_with(

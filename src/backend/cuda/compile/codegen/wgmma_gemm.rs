@@ -14,13 +14,15 @@ pub const THREADS: u32 = 384;
 pub const TENSOR_MAPS: usize = 3;
 /// The words: rows and columns of the result, and the length of the axis that is summed over.
 pub const SIZE_WORDS: usize = 3;
-/// Bytes that start, and the steps of, a matrix of a tensor map are multiples of.
+/// The address of a matrix and the step from row to row, which a tensor map takes, are multiples of so many bytes.
 const MAP_ALIGNMENT: u64 = 16;
 /// Smaller products are not worth the time to compile a kernel.
 const WORTHWHILE: u64 = 1 << 30;
-/// Rows of a tile; elements along the summed axis in a stage; rows and columns of most boxes.
+/// Rows of a tile.
 const ROWS: u32 = 128;
+/// Elements of a stage along the summed axis.
 const DEPTH: u32 = 64;
+/// Rows and columns of a box, unless said otherwise: 64 elements are the 128 bytes that a swizzle spans.
 const BOX: u32 = 64;
 
 /// A tile and the way that blocks go through the result.
