@@ -20,7 +20,7 @@ const LAST_TURN: u32 = u32::MAX;
 
 impl DeviceTurns {
     /// Finds, for each instruction, the first communication in issue order that waits for it: over its stream, and
-    /// over events on other streams. A walk backwards knows for each stream and event what is behind it.
+    /// over events on other streams. A walk backwards knows for each stream and event what follows it.
     pub(super) fn of_plan(plan: &Plan) -> Self {
         let mut turns = vec![LAST_TURN; plan.inst_count()];
         let mut behind_stream = vec![LAST_TURN; plan.streams as usize];

@@ -100,7 +100,7 @@ impl RankRecorder {
         }
     }
 
-    /// When the stream came to a position; 0 behind its end.
+    /// When the stream came to a position; 0 after its end.
     fn arrival_time(&self, position: &StreamPosition) -> u64 {
         let arrivals = &self.arrivals[position.stream.0 as usize];
         arrivals.get(position.count as usize).copied().unwrap_or(0)

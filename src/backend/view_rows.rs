@@ -15,7 +15,7 @@ impl ViewRows {
     /// The rows of a view.
     pub(super) fn new(view: &BufferView) -> Self {
         let mut outer = ViewDims::new();
-        // Neighbouring axes that lie behind each other in memory are one axis.
+        // Neighbouring axes that follow each other in memory are one axis.
         for &dim in view.dims.iter().filter(|dim| dim.extent != 1) {
             match outer.last_mut() {
                 Some(last) if last.stride == dim.stride * dim.extent => {
@@ -64,7 +64,7 @@ pub(super) fn element_offsets(view: &BufferView) -> Vec<usize> {
     all
 }
 
-/// A view with the axes to reduce behind the others, and the number of elements that one result is made of.
+/// A view with the axes to reduce after the others, and the number of elements that one result is made of.
 pub(super) fn reduced_axes_last(view: &BufferView, axes: &[usize]) -> (BufferView, usize) {
     let kept = (0..view.dims.len()).filter(|axis| !axes.contains(axis));
     let dims = kept.chain(axes.iter().copied()).map(|axis| view.dims[axis]).collect();

@@ -7,7 +7,7 @@
 //! | `__e8m0` | 0, 8 (bias 127), 0 | 2^127 | 2^-127 | NaN; there is no zero | OCP MX |
 //!
 //! Floats round to the nearest code, ties to the even one, and nothing saturates: what would round to
-//! the code behind the largest number becomes what the table says, as `tensor.to(torch.float8_e4m3fn)`
+//! the code after the largest number becomes what the table says, as `tensor.to(torch.float8_e4m3fn)`
 //! and CUDA's conversions with `__NV_NOSAT` have it. `__e8m0` takes the exponent of the magnitude,
 //! rounded up from one and a half, as PyTorch's `float8_e8m0fnu`. A NaN keeps its sign in the types that
 //! have one.
@@ -63,7 +63,7 @@ fn from_e8m0(code: u8) -> f32 {
     }
 }
 
-/// Rounds to `mantissa` bits and an exponent with a bias; `beyond` is the code behind the largest number.
+/// Rounds to `mantissa` bits and an exponent with a bias; `beyond` is the code after the largest number.
 fn round_to_fp8(value: f32, mantissa: u32, bias: u32, beyond: u8) -> u8 {
     let sign = (value.to_bits() >> 24) as u8 & 0x80;
     let bits = value.to_bits() & 0x7fff_ffff;
@@ -106,7 +106,7 @@ mod tests {
         (0..numbers).map(value).collect()
     }
 
-    /// The code of the nearest number by search, the even one of two; the number behind the last one
+    /// The code of the nearest number by search, the even one of two; the number after the last one
     /// stands for all that is too large.
     fn nearest(table: &[f64], behind: f64, value: f64) -> usize {
         let mut best = 0;

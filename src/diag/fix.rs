@@ -207,7 +207,7 @@ fn common_lengths(old: &[&str], new: &[&str]) -> Vec<Vec<u32>> {
 const SHOWN: usize = 160;
 
 /// The lines that edits change, one a line: the number, `-` for a line that goes and `+` for one that comes, and the
-/// line. Behind a mere insertion stands the line that follows it.
+/// line. After a mere insertion stands the line that follows it.
 pub fn edited_lines(text: &str, edits: &[TextEdit]) -> String {
     let rows = list_edited(text, edits);
     let width = rows.iter().map(|row| row.number.to_string().len()).max().unwrap_or(0);

@@ -14,7 +14,7 @@ pub fn narrow_places(text: &str, diags: &mut [Diag]) {
     }
 }
 
-/// The place of a part in a statement: behind its `=` if it stands there, since results are in front of it.
+/// The place of a part in a statement: after its `=` if it stands there, since results are in front of it.
 fn find_part(place: &str, part: &str) -> Option<std::ops::Range<usize>> {
     let equals = place.match_indices('=').map(|(at, _)| at).find(|&at| is_assignment(place, at));
     let first = equals.and_then(|at| find_word(place, part, at));

@@ -147,7 +147,7 @@ impl MeshCoordinate {
         (MeshCoordinate::Along(ParallelType::DIDz), "z"),
         (MeshCoordinate::Size, "size"),
     ];
-    /// The word behind the point.
+    /// The word after the point.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(coordinate, _)| *coordinate == self).map_or("", |(_, word)| word)
     }

@@ -46,8 +46,8 @@ pub fn is_reserved_word(text: &str) -> bool {
     RESERVED_WORDS.iter().any(|word| word.len() == text.len() && word.as_bytes().first() == first && *word == text)
 }
 
-/// Whether a word can be a name: letters, digits and `_`, maybe numbers behind dots (`G.1`, as passes derive them). It is
-/// no word of the language and does not stand for a number, as `T7` and `h7` do.
+/// Whether a word can be a name: letters, digits and `_`, maybe numbers after dots (`G.1`, as passes derive them). It
+/// is no word of the language and does not stand for a number, as `T7` and `h7` do.
 pub fn is_given_name(text: &str) -> bool {
     let mut parts = text.split('.');
     let head = parts.next().is_some_and(is_identifier);

@@ -10,7 +10,7 @@ use crate::ir::{
 /// The range of a text that has not been made yet.
 const UNSEEN: (u32, u32) = (u32::MAX, 0);
 
-/// TextCache made so far, behind each other in one buffer.
+/// TextCache made so far, one after the other in one buffer.
 pub(crate) struct TextCache {
     style: Style,
     buffer: String,

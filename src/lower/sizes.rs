@@ -480,7 +480,7 @@ impl SizeSolver<'_> {
                 || self.solve_compound(&env)
                 || self.name_units()
                 || self.follow_loops(&env);
-            // What the text proposes comes behind all that the caller says.
+            // What the text proposes comes after all that the caller says.
             let filled = match sizes.every {
                 Some(value) => !followed && self.fix_one_open(value),
                 None => !followed && self.fix_one_hint(),

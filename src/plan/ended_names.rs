@@ -51,7 +51,7 @@ impl PlanBuilder<'_> {
         )
     }
 
-    /// The error for a use of a tensor behind its Deallocate, in the same iteration.
+    /// The error for a use of a tensor after its Deallocate, in the same iteration.
     pub(crate) fn ended_error(&self, tensor: TensorId) -> Option<Diag> {
         let end = self.ended.get(&self.program.memory_tensor(tensor))?;
         let name = self.tensor_name(tensor);

@@ -102,7 +102,7 @@ impl BufferView {
     pub fn last_offset(&self) -> usize {
         self.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum()
     }
-    /// Whether its elements lie one behind the other in row-major order.
+    /// Whether its elements lie one after the other in row-major order.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for dim in self.dims.iter().rev() {

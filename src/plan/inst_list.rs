@@ -25,7 +25,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// The place behind its last instruction.
+    /// The place after its last instruction.
     fn end(&self) -> usize {
         self.first + self.body.len() * self.rounds
     }
@@ -293,7 +293,7 @@ fn stored_bytes(insts: &[Inst]) -> usize {
     insts.iter().map(|inst| size_of::<Inst>() + inst.kind.heap_bytes()).sum()
 }
 
-/// Whether the plain instructions behind a segment are those of a part of its body, so many rounds later.
+/// Whether the plain instructions after a segment are those of a part of its body, so many rounds later.
 fn continues(segments: &mut [Segment], part: Range<usize>, rounds: i64) -> bool {
     let [segment, plain] = segments else { return false };
     if !plain.steps.is_empty() || plain.first != segment.end() + part.start {

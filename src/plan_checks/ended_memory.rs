@@ -1,4 +1,4 @@
-//! Uses of memory through other tensors behind the Deallocate of the tensor that it was made for.
+//! Uses of memory through other tensors after the Deallocate of the tensor that it was made for.
 
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
@@ -6,7 +6,7 @@ use crate::lower::PreparedProgram;
 use crate::plan::{EndedOwner, Plan};
 use rustc_hash::FxHashSet;
 
-/// The uses of memory behind its owner's Deallocate, one for each Deallocate: warnings, and errors about a text in
+/// The uses of memory after its owner's Deallocate, one for each Deallocate: warnings, and errors about a text in
 /// `hir 2`.
 pub(super) fn check_ended_memory(prepared: &PreparedProgram) -> Vec<Diag> {
     let mut known: FxHashSet<OpId> = FxHashSet::default();
@@ -18,7 +18,7 @@ pub(super) fn check_ended_memory(prepared: &PreparedProgram) -> Vec<Diag> {
         .collect()
 }
 
-/// The first op that reads or writes the buffer behind the Deallocate.
+/// The first op that reads or writes the buffer after the Deallocate.
 fn first_use(plan: &Plan, ended: &EndedOwner) -> Option<OpId> {
     let later = plan.cursor().skip(ended.issued);
     later.map(|(_, inst)| inst).find_map(|inst| {

@@ -233,7 +233,7 @@ impl MessageGraph {
     }
 }
 
-/// The largest bound of a port: its messages one after another, each behind its head, and the longest tail behind it first.
+/// The largest bound of a port: its messages in turn, each after its head, the one with the longest tail first.
 fn port_rounds(messages: &[MatchedMessage], heads: &[usize], tails: &[usize]) -> usize {
     let mut ports: FxHashMap<(u32, bool), Vec<usize>> = FxHashMap::default();
     for (number, message) in messages.iter().enumerate() {
@@ -298,7 +298,7 @@ impl RankOrder<'_> {
         }
     }
 
-    /// A stream goes on behind a point.
+    /// A stream goes on after a point.
     fn join_node(&mut self, stream: usize, node: LastNode) {
         let own = self.streams[stream];
         self.streams[stream] = match (own, node) {
@@ -318,7 +318,7 @@ impl RankOrder<'_> {
         }
     }
 
-    /// A unit starts behind its posts and the last unit of their streams, and ends behind its messages.
+    /// A unit starts after its posts and the last unit of their streams, and ends after its messages.
     fn add_unit(&mut self, comm: CommSlot) {
         let unit = std::mem::take(&mut self.group);
         let last: Vec<NodeId> =
@@ -333,7 +333,7 @@ impl RankOrder<'_> {
         self.busy += rounds;
     }
 
-    /// A message on a stream starts behind both sides; the initiator's stream goes on behind it.
+    /// A message on a stream starts after both sides; the initiator's stream goes on after it.
     fn add_stream_message(&mut self, stream: usize, message: NodeId, inst: &Inst, work: WorkSlot) {
         self.graph.edges.extend(self.streams[stream].map(|before| (before, message)));
         self.works.insert(work, message);

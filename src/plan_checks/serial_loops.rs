@@ -37,7 +37,7 @@ pub(super) fn check_serial_loops(prepared: &PreparedProgram) -> Vec<Diag> {
     found.iter().filter(|wait| known.insert(wait.op)).map(|wait| describe_chain(prepared, wait)).collect()
 }
 
-/// A Synchronize of an iteration that is behind the work of the iteration before on another stream.
+/// A Synchronize of an iteration that comes after the work of the iteration before on another stream.
 #[derive(Clone, Copy, Debug)]
 struct ChainedWait {
     /// The place of the rank.
@@ -50,11 +50,11 @@ struct ChainedWait {
     join: Option<InstId>,
     /// The last work of the iteration before.
     earlier: InstId,
-    /// The first work of this iteration behind the Synchronize.
+    /// The first work of this iteration after the Synchronize.
     later: InstId,
 }
 
-/// By stream of a rank: the last work that is behind a point of a stream.
+/// By stream of a rank: the last work that a point of a stream comes after.
 #[derive(Clone, Default, Debug)]
 struct KnownWork {
     work: Vec<Option<InstId>>,

@@ -73,7 +73,7 @@ impl ProgramPrinter<'_> {
         }
     }
 
-    /// The names of a tensor and its mesh behind their first full text, in the braces of its attributes.
+    /// The names of a tensor and its mesh after their first full text, in the braces of its attributes.
     pub(super) fn print_tensor_names(&mut self, id: TensorId) {
         if self.unnamed.is_empty() {
             return;
@@ -100,7 +100,7 @@ impl ProgramPrinter<'_> {
         }
     }
 
-    /// The name of a communication, a group or a stream behind the statement that makes it.
+    /// The name of a communication, a group or a stream after the statement that makes it.
     pub(super) fn print_statement_name(&mut self, op: &Op) {
         if self.unnamed.is_empty() {
             return;

@@ -58,7 +58,7 @@ impl ProgramPrinter<'_> {
         self.push("\n");
     }
 
-    /// nvFuser leaves the comma out behind an element that is the last one as well, but not in July 2024.
+    /// nvFuser leaves the comma out after an element that is the last one as well, but not in July 2024.
     fn print_header_list(&mut self, values: &[Value]) {
         let start = self.out.len();
         let all = self.program.style.july_frame;

@@ -131,7 +131,7 @@ impl<'a> TextLayout<'a> {
         }
     }
 
-    /// Whether lines behind a part are indented more than its first one, although its author has written it on one line.
+    /// Whether lines after a part are indented more than its first one, although its author has written it on one line.
     fn is_inside_header_line(&self, part: &LayoutPart, lines: &str) -> bool {
         let is_shortened = part.canonical.len() > 1 && part.authored.len() == 1;
         is_shortened && indentation(lines).len() > indentation(self.canonical[part.canonical.start]).len()

@@ -11,8 +11,8 @@ pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candi
     delete_emptied_block(outline, statement).into_iter().chain(alone).collect()
 }
 
-/// Deletes a statement with the change of the stream in front of it and the way back behind it, if they stand around nothing else; and
-/// the name of the caller's stream, if nothing else has that.
+/// Deletes a statement with the change of the stream in front of it and the way back after it, if they stand around
+/// nothing else; and the name of the caller's stream, if nothing else has that.
 fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candidate> {
     let (choice, back) = (statement.checked_sub(1)?, statement + 1);
     let block = outline.statements[statement].block;
@@ -40,7 +40,7 @@ fn chooses_stream(outline: &Outline<'_>, statement: usize, block: BlockId) -> bo
         && outline.kind(statement) == OpKind::SetCurrentStream
 }
 
-/// Candidates for a use behind a Deallocate: the Deallocate comes later, or goes.
+/// Candidates for a use after a Deallocate: the Deallocate comes later, or goes.
 pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(user) == OpKind::Deallocate {
         return delete_waste(outline, user);
@@ -147,8 +147,8 @@ fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bo
         })
 }
 
-/// Moves an ALLOCATE to the start of a loop's body, behind the choice of its stream; what frees its tensor outside of the
-/// loop goes.
+/// Moves an ALLOCATE to the start of a loop's body, after the choice of its stream; what frees its tensor outside of
+/// the loop goes.
 fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Option<Candidate> {
     let place = match outline.kind(around + 1) {
         OpKind::SetCurrentStream => Place::After(around + 1),

@@ -84,7 +84,7 @@ fn streams_at(outline: &Outline<'_>, statement: usize) -> impl Iterator<Item = A
     streams.map(move |stream| AwaitedEnd::Stream(stream.clone(), statement))
 }
 
-/// Adds a Wait or a Synchronize at a place: new, and moved from behind it.
+/// Adds a Wait or a Synchronize at a place: new, and moved there from further down.
 fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found: &mut Vec<Candidate>) {
     let change = TextChange::new(outline);
     let Some((change, waiting)) = waiting_statement(outline, awaited, place, change) else { return };
@@ -94,7 +94,7 @@ fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found:
     found.extend(moved.into_iter().flatten().filter_map(TextChange::into_candidate));
 }
 
-/// The first statement behind a place that waits as a new one would.
+/// The first statement after a place that waits as a new one would.
 fn later_waiting(outline: &Outline<'_>, waiting: &NewStatement, place: Place) -> Option<usize> {
     let mut waits = (place_number(outline, place)..outline.statements.len())
         .filter(|&statement| matches!(outline.kind(statement), OpKind::Wait | OpKind::Synchronize));
@@ -146,7 +146,7 @@ fn with_caller_name<'o, 'a>(
     Some((change, binding.stream))
 }
 
-/// The first statement behind a place.
+/// The first statement after a place.
 fn place_number(outline: &Outline<'_>, place: Place) -> usize {
     match place {
         Place::Before(statement) => statement,

@@ -24,7 +24,7 @@ pub(super) struct Statement {
     pub(super) block: BlockId,
     /// The statement whose block that is.
     pub(super) parent: Option<usize>,
-    /// The number of the first statement behind it and all that it holds.
+    /// The number of the first statement after it and all that it holds.
     pub(super) next: usize,
     /// The streams that may be current in front of it.
     pub(super) streams: Vec<StreamName>,
@@ -35,7 +35,7 @@ pub(super) struct Statement {
 pub(super) enum Place {
     /// In front of a statement.
     Before(usize),
-    /// Behind a statement, and what it holds.
+    /// After a statement, and what it holds.
     After(usize),
 }
 
@@ -237,7 +237,7 @@ impl<'a> Outline<'a> {
         all.all(|at| matches!(self.kind(at), OpKind::If | OpKind::Wait | OpKind::Synchronize))
     }
 
-    /// The place, or the one in front of the group of messages that it is in, or behind it: a group holds nothing else.
+    /// The place, or the one in front of the group of messages that it is in, or after it: a group holds nothing else.
     pub(super) fn outside_groups(&self, place: Place) -> Place {
         let (Place::Before(statement) | Place::After(statement)) = place;
         let mut around = std::iter::once(statement).chain(self.ancestors(statement));
@@ -388,7 +388,7 @@ impl<'a> Outline<'a> {
         (!is_open).then(|| TextEdit { span: Span::new(at, at), text: lines })
     }
 
-    /// The deletion of a statement, with what it holds; a comment behind one that holds nothing stays.
+    /// The deletion of a statement, with what it holds; a comment after one that holds nothing stays.
     pub(super) fn deletion(&self, statement: usize) -> Option<TextEdit> {
         let lines = self.own_lines(statement)?;
         if self.statements[statement].next > statement + 1 {
@@ -401,7 +401,7 @@ impl<'a> Outline<'a> {
         Some(TextEdit { span: Span::new(whole.start, whole.end), text: String::new() })
     }
 
-    /// The lines of a statement and all that it holds, with the comments above it and behind it.
+    /// The lines of a statement and all that it holds, with the comments above it and after it.
     pub(super) fn whole_lines(&self, statement: usize) -> Option<Span> {
         let start = self.place_offset(Place::Before(statement))?;
         Some(Span::new(start, self.place_offset(Place::After(statement))?))

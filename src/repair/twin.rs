@@ -60,7 +60,7 @@ fn with_line_ends_of<'t>(text: &str, canonical: &'t str) -> Cow<'t, str> {
     }
 }
 
-/// Moves slices without names behind the waits that were put between them and their use, so that they stay inside of the
+/// Moves slices without names after the waits that were put between them and their use, so that they stay inside of the
 /// statement that uses them. A slice only names memory: its order with a wait means nothing.
 fn sink_slices(program: &mut Program) {
     let blocks: Vec<BlockId> = program.blocks.ids().collect();
@@ -141,8 +141,8 @@ fn twin_diag(diag: &Diag, verdict: &TextVerdict, twins: &[Diag]) -> Option<Diag>
     twins.iter().filter(|other| other.code == diag.code).nth(number).cloned()
 }
 
-/// True if what a diagnostic says is gone with a fix, and no error is said that was not before. Behind the fix of a warning there are
-/// fewer of them, too.
+/// True if what a diagnostic says is gone with a fix, and no error is said that was not before. After the fix of a
+/// warning there are fewer of them, too.
 fn repairs(text: &str, fix: &Fix, diag: &Diag, before: &TextVerdict, judge: &mut dyn TextJudge) -> bool {
     let Some(repaired) = fix.apply_to(text) else { return false };
     let after = judge.judge_text(&repaired).diags;

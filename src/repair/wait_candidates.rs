@@ -38,7 +38,7 @@ fn is_in_other_branch(outline: &Outline<'_>, post: usize, wait: usize) -> bool {
     between.any(|outer| outline.kind(outer) == OpKind::If) && waits.all(|count| count == 1)
 }
 
-/// Moves a Wait to the end of the block that starts its communication, or directly behind the start.
+/// Moves a Wait to the end of the block that starts its communication, or directly after the start.
 fn move_into_branch(outline: &Outline<'_>, wait: usize, post: usize) -> Vec<Candidate> {
     let block = outline.statements[post].block;
     let last = outline.last_in_block(block).unwrap_or(post);

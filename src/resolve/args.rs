@@ -61,7 +61,7 @@ impl Resolver<'_> {
         true
     }
 
-    /// The number behind the head word.
+    /// The number after the head word.
     pub(super) fn resolve_number(&mut self, spec: &OpSpec, stmt: &StmtSyntax, op: &mut Op) -> bool {
         match (spec.identity.is_numbered(), stmt.number) {
             (true, Some(number)) => op.number = Some(number),

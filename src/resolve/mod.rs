@@ -288,7 +288,7 @@ impl<'a> Resolver<'a> {
     fn resolve_frame(&mut self, container: usize) {
         let node = &self.ast.containers[container];
         let next = self.ast.containers.get(container + 1);
-        // Comments stand between the blank lines behind one container and those before the next.
+        // Comments stand between the blank lines after one container and those before the next.
         let shared =
             u32::from(next.is_some_and(|next| next.blank_before && !has_comment_between(self.ast, node, next)));
         let sections = node.aliases.is_some() || node.index_definitions.is_some();

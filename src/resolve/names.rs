@@ -119,7 +119,7 @@ impl Resolver<'_> {
         self.diags.push(Diag::error(codes::NAME_TWICE, span, message).with_note("give it one name"));
     }
 
-    /// Notes the name behind a communication, a group or a `GetCurrentStream`.
+    /// Notes the name after a communication, a group or a `GetCurrentStream`.
     pub(super) fn note_given_name(&mut self, op: &Op, stmt: &StmtSyntax) {
         let Some(name) = stmt.given_name else { return };
         let stream = op.results.first().and_then(|value| match value {

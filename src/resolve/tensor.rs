@@ -131,7 +131,7 @@ impl Resolver<'_> {
     }
 
     /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with these domains. Both say which axis a domain over devices
-    /// or streams is a part of: that of the domain behind it.
+    /// or streams is a part of: that of the domain after it.
     fn resolve_tensor_attrs(&mut self, attrs: ArgRange, domains: &[IterDomain]) -> TensorAttrs {
         let (rank, spread) = (domains.len(), domains.iter().any(IterDomain::is_distributed));
         let ast = self.ast;

@@ -1,4 +1,4 @@
-//! Axes of tensors of which the text has only the parts, because nvFuser prints domains behind splits.
+//! Axes of tensors of which the text has only the parts, because nvFuser prints domains after splits.
 //!
 //! A domain over devices or streams is the outer part of an axis if the rest of the axis is printed, too: with the extent
 //! `ceilDiv(i0, n)`, or with the next number, where the number of the whole axis is missing. Numbers decide only where the ops do not

@@ -33,7 +33,7 @@ struct IndexShift {
 }
 
 /// Writes the shifts that a text of the printed form leaves out into the indices of its program. (`hir 2` writes each index out,
-/// and `swizzle=true` behind it is the mark.)
+/// and `swizzle=true` after it is the mark.)
 pub(crate) fn add_index_shifts(program: &mut Program) {
     let cuts: Vec<OpId> = find_cuts(program);
     if cuts.is_empty() {

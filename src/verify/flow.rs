@@ -81,7 +81,7 @@ impl FlowChecker<'_> {
             }
             self.check_inner_blocks(op);
         }
-        // Whether the block ran is not known behind it.
+        // Whether the block ran is not known after it.
         for tensor in freed {
             if matches!(self.states[tensor], DefinitionState::Freed(_)) && self.loops + self.branches > 0 {
                 self.states[tensor] = DefinitionState::Defined;

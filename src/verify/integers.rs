@@ -93,7 +93,7 @@ fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
     }
 }
 
-/// A broadcast has extent 1, and says behind `ex` how long it is where it is used.
+/// A broadcast has extent 1, and says after `ex` how long it is where it is used.
 fn check_broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &mut Diags) {
     let plain = matches!(domain.parallel, ParallelType::Serial | ParallelType::Stream);
     let extent = program.exprs().as_int(domain.extent);

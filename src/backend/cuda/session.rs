@@ -27,7 +27,7 @@
 //! unsafe { session.output("T1").bind(&output) }?;
 //! // SAFETY: the stream is alive, and of device 0's primary context.
 //! let stream = unsafe { CallerStream::from_raw(stream) };
-//! // Runs behind what is on the stream, which goes on behind the run. Nothing waits here.
+//! // Runs after what is on the stream, which goes on after the run. Nothing waits here.
 //! session.run_on(stream)?;
 //! session.wait()?;
 //! # Ok(())

@@ -88,7 +88,7 @@ fn source_part(transfer: &CollectiveTransfer, sent: &[Option<ExactColumn>]) -> O
     Some(ExactColumn { values, degree: input.degree })
 }
 
-/// All parts, one behind the other.
+/// All parts, one after the other.
 fn join_parts(parts: &[ExactColumn]) -> ExactColumn {
     let mut joined = ExactColumn::default();
     for part in parts {

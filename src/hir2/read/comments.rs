@@ -172,7 +172,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     /// Above a statement of the program with this number; above the next one if it has no ops, as a declaration; and at the
-    /// end of the program if there is none, as behind `alias`. Those of `define:` are the first definition's.
+    /// end of the program if there is none, as after `alias`. Those of `define:` are the first definition's.
     fn place_above(&self, stmt: StmtId, number: usize) -> Option<CommentPlace> {
         let own = self.ops_of_statement(stmt).or_else(|| self.ops_of_statement(self.first_definition(stmt)?));
         let next = own.map(|(first, _)| first).or_else(|| self.silent.get(&stmt).copied());

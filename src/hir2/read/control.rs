@@ -200,7 +200,7 @@ impl ProgramReader<'_> {
         Some(())
     }
 
-    /// `stream e:` with a block, behind which the stream of before is current again.
+    /// `stream e:` with a block, after which the stream of before is current again.
     pub(super) fn read_stream_block(&mut self, stream: ast::ExprId, body: ast::BlockId, span: Span) -> Option<()> {
         let Some(stream) = self.scalar(stream) else {
             self.read_statements(body);

@@ -1,4 +1,4 @@
-//! `//` behind a complete statement, where the quotient of other languages is meant.
+//! `//` after a complete statement, where the quotient of other languages is meant.
 
 use super::program::ProgramReader;
 use super::scope::Meaning;
@@ -9,7 +9,7 @@ use hostir_grammar::hir2::ast::{AxisSyntax, ExprId, ExprNode};
 use hostir_grammar::hir2::division::{CommentedDivisor, DIVISION_CODE, DIVISION_NOTE};
 
 impl ProgramReader<'_> {
-    /// Reports `at = rank // 2`: the comment behind a scalar is a number, or an expression of scalars.
+    /// Reports `at = rank // 2`: the comment after a scalar is a number, or an expression of scalars.
     pub(super) fn check_scalar_division(&mut self, value: ExprId) -> Option<()> {
         let found = self.divisor_behind(value);
         let found = found.map(|(sign, divisor)| (sign, divisor.is_plain && !self.repeats_part(&divisor, value)));
@@ -18,7 +18,7 @@ impl ProgramReader<'_> {
         (!is_sure).then_some(())
     }
 
-    /// Reports `Z = X + Y // 2`: the comment behind a function of tensors is a number.
+    /// Reports `Z = X + Y // 2`: the comment after a function of tensors is a number.
     pub(super) fn check_tensor_division(&mut self, value: ExprId) -> Option<()> {
         let found = self.divisor_behind(value).filter(|(_, divisor)| divisor.is_number).map(|(sign, _)| sign);
         let Some(sign) = found else { return Some(()) };
@@ -26,7 +26,7 @@ impl ProgramReader<'_> {
         None
     }
 
-    /// True if a comment repeats a name or a number of the expression in front of it, as in `at = rank % 4 // 4`. Behind
+    /// True if a comment repeats a name or a number of the expression in front of it, as in `at = rank % 4 // 4`. After
     /// brackets that says nothing: `(m + 4 - 1) // 4`.
     fn repeats_part(&self, divisor: &CommentedDivisor<'_>, value: ExprId) -> bool {
         let mut last = value;
@@ -37,7 +37,7 @@ impl ProgramReader<'_> {
         !matches!(self.file.expr(last), ExprNode::Paren(_)) && divisor.repeats_part_of(text)
     }
 
-    /// The `//` directly behind an expression, if all of the comment is an expression of scalars.
+    /// The `//` directly after an expression, if all of the comment is an expression of scalars.
     fn divisor_behind(&self, value: ExprId) -> Option<(Span, CommentedDivisor<'_>)> {
         let end = self.file.expr_span(value).end as usize;
         let line = self.source.get(end..)?.lines().next()?;

@@ -150,7 +150,7 @@ fn item_name(item: &ItemSyntax) -> NameSyntax {
     }
 }
 
-/// Kernels and programs have names of their own, and each kernel a program behind it.
+/// Kernels and programs have names of their own, and each kernel a program after it.
 fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     let mut names: FxHashMap<Symbol, Span> = FxHashMap::default();
     let mut lone = None;

@@ -60,7 +60,7 @@ pub(super) struct ProgramReader<'a> {
     pub(super) blocks: FxHashMap<ast::BlockId, BlockId>,
     /// For a group: its first and last op.
     pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
-    /// For a statement without ops: the first op behind it in its block.
+    /// For a statement without ops: the first op after it in its block.
     pub(super) silent: FxHashMap<StmtId, OpId>,
     /// For the block of a `stream e:`: the op that makes the stream of before current again.
     pub(super) stream_ends: FxHashMap<ast::BlockId, OpId>,

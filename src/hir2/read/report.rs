@@ -305,7 +305,7 @@ pub(super) fn report_needs_tensor(text: &str, meaning: Meaning, span: Span, diag
     push(diags, codes::WRONG_KIND, span, message, "");
 }
 
-/// `wait` behind which something else than a communication stands.
+/// `wait` in front of something else than a communication.
 pub(super) fn report_no_wait(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
     let message = format!("`{text}` is {}, but `wait` needs a communication", describe_meaning(meaning));
     let note = match meaning {

@@ -443,7 +443,7 @@ impl<'a> ProgramReader<'a> {
         Some(())
     }
 
-    /// `define:`: its statements stand behind the program.
+    /// `define:`: its statements stand after the program.
     fn read_definitions(&mut self, block: ast::BlockId) -> Option<()> {
         // Definitions may use the indices of loops; the verifier knows these names.
         let outside = std::mem::replace(&mut self.unbound.in_type, true);

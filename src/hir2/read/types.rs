@@ -270,7 +270,8 @@ impl ProgramReader<'_> {
     }
 }
 
-/// Whether a text is what the printed form writes behind the domains of a scheduled tensor: `ca_pos( 3 ) produce_pos( 2 )`.
+/// True if a text is positions, as the printed form writes them after the domains of a scheduled tensor:
+/// `ca_pos( 3 ) produce_pos( 2 )`.
 fn are_positions(text: &str) -> bool {
     let mut parts = text.split(')');
     let behind = parts.next_back().unwrap_or_default();

@@ -88,7 +88,7 @@ impl ProgramWriter<'_> {
         !self.has_comments(CommentPlace::Trailing(ops[at])) && !self.has_comments(CommentPlace::Above(next))
     }
 
-    /// Whether the op behind a post is a Wait for it, and nothing else names it.
+    /// Whether the op after a post is a Wait for it, and nothing else names it.
     fn is_waited(&self, ops: &[OpId], post: usize) -> bool {
         let Some(&wait) = ops.get(post + 1) else { return false };
         let Some(number) = self.program.op(ops[post]).number() else { return false };
@@ -121,8 +121,8 @@ impl ProgramWriter<'_> {
         (!self.has_comments(CommentPlace::Trailing(ops[start]))).then_some(back)
     }
 
-    /// The place behind `start`, which chooses a stream, that goes back to the stream `around`; what lies between may have blocks of
-    /// its own, down to a depth that text has.
+    /// The place after `start`, which chooses a stream, that goes back to the stream `around`; what lies between may
+    /// have blocks of its own, down to a depth that text has.
     ///
     /// The first way back ends the block, unless the next thing that happens is that the block's stream is left again: then
     /// that is the end, and a block on the stream around stands inside.
@@ -151,7 +151,7 @@ impl ProgramWriter<'_> {
         named_stream(self.program.op(*ops.get(at)?), OpKind::SetCurrentStream)
     }
 
-    /// The next op behind one that chooses a stream.
+    /// The next op after one that chooses a stream.
     fn next_choice(&self, ops: &[OpId], at: usize) -> Option<usize> {
         let mut behind = ops.get(at + 1..)?.iter();
         let found = behind.position(|&id| self.program.op(id).kind == OpKind::SetCurrentStream)?;

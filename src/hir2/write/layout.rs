@@ -20,7 +20,7 @@ impl ProgramWriter<'_> {
         self.out.push_str(&BLANKS[..count]);
     }
 
-    /// The comments behind a statement, and the line's end.
+    /// The comments after a statement, and the line's end.
     pub(super) fn end_line(&mut self, place: CommentPlace) {
         let program = self.program;
         for index in self.comments_at(place) {

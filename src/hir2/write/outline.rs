@@ -213,7 +213,7 @@ fn is_notation(before: &str, word: &str, behind: &str) -> bool {
     is_sort || is_key || before.strip_suffix('.').is_some_and(is_qualifier)
 }
 
-/// Whether the word at the end of a text, behind which a dot stands, qualifies the next word: not in `1..n` and `r.k`.
+/// Whether the word at the end of a text, which a dot follows, qualifies the next word: not in `1..n` and `r.k`.
 fn is_qualifier(text: &str) -> bool {
     let word = text.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
     !matches!(word, "" | "r" | "b")

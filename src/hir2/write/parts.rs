@@ -1,6 +1,6 @@
 //! Long blocks in two parts, each by a thread.
 //!
-//! The state behind the first part (declared tensors, the stream of the caller) is foretold, so that the second can
+//! The state after the first part (declared tensors, the stream of the caller) is foretold, so that the second can
 //! begin at once. If it turns out otherwise, the second part is written again.
 
 use super::ProgramWriter;

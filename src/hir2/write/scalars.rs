@@ -128,7 +128,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// `{ a, b }`; a call behind the brace would begin a group.
+    /// `{ a, b }`; a call after the brace would begin a group.
     fn write_braces(&mut self, id: ExprId, items: &[ExprId]) {
         let start = self.out.len();
         self.out.push_str("{ ");

@@ -15,7 +15,7 @@ pub(super) const LINE_WIDTH: usize = 120;
 pub(super) struct BlockShape {
     /// Number of statements, declarations included.
     statements: usize,
-    /// True if something cannot stand behind a colon: a comment or a statement with a block.
+    /// True if something cannot stand after a colon: a comment or a statement with a block.
     spread: bool,
 }
 
@@ -36,7 +36,7 @@ impl ProgramWriter<'_> {
         shape
     }
 
-    /// The statements that begin in a range of ops. Returns the place behind the last one.
+    /// The statements that begin in a range of ops. Returns the place after the last one.
     pub(super) fn write_some_ops(&mut self, ops: &[OpId], range: Range<usize>, shape: &mut BlockShape) -> usize {
         // Further parts of a block do not begin it.
         let start = if range.start == 0 { self.out.len() } else { 0 };
@@ -224,7 +224,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// A block behind a colon, on the same line if it can.
+    /// A block after a colon, on the same line if it can.
     fn write_suite(&mut self, block: BlockId, trailing: CommentPlace) {
         let line = self.out.rfind('\n').map_or(0, |at| at + 1);
         let colon = self.out.len();

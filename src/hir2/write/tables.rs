@@ -19,7 +19,7 @@ pub(super) struct WriteTables<'p> {
     /// Allocations of the usual size.
     pub(super) usual_sizes: IdVec<OpId, bool>,
     comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>>,
-    /// For each op: whether a comment stands above or behind it. Empty if there are no comments.
+    /// For each op: whether a comment stands above or after it. Empty if there are no comments.
     commented: Vec<bool>,
     /// True if some expression has `getMetaData`.
     pub(super) has_metadata: bool,

@@ -129,7 +129,7 @@ pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags)
     }
 }
 
-/// `.alias=` behind an ALLOCATE.
+/// `.alias=` of an ALLOCATE.
 fn check_shared_memory(program: &Program, id: OpId, new: TensorId, original: TensorId, diags: &mut Diags) {
     let span = program.op_span(id);
     let names = (program.tensor_name(new), program.tensor_name(original));

@@ -239,7 +239,7 @@ fn padded_views(mut src: BufferView, mut dst: BufferView, pads: &[(i64, i64)]) -
     (src, dst)
 }
 
-/// `cat`: tensors behind each other along an axis.
+/// `cat`: tensors one after the other along an axis.
 pub(super) fn lower_cat(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;

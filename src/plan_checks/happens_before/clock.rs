@@ -118,7 +118,7 @@ impl VectorClock {
         let own = &mut Rc::make_mut(&mut self.counts)[point.chain.0 as usize];
         *own = (*own).max(point.count);
     }
-    /// The point behind a queue's next item.
+    /// The point after a queue's next item.
     pub(crate) fn next_point(&self, chain: ChainId) -> ChainPoint {
         ChainPoint { chain, count: self.counts[chain.0 as usize] + 1 }
     }
@@ -145,7 +145,7 @@ impl VectorClock {
             counts.iter_mut().zip(&most).for_each(|(own, &most)| *own = most.max(*own));
         }
     }
-    /// Whether a point is behind: whatever comes with this clock happens after it.
+    /// Whether a point has passed: whatever comes with this clock happens after it.
     pub(crate) fn has_reached(&self, point: ChainPoint) -> bool {
         self.counts[point.chain.0 as usize] >= point.count
     }

@@ -8,10 +8,10 @@
 //! The rules (`docs/language.md`, "Order"):
 //! - a stream's instructions follow each other; a communicator's units too;
 //! - `Synchronize` orders what a stream was given so far before what the current stream is given next;
-//! - a unit starts behind the streams that posted it, at the time of the post, and a Wait is behind its end;
-//! - of two ranks, a member of a collective ends behind the starts of those whose data it gets, a receive behind the
+//! - a unit starts after the streams that posted it, at the time of the post, and a Wait is after its end;
+//! - of two ranks, a member of a collective ends after the starts of those whose data it gets, a receive after the
 //!   start of its send;
-//! - a message on streams starts behind both sides' posts and ends on both sides at once. The buffer of the side that
+//! - a message on streams starts after both sides' posts and ends on both sides at once. The buffer of the side that
 //!   does not initiate it is in use from its post on.
 
 mod awaited_clocks;

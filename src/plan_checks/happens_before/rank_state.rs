@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// A stream: the instructions that the host has issued and that are not done, and the clock behind those that are.
+/// A stream: the instructions that the host has issued and that are not done, and the clock after those that are.
 pub(super) struct StreamQueue<'p> {
     pub(super) clock: VectorClock,
     pub(super) issued: VecDeque<IssuedStep<'p>>,
@@ -108,7 +108,7 @@ pub(super) struct QueuedUnit<'p> {
 
 /// The queue of a communicator.
 pub(super) struct CommunicatorQueue<'p> {
-    /// The clock behind the units that have ended.
+    /// The clock after the units that have ended.
     pub(super) clock: VectorClock,
     pub(super) units: VecDeque<QueuedUnit<'p>>,
     /// The number of units that have ended.
@@ -160,7 +160,7 @@ enum GroupPost<'p> {
 pub(super) enum IssueOutcome {
     /// The plan has no more instructions.
     AtEnd,
-    /// It is behind others of its stream: whatever could not go on before cannot now.
+    /// Others of its stream are ahead of it: whatever could not go on before cannot now.
     Queued,
     /// A stream may go on with it.
     Ready,
@@ -217,7 +217,7 @@ impl<'p> RankState<'p> {
         self.works.add_clock(work.0, clock);
     }
 
-    /// Whether a wait for this event puts a stream behind the start of the run. Our queues are behind it already;
+    /// Whether a wait for this event orders a stream after the start of the run. Our queues are after it already;
     /// nvFuser's are not, and a program says it for them.
     pub(super) fn is_start(&self, event: EventId) -> bool {
         self.starts.contains(&event)

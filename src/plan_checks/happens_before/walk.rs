@@ -44,7 +44,7 @@ pub(crate) struct MemoryAccess<'i> {
 pub(crate) struct WaitInst {
     /// The op of the instruction.
     pub(crate) op: OpId,
-    /// False if the stream was behind what it waits for already.
+    /// False if the stream was ordered after what it waits for already.
     pub(crate) adds_order: bool,
 }
 

@@ -1,8 +1,9 @@
 //! The graph of the orders in which ranks post, and its circles.
 //!
 //! A collective is a node: it starts on no member before all have come to it. A send, a receive or a group starts at one
-//! node and ends at a second one, which is behind the start of the other side of each of its messages. On each rank every
-//! communication is behind the one that the rank has posted before it. Time and memory are proportional to the posts.
+//! node and ends at a second one, which comes after the start of the other side of each of its messages. On each rank
+//! every communication comes after the one that the rank has posted before it. Time and memory are proportional to the
+//! posts.
 
 use super::RankPost;
 use crate::ir::Id;
@@ -27,14 +28,14 @@ pub(super) struct CircleStep {
     pub(super) second: RankPost,
 }
 
-/// Why a node is behind another one.
+/// The reason that a node comes after another one.
 #[derive(Clone, Copy, Debug)]
 enum PostLink {
     /// A rank posts the second communication next.
     Order(CircleStep),
-    /// One communication: its end is behind its start.
+    /// One communication: its end is after its start.
     Inside,
-    /// A message between two ranks: its end on the second is behind its start on the first.
+    /// A message between two ranks: its end on the second is after its start on the first.
     Message { from: RankPost, to: RankPost },
 }
 
@@ -100,8 +101,8 @@ impl PostGraph {
         circles
     }
 
-    /// The nodes that have no order: those that are left when all that are behind nothing open are taken away, again and
-    /// again.
+    /// The nodes that have no order: those that are left when all that come after nothing open are taken away, again
+    /// and again.
     fn unordered_nodes(&self) -> Vec<bool> {
         let mut open = vec![0u32; self.places.len()];
         self.edges.iter().for_each(|edge| open[edge.to as usize] += 1);

@@ -80,7 +80,7 @@ impl BufferHistory {
         })
     }
 
-    /// Adds an access. An earlier read with the same kind of end on the same queue is behind the new one.
+    /// Adds an access. An earlier read with the same kind of end on the same queue ends before the new one.
     pub(super) fn add_access(&mut self, set: u32, access: PastAccess) {
         let history = &mut self.histories[set as usize];
         if !access.is_write {

@@ -78,7 +78,7 @@ impl<'p> MemoryObserver<'p> {
         let is_unordered = |past: &PastAccess| past.inst != access.inst && !ends.is_behind(clock, past.end);
         let mut unordered: SmallVec<[(u32, PastAccess); 2]> =
             history.conflicting(set, access.is_write).filter(|(_, past)| is_unordered(past)).collect();
-        // An order behind a queue's last one is behind those before it.
+        // What comes after the last one of a queue comes after those before it.
         unordered.sort_by_key(|(_, past)| std::cmp::Reverse(past.inst));
         for (other, past) in unordered {
             if ends.is_behind(clock, past.end) {
@@ -152,7 +152,7 @@ impl<'p> MemoryObserver<'p> {
         });
     }
 
-    /// Keeps the findings about accesses that were both made: what else is missing may come behind the end of the walk.
+    /// Keeps the findings about accesses that were both made: what else is missing may come after the end of the walk.
     pub(in crate::plan_checks) fn keep_races(&mut self) {
         self.findings.retain(|finding| matches!(finding, MemoryFinding::Race { .. } | MemoryFinding::Overlap { .. }));
     }
@@ -212,7 +212,7 @@ impl OrderObserver for MemoryObserver<'_> {
             let accesses = self.histories[rank][buffer.index()].last_accesses();
             open.extend(accesses.filter(|access| !ends.is_behind(clock, access.end)).map(|access| (buffer, access)));
         }
-        // An access that is behind another one needs no order of its own.
+        // An access that comes after another one needs no order of its own.
         open.sort_by_key(|(_, access)| (std::cmp::Reverse(access.is_write), std::cmp::Reverse(access.inst)));
         let mut clock = clock.clone();
         for (buffer, access) in open {

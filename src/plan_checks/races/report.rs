@@ -13,7 +13,7 @@ pub(in crate::plan_checks) fn report_findings(prepared: &PreparedProgram, findin
     let report = FindingReport { prepared };
     let mut repairs: FxHashSet<String> = FxHashSet::default();
     let is_new = |finding: &&MemoryFinding| match finding {
-        // One statement at the end repairs all that its stream is behind.
+        // One statement at the end repairs all findings about its stream.
         MemoryFinding::Unjoined { rank, access, .. } => repairs.insert(report.join_repair(*rank, access)),
         _ => true,
     };
@@ -244,7 +244,7 @@ impl FindingReport<'_> {
         }
     }
 
-    /// The order that is missing behind an instruction, before another one or the end of the program.
+    /// The order that is missing after an instruction, before another one or the end of the program.
     fn missing_order(&self, rank: usize, first: InstId, second: Option<InstId>) -> MissingOrder {
         let plan = self.plan_of(rank);
         let inst = plan.inst(first);

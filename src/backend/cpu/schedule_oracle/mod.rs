@@ -6,7 +6,7 @@
 //! without races.
 //!
 //! With one order for each step that touches memory, which delays it as long as anything else can run, every pair of
-//! accesses whose order is open is seen both ways round. Two runs follow each other, and behind each the caller reads
+//! accesses whose order is open is seen both ways round. Two runs follow each other, and after each the caller reads
 //! and writes inputs and outputs on its stream.
 //!
 //! [`run_seeded_schedule`] computes values in such an order (`values`).

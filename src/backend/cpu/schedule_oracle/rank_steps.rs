@@ -68,7 +68,7 @@ pub(super) struct RankSteps<'a> {
 }
 
 impl<'a> RankSteps<'a> {
-    /// Adds the steps of a rank in a run, which are behind the rank's steps of the run before.
+    /// Adds the steps of a rank in a run, which come after the rank's steps of the run before.
     pub(super) fn add_plan(plan: &'a Plan, run: u32, all: &'a mut StepsInProgress) {
         let rank = plan.rank as usize;
         let before = std::mem::take(&mut all.ends[rank]);
@@ -245,7 +245,7 @@ impl<'a> RankSteps<'a> {
         self.add_side(id, inst, start, done);
     }
 
-    /// The caller reads and writes inputs and outputs behind the end of its stream.
+    /// The caller reads and writes inputs and outputs after the end of its stream.
     fn add_caller(&mut self) {
         let Some(&last) = self.streams.first() else { return };
         let step = QueueStep { rank: self.plan.rank, run: self.run, inst: None, role: StepRole::Read };

@@ -67,7 +67,7 @@ fn walk_seeded(waits: &StepWaits, seed: u64) -> Vec<StepId> {
     order
 }
 
-/// splitmix64's next output behind a state (<https://prng.di.unimi.it/splitmix64.c>).
+/// splitmix64's next output after a state (<https://prng.di.unimi.it/splitmix64.c>).
 pub(super) fn mix_bits(state: u64) -> u64 {
     let mut bits = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -65,7 +65,7 @@ pub(super) struct StepGraph {
 }
 
 impl StepGraph {
-    /// Adds a step behind others.
+    /// Adds a step after others.
     pub(super) fn add_step(&mut self, step: QueueStep, after: &[StepId]) -> StepId {
         let id = StepId(self.steps.len() as u32);
         self.steps.push(step);

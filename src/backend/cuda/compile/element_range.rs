@@ -7,7 +7,7 @@ use hostir::plan::{BufferView, EqualShare, row_major};
 pub struct ViewRange {
     /// The (contiguous) view.
     pub view: BufferView,
-    /// First element behind the view's first.
+    /// First element, counted from the view's first.
     pub start: usize,
     /// Number of elements.
     pub count: usize,

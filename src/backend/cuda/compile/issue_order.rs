@@ -31,7 +31,7 @@ fn split_at_waits(steps: Vec<ScheduleStep>) -> Vec<ScheduleStep> {
     parts
 }
 
-/// Puts each rank's steps into its part of one order of all ranks' steps, in which each comes behind those that
+/// Puts each rank's steps into its part of one order of all ranks' steps, in which each comes after those that
 /// it waits for; comes back with whose each step of the order is. A rank's steps on one stream keep their
 /// order. None if there is no such order: on devices these ranks would wait for each other. Kernels that
 /// wait for other ranks are not followed.
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn each_step_comes_behind_what_it_waits_for() {
-        // Rank 0 waits on stream 1 for rank 1, which waits for what rank 0 does on stream 0 behind it.
+        // Rank 0 waits on stream 1 for rank 1, which waits for what rank 0 does later on stream 0.
         let (wait, lower) = (SemaphoreOp::Await { flag: 0 }, SemaphoreOp::Lower { flag: 0 });
         let first = schedule(vec![
             (signals([wait, lower]), 1),

@@ -31,7 +31,7 @@ struct BufferUse {
     shared: bool,
 }
 
-/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, behind `flags`
+/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, after `flags`
 /// bytes of flags. Buffers that are `outside` (by number; may be empty) lie elsewhere.
 pub fn assign_offsets(
     plan: &Plan,
@@ -80,7 +80,7 @@ fn align_up(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of a buffer with what is behind it up to the next one.
+/// Bytes of a buffer with what follows it up to the next one.
 pub fn padded_size(plan: &Plan, buffer: usize) -> usize {
     let buffer = &plan.buffers[BufferId(buffer as u32)];
     align_up((buffer.elements * buffer.dtype.byte_size()).max(1))

@@ -322,7 +322,7 @@ impl MessagePlan {
     }
 
     /// One more round in which members push what `moved` says: what goes from one to another. Each member
-    /// starts with the member behind it, so that no two push to one at the same time.
+    /// starts with the next member, so that no two push to one at the same time.
     fn add_push_round(
         &mut self,
         members: &[CollectiveMember<'_>],

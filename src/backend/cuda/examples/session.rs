@@ -200,7 +200,7 @@ fn tensor(pointer: u64, shape: [usize; 2], strides: [i64; 2]) -> DeviceTensor {
 fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     let (a, b) = (numbers(M * K, 1), numbers(K * N, 2));
     let (mut x, y) = (caller.upload(&a)?, caller.upload(&b)?);
-    // The product's result is the middle of wider rows; behind it stays what was there.
+    // The product's result is the middle of wider rows; what follows it in a row stays as it was.
     let mut wide = caller.upload(&vec![7.0; M * (N + 8)])?;
     let squares = caller.upload(&vec![0.0; M * N])?;
     let x_tensor = tensor(caller.address(&x), [M, K], [K as i64, 1]);

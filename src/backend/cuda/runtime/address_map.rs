@@ -33,7 +33,7 @@ impl AddressMap {
         })
     }
 
-    /// Address of an element behind a view's first, in the memory of a rank.
+    /// Address of an element, counted from a view's first, in the memory of a rank.
     pub(crate) fn element_address(&self, rank: u32, view: &BufferView, index: usize) -> Result<u64, Error> {
         let bytes = (view.offset + index) * view.dtype.byte_size();
         let symmetric = self.symmetric.get().and_then(|buffers| buffers.address(rank, view.buffer));

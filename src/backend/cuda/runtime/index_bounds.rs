@@ -70,7 +70,7 @@ fn view_fits_buffer(view: &BufferView, plan: &Plan) -> bool {
     }
 }
 
-/// The byte behind the last element of a view that has any.
+/// The byte after the last element of a view that has any.
 fn end_byte(view: &BufferView) -> Option<usize> {
     let last = view
         .dims

@@ -5,8 +5,8 @@
 //! check that each address leads to the part of the rank that it is said to be of.
 //!
 //! No barrier protects this memory. A peer accesses it only between the rank's ready signal and the rank's wait for the
-//! done semaphore ([`hostir_gpu::p2p`]). Both belong to the rank's run, which is behind the work that the caller's stream had
-//! when the run was enqueued, and before the work that it gets later.
+//! done semaphore ([`hostir_gpu::p2p`]). Both belong to the rank's run, which comes after the work that the caller's
+//! stream had when the run was enqueued, and before the work that it gets later.
 
 use crate::runtime::failure::global_diag;
 use crate::runtime::io_binding::IoSide;

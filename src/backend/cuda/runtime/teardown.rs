@@ -172,7 +172,7 @@ impl FlagRelease<'_> {
         aside.record(raised)
     }
 
-    /// Marks behind all that these streams have to do. A mark that cannot be made is of a device that is lost.
+    /// Marks at the end of all that these streams have to do. A mark that cannot be made is of a device that is lost.
     fn record_stream_ends(&self, streams: &[CudaStream]) -> Vec<CudaEvent> {
         streams.iter().filter_map(|stream| self.record_stream_end(stream)).collect()
     }

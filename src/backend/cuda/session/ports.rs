@@ -69,7 +69,7 @@ impl<'s, 'k> InputHandle<'s, 'k> {
     /// - it stays allocated, and is not handed out for anything else;
     /// - nobody else writes it while a run may read it, nor reads or writes it while a run may write it. Work on the
     ///   stream that [`Session::run_on`](crate::session::Session::run_on) gets is ordered with the runs, so it may do both
-    ///   before and behind them; freeing in the order of that stream (`cudaFreeAsync`) is late enough;
+    ///   before and after them; freeing in the order of that stream (`cudaFreeAsync`) is late enough;
     /// - of managed memory, which is host memory as well, this holds for the host too.
     ///
     /// After a call that failed, runs may still be going on: the memory has to stay until the device is known to be

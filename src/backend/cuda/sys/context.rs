@@ -1,5 +1,5 @@
-//! What a library does in another's process: it leaves the current context and the mode of captures as it found them,
-//! asks about addresses it did not allocate, and works behind streams it did not make.
+//! Work in another's process: a library leaves the current context and the mode of captures as it found them,
+//! asks about addresses it did not allocate, and orders its work after streams it did not make.
 
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaStream};
@@ -131,7 +131,7 @@ pub(crate) struct AddressInfo {
     pub(crate) host: bool,
     /// True if the memory was allocated in a context other than the device's primary one.
     pub(crate) elsewhere: bool,
-    /// First byte of the allocation and the byte behind its last, if known.
+    /// First byte of the allocation and the byte after its last, if known.
     pub(crate) allocation: Option<(u64, u64)>,
 }
 

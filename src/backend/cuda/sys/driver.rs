@@ -354,7 +354,7 @@ impl CudaStream {
         unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) }.into_result()
     }
 
-    /// Copies from the device behind what the stream has to do, and waits for it.
+    /// Copies from the device after what the stream has to do, and waits for it.
     ///
     /// # Safety
     /// [`CudaStream`]'s contract for as many bytes at `from`.

@@ -35,7 +35,7 @@ const VERSION: u32 = 3;
 static SLOTS: [[CallbackSlot; WIDTH]; MODULES] =
     [const { [const { AtomicPtr::new(ptr::null_mut()) }; WIDTH] }; MODULES];
 
-/// The addresses of all slots; null for slot 0 and behind the last.
+/// The addresses of all slots; null for slot 0 and after the last.
 struct SlotTables([[*const CallbackSlot; WIDTH + 1]; MODULES]);
 
 // SAFETY: the addresses never change, and the slots are atomic.

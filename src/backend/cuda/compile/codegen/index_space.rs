@@ -106,7 +106,7 @@ impl IndexSpace {
         axes.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
         self.arrange_axes(&axes);
     }
-    /// Joins neighbouring axes that lie behind each other in every operand.
+    /// Joins neighbouring axes that follow each other in every operand.
     pub(super) fn collapse_axes(&mut self) {
         let mut axis = 1;
         while axis < self.extents.len() {

@@ -8,12 +8,12 @@
 //!
 //! Order: block 0 raises before it waits for anything. A copy's blocks wait for its flag, copy, and count
 //! themselves; the last one lowers the flag and raises the other one, so that whoever sees it raised sees
-//! the copy (or may write what was read) and finds the first one low. A flag is raised behind a fence and read
+//! the copy (or may write what was read) and finds the first one low. A flag is raised after a fence and read
 //! with acquire, at the scope of the system (PTX ISA, memory consistency model), since the other side is
 //! another device. A fence takes a microsecond, so lowering a flag has none of its own: whoever raises it
-//! again has seen what its owner raised behind a later fence.
+//! again has seen what its owner raised after a later fence.
 //!
-//! The kernel behind an exchange is not brought to the device before the exchange has ended, as other
+//! The kernel after an exchange is not brought to the device before the exchange has ended, as other
 //! kernels let it be: waiting behind one that waits for another rank, it could fill the device and keep off
 //! the work which that rank waits for.
 

@@ -13,7 +13,7 @@ use hostir::plan::{BufferView, PointwiseKernel, RedOp, StepOperand};
 /// The elementwise part of a kernel: its steps over operands of an index space.
 pub(super) struct ElementwiseSteps<'a> {
     kernel: &'a PointwiseKernel,
-    /// Axes whose index is an operand, in the order of the operands behind the inputs.
+    /// Axes whose index is an operand, in the order of the operands that follow the inputs.
     indices: Vec<u32>,
 }
 

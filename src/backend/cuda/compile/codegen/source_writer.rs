@@ -49,7 +49,7 @@ pub(super) const WAIT: &str = "#if __CUDA_ARCH__ >= 900
 #endif
 ";
 
-/// Behind [`WAIT`]: lets the next kernel be brought to the device, which will wait in turn. So launches
+/// After [`WAIT`]: lets the next kernel be brought to the device, which will wait in turn. So launches
 /// overlap and work does not.
 const NEXT: &str = "#if __CUDA_ARCH__ >= 900
   asm volatile(\"griddepcontrol.launch_dependents;\");
@@ -99,7 +99,7 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Helpers by name, each on one line (tests tell them apart by lines) and behind those that it uses.
+/// Helpers by name, each on one line (tests tell them apart by lines) and after those that it uses.
 const HELPERS: &[(&str, &str)] = &[
     ("Pack", "template <typename T, int V, int A> struct alignas(A) Pack { T v[V]; };"),
     (

@@ -96,7 +96,7 @@ fn append_producer(merged: &mut PointwiseKernel, producer: &PointwiseKernel, vie
     Some(StepOperand::Step(merged.steps.len() as u32 - 1))
 }
 
-/// The kernel with neighbouring axes joined where they lie behind each other in all operands.
+/// The kernel with neighbouring axes joined where they follow each other in all operands.
 fn collapse_axes(kernel: &PointwiseKernel) -> PointwiseKernel {
     let mut kernel = kernel.clone();
     let mut axis = 1;

@@ -2,7 +2,7 @@
 //!
 //! A message on a stream whose sender is the initiator (`put`) copies what the sender has computed. If that is the
 //! result of the GEMM in front of it on its stream, and nothing else reads the result, the GEMM can store in the
-//! receiver's memory itself: it waits for what the message waits for, and the semaphore of the receiver is set behind
+//! receiver's memory itself: it waits for what the message waits for, and the semaphore of the receiver is set after
 //! it. Then nothing is copied, the result has no memory at the sender, and the links carry it while the GEMM computes.
 //!
 //! The proof of the program holds for this order too. The GEMM starts no earlier than in the plan, and no later than the

@@ -5,7 +5,7 @@ use crate::fused_inst::FusedInst;
 use hostir::plan::{BufferId, BufferKind, BufferView, GemmInst, InstKind, Plan, StreamSlot};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A GEMM and the item behind it on its stream that reads its result, by their places among the items.
+/// A GEMM and the item after it on its stream that reads its result, by their places among the items.
 #[derive(Clone, Copy)]
 pub(super) struct GemmPair {
     pub(super) gemm: usize,

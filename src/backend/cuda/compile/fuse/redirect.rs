@@ -9,7 +9,7 @@
 //! copied elements only the product and the copy touch, in the whole plan. Of the order of streams they need two
 //! things. Between a product and the copy of its result their stream neither waits nor marks anything, so whoever is
 //! done with the copy's place before the copy is done before the product. And nothing writes what was copied from
-//! after the copy: what is ordered behind the copy, on whichever stream, is behind all that was written there.
+//! after the copy: what is ordered after the copy, on whichever stream, comes after all that was written there.
 
 use crate::codegen::alias;
 use crate::codegen::alias::is_same_view;

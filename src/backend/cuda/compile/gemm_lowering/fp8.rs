@@ -64,7 +64,7 @@ pub fn has_fp8_factors(gemm: &GemmInst) -> bool {
     gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor()
 }
 
-/// The calls of the library that compute a product without any kernel of ours before or behind them.
+/// The calls of the library that compute a product without any kernel of ours before or after them.
 pub fn library_calls(gemm: &GemmInst, support: Fp8Support) -> Option<Vec<GemmCall>> {
     if !has_fp8_factors(gemm) {
         return gemm_calls(gemm);

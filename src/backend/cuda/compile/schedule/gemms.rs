@@ -27,7 +27,7 @@ impl Builder<'_> {
     }
 
     /// A product that stores in the memory of the rank that receives it: it waits until that rank is ready, which the
-    /// rank learns of behind it.
+    /// rank learns of after it.
     pub(super) fn schedule_direct_gemm(&mut self, gemm: &GemmInst, at: InstId, send: &Inst) -> Result<(), Unsupported> {
         let (stream, position) = (send.stream.0 as usize, self.at);
         let InstKind::Send { work, .. } = send.kind else {

@@ -296,7 +296,7 @@ impl Builder<'_> {
         self.push_semaphore_ops(awaits.iter().map(|&flag| SemaphoreOp::Lower { flag }), stream);
     }
 
-    /// Copies in a row, behind all their offers.
+    /// Copies in a row, after all their offers.
     fn push_batched_copies(&mut self, moves: Vec<P2pCopy>, stream: usize) {
         let messages = moves.iter().filter_map(|one| match one {
             P2pCopy::Message(number) => Some(&self.messages.list[*number]),

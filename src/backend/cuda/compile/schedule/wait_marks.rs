@@ -1,10 +1,10 @@
-//! Marks behind what waits for other ranks, by which a failed run tells in which instruction it stood still.
+//! Marks after what waits for other ranks, by which a failed run tells in which instruction it stood still.
 //!
 //! Work of a stream is done in order, so a mark that is reached says that everything before it on its stream is
-//! done. Most communications have a mark behind them anyway, for whoever waits for them; those that run on the
+//! done. Most communications have a mark after them anyway, for whoever waits for them; those that run on the
 //! stream which posts them have none, and [`RankSchedule::add_wait_events`] adds some. Instructions are listed in the order
 //! in which they are issued. What an instruction depends on was issued before it, so the first one whose mark is
-//! not reached is the one that waits, or one of those behind it that share the mark.
+//! not reached is the one that waits, or one of those after it that share the mark.
 
 use crate::nccl_lowering;
 use crate::schedule::{P2pCopy, RankSchedule, ScheduleStep, StreamCommand};
@@ -20,7 +20,7 @@ pub struct PeerWait {
     pub first: usize,
     /// Index of the last one.
     pub last: usize,
-    /// The first event behind it on its stream, which may be behind others too; `None` if only the end of the run
+    /// The first event after it on its stream, which may be after others too; `None` if only the end of the run
     /// says that its wait is over.
     pub event: Option<usize>,
 }

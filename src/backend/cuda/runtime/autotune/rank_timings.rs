@@ -13,9 +13,9 @@ use std::time::Instant;
 const TRIALS: usize = 3;
 /// A GEMM of fewer milliseconds is tuned by single runs alone: there is little to gain.
 const WORTH_STRETCHES: f64 = 0.1;
-/// Milliseconds of runs of one algorithm in a row: those behind which the clock is that of this algorithm at the power limit,
-/// and those that are timed. On H100s
-/// one such time chose algorithms 0.4% slower than the fastest on average, single runs 1.8%.
+/// Milliseconds of runs of one algorithm in a row: those after which the clock is that of this algorithm at the power
+/// limit, and those that are timed. On H100s one such time chose algorithms 0.4% slower than the fastest on average,
+/// single runs 1.8%.
 const LEAD: f64 = 40.0;
 const STRETCH: f64 = 60.0;
 /// Milliseconds of runs before all these: a GPU that was idle takes that long to come to its power limit.
@@ -114,7 +114,7 @@ impl RankRuntime<'_> {
         Ok(finalists.get(index_of_least(&medians)).copied())
     }
 
-    /// Milliseconds of one of `runs` of an algorithm in a row, behind `lead` others of it.
+    /// Milliseconds of one of `runs` of an algorithm in a row, after `lead` others of it.
     fn time_gemm(&mut self, trial: GemmTrial<'_>, choice: usize, lead: usize, runs: usize) -> Result<f64, Error> {
         self.kernels.products[trial.product].choose(choice, &self.device, trial.options)?;
         let (stream, timers) = (self.streams.main(), &self.streams.timers);

@@ -465,7 +465,7 @@ impl IoBindings {
 
     // ---- the run ----
 
-    /// Enqueues a run: behind what is on the caller's stream, which goes on behind it. The host waits for
+    /// Enqueues a run: after what is on the caller's stream, which goes on after it. The host waits for
     /// nothing. Of a run that the caller records, nothing is under way afterwards.
     pub(crate) fn enqueue_run(&mut self, rank: &mut RankRuntime<'_>, recorded: bool) -> Result<(), RankFailure> {
         // The caller may destroy its stream when this call has returned.
@@ -515,7 +515,7 @@ impl IoBindings {
         Ok(())
     }
 
-    /// Issues the copies before a run, the run, and the copies behind it.
+    /// Issues the copies before a run, the run, and the copies after it.
     fn issue_with_transfers(&self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
         for one in self.moves.iter().flat_map(|moves| &moves.before) {
             issue_transfer(one, rank.streams.issuing(0))?;

@@ -64,7 +64,7 @@ impl StridedTensor {
         self.base + (self.view.offset * self.view.dtype.byte_size()) as u64
     }
 
-    /// First byte, and the byte behind the last.
+    /// First byte, and the byte after the last.
     pub(crate) fn byte_range(&self) -> (u64, u64) {
         let elements = if self.view.is_empty() { 0 } else { self.view.last_offset() + 1 };
         let bytes = elements * self.view.dtype.byte_size();
@@ -175,7 +175,7 @@ fn strides_error(expected: &BindingTarget<'_>, tensor: &DeviceTensor, why: &str,
     expected.binding_error(codes::BOUND_STRIDES, message).with_note(note)
 }
 
-/// The address behind the last element, if addresses go that far.
+/// The address after the last element, if addresses go that far.
 fn end_address(dims: &ViewDims, tensor: &DeviceTensor) -> Option<u64> {
     let mut last = 0usize;
     for dim in dims {

@@ -63,8 +63,8 @@ impl RankStreams {
         unsafe { self.main().fill_bytes(to, byte, bytes) }
     }
 
-    /// Puts a caller's stream in the place of the first one: behind the run before, unless that is known to be complete,
-    /// and behind what the first stream fills, which `mark` marks.
+    /// Puts a caller's stream in the place of the first one: after the run before, unless that is known to be complete,
+    /// and after what the first stream fills, which `mark` marks.
     pub(crate) fn begin_on_caller(
         &mut self,
         caller: CudaStream,

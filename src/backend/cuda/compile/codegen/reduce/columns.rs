@@ -166,7 +166,7 @@ impl ColumnReduction<'_, '_> {
         let mut whole = allows_width(&reduction.kept, None, result, shape.width);
         let mut offset = ints.linear_offset(kept, &operand.strides, shape.width);
         if reduction.parts > 1 {
-            // Parts lie one behind the other, each row-major.
+            // Parts lie one after the other, each row-major.
             operand.ctype = reduction.join.class.ctype();
             operand.size = reduction.accumulator_bytes();
             operand.strides = contiguous_strides(&reduction.kept.extents);

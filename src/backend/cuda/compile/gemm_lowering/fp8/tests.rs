@@ -104,7 +104,7 @@ fn scales_go_to_the_library_where_it_takes_them() {
     let all = expand_gemm(&vectors, Fp8Support::Vectors).unwrap();
     let buffers = all.products[0].operands.each_ref().map(|view| view.as_ref().map(|view| view.buffer.0));
     assert_eq!(buffers, [Some(1), Some(0), None, Some(3), Some(5), Some(4)]);
-    // A bias is added by the library behind the scales.
+    // A bias is added by the library after the scales.
     let biased = scaled(linear([E4M3, E4M3, bfloat], size, true), true);
     assert_eq!(form(&biased, Fp8Support::Vectors), (GemmScales::Vectors, false));
     let single = scaled(linear([E4M3, E4M3, bfloat], size, false), false);
