@@ -197,7 +197,7 @@ fn fate_of_loop(program: &Program, op: &Op, start: Option<i64>, stop: Option<i64
 
 struct ControlFolder {
     regions: RegionReferences,
-    /// The new places of comments above and behind an op that goes.
+    /// The new places of comments above and after an op that goes.
     above: FxHashMap<OpId, CommentPlace>,
     /// The new places of comments at the end of a block that goes.
     end_of: FxHashMap<BlockId, CommentPlace>,

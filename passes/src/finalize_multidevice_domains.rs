@@ -102,7 +102,7 @@ fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     Ok(())
 }
 
-/// Whether a device axis stands behind another one.
+/// Whether a device axis stands after another one.
 fn has_inner_device_axis(program: &Program, tensor: TensorId) -> bool {
     let domains = program.domains(tensor);
     let devices = domains.iter().take_while(|domain| domain.parallel.is_device()).count();

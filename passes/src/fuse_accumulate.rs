@@ -129,7 +129,7 @@ impl<'p> AccumulatorSearch<'p> {
         }
     }
 
-    /// Forgets the products that must not move behind an op.
+    /// Forgets the products that must not move after an op.
     fn drop_overwritten(&mut self, id: OpId, movable: &mut FxHashMap<TensorId, OpId>) {
         let program = self.program;
         match program.op(id).kind.effect() {

@@ -13,7 +13,7 @@ use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Par
 /// The way in which a loop makes the gathered copy that the program has.
 #[derive(Clone, Copy)]
 pub(super) struct CopyMethod {
-    /// Parts arrive in memory of the loop, not in the copy; each is copied behind its products.
+    /// Parts arrive in memory of the loop, not in the copy; each is copied after its products.
     pub(super) in_buffer: bool,
     /// The rank's own part comes back from the rank that it sent it to first.
     pub(super) own_returns: bool,
@@ -150,7 +150,7 @@ impl GatherLoop<'_> {
         self.on_copy_stream(build, ops, send)
     }
 
-    /// Appends messages on the stream behind those of the iterations, so that copies follow each other.
+    /// Appends messages on the stream after those of the iterations, so that copies follow each other.
     fn on_copy_stream<R>(
         &self,
         build: &mut OpBuilder<'_, '_>,
@@ -240,7 +240,7 @@ impl GatherLoop<'_> {
         build.build_synchronize(stream)
     }
 
-    /// The rank `hop` behind this one, or before it.
+    /// The rank `hop` after this one, or before it.
     fn shifted_rank(&self, build: &mut OpBuilder<'_, '_>, op: BinaryOp) -> ExprId {
         let ranks = build.int_expr(i64::from(self.region.ranks));
         let mut base = build.name_expr("rank");

@@ -247,7 +247,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         let axes = logical_axes(program, tensor).axes;
         let old: Vec<DomainId> = axes.iter().map(|axis| printed_domain(program, tensor, axis.printed)).collect();
         let new = declare_domains(self.build, tensor, domains);
-        // Behind the chunk axis come the old ones; of a contracted axis none is left.
+        // After the chunk axis come the old ones; of a contracted axis none is left.
         old.into_iter().zip(new.into_iter().skip(1)).for_each(|(old, new)| {
             self.out.moved.replace_domain(old, new);
         });

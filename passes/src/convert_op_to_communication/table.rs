@@ -413,7 +413,7 @@ fn plan_send_receive(from: u32, to: u32) -> PlannedComm {
     PlannedComm { team, root: Some(from) }
 }
 
-/// The devices, and the root behind them where it is not one of them.
+/// The devices, and the root after them where it is not one of them.
 fn rooted_comm(devices: &[u32], root: u32) -> PlannedComm {
     let mut team = devices.to_vec();
     if !team.contains(&root) {

@@ -79,7 +79,7 @@ fn run_insert_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<()
 /// The differences between `decompose-reshardings` and this pass.
 #[derive(Clone, Copy)]
 pub(crate) struct InsertionForm {
-    /// Copies behind ops of several operands too, where these lie in one way.
+    /// Copies after ops of several operands too, where these lie in one way.
     pub(crate) after: bool,
     /// An op whose result is copied to streams works on streams itself.
     pub(crate) streams_back: bool,
@@ -292,7 +292,7 @@ fn apply_step(
     }
 }
 
-/// Copies operands to where the result lies. The op itself is still to be put behind the copies.
+/// Copies operands to where the result lies. The op itself is still to be put after the copies.
 fn copy_operands_before(build: &mut OpBuilder<'_, '_>, id: OpId, operands: &[TensorId], out: &mut Vec<OpId>) {
     let mut op: Op = build.program().op(id).clone();
     let Some(result) = op.output_tensors().next() else { return };

@@ -37,7 +37,7 @@ pub(super) fn reduction_steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32
     Some(across)
 }
 
-/// True if a reduction starts from a value that changes its result: a step behind the others has to bring it
+/// True if a reduction starts from a value that changes its result: a step after the others has to bring it
 /// in, once and not on every device.
 pub(super) fn has_effective_initial(program: &Program, id: OpId) -> bool {
     matches!(starts_from_identity(program, id), Some((_, false)))

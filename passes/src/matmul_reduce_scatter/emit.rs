@@ -159,7 +159,7 @@ impl<'r> PartSum<'r> {
         self.gemm_statement(build, 0, part, self.place_of_result(0, into), added)
     }
 
-    /// The products of a part behind the first, each plus the one before.
+    /// The products of a part after the first, each plus the one before.
     pub(super) fn later_statements(&self, build: &mut OpBuilder<'_, '_>, part: ExprId, into: &Slice) -> Vec<OpId> {
         let mut ops = Vec::new();
         for link in 1..self.region.chain.len() {
@@ -224,7 +224,7 @@ impl<'r> PartSum<'r> {
         }
     }
 
-    /// Each rank sends its part to the rank `hop` behind it, and receives that of the rank `hop` before it.
+    /// Each rank sends its part to the rank `hop` after it, and receives that of the rank `hop` before it.
     fn gather_body(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let from = self.shifted_rank(build, i64::from(self.region.ranks), BinaryOp::Sub);
         let to = self.shifted_rank(build, 0, BinaryOp::Add);
@@ -249,7 +249,7 @@ impl<'r> PartSum<'r> {
         build.binary_expr(BinaryOp::Mod, moved, ranks)
     }
 
-    /// The rank before (-1) or behind (1) this one in the ring.
+    /// The rank before (-1) or after (1) this one in the ring.
     pub(super) fn neighbour(&self, build: &mut OpBuilder<'_, '_>, step: i64) -> ExprId {
         let ranks = i64::from(self.region.ranks);
         let (rank, step) = (build.name_expr("rank"), build.int_expr(step.rem_euclid(ranks)));

@@ -1,4 +1,4 @@
-//! Products behind a sum over devices that need nothing of it: a ring multiplies them while its sums travel.
+//! Products after a sum over devices that need nothing of it: a ring multiplies them while its sums travel.
 
 use super::emit::{SumMethod, SumPlan};
 use super::region::is_product;
@@ -49,7 +49,7 @@ impl<'p> IndependentProducts<'p> {
         if found.is_empty() { Err("no product behind the sum can be moved in front of it") } else { Ok(found) }
     }
 
-    /// True for a product that no pass behind this one has to change: of data of other devices, or in a loop over streams.
+    /// True for a product that no later pass has to change: of data of other devices, or in a loop over streams.
     fn is_free_product(&self, op: OpId) -> bool {
         let program = self.program;
         let is_bound = program.op(op).output_tensors().any(|tensor| self.bound.contains(&tensor));

@@ -99,7 +99,7 @@ What has another form stays for the passes behind; `--remarks` tells the reason.
     action: PassAction::Rewrite(run_matmul_reduce_scatter),
 };
 
-/// The place of products behind a sum that do not need it.
+/// The place of products after a sum that do not need it.
 pub(crate) const INDEPENDENT_PRODUCTS: OptionSpec = OptionSpec {
     name: "independent_products",
     ty: OptionType::Choice(&["behind", "inside"]),

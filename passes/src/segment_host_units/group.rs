@@ -1,7 +1,7 @@
 //! Which ops go into one HostUnit, and the order of units and ops.
 //!
 //! Every op gets a level: an op that stays has the highest level of its producers, one that is fused
-//! too, but one more behind a producer that stays. A way from one fused op to another through an op
+//! too, but one more after a producer that stays. A way from one fused op to another through an op
 //! that stays raises the level, so fused ops of one level never wait for each other that way, and
 //! those that feed each other share a unit. A group whose consumers are all of a higher level moves up
 //! to the first that is fused. All of it is linear.

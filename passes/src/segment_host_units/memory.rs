@@ -4,7 +4,7 @@ use hostir::ir::OpEffect;
 use hostir::ir::{OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
 
-/// The tensors that have memory behind the statements that have passed. Aliases are one memory, named by one of
+/// The tensors that have memory after the statements that have passed. Aliases are one memory, named by one of
 /// their tensors.
 pub(super) struct AllocatedTensors {
     /// Tensors that have some for sure.

@@ -21,7 +21,7 @@ pub(super) enum AllgatherMethod {
 /// The algorithm that adds up and scatters the partial results of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReduceScatter {
-    /// Parts are exchanged in the loop; the program adds them behind it.
+    /// Parts are exchanged in the loop; the program adds them after it.
     P2p,
     /// Each iteration reduces one part to the device that keeps it.
     Reduce,

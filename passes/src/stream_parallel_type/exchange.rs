@@ -99,7 +99,7 @@ pub(super) fn emit_messages(body: &mut LoopBody<'_, '_, '_>, swap: &Swap, copy: 
     body.epilogue.push(build.build_branch(swap.own, Vec::new(), vec![wait]));
 }
 
-/// Posts an op on the stream behind those of the iterations, which waits for what this iteration has done so far.
+/// Posts an op on the stream after those of the iterations, which waits for what this iteration has done so far.
 fn post_on_copy_stream(build: &mut OpBuilder<'_, '_>, post: OpId) -> [OpId; 4] {
     let (worker, streams) = (build.worker_stream_expr(), build.name_expr("numberOfStreams"));
     let there = build.build_set_current_stream(streams);
@@ -193,7 +193,7 @@ fn refuse<T>(program: &Program, id: OpId, message: String, note: &str) -> Result
     Err(Diag::error(STREAM_EXCHANGE, program.op_span(id), message).with_note(note))
 }
 
-/// The repair where two tensors are sharded differently behind their first axes.
+/// The repair where two tensors are sharded differently after their first axes.
 fn shard_difference_note(program: &Program, input: TensorId, output: TensorId) -> &'static str {
     let (from, to) = (logical_axes(program, input).axes, logical_axes(program, output).axes);
     let turns = from.get(1).is_some_and(|axis| axis.parallel == ParallelType::Stream)

@@ -89,7 +89,7 @@ struct LoopScheduler<'a> {
     after: Vec<Vec<DependenceEdge>>,
     /// The number of ops that each waits for.
     waits: Vec<u32>,
-    /// The number of changes of loop in the longest chain behind each op.
+    /// The number of changes of loop in the longest chain after each op.
     behind: Vec<u32>,
     /// Ops without a stream axis that can run.
     plain: BTreeSet<u32>,

@@ -29,7 +29,7 @@ impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
         self.build.program()
     }
 
-    /// The ops of an iteration, those for its end behind the others.
+    /// The ops of an iteration; those for its end come last.
     pub(super) fn finish(mut self) -> Vec<OpId> {
         self.ops.append(&mut self.epilogue);
         self.ops

@@ -34,7 +34,7 @@ impl StreamLoop {
     /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange waits
     /// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
     /// them, and hangs.) Reduce-scatters stay apart from both: their ranks work on other parts than those of an
-    /// exchange, and their result is whole behind the loop only.
+    /// exchange, and their result is whole only after the loop.
     pub(super) fn can_join(&self, program: &Program, streamed: StreamedOp) -> bool {
         let moves = streamed.role.device_move();
         self.class == streamed.class

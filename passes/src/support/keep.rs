@@ -53,7 +53,7 @@ impl IterationAllocations {
 
     /// Takes away those of a pass's ALLOCATEs that no attribute makes right: of a tensor that has new memory in each
     /// iteration of an inner loop, unless the iteration before of an outer loop has left it memory of which a view is
-    /// bound. The op behind such an ALLOCATE makes the memory itself. Returns the others.
+    /// bound. The op after such an ALLOCATE makes the memory itself. Returns the others.
     pub(crate) fn remove_undecided(&self, edit: &mut Edit<'_>, mut made: Vec<OpId>) -> Vec<OpId> {
         if self.whole.is_empty() || made.is_empty() {
             return made;
@@ -128,7 +128,7 @@ struct AllocationWalk<'a> {
     wanted: FxHashSet<OpId>,
     touches: TouchCounts,
     loops: Vec<EnclosingLoop>,
-    /// Tensors that have memory behind the ops so far.
+    /// Tensors that have memory after the ops so far.
     made: FxHashSet<TensorId>,
     /// Tensors that others are parts of.
     viewed: FxHashSet<TensorId>,

@@ -25,7 +25,7 @@ pub(crate) enum ReleaseDepth {
 /// A place for a Deallocate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleasePoint {
-    /// The block, and the op of it to stand behind.
+    /// The block, and the op of it that the release follows.
     pub(crate) place: (BlockId, OpId),
     pub(crate) tensor: TensorId,
 }

@@ -17,7 +17,7 @@ impl<'p> BodyMotion<'p> {
         Self { program, storage: StorageClasses::from_program(program), places }
     }
 
-    /// The place of an op in the body; behind all others for one of another block.
+    /// The place of an op in the body; after all others for one of another block.
     pub(crate) fn place_of(&self, op: OpId) -> usize {
         self.places.get(&op).copied().unwrap_or(self.places.len())
     }
@@ -43,7 +43,7 @@ impl<'p> BodyMotion<'p> {
         self.all_between(range, &[], &mut |class, changes| !(changes && tensors.contains(&class)))
     }
 
-    /// True if an op computes the same behind an earlier one.
+    /// True if an op computes the same after an earlier one.
     pub(crate) fn can_hoist(&mut self, op: OpId, earlier: OpId) -> bool {
         let (from, to) = (self.place_of(earlier), self.place_of(op));
         self.commutes_with(op, from + 1..to, &[])
@@ -55,7 +55,7 @@ impl<'p> BodyMotion<'p> {
         self.commutes_with(op, from..to, others)
     }
 
-    /// True if nothing behind an op and in front of a later one touches the memory of a tensor.
+    /// True if nothing after an op and in front of a later one touches the memory of a tensor.
     pub(crate) fn is_untouched(&mut self, tensor: TensorId, op: OpId, later: OpId) -> bool {
         let class = self.storage.class_of(tensor);
         let range = self.place_of(op) + 1..self.place_of(later);

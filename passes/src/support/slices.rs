@@ -101,7 +101,7 @@ pub(crate) fn iteration_stream(build: &mut OpBuilder<'_, '_>, index: ExprId) -> 
     build.binary_expr(BinaryOp::Mod, index, streams)
 }
 
-/// Appends a loop whose iterations run on streams of their own, behind the caller's work and in front of it: what
+/// Appends a loop whose iterations run on streams of their own, after the caller's work and in front of it: what
 /// `hir 2` writes as `for index in count on streams:`.
 pub(crate) fn emit_loop_on_streams(
     build: &mut OpBuilder<'_, '_>,
@@ -136,8 +136,8 @@ fn first_bound_stream(program: &Program, ops: &[OpId]) -> Option<ExprId> {
     found.flat_map(|&op| program.op(op).results.iter()).find_map(stream_name)
 }
 
-/// True if a program is on the stream on which it began behind some ops of its body: whatever chooses another one comes back to it, by
-/// the name that the first `GetCurrentStream` binds.
+/// True if a program is on the stream on which it began after some ops of its body: whatever chooses another one comes
+/// back to it, by the name that the first `GetCurrentStream` binds.
 pub(crate) fn is_on_first_stream(program: &Program, ops: &[OpId]) -> bool {
     let Some(first) = first_bound_stream(program, ops) else {
         return ops.iter().all(|&op| last_streams(program, op).iter().all(Option::is_none));
