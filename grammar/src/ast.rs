@@ -61,7 +61,7 @@ pub struct SyntaxTree {
     pub strings: StringInterner,
     /// `hir N` of the first line, if there is one.
     pub version: Option<u32>,
-    /// What stands in braces behind it: `hir 1 {sizes={m=64}, streams=3}`.
+    /// The attributes in braces after it: `hir 1 {sizes={m=64}, streams=3}`.
     pub version_attrs: ArgRange,
     /// Expressions with their spans.
     pub exprs: Vec<(ExprSyntax, Span)>,
@@ -103,7 +103,7 @@ pub struct ContainerSyntax {
     pub header: Span,
     /// True if the header has an error, so that the inputs and outputs are not known.
     pub header_failed: bool,
-    /// `ring` of `{name=ring}` behind the outputs.
+    /// `ring` of `{name=ring}` after the outputs.
     pub given_name: Option<Symbol>,
     /// Inputs: tensors or scalars.
     pub inputs: ArgRange,
@@ -241,7 +241,7 @@ pub struct StmtSyntax {
     pub else_body: Option<BlockId>,
     /// Comment lines above, after, and at the end of the block are in [`SyntaxTree::comments`].
     pub terminated: bool,
-    /// `h` of `{name=h}` behind the statement.
+    /// `h` of `{name=h}` after the statement.
     pub given_name: Option<Symbol>,
 }
 
@@ -327,7 +327,7 @@ pub struct TensorRef {
     pub full: Option<TensorText>,
 }
 
-/// `_g_float[...] ca_pos( 1 ) (DeviceMesh{0 1})` behind the `T3`.
+/// `_g_float[...] ca_pos( 1 ) (DeviceMesh{0 1})` after the `T3`.
 #[derive(Clone, Debug)]
 pub struct TensorText {
     /// `g`, `l`, `s`, `t`, `sym`.
@@ -344,7 +344,7 @@ pub struct TensorText {
     pub positions: Symbol,
     /// The mesh.
     pub mesh: Option<MeshSyntax>,
-    /// Optional attributes written in braces or brackets behind the mesh (`perm=`, `logical=`).
+    /// Optional attributes written in braces or brackets after the mesh (`perm=`, `logical=`).
     pub attrs: ArgRange,
 }
 

@@ -18,13 +18,13 @@ use rustc_hash::FxHashMap;
 pub(crate) enum GrammarOutput {
     /// They are in [`Builder::batch`].
     Stmts,
-    /// Inputs, outputs, and the name behind them.
+    /// Inputs, outputs, and the name after them.
     Lists(ArgRange, ArgRange, Option<Symbol>),
     List(ArgRange),
     Expr(ExprId),
 }
 
-/// The first word of a statement and the number behind it.
+/// The first word of a statement and the number after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StmtHead {
     name: Symbol,
@@ -58,7 +58,7 @@ pub(crate) struct Builder<'t> {
     pub(crate) references: ReferenceReader,
     /// Elements of the lists that are open.
     scratch: Vec<ArgSyntax>,
-    /// Elements of open lists that stand behind their predecessor without a comma: index in
+    /// Elements of open lists that stand after their predecessor without a comma: index in
     /// `scratch`.
     glued: Vec<u32>,
     operators: Vec<Symbol>,
@@ -158,7 +158,7 @@ impl<'t> Builder<'t> {
         1
     }
 
-    /// Notes that the element just pushed stands behind its predecessor without a comma.
+    /// Notes that the element just pushed stands after its predecessor without a comma.
     pub(crate) fn mark_glued(&mut self, count: u32) -> u32 {
         self.glued.push(self.scratch.len() as u32 - 1);
         count
@@ -174,8 +174,8 @@ impl<'t> Builder<'t> {
         ArgRange { start, end: self.ast.args.len() as u32 }
     }
 
-    /// nvFuser leaves a comma out behind an element that is the list's last one as well, between
-    /// braces and behind empty braces; everywhere else it was forgotten.
+    /// nvFuser leaves a comma out after an element that is the list's last one as well, between
+    /// braces and after empty braces; everywhere else it was forgotten.
     fn check_glued(&mut self, first: usize) {
         while let Some(&at) = self.glued.last() {
             let at = at as usize;
@@ -458,7 +458,7 @@ impl<'t> Builder<'t> {
         self.add_statement(StmtShape::Words, head, args, terminated, l, r)
     }
 
-    /// Gives a statement the name behind it.
+    /// Gives a statement the name after it.
     pub(crate) fn name_statement(&mut self, stmt: StmtId, name: Option<Symbol>) -> StmtId {
         self.ast.stmts[stmt.index()].given_name = name;
         stmt
@@ -482,7 +482,7 @@ impl<'t> Builder<'t> {
     }
 
     /// `results = value`, a call if the value is one. On the scratch stack are the results and, if
-    /// `aliases` is 1, the tensor behind `.alias=`.
+    /// `aliases` is 1, the tensor after `.alias=`.
     pub(crate) fn add_assignment(
         &mut self,
         results: u32,

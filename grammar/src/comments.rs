@@ -1,7 +1,7 @@
 //! Which statement or block a comment belongs to.
 //!
 //! Comments are no tokens. When the parser reaches a token, the comments before it are handed out:
-//! those behind other text on their line go to what was read last, the others wait until it is
+//! those after other text on their line go to what was read last, the others wait until it is
 //! known which blocks end here and which statement follows.
 
 use crate::ast::{BlockId, CommentPlaceSyntax, CommentSyntax, SyntaxTree};
@@ -17,7 +17,7 @@ pub(crate) struct PendingComments {
 }
 
 impl PendingComments {
-    /// Takes the comments before `end`; those behind other text go to `last`.
+    /// Takes the comments before `end`; those after other text go to `last`.
     pub(crate) fn take_before(&mut self, all: &[RawComment], end: u32, last: CommentPlaceSyntax, ast: &mut SyntaxTree) {
         while let Some(comment) = all.get(self.taken).filter(|comment| comment.span.start < end) {
             self.taken += 1;

@@ -93,7 +93,7 @@ impl<'t> ReferenceCursor<'t> {
     }
 }
 
-/// Reads the domain at the cursor and moves behind it; `None` after an error.
+/// Reads the domain at the cursor and moves past it; `None` after an error.
 pub(crate) fn read_domain(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<DomainSyntax> {
     let start = cursor.at;
     let iter = iter_type(b, cursor)?;

@@ -267,7 +267,7 @@ impl TextParser<'_> {
         end
     }
 
-    /// Reads the label and the lists behind the closing brace.
+    /// Reads the label and the lists after the closing brace.
     fn parse_container_end(&mut self, number: usize, start: u32) {
         let end = self.consumed_end();
         let labelled = self.section_label(end) == Some(BlockKind::Container);
@@ -293,7 +293,7 @@ impl TextParser<'_> {
             sections = true;
         }
         if sections {
-            // Comments at the end of a section are a part of it; those behind wait for their place.
+            // Comments at the end of a section are a part of it; those after it wait for their place.
             let end = self.consumed_end();
             let end = self.b.ast.comments.last().map_or(end, |last| last.span.end.max(end));
             self.b.ast.containers[number].blank_after_sections = count_blank_lines(self.b.text, end as usize);
@@ -605,7 +605,7 @@ fn is_blank_before(text: &str, start: usize) -> bool {
     })
 }
 
-/// The blank lines behind the line that ends at `end`.
+/// The blank lines after the line that ends at `end`.
 fn count_blank_lines(text: &str, end: usize) -> u32 {
     let rest = text[end..].trim_start_matches(BLANKS);
     let Some(mut rest) = rest.strip_prefix('\n') else { return 0 };

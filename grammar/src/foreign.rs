@@ -27,7 +27,7 @@ impl<'t> StmtTokens<'t> {
     fn rest(&self, start: usize) -> Option<&'t str> {
         self.from(start, usize::MAX)
     }
-    /// The text of a token and of the one behind it.
+    /// The text of a token and of the next one.
     fn pair(&self, index: usize) -> Option<&'t str> {
         let span = self.tokens.get(index)?.span.join(self.tokens.get(index + 1)?.span);
         Some(&self.text[span.as_usize_range()])
@@ -183,7 +183,7 @@ pub(crate) fn suggest_branch(b: &Builder<'_>, tokens: &[Token]) -> String {
     format!("write {}", suggest_condition(&StmtTokens { text: b.text, tokens }))
 }
 
-/// The branch with the condition that stands behind the first token.
+/// The branch with the condition that follows the first token.
 fn suggest_condition(text: &StmtTokens<'_>) -> String {
     let end = text.tokens.iter().position(|token| matches!(token.tok, Tok::Colon | Tok::LBrace));
     match text.from(1, end.unwrap_or(usize::MAX)).map(shorten_text) {

@@ -24,7 +24,7 @@ pub(crate) enum ExtentLimit {
     Statement,
     /// The `:` or `{` that opens a block.
     Block,
-    /// The `:` behind a container's lists.
+    /// The `:` after a container's lists.
     Colon,
 }
 
@@ -262,7 +262,7 @@ fn report_long_statement<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>) {
     );
 }
 
-/// The token behind the brackets that follow token `at`.
+/// The token after the brackets that follow token `at`.
 fn token_after_brackets<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>, at: usize) -> Tok {
     let mut depth = 0usize;
     for at in at..at + MAX_LOOK {

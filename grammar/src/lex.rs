@@ -137,7 +137,7 @@ impl<'t> TokenWindow<'t> {
         self.text.as_bytes()
     }
 
-    /// The labels that nvFuser prints behind closing braces are no comments.
+    /// The labels that nvFuser prints after closing braces are no comments.
     fn lex_comment(&mut self, start: usize, end: usize) {
         let text = self.text[start..end].trim_end();
         let own_line = self.column != u32::MAX;
@@ -203,7 +203,7 @@ impl<'t> TokenWindow<'t> {
         (tok, end)
     }
 
-    /// An integer, or a float that has no digit behind its point.
+    /// An integer, or a float that has no digit after its point.
     fn lex_number(&mut self, b: &mut Builder<'t>, text: &'t str, span: Span) -> (Tok, usize) {
         let (start, end) = (span.start as usize, span.end as usize);
         match NumberTail::of_text(self.lexer.remainder()) {
@@ -254,7 +254,7 @@ impl<'t> TokenWindow<'t> {
         }
     }
 
-    /// `iS0{i0}`; `head` is behind the `{`.
+    /// `iS0{i0}`; `head` is just after the `{`.
     fn lex_domain(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
         let bytes = &self.text_bytes()[..self.base + self.lexer.source().len()];
         match scan::scan_domain(bytes, head - 1) {

@@ -100,7 +100,7 @@ pub fn parse_in_parts(text: &str, count: usize) -> Option<ParseOutput> {
     Some(ParseOutput { ast, errors: Vec::new() })
 }
 
-/// The start of a text behind its byte order mark.
+/// The start of a text after its byte order mark.
 fn text_start(text: &str) -> usize {
     if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
 }

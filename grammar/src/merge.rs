@@ -1,4 +1,4 @@
-//! Joins the trees of two parts of one text: the ids of the second move behind those of the first.
+//! Joins the trees of two parts of one text: the ids of the second follow those of the first.
 
 use crate::ast::{
     ArgRange, ArgSyntax, BlockId, BlockSyntax, CommentPlaceSyntax, CommentSyntax, ContainerSyntax, DomainId,

@@ -144,7 +144,7 @@ fn expected_text(expected: &[String], at_start: bool) -> String {
             )
         });
     }
-    // Behind an expression that may end the statement only the name that a stream may have is in braces.
+    // After an expression that may end the statement only the name that a stream may have is in braces.
     if names.contains(&"the end of the statement") && names.contains(&"an operator") {
         names.retain(|name| *name != "`{`");
     }

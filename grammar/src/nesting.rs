@@ -40,7 +40,7 @@ impl NestingTracker {
         self.open.clear();
     }
 
-    /// Follows a token behind `before`; whether the statement is still within the limit.
+    /// Follows a token after `before`; whether the statement is still within the limit.
     pub(crate) fn follow_token(&mut self, tok: Tok, before: Tok) -> bool {
         match tok {
             Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_) => self.now += 1,
@@ -67,7 +67,7 @@ impl NestingTracker {
     }
 }
 
-/// True if a parenthesis behind this token is that of a call.
+/// True if a parenthesis after this token is that of a call.
 fn ends_operand(tok: Tok) -> bool {
     matches!(tok, Tok::Word(_) | Tok::Int(_) | Tok::Tensor(_) | Tok::Field(_) | Tok::Cast(_))
 }

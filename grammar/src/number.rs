@@ -16,7 +16,7 @@ pub(crate) enum NumberTail {
 }
 
 impl NumberTail {
-    /// Reads the text behind the digits. Two points are those of a range or an ellipsis.
+    /// Reads the text after the digits. Two points are those of a range or an ellipsis.
     pub(crate) fn of_text(rest: &str) -> Self {
         let bytes = rest.as_bytes();
         if bytes.first() != Some(&b'.') || bytes.get(1) == Some(&b'.') {

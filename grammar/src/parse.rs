@@ -264,7 +264,7 @@ impl<'t> TextParser<'t> {
         }
     }
 
-    /// Deeper lines behind a statement with an error are its block: what is wrong was said there.
+    /// Deeper lines after a statement with an error are its block: what is wrong was said there.
     fn block_of_error(&mut self, token: Token) -> bool {
         let last = self.frames.last().and_then(|frame| frame.stmts.last().copied());
         let Some(stmt) = last.filter(|stmt| {
@@ -471,7 +471,7 @@ impl<'t> TextParser<'t> {
         self.open_block(stmt, None);
     }
 
-    /// The `:` and `{` behind a header, and the frame of its block.
+    /// The `:` and `{` after a header, and the frame of its block.
     fn open_block(&mut self, stmt: StmtId, else_end: Option<u32>) {
         let header = self.b.ast.stmts[stmt.index()];
         let is_else = else_end.is_some();
@@ -614,7 +614,7 @@ impl<'t> TextParser<'t> {
         );
     }
 
-    /// The section that the label behind a closing brace names.
+    /// The section that the label after a closing brace names.
     pub(crate) fn section_label(&self, at: u32) -> Option<BlockKind> {
         let rest = self.b.text[at as usize..].lines().next().unwrap_or("").trim();
         match rest {
@@ -624,7 +624,7 @@ impl<'t> TextParser<'t> {
         }
     }
 
-    /// Sets the owner of a comment behind the closing brace of a section.
+    /// Sets the owner of a comment after the closing brace of a section.
     fn after_brace(&mut self) {
         self.last = match self.frames.last() {
             Some(frame) if frame.kind == BlockKind::Nested => self.last,

@@ -18,7 +18,7 @@ use crate::span::Span;
 const MIN_PART: usize = 1 << 20;
 /// More parts than this gain nothing, since they are joined one after the other.
 const MAX_PARTS: usize = 8;
-/// The distance behind the wanted place within which a line to cut at is looked for.
+/// The distance after the wanted place within which a line to cut at is looked for.
 const MAX_SEARCH: usize = 1 << 18;
 
 /// In how many parts a text of `size` bytes is best read on this machine.
@@ -87,7 +87,7 @@ fn body_column(text: &str) -> Option<u32> {
     (blanks > 0).then_some(blanks as u32)
 }
 
-/// The starts of the second part and of those behind it; fewer than asked for if there is no good place.
+/// The starts of the second part and of those after it; fewer than asked for if there is no good place.
 fn find_cuts(text: &str, start: usize, column: u32, count: usize) -> Vec<usize> {
     let size = (text.len() - start) / count;
     let mut cuts: Vec<usize> =
@@ -96,7 +96,7 @@ fn find_cuts(text: &str, start: usize, column: u32, count: usize) -> Vec<usize> 
     cuts
 }
 
-/// The first line behind `from` that starts with `column` blanks and a tensor, and is not commented
+/// The first line after `from` that starts with `column` blanks and a tensor, and is not commented
 /// by the line above it.
 fn find_cut(text: &[u8], from: usize, column: usize) -> Option<usize> {
     let end = text.len().min(from + MAX_SEARCH);

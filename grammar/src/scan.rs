@@ -31,7 +31,7 @@ pub(crate) fn scan_tensor(bytes: &[u8], start: usize, head: usize) -> Option<Ref
     Some(scan_suffix(bytes, end))
 }
 
-/// The `[` behind a head whose type may go on in `<..>`, `{..}` or `*`.
+/// The `[` after a head whose type may go on in `<..>`, `{..}` or `*`.
 fn find_opening_bracket(bytes: &[u8], start: usize, head: usize) -> Option<usize> {
     let mut at = head;
     if bytes.get(at) == Some(&b'<') {
@@ -112,7 +112,7 @@ fn is_mesh(rest: &[u8]) -> bool {
     rest.first() == Some(&b'(') && rest[skip_whitespace(rest, 1)..].starts_with(b"DeviceMesh")
 }
 
-/// From a `(` to behind its `)`.
+/// From a `(` to the end of its `)`.
 fn scan_parentheses(bytes: &[u8], open: usize) -> ReferenceEnd {
     match memchr3(b')', b'(', b'\n', &bytes[open + 1..]) {
         Some(at) if bytes[open + 1 + at] == b')' => ReferenceEnd::Closed(open + at + 2),
@@ -149,7 +149,7 @@ pub(crate) fn scan_domain(bytes: &[u8], open: usize) -> ReferenceEnd {
     }
 }
 
-/// From a domain's `{` to behind its `}`.
+/// From a domain's `{` to the end of its `}`.
 pub(crate) fn scan_braces(bytes: &[u8], open: usize) -> ReferenceEnd {
     match memchr3(b'}', b'{', b'\n', &bytes[open + 1..]) {
         Some(at) if bytes[open + 1 + at] == b'}' => ReferenceEnd::Closed(open + at + 2),
@@ -157,7 +157,7 @@ pub(crate) fn scan_braces(bytes: &[u8], open: usize) -> ReferenceEnd {
     }
 }
 
-/// From an opening bracket to behind its partner.
+/// From an opening bracket to the end of its partner.
 fn scan_brackets(bytes: &[u8], open: usize) -> ReferenceEnd {
     let mut stack = [(0u8, 0usize); MAX_BRACKETS];
     let mut depth = 0;

@@ -173,7 +173,7 @@ fn read_reference(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
     (TensorRef { span, number, full }, cursor.tidy)
 }
 
-/// Everything behind `T3_`.
+/// Everything after `T3_`.
 fn read_tensor_text(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<TensorText> {
     let memory = read_memory(b, cursor);
     let (dtype, dtype_span) = read_dtype(b, cursor)?;
@@ -248,7 +248,7 @@ fn read_dtype(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<(
     Some((b.ast.strings.intern(text), span))
 }
 
-/// `[iS0{i0}, ...]`, to the builder's open domains; the cursor ends behind the `]`.
+/// `[iS0{i0}, ...]`, to the builder's open domains; the cursor ends after the `]`.
 fn read_domains(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<()> {
     cursor.at += 1;
     cursor.skip_whitespace();
@@ -281,7 +281,7 @@ fn read_domains(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option
     }
 }
 
-/// The parts of a reference behind the `]`.
+/// The parts of a reference after the `]`.
 struct ReferenceParts<'t> {
     positions: &'t str,
     /// The braces of the mesh.

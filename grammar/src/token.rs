@@ -241,7 +241,7 @@ impl Tok {
         matches!(self, Tok::RParen | Tok::RBrace | Tok::RBracket)
     }
 
-    /// True if this can be the last token of an operand, so that a minus behind it is infix.
+    /// True if this can be the last token of an operand, so that a minus after it is infix.
     pub(crate) fn ends_operand(self) -> bool {
         let atom = matches!(self, Tok::Word(_) | Tok::Int(_) | Tok::Hex(_) | Tok::Float(_) | Tok::Bool(..));
         atom || matches!(self, Tok::Typed(..) | Tok::Tensor(_) | Tok::Field(_)) || self.is_closer()

@@ -31,7 +31,7 @@ const HEADS: &[&str] = &[
 ];
 /// Words that start one if a number and an argument list follow.
 const NUMBERED: &[&str] = &["Communication", "P2PCommunication", "CollectivePermute"];
-/// Starts of what may stand behind the name of a tensor.
+/// Starts of what may follow the name of a tensor.
 const ATTACHED: &[&str] = &["[", "(DeviceMesh", "{logical", "{axes", "ca_pos", "produce_pos", "maybe_produce_pos"];
 
 /// Whether a line holds a whole container with something in it.
@@ -56,7 +56,7 @@ pub(crate) fn unfold_container(line: &str) -> Option<String> {
     crate::parse(&out).errors.is_empty().then_some(out)
 }
 
-/// The end of the `:` behind the two lists of the header.
+/// The end of the `:` after the two lists of the header.
 fn find_header_end(text: &str) -> Option<usize> {
     let mut brackets = BracketDepth::default();
     // The container's own brace stays open.
@@ -84,7 +84,7 @@ struct BracketDepth {
 }
 
 impl BracketDepth {
-    /// The depth behind a character.
+    /// The depth after a character.
     fn depth_after(&mut self, c: char) -> usize {
         match c {
             '(' | '[' | '{' => self.depth += 1,
@@ -114,7 +114,7 @@ fn split_parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&
     cuts.windows(2).map(|pair| text[pair[0]..pair[1]].trim()).collect()
 }
 
-/// True if a statement starts here: not behind an operator or a comma.
+/// True if a statement starts here: not after an operator or a comma.
 fn starts_statement(before: Option<char>, text: &str) -> bool {
     if before.is_some_and(|c| "=,+-*/%<>&|^!~".contains(c)) {
         return false;
@@ -137,7 +137,7 @@ fn starts_statement(before: Option<char>, text: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic()) && is_assignment(text_after_name(text))
 }
 
-/// The rest of a text behind a scalar's name or a tensor with its axes, mesh and attributes.
+/// The rest of a text after a scalar's name or a tensor with its axes, mesh and attributes.
 fn text_after_name(text: &str) -> &str {
     let end = text.find([' ', '[', '(', '{']).unwrap_or(text.len());
     let mut rest = &text[end..];

@@ -259,7 +259,7 @@ pub enum ExprNode {
     Braces(NodeRange),
     /// `A -> B` as the argument of a post.
     Arrow(ExprId, ExprId),
-    /// `{ send(..); recv(..) }` on the right of `=` or behind `wait`.
+    /// `{ send(..); recv(..) }` on the right of `=` or after `wait`.
     Group(BlockId),
     /// A text in backquotes, without them.
     Verbatim(Symbol),

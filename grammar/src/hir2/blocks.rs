@@ -1,4 +1,4 @@
-//! Blocks: what stands behind a header, on its line or indented below it.
+//! Blocks: the statements after a header, on its line or indented below it.
 
 use super::ast::{BlockId, BlockSyntax, StmtForm, StmtId};
 use super::known::KnownWord;
@@ -10,7 +10,7 @@ use crate::parse::MAX_BLOCKS;
 use crate::span::Span;
 
 impl Parser<'_> {
-    /// The block behind a header: on the same line, or indented by more than `column` on the next ones. Comments at the
+    /// The block after a header: on the same line, or indented by more than `column` on the next ones. Comments at the
     /// end of the header's line belong to `header`.
     pub(super) fn parse_suite(&mut self, column: u32, header: CommentPlaceSyntax) -> Parsed<BlockId> {
         if !self.skip(LineTok::Colon) {
@@ -238,7 +238,7 @@ impl Parser<'_> {
         self.recover(token, column, true)
     }
 
-    /// Skips a statement with an error; a block behind it is read for its own errors.
+    /// Skips a statement with an error; a block after it is read for its own errors.
     pub(super) fn recover(&mut self, first: LineToken, column: u32, is_header: bool) -> StmtId {
         self.abandon_lists();
         let mut last = self.text[self.last_span().as_usize_range()].ends_with(':').then_some(LineTok::Colon);

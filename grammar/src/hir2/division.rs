@@ -33,7 +33,7 @@ pub struct CommentedDivisor<'t> {
 }
 
 impl<'t> CommentedDivisor<'t> {
-    /// Reads the expression behind the `//` of a comment; `None` if the comment begins with something else, or with 0,
+    /// Reads the expression after the `//` of a comment; `None` if the comment begins with something else, or with 0,
     /// which divides nothing.
     ///
     /// ```
@@ -168,21 +168,21 @@ fn closed_bracket(text: &str) -> Option<char> {
 }
 
 impl<'t> Parser<'t> {
-    /// The comment directly behind the token before.
+    /// The comment directly after the token before.
     fn comment_behind(&self) -> Option<&'t str> {
         let line = self.text[self.last_span().end as usize..].lines().next()?;
         Some(line.trim_start_matches(' ').trim_end()).filter(|rest| rest.starts_with("//"))
     }
 
-    /// The expression that the comment behind the token before begins with, if all its names are in the text.
+    /// The expression that the comment after the token before begins with, if all its names are in the text.
     fn divisor_behind(&self) -> Option<CommentedDivisor<'t>> {
         let divisor = CommentedDivisor::of_comment(self.comment_behind()?)?;
         let is_known = |name: &&str| self.file.strings.find_symbol(name.split('.').next().unwrap_or(name)).is_some();
         divisor.names.iter().all(is_known).then_some(divisor)
     }
 
-    /// Reports a `//` behind an operand in brackets, `G[rank // 2]`, that has their end in its comment. The next token is on
-    /// another line.
+    /// Reports a `//` after an operand in brackets, `G[rank // 2]`, that has their end in its comment. The next token
+    /// is on another line.
     #[cold]
     pub(super) fn report_division_in_brackets(&mut self) -> bool {
         let Some(comment) = self.comment_behind() else { return false };
@@ -211,7 +211,7 @@ impl<'t> Parser<'t> {
         is_meant
     }
 
-    /// True if the last error is a `//` behind this place.
+    /// True if the last error is a `//` after this place.
     pub(super) fn has_division_from(&self, start: u32) -> bool {
         let last = self.errors.items.last();
         last.is_some_and(|error| error.code == DIVISION_CODE && error.span.start >= start)

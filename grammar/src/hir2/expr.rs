@@ -66,7 +66,7 @@ impl Parser<'_> {
         self.parse_operators_behind(first, level)
     }
 
-    /// The operators behind an operand, and their right sides.
+    /// The operators after an operand, and their right sides.
     pub(super) fn parse_operators_behind(&mut self, mut left: Operand, level: u8) -> Parsed<Operand> {
         while let Some(infix) = self.infix_here().filter(|infix| infix.level >= level) {
             self.next();
@@ -95,7 +95,7 @@ impl Parser<'_> {
         }
     }
 
-    /// True if a comparison and the operator behind it are a range in other languages: `a < b <= c`.
+    /// True if a comparison and the operator after it are a range in other languages: `a < b <= c`.
     fn is_chain(&self, inner: &Comparison, infix: Symbol) -> bool {
         direction_of(inner.operator) == direction_of(infix)
     }

@@ -78,7 +78,7 @@ fn split_printed_tensor(text: &str) -> Option<(&str, &'static str)> {
     is_printed.then_some((name, dtype))
 }
 
-/// The header of a block and what stands behind its colon.
+/// The header of a block and the text after its colon.
 fn split_header(line: &str) -> (&str, &str) {
     let mut depth = 0;
     for (at, character) in line.char_indices() {
@@ -142,7 +142,7 @@ impl Parser<'_> {
 
     // Statements.
 
-    /// Reports the text behind a complete statement.
+    /// Reports the text after a complete statement.
     #[cold]
     pub(super) fn report_rest(&mut self) {
         let token = self.peek();
@@ -253,7 +253,7 @@ impl Parser<'_> {
         self.report_unexpected("`=`", STATEMENT_NOTE)
     }
 
-    /// The type behind the colon of a declaration.
+    /// The type after the colon of a declaration.
     pub(super) fn parse_declared_type(&mut self, name: ExprId) -> Parsed<TypeId> {
         if matches!(self.here(), LineTok::Name(_)) {
             return self.parse_type();

@@ -160,7 +160,7 @@ impl Parser<'_> {
     }
 
     /// Comments between the last item and this one. Those directly above a program, kernel or mesh belong to it; those with
-    /// a blank line behind them, and those above other lines, to the file.
+    /// a blank line after them, and those above other lines, to the file.
     fn place_comments_above(&mut self) {
         let here = self.peek();
         let mut waiting: Vec<LineComment> = Vec::new();

@@ -102,7 +102,7 @@ impl<'t> Parser<'t> {
         if self.at_line_end() { LineTok::LineEnd } else { self.peek().tok }
     }
 
-    /// The token of the statement behind the next one.
+    /// The token of the statement after the next one.
     pub(super) fn behind(&self) -> LineTok {
         let token = self.stream.window[1];
         if self.stmt.brackets == 0 && token.starts_line() { LineTok::LineEnd } else { token.tok }

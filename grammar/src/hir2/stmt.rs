@@ -93,7 +93,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `wait`, `sync` or `stream` without anything behind it.
+    /// `wait`, `sync` or `stream` without anything after it.
     fn report_lone_word(&mut self, word: KnownWord) -> Failed {
         self.next();
         match word {

@@ -66,7 +66,7 @@ pub(super) struct TokenStream<'t> {
     tab_above: bool,
     /// Comments in order, up to the end of the window.
     pub(super) comments: Vec<LineComment>,
-    /// The end of what was read once: behind a step back, it is not reported again.
+    /// The end of what was read once: after a step back, it is not reported again.
     lexed_to: u32,
     /// The end of the last run of characters that begin no token.
     garbage_end: u32,
@@ -321,7 +321,7 @@ impl<'t> TokenStream<'t> {
         LineTok::Int(value.unwrap_or(0) as i64)
     }
 
-    /// An integer, or a float that has no digit behind its point, which the span is made to hold.
+    /// An integer, or a float that has no digit after its point, which the span is made to hold.
     fn convert_number(&mut self, span: &mut Span, sinks: &mut LexerSinks<'_>) -> LineTok {
         let tail = NumberTail::of_text(self.lexer.remainder());
         if let NumberTail::Float(length) | NumberTail::Broken(length) = tail {

@@ -68,7 +68,7 @@ pub(super) enum RawLineTok {
 /// A kind of token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LineTok {
-    /// A word, maybe with numbers behind dots (`G.1`).
+    /// A word, maybe with numbers after dots (`G.1`).
     Name(Symbol),
     Int(i64),
     Hex(u64),
@@ -98,7 +98,7 @@ pub(super) enum LineTok {
     Error,
     /// The statement's line ends here: never of a token, only the answer to what comes next.
     LineEnd,
-    /// Behind the last token.
+    /// After the last token.
     End,
 }
 

@@ -52,7 +52,7 @@ fn push_line(text: &str, mut start: usize, next: usize, lines: &mut Vec<LogLine>
     lines.push(read_line(text, start, end, next, start > first));
 }
 
-/// The end of a program behind which another one starts on the same line.
+/// The end of a program that is followed by another one on the same line.
 fn find_cut(line: &str) -> Option<usize> {
     let close = memmem::find(line.as_bytes(), CLOSE.as_bytes())? + CLOSE.len();
     let is_comment = line[close..].trim_start().starts_with("//");

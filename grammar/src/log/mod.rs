@@ -251,7 +251,7 @@ fn is_program(text: &str) -> bool {
     }
 }
 
-/// The text behind the container at the start of a text; `None` if nothing closes it.
+/// The text after the container at the start of a text; `None` if nothing closes it.
 fn skip_container(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     if streams::is_old_header(text.lines().next().unwrap_or("")) {
@@ -275,7 +275,7 @@ fn is_section(text: &str) -> bool {
     })
 }
 
-/// The text behind blank lines, comments and a version line; `None` if something else comes first.
+/// The text after blank lines, comments and a version line; `None` if something else comes first.
 fn skip_trivia(text: &str) -> Option<&str> {
     let mut rest = text.trim_start();
     loop {

@@ -215,7 +215,7 @@ impl StreamReader<'_> {
         }
     }
 
-    /// The start of the text behind the tag of a line and the blanks of its program; `None` for a line of somebody
+    /// The start of the text after the tag of a line and the blanks of its program; `None` for a line of somebody
     /// else.
     fn own_start(&self, line: LogLine, place: LinePlace) -> Option<usize> {
         let strip = &self.streams[place.stream].strip;
