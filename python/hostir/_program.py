@@ -140,7 +140,7 @@ class Verdict:
     idle: tuple[int, ...]
     """The ranks that hold no part of any input or output."""
     is_plain: bool
-    """True for plain math on whole tensors, which ranks run only behind a pass that lowers it."""
+    """True for plain math on whole tensors, which ranks run only after a pass that lowers it."""
     text: str
     """The errors as the tools print them."""
     source: str
@@ -308,7 +308,7 @@ def run(
     - `seed`: for generated inputs; `hir-run --seed` gives the same numbers.
     - `check`: proves the program first.
     - `devices`, `sizes`, `shapes`, `streams`: as for `check`. `timeout`: seconds for planning, and for the run,
-      which ends behind the instruction that is under way then.
+      which ends after the instruction that is under way then.
 
     Outputs are numpy arrays. Where numpy lacks the element type (bfloat16, FP8) they are `hostir.Tensor`, which torch
     reads, `torch.from_dlpack(output)`, and of which `numpy.asarray` makes an array if `ml_dtypes` is installed.

@@ -200,7 +200,7 @@ impl Dispatcher {
 
     /// Takes something out that was inserted.
     fn remove(&self, prepared: &Bound<'_, PyAny>) {
-        // What is dropped may run code of Python's, behind the lock.
+        // What is dropped may run code of Python's: only after the lock is free.
         let _dropped: Vec<_> = self.lock_calls().extract_if(.., |call| call.prepared.is(prepared)).collect();
     }
 }

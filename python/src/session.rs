@@ -217,7 +217,7 @@ impl DeviceSession {
         self.facts.phases.clone()
     }
 
-    /// Frees what the session has, behind its runs; nothing if it was abandoned.
+    /// Frees what the session has, after its runs; nothing if it was abandoned.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         run_here(py, || {
             if self.is_forked() {
@@ -323,7 +323,7 @@ impl DeviceSession {
             let stream = unsafe { CallerStream::from_raw(stream as *mut c_void) };
             // SAFETY: Python's side passes tensors that live at least until the work on the stream that was
             // enqueued at the call has ended: memory of torch's is freed in the order of its stream, and the run
-            // is behind and before that stream's work.
+            // comes after what that stream has to do and before what it gets later.
             let done = unsafe { session.run_at(stream, &self.tensors, addresses) };
             self.runs.fetch_add(1, Ordering::AcqRel);
             self.recorded.store(session.is_recorded(), Ordering::Release);
@@ -417,7 +417,7 @@ fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlP
         // SAFETY: Python's side found this file among those that the process has mapped, and torch made the
         // communicator with it.
         options.nccl = Some(unsafe { NcclFile::new(file) });
-        // SAFETY: as above; all ranks prepare together, behind all work on their devices.
+        // SAFETY: as above; all ranks prepare together, after all work on their devices.
         options.parent = Some(unsafe { ParentCommunicator::from_raw(*handle as *mut c_void) });
     }
     options.tuning = if session.tunes_sustained { GemmTuning::Sustained } else { GemmTuning::Quick };

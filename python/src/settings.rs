@@ -78,7 +78,7 @@ impl Settings {
     /// Names that the program does not have, and errors of planning.
     pub(crate) fn prepare(&self, program: &Program) -> Result<PreparedProgram, Vec<Diag>> {
         let mut sizes = self.bind(program)?;
-        // The value for all open extents comes behind the sizes that the text proposes, as in `hir-run`.
+        // The value for all open extents comes after the sizes that the text proposes, as in `hir-run`.
         let every = sizes.every.take();
         let planned = match prepare_program(program, &sizes) {
             Err(diags) if every.is_some() && diags.items.iter().all(|diag| diag.code != codes::TIMEOUT) => {

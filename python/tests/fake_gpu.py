@@ -42,7 +42,7 @@ class Device:
         return address.value
 
     def get(self, address: int, count: int) -> list[float]:
-        """The numbers there, behind what the stream has to do."""
+        """The numbers there, after what the stream has to do."""
         data = ctypes.create_string_buffer(4 * count)
         self.call("cuStreamSynchronize", self.stream)
         self.call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(4 * count))

@@ -288,7 +288,7 @@ def fast_programs() -> Any:
 
 
 def same_reasons(overlap: hir.Overlap, skipped: int = 0) -> list[Any]:
-    """The reasons of the lines, behind those of graphs that this rank alone has compiled; all ranks have the same."""
+    """The reasons of the lines, after those of graphs that this rank alone has compiled; all ranks have the same."""
     found = [line.reason for line in overlap.report().lines[skipped:]]
     told: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(told, found)

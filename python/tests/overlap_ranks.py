@@ -156,7 +156,7 @@ def sums_of_products(group: Any) -> None:
 
 
 class Decoding(nn.Module):
-    """One token of each rank, gathered along the second axis, and functions behind it that keep its strides."""
+    """One token of each rank, gathered along the second axis, and functions after it that keep its strides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -309,7 +309,7 @@ def gradients_of_summed_rows(group: Any) -> None:
 
 
 class WholeProducts(hir.Overlap):
-    """Takes the form of regions that has narrow products behind the loop."""
+    """Takes the form of regions that has narrow products after the loop."""
 
     def _part(self, index: Any, region: Any) -> Any:
         from hostir.torch._overlap.regions import with_narrow_products_whole
@@ -318,7 +318,7 @@ class WholeProducts(hir.Overlap):
 
 
 def narrow_products(group: Any) -> None:
-    """Programs give what torch gives if narrow products of gathered rows are one product each behind the loop."""
+    """Programs give what torch gives if narrow products of gathered rows are one product each after the loop."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     world, name = dist.get_world_size(), group.group_name
@@ -644,7 +644,7 @@ def equal_sums_of_gathered_rows(group: Any) -> None:
 
 
 def groups_of_checks(group: Any) -> None:
-    """Regions behind one whose results differ are compared, too: other ranks may wait there."""
+    """Regions after one whose results differ are compared, too: other ranks may wait there."""
     overlap = hir.Overlap(choose="always")
     hir.linear.use(overlap)
     for rows in (2, 4):

@@ -1,6 +1,6 @@
 """Processes that are the ranks of groups, kept for all tests: importing torch takes longer than most cases.
 
-Nothing here waits without end: collectives have a limit, a case has a limit, and behind a failure the processes are replaced.
+Nothing here waits without end: collectives have a limit, a case has a limit, and after a failure the processes are replaced.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def test_fake_tensors_and_proxies_see_the_op(op):
         assert product(mode.from_tensor(x), mode.from_tensor(w)).shape == (3, 5)
     graph = torch.fx.experimental.proxy_tensor.make_fx(lambda x, w: product(x, w) + 1)(x, w)
     assert torch.ops.hostir_direct.product.default in [node.target for node in graph.graph.nodes]
-    # Behind the tracing, the graph calls torch's op.
+    # After the tracing, the graph calls torch's op.
     assert torch.equal(graph(x, w), x @ w + 1) and not session.runs
 
 

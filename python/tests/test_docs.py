@@ -1,6 +1,6 @@
 """The examples of the pages about Python run, and print what the pages say.
 
-A page's blocks of Python run in the order of the page. A block of `text` behind one is what it prints. With HIR_BLESS=1 the
+A page's blocks of Python run in the order of the page. A block of `text` after one is what it prints. With HIR_BLESS=1 the
 pages get what was printed; read the difference.
 """
 

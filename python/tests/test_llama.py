@@ -68,7 +68,7 @@ VARIANTS = {
 @pytest.mark.parametrize("is_decomposed", [False, True], ids=["aten", "inductor"])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_layers_with_sequence_parallelism(mesh_of, name, is_decomposed):
-    """Two collectives before and two behind each pair of linear layers, forward and backward: all of them are fused."""
+    """Two collectives before and two after each pair of linear layers, forward and backward: all of them are fused."""
     shape = VARIANTS[name]
     mesh = mesh_of(2)
     model = llama.parallelize(llama.Layers(shape), shape, mesh)
@@ -111,7 +111,7 @@ def test_more_ranks_and_batches(mesh_of, world, batch):
 
 
 def test_layers_without_sequence_parallelism(mesh_of):
-    """Sums over ranks behind each pair of linear layers forward, and in front of it backward: there DTensor adds up the
+    """Sums over ranks after each pair of linear layers forward, and in front of it backward: there DTensor adds up the
     gradients of each linear layer's input by itself."""
     model = llama.parallelize(llama.Layers(SHAPE), SHAPE, mesh_of(2), has_sequence=False)
     report = overlapped(model, torch.randn(1, TOKENS, SHAPE.hidden), True)
@@ -136,7 +136,7 @@ def spread_mlp(mesh):
 
 
 def test_biases_of_row_wise_layers(mesh_of):
-    """DTensor divides such a bias by the ranks, and adds it before the sum. The package's style adds it behind the sum."""
+    """DTensor divides such a bias by the ranks, and adds it before the sum. The package's style adds it after the sum."""
     mesh, shape = mesh_of(2), dataclasses.replace(SHAPE, layers=1)
     layers = llama.Layers(shape)
     layers.blocks[0].attention.wo = torch.nn.Linear(shape.hidden, shape.hidden)

@@ -99,7 +99,7 @@ def test_a_rank_behind_one_that_may_end_is_seen(clock):
 
 
 def test_a_rank_that_ends_has_two_seconds(clock):
-    """Behind the two for which the run has gone on."""
+    """After the two for which the run has gone on."""
     assert losses_after(clock, Exchange([1]), Session(), 4.0) == []
     assert losses_after(clock, Exchange([1]), Session(), 5.0)[0] == (1, "it has ended")
 

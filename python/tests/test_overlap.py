@@ -51,7 +51,7 @@ def traced(function, *shapes, mode="fake", dtype=torch.float32):
 
 
 def overlapped(function, *shapes, **settings):
-    """The graph behind the pass, and the report."""
+    """The graph after the pass, and the report."""
     overlap = hir.Overlap(choose="always")
     module = traced(function, *shapes, **settings)
     overlap(module)
@@ -411,7 +411,7 @@ def scaled(a, b, rows, columns, **settings):
 
 
 def overlapped_scaled(function, rows, columns=(1, 48), extent=16):
-    """The graph of a scaled matmul behind the pass, and the report: of left factor, its scales, weight and its scales."""
+    """The graph of a scaled matmul after the pass, and the report: of left factor, its scales, weight and its scales."""
     given = [torch.empty(extent, 32).to(FLOAT8), torch.empty(rows), torch.empty(48, 32).to(FLOAT8), torch.empty(columns)]
     module = make_fx(function, tracing_mode="fake")(*given)
     overlap = hir.Overlap(choose="always")
@@ -603,7 +603,7 @@ def test_reasons_that_name_the_cause(group):
 
 
 def test_rows_that_a_matmul_adds(group):
-    """They are no factor of it, also behind a view."""
+    """They are no factor of it, also after a view."""
     for moved in (lambda rows: rows, lambda rows: rows.view(2, 4, 8).view(8, 8), lambda rows: rows.t()):
         _, report = overlapped(lambda x, h, v: torch.addmm(moved(gather(x, group)), h, v), (4, 8), (8, 6), (6, 8))
         found = [(line.reason, line.detail) for line in report.lines]
@@ -684,7 +684,7 @@ def test_exported_programs(group, tmp_path):
 
 
 class Exported(torch.nn.Module):
-    """A gather and a matmul, and what stands behind them."""
+    """A gather and a matmul, and what follows them."""
 
     def __init__(self, group, function):
         super().__init__()
@@ -1250,7 +1250,7 @@ def test_other_collectives_keep_their_order(group):
     assert report.lines[0].reason is Reason.NOT_CONVEX, str(report)
 
     def late(x, w, g):
-        """The gather's result is read behind collectives that do not need it."""
+        """The gather's result is read after collectives that do not need it."""
         rows = gather(x, group)
         return reduce(g * 2, group), reduce((rows @ w).sum(0), group), reduce(g, group)
 

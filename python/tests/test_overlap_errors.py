@@ -80,7 +80,7 @@ def fails(*_, **__):
     raise ZeroDivisionError("a mistake of ours\nand where it is")
 
 
-# Where an error may come from: before, in the midst of and behind the change of a graph.
+# Where an error may come from: before, in the midst of and after the change of a graph.
 PLACES = [
     (overlap_module, "find_gather"),
     (overlap_module, "write_region"),

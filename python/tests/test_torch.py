@@ -122,7 +122,7 @@ def test_compiled_without_graph_breaks(backend, dynamic):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_out_in_a_graph(backend):
-    """What `out=` writes is seen behind the call, and so is what was written before."""
+    """What `out=` writes is seen after the call, and so is what was written before."""
     torch._dynamo.reset()
 
     def run(x, w, out, pair):

@@ -144,7 +144,7 @@ def oracle(group: Any) -> None:
 
 @hir.op("hostir_tests::failing", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
 def failing_on_one_rank(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
-    """A body that fails on rank 1, behind its collective."""
+    """A body that fails on rank 1, after its collective."""
     y = gather_rows(x, group) @ w
     if dist.get_rank() == 1:
         raise ValueError("no more")

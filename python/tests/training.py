@@ -80,7 +80,7 @@ def compare_losses(steps: int, device: str, dtype: torch.dtype = torch.float32) 
         f"{steps} steps, loss {eager[0]:.3f} to {eager[-1]:.3f}; largest difference from eager: "
         f"torch.compile {of_compile:.2e}, programs {of_programs:.2e}; {fused} of {lines} collectives fused"
     )
-    # The first step is the compiler's; each step behind it has a program for each region.
+    # The first step is the compiler's; each step after it has a program for each region.
     assert device != "cpu" or runs >= (steps - 1) * len(overlap.report().programs), runs
     assert fused >= 8 and eager[-1] < eager[0] / 2, f"{told}\n{overlap.report()}"
     assert of_programs <= 3 * of_compile + (1e-4 if dtype == torch.float32 else 2e-2) * eager[0], told

@@ -46,7 +46,7 @@ class Patience:
     """A limit to waiting, in seconds; none if `HOSTIR_PEER_TIMEOUT` is `off` or 0.
 
     Only the time counts in which this process ran: one that was stopped (by a debugger, a batch system, `SIGSTOP`) looks again
-    behind a gap, and what others sent meanwhile is still to be read.
+    after a gap, and what others sent meanwhile is still to be read.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -21,7 +21,7 @@ __all__ = ["watch_session"]
 _INTERVAL = 0.5
 # Seconds for which a run is under way, and a rank gone, before that counts; and those that a process's end waits for its runs.
 _AFTERMATH = 2.0
-# Seconds between two looks behind which this process itself was stopped.
+# Seconds between two looks that show that this process itself was stopped.
 _STOPPED = 2.0
 # Seconds that standard error may take.
 _WRITING = 2.0

@@ -179,7 +179,7 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _check_target(made: Op, out: torch.Tensor, given: Sequence[torch.Tensor]) -> None:
-    """Raises for a tensor that has a gradient, which would be wrong behind the op, or whose elements share memory, also with what
+    """Raises for a tensor that has a gradient, which would be wrong after the op, or whose elements share memory, also with what
     the program reads.
     """
     if out.layout is not torch.strided:

@@ -213,7 +213,7 @@ class ProgramSessions:
 
 
 class _SymmetricTensors:
-    """The tensors of a call that lie in symmetric memory: inputs by number, and results behind them."""
+    """The tensors of a call that lie in symmetric memory: inputs by number, and results after them."""
 
     def __init__(
         self, inputs: Sequence[torch.Tensor], outputs: Sequence[int], out: Sequence[torch.Tensor], group: Any

@@ -34,7 +34,7 @@ def check_kinds(x: Any, weights: Sequence[Any], biases: Sequence[Any], is_list: 
 
 
 def check_rows(x: torch.Tensor, dim: int, setting: str = "dim") -> None:
-    """Raises unless `x` has an axis of rows, which is `dim`, and one of features behind it; callers have named it by `setting`."""
+    """Raises unless `x` has an axis of rows, which is `dim`, and one of features after it; callers have named it by `setting`."""
     axes = x.dim()
     if not hasattr(dim, "__index__") or isinstance(dim, bool):
         _refuse(f"`{setting}` is of type {type(dim).__name__}, but needs a number", "name the axis of the tokens")
@@ -69,7 +69,7 @@ def check_weights(x: torch.Tensor, weights: Sequence[torch.Tensor], is_list: boo
 
 
 def check_types(tensors: Sequence[torch.Tensor], weights: int) -> None:
-    """Raises unless `x`, so many weights and the biases behind them are of one element type, of those that slots take."""
+    """Raises unless `x`, so many weights and the biases after them are of one element type, of those that slots take."""
     x, others = tensors[0], tensors[1:]
     if x.dtype not in TYPES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in TYPES)

@@ -47,7 +47,7 @@ class RankVerdicts:
 
     @contextmanager
     def share_failures(self, step: str) -> Iterator[None]:
-        """Work that all ranks do: it raises on all of them, behind it, if it raises on one.
+        """Work that all ranks do: it raises on all of them, at its end, if it raises on one.
 
         A rank raises its own error if it has one, and else that of the first rank that has, as a `HostIrError`.
         """

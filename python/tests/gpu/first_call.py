@@ -1,4 +1,4 @@
-"""A process's first call of an op, behind its imports and torch's own start on the GPU: seconds, and where they go."""
+"""A process's first call of an op, after its imports and torch's own start on the GPU: seconds, and where they go."""
 
 from __future__ import annotations
 

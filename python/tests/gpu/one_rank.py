@@ -145,7 +145,7 @@ def first_call_in_a_capture() -> None:
 
 
 def memory_that_is_reused() -> None:
-    """Tensors are freed, and their memory poisoned, right behind the call."""
+    """Tensors are freed, and their memory poisoned, right after the call."""
     side = torch.cuda.Stream()
     for round in range(300):
         with torch.cuda.stream(side if round % 2 else torch.cuda.current_stream()):

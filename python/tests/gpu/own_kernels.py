@@ -48,7 +48,7 @@ def own_kernels() -> None:
 
 
 def profiler() -> None:
-    """Torch's profiler shows each call as a span of the host with the op's name, and kernels of the GPU behind it."""
+    """Torch's profiler shows each call as a span of the host with the op's name, and its kernels on the GPU."""
     x, w = numbers(512, 64), numbers(64, 80, seed=1)
     matmul(x, w)
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]

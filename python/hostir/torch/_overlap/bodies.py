@@ -75,7 +75,7 @@ def _joined(graph: Graph, tensors: list[Node], axis: int) -> Node:
 
 
 def _parts_of(graph: Graph, tensor: Node, axis: int, extents: Sequence[int]) -> list[Node]:
-    """Ranges of a tensor along an axis, one behind the other."""
+    """Ranges of a tensor along an axis, one after the other."""
     ends = list(itertools.accumulate(extents))
     starts = [0, *ends[:-1]]
     return [add_call(graph, aten.slice.Tensor, tensor, axis, start, end) for start, end in zip(starts, ends, strict=True)]

@@ -69,7 +69,7 @@ class Written:
     returns_rows: bool = False
     """True if a result is the gathered rows."""
     has_products_beside: bool = False
-    """True if products that need nothing of a sum over ranks stand behind it."""
+    """True if products that need nothing of a sum over ranks follow it."""
 
     @property
     def argument_nodes(self) -> list[Node]:
@@ -170,7 +170,7 @@ class _Writer:
             if node not in self.summed and node not in region.whole:
                 self._write_value(node)
         if region.gather is None:
-            # Behind what other ranks wait for.
+            # After what other ranks wait for.
             self._write_sum()
         for node in sorted(region.whole, key=self.index.order.__getitem__):
             self._write_whole_matmul(node)
@@ -350,7 +350,7 @@ class _Writer:
         *outer, rows, columns = self.forms[name].axes.split(", ")
         order = [*range(len(outer)), len(outer) + 1, len(outer)]
         expression = f"Set.Permute({name}, perm={order})"
-        # Of gathered rows that lie one below the other it stands behind the gather.
+        # Of gathered rows that lie one below the other it stands after the gather.
         lines = self.first if any(line.name == name for line in self.first) else self.views
         for line in lines:
             if line.expression == expression:

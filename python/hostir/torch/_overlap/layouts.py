@@ -183,7 +183,7 @@ def permutation_of(node: Node) -> list[int] | None:
 
 
 def _permuted(shape: list[int], order: list[int] | None, before: int, ranks: int) -> int | None:
-    """`before` behind a permutation that moves the axis of parts and keeps the order of all others."""
+    """`before` of the permuted shape, if the permutation only moves the axis of parts; None otherwise."""
     if order is None:
         return None
     places = [at for at in range(len(shape)) if shape[at] == ranks and math.prod(shape[:at]) == before]

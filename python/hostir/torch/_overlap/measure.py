@@ -321,7 +321,7 @@ def _sample(
     clock: Clock,
     runs: Sequence[int],
 ) -> list[list[float]]:
-    """Times of each module, of so many runs in a row, round by round, behind one of each that does not count. Who is first changes by
+    """Times of each module, of so many runs in a row, round by round, after one of each that does not count. Who is first changes by
     round.
     """
     samples: list[list[float]] = [[] for _ in modules]
@@ -369,7 +369,7 @@ class _GpuClock:
         self.ready = torch.zeros(1, device="cuda")
 
     def __call__(self, module: Module, tensors: list[torch.Tensor], runs: int) -> float:
-        """Milliseconds of a run, the average of those behind the first third of so many in a row."""
+        """Milliseconds of a run, the average of those after the first third of so many in a row."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         issue, taken = self.issue.get(id(module), 0.0), self.taken.get(id(module), 0.0)
         # Of runs that the host issues faster than the device does them, it only has to be ahead of the first.

@@ -121,7 +121,7 @@ class Overlap(CustomGraphPass):
         """Compares the program of each region that is in a graph with the nodes that it replaced, on random numbers, on the CPU.
 
         All ranks call this. The tolerances are those of `Op.check`. Raises `hostir.HostIrError` if the results of a region
-        differ on one of its ranks (`H0630`), and if ranks have put other programs into it (`H0614`): the first error, behind
+        differ on one of its ranks (`H0630`), and if ranks have put other programs into it (`H0614`): the first error, after
         the last region.
         """
         if not self._taken:

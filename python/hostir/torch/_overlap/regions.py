@@ -79,7 +79,7 @@ class Region:
     weight_views: set[Node] = field(default_factory=set)
     """Views of weights, which the program has, too; others may read them."""
     whole: frozenset[Node] = frozenset()
-    """Matmuls of gathered rows that are one product of all rows, behind the loop over the parts."""
+    """Matmuls of gathered rows that are one product of all rows, after the loop over the parts."""
     side_by_side: bool = False
     """True if the summed matmuls are one product, of their left factors side by side and their weights one below the other."""
 
@@ -124,7 +124,7 @@ class GraphIndex:
             self.functions[node] = function
 
     def behind(self, node: Node) -> Iterator[Node]:
-        """The nodes behind one."""
+        """The nodes after one."""
         nodes = list(self.order)
         return iter(nodes[self.order[node] + 1 :])
 
@@ -180,7 +180,7 @@ def find_gather(index: GraphIndex, end: Collective) -> Region:
 
 
 def with_narrow_products_whole(index: GraphIndex, region: Region) -> Region | None:
-    """A gather's region in which its narrow matmuls multiply all rows at once, behind the wider ones, which hide the arrival; None
+    """A gather's region in which its narrow matmuls multiply all rows at once, after the wider ones, which hide the arrival; None
     without such.
 
     A narrow product of one part, as for keys and values of few heads, does not fill a GPU: two of half the rows take almost twice

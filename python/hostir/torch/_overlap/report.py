@@ -112,7 +112,7 @@ class Report:
 
 
 def _with_notes(text: str, notes: str) -> str:
-    """Comments behind the first line, which says what the text is."""
+    """Comments after the first line, which says what the text is."""
     first, _, rest = text.partition("\n")
     return f"{first}\n{notes}{rest}"
 

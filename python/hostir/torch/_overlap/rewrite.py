@@ -19,7 +19,7 @@ __all__ = ["check_convex", "check_in_place", "merge_waits", "replace_region", "t
 
 
 def merge_waits(graph: torch.fx.Graph) -> None:
-    """Lets all that reads a collective read the first wait for it, where it comes behind that one.
+    """Lets all that reads a collective read the first wait for it, where it comes after that one.
 
     Gathers of the same rows that a compiler has merged have a wait each, and what a checkpoint saves is the collective itself.
     """
@@ -44,15 +44,15 @@ def check_convex(index: GraphIndex, region: Region) -> None:
     that draw random numbers keep theirs, too.
     """
     inside = region.nodes
-    behind: set[Node] = set()
+    after: set[Node] = set()
     earlier = _ordered_before(node for node in index.graph.nodes if node not in inside)
     for node in index.graph.nodes:
         if node in inside:
-            late = [operand for operand in node.all_input_nodes if operand in behind]
+            late = [operand for operand in node.all_input_nodes if operand in after]
             if late:
                 raise Kept(Reason.NOT_CONVEX, late[0].name)
-        elif any(operand in inside or operand in behind for operand in (*node.all_input_nodes, *earlier.get(node, ()))):
-            behind.add(node)
+        elif any(operand in inside or operand in after for operand in (*node.all_input_nodes, *earlier.get(node, ()))):
+            after.add(node)
 
 
 def check_in_place(index: GraphIndex, region: Region) -> None:
@@ -116,7 +116,7 @@ def _in_copy(value: Any, env: dict[Node, Node]) -> Any:
 def replace_region(
     graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any, *, is_compiled: bool
 ) -> None:
-    """Puts the op in the place of the region's first node, or behind the last of its arguments, and erases the region's nodes that
+    """Puts the op in the place of the region's first node, or after the last of its arguments, and erases the region's nodes that
     nothing needs any more.
 
     Tensors that are ranges of one result get memory of their own unless Inductor compiles the graph: run node by node, they would
@@ -166,7 +166,7 @@ def _copy_equal_sums(graph: torch.fx.Graph, node: Node) -> None:
 
 
 def _restore_order(graph: torch.fx.Graph) -> None:
-    """Moves nodes that now stand before an operand behind it; all others keep their order, and what is ordered does."""
+    """Moves nodes that now stand before an operand to a place after it; all others keep their order, and what is ordered does."""
     placed: set[Node] = set()
     waiting: dict[Node, list[Node]] = {}
     earlier = _ordered_before(graph.nodes)
@@ -177,7 +177,7 @@ def _restore_order(graph: torch.fx.Graph) -> None:
 def _place(
     first: Node, placed: set[Node], waiting: dict[Node, list[Node]], earlier: dict[Node, tuple[Node, ...]]
 ) -> None:
-    """Places a node if its operands are, and what it is ordered behind, and behind it the nodes that waited for it."""
+    """Places a node if its operands are, and what it is ordered after, and after it the nodes that waited for it."""
     queue, last = [first], first
     while queue:
         node = queue.pop(0)
