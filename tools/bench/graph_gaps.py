@@ -69,14 +69,14 @@ class Gaps:
     def kernel(self, kernel: Callable[..., object]) -> None:
         kernel(grid=(1, 1, 1), block=(1, 1, 1), args=(self.words, self.words[8:]))
 
-    def copy_beside(self, before: Between, behind: Between) -> None:
-        """A copy on another stream with something before and behind it, beside a GEMM, and a join."""
+    def copy_beside(self, before: Between, after: Between) -> None:
+        """A copy on another stream with something before and after it, beside a GEMM, and a join."""
         current = torch.cuda.current_stream()
         self.side.wait_stream(current)
         with torch.cuda.stream(self.side):
             before()
             self.rows[0].copy_(self.rows[1], non_blocking=True)
-            behind()
+            after()
         self.gemm()
         current.wait_stream(self.side)
 

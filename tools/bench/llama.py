@@ -108,7 +108,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """A layer. Behind `parallelize` its input and result are a rank's tokens."""
+    """A layer. After `parallelize` its input and result are a rank's tokens."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

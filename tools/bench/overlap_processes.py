@@ -103,7 +103,7 @@ class Tools:
         return path
 
     def lowered(self, name, text, lowering):
-        """The file of a program behind its lowering."""
+        """The file of a program after its lowering."""
         plain, low = self.write(name + ".plain", text), self.folder / f"{name}.hir"
         self.call([self.opt, plain, f"--pass={lowering}", "-o", low])
         return low

@@ -20,7 +20,7 @@ COMMUNICATION_SMS = (2, 4, 8, 16, 32, 64)
 
 
 class SymmetricLinks:
-    """Rows of the other ranks in symmetric memory: copies to the next rank with a signal behind each."""
+    """Rows of the other ranks in symmetric memory: copies to the next rank with a signal after each."""
 
     def __init__(self, world, like):
         self.world = world

@@ -50,7 +50,7 @@ class Kernel:
 
 
 def kernels_of_step(run: Callable[[], Any], before: Callable[[], None], steps: int = 3) -> list[Kernel]:
-    """The kernels of the last of some steps in a row, each behind `before`. All ranks call it."""
+    """The kernels of the last of some steps in a row, each after `before`. All ranks call it."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(steps):
@@ -65,7 +65,7 @@ def kernels_of_step(run: Callable[[], Any], before: Callable[[], None], steps: i
 
 
 def last_step(events: Sequence[dict[str, Any]]) -> list[Kernel]:
-    """The kernels behind the last mark of a trace, by their start."""
+    """The kernels after the last mark of a trace, by their start."""
     found = [
         Kernel(event["ts"], event["dur"], event["name"], event.get("args", {}).get("stream", 0))
         for event in events

@@ -289,7 +289,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def time_once(run: Way, device: torch.device, steps: int) -> float:
-    """Milliseconds of the last of some steps in a row on this rank, behind a barrier."""
+    """Milliseconds of the last of some steps in a row on this rank, after a barrier."""
     for _ in range(steps - 1):
         refill_buffers()
         run()

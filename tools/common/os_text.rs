@@ -1,6 +1,6 @@
 //! Arguments that are no UTF-8, such as names of files: as text and back.
 //!
-//! The command line is text to everything behind it. A byte that is no text stands in it as one
+//! The command line is text to everything that reads it. A byte that is no text stands in it as one
 //! character of a range that nobody writes; [`unescape_text`] makes it a byte again where a file is opened or a
 //! process is started, and [`LossyWriter`] shows it as U+FFFD.
 

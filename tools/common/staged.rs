@@ -237,7 +237,7 @@ fn create_temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Resu
     Ok((temporary, file))
 }
 
-/// A copy of this process's standard output or error, if a path says so: what is written to it goes behind what was
+/// A copy of this process's standard output or error, if a path says so: what is written to it goes after what was
 /// written before, also where that is a plain file.
 fn inherited_stream(path: &Path) -> Option<io::Result<File>> {
     let copy = match path.to_str()? {

@@ -19,7 +19,7 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 /// The longest text that fixes are looked for.
 const MOST_TEXT: usize = 256 << 10;
 
-/// Runs hir-opt on a text behind so many containers, the passes included; `None` if the command line is wrong.
+/// Runs hir-opt on a text after so many containers, the passes included; `None` if the command line is wrong.
 pub(super) type TextRun = fn(&OptArgs, usize, &str, &mut ToolIo<'_>) -> Option<JudgedText>;
 
 /// All that hir-opt says about a text.
@@ -41,7 +41,7 @@ struct OptJudge<'a, 'io> {
     end: Instant,
 }
 
-/// The verdict behind which no more texts are judged.
+/// The verdict after which no more texts are judged.
 const UNJUDGED: TextVerdict = TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };
 
 impl TextJudge for OptJudge<'_, '_> {
@@ -86,7 +86,7 @@ fn weigh_proved(program: &Program, proof: ProofVerdict) -> Option<TextWeight> {
     if instructions <= MOST_JUDGED { weigh_program(&prepared) } else { None }
 }
 
-/// Adds fixes to diagnostics about a text of the input, behind so many containers.
+/// Adds fixes to diagnostics about a text of the input, after so many containers.
 pub(super) fn add_fixes(
     run: TextRun,
     cli: &OptArgs,

@@ -69,7 +69,7 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
     }
 }
 
-/// All that is said about a text behind so many containers; `None` if the command line is wrong.
+/// All that is said about a text after so many containers; `None` if the command line is wrong.
 fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>) -> Option<JudgedText> {
     let source = NamedText::default();
     let mut session = OptSession { containers, ..OptSession::new(cli, &source) };
@@ -158,7 +158,7 @@ impl<'a> OptSession<'a> {
         let chunks = chunk::split_input(&text, self.cli.split_input_file);
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
-            // With `--container` one program is printed, and nothing stands before or behind it.
+            // With `--container` one program is printed, and nothing stands before or after it.
             if index > 0 && self.cli.container.is_none() {
                 self.out.push_str("// -----\n");
             }

@@ -20,7 +20,7 @@ fn describe_pass(pass: &PassInfo, column: usize, width: usize) -> String {
     let mut out = format!("{:column$}{summary}\n", pass.name);
     if let PassAction::Pipeline(steps) = pass.action {
         let steps = steps(&hostir_passes::Options::from_defaults(pass.options)).to_string();
-        // A pipeline may have blanks behind its commas.
+        // A pipeline may have blanks after its commas.
         let _ = writeln!(out, "  = {}", wrap_text(&steps.replace(',', ", "), 4, 4, width));
     }
     for option in pass.options {

@@ -214,7 +214,7 @@ fn a_closed_output_is_an_error() {
     }
 }
 
-/// What goes to standard output by its name goes behind what went there before, in a file too.
+/// What goes to standard output by its name goes after what went there before, in a file too.
 #[test]
 fn standard_output_by_name() {
     let folder = folder();

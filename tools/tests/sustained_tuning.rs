@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const PROGRAM: &str = "hir 2\nf(A: f32[m, k], B: f32[k, n]) -> (C: f32[m, n, r.k]):\n  C = matmul(A, B)\n";
-/// The bytes of a choice, behind a header of the store.
+/// The bytes of a choice, after a header of the store.
 const CHOICE_BYTES: usize = 8;
 const HEADER_BYTES: usize = 120;
 

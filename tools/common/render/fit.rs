@@ -9,13 +9,13 @@ use unicode_width::UnicodeWidthChar as _;
 const LEAST: usize = 24;
 /// Columns that a tab takes at most.
 const TAB: usize = 4;
-/// Columns shown before a label, however much there is to say behind it.
+/// Columns shown before a label, however much there is to say after it.
 const BEFORE: usize = 8;
 
 /// The part of one line that a label marks.
 pub(super) struct LabelPart {
     pub(super) range: Range<usize>,
-    /// Columns of the text that stands behind the mark.
+    /// Columns of the text that follows the mark.
     pub(super) words: usize,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn columns_for_text(terminal: usize, number: usize, diag: &Diag) -> u
     let digits = number.max(1).ilog10() as usize + 1;
     // Which labels have several lines is not known here; more than two are rare.
     let rules = 2 * diag.primary.iter().chain(&diag.labels).count().min(2);
-    // A cursor behind the last column breaks the line on some terminals.
+    // A cursor after the last column breaks the line on some terminals.
     terminal.saturating_sub(digits + 3 + rules + 1).max(LEAST)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn line_windows(text: &str, line: &Range<usize>, labels: &[LabelPart]
 }
 
 /// The part of a line around a label that fits so many columns: half of what the label leaves on either side, less
-/// before it where its words need the room, and more behind it then.
+/// before it where its words need the room, and more after it then.
 fn label_window(text: &str, line: &Range<usize>, label: &LabelPart, room: usize) -> Range<usize> {
     let marked = text_head(&text[label.range.clone()], room);
     let left = room - text_columns(marked);
@@ -63,12 +63,12 @@ fn label_window(text: &str, line: &Range<usize>, label: &LabelPart, room: usize)
     let before = text_tail(&text[line.start..label.range.start], (left / 2).min(for_words));
     let start = label.range.start - before.len();
     let end = label.range.start + marked.len();
-    let behind = text_head(&text[end..line.end], left - text_columns(before));
-    // What is not needed behind the label shows more of what is before it.
-    let unused = left - text_columns(before) - text_columns(behind);
+    let after = text_head(&text[end..line.end], left - text_columns(before));
+    // What is not needed after the label shows more of what is before it.
+    let unused = left - text_columns(before) - text_columns(after);
     let room_for_words = unused.min(for_words.saturating_sub(text_columns(before)));
     let more = text_tail(&text[line.start..start], room_for_words);
-    start - more.len()..end + behind.len()
+    start - more.len()..end + after.len()
 }
 
 /// The start of a text, of at most so many columns.

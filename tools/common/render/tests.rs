@@ -94,7 +94,7 @@ fn json_has_one_object_a_line() {
     assert!(lines[1]["line"].is_null());
 }
 
-/// Lines of an excerpt: number, what stands behind the rule.
+/// Lines of an excerpt: number, text after the rule.
 fn excerpt(text: &str, diag: Diag, columns: Option<usize>) -> Vec<String> {
     let mut out = Vec::new();
     write_human(&mut out, OutputStyle { color: false, columns }, "p.hir", text, &[diag]).unwrap();
@@ -106,7 +106,7 @@ fn excerpt(text: &str, diag: Diag, columns: Option<usize>) -> Vec<String> {
 /// What would act on the terminal stands there by its number, and labels stay under what they mark.
 #[test]
 fn what_acts_on_a_terminal_is_shown_by_its_number() {
-    // `WRONG` stands behind 5 characters of the text, and behind 3 that are shown by numbers.
+    // `WRONG` stands after 5 characters of the text, and after 3 that are shown by numbers.
     let text = "a\u{1b}b\u{202e}\u{9b}WRONG // \u{1b}]0;title\u{7}\n";
     let at = text.find("WRONG").unwrap();
     let lines = excerpt(text, Diag::error("H0101", Span::new(at, at + 5), "bad").with_primary_text("here"), None);

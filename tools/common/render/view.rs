@@ -82,7 +82,7 @@ struct TextPiece {
 }
 
 impl TextPiece {
-    /// The column at which a place of the whole text is shown: that behind a number stands behind all of it.
+    /// The column at which a place of the whole text is shown: that after a number stands after all of it.
     fn shown_offset(&self, offset: usize) -> usize {
         let into = offset.clamp(self.whole.start, self.whole.end) - self.whole.start;
         if into == self.whole.len() { self.here.end } else { self.here.start + into }

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Links behind each other, as Linux follows them.
+/// Links in a row, as Linux follows them.
 const MAX_LINKS: usize = 40;
 /// Any user may write there.
 const WRITABLE_BY_ALL: u32 = 0o002;
@@ -164,7 +164,7 @@ impl PathWalk {
         Ok(walk)
     }
 
-    /// Goes on along a path, before what came behind.
+    /// Goes on along a path, before what was to follow.
     fn follow_path(&mut self, path: &Path) -> Result<(), WriteRefusal> {
         if path.is_absolute() {
             self.folder = Arc::new(rustix::fs::open("/", FOLDER, Mode::empty())?);

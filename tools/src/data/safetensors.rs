@@ -140,7 +140,7 @@ fn not_parsed(error: &serde_json::Error) -> DataError {
     }
 }
 
-/// Checks that the tensors lie behind each other without gaps and are as long as their shapes say; where the last ends.
+/// Checks that the tensors follow each other without gaps and are as long as their shapes say; where the last ends.
 fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
     let mut order: Vec<&(String, TensorInfo)> = header.0.iter().collect();
     order.sort_by_key(|(_, info)| info.data_offsets);

@@ -1,7 +1,7 @@
 //! `--processes`: hir-run as its own launcher, one child a rank on this machine.
 //!
 //! Rank 0's standard streams are the parent's; what other ranks print, libraries in them too, is passed on line
-//! by line behind their rank, as text: of control characters only those that colour pass, where this process may
+//! by line with their rank in front, as text: of control characters only those that colour pass, where this process may
 //! colour too. Children learn their place from `HIR_RANK` and its kin, the name of a Unix socket from
 //! `HIR_MEETING` and a random token from `HIR_TOKEN`, and rank 0 gets the socket that it listens on as
 //! standard input, so that nobody can take it in between. A child is killed by the system when
@@ -179,7 +179,7 @@ fn output_pipe(command: &mut Command) -> std::io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// Copies lines to standard error, each behind the rank that it is from.
+/// Copies lines to standard error, each with the rank that it is from in front.
 fn relay_lines(rank: u32, color: bool, from: PipeReader) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();

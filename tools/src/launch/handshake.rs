@@ -170,7 +170,7 @@ fn prove_token(key: &ConnectionKey, hello: &[u8; HELLO]) -> std::result::Result<
     Ok(GreetingAnswer::Proof(Box::new((answer, claim, session))))
 }
 
-/// A number of a message; 0 behind its end.
+/// A number of a message; 0 after its end.
 fn word_at(message: &[u8], at: usize) -> u32 {
     let rest = message.get(at..).and_then(|rest| rest.first_chunk());
     rest.map_or(0, |word| u32::from_le_bytes(*word))

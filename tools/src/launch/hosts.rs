@@ -13,7 +13,7 @@ pub(super) fn first_host(list: &str) -> Option<String> {
     };
     let (numbers, behind) = inside.split_once(']')?;
     let number = numbers.split([',', '-']).next()?;
-    // A name may have text behind its number, up to the next name of the list.
+    // A name may have text after its number, up to the next name of the list.
     let suffix = behind.split(',').next().unwrap_or_default();
     Some(format!("{prefix}{number}{suffix}"))
 }

@@ -59,7 +59,7 @@ impl RefusedJoins {
         }
     }
 
-    /// All of it as sentences. What anybody may say is counted, and behind what was proved.
+    /// All of it as sentences. What anybody may say is counted, and comes after what was proved.
     pub(super) fn to_sentences(&self) -> Vec<String> {
         let mut all = self.notes.clone();
         if let (count @ 1.., version) = self.versions {
@@ -323,7 +323,7 @@ impl<'a> JoinServer<'a> {
     }
 
     fn serve_connection(&mut self, mut guest: PendingConnection) {
-        // The time before the look: if rank 0 itself had no time behind it, what arrived meanwhile is still to be read.
+        // The time before the look: if rank 0 itself had no time after it, what arrived meanwhile is still to be read.
         let looked = Instant::now();
         match guest.read_available(self.key, &mut self.refused) {
             ConnectionFate::Stays if guest.is_overdue(looked) => guest.note_unproved(&mut self.refused),

@@ -1,7 +1,7 @@
-//! Payloads of frames and messages: values one behind the other, in the form of the crate `postcard`.
+//! Payloads of frames and messages: values one after the other, in the form of the crate `postcard`.
 //!
 //! A reader takes them one by one, and borrows texts and bytes from the payload, so that a length that somebody sent
-//! never decides on memory: lists are numbers of entries with the entries behind them.
+//! never decides on memory: lists are numbers of entries with the entries after them.
 
 use hostir::backend::control_plane::ControlPlaneError;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Most bytes of a number.
 pub(super) const NUMBER_BYTES: usize = 10;
 
-/// Writes values one behind the other.
+/// Writes values one after the other.
 #[derive(Default)]
 pub(super) struct Encoder(Vec<u8>);
 
@@ -21,7 +21,7 @@ impl Encoder {
         self.0 = postcard::to_extend(value, std::mem::take(&mut self.0)).unwrap_or_default();
     }
 
-    /// Adds bytes behind their number.
+    /// Adds bytes after their number.
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         self.push(&bytes.len());
         self.0.extend_from_slice(bytes);
@@ -40,7 +40,7 @@ pub(super) fn encode_value(value: &impl Serialize) -> Vec<u8> {
     encoder.into_bytes()
 }
 
-/// Reads values one behind the other.
+/// Reads values one after the other.
 pub(super) struct Decoder<'a>(&'a [u8]);
 
 impl<'a> Decoder<'a> {
@@ -73,7 +73,7 @@ pub(super) struct MessageHead<'a> {
     pub(super) is_first_only: bool,
 }
 
-/// The reason of a failure. The ranks that are late stand behind it, as many as it says.
+/// The reason of a failure. The ranks that are late follow it, as many as it says.
 #[derive(Serialize, Deserialize)]
 enum FailureRecord<'a> {
     Late { timeout_ms: u64, what: &'a str, ranks: usize },

@@ -72,7 +72,7 @@ fn max_pieces(plan: &Plan) -> u64 {
     most_bytes(plan).div_ceil(PIECE) as u64
 }
 
-/// A slice; its other origins stand behind it, as many as it says.
+/// A slice; its other origins follow it, as many as it says.
 #[derive(Serialize, Deserialize)]
 struct SliceRecord {
     track: u32,

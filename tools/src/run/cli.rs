@@ -592,7 +592,7 @@ impl ValueReader<'_> {
     }
     /// The values of `--set i0=8,d1=0.5`, and that of `--set '*=8'`.
     fn read_set(&mut self, texts: &[String]) -> SetValues {
-        // A comma may stand behind the last one.
+        // A comma may follow the last one.
         let texts = texts.iter().flat_map(|text| text.strip_suffix(',').unwrap_or(text).split(','));
         let mut all = self.read_pairs("set", texts, parse_number);
         let mut every = None;

@@ -15,7 +15,7 @@ use hostir::plan::Plan;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 
-/// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
+/// Binds sizes and plans all ranks; `kept` tensors come out after the outputs.
 ///
 /// # Errors
 /// Those of planning, in the order of their places.
@@ -49,7 +49,7 @@ pub(super) fn prepare_program(
     if !matches!(engine, RunEngine::Cuda(..)) {
         sizes.limits.time = options.cpu_timeout();
     }
-    // What flags give every extent that is left open comes behind what files give.
+    // What flags give every extent that is left open comes after what files give.
     let every = sizes.every.take();
     match plan_ranks(&loaded.program, &sizes, &bound.kept) {
         Ok(prepared) => return Ok(prepared),
@@ -64,7 +64,7 @@ pub(super) fn prepare_program(
     plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))
 }
 
-/// Fills fresh memory with patterns, if that is asked for. Comes behind the proof, which would take the patterns for
+/// Fills fresh memory with patterns, if that is asked for. Comes after the proof, which would take the patterns for
 /// written values. The CPU backend has them without instructions, since it knows what has been written.
 pub(super) fn poison_memory(prepared: PreparedProgram, options: &Options, engine: &RunEngine) -> PreparedProgram {
     let poison = options.poison && !options.check_only;

@@ -134,7 +134,7 @@ impl FoundPrograms {
         Self { source, file, diags, tags, is_one_program }
     }
 
-    /// Which program is meant. Without a number, a file in `hir 2` means its first program: what stands behind it is
+    /// The program that is meant. Without a number, a file in `hir 2` means its first program: what stands after it is
     /// mostly its reference; and so does a log that has the same program of several processes.
     fn choose(&self, choice: ProgramChoice) -> Result<usize, Diag> {
         let (name, count) = (&self.source.name, self.file.program_count());

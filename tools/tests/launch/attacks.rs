@@ -33,7 +33,7 @@ enum Tamper {
     Reflect,
 }
 
-/// Goes between rank 1 and rank 0: it hands the handshake on as it is, and alters frames behind it.
+/// Goes between rank 1 and rank 0: it hands the handshake on as it is, and alters frames after it.
 fn relay(tamper: Tamper, here: u16, there: u16) {
     let listener = TcpListener::bind(("127.0.0.1", here)).unwrap();
     std::thread::spawn(move || {
@@ -50,7 +50,7 @@ fn relay(tamper: Tamper, here: u16, there: u16) {
     });
 }
 
-/// The greeting has 62 bytes; a frame begins with the length of what is behind its 12 bytes of head.
+/// The greeting has 62 bytes; a frame begins with the length of what follows its 12 bytes of head.
 fn alter(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Result<()> {
     let mut greeting = [0; 62];
     from.read_exact(&mut greeting)?;
@@ -73,7 +73,7 @@ fn alter(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Res
     Ok(())
 }
 
-/// A process in the middle hands the handshake on, since it cannot make one, but nothing that it does behind it
+/// A process in the middle hands the handshake on, since it cannot make one, but nothing that it does after it
 /// goes unnoticed; whoever notices tells the other rank.
 #[test]
 fn a_relay_changes_nothing() {
@@ -216,7 +216,7 @@ fn strangers_that_greet_keep_nobody_out() {
         move || {
             let mut own: Vec<TcpStream> = Vec::new();
             while over.load(Ordering::Acquire) == 0 {
-                // An answer may have come; a closed connection has an end behind it.
+                // An answer may have come; a closed connection has an end after it.
                 own.retain_mut(|stream| {
                     loop {
                         match stream.read(&mut [0; 64]) {

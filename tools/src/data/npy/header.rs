@@ -26,7 +26,7 @@ pub(super) struct NpyHeader {
 }
 
 impl NpyHeader {
-    /// Reads a header and nothing behind it.
+    /// Reads a header and nothing after it.
     ///
     /// # Errors
     /// A stream that cannot be read, and a header that is damaged or too long.

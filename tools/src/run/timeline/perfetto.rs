@@ -2,8 +2,8 @@
 //!
 //! The format is Chrome's trace event format: a complete event (`X`) a slice, a pair of flow events
 //! (`s`, `f`) an arrow, metadata events (`M`) for the names of ranks and tracks. Times are microseconds.
-//! A flow event belongs to the slice that began last on its track, so it stands right behind that
-//! slice's event; where a wait begins before what it waits for, its end stands behind the latter.
+//! A flow event belongs to the slice that began last on its track, so it stands right after that
+//! slice's event; where a wait begins before what it waits for, its end stands after the latter.
 
 use super::span_names::SpanNames;
 use hostir::backend::trace::{Trace, TraceClock, TraceSpan, TraceTrack};
@@ -65,7 +65,7 @@ impl EventWriter<'_> {
         self.write_event(&json!({ "ph": "M", "pid": rank, "tid": tid, "name": name, "args": args }))
     }
 
-    /// Slices in order of time, each with the ends of arrows that stand behind it.
+    /// Slices in order of time, each with the ends of arrows that follow it.
     fn write_spans(&mut self, trace: &Trace, names: &SpanNames<'_>) -> io::Result<()> {
         let slices = &trace.slices;
         let mut order: Vec<usize> = (0..slices.len()).collect();
