@@ -115,7 +115,7 @@ pub fn fuzz_passes(input: &[u8]) {
     }
 }
 
-/// A check file, and behind the first zero byte the text that it checks, end with an answer.
+/// A check file, and after the first zero byte the text that it checks, end with an answer.
 pub fn fuzz_checks(input: &[u8]) {
     let split = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let (checks, text) = input.split_at(split);
@@ -160,7 +160,7 @@ fn print_all(programs: &[Program]) -> String {
     text
 }
 
-/// Blank lines behind a comment at the end of a section may be lost.
+/// Blank lines after a comment at the end of a section may be lost.
 fn filled_lines(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.is_empty()).collect()
 }

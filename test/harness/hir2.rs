@@ -1,7 +1,7 @@
 //! `hir 2` is a notation of the same programs: what is written in it reads back to the same program up to numbers, and
 //! is written the same again.
 //!
-//! Every program of the tree, in every style and behind every pass, and random programs behind the pipelines that lower
+//! Every program of the tree, in every style and after every pass, and random programs after the pipelines that lower
 //! them. A test run takes a part of the combinations: `HIR_FULL=1` takes all, `HIR_HIR2=5000` that many random programs,
 //! `HIR_SEED=7` starts elsewhere. `HIR_ALL=1` reports all programs that fail, not only the first.
 #![allow(clippy::panic, reason = "failures panic")]
@@ -157,7 +157,7 @@ impl RoundTrips {
         }
     }
 
-    /// A program in all styles and behind all passes, and the same with a name for all that can have one.
+    /// A program in all styles and after all passes, and the same with a name for all that can have one.
     fn check_program(&mut self, printed: &str, name: &str) {
         self.check_combinations(printed, name);
         if let Ok([program]) = load(printed).as_deref_mut() {

@@ -16,7 +16,7 @@ use generate::{Generated, program};
 use run::{Outcome, compare, compare_ranks, resize, resized};
 use std::collections::BTreeMap;
 
-/// Pipelines that lower; each also runs with general passes behind it. `{}` stands for options.
+/// Pipelines that lower; each also runs with general passes after it. `{}` stands for options.
 const PIPELINES: &[&str] = &[
     "host-ir-lower{}",
     "host-ir-lower{}",
@@ -46,7 +46,7 @@ const OPTIONS: &[&[&str]] = &[
     &["own_part=last"],
 ];
 
-/// Passes behind the lowering.
+/// Passes after the lowering.
 const TAILS: &[&str] = &[
     "",
     ",canonicalize",
@@ -80,7 +80,7 @@ fn options(rng: &mut fastrand::Rng) -> String {
     if given.is_empty() { String::new() } else { format!("{{{}}}", given.join(",")) }
 }
 
-/// A pipeline that lowers, with random options and passes behind it.
+/// A pipeline that lowers, with random options and passes after it.
 pub(crate) fn random_pipeline(rng: &mut fastrand::Rng) -> String {
     let head = PIPELINES[rng.usize(..PIPELINES.len())];
     let head = head.replace("{}", &options(rng));

@@ -62,7 +62,7 @@ fn written(program: &Program, form: PrintForm) -> String {
     text
 }
 
-/// The program behind passes; `None` if they refuse it.
+/// The program after passes; `None` if they refuse it.
 pub(crate) fn passed(program: &str, passes: &str) -> Option<Program> {
     let mut program = load(program).pop()?;
     let pipeline = pipeline::parse_pipeline(passes, PASSES).ok()?;

@@ -67,7 +67,7 @@ impl Finished {
     }
 }
 
-/// Runs `words[0]` with the arguments behind it.
+/// Runs `words[0]` with the arguments after it.
 pub fn run(words: &[String], mut invocation: Invocation<'_>) -> Finished {
     let Some((program, args)) = words.split_first() else {
         return Finished::failure(NOT_FOUND, "an empty command");

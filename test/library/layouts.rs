@@ -87,7 +87,7 @@ fn is_section(line: &str) -> bool {
         .any(|start| line.starts_with(start))
 }
 
-/// Line breaks behind some commas inside of brackets.
+/// Line breaks after some commas inside of brackets.
 fn broken(body: &str, random: &mut Random) -> String {
     let mut depth = 0;
     let mut out = String::new();
@@ -106,7 +106,7 @@ fn broken(body: &str, random: &mut Random) -> String {
     out
 }
 
-/// Some lines that continue a statement, put behind the line before them.
+/// Some lines that continue a statement, put after the line before them.
 fn joined(lines: &[String], random: &mut Random) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for line in lines {
@@ -123,7 +123,7 @@ fn joined(lines: &[String], random: &mut Random) -> Vec<String> {
     out
 }
 
-/// Some blocks in braces. A text with comments stays as it is: a comment behind the last statement
+/// Some blocks in braces. A text with comments stays as it is: a comment after the last statement
 /// belongs to another block then.
 fn braced(lines: &[String], random: &mut Random) -> Vec<String> {
     let depth = |line: &str| line.len() - line.trim_start().len();

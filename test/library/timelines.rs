@@ -205,7 +205,7 @@ fn two_products(depth: u32) -> String {
     )
 }
 
-/// Two equal products of 2e9 operations, each 40 us of the whole device behind a launch of 3 us, get half of it each: 80
+/// Two equal products of 2e9 operations, each 40 us of the whole device after a launch of 3 us, get half of it each: 80
 /// us. A product of 2e8 operations needs 4 us: beside the long one it takes 8, and the long one takes 4 us longer
 /// than alone.
 #[test]

@@ -18,7 +18,7 @@ pub(crate) fn get_value<T: Copy>(place: *const T) -> T {
     unsafe { place.read_unaligned() }
 }
 
-/// Values that a caller has put one behind the other.
+/// Values that a caller has put one after the other.
 pub(crate) fn get_values<T: Copy>(first: *const T, count: usize) -> Vec<T> {
     (0..count).map(|at| get_value(first.wrapping_add(at))).collect()
 }

@@ -115,7 +115,7 @@ impl DeviceCaller {
         Ok(address)
     }
 
-    /// Puts these numbers into memory, behind all that the stream has to do.
+    /// Puts these numbers into memory, after all that the stream has to do.
     ///
     /// # Errors
     /// Fails if the driver does.
@@ -186,7 +186,7 @@ impl DeviceCaller {
         done("cuGraphExecDestroy", destroy(executable))
     }
 
-    /// So many numbers behind all that the stream has to do.
+    /// So many numbers after all that the stream has to do.
     ///
     /// # Errors
     /// Fails if the driver does.

@@ -220,7 +220,7 @@ impl FakeWorld {
 }
 
 impl RecordedGraph {
-    /// Appends a task behind some nodes; returns its last ones.
+    /// Appends a task after some nodes; returns its last ones.
     fn record(&mut self, task: StreamTask, frontier: &[usize]) -> Vec<usize> {
         let first = self.nodes.len();
         let mut is_last = vec![true; task.nodes.len()];

@@ -31,7 +31,7 @@ pub(crate) struct StreamQueue {
     pub(crate) tasks: VecDeque<StreamTask>,
     /// The graph that its calls are recorded in.
     pub(crate) capture: Option<u64>,
-    /// The recorded operations that the next one comes behind.
+    /// The recorded operations that the next one comes after.
     pub(crate) frontier: Vec<usize>,
     /// Parameters of the first launches of a job.
     pub(crate) params: Vec<u64>,

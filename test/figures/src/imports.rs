@@ -381,7 +381,7 @@ impl<'s> Resolver<'s> {
         targets
     }
 
-    /// What a name behind a module's means. What is not found there is made by a macro of the module.
+    /// The meaning of a name after a module's. What is not found there is made by a macro of the module.
     fn member(&self, module: usize, name: &str, seen: &mut BTreeSet<(usize, String)>) -> Vec<Target> {
         if seen.contains(&(module, name.to_owned())) {
             return Vec::new();

@@ -25,7 +25,7 @@ pub(crate) enum DirectiveKind {
 }
 
 impl DirectiveKind {
-    /// The text behind the prefix in the directive's name.
+    /// The text after the prefix in the directive's name.
     pub(crate) fn name_suffix(self) -> &'static str {
         match self {
             DirectiveKind::Plain(1) => "",

@@ -221,7 +221,7 @@ fn repetition_limit(digits: &str) -> Result<u32, String> {
     number.ok_or_else(|| BAD_COUNT.to_owned())
 }
 
-/// Reads and translates a bracket expression behind its `[`.
+/// Reads and translates a bracket expression after its `[`.
 fn bracket_expression(rest: &mut Peekable<Chars<'_>>) -> Result<String, String> {
     let is_complement = rest.next_if_eq(&'^').is_some();
     // A complement does not match a newline.
@@ -268,7 +268,7 @@ fn range_end(rest: &mut Peekable<Chars<'_>>) -> Result<Option<char>, String> {
     }
 }
 
-/// Reads `:name:]` behind a `[`.
+/// Reads `:name:]` after a `[`.
 fn class_name(rest: &mut Peekable<Chars<'_>>) -> Result<String, String> {
     rest.next();
     let mut name = String::new();

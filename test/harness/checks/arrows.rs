@@ -219,7 +219,7 @@ fn without_comments(text: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// The first path segments behind `prefix`: of `use crate::{ir::X, diag}` they are `ir` and `diag`.
+/// The first path segments after `prefix`: of `use crate::{ir::X, diag}` they are `ir` and `diag`.
 fn mentioned_modules(code: &str, prefix: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for after in code.split(prefix).skip(1) {

@@ -47,7 +47,7 @@ fn link_targets(text: &str) -> Vec<String> {
 }
 
 /// Anchors that GitHub gives the headings of a page: lower case, blanks as `-`, other punctuation dropped, and
-/// `-1`, `-2` behind repetitions.
+/// `-1`, `-2` after repetitions.
 fn heading_anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for line in lines_outside_fences(text) {

@@ -171,8 +171,8 @@ fn squares(rank: &Rank, from: u64, to: u64) -> Done<Session> {
     Ok(session)
 }
 
-/// Squares of numbers are written into the symmetric input before each run, and overwritten right behind it, while the ranks
-/// are late in turn: a peer that read too early or too late would find other numbers.
+/// Squares of numbers are written into the symmetric input before each run, and overwritten right after it, while the
+/// ranks are late in turn: a peer that read too early or too late would find other numbers.
 fn runs(rank: Rank, recorded: bool) -> Done<()> {
     let (input, inputs) = rank.symmetric(&[0.5; COUNT])?;
     let (output, outputs) = rank.symmetric(&[0.5; RANKS * COUNT])?;

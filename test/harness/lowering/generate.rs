@@ -21,7 +21,7 @@ pub(crate) struct Generated {
 /// An axis of a tensor.
 #[derive(Clone, Copy, PartialEq)]
 struct Axis {
-    /// Which of the extents, and behind them of the products; `None` is a broadcast.
+    /// Its number among the extents, and after them the products; `None` is a broadcast.
     extent: Option<usize>,
     reduced: bool,
 }
@@ -100,7 +100,7 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
     generator.run()
 }
 
-/// `{0 1 2}` or `{{0 1}{2 3}}`, from device `first` on, each `step` behind the one before; downwards if
+/// `{0 1 2}` or `{{0 1}{2 3}}`, from device `first` on, each `step` after the one before; downwards if
 /// `step` is 0.
 fn mesh(shape: &[usize], first: usize, step: usize) -> String {
     let device = |k: usize| if step == 0 { first - k } else { first + k * step };

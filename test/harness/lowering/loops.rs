@@ -1,4 +1,4 @@
-//! Memory of loops: random programs with values that iterations leave for each other compute the same behind
+//! Memory of loops: random programs with values that iterations leave for each other compute the same after
 //! the passes that allocate and free.
 
 use super::meaning::compare_meaning;

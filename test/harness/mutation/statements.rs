@@ -45,7 +45,7 @@ impl StatementSort {
 pub(crate) struct PrintedStatement {
     /// The indentation of its first line.
     pub(crate) indent: usize,
-    /// The lines; those behind the first keep their indentation relative to the first.
+    /// The lines; those after the first keep their indentation relative to the first.
     pub(crate) lines: Vec<String>,
     /// The sort.
     pub(crate) sort: StatementSort,
@@ -109,7 +109,7 @@ pub(crate) fn join_statements(statements: &[PrintedStatement]) -> String {
     text
 }
 
-/// The statement behind a statement and all that is inside of it.
+/// The statement after a statement and all that is inside of it.
 pub(crate) fn block_end(statements: &[PrintedStatement], at: usize) -> usize {
     let indent = statements[at].indent;
     let inside = statements[at + 1..].iter().take_while(|other| other.indent > indent);

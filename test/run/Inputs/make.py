@@ -100,12 +100,12 @@ def codes(exponent_bits, mantissa_bits, bias, count):
     return numbers
 
 
-def nearest(numbers, behind, value):
-    """The code of the nearest number, the even one of two; `behind` stands for all that is too large."""
+def nearest(numbers, beyond, value):
+    """The code of the nearest number, the even one of two; `beyond` stands for all that is too large."""
     if np.isnan(value):
         return 0x7F
     sign = 0x80 if np.signbit(value) else 0
-    distances = [abs(number - min(abs(value), behind)) for number in numbers + [behind]]
+    distances = [abs(number - min(abs(value), beyond)) for number in numbers + [beyond]]
     best = min(range(len(distances)), key=lambda code: (distances[code], code % 2))
     return sign | best
 
@@ -133,11 +133,11 @@ right = np.arange(16 * 48).reshape(16, 48) % 5 - 2.0
 bias = np.arange(16) % 3 - 1.0
 product = left @ right.T + bias
 table = {}
-for name, numbers, behind, infinite, kind in [
+for name, numbers, beyond, infinite, kind in [
     ("e4m3", e4m3, 480.0, False, "F8_E4M3"),
     ("e5m2", e5m2, 65536.0, True, "F8_E5M2"),
 ]:
-    encode = lambda array: bytes(nearest(numbers, behind, float(x)) for x in array.flatten())
+    encode = lambda array: bytes(nearest(numbers, beyond, float(x)) for x in array.flatten())
     rounded = encode(values)
     back = np.array([meaning(numbers, byte, infinite) for byte in rounded], dtype="<f4")
     with np.errstate(divide="ignore"):
