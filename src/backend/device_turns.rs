@@ -23,22 +23,22 @@ impl DeviceTurns {
     /// over events on other streams. A walk backwards knows for each stream and event what follows it.
     pub(super) fn of_plan(plan: &Plan) -> Self {
         let mut turns = vec![LAST_TURN; plan.inst_count()];
-        let mut behind_stream = vec![LAST_TURN; plan.streams as usize];
-        let mut behind_event = vec![LAST_TURN; plan.events as usize];
+        let mut after_stream = vec![LAST_TURN; plan.streams as usize];
+        let mut after_event = vec![LAST_TURN; plan.events as usize];
         for (id, inst) in plan.cursor().rev() {
-            let behind = &mut behind_stream[inst.stream.0 as usize];
+            let after = &mut after_stream[inst.stream.0 as usize];
             match &inst.kind {
                 InstKind::WaitEvent { event } => {
-                    let of_event = &mut behind_event[event.0 as usize];
-                    *of_event = (*of_event).min(*behind);
+                    let of_event = &mut after_event[event.0 as usize];
+                    *of_event = (*of_event).min(*after);
                 }
-                InstKind::Record { event } => *behind = (*behind).min(behind_event[event.0 as usize]),
+                InstKind::Record { event } => *after = (*after).min(after_event[event.0 as usize]),
                 InstKind::Collective(_) | InstKind::Send { .. } | InstKind::Recv { .. } | InstKind::GroupEnd { .. } => {
-                    *behind = id.index() as u32;
+                    *after = id.index() as u32;
                 }
                 _ => {}
             }
-            turns[id.index()] = *behind;
+            turns[id.index()] = *after;
         }
         Self { turns }
     }

@@ -103,14 +103,14 @@ fn team_text(ranks: &[u32]) -> String {
         let step = more.first().and_then(|second| second.checked_sub(*first)).unwrap_or(0);
         let pairs = rest.windows(2);
         let length = 1 + pairs.take_while(|pair| step > 0 && pair[0].checked_add(step) == Some(pair[1])).count();
-        let (range, behind) = if length < 3 { rest.split_at(1) } else { rest.split_at(length) };
+        let (range, after) = if length < 3 { rest.split_at(1) } else { rest.split_at(length) };
         words.push(match (range, step) {
             ([only], _) => only.to_string(),
             ([.., last], 1) => format!("{first}-{last}"),
             ([.., last], _) => format!("{first}-{last}:{step}"),
             ([], _) => String::new(),
         });
-        rest = behind;
+        rest = after;
     }
     words.join(" ")
 }

@@ -108,9 +108,9 @@ mod tests {
 
     /// The code of the nearest number by search, the even one of two; the number after the last one
     /// stands for all that is too large.
-    fn nearest(table: &[f64], behind: f64, value: f64) -> usize {
+    fn nearest(table: &[f64], beyond: f64, value: f64) -> usize {
         let mut best = 0;
-        let all: Vec<f64> = table.iter().copied().chain([behind]).collect();
+        let all: Vec<f64> = table.iter().copied().chain([beyond]).collect();
         for (code, number) in all.iter().enumerate() {
             let (near, old) = ((number - value).abs(), (all[best] - value).abs());
             if near < old || (near == old && code % 2 == 0) {
@@ -163,12 +163,12 @@ mod tests {
 
     #[test]
     fn floats_round_to_the_nearest_even_code() {
-        for (dtype, table, behind) in
+        for (dtype, table, beyond) in
             [(DType::Float8E4M3, table(4, 3, 7, 0x7f), 480.0), (DType::Float8E5M2, table(5, 2, 15, 0x7c), 65536.0)]
         {
             let encode = encoder_for(dtype).unwrap();
             for value in samples(&table) {
-                let code = nearest(&table, behind, f64::from(value.abs()).min(behind)) as u8;
+                let code = nearest(&table, beyond, f64::from(value.abs()).min(beyond)) as u8;
                 let sign = if value.is_sign_negative() { 0x80 } else { 0 };
                 assert_eq!(encode(value), code | sign, "{dtype:?} of {value:e}");
                 assert_eq!(encode(-value), code | (sign ^ 0x80), "{dtype:?} of -{value:e}");

@@ -252,11 +252,11 @@ impl EditedLines<'_> {
     fn add_edit(&mut self, edit: &TextEdit) {
         let text = self.text;
         let (start, end) = (edit.span.start as usize, edit.span.end.max(edit.span.start) as usize);
-        let (Some(before), Some(behind)) = (text.get(..start), text.get(end..)) else { return };
+        let (Some(before), Some(after)) = (text.get(..start), text.get(end..)) else { return };
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let is_whole = line_start == start && (edit.text.is_empty() || edit.text.ends_with('\n'));
         let ends_line = is_whole && (end == line_start || text[..end].ends_with('\n'));
-        let line_end = if ends_line { end } else { end + behind.find('\n').map_or(behind.len(), |at| at + 1) };
+        let line_end = if ends_line { end } else { end + after.find('\n').map_or(after.len(), |at| at + 1) };
         let old = &text[line_start..line_end];
         let new = format!("{}{}{}", &text[line_start..start], edit.text, &text[end..line_end]);
         let number = text[..line_start].matches('\n').count() + 1;

@@ -176,8 +176,8 @@ impl<'a> ShownFile<'a> {
     pub(super) fn shown_column(&self, offset: u32) -> usize {
         let before = (0..=self.text.len().min(offset as usize)).rev();
         let before = before.filter_map(|end| self.text.get(..end)).next().unwrap_or_default();
-        let behind = &self.text[before.len()..];
-        escape_unless(before, |c, rest| is_break(c, if rest.is_empty() { behind } else { rest })).len()
+        let after = &self.text[before.len()..];
+        escape_unless(before, |c, rest| is_break(c, if rest.is_empty() { after } else { rest })).len()
     }
 }
 

@@ -16,8 +16,8 @@ pub fn translate_diags(text: &str, diags: &mut [Diag]) {
     let (programs, _) = super::read::read_text(text);
     for diag in diags {
         let span = diag.primary.as_ref().map_or(Span::default(), |label| label.span);
-        let behind = programs.iter().rev().find(|program| program.source().header.start <= span.start);
-        let Some(program) = behind.or(programs.first()) else { return };
+        let found = programs.iter().rev().find(|program| program.source().header.start <= span.start);
+        let Some(program) = found.or(programs.first()) else { return };
         translate_diag(program, text, diag);
     }
 }
@@ -76,9 +76,9 @@ fn translate_diag(program: &Program, source: &str, diag: &mut Diag) {
 /// The lines that a part of a text stands in.
 fn lines_around(source: &str, range: std::ops::Range<usize>) -> &str {
     let before = source.get(..range.start).unwrap_or_default();
-    let behind = source.get(range.end..).unwrap_or_default();
+    let after = source.get(range.end..).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |at| at + 1);
-    let end = source.len() - behind.len() + behind.find('\n').unwrap_or(behind.len());
+    let end = source.len() - after.len() + after.find('\n').unwrap_or(after.len());
     source.get(start..end).unwrap_or_default()
 }
 
@@ -113,14 +113,14 @@ fn translate_text(program: &Program, lines: &[&str], text: &str) -> String {
         return (*advice).to_owned();
     }
     let mut out = String::with_capacity(text.len());
-    let mut behind = "";
+    let mut after = "";
     for (number, part) in text.split('`').enumerate() {
         if number > 0 {
             out.push('`');
         }
         match number % 2 {
             0 => {
-                out.push_str(std::mem::take(&mut behind));
+                out.push_str(std::mem::take(&mut after));
                 let prose = bracket_numbers(part);
                 let prose = PHRASES.iter().fold(prose, |prose, (printed, ours)| prose.replace(printed, ours));
                 push_prose(&prose, &mut out);
@@ -128,7 +128,7 @@ fn translate_text(program: &Program, lines: &[&str], text: &str) -> String {
             _ if lines.iter().any(|line| line.contains(part)) => out.push_str(part),
             _ if waits_for_nameless(program, part) => {
                 out.push_str("wait h");
-                behind = ", and `h =` in front of what it waits for,";
+                after = ", and `h =` in front of what it waits for,";
             }
             _ => out.push_str(&bracket_numbers(&translate_quotation(program, part))),
         }
@@ -143,7 +143,7 @@ fn bracket_numbers(text: &str) -> String {
         let list = part.split_once(')').filter(|(inner, _)| number > 0 && inner.contains(' '));
         let list = list.filter(|(inner, _)| inner.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '));
         match list {
-            Some((inner, behind)) => out += &format!("[{}]{behind}", inner.replace(' ', ", ")),
+            Some((inner, after)) => out += &format!("[{}]{after}", inner.replace(' ', ", ")),
             None if number > 0 => out += &format!("({part}"),
             None => out += part,
         }
@@ -162,7 +162,7 @@ fn push_prose(text: &str, out: &mut String) {
     let mut rest = text;
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(end);
+        let (word, after) = rest.split_at(end);
         let statement = statement_word(word).filter(|_| !matches!(word, "StartCoalescing" | "HirAliasSelect"));
         match statement.or_else(|| word_of_collective(word)) {
             Some(short) => {
@@ -176,9 +176,9 @@ fn push_prose(text: &str, out: &mut String) {
             }
             None => out.push_str(word),
         }
-        let next = behind.find(|c: char| c.is_ascii_alphanumeric() || c == '_').unwrap_or(behind.len());
-        out.push_str(&behind[..next]);
-        rest = &behind[next..];
+        let next = after.find(|c: char| c.is_ascii_alphanumeric() || c == '_').unwrap_or(after.len());
+        out.push_str(&after[..next]);
+        rest = &after[next..];
     }
 }
 

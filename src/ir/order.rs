@@ -27,8 +27,8 @@ pub fn implied_axes(domains: &[IterDomain], permuted: bool) -> DomainPositions {
     let mut axes: DomainPositions = printed.clone().filter(|at| !device(at)).collect();
     for at in printed.filter(device) {
         let number = domains[at as usize].number;
-        let behind = axes.iter().position(|other| !device(other) && domains[*other as usize].number > number);
-        let place = behind.unwrap_or(axes.len());
+        let after = axes.iter().position(|other| !device(other) && domains[*other as usize].number > number);
+        let place = after.unwrap_or(axes.len());
         axes.insert(place, at);
     }
     axes
@@ -65,8 +65,8 @@ pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
 pub fn split_partner(domains: &[IterDomain], outer: usize) -> Option<usize> {
     let number = domains[outer].number?;
     let find = |wanted: Option<u32>| domains.iter().position(|domain| wanted.is_some() && domain.number == wanted);
-    let behind = find(number.checked_add(1));
-    behind.or_else(|| {
+    let after = find(number.checked_add(1));
+    after.or_else(|| {
         let is_swizzled = domains[outer].parallel == ParallelType::Stream;
         let missing = number.checked_sub(2).filter(|&missing| find(Some(missing)).is_none());
         let low = domains.iter().filter_map(|domain| domain.number).min();

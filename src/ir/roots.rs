@@ -62,8 +62,8 @@ pub fn is_identity(team: &[i64]) -> bool {
 pub(crate) fn set_root_as(op: &mut Op, position: Option<Symbol>) {
     op.attrs.retain(|(key, _)| *key != AttrKey::RootAs);
     if let Some(word) = position {
-        let behind = op.attrs.iter().position(|(key, _)| *key == AttrKey::Root);
+        let after = op.attrs.iter().position(|(key, _)| *key == AttrKey::Root);
         let attr = (AttrKey::RootAs, AttrValue::Word(word));
-        op.attrs.insert(behind.map_or(op.attrs.len(), |at| at + 1), attr);
+        op.attrs.insert(after.map_or(op.attrs.len(), |at| at + 1), attr);
     }
 }

@@ -217,8 +217,8 @@ impl MessageGraph {
         }
         let mut tails = vec![0usize; self.rounds.len()];
         for &node in sorted.iter().rev() {
-            let behind = next[node as usize].iter().map(|&to| self.rounds[to as usize] + tails[to as usize]);
-            tails[node as usize] = behind.max().unwrap_or(0);
+            let after = next[node as usize].iter().map(|&to| self.rounds[to as usize] + tails[to as usize]);
+            tails[node as usize] = after.max().unwrap_or(0);
         }
         let last = (0..messages.len()).max_by_key(|&number| heads[number])?;
         let count = port_rounds(messages, &heads, &tails).max(heads[last] + 1);

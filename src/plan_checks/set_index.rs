@@ -33,8 +33,8 @@ impl SetIndex {
         for (class, starts) in self.classes.iter().enumerate() {
             let longest = (2usize << class) - 1;
             let first = SetStart { start: (range.start + 1).saturating_sub(longest), number: 0 };
-            let behind = SetStart { start: range.end, number: 0 };
-            let near = starts.range(first..behind).filter(|&(_, &end)| end > range.start);
+            let after = SetStart { start: range.end, number: 0 };
+            let near = starts.range(first..after).filter(|&(_, &end)| end > range.start);
             found.extend(near.map(|(start, _)| start.number));
         }
         found.sort_unstable();

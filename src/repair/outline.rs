@@ -258,8 +258,8 @@ impl<'a> Outline<'a> {
     fn group_of(&self, statement: usize) -> Option<RangeInclusive<usize>> {
         let before = self.statements_beside(statement).filter(|&at| at <= statement);
         let start = before.filter(|&at| self.kind(at) == OpKind::StartCoalescing).last()?;
-        let mut behind = self.statements_beside(statement).filter(|&at| at > start);
-        let end = behind.find(|&at| self.kind(at) == OpKind::EndCoalescing)?;
+        let mut after = self.statements_beside(statement).filter(|&at| at > start);
+        let end = after.find(|&at| self.kind(at) == OpKind::EndCoalescing)?;
         (statement <= end).then_some(start..=end)
     }
 

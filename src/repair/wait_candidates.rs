@@ -14,9 +14,9 @@ pub(super) fn ending_number(outline: &Outline<'_>, statement: usize) -> Option<u
     }
     let own = op.number()?;
     let block = outline.statements[statement].block;
-    let behind = (statement + 1..outline.statements.len()).filter(|&other| outline.statements[other].block == block);
+    let after = (statement + 1..outline.statements.len()).filter(|&other| outline.statements[other].block == block);
     let mut bounds =
-        behind.filter(|&other| matches!(outline.kind(other), OpKind::StartCoalescing | OpKind::EndCoalescing));
+        after.filter(|&other| matches!(outline.kind(other), OpKind::StartCoalescing | OpKind::EndCoalescing));
     let group = bounds.next().filter(|&bound| outline.kind(bound) == OpKind::EndCoalescing);
     Some(group.and_then(|end| outline.op(end).number()).unwrap_or(own))
 }

@@ -63,8 +63,8 @@ impl Resolver<'_> {
     /// The right spelling of `torch.relu(T0)` and `T0.relu()`.
     fn method_note(&self, stmt: &StmtSyntax, of: &str, method: &str) -> String {
         let known = ops::head_words().chain(functions::function_names()).any(|name| name == method);
-        let behind = self.source.get(stmt.name_span.end as usize..stmt.span.end as usize);
-        let arguments = behind.unwrap_or("").trim().trim_end_matches(';');
+        let after = self.source.get(stmt.name_span.end as usize..stmt.span.end as usize);
+        let arguments = after.unwrap_or("").trim().trim_end_matches(';');
         let pair = arguments.trim_matches(['(', ')']).split_once(',').filter(|(_, b)| !b.contains(','));
         if let (Some((a, b)), Some(sign)) = (pair, operator_of(method)) {
             return format!("write `{} {sign} {}`", a.trim(), b.trim());

@@ -202,8 +202,8 @@ impl<'p> ProgramRenumberer<'p> {
             return;
         }
         let word = self.edit.intern_name("Streaming");
-        let behind = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
-        op.attrs.insert(behind, (AttrKey::CacheOp, AttrValue::Word(word)));
+        let at = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
+        op.attrs.insert(at, (AttrKey::CacheOp, AttrValue::Word(word)));
     }
 
     /// Names of handles and streams go with their numbers; blank lines around the program go.

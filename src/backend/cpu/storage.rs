@@ -217,8 +217,8 @@ impl RankMemory {
         let data = storage.elements_mut::<T>();
         let mut rest = values;
         rows.for_each_row(|offset| {
-            let (row, behind) = rest.split_at(rows.inner.extent.min(rest.len()));
-            rest = behind;
+            let (row, after) = rest.split_at(rows.inner.extent.min(rest.len()));
+            rest = after;
             if rows.inner.stride == 1 {
                 data[offset..offset + row.len()].copy_from_slice(row);
             } else {

@@ -146,8 +146,8 @@ impl ProgramReader<'_> {
         }
         if has_cache_op(&op) && op.attr(AttrKey::CacheOp).is_none() {
             let word = self.word(DEFAULT_CACHE_OP);
-            let behind = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
-            op.attrs.insert(behind, (AttrKey::CacheOp, word));
+            let at = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
+            op.attrs.insert(at, (AttrKey::CacheOp, word));
         }
         good.then_some(op)
     }

@@ -274,8 +274,8 @@ impl ProgramReader<'_> {
 /// `ca_pos( 3 ) produce_pos( 2 )`.
 fn are_positions(text: &str) -> bool {
     let mut parts = text.split(')');
-    let behind = parts.next_back().unwrap_or_default();
-    behind.trim().is_empty()
+    let after = parts.next_back().unwrap_or_default();
+    after.trim().is_empty()
         && parts.all(|part| match part.split_once('(') {
             Some((word, number)) => {
                 let number = number.trim();

@@ -100,8 +100,8 @@ impl<'f> ProgramReader<'f> {
 
     /// A name that is unknown as the value of a tensor: `G: T = aloc`.
     pub(super) fn report_no_value(&mut self, name: NameSyntax) {
-        let behind = self.source.get(name.span.end as usize..).unwrap_or_default();
-        if matches!(self.name_text(name.name), "keep" | "fresh" | "zero" | "resets") && behind.starts_with(" alloc") {
+        let after = self.source.get(name.span.end as usize..).unwrap_or_default();
+        if matches!(self.name_text(name.name), "keep" | "fresh" | "zero" | "resets") && after.starts_with(" alloc") {
             // `G: T = keep alloc` is an error of the parser.
             return;
         }

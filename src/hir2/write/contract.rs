@@ -153,8 +153,8 @@ impl ProgramWriter<'_> {
 
     /// The next op after one that chooses a stream.
     fn next_choice(&self, ops: &[OpId], at: usize) -> Option<usize> {
-        let mut behind = ops.get(at + 1..)?.iter();
-        let found = behind.position(|&id| self.program.op(id).kind == OpKind::SetCurrentStream)?;
+        let mut after = ops.get(at + 1..)?.iter();
+        let found = after.position(|&id| self.program.op(id).kind == OpKind::SetCurrentStream)?;
         Some(at + 1 + found)
     }
 

@@ -54,8 +54,8 @@ pub fn outline_programs(programs: &mut [Program]) -> Vec<OutlineLine> {
     lines
 }
 
-fn is_parameters(behind: &str) -> bool {
-    behind.starts_with('(')
+fn is_parameters(after: &str) -> bool {
+    after.starts_with('(')
 }
 
 /// The meaning of the numbers of streams in a program.
@@ -99,10 +99,10 @@ impl StreamNumbers {
     }
 
     /// The role of a word as the stream of a statement; `None` if it is none.
-    fn role(&self, before: &str, word: &str, behind: &str) -> Option<StreamRole> {
+    fn role(&self, before: &str, word: &str, after: &str) -> Option<StreamRole> {
         let head = before.strip_suffix("stream ").or_else(|| before.strip_suffix("sync "))?;
         let is_statement = head.trim().is_empty() || head.ends_with(": ");
-        if !is_statement || !matches!(behind, "" | ":" | " = current") {
+        if !is_statement || !matches!(after, "" | ":" | " = current") {
             return None;
         }
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
@@ -177,9 +177,9 @@ impl OutlineNames {
             // A loop along an axis: `G.0` is axis 0 of `G`, unless a pass made a tensor of that name.
             let stem = line[at..at + length].rfind('.').filter(|_| before.ends_with(" in "));
             let stem = stem.filter(|_| !self.is_of_program(&line[at..at + length]));
-            let (word, behind) = line[at..].split_at(stem.unwrap_or(length));
+            let (word, after) = line[at..].split_at(stem.unwrap_or(length));
             at += word.len();
-            match streams.role(before, word, behind) {
+            match streams.role(before, word, after) {
                 Some(StreamRole::Caller) => {
                     outline.skeleton.push_str("the caller's");
                     continue;
@@ -192,7 +192,7 @@ impl OutlineNames {
                 None => {}
             }
             let is_of_file = self.of_file.contains(word);
-            if (is_of_file || self.is_of_program(word)) && !is_notation(before, word, behind) {
+            if (is_of_file || self.is_of_program(word)) && !is_notation(before, word, after) {
                 outline.names.push(OutlineName { text: word.to_owned(), is_of_file });
                 outline.skeleton.push('\u{fffd}');
             } else {
@@ -205,8 +205,8 @@ impl OutlineNames {
 
 /// Whether a word that is also a name is a word of the notation where it stands: the sort of an axis (`x:4`, `r.k`), a
 /// coordinate (`d.x`), memory (`f32.l`), the key of an argument (`to=p`).
-fn is_notation(before: &str, word: &str, behind: &str) -> bool {
-    let mut next = behind.chars();
+fn is_notation(before: &str, word: &str, after: &str) -> bool {
+    let mut next = after.chars();
     let (sign, continues) = (next.next(), next.next().is_some_and(|second| !second.is_whitespace()));
     let is_sort = continues && (sign == Some(':') || (sign == Some('.') && matches!(word, "r" | "b")));
     let is_key = continues && sign == Some('=');

@@ -71,8 +71,8 @@ pub(super) fn lower_index_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(
     if index.dims.len() != 1 {
         return Err(cx.shape_error(gather.index.0, &index.shape(), input.0, &input.1.shape()));
     }
-    let behind = input.1.dims.len() - 1 - gather.axis;
-    index.dims.extend(std::iter::repeat_n(ViewDim { extent: 1, stride: 0 }, behind));
+    let after = input.1.dims.len() - 1 - gather.axis;
+    index.dims.extend(std::iter::repeat_n(ViewDim { extent: 1, stride: 0 }, after));
     gather.emit_take(cx)
 }
 

@@ -195,8 +195,8 @@ impl<'a> RankSteps<'a> {
         let reads = !inst.kind.read_views().is_empty();
         let read = reads.then(|| self.new_step(id, StepRole::Read, &[start]));
         // What a side of a collective receives may lie where it has what it contributes.
-        let behind = read.unwrap_or(start);
-        let write = inst.kind.written_view().map(|_| self.new_step(id, StepRole::Write, &[behind]));
+        let after = read.unwrap_or(start);
+        let write = inst.kind.written_view().map(|_| self.new_step(id, StepRole::Write, &[after]));
         for step in read.into_iter().chain(write) {
             self.all.graph.add_wait(step, done, TransferModel::Windows);
         }

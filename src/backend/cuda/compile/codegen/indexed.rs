@@ -158,9 +158,9 @@ fn chain_launch(index: &BufferView, rows: usize) -> Result<KernelLaunch, Unsuppo
     let stride = index.dims[0].stride;
     let ints = IndexInt::for_sizes(2 * count, index.last_offset());
     let stride = ints.literal(stride);
-    let [own, before, behind] = ["i", "j", "n"]
+    let [own, before, after] = ["i", "j", "n"]
         .map(|place| TypedExpr::from_memory(index.dtype, &format!("p0[{place} * {stride}]")).map(|value| value.text));
-    let (own, before, behind) = (own?, before?, behind?);
+    let (own, before, after) = (own?, before?, after?);
     let (ctype, limit) = (ints.ctype(), ints.literal(count));
     let mut w = SourceWriter::kernel_body();
     open_element_loop(&mut w, ints, count);
@@ -168,7 +168,7 @@ fn chain_launch(index: &BufferView, rows: usize) -> Result<KernelLaunch, Unsuppo
     w.line(format!("bool first = k >= 0 && k < {rows}ll;"));
     w.line(format!("for ({ctype} j = 0; first && j < i; ++j) first = {before} != k;"));
     w.line(format!("{ctype} n = i + 1;"));
-    w.line(format!("while (n < {limit} && {behind} != k) ++n;"));
+    w.line(format!("while (n < {limit} && {after} != k) ++n;"));
     w.line("q[i] = (unsigned long long)n * 2ull + (first ? 1ull : 0ull);");
     w.close_block();
     let params = vec![KernelParam::View(index.clone()), KernelParam::Scratch(0)];

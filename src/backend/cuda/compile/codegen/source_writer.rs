@@ -90,8 +90,8 @@ pub(super) fn kernel_source(params: &[&str], threads: u32, own: &str, body: Sour
 /// Returns true if a source text uses a name as a whole word.
 fn mentions_name(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
-        let (before, behind) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
-        !before.is_some_and(is_name_char) && !behind.is_some_and(is_name_char)
+        let (before, after) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
+        !before.is_some_and(is_name_char) && !after.is_some_and(is_name_char)
     })
 }
 

@@ -26,8 +26,8 @@ pub(crate) fn find_rank_conflict(tensors: &[RankTensor]) -> Option<[&RankTensor;
     sorted.sort_by_key(|bound| bound.tensor.byte_range());
     sorted.iter().enumerate().find_map(|(number, &one)| {
         let (_, end) = one.tensor.byte_range();
-        let behind = sorted[number + 1..].iter().take_while(|other| other.tensor.byte_range().0 < end);
-        let mut others = behind.filter(|other| other.place != one.place && (one.written || other.written));
+        let after = sorted[number + 1..].iter().take_while(|other| other.tensor.byte_range().0 < end);
+        let mut others = after.filter(|other| other.place != one.place && (one.written || other.written));
         let other = others.find(|other| one.tensor.overlaps(&other.tensor))?;
         Some(if one.place < other.place { [one, *other] } else { [*other, one] })
     })

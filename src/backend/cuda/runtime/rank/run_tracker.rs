@@ -62,7 +62,7 @@ impl RunTracker {
             mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
         })?;
         // What shares its mark is of its stream.
-        let behind = issued.rfind(|wait| wait.event == open.event);
-        Some(behind.map_or(RunProgress::Inst(open.inst), |last| RunProgress::Among(open.inst, last.inst)))
+        let after = issued.rfind(|wait| wait.event == open.event);
+        Some(after.map_or(RunProgress::Inst(open.inst), |last| RunProgress::Among(open.inst, last.inst)))
     }
 }

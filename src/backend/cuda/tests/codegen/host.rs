@@ -75,8 +75,8 @@ pub(crate) fn run(name: &str, jobs: &[(&Case, KernelJob)]) -> Vec<Vec<HostTensor
     for (case, _) in jobs {
         let mut tensors = Vec::new();
         for buffer in &case.buffers {
-            let (bytes, behind) = rest.split_at(buffer.bytes().len());
-            rest = behind;
+            let (bytes, after) = rest.split_at(buffer.bytes().len());
+            rest = after;
             tensors.push(HostTensor::from_bytes(buffer.dtype(), buffer.shape(), bytes).unwrap());
         }
         results.push(tensors);
