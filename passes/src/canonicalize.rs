@@ -208,8 +208,8 @@ impl ControlFolder {
         let ops = edit.program().block(block).ops.clone();
         let mut kept = Vec::with_capacity(ops.len());
         for (index, &op) in ops.iter().enumerate() {
-            let behind = ops.get(index + 1).map_or(CommentPlace::EndOf(block), |&next| CommentPlace::Above(next));
-            self.fold_op(edit, cx, op, behind, &mut kept);
+            let after = ops.get(index + 1).map_or(CommentPlace::EndOf(block), |&next| CommentPlace::Above(next));
+            self.fold_op(edit, cx, op, after, &mut kept);
         }
         if kept != ops {
             edit.set_block(block, kept);
@@ -221,7 +221,7 @@ impl ControlFolder {
         edit: &mut Edit<'_>,
         cx: &mut PassCx<'_>,
         id: OpId,
-        behind: CommentPlace,
+        after: CommentPlace,
         kept: &mut Vec<OpId>,
     ) {
         let blocks = edit.program().op(id).blocks.clone();
@@ -247,8 +247,8 @@ impl ControlFolder {
         let Some(block) = taken.flatten() else { return };
         self.fold_block(edit, cx, block);
         let inlined = &edit.program().block(block).ops;
-        self.above.insert(id, inlined.first().map_or(behind, |&first| CommentPlace::Above(first)));
-        self.end_of.insert(block, behind);
+        self.above.insert(id, inlined.first().map_or(after, |&first| CommentPlace::Above(first)));
+        self.end_of.insert(block, after);
         kept.extend_from_slice(inlined);
     }
 

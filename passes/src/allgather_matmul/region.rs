@@ -131,8 +131,8 @@ impl<'p> GatherSearch<'p> {
     fn join_with(&mut self, product: &GatheredProduct, region: &GatherRegion) -> Option<Vec<OpId>> {
         let first = region.products[0].op;
         let own = self.origins.transposes_of(self.program.op(product.op));
-        let behind = own.into_iter().filter(|&op| self.motion.place_of(op) > self.motion.place_of(first));
-        let moved: Vec<OpId> = behind.filter(|op| !region.moved.contains(op) && Some(*op) != product.permute).collect();
+        let after = own.into_iter().filter(|&op| self.motion.place_of(op) > self.motion.place_of(first));
+        let moved: Vec<OpId> = after.filter(|op| !region.moved.contains(op) && Some(*op) != product.permute).collect();
         let passed: Vec<OpId> = moved.iter().chain(&region.moved).chain(&product.permute).copied().collect();
         let free = moved.iter().all(|&op| self.motion.can_precede(op, &[], first));
         let summed = product.sum.is_none_or(|_| self.motion.is_untouched(product.result, first, product.op));

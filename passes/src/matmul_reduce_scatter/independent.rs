@@ -35,12 +35,12 @@ impl<'p> IndependentProducts<'p> {
         if plan.chunks != 1 {
             return Err("only a ring of one chunk has them");
         }
-        let (before, behind) = program.block(program.body()).ops.split_at(motion.place_of(sum) + 1);
+        let (before, after) = program.block(program.body()).ops.split_at(motion.place_of(sum) + 1);
         if !is_on_first_stream(program, before) {
             return Err("the program has chosen a stream above the sum");
         }
         let mut found = Vec::new();
-        for &op in behind {
+        for &op in after {
             if self.is_free_product(op) && motion.can_precede(op, &found, sum) {
                 found.push(op);
             }

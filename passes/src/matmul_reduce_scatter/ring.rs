@@ -65,7 +65,7 @@ impl<'r> PartRing<'r> {
     fn passing_hop(&self, build: &mut OpBuilder<'_, '_>, part: ExprId) -> Vec<OpId> {
         let hop = self.sum.hop;
         let [arrived, sent] = [self.arrived, self.sent].map(|sums| self.sum.slot(sums, hop));
-        let (before, behind) = (self.sum.neighbour(build, -1), self.sum.neighbour(build, 1));
+        let (before, after) = (self.sum.neighbour(build, -1), self.sum.neighbour(build, 1));
         let mut ops = Vec::new();
         let arrival = put_message(build, true, &arrived, before, &mut ops);
         let zero = build.int_expr(0);
@@ -75,18 +75,18 @@ impl<'r> PartRing<'r> {
         let adding = self.sum.first_statement(build, part, &sent, Some(&last_sum));
         ops.push(build.build_branch(first, fresh, adding));
         ops.extend(self.sum.later_statements(build, part, &sent));
-        let departure = self.send_sum(build, &sent, behind, &mut ops);
+        let departure = self.send_sum(build, &sent, after, &mut ops);
         ops.extend(self.products_inside(build));
         ops.extend([build.build_wait(departure), build.build_wait(arrival)]);
         ops
     }
 
     /// Appends the message that sends a sum; its handle.
-    fn send_sum(&self, build: &mut OpBuilder<'_, '_>, sent: &Slice, behind: ExprId, ops: &mut Vec<OpId>) -> u32 {
-        let Some(caller) = self.caller else { return put_message(build, false, sent, behind, ops) };
+    fn send_sum(&self, build: &mut OpBuilder<'_, '_>, sent: &Slice, after: ExprId, ops: &mut Vec<OpId>) -> u32 {
+        let Some(caller) = self.caller else { return put_message(build, false, sent, after, ops) };
         let copies = build.name_expr("numberOfStreams");
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(caller)]);
-        let departure = put_message(build, false, sent, behind, ops);
+        let departure = put_message(build, false, sent, after, ops);
         ops.push(build.build_set_current_stream(caller));
         departure
     }

@@ -103,8 +103,8 @@ pub(super) fn emit_messages(body: &mut LoopBody<'_, '_, '_>, swap: &Swap, copy: 
 fn post_on_copy_stream(build: &mut OpBuilder<'_, '_>, post: OpId) -> [OpId; 4] {
     let (worker, streams) = (build.worker_stream_expr(), build.name_expr("numberOfStreams"));
     let there = build.build_set_current_stream(streams);
-    let behind = build.build_synchronize(worker);
-    [there, behind, post, build.build_set_current_stream(worker)]
+    let after = build.build_synchronize(worker);
+    [there, after, post, build.build_set_current_stream(worker)]
 }
 
 /// Makes the next iteration's stream wait for this one's, if the options say so: `IF ( ( StreamIdx + 1 ) < numberOfStreams )`. nvFuser

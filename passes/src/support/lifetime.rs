@@ -88,10 +88,10 @@ fn keep_unit_results_together(program: &Program, scan: &LifetimeScan<'_>, found:
 
 /// Puts a Deallocate at each place, in the order given. Returns how many.
 pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[ReleasePoint]) -> u64 {
-    let mut behind: FxHashMap<OpId, Vec<TensorId>> = FxHashMap::default();
+    let mut after: FxHashMap<OpId, Vec<TensorId>> = FxHashMap::default();
     let mut blocks: Vec<BlockId> = Vec::new();
     for release in releases {
-        behind.entry(release.place.1).or_default().push(release.tensor);
+        after.entry(release.place.1).or_default().push(release.tensor);
         blocks.push(release.place.0);
     }
     blocks.sort_unstable();
@@ -103,7 +103,7 @@ pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[ReleasePoint]) -> u64 {
         for op in ops {
             out.push(op);
             build.origin = op;
-            let freed = behind.get(&op).map(Vec::as_slice).unwrap_or_default();
+            let freed = after.get(&op).map(Vec::as_slice).unwrap_or_default();
             out.extend(freed.iter().map(|&tensor| build.build_deallocate(tensor)));
         }
         build.edit.set_block(block, out);

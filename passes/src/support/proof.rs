@@ -96,9 +96,9 @@ fn without_shapes(text: &str) -> String {
     const OTHER: &str = " or `--shape ";
     let mut out = String::new();
     let mut rest = text;
-    while let Some((before, behind)) = rest.split_once(OTHER) {
+    while let Some((before, after)) = rest.split_once(OTHER) {
         out += before;
-        rest = behind.split_once('`').map_or("", |(_, behind)| behind);
+        rest = after.split_once('`').map_or("", |(_, after)| after);
     }
     out + rest
 }
