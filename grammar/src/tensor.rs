@@ -304,8 +304,8 @@ fn split_suffixes<'t>(cursor: &mut ReferenceCursor<'t>) -> ReferenceParts<'t> {
         let close = rest[at..].find(')').map_or(rest.len(), |close| at + close);
         (at + WORD.len(), close)
     });
-    let behind = mesh.map_or(0, |(_, close)| close);
-    let brace = rest[behind..].find('{').map(|at| behind + at);
+    let after = mesh.map_or(0, |(_, close)| close);
+    let brace = rest[after..].find('{').map(|at| after + at);
     let stop = found.or(brace).unwrap_or(rest.len());
     let positions = rest[..stop].trim_end_matches(|c: char| c.is_whitespace() || c == '(').trim();
     let parts = ReferenceParts {

@@ -131,8 +131,8 @@ fn starts_statement(before: Option<char>, text: &str) -> bool {
     }
     if word == "Stream" {
         let name = rest.trim_start();
-        let behind = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
-        return is_assignment(behind);
+        let after = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+        return is_assignment(after);
     }
     word.starts_with(|c: char| c.is_ascii_alphabetic()) && is_assignment(text_after_name(text))
 }

@@ -232,8 +232,8 @@ impl Parser<'_> {
         // Nothing else measures a tensor.
         let range = range.filter(|range| !range.contains("len("));
         let span = self.file.expr_span(first);
-        let behind = self.text[span.end as usize..].lines().next().unwrap_or_default();
-        let streams = if behind.trim_start().starts_with("on streams") { " on streams" } else { "" };
+        let after = self.text[span.end as usize..].lines().next().unwrap_or_default();
+        let streams = if after.trim_start().starts_with("on streams") { " on streams" } else { "" };
         let index = self.quote(index.span);
         let note = match range {
             Some(range) => format!("write `for {index} in {range}{streams}:`"),

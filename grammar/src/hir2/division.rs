@@ -104,15 +104,15 @@ impl<'t> DivisorReader<'t> {
             return self.read_list(depth);
         }
         let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
-        let (word, behind) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        let (word, after) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         if word.starts_with(|c: char| c.is_ascii_digit()) {
-            self.rest = behind;
+            self.rest = after;
             return word.bytes().all(|byte| byte.is_ascii_digit()).then_some(());
         }
         if word.is_empty() || word.starts_with('.') || word.ends_with('.') {
             return None;
         }
-        self.rest = behind;
+        self.rest = after;
         if self.skip_opening() {
             return self.read_list(depth);
         }
@@ -121,9 +121,9 @@ impl<'t> DivisorReader<'t> {
     }
 
     fn skip_opening(&mut self) -> bool {
-        let behind = self.rest.strip_prefix('(');
-        self.rest = behind.unwrap_or(self.rest);
-        behind.is_some()
+        let after = self.rest.strip_prefix('(');
+        self.rest = after.unwrap_or(self.rest);
+        after.is_some()
     }
 
     /// Expressions up to a closing bracket.

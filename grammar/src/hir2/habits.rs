@@ -457,8 +457,8 @@ impl Parser<'_> {
     #[cold]
     pub(super) fn report_index_range(&mut self, base: ExprId, span: Span) -> Failed {
         let name = self.quote_expr(base);
-        let behind = self.text[self.file.expr_span(base).end as usize..].lines().next().unwrap_or_default();
-        let index = behind.trim_start().strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or_default();
+        let after = self.text[self.file.expr_span(base).end as usize..].lines().next().unwrap_or_default();
+        let index = after.trim_start().strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or_default();
         let is_negative = index.split([',', ':']).any(|part| part.trim_start().starts_with('-'));
         let counted = if is_negative { ", counted from the start" } else { "" };
         let form = match self.slice_ranges(base, index) {

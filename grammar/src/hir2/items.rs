@@ -171,8 +171,8 @@ impl Parser<'_> {
             self.place_comment(comment, CommentPlaceSyntax::File);
             waiting.push(comment);
         }
-        let behind = waiting.iter().skip(1).map(|comment| comment.after_blank).chain([here.after_blank]);
-        let detached = behind.enumerate().filter(|(_, blank)| *blank).last().map_or(0, |(at, _)| at + 1);
+        let after = waiting.iter().skip(1).map(|comment| comment.after_blank).chain([here.after_blank]);
+        let detached = after.enumerate().filter(|(_, blank)| *blank).last().map_or(0, |(at, _)| at + 1);
         for (position, comment) in waiting.iter().enumerate().skip(detached) {
             if is_item && comment.column.is_some() {
                 self.file.comments[first + position].place = CommentPlaceSyntax::Container(number);

@@ -227,13 +227,13 @@ fn is_program(text: &str) -> bool {
         return false;
     }
     loop {
-        let Some(behind) = skip_container(rest) else { return true };
+        let Some(after) = skip_container(rest) else { return true };
         // Another program on the same line would be read as a comment.
-        let line = behind.lines().next().unwrap_or("").trim_start();
+        let line = after.lines().next().unwrap_or("").trim_start();
         if !line.is_empty() && !line.starts_with("//") {
             return false;
         }
-        let Some(next) = skip_trivia(behind) else { return false };
+        let Some(next) = skip_trivia(after) else { return false };
         if next.is_empty() {
             return true;
         }

@@ -87,12 +87,12 @@ fn comparable_text(text: &str, program: &LoggedProgram) -> String {
         let mut rest = text[line.start..line.end].trim_end();
         while let Some(at) = rest.find("0x") {
             let digits = rest[at + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
-            let (address, behind) = rest[at..].split_at(2 + digits);
+            let (address, after) = rest[at..].split_at(2 + digits);
             let count = addresses.len();
             let number = *addresses.entry(address).or_insert(count);
             out.push_str(&rest[..at]);
             out.push_str(&format!("0x{number}"));
-            rest = behind;
+            rest = after;
         }
         out.push_str(rest);
         out.push('\n');

@@ -73,9 +73,9 @@ fn padded_time_len(bytes: &[u8]) -> Option<usize> {
 /// The length of a time at the start of a text: a date, a time of day, both, a count of seconds with decimals.
 fn time_len(bytes: &[u8]) -> Option<usize> {
     if let Some(date) = date_len(bytes) {
-        let behind = &bytes[date..];
-        let gap = usize::from(matches!(behind.first(), Some(b'T' | b't' | b' ' | b'_' | b'-')));
-        let clock = clock_len(&behind[gap..]).filter(|_| gap > 0);
+        let after = &bytes[date..];
+        let gap = usize::from(matches!(after.first(), Some(b'T' | b't' | b' ' | b'_' | b'-')));
+        let clock = clock_len(&after[gap..]).filter(|_| gap > 0);
         return Some(date + clock.map_or(0, |clock| gap + clock));
     }
     clock_len(bytes).or_else(|| seconds_len(bytes))
