@@ -29,8 +29,8 @@ fn is_symmetric(address: u64, groups: &[String]) -> bool {
         return false;
     }
     let held = RANGES.read().unwrap_or_else(PoisonError::into_inner);
-    let behind = held.partition_point(|(range, _)| range.start <= address);
-    let Some((range, of)) = behind.checked_sub(1).map(|at| &held[at]) else { return false };
+    let after = held.partition_point(|(range, _)| range.start <= address);
+    let Some((range, of)) = after.checked_sub(1).map(|at| &held[at]) else { return false };
     range.contains(&address) && of.iter().any(|group| groups.contains(group))
 }
 
