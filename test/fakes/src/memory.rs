@@ -260,8 +260,8 @@ mod tests {
     fn wrong_accesses_are_found() {
         let mut memory = DeviceMemory::default();
         let at = memory.allocate_memory(0, 64);
-        let behind = memory.read_bytes(at + 60, 8).unwrap_err();
-        assert!(behind.contains("60 behind the start of 64 bytes"), "{behind}");
+        let after = memory.read_bytes(at + 60, 8).unwrap_err();
+        assert!(after.contains("60 behind the start of 64 bytes"), "{after}");
         assert_eq!(memory.free_memory(at), Ok(()));
         let freed = memory.write_bytes(at, &[0]).unwrap_err();
         assert!(freed.contains("of 64 freed bytes"), "{freed}");

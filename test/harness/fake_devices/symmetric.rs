@@ -187,16 +187,16 @@ fn runs(rank: Rank, recorded: bool) -> Done<()> {
     let at = |session: &mut Session| session.run_on(stream(&rank.caller)).map_err(text);
     let data = rank.caller.upload(&[0.0; COUNT])?;
     let other = rank.caller.upload(&[3.0; COUNT])?;
-    let (mut before, mut behind) = (squares(&rank, data, input)?, squares(&rank, other, input)?);
+    let (mut before, mut after) = (squares(&rank, data, input)?, squares(&rank, other, input)?);
     let work = rank.record(|| long_work(&rank.caller))?;
     // The first run allocates what later ones record.
-    for session in [&mut before, &mut session, &mut behind] {
+    for session in [&mut before, &mut session, &mut after] {
         at(session)?;
     }
     let graph = match recorded {
         true => Some(rank.record(|| {
             rank.caller.begin_capture()?;
-            for session in [&mut before, &mut session, &mut behind] {
+            for session in [&mut before, &mut session, &mut after] {
                 at(session)?;
             }
             rank.caller.end_capture()
@@ -211,7 +211,7 @@ fn runs(rank: Rank, recorded: bool) -> Done<()> {
         match graph {
             Some(graph) => rank.caller.launch(graph)?,
             None => {
-                for session in [&mut before, &mut session, &mut behind] {
+                for session in [&mut before, &mut session, &mut after] {
                     at(session)?;
                 }
             }

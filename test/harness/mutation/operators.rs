@@ -181,8 +181,8 @@ fn sibling_before(statements: &[PrintedStatement], at: usize) -> Option<usize> {
 
 /// The next statement of the same sort.
 fn next_of_sort(statements: &[PrintedStatement], at: usize) -> Option<usize> {
-    let behind = statements[at + 1..].iter().position(|other| other.sort == statements[at].sort)?;
-    Some(at + 1 + behind)
+    let after = statements[at + 1..].iter().position(|other| other.sort == statements[at].sort)?;
+    Some(at + 1 + after)
 }
 
 /// Adds the mutants of a rule.
