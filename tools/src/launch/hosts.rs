@@ -11,10 +11,10 @@ pub(super) fn first_host(list: &str) -> Option<String> {
     let Some(inside) = rest.strip_prefix('[') else {
         return (!prefix.is_empty()).then(|| prefix.to_owned());
     };
-    let (numbers, behind) = inside.split_once(']')?;
+    let (numbers, after) = inside.split_once(']')?;
     let number = numbers.split([',', '-']).next()?;
     // A name may have text after its number, up to the next name of the list.
-    let suffix = behind.split(',').next().unwrap_or_default();
+    let suffix = after.split(',').next().unwrap_or_default();
     Some(format!("{prefix}{number}{suffix}"))
 }
 

@@ -70,16 +70,16 @@ impl EventWriter<'_> {
         let slices = &trace.slices;
         let mut order: Vec<usize> = (0..slices.len()).collect();
         order.sort_by_key(|&at| (slices[at].start_ns, at));
-        let mut behind: Vec<Vec<(usize, FlowPhase)>> = vec![Vec::new(); slices.len()];
+        let mut after: Vec<Vec<(usize, FlowPhase)>> = vec![Vec::new(); slices.len()];
         for (id, arrow) in trace.arrows.iter().enumerate() {
             let late = slices[arrow.to].start_ns < slices[arrow.from].start_ns;
-            behind[arrow.from].push((id, FlowPhase::Start));
-            behind[if late { arrow.from } else { arrow.to }].push((id, FlowPhase::End));
+            after[arrow.from].push((id, FlowPhase::Start));
+            after[if late { arrow.from } else { arrow.to }].push((id, FlowPhase::End));
         }
         for at in order {
             let slice = &slices[at];
             self.write_event(&span_event(slice, names))?;
-            for (id, flow) in &behind[at] {
+            for (id, flow) in &after[at] {
                 let end = &slices[trace.arrows[*id].to];
                 let event = match flow {
                     FlowPhase::Start => flow_event("s", *id, slice, slice.start_ns),
