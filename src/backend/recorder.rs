@@ -36,11 +36,11 @@ pub(super) struct RankRecorder {
     rank: u32,
     streams: u32,
     part: PartialTrace,
-    /// When each stream came to each of its positions; the first is 0.
+    /// The time at which each stream came to each of its positions; the first is 0.
     arrivals: Vec<Vec<u64>>,
-    /// When each communicator's queue is free.
+    /// The time at which each communicator's queue is free.
     free: Vec<u64>,
-    /// When the last part of each communicator's unit was done.
+    /// The time at which the last part of each communicator's unit was done.
     ends: Vec<u64>,
     /// On the model's clock: the time.
     model_ns: u64,
@@ -100,7 +100,7 @@ impl RankRecorder {
         }
     }
 
-    /// When the stream came to a position; 0 after its end.
+    /// The time at which the stream came to a position; 0 after its end.
     fn arrival_time(&self, position: &StreamPosition) -> u64 {
         let arrivals = &self.arrivals[position.stream.0 as usize];
         arrivals.get(position.count as usize).copied().unwrap_or(0)

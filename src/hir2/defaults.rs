@@ -1,4 +1,4 @@
-//! What a text may leave out besides types: memory, teams, words of element types and communications.
+//! The parts that a text may leave out besides types: memory, teams, words of element types and communications.
 
 pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;

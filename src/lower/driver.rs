@@ -190,7 +190,7 @@ impl<'a> Driver<'a> {
             );
             return Err(cx.error_here(codes::SHAPES, message));
         }
-        // What is in the unit's name space: from here on names mean the unit's scalars.
+        // The unit's name space: from here on names mean the unit's scalars.
         let scalars = unit_scalars(cx, id, call.unit)?;
         let outside = std::mem::replace(&mut cx.locals, scalars);
         self.run_unit(&call, unit.body, &inputs, &outputs)?;

@@ -79,7 +79,7 @@ impl ArgKind {
     }
 }
 
-/// When an argument stands in the text.
+/// The cases in which an argument stands in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgPresence {
     /// Always.
@@ -101,7 +101,7 @@ pub struct ArgSpec {
     pub result: bool,
     /// The kind of value that it holds.
     pub kind: ArgKind,
-    /// When it is there.
+    /// The cases in which it is there.
     pub presence: ArgPresence,
     /// True if the declaration stands for one or more positional operands.
     pub repeated: bool,

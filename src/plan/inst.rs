@@ -424,7 +424,7 @@ pub enum InstKind {
         peer: u32,
         /// The data to send (contiguous).
         view: BufferView,
-        /// What a Wait waits for.
+        /// The work that a Wait waits for.
         work: WorkSlot,
     },
     /// Receives from a rank.
@@ -437,7 +437,7 @@ pub enum InstKind {
         peer: u32,
         /// The destination (contiguous).
         view: BufferView,
-        /// What a Wait waits for.
+        /// The work that a Wait waits for.
         work: WorkSlot,
     },
     /// Opens a group: the sends and receives up to `GroupEnd` start together.
@@ -446,7 +446,7 @@ pub enum InstKind {
     GroupEnd {
         /// The communicator of the group.
         comm: CommSlot,
-        /// What a Wait waits for.
+        /// The work that a Wait waits for.
         work: WorkSlot,
     },
     /// Blocks the stream until a communication is done.
@@ -469,7 +469,7 @@ pub enum InstKind {
 /// One instruction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inst {
-    /// What it does.
+    /// The operation.
     pub kind: InstKind,
     /// The stream that is current when the op is issued.
     pub stream: StreamSlot,

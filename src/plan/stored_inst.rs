@@ -52,7 +52,7 @@ pub(crate) struct MessageAction {
     pub(crate) put: bool,
     /// The absolute rank of the other side.
     pub(crate) peer: u32,
-    /// What a Wait waits for.
+    /// The work that a Wait waits for.
     pub(crate) work: WorkSlot,
 }
 

@@ -111,19 +111,19 @@ pub(crate) trait RankClock: Send {
     }
     /// A stream has done its next instruction, which began at `start`.
     fn end_step(&mut self, _step: &StreamStep<'_>, _start: u64) {}
-    /// When a stream goes on with an instruction that can run.
+    /// The time at which a stream goes on with an instruction that can run.
     fn ready_time(&self, _stream: usize, _kind: &InstKind) -> u64 {
         0
     }
-    /// When the streams came to the posts of a communicator's unit.
+    /// The time at which the streams came to the posts of a communicator's unit.
     fn posted_time(&self, _unit: &CommunicationUnit) -> u64 {
         0
     }
-    /// When the rank takes part in a communicator's next unit, whose posts were reached at `posted`.
+    /// The time at which the rank takes part in a communicator's next unit, whose posts were reached at `posted`.
     fn join_time(&self, _comm: CommSlot, _posted: u64) -> u64 {
         0
     }
-    /// When a communication ends that starts with its last side, at `start`.
+    /// The end of a communication that starts with its last side, at `start`.
     fn communication_end(&self, _start: u64, _inst: &Inst) -> u64 {
         0
     }
@@ -131,7 +131,7 @@ pub(crate) trait RankClock: Send {
     fn end_communication(&mut self, _comm: CommSlot, _end: u64) {}
     /// A communicator's unit, whose posts were reached at `posted`, is done.
     fn end_unit(&mut self, _comm: CommSlot, _posted: u64, _plan: &Plan, _unit: &CommunicationUnit) {}
-    /// When a stream came to a send or receive that the peer initiates.
+    /// The time at which a stream came to a send or receive that the peer initiates.
     fn announced_time(&self, _inst: InstId) -> u64 {
         0
     }
@@ -223,12 +223,12 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         true
     }
 
-    /// When the streams came to the posts of a communicator's next unit.
+    /// The time at which the streams came to the posts of a communicator's next unit.
     fn posted_time(&self, comm: CommSlot) -> u64 {
         self.queues.next_unit(comm).map_or(0, |unit| self.clock.posted_time(unit))
     }
 
-    /// When this rank takes part in the started unit of a communicator.
+    /// The time at which this rank takes part in the started unit of a communicator.
     fn join_time(&self, comm: CommSlot) -> u64 {
         self.clock.join_time(comm, self.posted_time(comm))
     }

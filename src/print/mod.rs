@@ -16,7 +16,7 @@ use names::UnprintedNames;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Which form of the language to print.
+/// The form of the language to print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PrintForm {
     /// nvFuser's: every tensor in full.
@@ -31,11 +31,11 @@ pub enum PrintForm {
 pub struct PrintOptions {
     /// The form.
     pub form: PrintForm,
-    /// When the first line is `hir 1`.
+    /// The cases in which the first line is `hir 1`.
     pub version: VersionLine,
 }
 
-/// When the first line of a printed text is `hir 1`.
+/// The cases in which the first line of a printed text is `hir 1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum VersionLine {
     /// Where it was read, and where a program in `hir 2` has names.

@@ -4,7 +4,7 @@ use super::{ProgramPrinter, VersionLine};
 use crate::ir::{Expr, MeshId, Op, Program, Symbol, TensorId, Value};
 use rustc_hash::FxHashSet;
 
-/// What has a name that no place has shown yet.
+/// The names that no place has shown yet.
 #[derive(Default)]
 pub(super) struct UnprintedNames {
     tensors: FxHashSet<TensorId>,

@@ -20,7 +20,7 @@ pub(super) struct BufferStorage {
     written: Option<InitializedSet>,
 }
 
-/// Which elements of an allocation are initialised.
+/// The initialised elements of an allocation.
 #[derive(Clone, Debug)]
 struct InitializedSet {
     /// One bit an element.

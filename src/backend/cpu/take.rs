@@ -11,7 +11,7 @@ use bytemuck::Pod;
 pub(super) fn run_take(memory: &mut RankMemory, plan: &Plan, take: &TakeInst) -> Result<(), ExecutionFault> {
     let axis = take.input.dims[take.axis];
     let index = load_indices(memory, plan, &take.index, axis.extent)?;
-    // Where each element of the output would be read with the index 0.
+    // The place from which each element of the output would be read with the index 0.
     let mut first = take.input.clone();
     first.dims[take.axis] = crate::plan::ViewDim { stride: 0, ..take.output.dims[take.axis] };
     let mut places = element_offsets(&first);

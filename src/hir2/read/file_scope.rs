@@ -1,4 +1,4 @@
-//! What the programs of a file share.
+//! The scope that the programs of a file share.
 
 use crate::ir::{DeviceMesh, Style};
 use hostir_grammar::ast::{CommentSyntax, Symbol};
@@ -13,7 +13,7 @@ pub(super) struct NamedMesh {
     pub(super) is_poisoned: bool,
 }
 
-/// What the programs of a file share.
+/// The scope that the programs of a file share.
 pub(super) struct FileScope {
     pub(super) meshes: FxHashMap<Symbol, NamedMesh>,
     pub(super) style: Style,

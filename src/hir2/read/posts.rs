@@ -480,7 +480,7 @@ impl<'a> ProgramReader<'a> {
 /// A few ops.
 type OpList = SmallVec<[OpId; 4]>;
 
-/// What a statement of a group became.
+/// The result of a statement of a group.
 enum MemberOps {
     /// A post in no block yet; its slices are in front of the group.
     Post(OpId),

@@ -338,7 +338,7 @@ impl<'a> ProgramReader<'a> {
         self.tables.words.word_meaning(self.file, name).dtype
     }
 
-    /// Whether a name calls a communication.
+    /// The calls of a name that start a communication.
     pub(super) fn post_word(&self, name: ast::Symbol) -> PostWord {
         self.tables.words.word_meaning(self.file, name).post
     }

@@ -1,4 +1,4 @@
-//! What a program becomes before it is written: the style of June 2025, no redundant parentheses.
+//! The form that a program gets before it is written: the style of June 2025, no redundant parentheses.
 
 use crate::ir::edit::Edit;
 use crate::ir::{

@@ -8,7 +8,7 @@ use crate::ir::{BinaryOp, DType, Expr, ExprId, Program, Symbol, TensorId, UnaryO
 use crate::ir::{is_given_name, is_identifier};
 use crate::ops::find_op;
 
-/// How strongly an operator binds; more than all infix operators.
+/// The strength with which a prefix operator binds; more than all infix operators.
 const PREFIX: u8 = 11;
 /// `==` and `!=`.
 const EQUALITY: u8 = 6;
@@ -17,7 +17,7 @@ const ORDER: u8 = 7;
 /// Calls, indices, names, literals.
 const ATOM: u8 = 12;
 
-/// How strongly an infix operator binds.
+/// The strength with which an infix operator binds.
 pub(super) fn binding_strength(op: BinaryOp) -> u8 {
     match op {
         BinaryOp::Or => 1,
@@ -176,7 +176,7 @@ impl ProgramWriter<'_> {
         self.close_parenthesis(least > strength);
     }
 
-    /// What stands before `[..]` or `.field`.
+    /// The expression before `[..]` or `.field`.
     fn write_base(&mut self, base: ExprId) {
         let base = match self.program.expr(base) {
             Expr::Set(inner) => *inner,

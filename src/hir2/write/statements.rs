@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The most columns of a line that holds more than one statement.
 pub(super) const LINE_WIDTH: usize = 120;
 
-/// What was written of a block.
+/// The shape of a written block.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct BlockShape {
     /// Number of statements, declarations included.

@@ -1,9 +1,9 @@
-//! How often tensors and handles occur in a program, and in what order.
+//! The numbers of occurrences of tensors and handles in a program, and their order.
 
 use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, IterDomain, OpId, OpKind, Program, TensorId, Value};
 use rustc_hash::FxHashMap;
 
-/// Where tensors and handles occur.
+/// The places where tensors and handles occur.
 pub(super) struct OccurrenceTable {
     /// For each tensor, how often it occurs in its scope.
     pub(super) tensors: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Which ops make two extents one: what an error about two sizes has to name.
+//! The ops that make two extents one: what an error about two sizes has to name.
 
 use super::SizeSolver;
 use crate::ir::{OpId, TensorId};
@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 /// An axis of a tensor.
 pub(super) type AxisOf = (TensorId, u32);
 
-/// Why two nodes are of one class.
+/// The reason that two nodes are of one class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinReason {
     /// The nodes.

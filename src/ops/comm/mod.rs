@@ -13,7 +13,7 @@ pub const COMMUNICATION_TYPES: &[&str] =
     &["Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv", "AllToAll"];
 /// Types of a P2PCommunication.
 pub const P2P_TYPES: &[&str] = &["send", "recv"];
-/// Which side of a message copies on the CUDA backend; `get`, the receiver, when left out.
+/// The side of a message that copies on the CUDA backend; `get`, the receiver, when left out.
 pub const PROTOCOLS: &[&str] = &["get", "put"];
 /// Communicator backends.
 pub const BACKENDS: &[&str] = &["NCCL", "UCC", "CUDA"];

@@ -11,8 +11,8 @@ use crate::memory_layout::ALIGNMENT;
 use hostir::ir::DType;
 use hostir::plan::{BufferView, GemmInst, ViewDim};
 
-/// What each operand of a call has: the library's `a`, `b`, bias and `d` (ours `b`, `a`, bias and `out`), the scales of
-/// its `a` and of its `b`.
+/// A value for each operand of a call: the library's `a`, `b`, bias and `d` (ours `b`, `a`, bias and `out`), the scales
+/// of its `a` and of its `b`.
 pub type PerOperand<T> = [T; 6];
 
 /// One call of the library: a shape, and where its operands start.

@@ -188,7 +188,7 @@ pub struct UnsupportedInst {
 pub struct ScheduleSettings {
     /// The losses of precision that GEMMs are permitted.
     pub numerics: GemmNumerics,
-    /// What the devices do with 8-bit floats.
+    /// The support of the devices for 8-bit floats.
     pub fp8: Fp8Support,
     /// Number of SMs of the device.
     pub multiprocessors: u32,

@@ -197,7 +197,7 @@ pub(crate) struct ClockBracket {
 /// A moment of a device on the host's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ClockAnchor {
-    /// Which of the recorded events.
+    /// Its number among the recorded events.
     pub(crate) round: usize,
     /// The host's time of it, in nanoseconds.
     pub(crate) host: u64,

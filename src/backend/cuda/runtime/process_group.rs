@@ -223,8 +223,8 @@ fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<GemmChoice> {
     })
 }
 
-/// What a device and cuBLASLt do with 8-bit floats: multiply them from compute capability 8.9 on, and scale rows and
-/// columns of a product on 9.0, from cuBLASLt 12.9 on.
+/// The operations of a device and cuBLASLt on 8-bit floats: they multiply them from compute capability 8.9 on, and
+/// scale rows and columns of a product on 9.0, from cuBLASLt 12.9 on.
 pub(crate) fn fp8_support(device: &CudaDevice) -> Result<Fp8Support, Error> {
     Ok(match device.architecture()? {
         90 if blas::version() >= (12, 9, 0) => Fp8Support::Vectors,
@@ -233,7 +233,7 @@ pub(crate) fn fp8_support(device: &CudaDevice) -> Result<Fp8Support, Error> {
     })
 }
 
-/// What a device does with 8-bit floats, at a place of a message; nothing if the message is shorter.
+/// The support of a device for 8-bit floats, at a place of a message; nothing if the message is shorter.
 fn fp8_support_at(message: &[u8], place: usize) -> Fp8Support {
     let known = [Fp8Support::Factors, Fp8Support::Vectors];
     let found = message.get(place).and_then(|&byte| known.into_iter().find(|&support| support as u8 == byte));

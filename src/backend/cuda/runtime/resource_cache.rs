@@ -178,7 +178,7 @@ impl ResourceCache {
         self.lock_state().teams.take(link)
     }
 
-    /// How often a world was discarded.
+    /// The number of times that a world was discarded.
     pub(crate) fn discard_count(&self) -> u64 {
         self.lock_state().discards
     }

@@ -29,7 +29,7 @@ pub struct RunWatchdog {
 struct WatchedState {
     program: usize,
     rank: u32,
-    /// When its run began, in active milliseconds since the watch did; 0 if none is under way.
+    /// The start of its run, in active milliseconds since the watch did; 0 if none is under way.
     began: AtomicU64,
     /// The instruction that it issues or failed in, or [`UNKNOWN`].
     inst: AtomicUsize,
@@ -116,7 +116,7 @@ fn rank_location(rank: &WatchedState) -> Option<RankLocation> {
 /// The location of a rank in its program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankLocation {
-    /// Which of the programs that were loaded with the watch, from 0 on.
+    /// The number of the program among those that were loaded with the watch, from 0 on.
     pub program: usize,
     /// The rank.
     pub rank: u32,

@@ -187,7 +187,7 @@ pub(crate) struct TunableGemm {
     algorithms: Vec<cublasLtMatmulAlgo_t>,
     /// The number of them that the library proposes.
     proposals: usize,
-    /// Which of them is used.
+    /// The number of the one that is used.
     pub(crate) chosen: usize,
 }
 

@@ -249,8 +249,8 @@ fn candidate_majors(driver: Option<i32>) -> Vec<i32> {
     own.into_iter().chain(known).collect()
 }
 
-/// Why a library of a major version of CUDA cannot be used beside a driver, if it cannot: it is newer than that,
-/// or too old for the functions above.
+/// The reason that a library of a major version of CUDA cannot be used beside a driver, if it cannot: it is newer than
+/// that, or too old for the functions above.
 fn version_mismatch(major: Option<i32>, driver: Option<i32>) -> Option<String> {
     let oldest = MAJORS[MAJORS.len() - 1];
     let most = driver.unwrap_or(i32::MAX);

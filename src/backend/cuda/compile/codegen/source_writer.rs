@@ -118,7 +118,7 @@ const HELPERS: &[(&str, &str)] = &[
         "f2b",
         "static __device__ __forceinline__ unsigned short f2b(float x) { unsigned short y; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x)); return y; }",
     ),
-    // What `data/fp8.rs` says, without branches: nearest even, and nothing saturates.
+    // As in `data/fp8.rs`, without branches: nearest even, and nothing saturates.
     (
         "e4m3_to_f",
         "static __device__ __forceinline__ float e4m3_to_f(unsigned char x) { const float y = (x & 0x7f) == 0x7f ? __uint_as_float(0x7fffffffu) : __uint_as_float((x & 0x7fu) << 20) * __uint_as_float(0x7b800000u); return __uint_as_float(__float_as_uint(y) | (x & 0x80u) << 24); }",

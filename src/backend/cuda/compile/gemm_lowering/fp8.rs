@@ -25,7 +25,7 @@ use hostir::plan::{BufferId, BufferView, Function, GemmInst, KernelStep, Pointwi
 /// Bytes that rows start at multiples of.
 pub const ROW: usize = 16;
 
-/// What devices and their library do with 8-bit floats; each includes those before it.
+/// The operations of devices and their library on 8-bit floats; each includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fp8Support {
     /// Nothing.

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// The limits of a call's wait for the other ranks.
 #[derive(Clone, Copy)]
 pub struct WaitLimits<'a> {
-    /// When it is over.
+    /// The time at which it is over.
     pub deadline: Instant,
     /// Returns true once waiting is pointless because a rank is known not to come. It is called between polls of
     /// NCCL and must be cheap.

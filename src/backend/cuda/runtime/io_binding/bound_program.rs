@@ -287,7 +287,7 @@ impl BoundProgram<'_> {
         self.end_enqueueing(recording)
     }
 
-    /// What follows a run that was enqueued on all ranks.
+    /// The work after a run that was enqueued on all ranks.
     fn end_enqueueing(&mut self, recording: Option<OpenCapture>) -> Result<(), Vec<Diag>> {
         match recording {
             Some(recording) => recording.keep(&self.recorded).map_err(call_error),

@@ -59,7 +59,7 @@ impl DeviceTensor {
 /// A tensor that every run of a caller's binds at an address of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlotTensor {
-    /// Whether it is an input or an output.
+    /// Its side: input or output.
     pub side: IoSide,
     /// Its position among those.
     pub position: usize,

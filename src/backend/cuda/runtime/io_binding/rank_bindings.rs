@@ -33,7 +33,7 @@ use hostir_gpu::memory_layout;
 use hostir_gpu::p2p::MessagePlan;
 use std::collections::BTreeMap;
 
-/// Why a run does not start.
+/// The reason that a run does not start.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum EnqueueError {
     /// The bound tensors cannot be used; nothing has been issued.

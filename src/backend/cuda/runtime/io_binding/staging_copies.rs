@@ -7,7 +7,7 @@ use hostir_gpu::codegen::job;
 use hostir_gpu::codegen::job::KernelParam;
 use hostir_gpu::unsupported::Unsupported;
 
-/// Which way elements go.
+/// The direction in which elements go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopyDirection {
     /// From the caller's memory, before the run.

@@ -1,4 +1,4 @@
-//! What is decided about a caller's tensors, without any device.
+//! The decisions about a caller's tensors, without any device.
 
 use crate::runtime::io_binding::binding_routes;
 use crate::runtime::io_binding::binding_routes::{BindingConflict, BindingRoute, BindingSlot};

@@ -19,7 +19,7 @@ use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
 use std::time::Duration;
 
-/// Why a rank did not do its part.
+/// The reason that a rank did not do its part.
 #[derive(Debug)]
 pub(crate) struct RankError {
     pub(crate) diag: Box<Diag>,

@@ -27,7 +27,7 @@ fn compiler() -> Command {
     compiler
 }
 
-/// Why kernels cannot run on the host here; `None` if they can.
+/// The reason that kernels cannot run on the host here; `None` if they can.
 pub(crate) fn missing() -> Option<&'static str> {
     let folder = folder("probe");
     let (text, program) = (folder.join("probe.cpp"), folder.join("probe"));

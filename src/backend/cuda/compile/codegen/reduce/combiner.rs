@@ -1,4 +1,4 @@
-//! How two values become one.
+//! The step that makes one value of two.
 
 use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class};
 use crate::unsupported::Unsupported;

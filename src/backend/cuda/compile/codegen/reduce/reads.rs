@@ -1,4 +1,4 @@
-//! What a thread of a reduction reads: its elements of a result, several loads under way at a time.
+//! The reads of a thread of a reduction: its elements of a result, several loads under way at a time.
 
 use crate::codegen::index_space::{
     IndexInt, IndexSpace, KernelOperand, access_expression, vector_ctype, vector_element,

@@ -1,4 +1,4 @@
-//! What products of 8-bit floats become, and that it computes them: calls of the library by their
+//! The lowering of products of 8-bit floats, and that it computes them: calls of the library by their
 //! definition, copies and last steps element by element.
 
 use super::*;
@@ -100,7 +100,7 @@ fn scales_go_to_the_library_where_it_takes_them() {
     assert_eq!(form(&vectors, Fp8Support::Vectors), (GemmScales::Vectors, false));
     assert_eq!(form(&vectors, Fp8Support::Factors), (GemmScales::None, true));
     assert_eq!(form(&vectors, Fp8Support::Absent), (GemmScales::None, true));
-    // Whose the scales are: the library's left factor is our right one.
+    // The scales change sides: the library's left factor is our right one.
     let all = expand_gemm(&vectors, Fp8Support::Vectors).unwrap();
     let buffers = all.products[0].operands.each_ref().map(|view| view.as_ref().map(|view| view.buffer.0));
     assert_eq!(buffers, [Some(1), Some(0), None, Some(3), Some(5), Some(4)]);
