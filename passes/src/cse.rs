@@ -89,7 +89,7 @@ struct TensorFacts {
     allocations: u32,
     /// The last allocation.
     allocation: Option<(OpId, BlockId, u32)>,
-    /// When it is first mentioned except by its allocation.
+    /// The time of its first mention except by its allocation.
     first_mention: Option<u32>,
     /// True if it is an input or output, freed, or described by a scalar.
     pinned: bool,
@@ -178,13 +178,13 @@ struct CseWalk {
     facts: ProgramFacts,
     /// The tensor to use instead.
     renamed: IdVec<TensorId, Option<TensorId>>,
-    /// When an op last wrote into a storage class.
+    /// The time at which an op last wrote into a storage class.
     last_write: Vec<u32>,
-    /// When a tensor was last bound or freed.
+    /// The time at which a tensor was last bound or freed.
     last_bind: IdVec<TensorId, u32>,
-    /// When an op last changed streams, communicated or did something opaque.
+    /// The time at which an op last changed streams, communicated or did something opaque.
     last_fence: u32,
-    /// When a scalar or stream was last defined.
+    /// The time at which a scalar or stream was last defined.
     last_definition: u32,
     /// Position of the current op; starts at 1, so that 0 means never.
     at: u32,
@@ -305,7 +305,7 @@ impl CseWalk {
             && outputs.into_iter().all(|t| self.last_write[self.storage.class_of(t)] <= earlier.at)
     }
 
-    /// Why uses of `dropped` cannot use `kept` instead.
+    /// The reason that uses of `dropped` cannot use `kept` instead.
     fn replacement_obstacle(
         &mut self,
         program: &Program,

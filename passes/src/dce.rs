@@ -136,7 +136,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
     Diag::error(REMOVED, program.op_span(id), message)
 }
 
-/// Which ops have to stay.
+/// The ops that have to stay.
 struct OpLiveness<'a> {
     program: &'a Program,
     storage: StorageClasses,

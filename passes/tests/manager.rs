@@ -132,7 +132,7 @@ fn an_invalid_result_is_a_bug() {
     assert!(failure.errors.items[0].message.contains("`drop-last` produced an invalid program"));
 }
 
-/// What can be wrong with options, in the words of the message.
+/// The errors about options, in the words of the message.
 #[test]
 fn wrong_options() {
     let error = |text: &str| {

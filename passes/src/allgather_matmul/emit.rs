@@ -62,7 +62,7 @@ struct GatherLoop<'r> {
 
 /// The part of an iteration.
 struct LoopPart {
-    /// Where it lies, and the scales of its rows.
+    /// Its place, and the scales of its rows.
     rows: Slice,
     scales: Option<Slice>,
     number: ExprId,

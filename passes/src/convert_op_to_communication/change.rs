@@ -1,4 +1,4 @@
-//! What an op changes about the sharding of its operand.
+//! The change that an op makes to the sharding of its operand.
 
 use crate::support::reshard::strided_over;
 use hostir::axes::{LogicalAxes, logical_axes};

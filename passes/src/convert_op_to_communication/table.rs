@@ -1,4 +1,4 @@
-//! Which communications an op becomes: nvFuser's decision table.
+//! The communications that an op becomes: nvFuser's decision table.
 
 use super::change::{ShardingChange, operand_result_links, outer_axis, sharding_changes};
 use hostir::analysis::tensor_sharding;

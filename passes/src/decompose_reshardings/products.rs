@@ -64,7 +64,7 @@ pub(super) fn decompose_gemm(
     let program = build.program();
     let rank = stored_axes(program, product.result).len();
     let (of_a, of_b) = (stored_axes(program, product.a).len(), stored_axes(program, product.b).len());
-    // Where the contracted axis stands among those of the product.
+    // The place of the contracted axis among those of the product.
     let place = if product.transposed { rank } else { rank - 1 };
     let missing = rank + 1;
     let (a, b) = if product.transposed {

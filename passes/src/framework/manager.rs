@@ -93,14 +93,14 @@ pub struct PipelineReport {
     pub verdicts: Vec<ProofVerdict>,
 }
 
-/// Why a pipeline stopped. The program is as it was before the pass that failed.
+/// The reason that a pipeline stopped. The program is as it was before the pass that failed.
 #[derive(Debug)]
 pub struct PipelineFailure {
     /// The errors, those of `faults` first.
     pub errors: Diags,
     /// Errors that are the fault of option values.
     pub faults: Vec<OptionFault>,
-    /// Which of the pipeline's steps failed; of a pipeline pass, not which of its own.
+    /// The pipeline's step that failed; of a pipeline pass, not the one of its own.
     pub step: usize,
     /// The pass that failed; `None` if the input was invalid.
     pub pass: Option<&'static PassInfo>,
@@ -173,11 +173,11 @@ pub fn run_pipeline(
     Ok(manager.report)
 }
 
-/// Why a step stopped, and what was still to run.
+/// The reason that a step stopped, and what was still to run.
 struct StepFailure {
     errors: Diags,
     faults: Vec<OptionFault>,
-    /// Which step, at the depth that the stop has come up to.
+    /// The step, at the depth that the stop has come up to.
     step: usize,
     pass: &'static PassInfo,
     remaining: Vec<PipelineStep>,

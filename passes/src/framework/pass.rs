@@ -1,4 +1,4 @@
-//! What a pass declares about itself, and what it is given when it runs.
+//! The declaration of a pass, and what it is given when it runs.
 //!
 //! A pass is one file with one [`PassInfo`] and one line in the table `PASSES`. Help,
 //! `--list-passes`, `docs/passes.md`, option parsing and messages follow from that data. The contract:

@@ -1,4 +1,4 @@
-//! Which axes and loops count devices.
+//! The axes and loops that count devices.
 //!
 //! Axes that ops link have one extent, so they are one class; a loop whose index picks slices of an axis
 //! is in the axis's class. A class counts devices if one of its axes lies across them, if `rank` picks its

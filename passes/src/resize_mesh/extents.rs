@@ -1,4 +1,4 @@
-//! What every extent becomes.
+//! The new value of every extent.
 //!
 //! Classes that count devices get the new number. Extents of inputs stay. What a view makes of axes that
 //! change follows, so that it holds as many elements as its operand (`views`).

@@ -1,4 +1,4 @@
-//! What every scalar of an op becomes.
+//! The new value of every scalar of an op.
 //!
 //! A constant stands for the number of devices D where it bounds device numbers: `x % D`, a sum inside of
 //! that, `x < D`. Beside device numbers 0 and 1 stay what they are; any other constant may be made from D.

@@ -22,7 +22,7 @@ pub(super) struct LoopBuffer {
     pub(super) looped: OpId,
 }
 
-/// Why a buffer stays as it is: the op that it is about, and the reason.
+/// The reason that a buffer stays as it is, with the op that it is about.
 pub(super) type KeepReason = (OpId, String);
 
 /// The uses of each tensor by the program.

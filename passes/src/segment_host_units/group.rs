@@ -1,4 +1,4 @@
-//! Which ops go into one HostUnit, and the order of units and ops.
+//! The ops that go into one HostUnit, and the order of units and ops.
 //!
 //! Every op gets a level: an op that stays has the highest level of its producers, one that is fused
 //! too, but one more after a producer that stays. A way from one fused op to another through an op

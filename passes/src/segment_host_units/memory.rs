@@ -1,4 +1,4 @@
-//! Which tensors have memory: the outputs of a PostOnStream all have some, or none has.
+//! The tensors that have memory: the outputs of a PostOnStream all have some, or none has.
 
 use hostir::ir::OpEffect;
 use hostir::ir::{OpId, Program, TensorId};

@@ -27,7 +27,7 @@ pub(super) enum ReduceScatter {
     Reduce,
 }
 
-/// Which ops may share a loop.
+/// The ops that may share a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoopMerging {
     Adjacent,

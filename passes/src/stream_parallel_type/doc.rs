@@ -1,4 +1,4 @@
-//! What the documentation says about the pass.
+//! The documentation of the pass.
 
 /// The whole description.
 pub(super) const DESCRIPTION: &str = "\

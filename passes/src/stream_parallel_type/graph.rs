@@ -1,4 +1,4 @@
-//! Which ops share a loop when they may change places: `merge=graph`.
+//! The ops that share a loop when they may change places: `merge=graph`.
 //!
 //! A list scheduler over the dependences of a run of ops. Ops without a stream axis go first; then a loop
 //! opens and takes every op of its axis that waits for nothing else, those included that wait for members

@@ -1,4 +1,4 @@
-//! Which ops share a loop.
+//! The ops that share a loop.
 
 use super::config::{Config, LoopMerging, ReduceScatter};
 use super::loops::{BodyItem, DataRole, GraphNode, StreamLoop, StreamedOp};

@@ -1,4 +1,4 @@
-//! What one run of a loop's body reads of the run before: memory that may not end with an iteration.
+//! Reads of one run of a loop's body from the run before: memory that may not end with an iteration.
 //!
 //! A walk over the body follows what each tensor surely is at each place: nothing of this iteration's, bound to
 //! memory, or written. Who needs more than it is, needs what an earlier iteration left.

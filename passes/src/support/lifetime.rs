@@ -1,4 +1,4 @@
-//! Where tensors are used last, and so where their memory can go.
+//! The last uses of tensors, and so the places where their memory can go.
 //!
 //! Lifetimes are those of storage classes: memory lives as long as any view of it is used, and until the
 //! communications that touch it have been waited for. In a loop it also lives as long as a later iteration

@@ -1,4 +1,4 @@
-//! What the sharding passes share: links between two tensors of an op, the sharding of one tensor
+//! Common parts of the sharding passes: links between two tensors of an op, the sharding of one tensor
 //! carried over to another, and tensors that get new domains.
 
 use crate::support::builder::{OpBuilder, printed_domain};

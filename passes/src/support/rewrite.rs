@@ -1,4 +1,4 @@
-//! What several passes do to a program: rebuild blocks without some ops, and keep comments in step.
+//! Changes that several passes make: they rebuild blocks without some ops, and keep comments in step.
 
 use super::builder::OpBuilder;
 use hostir::ir::OpEffect;

@@ -1,4 +1,4 @@
-//! Which tensors may share memory, and how ops touch them.
+//! The tensors that may share memory, and the ways in which ops touch them.
 //!
 //! The language is not SSA: a tensor may be bound by a view, allocated, and written several times. So
 //! passes reason about *storage classes*: tensors that any view, alias or allocation ties together.
