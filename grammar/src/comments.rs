@@ -1,4 +1,4 @@
-//! Which statement or block a comment belongs to.
+//! The statement or block that a comment belongs to.
 //!
 //! Comments are no tokens. When the parser reaches a token, the comments before it are handed out:
 //! those after other text on their line go to what was read last, the others wait until it is

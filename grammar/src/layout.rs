@@ -1,4 +1,4 @@
-//! Where statements end: lines, brackets and continuations, without the grammar.
+//! The ends of statements: lines, brackets and continuations, without the grammar.
 //!
 //! A statement ends at its line's end unless a bracket is open or one of the two lines asks for the
 //! other. A bracket that is never closed must not swallow the rest of the file: the first line that
@@ -17,7 +17,7 @@ const MAX_TOKENS: usize = 1 << 20;
 /// The number of tokens past a suspicious line among which a closing bracket is looked for.
 const MAX_LOOK: usize = 4000;
 
-/// Which tokens end the extent besides those that end a statement.
+/// The tokens that end the extent besides those that end a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExtentLimit {
     /// Those of a statement only.
@@ -50,7 +50,7 @@ pub(crate) struct LayoutScanner {
     bad: bool,
 }
 
-/// Why a scan stopped.
+/// The reason that a scan stopped.
 enum ScanStop {
     /// The statement ends in front of this token.
     At(usize),

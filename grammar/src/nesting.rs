@@ -1,4 +1,4 @@
-//! How deeply expressions nest, counted as they are printed.
+//! The depth to which expressions nest, counted as they are printed.
 //!
 //! Whatever follows the syntax tree (printing, hashing, evaluation) recurses, so depth has a limit. It
 //! is counted in brackets of the printed form, where every operator has parentheses of its own: what

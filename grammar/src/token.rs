@@ -115,11 +115,11 @@ macro_rules! operators {
         impl Op {
             /// All operators, in the order of their discriminants.
             pub(crate) const ALL: &'static [Op] = &[$(Op::$name),*];
-            /// How it is written.
+            /// Its text.
             pub(crate) fn text(self) -> &'static str {
                 match self { $(Op::$name => $text),* }
             }
-            /// How tightly it binds as an infix operator (C's order); 0 if it is never infix.
+            /// Its rank as an infix operator (C's order); 0 if it is never infix.
             pub(crate) fn level(self) -> u8 {
                 match self { $(Op::$name => $level),* }
             }

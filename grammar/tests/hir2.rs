@@ -1,4 +1,4 @@
-//! What texts in `hir 2` are: all forms of items, types, expressions and statements, and where comments belong.
+//! Texts in `hir 2`: all forms of items, types, expressions and statements, and the owners of comments.
 
 #[path = "common/hir2.rs"]
 mod common;

@@ -153,7 +153,7 @@ fn place_lines(text: &str, lines: &[LogLine], tags: &[StreamTag]) -> Vec<LinePla
 /// Decides on tags from the ends of programs: the text in front of a header is a tag if the end has it as well.
 fn judge_headers(text: &str, lines: &[LogLine], places: &[LinePlace]) -> Vec<HeaderKind> {
     let count = places.iter().map(|place| place.stream + 1).max().unwrap_or(1);
-    // Whether an end follows that no program after it needs.
+    // True where an end follows that no program after it needs.
     let mut closes = vec![false; count];
     let mut kinds = vec![HeaderKind::None; lines.len()];
     for (at, (line, place)) in lines.iter().zip(places).enumerate().rev() {
