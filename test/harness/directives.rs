@@ -11,7 +11,7 @@ pub struct RunLine {
     pub command: String,
 }
 
-/// What a test asks the runner.
+/// The requests of a test to the runner.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Directives {
     /// `RUN:` lines in order.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What every command of a test shares.
+/// The settings that all commands of a test share.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// Folder for temporary files; relative paths of redirections start here.
@@ -16,10 +16,10 @@ pub struct Context {
     pub bless: bool,
     /// Whether `hir-opt` and `hir-run` run as processes (`HIR_SPAWN=1`).
     pub spawn: bool,
-    /// What `hir-run` is given besides what its command line says, to run on GPUs. FileCheck is then
+    /// The flags that `hir-run` gets beside its command line, to run on GPUs. FileCheck is then
     /// left out: messages name the backend.
     pub flags: Vec<String>,
-    /// What programs on GPUs leave for later ones.
+    /// The state that programs on GPUs leave for later ones.
     pub gpus: SharedState,
 }
 

@@ -29,7 +29,7 @@ const LINE: u64 = 60;
 /// Flags of lines that write outputs themselves, or none.
 const NO_OUTPUTS: [&str; 3] = ["--out-dir", "--bench", "--check-only"];
 
-/// How programs run.
+/// A way to run programs.
 struct Way {
     name: &'static str,
     flags: &'static [&'static str],
@@ -226,7 +226,7 @@ impl File<'_> {
     }
 }
 
-/// Where two outputs differ first.
+/// The place where two outputs differ first.
 fn difference(name: &str, expected: &[u8], found: Option<&Vec<u8>>) -> String {
     let Some(found) = found else { return format!("{name} is written on the CPU only") };
     let at = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(expected.len());

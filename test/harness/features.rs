@@ -1,4 +1,4 @@
-//! What `REQUIRES:`, `UNSUPPORTED:` and `XFAIL:` may ask for.
+//! The features that `REQUIRES:`, `UNSUPPORTED:` and `XFAIL:` may ask for.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -57,7 +57,7 @@ fn restyle(program: &mut Program, style: Style) {
     edit.commit();
 }
 
-/// Why a text in the printed form does not go to `hir 2` and back; nothing if it does.
+/// The reason that a text in the printed form does not go to `hir 2` and back; nothing if it does.
 fn check_round_trip(printed: &str) -> Result<(), String> {
     let expected = normal_form(load(printed)?);
     let again = normal_form(load(&expected)?);

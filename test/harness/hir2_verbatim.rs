@@ -47,7 +47,7 @@ fn convert(text: &str) -> Option<String> {
     valid.then(|| hostir::hir2::write::write_file(&mut programs))
 }
 
-/// How many verbatim texts of each kind a file has.
+/// The number of verbatim texts of each kind in a file.
 fn count_verbatim(file: &FileSyntax) -> [(&'static str, usize); 4] {
     let is_verbatim = |expr: &ExprNode| matches!(expr, ExprNode::Verbatim(_));
     let statements = file.stmts.iter().filter(|stmt| matches!(stmt.form, StmtForm::Verbatim(_))).count();

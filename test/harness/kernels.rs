@@ -34,18 +34,18 @@ const SMS: u32 = 132;
 /// Programs whose ranks need more memory than this together are compiled, and not run: tests plan them for a GPU.
 const RUN_BYTES: u64 = 16 << 20;
 
-/// What the tests' programs need.
+/// The kernels that the tests' programs need.
 #[derive(Default)]
 struct Found {
     /// Kernels' texts.
     texts: BTreeSet<String>,
-    /// Why instructions have none, with where that was.
+    /// The reasons that instructions have none, with the place of each.
     refused: BTreeMap<String, String>,
-    /// How many programs were planned.
+    /// The number of programs that were planned.
     programs: usize,
-    /// How many of them were run, with kernels joined and without.
+    /// The number of those that were run, with kernels joined and without.
     compared: usize,
-    /// Where joined kernels give other numbers.
+    /// The programs whose joined kernels give other numbers.
     differ: Vec<String>,
 }
 

@@ -13,7 +13,7 @@ const QUICK: u64 = 3;
 /// Longer texts have nothing that short ones lack.
 const LONGEST: usize = 6000;
 
-/// What is printed of a text; `None` if it has errors.
+/// A text as it is printed; `None` if it has errors.
 fn print(text: &str, form: PrintForm) -> Option<String> {
     let text = hostir_grammar::containers_in_log(text);
     let parsed = hostir_grammar::parse(&text);

@@ -65,7 +65,7 @@ fn run_case(name: &str, path: PathBuf, directives: Directives, features: &BTreeS
     })
 }
 
-/// Why a file does not run here; `None` if it does.
+/// The reason that a file does not run here; `None` if it does.
 fn skips(directives: &Directives, features: &BTreeSet<String>) -> Result<Option<String>, String> {
     for condition in &directives.requires {
         if !features::holds(condition, features)? {

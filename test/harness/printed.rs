@@ -38,7 +38,7 @@ fn load(text: &str) -> Vec<Program> {
     if diags.has_errors() { Vec::new() } else { programs }
 }
 
-/// What is wrong with a printed text: it does not read, or not to the same.
+/// The fault of a printed text: it does not read, or not to the same.
 fn fault(printed: &str, form: PrintForm) -> Option<String> {
     let (programs, mut diags) = hostir::load(printed);
     let [program] = programs.as_slice() else {

@@ -25,7 +25,7 @@ pub const NOT_ON_DEVICES: [&str; 10] = [
     "--permute-schedule",
 ];
 
-/// How a program is called.
+/// The call of a program.
 #[derive(Debug)]
 pub struct Invocation<'a> {
     /// Standard input.
@@ -38,7 +38,7 @@ pub struct Invocation<'a> {
     pub context: &'a Context,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finished {
     /// Exit status.

@@ -1,4 +1,4 @@
-//! What holds for every program of the tree and for random ones, in one test program: linking one is dear.
+//! Properties of every program of the tree and of random ones, in one test program: linking one is dear.
 
 #[path = "../library/common/effort.rs"]
 mod effort;

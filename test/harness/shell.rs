@@ -3,7 +3,7 @@
 //! Words with single and double quotes and `\`, pipes, `&&`, `||`, `;`, the redirections `<`, `>`,
 //! `>>`, `2>`, `2>>`, `2>&1`, `&>`. No variables, globs or subshells.
 
-/// Where a stream of a command goes or comes from.
+/// The place that a stream of a command goes to or comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Redirect {
     /// `< file`
@@ -28,7 +28,7 @@ pub struct Command {
 /// Commands joined by `|`.
 pub type Pipeline = Vec<Command>;
 
-/// How a pipeline depends on the one before.
+/// The relation of a pipeline to the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
     /// First of the line, or after `;`.

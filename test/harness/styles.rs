@@ -26,7 +26,7 @@ struct Case {
     settings: Vec<Setting>,
 }
 
-/// How many programs were converted, and how many of them ran.
+/// The number of programs that were converted, and of those that ran.
 #[derive(Default)]
 struct Counts {
     read: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Where the repository's files are.
+//! The places of the repository's files.
 
 use std::path::{Path, PathBuf};
 

@@ -134,7 +134,7 @@ fn sends_in_both_directions() {
     }
 }
 
-/// What a word of `red_op=` does to the members' elements; `None` where it has no meaning.
+/// The value that a word of `red_op=` makes of the members' elements; `None` where it has no meaning.
 fn fold(word: &str, dtype: DType, values: &[f64]) -> Option<f64> {
     let bits = |f: fn(i64, i64) -> i64| {
         (!dtype.is_float()).then(|| values[1..].iter().fold(values[0] as i64, |a, &b| f(a, b as i64)) as f64)

@@ -163,7 +163,7 @@ fn valid(text: &str) -> Option<String> {
 
 #[test]
 fn layouts_print_the_canonical_text() {
-    // How often each program is written in another layout.
+    // The number of other layouts of each program.
     let rounds = effort::cases("HIR_LAYOUTS", 24, 500);
     let mut random = Random(effort::seed(11));
     let mut tried = 0;

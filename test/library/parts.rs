@@ -17,7 +17,7 @@ fn programs(parsed: &ParseOutput, text: &str) -> String {
     all
 }
 
-/// How often `text` could be cut.
+/// The number of places at which `text` could be cut.
 #[allow(clippy::panic, reason = "a test's helper")]
 fn same(name: &str, text: &str) -> usize {
     let whole = parse(text);
@@ -151,7 +151,7 @@ fn long_programs_in_hir2_are_written_in_parts() {
         // Loops and slices that belong to statements, and streams that the first half binds.
         "  G#: f32[4, n] = alloc\n  for s in 4 on streams:\n    wait broadcast(S -> G#[s], root=s)\n  X# = Set(G#)\n",
         "  stream 1:\n    X# = relu(A)\n  Y# = relu(X#)\n",
-        // What an op of the first half declares, and what it does not.
+        // A name that an op of the first half declares, and one that it does not.
         "  X# = relu(A)\n  if rank == #: Z# = relu(X#)\n  else: free X#\n",
     ];
     for section in sections {

@@ -42,7 +42,7 @@ fn shown(plan: &Plan) -> BTreeMap<(u32, u32), usize> {
     counts
 }
 
-/// What must hold of every timeline.
+/// Checks what must hold of every timeline.
 fn check(prepared: &PreparedProgram, trace: &Trace) {
     assert_eq!(trace.ranks.len(), prepared.plans.len());
     for (rank, plan) in prepared.plans.iter().enumerate() {

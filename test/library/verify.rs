@@ -1,4 +1,4 @@
-//! What the verifier finds out about programs, and programs that no text gives. Its diagnostics are below
+//! The verifier's findings about programs, and programs that no text gives. Its diagnostics are below
 //! `test/errors/verifier`.
 
 use hostir::analysis::{ExtentClasses, is_resharding, tensor_sharding};

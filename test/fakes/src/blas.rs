@@ -29,7 +29,7 @@ enum BlasObject {
 struct BlasScales {
     /// Whether each factor has one for each row or column, and not one alone.
     vectors: [bool; 2],
-    /// Where they are; 0 without any.
+    /// Their addresses; 0 without any.
     addresses: [u64; 2],
 }
 

@@ -1,4 +1,4 @@
-//! What kernels compute: the CPU backend runs a plan of the instructions on copies of the views' memory.
+//! The work of kernels: the CPU backend runs a plan of the instructions on copies of the views' memory.
 
 use crate::note::{KernelMeaning, TEMPORARY};
 use hostir::backend::cpu;
@@ -26,7 +26,7 @@ fn instruction_views(kind: &InstKind) -> (Vec<&BufferView>, Option<&BufferView>)
 pub(crate) struct MemoryAccess {
     /// The number of the parameter that points to it.
     pub(crate) param: usize,
-    /// What of it.
+    /// The part of it.
     pub(crate) view: BufferView,
     /// Whether it is written.
     pub(crate) writes: bool,

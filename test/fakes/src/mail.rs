@@ -1,4 +1,4 @@
-//! What members of a communicator tell each other when they are processes: files in a folder that all have.
+//! The messages of members of a communicator that are processes: files in a folder that all have.
 //!
 //! A team has a folder of its own there, with a file `join.RANK` of each member that has joined. Its collectives are
 //! numbered; `all.NUMBER.RANK` is what a member puts in. It is there until the member comes to the next but one: then
@@ -31,7 +31,7 @@ struct PostedCall {
 struct AskedSplit {
     number: u64,
     color: i32,
-    /// Where the new communicator's handle goes.
+    /// The place that the new communicator's handle goes to.
     place: usize,
 }
 
@@ -39,7 +39,7 @@ struct MailMember {
     seat: TeamSeat,
     posted: Vec<PostedCall>,
     collectives: u64,
-    /// How many messages went to, and came from, each other member.
+    /// The number of messages that went to, and came from, each other member.
     messages: BTreeMap<(bool, usize), u64>,
     splits: u64,
     asked: Vec<AskedSplit>,

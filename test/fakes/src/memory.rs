@@ -17,7 +17,7 @@ enum MemoryPage {
     Data(Box<[u8]>),
 }
 
-/// What holds the bytes of an allocation.
+/// The holder of the bytes of an allocation.
 enum ByteStore {
     Pages(Vec<MemoryPage>),
     /// Other processes have it too.
@@ -31,7 +31,7 @@ struct DeviceAllocation {
     store: ByteStore,
 }
 
-/// Where an address lies.
+/// The place of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FoundMemory {
     /// The device that has the memory.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const INVALID: c_int = 4;
 const IN_PROGRESS: c_int = 7;
 
-/// What a call does.
+/// The operation of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallKind {
     AllGather,
@@ -104,7 +104,7 @@ pub(crate) struct CommunicatorTable {
     teams: BTreeMap<u64, MemberTeam>,
     members: BTreeMap<u64, TeamMember>,
     next: u64,
-    /// Where the members are processes: what they tell each other.
+    /// The messages of members that are processes.
     mail: Option<MemberMail>,
 }
 
@@ -270,7 +270,7 @@ impl MemberTeam {
     }
 }
 
-/// What a member puts into a call.
+/// The contribution of a member to a call.
 pub(crate) fn member_contribution(
     memory: &mut DeviceMemory,
     call: &MemberCall,
@@ -285,7 +285,7 @@ pub(crate) fn member_contribution(
     }
 }
 
-/// What members get of a collective, all together.
+/// The result of a collective for all members together.
 pub(crate) fn joined_contributions(call: &MemberCall, all: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     match call.kind {
         CallKind::AllReduce(op) | CallKind::Reduce(op, _) | CallKind::ReduceScatter(op) => {
@@ -537,7 +537,7 @@ fn reduction_of(code: c_int) -> Option<RedOp> {
     [RedOp::Sum, RedOp::Product, RedOp::Max, RedOp::Min, RedOp::Avg].get(code as usize).copied()
 }
 
-/// Where a call's data is and goes.
+/// The source and the target of a call's data.
 struct CallEnds {
     send: *const c_void,
     recv: *mut c_void,

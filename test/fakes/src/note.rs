@@ -7,7 +7,7 @@ use hostir::plan::{
 };
 use std::str::FromStr;
 
-/// What a kernel computes.
+/// The meaning of a kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum KernelMeaning {
     /// Instructions of a plan, one after the other. Buffers are numbers of parameters, and from
@@ -23,13 +23,13 @@ pub(crate) const TEMPORARY: BufferId = BufferId(u32::MAX);
 /// A launch of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct LaunchPart {
-    /// Which one.
+    /// Its number.
     pub(crate) number: usize,
     /// Of how many.
     pub(crate) count: usize,
     /// The number of its first parameter among those of all.
     pub(crate) first: usize,
-    /// What all of them compute.
+    /// The meaning of all of them together.
     pub(crate) meaning: KernelMeaning,
 }
 
@@ -195,7 +195,7 @@ mod tests {
         BufferView { buffer: BufferId(buffer), offset: 3, dims: row_major(shape), dtype }
     }
 
-    /// What a job's note means.
+    /// The meaning of a job's note.
     fn meaning_of(job: Result<KernelJob, hostir_gpu::unsupported::Unsupported>) -> KernelMeaning {
         let note = job.unwrap().note;
         read(&format!("// hostir: 0 1 0 {note}\nextern")).unwrap().meaning

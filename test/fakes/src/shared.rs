@@ -26,7 +26,7 @@ impl SharedBytes {
         Ok(Self { file, bytes, device, is_opened: false })
     }
 
-    /// What another process opens.
+    /// The handle that another process opens.
     pub(crate) fn handle(&self) -> [u8; 64] {
         let numbers = [u64::from(std::process::id()), self.file.as_raw_fd() as u64, self.bytes, self.device as u64];
         let mut handle = [0; 64];

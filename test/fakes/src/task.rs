@@ -1,4 +1,4 @@
-//! What devices do: operations with an order, and what each one needs before it can go on.
+//! The work of devices: operations with an order, and what each one needs before it can go on.
 
 use crate::nccl::MemberCall;
 use crate::note::KernelMeaning;
@@ -43,7 +43,7 @@ pub(crate) struct StreamTask {
     pub(crate) nodes: Vec<WorkNode>,
     /// By node.
     pub(crate) done: Vec<bool>,
-    /// How many are not.
+    /// The number of those that are not.
     pub(crate) left: usize,
 }
 

@@ -8,7 +8,7 @@ use hostir::plan::{BufferId, BufferView, GemmInst, InstKind, ViewDim};
 pub(crate) const MAP_BYTES: usize = 128;
 pub(crate) const MAP_WORDS: usize = MAP_BYTES / 8;
 
-/// How a kernel's factors are stored.
+/// The order in which a kernel's factors are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TiledGemm {
     left_by_column: bool,
@@ -71,7 +71,7 @@ impl MapContent {
     }
 }
 
-/// What a map holds for a matrix: its description in the first words. None if the device takes no such map.
+/// The words of a map for a matrix: its description in the first words. None if the device takes no such map.
 pub(crate) fn map_words(address: u64, extents: [u64; 2], row_bytes: u64, boxes: [u32; 2]) -> Option<[u64; MAP_WORDS]> {
     let aligned = address.is_multiple_of(16) && row_bytes.is_multiple_of(16);
     let sized = boxes.iter().all(|extent| (1..=256).contains(extent)) && 2 * boxes[0] <= 128;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Operations that a question carries out at most before it is answered.
 const STEPS: usize = 4;
-/// How long who waits for others sleeps between two looks.
+/// The time that a waiting thread sleeps between two looks.
 const PAUSE: Duration = Duration::from_micros(30);
 /// After so long a wait without an end is told.
 const STUCK: Duration = Duration::from_secs(20);
@@ -61,7 +61,7 @@ pub(crate) struct FakeWorld {
     pub(crate) communicators: CommunicatorTable,
     /// Pairs of devices of which the first one reaches the other one's memory.
     pub(crate) peers: BTreeSet<(usize, usize)>,
-    /// What went wrong; every call fails from then on.
+    /// The error that came up; every call fails from then on.
     pub(crate) broken: Option<i32>,
     handles: u64,
     random: fastrand::Rng,
@@ -379,7 +379,7 @@ impl FakeWorld {
 mod tests {
     use super::*;
 
-    /// What a second stream copies of memory that a first one fills, with or without an event between them.
+    /// The value that a second stream copies of memory that a first one fills, with or without an event between them.
     fn copied(seed: u64, ordered: bool) -> u8 {
         let mut world = FakeWorld::new();
         world.random = fastrand::Rng::with_seed(seed);

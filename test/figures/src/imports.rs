@@ -83,7 +83,7 @@ fn item_label(item: &Item) -> String {
     }
 }
 
-/// What the names of a module stand for.
+/// The meanings of the names of a module.
 #[derive(Default)]
 struct Scope {
     names: BTreeMap<String, Vec<Binding>>,
@@ -306,7 +306,7 @@ fn children(sources: &Sources) -> Vec<Vec<usize>> {
     children
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Target {
     Module(usize),
     Item(usize, String),
@@ -393,7 +393,7 @@ impl<'s> Resolver<'s> {
         targets
     }
 
-    /// What a name stands for in a module.
+    /// The meanings of a name in a module.
     fn lookup(&self, module: usize, name: &str, seen: &mut BTreeSet<(usize, String)>) -> Vec<Target> {
         if !seen.insert((module, name.to_owned())) {
             return Vec::new();

@@ -133,7 +133,7 @@ fn declared_items(item: Item) -> Vec<Item> {
     std::iter::once(item).chain(modules).collect()
 }
 
-/// Where a module stands in its crate.
+/// The place of a module in its crate.
 struct ModulePlace {
     krate: usize,
     path: Vec<String>,
@@ -161,7 +161,7 @@ fn targets(folder: &Path, manifest: &Path) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// Where the files of a file's modules are.
+/// The folder of the files of a file's modules.
 fn module_folder(path: &Path, is_root: bool) -> PathBuf {
     let folder = path.parent().unwrap_or(path);
     let stem = path.file_stem().unwrap_or_default();

@@ -46,9 +46,9 @@ impl DirectiveKind {
 pub(crate) struct FoundName<'a> {
     /// The prefix.
     pub(crate) prefix: &'a str,
-    /// Where the prefix starts.
+    /// The start of the prefix.
     pub(crate) start: usize,
-    /// Where the text after the colon starts.
+    /// The start of the text after the colon.
     pub(crate) end: usize,
     /// The meaning of the name.
     pub(crate) meaning: NameMeaning,

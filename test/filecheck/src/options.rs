@@ -1,6 +1,6 @@
 //! The options, from a command line or set one by one.
 
-/// What FileCheck's command line says, apart from the file names.
+/// The options of FileCheck's command line, apart from the file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Prefixes of directives (`--check-prefix`, `--check-prefixes`).
@@ -11,7 +11,7 @@ pub struct Options {
     pub match_full_lines: bool,
     /// The input may be empty (`--allow-empty`).
     pub allow_empty: bool,
-    /// What messages call the input.
+    /// The name of the input in messages.
     pub input_name: String,
 }
 

@@ -44,7 +44,7 @@ const STILL_CYCLIC: &[(&str, &[&str])] = &[(
 /// `diag` for spans, `ir` for the string interner, the root to read a text.
 const SEE_SYNTAX: &[&str] = &["diag", "ir", "resolve", "hir2"];
 
-/// What each crate must not mention of the crate `hostir` (its own dependencies are Cargo's affair).
+/// The modules of the crate `hostir` that each crate must not mention (its own dependencies are Cargo's affair).
 const FORBIDDEN_MODULES: &[(&str, &[&str])] = &[("passes/src", &["resolve", "backend", "data"])];
 
 /// Files outside `src/ops` that name kinds of ops, each with the reason. Other code asks a kind for its

@@ -1,4 +1,4 @@
-//! What has to have a test.
+//! The parts that have to have a test.
 
 use super::files;
 use hostir::ir::{OpKind, OpLayout};

@@ -18,7 +18,7 @@ pub(crate) fn unexplained_codes() -> Vec<String> {
     bad.map(|(code, path)| format!("{code} of {path} has no `/// meaning` line above a `NAME = \"{code}\";`")).collect()
 }
 
-/// What each code means: the doc comment above `NAME = "H0000";`.
+/// The meaning of each code: the doc comment above `NAME = "H0000";`.
 fn explanations() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for path in super::files::sources() {

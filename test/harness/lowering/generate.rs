@@ -44,7 +44,7 @@ struct Generator<'r> {
     extents: Vec<usize>,
     /// Pairs of extents: axes that views make of two, or split into them.
     products: Vec<[usize; 2]>,
-    /// How many extents are the mesh's.
+    /// The number of extents that are the mesh's.
     mesh_axes: usize,
     symbolic: bool,
     /// Where extents are names: whether each axis of a result has one of its own, which only the ops tie to
@@ -56,7 +56,7 @@ struct Generator<'r> {
     body: String,
     next_tensor: usize,
     next_domain: usize,
-    /// Where the axes of the next tensor come from, if their numbers are to say so.
+    /// The axes that those of the next tensor come from, if their numbers are to say so.
     order: Option<Vec<usize>>,
     /// The last result in full.
     last: String,

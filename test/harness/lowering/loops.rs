@@ -15,7 +15,7 @@ const QUICK: u64 = 1500;
 
 const PIPELINES: &[&str] = &["allocate-and-deallocate", "insert-deallocations"];
 
-/// What a tensor is: its axes in the text.
+/// The axes of a tensor in the text.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     Row,
@@ -36,7 +36,7 @@ struct Generator<'r> {
     next_unit: usize,
     /// Indices of the loops around.
     indices: Vec<String>,
-    /// What each block around has made so far.
+    /// The tensors that each block around has made so far.
     known: Vec<Vec<Tensor>>,
     /// Everything that was made.
     all: Vec<Tensor>,
@@ -302,7 +302,7 @@ impl Generator<'_> {
     }
 }
 
-/// How many buffers each tensor of a number has; more than one for results that are new in each iteration.
+/// The number of buffers of each tensor by its number; more than one for results that are new in each iteration.
 fn buffers(text: &str) -> Result<BTreeMap<u32, usize>, String> {
     let program = load(text)?;
     let prepared = lower::prepare_program(&program, &SizeSettings { streams: 2, ..SizeSettings::default() })

@@ -14,7 +14,7 @@ use hostir_passes::{manager, pipeline};
 use hostir_test::values::values;
 use std::collections::BTreeMap;
 
-/// How a comparison went.
+/// The outcome of a comparison.
 pub(crate) enum Outcome {
     /// Both compute the same.
     Equal,
@@ -117,7 +117,7 @@ fn rendered(text: &str, diags: &Diags) -> String {
     render::to_string("program.hir", text, &diags.items)
 }
 
-/// What a run gives.
+/// The results of a run.
 pub(crate) struct Ran {
     /// The program that ran, with its plans.
     pub(crate) prepared: PreparedProgram,
@@ -167,7 +167,7 @@ fn ranks(generated: &Generated, common: &str, of_rank: &dyn Fn(u32) -> Result<St
     Err(format!("common {:?}\nranks {:?}\n{common}\n{texts}", expected.values, found.values))
 }
 
-/// Whether the text of a rank computes on the rank only.
+/// Checks that the text of a rank computes on the rank only.
 fn others_compute_nothing(text: &str, rank: u32) -> Result<(), String> {
     let program = load(text)?;
     let mut foreign = None;

@@ -18,7 +18,7 @@ const LENGTHS: [i64; 5] = [4, 2, 8, 12, 24];
 const ELEMENTS: usize = 1 << 14;
 const INSTRUCTIONS: usize = 20_000;
 
-/// What a command line says about sizes.
+/// The sizes of a command line.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Setting {
     set: BTreeMap<String, i64>,

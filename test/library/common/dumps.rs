@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Why tests over the dumps cannot run; `None` if they can.
+/// The reason that tests over the dumps cannot run; `None` if they can.
 pub(crate) fn missing() -> Option<&'static str> {
     let given = std::env::var_os("HIR_DUMPS").is_some();
     (!given).then_some("needs nvFuser's dumps: HIR_DUMPS=<folder>")

@@ -1,4 +1,4 @@
-//! How many cases a test with random input tries, and where its numbers start. `test/README.md` lists all of them.
+//! The number of cases of a test with random input, and the seed of its numbers. `test/README.md` lists all of them.
 #![allow(dead_code, clippy::panic, reason = "each test program uses a part; failures panic")]
 
 /// `HIR_FULL=1` asks for the full set, which takes minutes; a number of cases can be given by itself, too.
@@ -7,7 +7,7 @@ pub(crate) fn cases(variable: &str, quick: u64, full: u64) -> u64 {
     number(variable).unwrap_or(usual)
 }
 
-/// Where random numbers start: `HIR_SEED=N` gives other ones.
+/// The seed of random numbers: `HIR_SEED=N` gives other ones.
 pub(crate) fn seed(usual: u64) -> u64 {
     let other = |number: u64| usual ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     number("HIR_SEED").map_or(usual, other)

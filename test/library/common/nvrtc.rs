@@ -31,13 +31,13 @@ pub(crate) fn again() -> Option<ExitCode> {
     Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Why kernels cannot be compiled here; `None` if they can.
+/// The reason that kernels cannot be compiled here; `None` if they can.
 pub(crate) fn missing() -> Option<&'static str> {
     let present = std::env::var_os(AGAIN).is_some() && nvrtc::is_present();
     (!present).then_some("needs NVRTC: `tools/setup --test-deps`, or HIR_NVRTC=<folder of libnvrtc.so>")
 }
 
-/// Where the library is looked for.
+/// The folder in which the library is looked for.
 fn folder() -> PathBuf {
     if let Some(given) = std::env::var_os(FOLDER) {
         return given.into();

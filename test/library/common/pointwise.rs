@@ -15,19 +15,19 @@ pub(crate) struct Group {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What an expression gives.
+/// The result of an expression.
 pub(crate) struct Row {
     /// `{0}+{1}`
     pub(crate) text: String,
     /// Type of the result.
     pub(crate) dtype: DType,
-    /// How many units of the last place a result of the CPU may be off.
+    /// The units of the last place that a result of the CPU may be off.
     pub(crate) ulps: u64,
     /// The elements.
     pub(crate) expected: Vec<Expected>,
 }
 
-/// What an element has to be.
+/// The demand on an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     /// These bits.
