@@ -83,7 +83,7 @@ fn rayon_threads() -> usize {
 struct ThreadReserve {
     count: usize,
     work: Sender<ThreadBuilder>,
-    /// Why there are not more.
+    /// The reason that there are not more.
     error: Option<io::Error>,
 }
 

@@ -248,7 +248,7 @@ fn inherited_stream(path: &Path) -> Option<io::Result<File>> {
     Some(copy)
 }
 
-/// Why nothing is written to what is called `name`.
+/// The error that says why nothing is written to what is called `name`.
 fn refusal_diag(name: &str, refusal: WriteRefusal) -> Diag {
     match refusal {
         WriteRefusal::Io(error) => errors::cannot_write(name, &error),

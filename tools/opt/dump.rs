@@ -7,7 +7,7 @@ use hostir_passes::manager::PassObserver;
 use hostir_passes::{PassAction, PassInfo};
 use std::io::Write;
 
-/// When programs are dumped.
+/// The passes around which programs are dumped.
 #[derive(Clone, Default, Debug)]
 pub(super) struct DumpOptions {
     /// Before every pass.

@@ -27,7 +27,7 @@ impl DataError {
     }
 }
 
-/// Why a tensor cannot be read from a file.
+/// The reason that a tensor cannot be read from a file.
 #[derive(Debug)]
 pub enum ReadError {
     /// The system does not give the bytes.

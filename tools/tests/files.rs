@@ -25,7 +25,7 @@ const COPIES: &str = "// \u{1b}]0;title\u{7}\u{9b}2J\u{202e}
   T2_g_float[iS2{4}] = Set( T1, cache_op=Streaming )
 } // %HostIrContainer
 ";
-/// What a name of a file may hold: a new title, a cleared screen, an order that is turned round, no text, a line.
+/// A name that a file may have: a new title, a cleared screen, an order that is turned round, no text, a line.
 const EVIL: &[u8] = b"\x1b]0;x\x07\x1b[2J\xc2\x9b31m\xe2\x80\xae\xff\x7f\nerror[H0001]";
 
 fn folder() -> tempfile::TempDir {

@@ -37,7 +37,7 @@ fn by_hand() {
     runs(&Site::new());
 }
 
-/// What a launcher tells a rank.
+/// The variables that a launcher sets for a rank.
 type Variables<'a> = &'a dyn Fn(u32) -> Vec<(&'static str, String)>;
 
 /// Each launcher's variables, on one host.

@@ -49,7 +49,7 @@ fn result_of(site: &Site, flags: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// What is kept.
+/// The entries that are kept.
 fn entries(cache: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(cache.join("kernels")) else { return Vec::new() };
     entries.map(|entry| entry.unwrap().path()).collect()

@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 
 /// Set in the process that has the driver: its task.
 const CHILD: &str = "HIR_TEARDOWN";
-/// How long it may take until a failed session is gone.
+/// The time that may pass until a failed session is gone.
 const MOST: Duration = Duration::from_secs(2);
-/// How long a run may take.
+/// The time that a run may take.
 const LIMIT: Duration = Duration::from_millis(300);
 
 fn main() -> std::process::ExitCode {

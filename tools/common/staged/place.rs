@@ -23,7 +23,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Why nothing is written to a path.
+/// The reason that nothing is written to a path.
 #[derive(Debug)]
 pub(super) enum WriteRefusal {
     /// The system's error.

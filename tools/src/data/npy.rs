@@ -68,7 +68,7 @@ fn parse_descr(descr: &str) -> Result<(DType, bool), DataError> {
         "u1" => DType::UInt8,
         "c16" => DType::ComplexDouble,
         "c8" => DType::ComplexFloat,
-        // How NumPy writes ml_dtypes' bfloat16 and 8-bit floats: bytes without a type.
+        // NumPy writes ml_dtypes' bfloat16 and 8-bit floats so: bytes without a type.
         _ if kind.starts_with('V') => {
             let message = format!("its elements have no type ({descr}): .npy does not support bfloat16");
             return Err(DataError::new(message).with_note(HINT));

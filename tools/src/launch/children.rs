@@ -275,7 +275,7 @@ impl ChildProcesses {
     }
 }
 
-/// Which of two failures is the cause: the earlier one, unless it only followed another.
+/// The cause among two failures: the earlier one, unless it only followed another.
 fn root_failure(first: Option<(u32, ExitStatus)>, second: Option<(u32, ExitStatus)>) -> Option<(u32, ExitStatus)> {
     match (first, second) {
         (Some(first), Some(second)) if is_followed(first.1) && !is_followed(second.1) => Some(second),

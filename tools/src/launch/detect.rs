@@ -1,4 +1,4 @@
-//! Which launcher started this process, as which rank of how many: a function of the environment alone.
+//! The launcher that started this process, its rank and the number of ranks: a function of the environment alone.
 //!
 //! Rank and size have exactly one source. Launchers nest (`srun torchrun hir-run`, or mpirun, whose
 //! daemons srun starts), and the variables of the outer one are still there: torchrun's agent hides every

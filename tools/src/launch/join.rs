@@ -180,7 +180,7 @@ fn unreachable_error(place: &RankAssignment, timeout: Duration, why: &str) -> Di
     Diag::global_error(errors::UNREACHABLE, message).with_note(note)
 }
 
-/// Why an attempt to join did not succeed.
+/// The reason that an attempt to join did not succeed.
 #[derive(Debug)]
 enum JoinAttemptError {
     /// There is no connection.

@@ -42,7 +42,7 @@ pub(super) const STEP: &str = "join";
 pub(super) struct RefusedJoins {
     /// A sentence for each kind of them that proved something, for a run that does not come about.
     notes: Vec<String>,
-    /// Why it cannot come about.
+    /// The reason that it cannot come about.
     pub(super) cause: Option<Diag>,
     /// Processes of the run.
     world: u32,

@@ -53,7 +53,7 @@ pub(crate) struct LaunchedProcess {
     pub(crate) peers: Arc<SocketControlPlane>,
 }
 
-/// Why this process did not get as far as joining.
+/// The reason that this process did not get as far as joining.
 pub(crate) struct JoinFailure {
     /// Its error, or another process's.
     pub(crate) diag: Diag,
@@ -122,7 +122,7 @@ impl LaunchedProcess {
         self.place.rank == 0
     }
 
-    /// Why the run of all processes failed, once it did.
+    /// The reason that the run of all processes failed, once it did.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
     pub(crate) fn run_failure(&self) -> Option<ControlPlaneError> {
         self.peers.peer_failure()

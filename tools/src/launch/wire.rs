@@ -37,7 +37,7 @@ pub(super) enum FrameType {
     Message = 3,
     /// The end of the messages of all ranks of a step: its number.
     Result = 4,
-    /// Why the run cannot go on.
+    /// The reason that the run cannot go on.
     Error = 5,
     /// The sender is done, and its connection may close.
     Bye = 6,
@@ -214,7 +214,7 @@ pub(super) fn invalid_data(what: &'static str) -> Error {
 mod tests {
     use super::*;
 
-    /// What both ends of a connection send and open.
+    /// The sealers and openers of both ends of a connection.
     fn ends() -> ((FrameSealer, FrameOpener), (FrameSealer, FrameOpener)) {
         let (joining, coordinator) = super::super::handshake::both_ends(1);
         (joining.split_directions(), coordinator.split_directions())

@@ -125,7 +125,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Which program of a file is meant, and how it is read.
+    /// The program of a file that is meant, and the way it is read.
     pub(super) fn program_choice(&self) -> ProgramChoice {
         ProgramChoice { container: self.container, element_type: self.element_type }
     }

@@ -11,8 +11,8 @@ const SUSPENDED: Duration = Duration::from_secs(1);
 /// The state of a thread that looks again and again.
 #[derive(Debug, Default)]
 pub(super) struct PollState {
-    /// When something was seen first that gets some time to pass; the caller's. A suspension clears it: what was seen then
-    /// gets its time once more.
+    /// The time at which something was seen first that gets some time to pass; the caller's. A suspension clears it:
+    /// what was seen then gets its time once more.
     pub(super) since: Option<Instant>,
     /// The time since the last look, if the process was suspended meanwhile.
     pub(super) suspension: Option<Duration>,

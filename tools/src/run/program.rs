@@ -9,7 +9,7 @@ use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 
-/// Which program of a file is meant, and how it is read.
+/// The program of a file that is meant, and the way it is read.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct ProgramChoice {
     /// Its number, from 1; `None` for the only one.

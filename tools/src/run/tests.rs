@@ -203,7 +203,7 @@ fn help_fits_the_terminal() {
     }
 }
 
-/// What a tool writes to standard output.
+/// The text that a tool writes to standard output.
 fn said(
     tool: hostir_tool_support::io::ToolFn,
     words: &[&str],

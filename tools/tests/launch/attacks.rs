@@ -23,7 +23,7 @@ fn connect(port: u16) -> TcpStream {
     }
 }
 
-/// What somebody between two ranks does with the frames from rank 1, from a certain one on.
+/// The attack of somebody between two ranks on the frames from rank 1, from a certain one on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Tamper {
     Nothing,
@@ -164,7 +164,7 @@ fn held_connections_keep_nobody_out() {
     attackers.into_iter().for_each(|attacker| attacker.join().unwrap());
 }
 
-/// What anybody can say who does not know the token: the first message of the handshake, as rank 1 of 4.
+/// A message that needs no token: the first message of the handshake, as rank 1 of 4.
 fn greeting() -> Vec<u8> {
     let clear = [&b"HIRX\x03\x00"[..], &1u32.to_le_bytes(), &4u32.to_le_bytes()].concat();
     let prologue = [&b"hir-run rendezvous"[..], &clear].concat();
@@ -312,7 +312,7 @@ fn a_false_rank_0_learns_nothing() {
     let second = site.rank_of(1, 4, PATIENT).spawn().unwrap();
     let third = site.rank_of(2, 4, PATIENT).spawn().unwrap();
     let fourth = site.rank_of(3, 4, PATIENT).spawn().unwrap();
-    // What an earlier version said to a process with a wrong token, of another world, and what says nothing.
+    // An earlier version's answer to a process with a wrong token, one of another world, another protocol's, and none.
     let answers: [Vec<u8>; 4] = [
         [&b"HIRX\x01\x00"[..], &[7; 49]].concat(),
         [&b"HIRX\x03\x00"[..], &[7; 48], &[1; 64]].concat(),
@@ -447,7 +447,7 @@ fn socket(site: &Site) -> String {
     name.unwrap_or_else(|| panic!("no socket: {err}")).to_owned()
 }
 
-/// How many ports (of IPv4 and IPv6), and how many Unix sockets, a process listens at.
+/// The numbers of ports (of IPv4 and IPv6) and of Unix sockets that a process listens at.
 fn listening(pid: u32) -> [usize; 2] {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let open = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());

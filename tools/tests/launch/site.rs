@@ -27,7 +27,7 @@ pub(crate) const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}
 ";
 /// So many timed runs that they do not end by themselves during a test.
 pub(crate) const LONG: &[&str] = &["--bench", "--iters", "100000000"];
-/// How long a process that ought to end by itself is waited for.
+/// The time that a process gets to end by itself.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A folder with the program in it.
@@ -117,14 +117,14 @@ fn free_port() -> u16 {
 /// Status, standard output, standard error.
 pub(crate) type Ended = (Option<i32>, String, String);
 
-/// How a process ends by itself.
+/// The status and the output of a process that ends by itself.
 pub(crate) fn end(child: Child) -> Ended {
     let output = output(child);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// What a process wrote until it ended; one that does not end is killed, and fails the test.
+/// The output of a process until it ended; one that does not end is killed, and fails the test.
 pub(crate) fn output(child: Child) -> Output {
     let pid = child.id().cast_signed();
     let (done, ends) = std::sync::mpsc::channel::<()>();

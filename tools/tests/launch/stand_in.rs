@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Why the driver cannot be made here; `None` if it can.
+/// The reason that the driver cannot be made here; `None` if it can.
 pub(crate) fn missing() -> Option<&'static str> {
     if cfg!(target_env = "musl") {
         return Some("what is linked statically opens no libraries");

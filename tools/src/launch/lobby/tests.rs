@@ -25,7 +25,7 @@ fn guest(said: &[u8]) -> (PendingConnection, UnixStream) {
     (PendingConnection { stream: PeerStream::Unix(near), since, heard, stage: HandshakeStage::Greeting }, far)
 }
 
-/// What rank 1 says first.
+/// The first message of rank 1.
 fn joining(key: &ConnectionKey) -> JoinHandshake {
     JoinHandshake::new(key, JoinClaim { rank: 1, world: 2 }).unwrap()
 }
