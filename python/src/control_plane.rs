@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(FromPyObject)]
 struct Gathered(Vec<Vec<u8>>, Option<PeerTrouble>);
 
-/// Why ranks did not send their message.
+/// The reason that ranks did not send their message.
 #[derive(FromPyObject)]
 enum PeerTrouble {
     /// Ranks that did not come, and the seconds for which the others waited.

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a dispatcher calls of torch.
+/// The functions of torch that a dispatcher calls.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TorchFunctions {
@@ -39,7 +39,7 @@ struct ResultRecipe {
     options: Py<PyDict>,
 }
 
-/// What was prepared for calls with tensors of one layout.
+/// A session prepared for calls with tensors of one layout.
 struct PreparedCall {
     inputs: Vec<TensorKey>,
     others: Vec<Py<PyAny>>,
@@ -193,7 +193,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What was inserted, the least recently used first.
+    /// All that was inserted, the least recently used first.
     fn prepared(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
         self.lock_calls().iter().rev().map(|call| call.prepared.clone_ref(py)).collect()
     }
@@ -210,7 +210,7 @@ impl Dispatcher {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is prepared for a call of the op that need not go through torch's dispatcher; `out` are tensors to write to.
+    /// The preparation for a call of the op that need not go through torch's dispatcher; `out` are tensors to write to.
     fn find_direct<'py>(
         &self,
         py: Python<'py>,
@@ -292,7 +292,7 @@ impl Dispatcher {
         }
     }
 
-    /// What is prepared for a call; it becomes the last used one. Values are compared without the lock: to compare them
+    /// The preparation for a call; it becomes the last used one. Values are compared without the lock: to compare them
     /// may run Python's code.
     fn find(&self, call: &ReadCall<'_>) -> PyResult<Option<Arc<PreparedCall>>> {
         let candidates: SmallVec<[_; 2]> =

@@ -28,7 +28,7 @@ pub(crate) struct TextRecipe {
     pub(crate) pipelines: Vec<Pipeline>,
 }
 
-/// How a changed text is judged.
+/// The way in which a changed text is judged.
 #[derive(Clone)]
 pub(crate) enum Judged {
     /// It is read and verified.

@@ -24,7 +24,7 @@ pub(crate) struct SourcedProgram {
     pub(crate) recipe: Arc<TextRecipe>,
 }
 
-/// What passes leave.
+/// The program that passes leave, and their messages.
 struct PassResult {
     made: SourcedProgram,
     notices: Vec<Diag>,

@@ -36,7 +36,7 @@ enum InputContent {
     Tensor(Arc<HostTensor>),
 }
 
-/// What a run takes beside sizes.
+/// The settings of a run beside sizes.
 #[derive(Clone, Copy, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct RunSettings {

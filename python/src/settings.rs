@@ -23,7 +23,7 @@ pub(crate) enum Scalar {
     Real(f64),
 }
 
-/// What Python's functions take beside the program.
+/// The settings that Python's functions take beside the program.
 #[derive(Clone, Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {

@@ -49,7 +49,7 @@ pub(crate) fn dtype_name(dtype: DType) -> &'static str {
     NAMES.iter().find(|(_, known)| *known == dtype).map_or("", |(name, _)| name)
 }
 
-/// What [`Tensor::from_bytes`] takes.
+/// The arguments of [`Tensor::from_bytes`].
 type TensorParts<'py> = (&'static str, Vec<usize>, Bound<'py, PyBytes>);
 
 /// A dense row-major tensor in host memory.
