@@ -23,7 +23,7 @@ LINE = "=" * 100
 
 
 def read_metadata() -> dict[str, Any]:
-    """What cargo knows of the extension module and its dependencies."""
+    """Cargo's data about the extension module and its dependencies."""
     command = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={PLATFORM}"]
     done = subprocess.run([*command, "--manifest-path", FOLDER / "Cargo.toml"], check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout)

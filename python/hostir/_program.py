@@ -42,7 +42,7 @@ class Program:
 
     _handle: _native.NativeProgram
     pass_warnings: tuple[Diagnostic, ...]
-    """What the passes that made this program warned of."""
+    """The warnings of the passes that made this program."""
 
     def __init__(self, native: _native.NativeProgram, pass_warnings: tuple[Diagnostic, ...] = ()) -> None:
         if not isinstance(native, _native.NativeProgram):

@@ -1,4 +1,4 @@
-"""What the tests share: the repository's examples, and streams where there is no GPU."""
+"""Shared parts of the tests: the repository's examples, and streams where there is no GPU."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a call of an op costs the host, part by part: three matrices of 64 x 64.
+"""The costs of a call of an op for the host, part by part: three matrices of 64 x 64.
 
 usage: python python/tests/host_cost.py
 
@@ -57,7 +57,7 @@ def least_time(call: Callable[[], Any], synchronize: Callable[[], None], calls: 
 
 
 def look_for_watchers() -> None:
-    """What a direct call asks first, from Python."""
+    """The first questions of a direct call, from Python."""
     for ask, _ in _QUIET:
         assert ask is not None
         ask()

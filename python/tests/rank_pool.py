@@ -67,7 +67,7 @@ def _free_port() -> int:
 
 
 def _collect(ranks: list[_Worker]) -> dict[int, str]:
-    """What the ranks that did not succeed say."""
+    """The messages of the ranks that did not succeed."""
     said: dict[int, str] = {}
     waiting = {worker.answers: rank for rank, worker in enumerate(ranks)}
     deadline = time.monotonic() + CASE

@@ -1,4 +1,4 @@
-"""What a function and a program have to have in common to be an op, and what is refused."""
+"""The properties that a function and a program share if they are an op, and what is refused."""
 
 import functools
 import warnings

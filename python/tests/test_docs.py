@@ -57,7 +57,7 @@ def test_examples_with_torch(monkeypatch):
 
 
 def printed_blocks(path, folder, ranks):
-    """What each block of a page prints on rank 0, of so many processes that torchrun starts."""
+    """The output of each block of a page on rank 0, of so many processes that torchrun starts."""
     blocks = [code for code, _ in EXAMPLE.findall(path.read_text())]
     script = folder / "block.py"
     script.write_text("".join(blocks))

@@ -1,4 +1,4 @@
-"""What ranks of a group tell each other, over torch's stores."""
+"""The messages of ranks of a group, over torch's stores."""
 
 import subprocess
 import sys

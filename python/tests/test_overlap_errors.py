@@ -1,4 +1,4 @@
-"""What `Overlap` does with traces of all kinds, and with errors of its own: a compilation goes on with torch's nodes."""
+"""`Overlap` with traces of all kinds, and with errors of its own: a compilation goes on with torch's nodes."""
 
 import warnings
 
@@ -80,7 +80,7 @@ def fails(*_, **__):
     raise ZeroDivisionError("a mistake of ours\nand where it is")
 
 
-# Where an error may come from: before, in the midst of and after the change of a graph.
+# Places that an error may come from: before, in the midst of and after the change of a graph.
 PLACES = [
     (overlap_module, "find_gather"),
     (overlap_module, "write_region"),

@@ -1,4 +1,4 @@
-"""What users of ops, slots and groups are told of wrong arguments: the argument, what is needed, and the repair."""
+"""The messages about wrong arguments for users of ops, slots and groups: the argument, what is needed, and the repair."""
 
 import pytest
 

@@ -276,7 +276,7 @@ def test_threads_run_programs_at_once(tutorial):
 
 
 def test_roundings_on_the_way_to_parts_of_ranks():
-    """What the comparison of an op with its function takes its tolerances from."""
+    """The tolerances of the comparison of an op with its function."""
     from hostir import _native
     from hostir._arrays import copy_tensor
     from hostir._program import _settings

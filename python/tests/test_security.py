@@ -1,4 +1,4 @@
-"""What other users, other folders and odd texts can do to a process that uses the package."""
+"""The harm that other users, other folders and odd texts can do to a process that uses the package."""
 
 import os
 import subprocess

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# What sessions on a caller's stream ask besides: the context of device 0. Weak, should the driver have it some day.
+# Sessions on a caller's stream ask for this besides: the context of device 0. Weak, should the driver have it some day.
 MORE = "__attribute__((weak)) int cuStreamGetCtx(void *stream, void **context) { (void)stream; *context = (void *)1; return 0; }"
 DRIVER = Path(__file__).resolve().parents[2] / "tools" / "tests" / "launch" / "driver.c"
 

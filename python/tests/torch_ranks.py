@@ -99,7 +99,7 @@ def random_inputs(rank: int, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def whole_product(ranks: list[int]) -> torch.Tensor:
-    """What the op gives on these ranks, without communication."""
+    """The op's result on these ranks, without communication."""
     return torch.cat([random_inputs(rank)[0] for rank in ranks]) @ random_inputs(0)[1]
 
 

@@ -1,4 +1,4 @@
-"""What a native dispatcher needs of torch, and when a call of an op may go past torch's own."""
+"""The needs of a native dispatcher from torch, and the calls of an op that may go past torch's own."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class GroupExchange:
         self.rank = dist.get_rank(group)
         self.world = dist.get_world_size(group)
         self.control_plane = _native.ControlPlane(self.rank, self.world, _host_name(), self.gather, self.report)
-        """What sessions of the group get."""
+        """The control plane that sessions of the group get."""
         self._process = os.getpid()
         self._timeout = timeout
         self._store = group_store(group)
@@ -163,7 +163,7 @@ class GroupExchange:
         return None
 
     def finished_runs(self, rank: int) -> dict[str, Any]:
-        """What a rank that has left said of its runs; nothing of one that has not, or of a text that is none of this module's."""
+        """The last word of a rank that has left about its runs; nothing of one that has not, or of a text that is none of this module's."""
         key = f"hostir/left/{rank}"
         try:
             said = json.loads(self._beats.get(key).decode()) if self._beats.check([key]) else {}

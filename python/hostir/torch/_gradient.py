@@ -40,7 +40,7 @@ __all__ = [
 
 
 class GradientSpec:
-    """What the gradient of an op is."""
+    """The gradient of an op."""
 
     def __init__(self, forward: Callable[..., Any]) -> None:
         self.forward = forward
@@ -52,7 +52,7 @@ class GradientSpec:
         self.is_warned = False
         """True if it was said that a result has no gradient."""
         self.schedule: GradientSchedule | None = None
-        """How the program is called, if that was said."""
+        """The name of the program, if that was said."""
 
 
 class GradientSchedule:

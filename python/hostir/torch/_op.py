@@ -317,7 +317,7 @@ class Op:
         return [values[at] for at in self._inputs], others, lambda: self._result_layouts(values)
 
     def _result_layouts(self, values: Sequence[Any]) -> list[ResultLayout]:
-        """What the results for these arguments look like, by the body on tensors without memory."""
+        """The form of the results for these arguments, by the body on tensors without memory."""
         with FakeTensorMode() as mode, torch.no_grad(), within_autograd():
             fake = [mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in values]
             found = pytree.tree_leaves(own_results(self, self.body(*fake), fake))

@@ -1,4 +1,4 @@
-"""What arguments of linear slots have to be. Each refusal names the argument, what it needs, and the repair."""
+"""The demands on arguments of linear slots. Each refusal names the argument, what it needs, and the repair."""
 
 from __future__ import annotations
 

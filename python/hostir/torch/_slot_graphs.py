@@ -1,4 +1,4 @@
-"""What linear slots compute, forward and backward, as graphs in which `Overlap` has put programs.
+"""The computation of linear slots, forward and backward, as graphs in which `Overlap` has put programs.
 
 The graph of a slot is made on its first call for these shapes, element types and group. Whatever it does, all ranks do. Of
 the graphs of a group, the least recently used one goes, with the sessions of its programs.
@@ -31,7 +31,7 @@ Tensors = Sequence[torch.Tensor]
 
 @dataclass(frozen=True)
 class SlotCall:
-    """What a graph depends on besides its tensors."""
+    """All that a graph depends on besides its tensors."""
 
     group: str
     ranks: int
@@ -83,7 +83,7 @@ def use(overlap: Overlap) -> None:
 
 
 def report() -> Report:
-    """What became of the slots' collectives."""
+    """The outcome for the slots' collectives."""
     return _slots.overlap.report()
 
 

@@ -73,7 +73,7 @@ def rows(rank: int, seed: int = 0) -> torch.Tensor:
 
 
 def weights() -> torch.Tensor:
-    """What all ranks share."""
+    """The state that all ranks share."""
     return numbers(K, N, seed=1000)
 
 

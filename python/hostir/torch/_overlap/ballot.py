@@ -1,4 +1,4 @@
-"""What all ranks of a group tell each other while they compile, with a limit to waiting.
+"""The messages of all ranks of a group while they compile, with a limit to waiting.
 
 Messages are keys of the group's store, not collectives: a rank that never comes, since its graph differs or since it failed,
 holds up nobody for longer than the limit, and disturbs no collective of torch's.

@@ -39,14 +39,14 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Form:
-    """What a tensor of torch is in a program."""
+    """The form of a tensor of torch in a program."""
 
     axes: str
     """The axes in the program: `x:4, 4, 16, 8`."""
     shape: tuple[int, ...]
     """The shape of a rank's part."""
     before: int = 1
-    """How often torch's tensor has the axis of parts; see `layouts`."""
+    """The number of times that torch's tensor has the axis of parts; see `layouts`."""
 
 
 def part_form(ranks: int, rows: int, width: int) -> Form:

@@ -1,4 +1,4 @@
-"""Where the ranks' parts are in a tensor of torch.
+"""The places of the ranks' parts in a tensor of torch.
 
 A gathered tensor, read row by row, is `[before, D, after]`: D parts, one of each rank, repeated `before` times. A view
 keeps `before`. What `all_gather_tensor` and `reduce_scatter_tensor` do for axes other than the first (split and cat, or a

@@ -40,7 +40,7 @@ Clock = Callable[[Module, list[torch.Tensor], int], float]
 
 log = logging.getLogger(__name__)
 
-# How likely it may be that a program which is no faster is taken for one that is.
+# The probability with which a program that is no faster may be taken for one that is.
 CHANCE = 0.05
 # Seconds that a rank waits for the others at a region whose times it has.
 ALONE = 30.0
@@ -67,7 +67,7 @@ class Times:
     measured: float
     """The median as a program."""
     gain: float
-    """How many times faster the program is: the median of the rounds' quotients."""
+    """The factor by which the program is faster: the median of the rounds' quotients."""
     wins: int
     """The rounds in which the program was faster."""
     rounds: int

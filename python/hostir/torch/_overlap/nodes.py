@@ -1,4 +1,4 @@
-"""What nodes of a graph are: collectives, matmuls, and the shapes and types of their tensors."""
+"""The kinds of nodes of a graph: collectives, matmuls, and the shapes and types of their tensors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Collective:
 
     @property
     def source(self) -> Node:
-        """What is sent."""
+        """The tensor that is sent."""
         return self.node.args[0]
 
     @property

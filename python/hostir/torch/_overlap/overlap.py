@@ -110,7 +110,7 @@ class Overlap(CustomGraphPass):
         return Overlap, settings
 
     def report(self) -> Report:
-        """What became of each collective so far."""
+        """The outcome for each collective so far."""
         return self._report
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:

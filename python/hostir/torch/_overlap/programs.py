@@ -37,7 +37,7 @@ class RegionProgram:
     name: str
     plain: Program
     lowered: Program
-    """What runs: the program after the passes, or the user's."""
+    """The program that runs: that after the passes, or the user's."""
     passes: str
     ranks: int
     is_override: bool = False

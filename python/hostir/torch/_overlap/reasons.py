@@ -12,7 +12,7 @@ __all__ = ["Kept", "Reason"]
 
 
 class Reason(Enum):
-    """Why a collective was not fused. Each value is the sentence of the report; details follow it."""
+    """The reason that a collective was not fused. Each value is the sentence of the report; details follow it."""
 
     NO_MATMUL_BEHIND = "no matmul reads the gathered rows"
     NO_MATMUL_BEFORE = "no matmul makes what is summed"
@@ -54,7 +54,7 @@ class Kept(Exception):
         self.reason = reason
         self.detail = detail
         self.times = times
-        """What was measured, if anything was."""
+        """The measured times, if there are any."""
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.detail}" if self.detail else self.reason.value

@@ -44,7 +44,7 @@ __all__ = [
 # The elements of a product that gives each of an H100's 132 multiprocessors a tile of 128 x 256.
 FULL = 132 * 128 * 256
 
-# What moves elements and may take the parts of the ranks apart.
+# Ops that move elements and may take the parts of the ranks apart.
 MOVING = TURNS | {"cat", "chunk", "expand", "getitem", "movedim", "select", "slice", "split", "split_with_sizes"}
 
 
@@ -103,7 +103,7 @@ class Region:
 
 
 class GraphIndex:
-    """What the nodes of a graph are. It holds until the graph changes."""
+    """The kinds of the nodes of a graph. It holds until the graph changes."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.graph = graph
@@ -272,7 +272,7 @@ def _add_contractions(index: GraphIndex, region: Region, result: Node) -> None:
 
 
 def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
-    """What else reads the gathered rows."""
+    """The other readers of the gathered rows."""
     users = [user for node in region.gathered for user in node.users if user not in region.gathered]
     users = [user for user in users if user not in region.through]
     dependents = index.dependents(next(iter(region.gathered)))
@@ -308,7 +308,7 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
 
 
 def _behind_views(users: list[Node]) -> list[Node]:
-    """What reads values through views and copies of them, in the order of the graph."""
+    """The readers of values, through views and copies of them, in the order of the graph."""
     queue, seen, readers = list(users), set(users), []
     while queue:
         node = queue.pop(0)
@@ -457,7 +457,7 @@ def _is_summed(node: Node) -> bool:
 
 
 def _before_of(region: Region, node: Node) -> int:
-    """Where the parts are in a matmul that is summed."""
+    """The places of the parts in a matmul that is summed."""
     return region.values[node].before
 
 
@@ -638,7 +638,7 @@ def _function_rows(reached: dict[Node, Rows], function: Function) -> Rows | None
 
 
 def operand_kind(shape: list[int], result: list[int]) -> str | None:
-    """What an operand is beside rows of the result's shape: `rows`, `row`, `column`, `scalar`."""
+    """The kind of an operand beside rows of the result's shape: `rows`, `row`, `column`, `scalar`."""
     if math.prod(shape) == 1:
         return "scalar"
     if len(shape) > len(result):

@@ -1,4 +1,4 @@
-"""What became of each collective, as data and as a table."""
+"""The outcome for each collective, as data and as a table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Line:
     region: str | None = None
     """The region that it was fused into."""
     reason: Reason | None = None
-    """Why it was kept."""
+    """The reason that it was kept."""
     detail: str = ""
     times: Times | None = None
     """Of the region, if it was measured; also of one that was not faster."""
