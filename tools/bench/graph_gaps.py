@@ -39,7 +39,7 @@ Between = Callable[[], object]
 
 
 class Gaps:
-    """What may stand between GEMMs, on the current stream."""
+    """Work that may stand between GEMMs, on the current stream."""
 
     def __init__(self) -> None:
         self.driver = ctypes.CDLL("libcuda.so.1")

@@ -262,7 +262,7 @@ def program(*bodies):
 
 
 class Said:
-    """What a process says, while it runs."""
+    """The output of a process while it runs."""
 
     def __init__(self, stream):
         self.text, self.stream = "", stream

@@ -24,14 +24,14 @@ def whole_text(row, devices, way):
 
 
 def plain_text(row, devices, text):
-    """What a row's program computes, as plain math; `text` is the program in front of its lowering."""
+    """A row's program as plain math; `text` is the program in front of its lowering."""
     if row.kind == "training":
         return blocks.training(devices, row.dtype, row.m, row.k, row.n, variant="plain")
     return text
 
 
 def alone_texts(row, devices):
-    """What a row is held against: the product, whole and in parts, and the communication over NCCL."""
+    """The references of a row: the product, whole and in parts, and the communication over NCCL."""
     m, k, n = row.m, row.k, row.n
     sharded = row.kind not in ("ag", "scaled-ag")
     if row.kind in ("mlp", "training"):

@@ -105,7 +105,7 @@ def reduce_scatter(devices, dtype, shape, backend, outputs=False):
 
 
 def plain(devices, dtype, kind, shape):
-    """What `allgather` and `reduce_scatter` compute, as plain math."""
+    """`allgather` and `reduce_scatter` as plain math."""
     w = Writer(devices, dtype)
     axes = [("iS", extent) for extent in shape]
     sharded = ("ideviceIdx.x", devices)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/overlap-bench prints and draws from its figures: tables as text, bars as SVG."""
+"""The output of tools/overlap-bench from its figures: tables as text, bars as SVG."""
 
 import statistics
 from xml.sax.saxutils import escape

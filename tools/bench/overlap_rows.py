@@ -51,7 +51,7 @@ ROWS = {
 
 
 class Way(NamedTuple):
-    """How the program of a row is written, and the pass that lowers it.
+    """The way in which the program of a row is written, and the pass that lowers it.
 
     `parts` is the type of the axis of parts: `iS`, or `iStreamIdx` where iterations run on streams. `each` says that a
     stream for each device is wanted, rather than two.
@@ -132,7 +132,7 @@ def streams(kind, devices):
 
 
 def fits(name, devices):
-    """Why a row does not fit so many devices; None if it does."""
+    """The reason that a row does not fit so many devices; None if it does."""
     row = ROWS[name]
     if row.m % devices:
         return f"its {row.m} rows are no multiple of {devices} devices"

@@ -181,7 +181,7 @@ def scatter_verdicts():
 
 
 def tables():
-    """What the tables say of made-up times, against figures worked out by hand; also those of an earlier version."""
+    """The tables of made-up times, against figures worked out by hand; also those of an earlier version."""
     times = {"ring": [1.3, 1.25, 1.2], "gemm": [1.0], "comm": [0.5], "torch-serial": [2.0], "async-tp": [1.5]}
     row = {"kind": "ag", "dtype": "bfloat", "m": 8, "k": 8, "n": 8, "devices": 2, "times": times}
     moved = {"CUDA": 2.0, "NCCL": 2.5, "product": 4.0, "CUDA-beside": 4.2}
@@ -324,7 +324,7 @@ def gpu_checks(tools, library):
 
 
 def checks(tools):
-    """What to check, by name."""
+    """The checks, by name."""
     plain = (quantiles, by_hand, coverage, series_apart, chosen, rules, scatter_verdicts, tables)
     yield from ((f"simulated: {check.__name__}", check) for check in plain)
     for check in (measured, late):

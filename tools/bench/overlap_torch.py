@@ -88,7 +88,7 @@ class World:
 
 
 def differences(results, expected, tolerance):
-    """What is wrong with results; None if nothing is."""
+    """The fault of results; None without one."""
     for place, (result, right) in enumerate(zip(results, expected)):
         result, right = result.float(), right.float()
         error = ((result - right).abs().max() / right.abs().max()).item()

@@ -1,4 +1,4 @@
-"""What the time of a step on a GPU goes to: its kernels by kind, and the gaps between them, by torch's profiler."""
+"""The use of the time of a step on a GPU: its kernels by kind, and the gaps between them, by torch's profiler."""
 
 from __future__ import annotations
 

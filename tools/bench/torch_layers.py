@@ -339,7 +339,7 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def figures_of(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """What is printed of each way."""
+    """The figures that are printed of each way."""
     figures: dict[str, dict[str, Any]] = {}
     for name, sample in times.items():
         suffix = " graph" if name.endswith(" graph") else ""

@@ -35,7 +35,7 @@ def generate(script, path, *arguments):
 
 
 def commands(folder):
-    """What is measured: a name, a program and its arguments."""
+    """The measurements, each with a name, a program and its arguments."""
     text = generate("generate.py", folder / "text.hir", "--megabytes", "20")
     lower = generate("annotated.py", folder / "lower.hir", "lower", "50000")
     streams = generate("annotated.py", folder / "streams.hir", "streams", "50000")
