@@ -1,4 +1,4 @@
-"""The messages about wrong arguments for users of ops, slots and groups: the argument, what is needed, and the repair."""
+"""Messages about wrong arguments of ops, slots and groups: the argument, what is needed, and the repair."""
 
 import pytest
 

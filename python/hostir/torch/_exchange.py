@@ -163,7 +163,7 @@ class GroupExchange:
         return None
 
     def finished_runs(self, rank: int) -> dict[str, Any]:
-        """The last word of a rank that has left about its runs; nothing of one that has not, or of a text that is none of this module's."""
+        """The runs of a rank that has left, as it told; nothing of one that has not, or of a text that is not this module's."""
         key = f"hostir/left/{rank}"
         try:
             said = json.loads(self._beats.get(key).decode()) if self._beats.check([key]) else {}
