@@ -1,4 +1,8 @@
-"""Shared parts of the tests: the repository's examples, and streams where there is no GPU."""
+"""Shared parts of the tests: the repository's examples, and streams where there is no GPU.
+
+`rank_pool.py` keeps processes that are the ranks of groups, `*_ranks.py` have what they run, `page_runner.py` runs the blocks of
+pages, and `gpu/` has what `tools/gpu-suite torch` runs on GPUs.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

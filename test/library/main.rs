@@ -1,4 +1,7 @@
 //! Tests of the library crate through its public functions, in one test program, because linking a program takes seconds.
+//!
+//! `kernels`, `collectives` and `communication` compare results with plain loops; `forms`, `layouts` and `parts` are
+//! about text, `errors` and `verify` about errors that no tool can provoke.
 
 mod collectives;
 mod common;

@@ -1,5 +1,5 @@
 //! Files that are written beside their places and moved there together, so that a run leaves all of
-//! them whole or none.
+//! them whole or none. The tools write files in no other way.
 //!
 //! | at the path | what happens |
 //! |---|---|

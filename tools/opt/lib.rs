@@ -1,4 +1,5 @@
-//! hir-opt: reads host programs, verifies them, runs passes and prints the result.
+//! hir-opt: reads host programs, verifies them, runs passes and prints the result. It is a function of arguments and
+//! streams, and does not depend on CUDA.
 //!
 //! `cli` reads the command line, and `chunk` splits the input into texts. Each text is parsed, resolved, verified, sent
 //! through the pipeline and printed; `expect` compares its diagnostics with those that a test expects. Results are written

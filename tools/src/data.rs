@@ -1,4 +1,4 @@
-//! Tensors of files, and how two tensors are compared.
+//! Tensors of files, and how two tensors are compared. Readers take no more memory and time than the file's own length.
 
 pub mod compare;
 pub mod npy;

@@ -1,4 +1,5 @@
-//! `hir 2`, the form of host programs that people write: bytes to tokens, tokens to statements, statements to a tree.
+//! `hir 2`, the form of host programs that people write: bytes to tokens, tokens to statements, statements to a tree,
+//! by recursive descent.
 
 pub mod ast;
 mod blocks;

@@ -2,6 +2,7 @@
 
 The graph of a slot is made on its first call for these shapes, element types and group. Whatever it does, all ranks do. Of
 the graphs of a group, the least recently used one goes, with the sessions of its programs.
+`linear`, and by it `_styles` and `tp_gemm_backend`, use `_overlap` through this module.
 """
 
 from __future__ import annotations

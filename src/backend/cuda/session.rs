@@ -6,7 +6,7 @@
 //! installs no signal handlers and never exits; every call restores the thread's current context. Threads that release
 //! what a dropped or failed session had may outlive the call that starts them: an exit handler waits for them, for a
 //! limited time, before the exit handlers of CUDA's libraries run ([`crate::finish_library_calls`]). Sessions are independent of each other. `docs/library.md` is the long
-//! version.
+//! version. The type adds names, sizes and errors to `runtime::io_binding::bound_program`.
 //!
 //! ```no_run
 //! use hostir::ir::DType;
