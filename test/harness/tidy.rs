@@ -110,6 +110,11 @@ fn generated_docs_are_current() {
 }
 
 #[test]
+fn decisions_and_measurements_are_listed() {
+    none(links::unlisted_pages(), "the README.md of these folders lists each page");
+}
+
+#[test]
 fn links_in_docs_lead_somewhere() {
     none(links::broken_links(), "a relative link in a Markdown file names a file, and a heading of it, that exists");
 }

@@ -18,6 +18,22 @@ pub(crate) fn broken_links() -> Vec<String> {
     broken
 }
 
+/// Folders whose `README.md` lists each of their pages.
+const LISTED: [&str; 2] = ["docs/decisions", "docs/measurements"];
+
+/// Pages of these folders that their `README.md` does not list.
+pub(crate) fn unlisted_pages() -> Vec<String> {
+    let mut unlisted = Vec::new();
+    for folder in LISTED.map(|folder| tree::root().join(folder)) {
+        let listed: BTreeSet<String> = link_targets(&tree::read(&folder.join("README.md"))).into_iter().collect();
+        let pages = tree::files(&folder, ".md");
+        let names = pages.iter().filter_map(|page| page.file_name()?.to_str().map(|name| (page, name)));
+        let missing = names.filter(|(_, name)| *name != "README.md" && !listed.contains(*name));
+        unlisted.extend(missing.map(|(page, _)| tree::relative(page)));
+    }
+    unlisted
+}
+
 fn link_resolves(page: &Path, text: &str, target: &str) -> bool {
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
     let folder = page.parent().unwrap_or(Path::new("."));
