@@ -2,7 +2,7 @@
 
 use crate::ir::{DeviceMesh, Style};
 use hostir_grammar::ast::{CommentSyntax, Symbol};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A mesh that a file declares.
 pub(super) struct NamedMesh {
@@ -17,6 +17,8 @@ pub(super) struct NamedMesh {
 pub(super) struct FileScope {
     pub(super) meshes: FxHashMap<Symbol, NamedMesh>,
     pub(super) style: Style,
+    /// Names of the line `names`.
+    pub(super) given_names: FxHashSet<Symbol>,
     /// The programs in order.
     pub(super) programs: Vec<ProgramPlace>,
     /// The comments at lines of meshes.

@@ -101,11 +101,13 @@ impl<'a> FileReader<'a> {
     /// A reader for `file`, which was read from `source`.
     pub fn new(file: &'a FileSyntax, source: &'a str) -> Self {
         let mut about_file = Diags::default();
-        let (meshes, style) = (declare_meshes(file, &mut about_file), file_style(file, &mut about_file));
+        let given_names: FxHashSet<Symbol> = file.given_names.iter().map(|given| given.name).collect();
+        let meshes = declare_meshes(file, &given_names, &mut about_file);
+        let style = file_style(file, &mut about_file);
         check_item_names(file, &mut about_file);
         let programs = find_programs(file);
         let mesh_comments = find_mesh_comments(file, &programs);
-        let shared = FileScope { meshes, style, programs, mesh_comments };
+        let shared = FileScope { meshes, style, given_names, programs, mesh_comments };
         Self { file, source, shared, tables: ProgramTables::new(file), about_file }
     }
 
@@ -180,7 +182,11 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     }
 }
 
-fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, NamedMesh> {
+fn declare_meshes(
+    file: &FileSyntax,
+    given_names: &FxHashSet<Symbol>,
+    diags: &mut Diags,
+) -> FxHashMap<Symbol, NamedMesh> {
     let mut meshes: FxHashMap<Symbol, NamedMesh> = FxHashMap::default();
     let items = file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some(mesh),
@@ -195,13 +201,13 @@ fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, Nam
         let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
         meshes.insert(item.name.name, NamedMesh { mesh, is_default: false, is_poisoned });
     }
-    name_default_meshes(file, &mut meshes);
+    name_default_meshes(file, given_names, &mut meshes);
     meshes
 }
 
 /// Finds the meshes whose names are those that a writer gives to meshes without one: the writer counts meshes in the order
 /// of their first use, so that names in another order are the author's.
-fn name_default_meshes(file: &FileSyntax, meshes: &mut FxHashMap<Symbol, NamedMesh>) {
+fn name_default_meshes(file: &FileSyntax, given_names: &FxHashSet<Symbol>, meshes: &mut FxHashMap<Symbol, NamedMesh>) {
     if meshes.is_empty() {
         return;
     }
@@ -215,7 +221,7 @@ fn name_default_meshes(file: &FileSyntax, meshes: &mut FxHashMap<Symbol, NamedMe
     for name in mesh_uses(file).map(|(_, name)| name).chain(declared) {
         let Some(mesh) = meshes.get_mut(&name).filter(|_| !seen.contains(&name)) else { continue };
         let default = default_mesh_name(seen.len());
-        mesh.is_default = !file.given_names.iter().any(|given| given.name == name)
+        mesh.is_default = !given_names.contains(&name)
             && is_default_name(file.symbol_text(name), &default, |text| texts.contains(text));
         seen.insert(name);
         if seen.len() == meshes.len() {

@@ -224,7 +224,7 @@ impl<'a> ProgramReader<'a> {
     fn name_program(&mut self, item: &ProgramItem) {
         let default = default_program_name(self.place.position);
         let (file, name) = (self.file, item.name.name);
-        let is_given = file.given_names.iter().any(|given| given.name == name);
+        let is_given = self.shared.given_names.contains(&name);
         if is_given || !is_default_name(file.symbol_text(name), &default, |text| is_item_name(file, text)) {
             self.program.given.program = Some(self.symbol(item.name.name));
         }
