@@ -18,7 +18,7 @@ use hostir_gpu::codegen::wgmma_gemm::WgmmaGemm;
 use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::fuse::fuse_kernels;
 use hostir_gpu::fused_inst::FusedInst;
-use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
+use hostir_gpu::gemm_shape::{GemmShape, MatrixElement};
 use hostir_gpu::unsupported::Unsupported;
 use hostir_test::directives;
 use hostir_test::exec::Context;
@@ -74,22 +74,8 @@ fn nvrtc_compiles_exchanges() {
 
 /// All tiles, for factors that are stored by rows and by columns.
 fn nvrtc_compiles_products_of_tiles() {
-    let layout = |rows, columns| MatrixLayout { rows, columns, leading: rows as i64, batch_stride: 0 };
-    let stored = |transposed: bool| (layout(1024, 1024), transposed);
-    let ways = [(false, false), (true, false), (false, true), (true, true)];
-    let shapes = ways.map(|(a, b)| GemmShape {
-        element: MatrixElement::Bf16,
-        factors: [MatrixElement::Bf16; 2],
-        numerics: Default::default(),
-        a: stored(a),
-        b: stored(b),
-        d: layout(1024, 1024),
-        bias: GemmBias::None,
-        scales: GemmScales::None,
-        batch: 1,
-        remote: false,
-        alignments: [256; 4],
-    });
+    let ways = [[false, false], [true, false], [false, true], [true, true]];
+    let shapes = ways.map(|transposed| GemmShape::dense(MatrixElement::Bf16, [1024; 3], transposed));
     let texts: Vec<String> = shapes.iter().flat_map(WgmmaGemm::candidates).map(|kernel| kernel.source()).collect();
     assert!(texts.len() >= shapes.len());
     nvrtc::compile_all(texts.iter().map(String::as_str), 90);

@@ -115,6 +115,28 @@ pub struct GemmShape {
 }
 
 impl GemmShape {
+    /// `result[m][n] = left[m][k] * right[k][n]`, row by row, of dense matrices of one type that start at multiples of 256
+    /// bytes. A transposed factor is stored `[k][m]` or `[n][k]`.
+    pub fn dense(element: MatrixElement, [m, n, k]: [u64; 3], [left, right]: [bool; 2]) -> Self {
+        let layout = |rows, columns| MatrixLayout { rows, columns, leading: rows as i64, batch_stride: 0 };
+        // Column-major, each matrix is the transposed one, and the factors change places.
+        let a = if right { layout(k, n) } else { layout(n, k) };
+        let b = if left { layout(m, k) } else { layout(k, m) };
+        Self {
+            element,
+            factors: [element; 2],
+            numerics: GemmNumerics::default(),
+            a: (a, right),
+            b: (b, left),
+            d: layout(n, m),
+            bias: GemmBias::None,
+            scales: GemmScales::None,
+            batch: 1,
+            remote: false,
+            alignments: [256; 4],
+        }
+    }
+
     /// Floating-point operations: two for each multiplication and addition.
     pub fn flop_count(&self) -> u64 {
         let (a, transposed) = self.a;

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "an example's output")]
 
 use hostir_gpu::codegen::wgmma_gemm::{TiledMatrix, WgmmaGemm};
-use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
+use hostir_gpu::gemm_shape::{GemmShape, MatrixElement};
 
 /// Multiprocessors of an H100 or H200.
 const MULTIPROCESSORS: u32 = 132;
@@ -12,7 +12,8 @@ fn main() {
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let [m, n, k, left_by_column, right_by_row] = numbers[..] else { continue };
-        for kernel in WgmmaGemm::candidates(&product([m, n, k], left_by_column == 1, right_by_row == 1)) {
+        let transposed = [left_by_column == 1, right_by_row == 0];
+        for kernel in WgmmaGemm::candidates(&GemmShape::dense(MatrixElement::Bf16, [m, n, k], transposed)) {
             let matrices = kernel.matrices.map(|TiledMatrix { extents, row_bytes, box_extents }| {
                 format!("{{\"extents\": {extents:?}, \"row_bytes\": {row_bytes}, \"box\": {box_extents:?}}}")
             });
@@ -25,27 +26,5 @@ fn main() {
                 kernel.source()
             );
         }
-    }
-}
-
-/// `[m][k] * [k][n]` in cuBLASLt's column-major terms, dense.
-fn product([m, n, k]: [u64; 3], left_by_column: bool, right_by_row: bool) -> GemmShape {
-    let layout = |rows, columns| MatrixLayout { rows, columns, leading: rows as i64, batch_stride: 0 };
-    let either = |transposed, [rows, columns]: [u64; 2]| match transposed {
-        true => (layout(columns, rows), true),
-        false => (layout(rows, columns), false),
-    };
-    GemmShape {
-        element: MatrixElement::Bf16,
-        factors: [MatrixElement::Bf16; 2],
-        numerics: Default::default(),
-        a: either(!right_by_row, [n, k]),
-        b: either(left_by_column, [k, m]),
-        d: layout(n, m),
-        bias: GemmBias::None,
-        scales: GemmScales::None,
-        batch: 1,
-        remote: false,
-        alignments: [256; 4],
     }
 }

@@ -152,25 +152,11 @@ mod tests {
     use super::*;
     use crate::runtime::options::ImageStore;
     use crate::runtime::resource_cache::ResourceCache;
-    use hostir_gpu::gemm_shape::{GemmBias, GemmNumerics, GemmScales, MatrixElement, MatrixLayout};
+    use hostir_gpu::gemm_shape::{MatrixElement, MatrixLayout};
 
     /// A product of square matrices.
     fn square(size: u64) -> GemmShape {
-        let leading = size as i64;
-        let layout = MatrixLayout { rows: size, columns: size, leading, batch_stride: 0 };
-        GemmShape {
-            element: MatrixElement::F32,
-            factors: [MatrixElement::F32; 2],
-            numerics: GemmNumerics::default(),
-            a: (layout, false),
-            b: (layout, true),
-            d: layout,
-            bias: GemmBias::None,
-            scales: GemmScales::None,
-            batch: 1,
-            remote: false,
-            alignments: [256; 4],
-        }
+        GemmShape::dense(MatrixElement::F32, [size; 3], [true, false])
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub fn version() -> Result<(i32, i32), Error> {
     Ok((major, minor))
 }
 
-/// Returns the compile options for an architecture (`90` for `sm_90`).
+/// Returns the compile options for an architecture: `90` is `sm_90a`, which has `wgmma` and all other instructions of Hopper;
+/// no other device has this number.
 pub fn compile_options(architecture: u32) -> Vec<String> {
     vec![
         format!("--gpu-architecture=sm_{architecture}{}", if architecture == 90 { "a" } else { "" }),

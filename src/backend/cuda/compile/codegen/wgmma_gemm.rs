@@ -194,22 +194,9 @@ fn multiply_function(columns: u32, left_by_column: bool, right_by_row: bool) -> 
 mod tests {
     use super::*;
 
-    /// `[m][k] * [k][n]`, all dense and row by row.
+    /// Both factors are stored row by row.
     fn product(m: u64, n: u64, k: u64) -> GemmShape {
-        let layout = |rows, columns| MatrixLayout { rows, columns, leading: rows as i64, batch_stride: 0 };
-        GemmShape {
-            element: MatrixElement::Bf16,
-            factors: [MatrixElement::Bf16; 2],
-            numerics: Default::default(),
-            a: (layout(n, k), false),
-            b: (layout(k, m), false),
-            d: layout(n, m),
-            bias: GemmBias::None,
-            scales: GemmScales::None,
-            batch: 1,
-            remote: false,
-            alignments: [256; 4],
-        }
+        GemmShape::dense(MatrixElement::Bf16, [m, n, k], [false, false])
     }
 
     #[test]
