@@ -22,7 +22,7 @@ use hostir_cuda::session::{
 use hostir_cuda::{BackendTransports, CommTransport};
 use hostir_tool_support::errors;
 use hostir_tool_support::source::NamedText;
-use hostir_tools::kernel_cache::KernelCache;
+use hostir_run::kernel_cache::KernelCache;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use std::ffi::c_void;

@@ -21,8 +21,8 @@ pub(crate) fn hir_opt(py: Python<'_>, args: Vec<OsString>) -> PyResult<i32> {
 /// `RuntimeError` if no thread can be started.
 #[pyfunction]
 pub(crate) fn hir_run(py: Python<'_>, args: Vec<OsString>) -> PyResult<i32> {
-    hostir_tools::run::request_hardware_queues();
-    run_tool(py, hostir_tools::run::main_with, &args)
+    hostir_run::run::request_hardware_queues();
+    run_tool(py, hostir_run::run::main_with, &args)
 }
 
 /// Processes of `hir-run --processes` are started from the file that this one was started from.

@@ -157,7 +157,7 @@ def test_the_wheel_says_under_which_licences_what_it_links_is():
     names = {package["name"] for package in packages}
     # Linked; a macro, a build script's helper, and this repository's own are not.
     assert {"pyo3", "rayon", "snow", "libmimalloc-sys"} <= names
-    assert not names & {"syn", "pyo3-macros", "cc", "hostir", "hostir-tools"}
+    assert not names & {"syn", "pyo3-macros", "cc", "hostir", "hostir-run"}
     text = tool.notices(packages)
     for package in packages:
         assert f"\n{package['name']} {package['version']}: {package['license']}\n" in text

@@ -27,7 +27,7 @@ const COPIES: &str = "--backend=cuda --map-backend=NCCL=CUDA --map-backend=UCC=C
 
 #[allow(clippy::print_stderr, reason = "a test program's own report")]
 fn main() -> ExitCode {
-    hostir_tools::run::request_hardware_queues();
+    hostir_run::run::request_hardware_queues();
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let count = hostir_cuda::device_count().unwrap_or(0);

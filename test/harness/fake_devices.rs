@@ -105,7 +105,7 @@ fn start(way: &Way, folder: &Path) -> std::io::Result<Child> {
 
 /// Runs all programs in a way.
 fn run_way(way: &'static Way) -> ExitCode {
-    hostir_tools::run::request_hardware_queues();
+    hostir_run::run::request_hardware_queues();
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let watch = Watch::start();

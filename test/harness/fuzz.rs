@@ -12,7 +12,7 @@ use hostir::style::restyle_program;
 use hostir_grammar::hir2::ast::StmtForm;
 use hostir_passes::manager::{Config, SilentObserver};
 use hostir_passes::{PASSES, manager, pipeline};
-use hostir_tools::data::{npy, safetensors};
+use hostir_run::data::{npy, safetensors};
 
 /// A fuzz target: its name, which is also the name of its corpus folder, and its function.
 pub struct FuzzTarget {

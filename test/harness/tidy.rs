@@ -62,7 +62,7 @@ fn modules_depend_one_way() {
 fn kinds_of_ops_are_named_for_a_reason() {
     none(
         arrows::unexplained_kinds(),
-        "code outside src/ops asks for effects and axis links, or has a reason in checks/arrows.rs",
+        "code outside src/hostir/ops asks for effects and axis links, or has a reason in checks/arrows.rs",
     );
 }
 
@@ -126,7 +126,7 @@ fn conformance_names_tests() {
 
 #[test]
 fn coverage_measures_what_there_is() {
-    none(workflows::missing_coverage_parts(), "PARTS of tools/coverage are files or folders below CUDA");
+    none(workflows::missing_coverage_parts(), "PARTS of tools/coverage are files or folders below SOURCES");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Reads the notes in generated kernels: `src/backend/cuda/codegen/note.rs` of the library says how they look.
+//! Reads the notes in generated kernels: `src/cuda/codegen/note.rs` of the library says how they look.
 
 use hostir::ir::DType;
 use hostir::plan::{

@@ -73,7 +73,7 @@ impl StreamTask {
     }
 }
 
-/// The flags, copies and flags of an exchange kernel, as `src/backend/cuda/codegen/exchange.rs` of the library orders
+/// The flags, copies and flags of an exchange kernel, as `src/cuda/codegen/exchange.rs` of the library orders
 /// its parameters: the copies go on beside each other.
 pub(crate) fn exchange_task(raises: usize, copies: usize, params: &[u64]) -> StreamTask {
     const WORDS: usize = 6;

@@ -47,7 +47,7 @@ const SEE_SYNTAX: &[&str] = &["diag", "ir", "resolve", "hir2"];
 /// The modules of the crate `hostir` that each crate must not mention (its own dependencies are Cargo's affair).
 const FORBIDDEN_MODULES: &[(&str, &[&str])] = &[("passes/src", &["resolve", "backend", "data"])];
 
-/// Files outside `src/ops` that name kinds of ops, each with the reason. Other code asks a kind for its
+/// Files outside `src/hostir/ops` that name kinds of ops, each with the reason. Other code asks a kind for its
 /// effect, its layout or its axis links.
 const NAMES_KINDS: &[(&str, &str)] = &[
     ("passes/src/allocate_and_deallocate.rs", "results of matrix products need memory of their own"),
@@ -77,50 +77,53 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("passes/src/support/builder.rs", "makes ops"),
     ("passes/src/support/carried.rs", "knows how often a loop's body and a branch run"),
     ("passes/src/support/keep.rs", "loops run their bodies more than once"),
-    ("src/analysis/renewed.rs", "`FOR` over a domain unbinds what depends on its index"),
-    ("src/analysis/sharding.rs", "`select` and the view of symmetric memory cross devices"),
-    ("src/backend/cuda/session/build.rs", "axes that `view` makes"),
-    ("src/lower/driver.rs", "a block with ShardByStream cuts tensors by its index"),
-    ("src/lower/prepare.rs", "`select` is two ops: mathematics, and HirAliasSelect of older texts"),
-    ("src/lower/sizes.rs", "a post binds its unit's extents; axes that `view` makes"),
-    ("src/lower/sizes/conflicts.rs", "the operands of a `matmul` may be exchanged; the names of pointwise functions"),
-    ("src/plan/remainder.rs", "the definition of a name may be a remainder"),
-    ("src/hir2/defaults.rs", "copies have a cache hint; slices are selects"),
-    ("src/hir2/infer.rs", "the types of results, an op at a time"),
-    ("src/hir2/read/calls.rs", "statements with a form of their own"),
-    ("src/hir2/read/control.rs", "statements with a form of their own"),
-    ("src/hir2/read/posts.rs", "statements with a form of their own"),
-    ("src/hir2/read/slices.rs", "statements with a form of their own"),
-    ("src/hir2/read/statements.rs", "statements with a form of their own"),
-    ("src/hir2/write/contract.rs", "statements with a form of their own"),
-    ("src/hir2/write/divisor.rs", "statements that end with an expression"),
-    ("src/hir2/write/ops.rs", "statements with a form of their own"),
-    ("src/hir2/write/parts.rs", "statements that a text can be cut at"),
-    ("src/hir2/write/posts.rs", "statements with a form of their own"),
-    ("src/hir2/write/prepare.rs", "statements with a form of their own"),
-    ("src/hir2/write/slices.rs", "statements with a form of their own"),
-    ("src/hir2/write/statements.rs", "statements with a form of their own"),
-    ("src/hir2/write/uses.rs", "statements with a form of their own"),
-    ("src/repair/twin.rs", "moves slices behind waits"),
-    ("src/resolve/names.rs", "streams that GetCurrentStream names"),
-    ("src/repair/candidates.rs", "names a branch by what it holds"),
-    ("src/repair/memory_candidates.rs", "moves and deletes ALLOCATE and Deallocate"),
-    ("src/repair/order_candidates.rs", "inserts and moves Wait and Synchronize"),
-    ("src/repair/outline.rs", "follows the current stream through loops and branches"),
-    ("src/repair/wait_candidates.rs", "inserts and deletes Waits of communications and groups"),
-    ("src/print/forms.rs", "statements with a form of their own (`Layout::Own`)"),
-    ("src/print/layouts.rs", "statements with a form of their own (`Layout::Own`)"),
-    ("src/resolve/forms.rs", "statements with a form of their own (`Layout::Own`)"),
-    ("src/resolve/stmt.rs", "statements with a form of their own (`Layout::Own`)"),
-    ("src/resolve/style.rs", "ALLOCATE and `backend=` tell a text's style"),
-    ("src/style/restyle.rs", "spellings that change ops"),
-    ("src/style/roots.rs", "statements that tell the spelling"),
-    ("src/style/swizzle.rs", "a CollectivePermute shifts the index of a ShardByStream"),
-    ("src/lower/one_rank.rs", "peers of a CollectivePermute"),
-    ("src/verify/integers.rs", "`iota` of reals takes real bounds"),
-    ("src/verify/mod.rs", "loops run their bodies more than once"),
-    ("src/verify/posts.rs", "pairs posts, groups and waits"),
-    ("src/verify/streams.rs", "follows streams and what is posted on them"),
+    ("src/hostir/analysis/renewed.rs", "`FOR` over a domain unbinds what depends on its index"),
+    ("src/hostir/analysis/sharding.rs", "`select` and the view of symmetric memory cross devices"),
+    ("src/cuda/session/build.rs", "axes that `view` makes"),
+    ("src/hostir/lower/driver.rs", "a block with ShardByStream cuts tensors by its index"),
+    ("src/hostir/lower/prepare.rs", "`select` is two ops: mathematics, and HirAliasSelect of older texts"),
+    ("src/hostir/lower/sizes.rs", "a post binds its unit's extents; axes that `view` makes"),
+    (
+        "src/hostir/lower/sizes/conflicts.rs",
+        "the operands of a `matmul` may be exchanged; the names of pointwise functions",
+    ),
+    ("src/hostir/plan/remainder.rs", "the definition of a name may be a remainder"),
+    ("src/hostir/hir2/defaults.rs", "copies have a cache hint; slices are selects"),
+    ("src/hostir/hir2/infer.rs", "the types of results, an op at a time"),
+    ("src/hostir/hir2/read/calls.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/read/control.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/read/posts.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/read/slices.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/read/statements.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/write/contract.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/write/divisor.rs", "statements that end with an expression"),
+    ("src/hostir/hir2/write/ops.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/write/parts.rs", "statements that a text can be cut at"),
+    ("src/hostir/hir2/write/posts.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/write/prepare.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/write/slices.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/write/statements.rs", "statements with a form of their own"),
+    ("src/hostir/hir2/write/uses.rs", "statements with a form of their own"),
+    ("src/hostir/repair/twin.rs", "moves slices behind waits"),
+    ("src/hostir/resolve/names.rs", "streams that GetCurrentStream names"),
+    ("src/hostir/repair/candidates.rs", "names a branch by what it holds"),
+    ("src/hostir/repair/memory_candidates.rs", "moves and deletes ALLOCATE and Deallocate"),
+    ("src/hostir/repair/order_candidates.rs", "inserts and moves Wait and Synchronize"),
+    ("src/hostir/repair/outline.rs", "follows the current stream through loops and branches"),
+    ("src/hostir/repair/wait_candidates.rs", "inserts and deletes Waits of communications and groups"),
+    ("src/hostir/print/forms.rs", "statements with a form of their own (`Layout::Own`)"),
+    ("src/hostir/print/layouts.rs", "statements with a form of their own (`Layout::Own`)"),
+    ("src/hostir/resolve/forms.rs", "statements with a form of their own (`Layout::Own`)"),
+    ("src/hostir/resolve/stmt.rs", "statements with a form of their own (`Layout::Own`)"),
+    ("src/hostir/resolve/style.rs", "ALLOCATE and `backend=` tell a text's style"),
+    ("src/hostir/style/restyle.rs", "spellings that change ops"),
+    ("src/hostir/style/roots.rs", "statements that tell the spelling"),
+    ("src/hostir/style/swizzle.rs", "a CollectivePermute shifts the index of a ShardByStream"),
+    ("src/hostir/lower/one_rank.rs", "peers of a CollectivePermute"),
+    ("src/hostir/verify/integers.rs", "`iota` of reals takes real bounds"),
+    ("src/hostir/verify/mod.rs", "loops run their bodies more than once"),
+    ("src/hostir/verify/posts.rs", "pairs posts, groups and waits"),
+    ("src/hostir/verify/streams.rs", "follows streams and what is posted on them"),
     ("tools/opt/lists.rs", "forms of statements for `--help-op`"),
 ];
 
@@ -170,8 +173,8 @@ fn syntax_violations() -> Vec<String> {
     let root = tree::root();
     let mut bad = Vec::new();
     for module in RANKS.iter().filter(|module| **module != "lib" && !SEE_SYNTAX.contains(module)) {
-        let mut paths = tree::files(&root.join("src").join(module), ".rs");
-        paths.push(root.join(format!("src/{module}.rs")));
+        let mut paths = tree::files(&root.join("src/hostir").join(module), ".rs");
+        paths.push(root.join(format!("src/hostir/{module}.rs")));
         for path in paths.iter().filter(|path| path.exists()) {
             if without_comments(files::code(&tree::read(path))).contains("hostir_grammar::") {
                 bad.push(format!("{} uses hostir_grammar", tree::relative(path)));
@@ -202,7 +205,7 @@ pub(crate) fn unexplained_kinds() -> Vec<String> {
     let named: BTreeSet<String> = paths
         .filter(|path| names_a_kind(&without_comments(files::code(&tree::read(path)))))
         .map(|path| tree::relative(&path).to_string())
-        .filter(|path| !path.starts_with("src/ops/"))
+        .filter(|path| !path.starts_with("src/hostir/ops/"))
         .collect();
     let listed: BTreeSet<String> = NAMES_KINDS.iter().map(|(path, _)| (*path).to_owned()).collect();
     let unlisted = named.difference(&listed).map(|path| format!("{path} has no reason"));

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) fn codes() -> BTreeMap<String, String> {
     let root = tree::root();
     let mut found = BTreeMap::new();
-    for folder in ["grammar/src", "src", "passes/src", "tools/common", "tools/opt", "tools/src"] {
+    for folder in ["grammar/src", "src", "passes/src", "tools/support", "tools/opt", "tools/run"] {
         for path in tree::files(&root.join(folder), ".rs") {
             for code in codes_of(files::code(&tree::read(&path)), '"') {
                 found.entry(code).or_insert_with(|| tree::relative(&path));

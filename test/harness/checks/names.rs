@@ -14,9 +14,9 @@ const SAY_NOTHING: &[&str] = &[
 
 /// Functions of such names: how the file's path starts, the name and the reason.
 const ALLOWED_FUNCTIONS: &[(&str, &str, &str)] = &[
-    ("src/backend/cuda/session.rs", "run", "the library's main call, whose object is the session"),
-    ("src/backend/cuda/session/build.rs", "build", "what a builder's last call is named everywhere"),
-    ("src/backend/cuda/session/build.rs", "set", "a step of a builder, named as the option `--set`"),
+    ("src/cuda/session.rs", "run", "the library's main call, whose object is the session"),
+    ("src/cuda/session/build.rs", "build", "what a builder's last call is named everywhere"),
+    ("src/cuda/session/build.rs", "set", "a step of a builder, named as the option `--set`"),
 ];
 
 /// Names that several types of a crate have, those that every crate or module may have for itself left out (`Error`,

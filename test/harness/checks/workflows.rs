@@ -5,10 +5,10 @@ use hostir_test::tree;
 /// Parts of `tools/coverage` that name no file or folder: their lines would be left out silently.
 pub(crate) fn missing_coverage_parts() -> Vec<String> {
     let text = tree::read(&tree::root().join("tools/coverage"));
-    let folder = text.lines().find_map(|line| line.strip_prefix("CUDA = ")).map(|name| name.trim_matches('"'));
+    let folder = text.lines().find_map(|line| line.strip_prefix("SOURCES = ")).map(|name| name.trim_matches('"'));
     let parts = text.lines().find_map(|line| line.strip_prefix("PARTS = (")?.strip_suffix(')'));
     let (Some(folder), Some(parts)) = (folder, parts) else {
-        return vec!["tools/coverage: no line `CUDA = ..` or `PARTS = (..)`".to_owned()];
+        return vec!["tools/coverage: no line `SOURCES = ..` or `PARTS = (..)`".to_owned()];
     };
     let folder = tree::root().join(folder);
     let parts = parts.split(',').map(|part| part.trim().trim_matches('"'));

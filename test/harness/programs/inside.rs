@@ -18,7 +18,7 @@ pub(super) fn tool(name: &str, args: &[String], invocation: Invocation<'_>) -> F
     let more = if name == "hir-run" { &context.flags[..] } else { &[] };
     let words = std::iter::once(name).chain(args.iter().chain(more).map(String::as_str));
     let words: Vec<OsString> = words.map(OsString::from).collect();
-    let tool: ToolFn = if name == "hir-opt" { hostir_opt::main_with } else { hostir_tools::run::main_with };
+    let tool: ToolFn = if name == "hir-opt" { hostir_opt::main_with } else { hostir_run::run::main_with };
     std::thread::scope(|scope| {
         let body = move || call(tool, &words, &stdin, context, merge);
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body);

@@ -5,19 +5,19 @@
 
 mod cases;
 mod chains;
-#[path = "../../../../../test/library/common/effort.rs"]
+#[path = "../../../../test/library/common/effort.rs"]
 mod effort;
-#[path = "../../../../../test/library/common/fused.rs"]
+#[path = "../../../../test/library/common/fused.rs"]
 mod fused;
 mod fusion;
 mod host;
 mod layouts;
-#[path = "../../../../../test/library/common/needs.rs"]
+#[path = "../../../../test/library/common/needs.rs"]
 mod needs;
-#[path = "../../../../../test/library/common/nvrtc.rs"]
+#[path = "../../../../test/library/common/nvrtc.rs"]
 mod nvrtc;
 mod pointwise;
-#[path = "../../../../../test/library/common/pointwise.rs"]
+#[path = "../../../../test/library/common/pointwise.rs"]
 mod table;
 mod tables;
 mod taken;

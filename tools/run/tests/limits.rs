@@ -2,7 +2,7 @@
 //! become a user that has none starts them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "../../test/library/common/needs.rs"]
+#[path = "../../../test/library/common/needs.rs"]
 mod needs;
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -153,7 +153,7 @@ fn replicas_that_differ() {
      = Set( T3, cache_op=Streaming )
 } // %HostIrContainer
 ";
-    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/printed/allgather.ref.hir");
+    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/printed/allgather.ref.hir");
     let with_reference = ["--set", "i1=3", "--reference", reference];
     for (args, expected) in [(&with_reference[..2], 1), (&with_reference[..], 4)] {
         let (status, _, err, _) = run(own_row_only, args);

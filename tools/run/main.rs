@@ -1,4 +1,4 @@
-//! hir-run: see [`hostir_tools::run`].
+//! hir-run: see [`hostir_run::run`].
 
 /// Programs are many small vectors, which this allocator hands out and takes back faster than the system's.
 #[global_allocator]
@@ -6,9 +6,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     hostir_tool_support::process_limits::prepare_process();
-    hostir_tools::run::request_hardware_queues();
+    hostir_run::run::request_hardware_queues();
     hostir_tool_support::io::process_main_with(
-        hostir_tools::run::main_with,
-        hostir_tools::library_calls::finish_library_calls,
+        hostir_run::run::main_with,
+        hostir_run::library_calls::finish_library_calls,
     )
 }

@@ -1,7 +1,7 @@
 //! Runs on GPUs that do not end: with a driver that does nothing (`driver.c`), and launches that do not return.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[path = "../../test/library/common/needs.rs"]
+#[path = "../../../test/library/common/needs.rs"]
 mod needs;
 #[path = "launch/site.rs"]
 mod site;

@@ -45,7 +45,7 @@ fn count(part: &PartialTrace, kind: SpanKind) -> usize {
 /// product's stream waits for stream 0 and for its group, stream 0 waits for each product's stream.
 #[test]
 fn a_pipeline() {
-    let text = include_str!("../../../../../docs/examples/printed/ag_matmul_p2p.hir");
+    let text = include_str!("../../../../docs/examples/printed/ag_matmul_p2p.hir");
     let prepared = prepared(text, &[("i1", 64), ("i2", 32), ("i3", 48)]);
     for rank in 0..4 {
         let (_, part) = slices(&prepared, rank);

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "a caller's memory is bound, and a store of kernels is the caller's promise")]
 #![allow(clippy::print_stdout, reason = "the process that has the driver reports to the test")]
 
-#[path = "../../test/library/common/needs.rs"]
+#[path = "../../../test/library/common/needs.rs"]
 mod needs;
 #[path = "launch/site.rs"]
 mod site;

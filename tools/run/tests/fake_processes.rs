@@ -32,7 +32,7 @@ fn outputs_of(site: &Site, program: &str, more: &[&str]) -> BTreeMap<String, Vec
 fn outputs_with(site: &Site, program: &str, more: &[&str], free_ms: &str) -> BTreeMap<String, Vec<u8>> {
     let folder = site.folder.path();
     let (libraries, outputs) = (folder.join("libraries"), folder.join("outputs"));
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test/run/communication").join(program);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/run/communication").join(program);
     let mut command = site.bare();
     command.arg(file).args(["--container=1", "--set", "*=4", "--out-dir"]).arg(&outputs).args(more);
     command.env("LD_LIBRARY_PATH", &libraries).env("HIR_FAKE_DEVICES", "8").env("HIR_FAKE_FREE_MS", free_ms);

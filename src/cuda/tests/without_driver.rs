@@ -3,7 +3,7 @@
 #![allow(clippy::panic, reason = "failures panic")]
 #![allow(unsafe_code, reason = "a builder takes tensors")]
 
-#[path = "../../../../test/library/common/needs.rs"]
+#[path = "../../../test/library/common/needs.rs"]
 mod needs;
 #[path = "common/sessions.rs"]
 mod sessions;
