@@ -80,7 +80,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// A text in `hir 2` of about so many ops: a template of `tools/bench/texts`, with its section repeated.
+/// A text in `hir 2` of about so many ops: a template of `tools/bench/generators/texts`, with its section repeated.
 fn repeat_section(template: &str, ops: usize) -> String {
     let mut parts = template.split_inclusive('\n').collect::<Vec<_>>().into_iter();
     let mut text: String = parts.by_ref().take_while(|line| !line.starts_with("---")).collect();
@@ -140,8 +140,8 @@ fn main() {
     let mut numbers = std::env::args().filter_map(|text| text.parse::<usize>().ok());
     let (megabytes, ops) = (numbers.next().unwrap_or(50), numbers.next().unwrap_or(1_000_000));
     let printed = program(megabytes * 1_000_000);
-    let mixed = repeat_section(include_str!("../tools/bench/texts/mixed.txt"), ops);
-    let flat = repeat_section(include_str!("../tools/bench/texts/flat.txt"), ops);
+    let mixed = repeat_section(include_str!("../tools/bench/generators/texts/mixed.txt"), ops);
+    let flat = repeat_section(include_str!("../tools/bench/generators/texts/flat.txt"), ops);
     for _ in 0..3 {
         measure_printed(&printed);
         measure_hir2("mixed", &mixed);

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 
 torch = pytest.importorskip("torch")
-sys.path.append(str(ROOT / "tools" / "bench"))
+sys.path.append(str(ROOT / "tools"))
 
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
@@ -20,7 +20,7 @@ from torch.distributed.tensor import parallel as tp  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 import hostir.torch as hir  # noqa: E402
-import llama  # noqa: E402
+from bench.torch_baselines import llama  # noqa: E402
 from hostir.torch import Reason  # noqa: E402
 from overlap_models import graphs_through  # noqa: E402
 

@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import init_device_mesh
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
 import hostir.torch as hir  # noqa: E402
-import llama  # noqa: E402
+from bench.torch_baselines import llama  # noqa: E402
 from hostir import _native  # noqa: E402
 from hostir._program import _settings  # noqa: E402
 from hostir.torch._oracle import _all_parts  # noqa: E402

@@ -1,34 +1,39 @@
-#!/usr/bin/env python3
 """Measures the figures of docs/benchmarks.md that need GPUs, each beside its reference.
 
-usage: tools/bench/gpu.py [--hir-run PATH] [--rounds 3] [matmul] [fused] [host] [graph] [collectives] [startup]
+usage: tools/benchmark gpu [--hir-run PATH] [--rounds 3] [matmul] [fused] [host] [graph] [collectives] [startup]
 
 The references are torch (matmul, fused, collectives) and the bare driver calls (host, graph).
 Ours and the reference run in turn, several rounds each; the medians of the rounds are compared.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-import overlap_programs
+from bench.hir_runs import TimedRuns, event_ms, medians_in_turn, print_beside_torch
+from bench.overlap import programs
+from bench.paths import python_environment, release_tool
 
-ROOT = Path(__file__).resolve().parents[2]
 # M, K, N of the products whose overlap with communication is measured elsewhere.
 SHAPES = [(8192, 8192, 8192), (16384, 8192, 4096), (4096, 4096, 4096), (16384, 12288, 3072), (32768, 32768, 1024)]
+BARE_CUDA = Path(__file__).with_name("kernels") / "bare.cu"
+UNIFORM = ("--input", "0=uniform")
 
 MATMUL = """%HostIrContainer { (T0_g___bfloat[iS0{i0}, iS1{i1}], T1_g___bfloat[iS2{i1}, iS3{i2}]) -> (T2_g___bfloat[iS4{i0}, iS5{i2}, rS6{i1}]) :
   T2_g___bfloat[iS4{i0}, iS5{i2}, rS6{i1}]
      = matmul(T0_g___bfloat[iS0{i0}, iS1{i1}],
               T1_g___bfloat[iS2{i1}, iS3{i2}])
 } // %HostIrContainer
-"""
+"""  # noqa: E501
 
 LINEAR = """%HostIrContainer { (T0_g___bfloat[iS0{i0}, iS1{i1}], T1_g___bfloat[iS2{i2}, iS3{i1}], T2_g___bfloat[iS4{i2}]) -> (T3_g___bfloat[iS5{i0}, iS6{i2}, rS7{i1}]) :
   T3_g___bfloat[iS5{i0}, iS6{i2}, rS7{i1}]
@@ -36,7 +41,7 @@ LINEAR = """%HostIrContainer { (T0_g___bfloat[iS0{i0}, iS1{i1}], T1_g___bfloat[i
               T1_g___bfloat[iS2{i2}, iS3{i1}]      ,
           T2_g___bfloat[iS4{i2}]      )
 } // %HostIrContainer
-"""
+"""  # noqa: E501
 
 # y = sum over rows of exp(x - bias): pointwise, broadcast and reduction in one HostUnit.
 FUSED = """%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i1}]) -> (T5_g_float[iS9{i0}, rS10{i1}]) :
@@ -53,7 +58,7 @@ FUSED = """%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i1}]
 """
 
 
-def chain(count):
+def chain_program(count: int) -> str:
     """A chain of `count` pointwise kernels that cannot be fused: every result is an output."""
     outputs = ", ".join(f"T{n}_g_float[iS{n}{{i0}}]" for n in range(1, count + 1))
     lines = [f"%HostIrContainer {{ (T0_g_float[iS0{{i0}}]) -> ({outputs}) :"]
@@ -62,82 +67,42 @@ def chain(count):
     return "\n".join(lines) + "\n} // %HostIrContainer\n"
 
 
-class Ours:
-    def __init__(self, tool, folder, rounds):
-        self.tool, self.folder, self.rounds, self.number = tool, Path(folder), rounds, 0
-
-    def bench(self, text, *flags, iterations=30):
-        """The figures of one program."""
-        return self.bench_all([text], *flags, iterations=iterations)[0]
-
-    def bench_all(self, texts, *flags, iterations=30):
-        """The figures of programs that run in turn: starting on several devices takes longer than they do."""
-        self.number += 1
-        out = self.folder / f"{self.number}.json"
-        paths = [self.folder / f"{self.number}.{index}.hir" for index in range(len(texts))]
-        for path, text in zip(paths, texts):
-            path.write_text(text)
-        command = [self.tool, *map(str, paths), "--backend=cuda", "--bench", f"--iters={iterations}", "--json", str(out), "--input", "0=uniform", *flags]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr[-2000:])
-        return json.loads(out.read_text())["programs"]
-
-
-def sizes(*extents):
+def set_extents(*extents: int) -> list[str]:
+    """The options for extents `i0`, `i1`, ..."""
     return [word for name, value in enumerate(extents) for word in ("--set", f"i{name}={value}")]
 
 
-def events(function, iterations=30):
-    """Median milliseconds of a torch function by device events, one call at a time."""
-    import torch
-
-    for _ in range(5):
-        function()
-    times = []
-    for _ in range(iterations):
-        torch.cuda.synchronize()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        function()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
+def our_ms(runs: TimedRuns, text: str, *extents: int) -> float:
+    """Median milliseconds of a program with extents `i0`, `i1`, ..."""
+    return float(runs.bench(text, *UNIFORM, *set_extents(*extents))["median_ms"])
 
 
-def in_turn(rounds, ours, theirs):
-    """Medians of rounds that alternate."""
-    a, b = [], []
-    for _ in range(rounds):
-        a.append(ours())
-        b.append(theirs())
-    return statistics.median(a), statistics.median(b)
-
-
-def matmul(tool):
-    import torch
-
+def measure_matmul(runs: TimedRuns) -> None:
+    """`matmul` and `linear` beside torch."""
     for m, k, n in SHAPES:
-        x = torch.rand(m, k, device="cuda", dtype=torch.bfloat16)
-        w = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
-        flop = 2 * m * k * n
-        mine, theirs = in_turn(tool.rounds, lambda: tool.bench(MATMUL, *sizes(m, k, n))["median_ms"], lambda: events(lambda: x @ w))
-        report("matmul", f"bf16 {m},{k},{n}", mine, theirs, flop)
-        if k <= 12288:
-            wt, bias = w.t().contiguous(), torch.randn(n, device="cuda", dtype=torch.bfloat16)
-            linear = torch.nn.functional.linear
-            mine, theirs = in_turn(tool.rounds, lambda: tool.bench(LINEAR, *sizes(m, k, n))["median_ms"], lambda: events(lambda: linear(x, wt, bias)))
-            report("linear", f"bf16 {m},{k},{n}", mine, theirs, flop)
-        del x, w
+        measure_shape(runs, m, k, n)
 
 
-def report(part, what, mine, theirs, flop=0):
-    rate = f", {flop / mine / 1e9:.0f} against {flop / theirs / 1e9:.0f} TFLOP/s" if flop else ""
-    print(f"{part}: {what}: {mine:.4f} ms, torch {theirs:.4f} ms, {theirs / mine:.3f}x torch's speed{rate}", flush=True)
+def measure_shape(runs: TimedRuns, m: int, k: int, n: int) -> None:
+    """A product of one shape; with a bias where it fits beside it."""
+    import torch
+
+    x = torch.rand(m, k, device="cuda", dtype=torch.bfloat16)
+    w = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
+    flop = 2 * m * k * n
+    mine, theirs = medians_in_turn(runs.rounds, lambda: our_ms(runs, MATMUL, m, k, n), lambda: event_ms(lambda: x @ w))
+    print_beside_torch("matmul", f"bf16 {m},{k},{n}", mine, theirs, flop)
+    if k <= 12288:
+        wt, bias = w.t().contiguous(), torch.randn(n, device="cuda", dtype=torch.bfloat16)
+        linear = torch.nn.functional.linear
+        mine, theirs = medians_in_turn(
+            runs.rounds, lambda: our_ms(runs, LINEAR, m, k, n), lambda: event_ms(lambda: linear(x, wt, bias))
+        )
+        print_beside_torch("linear", f"bf16 {m},{k},{n}", mine, theirs, flop)
 
 
-def fused(tool):
+def measure_fused(runs: TimedRuns) -> None:
+    """A pointwise function and a reduction in one kernel, beside torch.compile."""
     import torch
 
     rows, columns = 16384, 8192
@@ -146,124 +111,171 @@ def fused(tool):
     copy = torch.empty_like(x)
     function = torch.compile(lambda x, bias: (x - bias).exp().sum(1))
     function(x, bias)
-    mine, theirs = in_turn(tool.rounds, lambda: tool.bench(FUSED, *sizes(rows, columns))["median_ms"], lambda: events(lambda: function(x, bias)))
+    mine, theirs = medians_in_turn(
+        runs.rounds, lambda: our_ms(runs, FUSED, rows, columns), lambda: event_ms(lambda: function(x, bias))
+    )
     whole = x.numel() * 4
-    moved = events(lambda: copy.copy_(x))
+    moved = event_ms(lambda: copy.copy_(x))
+    read, copied = whole / mine / 1e6, 2 * whole / moved / 1e6
     print(f"fused: {whole / 1e6:.0f} MB: {mine:.4f} ms, torch.compile {theirs:.4f} ms ({theirs / mine:.3f}x its speed),", end=" ")
-    print(f"{whole / mine / 1e6:.0f} GB/s read; a copy moves {2 * whole / moved / 1e6:.0f} GB/s: {whole / mine / (2 * whole / moved):.2f} of it", flush=True)
+    print(f"{read:.0f} GB/s read; a copy moves {copied:.0f} GB/s: {whole / mine / (2 * whole / moved):.2f} of it", flush=True)
 
 
-def host(tool):
-    found = tool.bench(chain(1000), *sizes(256), iterations=11)
-    floor = bare(tool, 1000)
-    print(f"host: 1000 kernels are issued in {found['issue_us']:.0f} us, the bare launches in {floor['launch_us']:.0f} us: {found['issue_us'] / floor['launch_us']:.2f}x (bar 1.2)", flush=True)
+def measure_host(runs: TimedRuns) -> None:
+    """The host's time to issue kernels."""
+    found = runs.bench(chain_program(1000), *UNIFORM, *set_extents(256), iterations=11)
+    floor = run_bare_cuda(runs, 1000)
+    ratio = found["issue_us"] / floor["launch_us"]
+    print(f"host: 1000 kernels are issued in {found['issue_us']:.0f} us,", end=" ")
+    print(f"the bare launches in {floor['launch_us']:.0f} us: {ratio:.2f}x (bar 1.2)", flush=True)
 
 
-def graph(tool):
-    found = tool.bench(chain(1000), *sizes(256), "--graph", iterations=21)
-    floor = bare(tool, 1000)
-    print(f"graph: {found['median_ms']:.3f} us a node of 1000 small kernels, bare CUDA {floor['node_us']:.3f} (bar 0.7)", flush=True)
+def measure_graph(runs: TimedRuns) -> None:
+    """The device's time for a node of a graph."""
+    found = runs.bench(chain_program(1000), *UNIFORM, *set_extents(256), "--graph", iterations=21)
+    floor = run_bare_cuda(runs, 1000)
+    print(f"graph: {found['median_ms']:.3f} us a node of 1000 small kernels,", end=" ")
+    print(f"bare CUDA {floor['node_us']:.3f} (bar 0.7)", flush=True)
 
 
-def bare(tool, count):
+def run_bare_cuda(runs: TimedRuns, count: int) -> dict[str, float]:
     """Launch and replay times of `count` such kernels through CUDA alone, compiled by nvcc."""
-    program = tool.folder / "bare"
+    program = runs.folder / "bare"
     if not program.exists():
-        source = Path(__file__).with_name("bare.cu")
-        subprocess.run(["nvcc", "-O2", "-arch=native", "-o", str(program), str(source)], check=True)
+        subprocess.run(["nvcc", "-O2", "-arch=native", "-o", str(program), str(BARE_CUDA)], check=True)
     done = subprocess.run([str(program), str(count)], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    times: dict[str, float] = json.loads(done.stdout)
+    return times
 
 
-COLLECTIVES = {"Allgather": overlap_programs.allgather, "Allreduce": overlap_programs.allreduce}
+# ---- collectives ----
+
+COLLECTIVES = {"Allgather": programs.allgather, "Allreduce": programs.allreduce}
 
 
-def communication(kind, count, elements):
-    """One communication of `elements` of `float` a rank, without outputs: it is timed only."""
-    if kind == "SendRecv":
-        return overlap_programs.exchange(count, elements, "NCCL", 1)
-    return COLLECTIVES[kind](count, "float", [elements], "NCCL")
+class Transfer(NamedTuple):
+    """A communication of so many elements of `float` a rank."""
+
+    kind: str
+    megabytes: int
+    elements: int
 
 
-def collectives(tool):
+def communication_program(count: int, transfer: Transfer) -> str:
+    """One communication without outputs: it is timed only."""
+    if transfer.kind == "SendRecv":
+        return programs.exchange(count, transfer.elements, "NCCL", 1)
+    return COLLECTIVES[transfer.kind](count, "float", [transfer.elements], "NCCL")
+
+
+def measure_collectives(runs: TimedRuns) -> None:
+    """Communications over NCCL beside torch's."""
     import torch
 
     count = torch.cuda.device_count()
     if count < 2:
         print("collectives: skipped, they need 2 GPUs or more")
         return
-    cases = []
+    transfers = []
     for kind in (*COLLECTIVES, "SendRecv"):
         for megabytes in (1, 16, 256, 1024):
-            cases.append((kind, megabytes, megabytes * (1 << 20) // 4 // (count if kind == "Allgather" else 1)))
-    texts = [communication(kind, count, elements) for kind, _, elements in cases]
+            elements = megabytes * (1 << 20) // 4 // (count if kind == "Allgather" else 1)
+            transfers.append(Transfer(kind, megabytes, elements))
+    texts = [communication_program(count, transfer) for transfer in transfers]
     mine, theirs = [], []
-    for _ in range(tool.rounds):
-        theirs.append(torch_communications(cases, count))
-        mine.append([found["median_ms"] for found in tool.bench_all(texts)])
-    for (kind, megabytes, _), a, b in zip(cases, zip(*mine), zip(*theirs)):
-        report("collectives", f"{kind} of {megabytes} MB on {count} GPUs", statistics.median(a), statistics.median(b))
+    for _ in range(runs.rounds):
+        theirs.append(torch_communications(transfers, count))
+        mine.append([found["median_ms"] for found in runs.bench_all(texts, *UNIFORM)])
+    for transfer, a, b in zip(transfers, zip(*mine, strict=True), zip(*theirs, strict=True), strict=True):
+        what = f"{transfer.kind} of {transfer.megabytes} MB on {count} GPUs"
+        print_beside_torch("collectives", what, statistics.median(a), statistics.median(b))
 
 
-def torch_communications(cases, count):
-    """Torch's times of all cases: starting its processes takes longer than the cases."""
-    program = Path(__file__).with_name("torch_nccl.py")
-    words = [f"{kind}:{elements}" for kind, _, elements in cases]
-    command = ["torchrun", f"--nproc-per-node={count}", str(program), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def torch_communications(transfers: Sequence[Transfer], count: int) -> list[float]:
+    """Torch's times of all transfers: starting its processes takes longer than the transfers."""
+    words = [f"{transfer.kind}:{transfer.elements}" for transfer in transfers]
+    command = ["torchrun", f"--nproc-per-node={count}", "-m", "bench.torch_baselines.nccl", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=python_environment())
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
-    return [float(line) for line in done.stdout.strip().splitlines()[-len(cases):]]
+    return [float(line) for line in done.stdout.strip().splitlines()[-len(transfers) :]]
 
 
-def startup(tool):
+# ---- starting ----
+
+
+class TimedLine(NamedTuple):
+    """A line that a command prints, and the seconds until then."""
+
+    at: float
+    text: str
+
+
+class TimedOutput(NamedTuple):
+    """Seconds until a command ended, and what it said."""
+
+    ended: float
+    lines: list[TimedLine]
+
+
+def measure_startup(runs: TimedRuns) -> None:
+    """The time until a small program has its first result."""
     import torch
 
     count = torch.cuda.device_count()
-    text = overlap_programs.allgather(count, "float", [64], "NCCL", True) if count > 1 else MATMUL
-    path = tool.folder / "start.hir"
+    text = programs.allgather(count, "float", [64], "NCCL", True) if count > 1 else MATMUL
+    path = runs.folder / "start.hir"
     path.write_text(text)
-    command = [tool.tool, str(path), "--backend=cuda", "--summary", *([] if count > 1 else sizes(64, 64, 64))]
+    command = [runs.tool, str(path), "--backend=cuda", "--summary", *([] if count > 1 else set_extents(64, 64, 64))]
     ways = {"one process": command}
     if count > 1:
         ways["processes"] = [*command, "-n", str(count), "--processes"]
     for way, command in ways.items():
-        runs = sorted((timed_lines(command) for _ in range(min(3, tool.rounds))), key=lambda run: run[1][-1][0])
-        ended, lines = runs[len(runs) // 2]
+        found = sorted((timed_output(command) for _ in range(min(3, runs.rounds))), key=lambda run: run.lines[-1].at)
+        ended, lines = found[len(found) // 2]
         bar = " (bar 6)" if way == "one process" else ""
-        print(f"startup: {count} GPUs, {way}: first result of a small program after {lines[-1][0]:.2f} s{bar}, ended after {ended:.2f} s")
-        print("".join(f"  {at:.2f} s {line}\n" for at, line in lines), end="", flush=True)
+        first = f"first result of a small program after {lines[-1].at:.2f} s{bar}"
+        print(f"startup: {count} GPUs, {way}: {first}, ended after {ended:.2f} s")
+        print("".join(f"  {line.at:.2f} s {line.text}\n" for line in lines), end="", flush=True)
 
 
-def timed_lines(command):
-    """Seconds until a command ends, and what it says, each line with the seconds until then."""
+def timed_output(command: Sequence[str]) -> TimedOutput:
+    """Runs a command. Raises `RuntimeError` if it fails."""
     start = time.perf_counter()
     lines = []
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for line in child.stdout:
-        lines.append((time.perf_counter() - start, line.rstrip()))
+    for line in child.stdout or ():
+        lines.append(TimedLine(time.perf_counter() - start, line.rstrip()))
     if child.wait() != 0:
-        raise RuntimeError("".join(line for _, line in lines)[-2000:])
-    return time.perf_counter() - start, lines
+        raise RuntimeError("".join(line.text for line in lines)[-2000:])
+    return TimedOutput(time.perf_counter() - start, lines)
 
 
-def main():
-    parts = {"matmul": matmul, "fused": fused, "host": host, "graph": graph, "collectives": collectives, "startup": startup}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    parser.add_argument("--hir-run", default=str(target / "release/hir-run"))
+PARTS = {
+    "matmul": measure_matmul,
+    "fused": measure_fused,
+    "host": measure_host,
+    "graph": measure_graph,
+    "collectives": measure_collectives,
+    "startup": measure_startup,
+}
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the parts that are asked for."""
+    parser = argparse.ArgumentParser(
+        prog="tools/benchmark gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--hir-run", default=release_tool("hir-run"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("parts", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     with tempfile.TemporaryDirectory() as folder:
-        tool = Ours(str(Path(options.hir_run).resolve()), folder, options.rounds)
-        for name in options.parts or parts:
+        runs = TimedRuns(str(Path(options.hir_run).resolve()), folder, options.rounds)
+        for name in options.parts or PARTS:
             try:
-                parts[name](tool)
+                PARTS[name](runs)
             except Exception as error:  # one figure that fails leaves the others
                 print(f"{name}: FAILED: {error}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -1,57 +1,78 @@
-#!/usr/bin/env python3
 """Compares the CPU time of two versions of hir-opt and hir-run: text, passes, building plans.
 
-usage: tools/bench/versions.py OLD NEW [--runs N]
+usage: tools/benchmark versions OLD NEW [--runs N]
 
 OLD and NEW are folders with release builds of hir-opt and hir-run. Each command runs N times (15) with each version, in
 turn; printed is the least CPU time (user and system) of either and their ratio. The bar for changes that are meant to
 cost nothing is 1.05. Exit status: 0 all within it, 1 one is not, 2 the command line is wrong.
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-BENCH = Path(__file__).resolve().parent
-ROOT = BENCH.parents[1]
+from bench.generators import annotated, pipelined
+from bench.paths import ROOT
+
 BAR = 1.05
 
 
-def cpu_seconds(command):
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        sys.exit(f"versions: {' '.join(map(str, command))} failed:\n{process.stderr.read().decode()[-2000:]}")
-    process.returncode = 0
+class Measurement(NamedTuple):
+    """A command of one of the tools."""
+
+    title: str
+    tool: str
+    arguments: Sequence[str | Path]
+
+
+def cpu_seconds(command: Sequence[str | Path]) -> float:
+    """The CPU time of a command, which has to succeed."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if status != 0:
+            errors.seek(0)
+            sys.exit(f"versions: {' '.join(map(str, command))} failed:\n{errors.read().decode()[-2000:]}")
     return usage.ru_utime + usage.ru_stime
 
 
-def generate(script, path, *arguments):
-    with open(path, "w") as file:
-        subprocess.run([sys.executable, BENCH / script, *arguments], check=True, stdout=file, stderr=subprocess.DEVNULL)
+def write_annotated(path: Path, kind: str) -> Path:
+    """A file with 50,000 annotated ops."""
+    with path.open("w") as file:
+        annotated.write_program(file, kind, 50_000)
     return path
 
 
-def commands(folder):
-    """The measurements, each with a name, a program and its arguments."""
-    text = generate("generate.py", folder / "text.hir", "--megabytes", "20")
-    lower = generate("annotated.py", folder / "lower.hir", "lower", "50000")
-    streams = generate("annotated.py", folder / "streams.hir", "streams", "50000")
+def measurements(folder: Path) -> list[Measurement]:
+    """All measurements; their programs are written to a folder."""
+    text = folder / "text.hir"
+    with text.open("w") as file:
+        pipelined.write_program(file, megabytes=20)
+    lower = write_annotated(folder / "lower.hir", "lower")
+    streams = write_annotated(folder / "streams.hir", "streams")
     pipeline = ROOT / "docs/examples/printed/ag_matmul_p2p.hir"
     sizes = ["--set", "i1=64", "--set", "i2=128", "--set", "i3=32"]
+    null = ["-o", os.devnull]
+    cleanup = ["--pass=canonicalize", "--pass=cse", "--pass=dce"]
+    loop = write_loop(folder, 10_000)
     return [
-        ("text: read, verify, print 20 MB", "hir-opt", [text, "-o", os.devnull]),
-        ("pass: host-ir-lower, 50,000 ops", "hir-opt", [lower, "--pass=host-ir-lower", "-o", os.devnull]),
-        ("pass: stream-parallel-type, 50,000 ops", "hir-opt", [streams, "--pass=stream-parallel-type", "-o", os.devnull]),
-        ("passes: canonicalize, cse, dce, 50,000 ops", "hir-opt", [lower, "--pass=canonicalize", "--pass=cse", "--pass=dce", "-o", os.devnull]),
-        ("plan: built and checked, 10,000 loop steps", "hir-run", [write_loop(folder, 10_000), "--check-only", "--backend=cpu"]),
-        ("start: a small program", "hir-run", [pipeline, "--check-only", *sizes]),
+        Measurement("text: read, verify, print 20 MB", "hir-opt", [text, *null]),
+        Measurement("pass: host-ir-lower, 50,000 ops", "hir-opt", [lower, "--pass=host-ir-lower", *null]),
+        Measurement("pass: stream-parallel-type, 50,000 ops", "hir-opt", [streams, "--pass=stream-parallel-type", *null]),
+        Measurement("passes: canonicalize, cse, dce, 50,000 ops", "hir-opt", [lower, *cleanup, *null]),
+        Measurement("plan: built and checked, 10,000 loop steps", "hir-run", [loop, "--check-only", "--backend=cpu"]),
+        Measurement("start: a small program", "hir-run", [pipeline, "--check-only", *sizes]),
     ]
 
 
-def write_loop(folder, steps):
+def write_loop(folder: Path, steps: int) -> Path:
     """A program whose plan is much longer than its text."""
     path = folder / "loop.hir"
     tensor = "[ideviceIdx.x0{2}, iS1{8}] (DeviceMesh{0 1})"
@@ -69,28 +90,32 @@ def write_loop(folder, steps):
     return path
 
 
-def main():
-    words = sys.argv[1:]
-    runs = 15
+def least_times(measurement: Measurement, versions: Sequence[Path], runs: int) -> list[float]:
+    """The least CPU time of each version, which run in turn."""
+    least = dict.fromkeys(versions, float("inf"))
+    for turn in range(runs):
+        for version in versions if turn % 2 == 0 else reversed(versions):
+            least[version] = min(least[version], cpu_seconds([version / measurement.tool, *measurement.arguments]))
+    return [least[version] for version in versions]
+
+
+def main(words: Sequence[str]) -> int:
+    """Prints a line for each measurement; gives the exit status."""
+    words, runs = list(words), 15
     if "--runs" in words:
         at = words.index("--runs")
         runs = int(words[at + 1])
         del words[at : at + 2]
+    if {"-h", "--help"} & set(words):
+        print(__doc__)
+        return 0
     if len(words) != 2 or not all((Path(word) / "hir-opt").exists() for word in words):
         print(__doc__, file=sys.stderr)
         return 2
-    missed = False
+    is_missed = False
     with tempfile.TemporaryDirectory() as name:
-        for what, tool, arguments in commands(Path(name)):
-            least = {word: float("inf") for word in words}
-            for turn in range(runs):
-                for word in words if turn % 2 == 0 else reversed(words):
-                    least[word] = min(least[word], cpu_seconds([Path(word) / tool, *arguments]))
-            old, new = (least[word] for word in words)
-            missed |= new > BAR * old
-            print(f"{what:45} {old * 1e3:9.1f} ms {new * 1e3:9.1f} ms  {new / old:5.3f}", flush=True)
-    return int(missed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        for measurement in measurements(Path(name)):
+            old, new = least_times(measurement, [Path(word) for word in words], runs)
+            is_missed |= new > BAR * old
+            print(f"{measurement.title:45} {old * 1e3:9.1f} ms {new * 1e3:9.1f} ms  {new / old:5.3f}", flush=True)
+    return int(is_missed)

@@ -1,0 +1,1 @@
+"""Benchmarks of single kernels on one GPU, beside a library or beside nothing."""

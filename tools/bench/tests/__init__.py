@@ -1,0 +1,1 @@
+"""Tests of the benchmarks by pytest: `.ci/run python`."""

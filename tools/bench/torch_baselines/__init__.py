@@ -1,0 +1,1 @@
+"""Benchmarks of programs inside torch beside torch alone, and what other benchmarks need of torch."""
