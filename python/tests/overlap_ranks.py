@@ -312,7 +312,7 @@ class WholeProducts(hir.Overlap):
     """Takes the form of regions that has narrow products after the loop."""
 
     def _part(self, index: Any, region: Any) -> Any:
-        from hostir.torch._overlap.regions import with_narrow_products_whole
+        from hostir.torch._overlap.gathers import with_narrow_products_whole
 
         return super()._part(index, with_narrow_products_whole(index, region) or region)
 
@@ -344,7 +344,7 @@ class JoinedFactors(hir.Overlap):
     """Takes the form of sums whose matmuls are one product."""
 
     def _part(self, index: Any, region: Any) -> Any:
-        from hostir.torch._overlap.regions import with_factors_side_by_side
+        from hostir.torch._overlap.sums import with_factors_side_by_side
 
         return super()._part(index, with_factors_side_by_side(index, region) or region)
 

@@ -12,9 +12,10 @@ import torch
 from hostir.torch._overlap import forms
 from hostir.torch._overlap.forms import Form
 from hostir.torch._overlap.functions import Function, literal, write_function
+from hostir.torch._overlap.layouts import operand_kind
 from hostir.torch._overlap.nodes import Contraction, Matmul, Node, Weight, element_type, matmul_of, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
-from hostir.torch._overlap.regions import GraphIndex, Region, operand_kind
+from hostir.torch._overlap.regions import GraphIndex, Region
 
 __all__ = ["Argument", "Result", "Written", "write_region"]
 

@@ -15,7 +15,7 @@ import torch
 
 from hostir.torch._overlap.nodes import Node, is_static, op_name, shape_of
 
-__all__ = ["Columns", "Move", "columns_of", "move_of", "permutation_of"]
+__all__ = ["COPIES", "TURNS", "VIEWS", "Columns", "Move", "columns_of", "move_of", "operand_kind", "permutation_of"]
 
 VIEWS = {"view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten"}
 TURNS = {"permute", "t", "transpose"}
@@ -165,6 +165,20 @@ def _split_and_cat(cat: Node) -> Move | None:
     axis = cat.args[1] if len(cat.args) > 1 else cat.kwargs.get("dim", 0)
     through = {node: None for part, piece in zip(cat.args[0], pieces) for node in (*piece.through, part)}
     return Move(cat, first.source, tuple(through), (first.axis, axis % len(shape_of(cat))))
+
+
+def operand_kind(shape: list[int], result: list[int]) -> str | None:
+    """The kind of an operand beside rows of the result's shape: `rows`, `row`, `column`, `scalar`."""
+    if math.prod(shape) == 1:
+        return "scalar"
+    if len(shape) > len(result):
+        return None
+    full = [1] * (len(result) - len(shape)) + shape
+    if full == result:
+        return "rows"
+    if full[:-1] == result[:-1] and full[-1] == 1:
+        return "row"
+    return "column" if math.prod(full[:-1]) == 1 and full[-1] == result[-1] else None
 
 
 def permutation_of(node: Node) -> list[int] | None:
