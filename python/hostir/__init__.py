@@ -4,8 +4,7 @@
 """
 
 from hostir._errors import Diagnostic, Edit, Fix, HostIrError, Label, apply_fixes
-from hostir._native import RULES_VERSION, Tensor
-from hostir._native import VERSION as __version__
+from hostir._native import RULES_VERSION, VERSION as __version__, Tensor
 from hostir._program import Program, Verdict, check, load, parse, parse_all, run, run_passes, verify
 from hostir._timeline import timeline
 

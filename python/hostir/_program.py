@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         seed: int
         check: bool
 
+
 __all__ = ["Program", "Verdict", "check", "load", "parse", "parse_all", "run", "run_passes", "verify"]
 
 

@@ -17,9 +17,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import hostir  # noqa: E402
-import hostir.torch as hir  # noqa: E402
-from hostir.torch._direct import _QUIET  # noqa: E402
+import hostir
+import hostir.torch as hir
+from hostir.torch._direct import _QUIET
 
 PRODUCT = hostir.parse("hir 2\nf(x: f32[m, k], w: f32[k, n]) -> (y: f32[m, n]):\n  y = matmul(x, w)\n")
 

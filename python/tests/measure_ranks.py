@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as fc
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import hostir
 import hostir.torch as hir
@@ -22,7 +23,6 @@ from hostir.torch._overlap import measure
 from hostir.torch._overlap.measure import Ways, measure_ways
 from hostir.torch._overlap.programs import op_of_region
 from hostir.torch._overlap.reasons import Kept, Reason
-from torch.fx.experimental.proxy_tensor import make_fx
 
 # Each test measures; those of kept times name a folder of their own.
 os.environ["HOSTIR_CACHE"] = "0"
@@ -359,13 +359,13 @@ def one_rank_fails(group: Any) -> None:
 
                 def program(x: torch.Tensor, runs: list[int] = runs, fail: Any = fail, after: int = after) -> torch.Tensor:
                     runs.append(0)
-                    if rank == failing and len(runs) > after:  # noqa: B023
+                    if rank == failing and len(runs) > after:
                         fail()
                     return x
 
                 start = time.monotonic()
                 modules = (torch.relu, program)
-                kept = kept_reason(lambda: measure_ways("region", group.group_name, Ways(*modules), [torch.ones(3)], 6, 30.0))  # noqa: B023
+                kept = kept_reason(lambda: measure_ways("region", group.group_name, Ways(*modules), [torch.ones(3)], 6, 30.0))
                 assert kept.reason is Reason.RUN_FAILED and kept.detail.startswith(f"rank {failing}: "), kept
                 assert time.monotonic() - start < 20
 

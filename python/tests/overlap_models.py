@@ -30,9 +30,7 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, tokens, _ = x.shape
         size = HIDDEN // HEADS
-        query, key, value = (
-            made.view(batch, tokens, -1, size).transpose(1, 2) for made in (self.wq(x), self.wk(x), self.wv(x))
-        )
+        query, key, value = (made.view(batch, tokens, -1, size).transpose(1, 2) for made in (self.wq(x), self.wk(x), self.wv(x)))
         mixed = torch.softmax(query @ key.transpose(-1, -2) / size**0.5, -1) @ value
         return self.wo(mixed.transpose(1, 2).reshape(batch, tokens, -1))
 

@@ -350,7 +350,7 @@ class JoinedFactors(hir.Overlap):
 
 
 def joined_factors(group: Any) -> None:
-    """Programs give what torch gives if several matmuls that are summed are one product, and so are the gradients of their weights."""
+    """Programs give what torch gives if several matmuls that are summed are one product, as are the gradients of their weights."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     name, world = group.group_name, dist.get_world_size()

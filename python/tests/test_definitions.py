@@ -92,7 +92,7 @@ def test_an_op_is_defined_anew():
 
         @hir.op("hostir_definitions::cell", program=program, args=XY, out="Z")
         def cell(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return x * y if result == 6.0 else x + y  # noqa: B023
+            return x * y if result == 6.0 else x + y
 
         x = torch.full((3,), 2.0, requires_grad=True)
         found = cell(x, torch.full((3,), 3.0))
@@ -257,7 +257,9 @@ def test_sizes_of_a_proof_are_the_gradients_too():
 
 
 NAMED = hostir.parse("hir 2\nf(X: f32[m, k], W: f32[k, n]) -> (Y: f32[m, n]):\n  Y = matmul(X, W)\n")
-OF_X = hostir.parse("hir 2\ng(DY: f32[a, b], W: f32[c, b]) -> (DX: f32[a, c]):\n  T = Set.Permute(W, perm=[1, 0])\n  DX = matmul(DY, T)\n")
+OF_X = hostir.parse(
+    "hir 2\ng(DY: f32[a, b], W: f32[c, b]) -> (DX: f32[a, c]):\n  T = Set.Permute(W, perm=[1, 0])\n  DX = matmul(DY, T)\n"
+)
 
 
 def scaled_matmul(name):
@@ -291,8 +293,16 @@ GRADIENTS = [
     ({"args": {"dy": "DY", "w": "W"}, "out": "DX"}, "H0610", "`out` of `backward` is of type str"),
     ({"args": ["dy"], "out": {"x": "DX"}}, "H0610", "`args` of `backward` is of type list"),
     ({"program": None}, "H0610", "`program` of `backward` is of type NoneType"),
-    ({"function": lambda dy, x: (dy, None)}, "H0611", "the function of `backward` does not take 4 arguments: too many positional arguments"),
-    ({"args": {"dy": "DY", "more": "W"}, "out": {"x": "DX"}, "function": lambda dy, x, w, s, more=1: (dy, None)}, "H0611", "`more` of `backward` is no tensor"),
+    (
+        {"function": lambda dy, x: (dy, None)},
+        "H0611",
+        "the function of `backward` does not take 4 arguments: too many positional arguments",
+    ),
+    (
+        {"args": {"dy": "DY", "more": "W"}, "out": {"x": "DX"}, "function": lambda dy, x, w, s, more=1: (dy, None)},
+        "H0611",
+        "`more` of `backward` is no tensor",
+    ),
     ({"function": 7}, "H0610", "`backward` decorates a function"),
 ]
 
@@ -320,7 +330,7 @@ def test_programs_that_no_call_could_run():
         (PRODUCT, {}, "Z", "`args` names no argument"),
         (PRODUCT, XY, (), "`out` names no output"),
     ):
-        refused("H0611", message, lambda: hir.op(name, program=program, args=args, out=out)(one_to_one))  # noqa: B023
+        refused("H0611", message, lambda: hir.op(name, program=program, args=args, out=out)(one_to_one))
     message = "`out` names the output Z twice, also as T2"
     refused("H0611", message, lambda: hir.op(name, program=TWO, args=XY, out=("Z", "T2"))(paired))
     given = hir.op("hostir_definitions::extent", program=EXTENT_INPUT, args={"x": "X"}, out="Y")(one_to_one)
@@ -565,7 +575,9 @@ def test_functions_and_settings_that_make_no_op():
     ]:
         refused_as("H0611", message, hir.op("hostir_definitions::wrong", program=RELU, args=args, out="Z"), function)
     for made in (Callable(), functools.partial(product_alone), None):
-        refused_as("H0610", "decorates a function", hir.op("hostir_definitions::wrong", program=RELU, args={"x": "X"}, out="Z"), made)
+        refused_as(
+            "H0610", "decorates a function", hir.op("hostir_definitions::wrong", program=RELU, args={"x": "X"}, out="Z"), made
+        )
     for setting, value in [("program", None), ("args", None), ("args", ["x"]), ("out", None), ("out", [1])]:
         settings = {"program": RELU, "args": {"x": "X"}, "out": "Z", setting: value}
         refused_as("H0610", f"`{setting}` is of type", hir.op, "hostir_definitions::wrong", **settings)

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
 from conftest import ROOT
 from page_runner import MARK
 
@@ -72,17 +73,16 @@ def printed_blocks(path, folder, ranks):
 
 def run_bounded(command, folder, environment):
     """The output of a command; everything that it started ends with it."""
-    files = [open(folder / name, "w+") for name in ("stdout", "stderr")]
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=files[0], stderr=files[1], start_new_session=True
-    )
+    files = [folder / name for name in ("stdout", "stderr")]
+    with files[0].open("w") as out, files[1].open("w") as err:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=err, start_new_session=True)
     try:
         status = process.wait(240)
     except subprocess.TimeoutExpired:
         status = "no end"
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    printed, said = (Path(file.name).read_text() for file in files)
+    printed, said = (file.read_text() for file in files)
     assert status == 0, f"{status}\n{printed}\n{said[-6000:]}"
     return printed
 

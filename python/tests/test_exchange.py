@@ -13,10 +13,9 @@ import torch.distributed as dist  # noqa: E402
 
 import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
-import torch_ranks as ranks  # noqa: E402
-from rank_pool import start_ranks  # noqa: E402
 from hostir.torch import _monitor  # noqa: E402
 from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of  # noqa: E402
+from rank_pool import start_ranks  # noqa: E402
 
 
 def gathers(group):
@@ -171,7 +170,9 @@ def test_gradients_of_programs_name_arguments():
     def scheduled(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return x @ w
 
-    gradient = hostir.parse("hir 2\ng(dy: f32[m, n], w: f32[k, n]) -> (dx: f32[m, k]):\n  t = Set.Permute(w, perm=[1, 0])\n  dx = matmul(dy, t)\n")
+    gradient = hostir.parse(
+        "hir 2\ng(dy: f32[m, n], w: f32[k, n]) -> (dx: f32[m, k]):\n  t = Set.Permute(w, perm=[1, 0])\n  dx = matmul(dy, t)\n"
+    )
     for args, out, wrong in [
         ({"dy": "dy", "v": "w"}, {"x": "dx"}, "no argument `v`"),
         ({"dy": "dy", "w": "w"}, {"y": "dx"}, "`y` is no tensor argument"),

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 
 import pytest
+
 from conftest import ROOT
 
 torch = pytest.importorskip("torch")

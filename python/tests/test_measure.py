@@ -9,7 +9,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import hostir.torch as hir  # noqa: E402
 import measure_ranks as ranks  # noqa: E402
 from hostir.torch._overlap import choices  # noqa: E402
 from hostir.torch._overlap.choices import ChoiceStore  # noqa: E402

@@ -129,7 +129,15 @@ def test_what_is_wrong_with_the_store_ends_no_monitor(clock):
 
 @pytest.mark.parametrize(
     ("given", "limit", "is_warned"),
-    [("", 30, 0), ("7.5", 7.5, 0), ("off", float("inf"), 0), ("0", float("inf"), 0), ("soon", 30, 1), ("-3", 30, 1), ("nan", 30, 1)],
+    [
+        ("", 30, 0),
+        ("7.5", 7.5, 0),
+        ("off", float("inf"), 0),
+        ("0", float("inf"), 0),
+        ("soon", 30, 1),
+        ("-3", 30, 1),
+        ("nan", 30, 1),
+    ],
 )
 def test_the_limit_of_silence(monkeypatch, given, limit, is_warned):
     monkeypatch.setenv("HOSTIR_PEER_TIMEOUT", given)

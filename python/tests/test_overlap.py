@@ -83,7 +83,9 @@ def test_the_text_of_a_block(group):
     module, report = overlapped(block, (4, 8), (6, 8), (6, 8), (8, 6))
     (name,) = report.programs
     assert {line.region for line in report.lines} == {name}
-    assert str(report.programs[name].plain) == f"""hir 2
+    assert (
+        str(report.programs[name].plain)
+        == f"""hir 2
 mesh d = 0..2
 
 {name}(
@@ -105,6 +107,7 @@ mesh d = 0..2
   P3 = matmul(V2, T3)
   Y1 = reduction(P3, op=add, init=f32(0), allreduce=false)
 """
+    )
     calls = op_names(module)
     assert sum(call.startswith("hostir.region_") for call in calls) == 1
     assert not any(word in call for call in calls for word in ("c10d", "mm", "silu", "mul"))
@@ -204,7 +207,9 @@ def test_reasons_behind_views_and_of_repetitions(group):
     """A matmul of batches that reads the rows through views, and one that repeats its matrix, which is no matrix times one."""
     _, report = overlapped(lambda x, w: torch.bmm(gather(x, group).expand(3, 8, 16), w), (4, 16), (3, 16, 5))
     assert [line.reason for line in report.lines] == [Reason.BATCHED_MATMUL], str(report)
-    _, report = overlapped(lambda x, w: (torch.bmm(gather(x, group).expand(3, 8, 16), w), gather(x, group) * 2), (4, 16), (3, 16, 5))
+    _, report = overlapped(
+        lambda x, w: (torch.bmm(gather(x, group).expand(3, 8, 16), w), gather(x, group) * 2), (4, 16), (3, 16, 5)
+    )
     assert Reason.BATCHED_MATMUL in [line.reason for line in report.lines], str(report)
 
     class Repeated(torch.nn.Module):
@@ -248,7 +253,9 @@ def test_gradients_of_weights_multiply_all_rows_behind_the_loop(group):
     module, report = overlapped(lambda x, dy, w: gradients(x, dy, w, group), (4, 8), (8, 5), (8, 6))
     assert not report.kept, str(report)
     ((name, program),) = report.programs.items()
-    assert str(program.plain) == f"""hir 2
+    assert (
+        str(program.plain)
+        == f"""hir 2
 mesh d = 0..2
 
 {name}(
@@ -269,6 +276,7 @@ mesh d = 0..2
   D1 = matmul(T1, A1)
   D2 = matmul(T2, R1)
 """
+    )
     lowered = str(program.lowered)
     assert lowered.count("for hop in") == 1 and lowered.count("protocol=put") == 2, lowered
     assert not any("mm" in call or "c10d" in call for call in op_names(module))
@@ -284,7 +292,9 @@ def test_gradients_of_weights_stand_behind_the_sum_of_their_rows(group):
     module, report = overlapped(layers, (8, 6), (8, 5), (6, 4), (5, 4), (8, 4))
     assert not report.kept, str(report)
     ((name, program),) = report.programs.items()
-    assert str(program.plain) == f"""hir 2
+    assert (
+        str(program.plain)
+        == f"""hir 2
 mesh d = 0..2
 
 {name}(
@@ -308,6 +318,7 @@ mesh d = 0..2
   D1 = matmul(T1, A4)
   D2 = matmul(T2, A5)
 """
+    )
     assert program.passes == "overlap-lower{independent_products=inside}"
     lowered = str(program.lowered)
     assert lowered.index("for hop in") < lowered.index("D1 = matmul(") < lowered.index("wait h1"), lowered
@@ -441,7 +452,7 @@ def test_scaled_matmuls_of_gathered_rows(group):
     """Scales of rows are gathered with the rows. Torch's numbers are those of its CPU kernel."""
     layer = lambda x, s, w, t: scaled(gather(x, group), w.t(), gather(s, group), t)  # noqa: E731
     module, report = overlapped_scaled(layer, (16, 1))
-    (program,) = report.programs.values()
+    (_,) = report.programs.values()
     assert [line.is_fused for line in report.lines] == [True, True], str(report)
     assert not any("c10d" in call or "mm" in call for call in op_names(module))
     x, w, rows, scales = scaled_inputs((16, 1), (1, 48))
@@ -453,7 +464,7 @@ def test_scaled_matmuls_of_gathered_rows(group):
 
 def test_a_scale_for_all_gathered_rows(group):
     _, report = overlapped_scaled(lambda x, s, w, t: scaled(gather(x, group), w.t(), s, t), (), ())
-    (program,) = report.programs.values()
+    (_,) = report.programs.values()
     x, w, row, column = scaled_inputs((), ())
     found = ran(report, [x, w.unsqueeze(1), row.reshape(2, 1, 1, 1), column.reshape(2, 1, 1, 1)])
     for rank in range(2):
@@ -468,7 +479,7 @@ SCALES = [pytest.param((16, 1), (1, 48), id="rows", marks=needs_row_scales), pyt
 @pytest.mark.parametrize("kind", [scatter, reduce])
 def test_sums_of_scaled_matmuls(group, kind, rows, columns):
     _, report = overlapped_scaled(lambda x, s, w, t: kind(scaled(x, w.t(), s, t), group), rows, columns)
-    (program,) = report.programs.values()
+    (_,) = report.programs.values()
     assert not report.kept
     x, w, row, column = scaled_inputs(rows, columns)
     scales = [row.reshape(2, 2, 8, 1) if rows else row.reshape(2, 1, 1, 1), column.reshape(2, 1, 1, -1)]
@@ -744,8 +755,9 @@ def test_collectives_in_graphs_of_exported_programs_keep_their_order(group):
 
 
 def test_kernels_of_triton_that_change_arguments():
-    from hostir.torch._overlap.nodes import any_in, is_in_place
     from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_functional, triton_kernel_wrapper_mutation
+
+    from hostir.torch._overlap.nodes import any_in, is_in_place
 
     graph = torch.fx.Graph()
     ops = (triton_kernel_wrapper_functional, triton_kernel_wrapper_mutation)

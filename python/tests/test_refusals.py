@@ -106,7 +106,12 @@ def test_other_sequences_of_weights(group):
 
 
 def test_the_axis_of_rows(group):
-    for dim, message in [(None, "`dim` is of type NoneType"), (1, "`dim` is 1, the axis of the features of `x`"), (-1, "`dim` is -1"), (2, "`x` has 2 axes")]:
+    for dim, message in [
+        (None, "`dim` is of type NoneType"),
+        (1, "`dim` is 1, the axis of the features of `x`"),
+        (-1, "`dim` is -1"),
+        (2, "`x` has 2 axes"),
+    ]:
         assert message in refusal(GATHER, ones(8, 6), ones(5, 6), group, dim=dim)[0]
     message, note = refusal(SCATTER, ones(2, 6, 6), ones(5, 6), group, dim=1)
     assert "axis 1 of `x` has 6 rows" in message and "2 more" in note
@@ -217,11 +222,23 @@ def matmul(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 SAME = torch.empty(4)
 OUT = [
     (two_results, (ones(4),), ones(4), "`out` is one tensor, but hostir_refusals::two_results has 2 results (a, b)", "out=(a, b)"),
-    (two_results, (ones(4),), [ones(4)], "`out` has 1 of 2 tensors: the results of hostir_refusals::two_results are a, b", "out=(a, b)"),
+    (
+        two_results,
+        (ones(4),),
+        [ones(4)],
+        "`out` has 1 of 2 tensors: the results of hostir_refusals::two_results are a, b",
+        "out=(a, b)",
+    ),
     (two_results, (ones(4),), [ones(4)] * 3, "`out` has 3 of 2 tensors", "out=(a, b)"),
     (two_results, (ones(4),), (SAME, SAME), "`out` has tensors that share memory for several results", "of its own"),
     (two_results, (ones(4),), (ones(4), None), "`out` has a value of type NoneType", "out=(a, b)"),
-    (matmul, (ones(3, 4), ones(4, 5)), (ones(3, 5),) * 2, "`out` has 2 of 1 tensors: the result of hostir_refusals::matmul is y", "out=y"),
+    (
+        matmul,
+        (ones(3, 4), ones(4, 5)),
+        (ones(3, 5),) * 2,
+        "`out` has 2 of 1 tensors: the result of hostir_refusals::matmul is y",
+        "out=y",
+    ),
     (matmul, (ones(3, 4), ones(4, 5)), 7, "`out` is of type int", "out=y"),
 ]
 

@@ -161,7 +161,7 @@ def test_exports_are_copies():
     # Capsules that nobody takes are freed with what they hold.
     for version in [None, (1, 0)]:
         del array
-        array = tensor.__dlpack__(max_version=version)
+        array = tensor.__dlpack__(max_version=version)  # noqa: F841 - held until the next turn
     with pytest.raises(BufferError):
         tensor.__dlpack__(copy=False)
     assert repr(tensor) == "hostir.Tensor(shape=[2], dtype=float32)"

@@ -27,10 +27,11 @@ def test_a_timeline_runs_no_module_of_the_current_folder(tmp_path, name):
 
 
 def test_a_timeline_joins_no_run_of_a_launcher(tmp_path, monkeypatch):
-    for name, value in {
-        "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511",
-        "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "SLURM_PROCID": "0", "SLURM_NTASKS": "2", "HIR_RANK": "0", "HIR_WORLD": "2",
-    }.items():  # fmt: skip
+    for name in ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "HIR_RANK"):
+        monkeypatch.setenv(name, "0")
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "HIR_WORLD"):
+        monkeypatch.setenv(name, "2")
+    for name, value in (("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29511")):
         monkeypatch.setenv(name, value)
     began = time.monotonic()
     picture = tmp_path / "picture.svg"
@@ -162,4 +163,3 @@ def test_the_wheel_says_under_which_licences_what_it_links_is():
     for package in packages:
         assert f"\n{package['name']} {package['version']}: {package['license']}\n" in text
     assert "Microsoft Corporation" in text, "of mimalloc's C code"
-

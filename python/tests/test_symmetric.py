@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+
 from conftest import ROOT
 
 torch = pytest.importorskip("torch")

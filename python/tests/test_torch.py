@@ -104,9 +104,7 @@ def test_compiled_autograd_of_a_call_that_was_not_compiled():
     torch.testing.assert_close(x.grad, torch.ones(3, 5) @ w.detach().T)
 
 
-@pytest.mark.parametrize(
-    ("backend", "dynamic"), [("eager", True), ("aot_eager", False), ("aot_eager", True), ("inductor", True)]
-)
+@pytest.mark.parametrize(("backend", "dynamic"), [("eager", True), ("aot_eager", False), ("aot_eager", True), ("inductor", True)])
 def test_compiled_without_graph_breaks(backend, dynamic):
     torch._dynamo.reset()
     compiled = torch.compile(lambda x, w: matmul(x.sin(), w).cos().sum(), fullgraph=True, backend=backend, dynamic=dynamic)
@@ -205,7 +203,9 @@ def test_out():
 
 
 def test_results_own_their_memory():
-    @hir.op("hostir_tests::same", program=hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = Set(x)\n"), args={"x": "x"}, out="y")
+    @hir.op(
+        "hostir_tests::same", program=hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = Set(x)\n"), args={"x": "x"}, out="y"
+    )
     def same(x: torch.Tensor) -> torch.Tensor:
         return x
 
@@ -319,8 +319,6 @@ def test_wrong_programs_are_no_ops():
     assert caught.value.line == 3
 
 
-
-
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_torchs_profiler_shows_calls(backend):
     torch._dynamo.reset()
@@ -356,7 +354,19 @@ def test_bfloat16_without_importing_more():
     assert torch.equal(torch.from_dlpack(y), torch.tensor([1.0, 0, 3], dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize("work", [ranks.forward_and_out, ranks.oracle, ranks.shared_verdicts, ranks.programs_of_ranks, ranks.oracle_of_a_gradient, ranks.gradients, ranks.export, ranks.no_group])
+@pytest.mark.parametrize(
+    "work",
+    [
+        ranks.forward_and_out,
+        ranks.oracle,
+        ranks.shared_verdicts,
+        ranks.programs_of_ranks,
+        ranks.oracle_of_a_gradient,
+        ranks.gradients,
+        ranks.export,
+        ranks.no_group,
+    ],
+)
 def test_two_ranks(work):
     start_ranks(work, 2)
 

@@ -97,8 +97,7 @@ def nothing_is_measured_on_the_cpu(group: Any) -> None:
 def programs_get_what_they_take(group: Any) -> None:
     """On the CPU, where the function runs, as on GPUs."""
     program = hostir.parse(
-        "hir 2\nmesh d = 0..2\ng(A: f32[x:2, m, k], B: f32[k, n]) -> (C: f32[2, m, n]) on d:\n"
-        "  C = matmul(A, B)\n",
+        "hir 2\nmesh d = 0..2\ng(A: f32[x:2, m, k], B: f32[k, n]) -> (C: f32[2, m, n]) on d:\n  C = matmul(A, B)\n",
     ).run_passes("host-ir-lower")
 
     @hir.op("hostir_tests::takes", program=program, args={"x": "A", "w": "B"}, out="C")

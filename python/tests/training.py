@@ -20,11 +20,11 @@ from torch.distributed.device_mesh import init_device_mesh
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
-import hostir.torch as hir  # noqa: E402
-from bench.torch_baselines import llama  # noqa: E402
-from hostir import _native  # noqa: E402
-from hostir._program import _settings  # noqa: E402
-from hostir.torch._oracle import _all_parts  # noqa: E402
+import hostir.torch as hir
+from bench.torch_baselines import llama
+from hostir import _native
+from hostir._program import _settings
+from hostir.torch._oracle import _all_parts
 
 VOCABULARY, TOKENS, BATCH = 32, 16, 2
 SHAPE = dataclasses.replace(llama.TINY, layers=1, hidden=16, ffn=32, vocabulary=VOCABULARY)

@@ -34,7 +34,6 @@ import os
 from collections.abc import Callable, Sequence
 
 from bench.paths import release_tool, target_folder
-
 from gpu_suite import conformance, faults, launch, libraries, pointwise, teardown
 from gpu_suite.suite import Suite, nothing_ran
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 
 from bench.paths import ROOT
-
 from gpu_suite.suite import Suite
 
 EXAMPLES = ROOT / "docs/examples/printed"

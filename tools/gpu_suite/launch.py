@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from bench.overlap import programs
 from bench.paths import ROOT
-
 from gpu_suite.processes import ProcessOutput, children_of, environment, free_port, is_running
 from gpu_suite.suite import Suite
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from bench.paths import ROOT, TOOLS
-
 from gpu_suite.suite import Suite
 
 EXAMPLES = ("session", "processes")

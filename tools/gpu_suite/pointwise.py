@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.paths import ROOT
-
 from gpu_suite.suite import Suite
 
 TABLE = ROOT / "test/library/pointwise/table.txt"

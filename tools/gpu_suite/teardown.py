@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.paths import ROOT
-
 from gpu_suite.processes import ProcessOutput, children_of, environment, is_running
 from gpu_suite.suite import Suite
 

@@ -10,7 +10,8 @@ def gather_matmul(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
     return fc.all_gather_tensor(x, 0, group) @ w
 ```
 
-The body in plain torch is the specification: what the op computes on the CPU, the shapes of its results, what its gradient is, and what the program is compared with. The program is the schedule.
+The body in plain torch is the specification: what the op computes on the CPU, the shapes of its results, what its gradient is, and
+what the program is compared with. The program is the schedule.
 """
 
 from importlib import import_module
@@ -20,8 +21,7 @@ from hostir.torch._op import Op, op
 from hostir.torch._symmetric import register_symmetric, unregister_symmetric
 
 if TYPE_CHECKING:
-    from hostir.torch import linear as linear
-    from hostir.torch import tp_gemm_backend as tp_gemm_backend
+    from hostir.torch import linear as linear, tp_gemm_backend as tp_gemm_backend
     from hostir.torch._overlap import Overlap, Reason, override
     from hostir.torch._styles import ColwiseParallel, RowwiseParallel
 

@@ -13,8 +13,8 @@ import torch.utils._pytree as pytree
 
 from hostir import _native
 from hostir._program import Program
-from hostir.torch._session import ProgramSessions
 from hostir.torch._group import plain_tensor
+from hostir.torch._session import ProgramSessions
 from hostir.torch._transforms import (
     call_by_sample,
     is_followed_outside,
@@ -281,9 +281,7 @@ def without_autocast(kind: str) -> AbstractContextManager[Any]:
     return torch.autocast(kind, enabled=False) if is_on else nullcontext()
 
 
-def tensor_gradients(
-    name: str, spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]
-) -> list[torch.Tensor]:
+def tensor_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:
     """The gradients of all tensor arguments of the op of a name."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     with within_autograd():

@@ -191,7 +191,7 @@ def _has_done_its_part(watched: _Watched, session: _native.Session, rank: int) -
 
 
 def _lost_rank(watched: _Watched, session: _native.Session, now: float) -> tuple[int, str] | None:
-    """A rank that a run waits for in vain, and how it is known; a store that does not answer is gone with the process that had it."""
+    """A rank that a run waits for in vain, and how it is known. A store that does not answer is gone with its process."""
     done: set[int] = set()
     try:
         ended = watched.exchange.ended_rank(_silence_limit())

@@ -310,9 +310,7 @@ class Op:
         """As `run_program`, with the results in `out`."""
         self._sessions.run_into(*self._call(values), out)
 
-    def _call(
-        self, values: Sequence[Any]
-    ) -> tuple[list[torch.Tensor], tuple[Any, ...], Callable[[], list[ResultLayout]]]:
+    def _call(self, values: Sequence[Any]) -> tuple[list[torch.Tensor], tuple[Any, ...], Callable[[], list[ResultLayout]]]:
         others = tuple(value for value in values if not isinstance(value, torch.Tensor))
         return [values[at] for at in self._inputs], others, lambda: self._result_layouts(values)
 
@@ -357,8 +355,8 @@ class Op:
         All ranks of the group call this, each with its own tensors. The tolerances are those of
         `torch.testing.assert_close`; if one is given, the other is 0, and without any, results may also differ by 64
         roundings of the largest one, those of 16 bits by two. The coarsest type counts to which the program rounds values on
-        the way to a result: float32 sums of bfloat16 products may differ as bfloat16 does. A program of the gradient that runs on GPUs is compared with
-        the function of `backward`, on random gradients of the results.
+        the way to a result: float32 sums of bfloat16 products may differ as bfloat16 does. A program of the gradient that
+        runs on GPUs is compared with the function of `backward`, on random gradients of the results.
 
         Raises `hostir.HostIrError` on all ranks: `H0630` if results differ on one of them, `H0610` for arguments that are
         no tensors with numbers, or that differ in shape or type, and `H0614` if ranks have other programs. If a function

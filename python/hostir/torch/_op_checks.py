@@ -83,7 +83,7 @@ def check_tensor(op: str, name: str, value: Any) -> None:
 def check_tuning(op: str, tuning: Any) -> None:
     """Raises for a way to tune that there is not."""
     if tuning not in ("quick", "sustained"):
-        _refuse("H0610", f'{op}: `tuning` is {tuning!r}', 'write `"quick"` or `"sustained"`')
+        _refuse("H0610", f"{op}: `tuning` is {tuning!r}", 'write `"quick"` or `"sustained"`')
 
 
 def check_tolerances(op: str, rtol: Any, atol: Any) -> None:
@@ -221,7 +221,9 @@ def known_settings(
     is_others: dict[str, Callable[[Any], bool]] = {
         "sizes": lambda key: key in other.sizes and key not in program.sizes,
         # Numbers are those of the op's program, whose names come first.
-        "shapes": lambda key: key not in program.inputs and (key in other.inputs or (is_gradient and other.position(key) is not None)),
+        "shapes": lambda key: (
+            key not in program.inputs and (key in other.inputs or (is_gradient and other.position(key) is not None))
+        ),
     }
     return {
         name: {key: one for key, one in value.items() if not is_others[name](key)} if name in is_others and value else value
@@ -303,7 +305,9 @@ def gradient_places(made: Op, function: Body, program: Program, args: Any, out: 
         if at >= 0 and (at >= len(arguments) or arguments[at] not in tensors):
             message = f"{made.name}: `{parameters[place]}` of `backward` is no tensor, but an input of its program"
             _refuse("H0611", message, f"the tensors are the gradients of results, and {', '.join(tensors)}")
-    return GradientPlaces(inputs, output_places(made, program, list(out.values()), " of `backward`"), [tensors.index(name) for name in out])
+    return GradientPlaces(
+        inputs, output_places(made, program, list(out.values()), " of `backward`"), [tensors.index(name) for name in out]
+    )
 
 
 def check_gradient(made: Op, function: Any, program: Any) -> None:

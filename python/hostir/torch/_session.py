@@ -39,9 +39,7 @@ class _Prepared:
 
     __slots__ = ("exchange", "kept", "session")
 
-    def __init__(
-        self, session: _native.Session, exchange: GroupExchange | None, kept: Sequence[SymmetricPart] = ()
-    ) -> None:
+    def __init__(self, session: _native.Session, exchange: GroupExchange | None, kept: Sequence[SymmetricPart] = ()) -> None:
         self.session = session
         self.exchange = exchange
         # An address is the same memory as long as there is a session for it.
@@ -215,9 +213,7 @@ class ProgramSessions:
 class _SymmetricTensors:
     """The tensors of a call that lie in symmetric memory: inputs by number, and results after them."""
 
-    def __init__(
-        self, inputs: Sequence[torch.Tensor], outputs: Sequence[int], out: Sequence[torch.Tensor], group: Any
-    ) -> None:
+    def __init__(self, inputs: Sequence[torch.Tensor], outputs: Sequence[int], out: Sequence[torch.Tensor], group: Any) -> None:
         slots = [(False, position) for position in range(len(inputs))] + [(True, position) for position in outputs]
         self.found: dict[int, tuple[tuple[bool, int], torch.Tensor, SymmetricPart]] = {}
         for index, (slot, tensor) in enumerate(zip(slots, [*inputs, *out], strict=False)):

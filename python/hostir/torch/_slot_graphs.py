@@ -106,9 +106,7 @@ def run_slot(function: Callable[..., Any], call: SlotCall, tensors: Tensors) -> 
         return graphs[key](*tensors)
 
 
-def _make_graph(
-    overlap: Overlap, function: Callable[..., Any], call: SlotCall, tensors: Tensors
-) -> torch.fx.GraphModule:
+def _make_graph(overlap: Overlap, function: Callable[..., Any], call: SlotCall, tensors: Tensors) -> torch.fx.GraphModule:
     own = [value.detach() for value in tensors]
     with FakeTensorMode() as mode, torch.no_grad():
         fakes = [mode.from_tensor(value) for value in own]

@@ -18,7 +18,7 @@ __all__ = ["register_symmetric", "symmetric_part", "unregister_symmetric"]
 class SymmetricPart:
     """An allocation of symmetric memory: what keeps it, and where each rank's part is mapped in this process."""
 
-    __slots__ = ("bytes", "group", "kept", "starts", "start")
+    __slots__ = ("bytes", "group", "kept", "start", "starts")
 
     def __init__(self, group: str, start: int, size: int, starts: Sequence[int], kept: Any) -> None:
         self.group = group

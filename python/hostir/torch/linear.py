@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import torch
-from torch import Tensor
 import torch.nn.functional as F
+from torch import Tensor
 
 from hostir.torch._gradient import differentiable_once, mark_of, without_autocast
 from hostir.torch._group import known_group_name, rank_count
 from hostir.torch._slot_checks import check_biases, check_kinds, check_part_rows, check_rows, check_types, check_weights
-from hostir.torch._transforms import refuse_tangents, refuse_transform
 from hostir.torch._slot_graphs import (
     SlotCall,
     check,
@@ -29,6 +28,7 @@ from hostir.torch._slot_graphs import (
     scatter_sum,
     use,
 )
+from hostir.torch._transforms import refuse_tangents, refuse_transform
 
 __all__ = ["all_gather", "all_reduce", "check", "reduce_scatter", "report", "use"]
 
@@ -75,9 +75,7 @@ def reduce_scatter(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None,
     check_rows(x, dim)
     call = _slot_call(x, group, dim, (w,), biases)
     check_part_rows(x, dim, call.ranks)
-    return (_scatter_compiled if torch.compiler.is_compiling() else _Scatter.apply)(
-        call, *_arguments(call, x, w, *biases)
-    )
+    return (_scatter_compiled if torch.compiler.is_compiling() else _Scatter.apply)(call, *_arguments(call, x, w, *biases))
 
 
 def all_reduce(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None) -> Tensor:
@@ -123,10 +121,7 @@ def _cast_for_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
-    return tuple(
-        tensor.to(dtype) if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor
-        for tensor in tensors
-    )
+    return tuple(tensor.to(dtype) if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor for tensor in tensors)
 
 
 def _flat(rows: Tensor) -> Tensor:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from hostir.torch import linear
 
 __all__ = ["AllGatherLinear", "AllGatherLinearMulti", "LinearReduceScatter"]
-
-
 
 
 class AllGatherLinear:
@@ -31,9 +28,7 @@ class AllGatherLinearMulti:
     """Gathers the rows of all ranks once for two column-parallel linear layers."""
 
     @staticmethod
-    def apply(
-        x: Tensor, first: Tensor, second: Tensor, group: Any, group_name: str | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def apply(x: Tensor, first: Tensor, second: Tensor, group: Any, group_name: str | None = None) -> tuple[Tensor, Tensor]:
         """The results of both weights."""
         one, other = linear.all_gather(x, [first, second], group_name or group)
         return one, other

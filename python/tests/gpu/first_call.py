@@ -10,12 +10,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import hostir  # noqa: E402
-import hostir.torch as hir  # noqa: E402
+import hostir
+import hostir.torch as hir
 
 PROGRAM = hostir.parse(
-    "hir 2\nf(x: bf16[m, k], w: bf16[k, n]) -> (y: bf16[m, n], z: bf16[m, n]):\n"
-    "  p = matmul(x, w)\n  y = relu(p)\n  z = p * y\n"
+    "hir 2\nf(x: bf16[m, k], w: bf16[k, n]) -> (y: bf16[m, n], z: bf16[m, n]):\n  p = matmul(x, w)\n  y = relu(p)\n  z = p * y\n"
 )
 
 

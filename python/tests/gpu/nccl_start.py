@@ -16,7 +16,7 @@ import torch.distributed._functional_collectives as fc
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import hostir.torch as hir  # noqa: E402
+import hostir.torch as hir
 
 
 @hir.op("hostir_start::gather_matmul", program="../programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")

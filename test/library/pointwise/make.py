@@ -245,7 +245,7 @@ def unary(group):
         values = special(function)(x)
         # Next to its zeros below 0, lgamma is the difference of two logarithms: libraries lose digits there.
         lost = np.nonzero((function == "lgamma") & (x < 0) & (np.abs(values) < 1))[0].tolist()
-        group.row(function, name, f"2/{gpu}", values, {at: "*" for at in lost})
+        group.row(function, name, f"2/{gpu}", values, dict.fromkeys(lost, "*"))
     group.row("rsqrt", name, "2/2", LONG(1) / np.sqrt(x.astype(LONG)))
     group.row("sigmoid", name, "2/3", h_sigmoid(x))
     group.row("silu", name, "2/4", h_silu(x))
@@ -256,7 +256,7 @@ def unary(group):
     for function, values in tests.items():
         # A NaN's sign depends on who made it.
         unknown = np.nonzero(np.isnan(x) & (function == "signbit"))[0].tolist()
-        group.row(function, "bool", "exact", values, {at: "*" for at in unknown})
+        group.row(function, "bool", "exact", values, dict.fromkeys(unknown, "*"))
 
 
 def comparisons(group, a, b):
@@ -279,7 +279,7 @@ def binary(group):
     assert np.array_equal(ours[known], theirs[known], equal_nan=True), "torch's remainder"
     for function, values in exact.items():
         group.row(function, name, "exact", values)
-    zeros = {at: "zero" for at in np.nonzero((a == 0) & (b == 0))[0].tolist()}
+    zeros = dict.fromkeys(np.nonzero((a == 0) & (b == 0))[0].tolist(), "zero")
     group.row("fmax", name, "exact", np.fmax(a, b), zeros)
     group.row("fmin", name, "exact", np.fmin(a, b), zeros)
     group.row("atan2", name, "2/3", np.arctan2(a.astype(LONG), b.astype(LONG)))

@@ -105,7 +105,7 @@ def nearest(numbers, beyond, value):
     if np.isnan(value):
         return 0x7F
     sign = 0x80 if np.signbit(value) else 0
-    distances = [abs(number - min(abs(value), beyond)) for number in numbers + [beyond]]
+    distances = [abs(number - min(abs(value), beyond)) for number in [*numbers, beyond]]
     best = min(range(len(distances)), key=lambda code: (distances[code], code % 2))
     return sign | best
 

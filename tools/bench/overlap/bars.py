@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from bench.overlap import paired_ratios as paired
-from bench.overlap import rows
+from bench.overlap import paired_ratios as paired, rows
 from bench.overlap.paired_ratios import Interval
 from bench.overlap.records import Report, RowRecord, VerdictRecord
 

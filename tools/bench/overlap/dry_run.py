@@ -41,7 +41,7 @@ class DryRun:
             try:
                 work.result()
                 self.count += 1
-            except Exception as error:  # one check that fails leaves the others
+            except Exception as error:  # noqa: BLE001 - one check that fails leaves the others
                 self.lost += 1
                 told = error if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
                 print(f"FAILED {what}: {told}", flush=True)

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench.overlap import bars, cases, programs, report, rows
-from bench.overlap import paired_ratios as paired
+from bench.overlap import bars, cases, paired_ratios as paired, programs, report, rows
 from bench.overlap.hir_tools import TOGETHER, HirTools, Turns
 from bench.overlap.options import Options
 from bench.overlap.processes import LOADING, Clock, Failed
@@ -81,7 +80,7 @@ class OverlapBench:
             work()
         except Failed as error:
             self.failed(what, error)
-        except Exception as error:  # the figures so far are worth more than a trace
+        except Exception as error:  # noqa: BLE001 - the figures so far are worth more than a trace
             self.failed(what, f"{type(error).__name__}: {error}")
         self.save()
         return time.monotonic() - start

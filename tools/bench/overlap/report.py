@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from bench.overlap import bars
-from bench.overlap import paired_ratios as paired
+from bench.overlap import bars, paired_ratios as paired
 from bench.overlap.paired_ratios import Interval
 from bench.overlap.records import CopyRecord, ExchangeRecord, Report, RowRecord, VerdictRecord
 from bench.overlap.rows import title

@@ -121,7 +121,7 @@ def checked(world: World, case: Case, make: SetUp, expected: Results | None) -> 
             wrong = differences(results, expected, case.tolerance)
             if wrong is not None:
                 run, told = None, wrong
-    except Exception as error:  # a way that fails leaves the others
+    except Exception as error:  # noqa: BLE001 - a way that fails leaves the others
         run, told = None, (str(error).strip() or type(error).__name__).splitlines()[0][:300]
     is_working = world.agreed(run is not None)
     return run if is_working and run is not None else told
@@ -215,7 +215,7 @@ def main() -> None:
     tell(world.about())
     try:
         serve(world, tell)
-    except Exception:  # the others wait for this rank: it ends, and they are ended
+    except Exception:  # noqa: BLE001 - the others wait for this rank: it ends, and they are ended
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

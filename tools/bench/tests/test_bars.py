@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.overlap import bars, rows
-from bench.overlap import paired_ratios as paired
+from bench.overlap import bars, paired_ratios as paired, rows
 from bench.overlap.records import Report
 from bench.tests.simulation import GRAPHS, PLAIN, Machine
 

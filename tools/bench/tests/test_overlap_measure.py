@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.overlap import bars, cases, rows
-from bench.overlap import paired_ratios as paired
+from bench.overlap import bars, cases, paired_ratios as paired, rows
 from bench.overlap.hir_tools import HirTools
 from bench.overlap.measure import OverlapBench
 from bench.overlap.options import Options

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from bench.overlap import bars
-from bench.overlap import paired_ratios as paired
+from bench.overlap import bars, paired_ratios as paired
 from bench.tests.simulation import Machine
 
 

@@ -123,7 +123,7 @@ def tried(case: Case, name: str, make: Callable[[], Way], wanted: Any) -> Way | 
             error = max(((one - other).abs().max() / other.abs().max()).item() for one, other in zip(found, wanted, strict=True))
             told = f"differs from eager by {error:.1e} of its largest element"
             run = run if error < (0.05 if case.dtype == torch.bfloat16 else 1e-4) else None
-    except Exception as error:  # a way that fails leaves the others
+    except Exception as error:  # noqa: BLE001 - a way that fails leaves the others
         if case.options.verbose:
             traceback.print_exc()
         run, told = None, (str(error).strip() or type(error).__name__).splitlines()[0][:200]

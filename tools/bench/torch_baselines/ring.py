@@ -73,9 +73,10 @@ def program_of(world: int, element: str) -> str:
 
 def ways_of(x: torch.Tensor, w: torch.Tensor) -> dict[str, Way]:
     """The ways to gather all rows and multiply them by the rank's columns."""
+    import torch.distributed._functional_collectives as fc
+
     import hostir
     import hostir.torch as hir
-    import torch.distributed._functional_collectives as fc
 
     group, size, rank = dist.group.WORLD, dist.get_world_size(), dist.get_rank()
     text = program_of(size, "bf16" if x.dtype == torch.bfloat16 else "f32")

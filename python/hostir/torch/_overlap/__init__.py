@@ -1,8 +1,8 @@
 """`Overlap`: a pass over graphs of torch that turns collectives and the matmuls beside them into programs.
 
 The modules in the order in which data goes through them: `nodes`, `layouts` and `functions` say what nodes are; `gathers`, `sums`
-and `joins` find what belongs together, as `regions`; `emit` writes it as text, in the forms of `forms`; `bodies` keeps the nodes as a
-function; `programs` lowers, proves and registers; `measure` compares, and `choices` keeps its times; `rewrite` changes the graph;
+and `joins` find what belongs together, as `regions`; `emit` writes it as text, in the forms of `forms`; `bodies` keeps the nodes as
+a function; `programs` lowers, proves and registers; `measure` compares, and `choices` keeps its times; `rewrite` changes the graph;
 `report` tells. `overlap` calls them.
 """
 

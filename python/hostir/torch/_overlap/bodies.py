@@ -17,7 +17,7 @@ from hostir.torch._overlap.forms import add_call, from_program, to_program
 from hostir.torch._overlap.nodes import Node, changes_values, shape_of
 from hostir.torch._overlap.regions import GraphIndex, Region
 
-__all__ = ["Part", "RegionBody", "apart_module", "call_program", "region_body", "torch_module", "program_module"]
+__all__ = ["Part", "RegionBody", "apart_module", "call_program", "program_module", "region_body", "torch_module"]
 
 aten = torch.ops.aten
 

@@ -245,10 +245,7 @@ class _Writer:
         rows, columns = matmul.scales
         ranks, count, width = form.shape
         of_rows = forms.rows_form(ranks, form.before, count, 1)
-        if rows in self.region.scales:
-            row_scales = self._gathered_scales(rows)
-        else:
-            row_scales = self._scales(rows, of_rows)
+        row_scales = self._gathered_scales(rows) if rows in self.region.scales else self._scales(rows, of_rows)
         return f"scaled_matmul({left}, {right}, {row_scales}, {self._scales(columns, forms.matrix_form(ranks, 1, width))})"
 
     def _scales(self, node: Node, form: Form) -> str:

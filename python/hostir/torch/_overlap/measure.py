@@ -142,7 +142,7 @@ def measure_ways(
     text: str | None = None,
     burst: float = 0.0,
 ) -> Times:
-    """Times the ways in turn, on tensors like `inputs`, each in runs in a row of some `burst` seconds. All ranks of the group call it.
+    """Times the ways in turn, on tensors like `inputs`, each in runs in a row of some `burst` seconds. All ranks call it.
 
     Raises `Kept` where that is impossible, on all ranks: what one of them is refused, or does not come for within
     `timeout` seconds, is known to the others before they wait for it. With a `text`, which tells this region from all others,
@@ -179,8 +179,8 @@ def is_compiled_by_all(kind: str, name: str, group: str, timeout: float, is_know
     """True if all ranks of the group have come to the region of this name, false if only some have, and its times are known.
 
     Raises `Kept`, on all ranks, if they have come to regions of other sizes, and for a region without times if one does not come
-    within `timeout` seconds. Known times were known to all: a rank that compiles alone, as behind a guard of its own, waits no longer
-    than `ALONE` seconds.
+    within `timeout` seconds. Known times were known to all: a rank that compiles alone, as after a guard of its own, waits no
+    longer than `ALONE` seconds.
     """
     missing = ballot_of(_live_group(group)).meet(kind, name, min(timeout, ALONE) if is_known else timeout)
     if missing and not is_known:
@@ -321,8 +321,8 @@ def _sample(
     clock: Clock,
     runs: Sequence[int],
 ) -> list[list[float]]:
-    """Times of each module, of so many runs in a row, round by round, after one of each that does not count. Who is first changes by
-    round.
+    """Times of each module, of so many runs in a row, round by round, after one of each that does not count. The first one changes
+    by round.
     """
     samples: list[list[float]] = [[] for _ in modules]
     for turn in range(-1, rounds):

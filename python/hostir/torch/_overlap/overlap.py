@@ -139,7 +139,7 @@ class Overlap(CustomGraphPass):
         module = getattr(graph, "graph_module", graph)
         found = getattr(module, "graph", module)
         if others or not isinstance(found, torch.fx.Graph):
-            note = "compile the model with `torch.compile(model, options={\"post_grad_custom_post_pass\": overlap})`"
+            note = 'compile the model with `torch.compile(model, options={"post_grad_custom_post_pass": overlap})`'
             what = f"changes graphs of torch.fx, not a `{type(graph).__name__}`"
             what = "is no backend of `torch.compile`, but a pass" if others else what
             _native.raise_error("H0610", f"`Overlap` {what}", note)

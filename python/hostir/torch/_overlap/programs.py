@@ -22,7 +22,16 @@ from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Nod
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._session import Tuning
 
-__all__ = ["RegionOp", "RegionProgram", "default_passes", "kind_of", "op_of_region", "override", "region_program", "unused_overrides"]
+__all__ = [
+    "RegionOp",
+    "RegionProgram",
+    "default_passes",
+    "kind_of",
+    "op_of_region",
+    "override",
+    "region_program",
+    "unused_overrides",
+]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
@@ -101,8 +110,8 @@ _OVERRIDES: dict[str, Program] = {}
 
 
 def default_passes(written: Written) -> str:
-    """The passes that lower a region. Other ranks cannot write to torch's memory: gathered rows that are a result are copied there, the
-    rank's own ones by copy engines. Products beside a sum over ranks are multiplied while it travels.
+    """The passes that lower a region. Other ranks cannot write to torch's memory: gathered rows that are a result are copied there,
+    the rank's own ones by copy engines. Products beside a sum over ranks are multiplied while it travels.
     """
     if written.returns_rows:
         return "overlap-lower{gather_into=buffer,own_part=return}"
@@ -153,7 +162,7 @@ def op_of_region(target: Any) -> Op | None:
     """The op that a node of a graph calls, if it is a region."""
     if getattr(target, "namespace", "") != "hostir":
         return None
-    found = _OPS.get(str(getattr(target, "_schema").name).partition("::")[2])
+    found = _OPS.get(str(target._schema.name).partition("::")[2])
     return None if found is None else found[0]
 
 

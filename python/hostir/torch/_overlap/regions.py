@@ -50,7 +50,7 @@ class Region:
     values: dict[Node, Rows] = field(default_factory=dict)
     """Everything between, in the order of the graph: matmuls, functions, moves, ranges of columns."""
     contractions: list[Contraction] = field(default_factory=list)
-    """Products that contract rows: gathered ones, the other factor being no value of the region, or such as a sum's matmuls read."""
+    """Products that contract rows: gathered ones, with a factor from outside, or those that a sum's matmuls read."""
     scales: dict[Node, Collective] = field(default_factory=dict)
     """The scales of gathered rows as matmuls read them, and the collectives that gather them."""
     summed: list[Matmul] = field(default_factory=list)

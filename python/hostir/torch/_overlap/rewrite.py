@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -73,7 +74,7 @@ def _ordered_before(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
     before: dict[Node, tuple[Node, ...]] = {}
     for is_ordered in (_is_collective, _is_random):
         ordered = [node for node in found if any_in(node, is_ordered)]
-        for one, other in zip(ordered, ordered[1:]):
+        for one, other in itertools.pairwise(ordered):
             before[other] = (one,)
     return before
 
@@ -86,9 +87,7 @@ def _is_random(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def try_replacement(
-    graph: torch.fx.Graph, region: Region, written: Written, target: Any, *, is_compiled: bool
-) -> None:
+def try_replacement(graph: torch.fx.Graph, region: Region, written: Written, target: Any, *, is_compiled: bool) -> None:
     """Does in a copy of the graph what `replace_region` does. What raises, raises here, while the graph is whole."""
     copy = torch.fx.Graph()
     env: dict[Node, Node] = {}
@@ -174,9 +173,7 @@ def _restore_order(graph: torch.fx.Graph) -> None:
         _place(node, placed, waiting, earlier)
 
 
-def _place(
-    first: Node, placed: set[Node], waiting: dict[Node, list[Node]], earlier: dict[Node, tuple[Node, ...]]
-) -> None:
+def _place(first: Node, placed: set[Node], waiting: dict[Node, list[Node]], earlier: dict[Node, tuple[Node, ...]]) -> None:
     """Places a node if its operands are, and what it is ordered after, and after it the nodes that waited for it."""
     queue, last = [first], first
     while queue:

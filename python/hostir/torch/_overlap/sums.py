@@ -44,7 +44,7 @@ def find_sum(index: GraphIndex, end: Collective) -> Region:
         raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{shape} by {ranks} ranks")
     for matmul in region.summed:
         rows, before = math.prod(shape_of(matmul.node)[:-1]), before_of(region, matmul.node)
-        if 1 < before and rows < before * ranks:
+        if before > 1 and rows < before * ranks:
             raise Kept(Reason.LAYOUT, f"{matmul.node.name} has the parts of the ranks in its columns")
         if before == 0 or rows % (ranks * before) != 0:
             raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{rows} rows by {ranks} ranks")
@@ -106,7 +106,13 @@ def with_factors_side_by_side(index: GraphIndex, region: Region) -> Region | Non
 def _kind_of_factors(region: Region, matmul: Matmul) -> tuple[object, ...]:
     """Equal for two matmuls whose factors can stand side by side."""
     weight, rows = matmul.weight, shape_of(matmul.left)[:-1]
-    return (tuple(rows), before_of(region, matmul.node), len(shape_of(weight.source)), weight.is_transposed, element_type(matmul.left))
+    return (
+        tuple(rows),
+        before_of(region, matmul.node),
+        len(shape_of(weight.source)),
+        weight.is_transposed,
+        element_type(matmul.left),
+    )
 
 
 def _with_contractions(total: Region, found: list[Contraction]) -> Region:
