@@ -1,5 +1,5 @@
 //! Communications whose root is outside of a tensor's mesh, and errors of unverified programs. `collectives` has
-//! every other combination, `test/errors/run_communications.hir` the other errors.
+//! every other combination, `test/errors/runtime/run_communications.hir` the other errors.
 
 use crate::common::Case;
 

@@ -32,7 +32,7 @@ def test_generated_programs_are_valid(tools: HirTools) -> None:
     texts |= {"flat": flat.host_program(40, short=False), "short": flat.host_program(40, short=True)}
     for name in templates.NAMES:
         out = io.StringIO()
-        templates.write_program(out, name, 40)
+        templates.write_program(out, name, 1000)
         texts[f"template-{name}"] = out.getvalue()
     for name, text in texts.items():
         tools.call([tools.opt, tools.write(name, text), "-o", "/dev/null"])
