@@ -4,12 +4,13 @@
 //! Every replacement is recorded in a journal. An edit that is dropped without [`Edit::commit`] is rolled
 //! back, so a pass that refuses a program leaves it unchanged.
 
-use super::expr::{Expr, ExprId};
+use super::expr::Expr;
+use super::ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
 use super::names::Symbol;
-use super::op::{Op, OpId, Value};
-use super::program::{Block, BlockId, GivenNames, HostUnit, Program, RunHints, SourceComment, TextFrame, UnitId};
+use super::op::{Op, Value};
+use super::program::{Block, GivenNames, HostUnit, Program, RunHints, SourceComment, TextFrame};
 use super::style::Style;
-use super::tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
+use super::tensor::{DeviceMesh, IterDomain, Tensor};
 use crate::diag::Span;
 
 enum UndoEntry {

@@ -1,16 +1,10 @@
 //! Scalar expressions, hash-consed: equal expressions have equal ids.
 
-use super::id::id;
+use super::ids::{ExprId, MeshId, TensorId};
 use super::names::Symbol;
-use super::tensor::{MeshId, TensorId};
 use super::types::{DType, ParallelType};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-
-id! {
-    /// An expression of [`ExprArena`].
-    ExprId
-}
 
 /// Prefix operators.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,7 +1,7 @@
 //! Names of HostUnits, meshes, streams and communications as messages say them: those that the user gave, else numbers.
 
+use super::ids::MeshId;
 use super::program::Program;
-use super::tensor::MeshId;
 use super::text::{expr_text, mesh_text};
 use super::{Expr, ExprId, MeshCoordinate};
 

@@ -23,6 +23,7 @@ mod expr;
 pub mod functions;
 mod given_names;
 mod id;
+mod ids;
 mod labels;
 mod names;
 mod op;
@@ -43,28 +44,28 @@ mod types;
 mod unread;
 
 pub use definitions::IndexDefinitions;
-pub use expr::{BinaryOp, Expr, ExprArena, ExprId, MeshCoordinate, UnaryOp};
+pub use expr::{BinaryOp, Expr, ExprArena, MeshCoordinate, UnaryOp};
 pub use given_names::{NO_MESH, RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
+pub use ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
 pub use names::{NameInterner, Symbol};
-pub use op::{AttrKey, AttrValue, Op, OpAttr, OpId, TEAM_CUT, Value};
-pub use op_kind::{
-    AxisLink, CallPadding, OpEffect, OpIdentity, OpKind, OpLayout, RunsOn, StandaloneRule, WordLink, op_display_name,
-};
+pub use op::{AttrKey, AttrValue, Op, OpAttr, TEAM_CUT, Value};
+pub use op_kind::{AxisLink, CallPadding, OpEffect, OpIdentity, OpKind, OpLayout, RunsOn, StandaloneRule, WordLink};
 pub use order::first_free_number;
 pub use partition::Partition;
 pub use program::{
-    Block, BlockId, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap,
-    TextFrame, UnitId,
+    Block, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap, TextFrame,
 };
 pub use rank_scalars::RankScalars;
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_names::{FreeName, free_names};
-pub use statement_label::{COMMUNICATION_WORDS, handle_label, handle_phrase, statement_label, statement_word};
+pub use statement_label::{
+    COMMUNICATION_WORDS, handle_label, handle_phrase, op_display_name, statement_label, statement_word,
+};
 pub use style::{CastSpelling, Era, StreamSpelling, Style};
-pub use tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
+pub use tensor::{DeviceMesh, IterDomain, Tensor};
 pub use tensor_numbers::TensorNumbers;
 pub(crate) use text::{TextCache, TextWriter, push_integer, push_number};
 pub use text::{domain_text, expr_text, mesh_text, tensor_text};

@@ -1,17 +1,9 @@
 //! Ops: kind, operands and results, attributes, blocks.
 
-use super::expr::ExprId;
-use super::id::id;
+use super::ids::{BlockId, DomainId, ExprId, OpId, TensorId};
 use super::names::Symbol;
 use super::op_kind::OpKind;
-use super::program::BlockId;
-use super::tensor::{DomainId, TensorId};
 use smallvec::SmallVec;
-
-id! {
-    /// An op of a program.
-    OpId
-}
 
 /// An operand, result or reference of an op.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

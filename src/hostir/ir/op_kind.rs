@@ -4,9 +4,7 @@
 //! Properties that need functions of other layers (arguments, axis links, checks, lowering) are in
 //! `crate::ops::OpSpec`.
 
-use super::op::{AttrKey, OpId};
-use super::program::Program;
-use super::tensor::TensorId;
+use super::ids::TensorId;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -223,10 +221,4 @@ pub struct AxisLink {
     pub to: (TensorId, u32),
     /// True if exactly one of the two is a broadcast: they are at one place, but their extents differ.
     pub broadcast: bool,
-}
-
-/// The name of an op in messages: of a pointwise one the function that it computes.
-pub fn op_display_name(program: &Program, op: OpId) -> &str {
-    let op = program.op(op);
-    op.word_attr(AttrKey::Function).map_or(op.kind.name(), |word| program.name(word))
 }

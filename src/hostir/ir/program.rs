@@ -1,24 +1,16 @@
 //! A host program: its arenas, and the blocks, sections and style that refer to them.
 
-use super::expr::{ExprArena, ExprId};
-use super::id::{IdVec, id};
+use super::expr::ExprArena;
+use super::id::IdVec;
+use super::ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
 use super::names::{NameInterner, Symbol};
-use super::op::{Op, OpId, Value};
+use super::op::{Op, Value};
 use super::order::DomainPositions;
 use super::style::Style;
-use super::tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
+use super::tensor::{DeviceMesh, IterDomain, Tensor};
 use super::unread::UnreadText;
 use crate::diag::Span;
 use rustc_hash::FxHashMap;
-
-id! {
-    /// A block of a program.
-    BlockId
-}
-id! {
-    /// A HostUnit of a program (its index, not its number).
-    UnitId
-}
 
 /// A list of ops that the host runs in order.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -1,6 +1,7 @@
 //! Scalars whose value depends on the rank.
 
-use super::expr::{Expr, ExprId, MeshCoordinate};
+use super::expr::{Expr, MeshCoordinate};
+use super::ids::ExprId;
 use super::names::Symbol;
 use super::op::Op;
 use super::program::Program;

@@ -1,8 +1,8 @@
 //! Short names of statements, for messages, plans and timelines.
 
 use super::expr::BinaryOp;
-use super::op::{AttrKey, Op, OpId, Value};
-use super::op_kind::op_display_name;
+use super::ids::OpId;
+use super::op::{AttrKey, Op, Value};
 use super::program::Program;
 use super::text::expr_text;
 
@@ -114,4 +114,10 @@ pub fn handle_label(program: &Program, number: u32) -> String {
         None if program.is_hir2() => "the group".to_owned(),
         None => format!("Communication {number}"),
     }
+}
+
+/// The name of an op in messages: of a pointwise one the function that it computes.
+pub fn op_display_name(program: &Program, op: OpId) -> &str {
+    let op = program.op(op);
+    op.word_attr(AttrKey::Function).map_or(op.kind.name(), |word| program.name(word))
 }

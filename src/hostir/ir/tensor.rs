@@ -1,23 +1,10 @@
 //! Tensors, their iteration domains, and device meshes.
 
-use super::expr::{ExprId, MeshCoordinate};
-use super::id::id;
+use super::expr::MeshCoordinate;
+use super::ids::{ExprId, MeshId, UnitId};
 use super::names::Symbol;
 use super::types::{DType, IterType, MemoryType, ParallelType};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-id! {
-    /// A tensor of a program.
-    TensorId
-}
-id! {
-    /// An iteration domain of a program.
-    DomainId
-}
-id! {
-    /// A device mesh of a program; equal meshes have equal ids.
-    MeshId
-}
 
 /// One axis as printed: `iS0{i0}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -167,7 +154,7 @@ pub struct Tensor {
     /// Extents of the axes before all splits: those of `logical=`, or, with `split`, those that the reader inferred.
     pub logical: Option<Box<[ExprId]>>,
     /// The unit the tensor belongs to; `None` for the host program's own.
-    pub unit: Option<super::UnitId>,
+    pub unit: Option<UnitId>,
 }
 
 impl Tensor {

@@ -1,7 +1,6 @@
 //! The first tensor of each number.
 
-use super::program::UnitId;
-use super::tensor::TensorId;
+use super::ids::{TensorId, UnitId};
 use rustc_hash::FxHashMap;
 
 /// A number that no tensor had so far.
