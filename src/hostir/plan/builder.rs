@@ -5,6 +5,7 @@
 use super::axes::AxesTable;
 use super::budget::PlanBudget;
 use super::ended_names::EndedName;
+use super::inst_list::LoopRecorder;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::stored_part::write_stored_once;
 use super::{
@@ -221,6 +222,20 @@ impl<'a> PlanBuilder<'a> {
     /// The tensor's name.
     pub fn tensor_name(&self, tensor: TensorId) -> String {
         self.program.tensor_name(tensor)
+    }
+
+    /// Starts to record the rounds of a loop.
+    pub(crate) fn record_loop(&self) -> LoopRecorder {
+        LoopRecorder::new(&self.plan.insts)
+    }
+    /// A round of a loop has been issued: it is stored once with those before it, if it is like them.
+    pub(crate) fn end_round(&mut self, recorder: &mut LoopRecorder) {
+        let bytes = recorder.end_round(&mut self.plan.insts);
+        self.budget.refund_bytes(bytes);
+    }
+    /// The last round of a loop has been issued.
+    pub(crate) fn end_loop(&mut self, mut recorder: LoopRecorder) {
+        recorder.close_run(&mut self.plan.insts);
     }
 
     // ---- running ops ----

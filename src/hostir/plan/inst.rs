@@ -7,6 +7,10 @@ use crate::ir::{DType, Id, OpId, TensorId};
 use smallvec::SmallVec;
 
 crate::ir::dense_id! {
+    /// An instruction of a plan. Ids grow in the order in which the host issues the instructions.
+    InstId
+}
+crate::ir::dense_id! {
     /// A buffer of a plan.
     BufferId
 }

@@ -4,7 +4,6 @@
 //! every instruction, some fields (events, buffers, offsets, peers, iterations) grow by a constant from one round to
 //! the next. A segment of one round is a plain list. Readers see instructions one by one, through a cursor or by id.
 
-use super::PlanBuilder;
 use super::inst::Inst;
 use super::inst_fields::InstSteps;
 use super::stored_inst::StoredInst;
@@ -309,22 +308,6 @@ fn continues(segments: &mut [Segment], part: Range<usize>, rounds: i64) -> bool 
         moved.for_each(|(inst, steps)| steps.move_inst(inst, rounds));
     }
     differs.is_none()
-}
-
-impl PlanBuilder<'_> {
-    /// Starts to record the rounds of a loop.
-    pub(crate) fn record_loop(&self) -> LoopRecorder {
-        LoopRecorder::new(&self.plan.insts)
-    }
-    /// A round of a loop has been issued: it is stored once with those before it, if it is like them.
-    pub(crate) fn end_round(&mut self, recorder: &mut LoopRecorder) {
-        let bytes = recorder.end_round(&mut self.plan.insts);
-        self.budget.refund_bytes(bytes);
-    }
-    /// The last round of a loop has been issued.
-    pub(crate) fn end_loop(&mut self, mut recorder: LoopRecorder) {
-        recorder.close_run(&mut self.plan.insts);
-    }
 }
 
 #[cfg(test)]

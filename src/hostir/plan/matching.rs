@@ -5,8 +5,7 @@
 //! in one sequence, and those of each communicator in another. Collectives match in their communicator's order.
 //! Streams may reach messages in a different order; this does not change the matching.
 
-use super::cursor::InstId;
-use super::inst::{CollectiveInst, CommSlot, InstKind};
+use super::inst::{CollectiveInst, CommSlot, InstId, InstKind};
 use super::{MessageAction, Plan, PlanCommunicator, QueueAction};
 use crate::ir::Id;
 use rustc_hash::FxHashMap;

@@ -33,16 +33,17 @@ pub(crate) use budget::{Deadline, PlanBudget};
 pub use builder::PlanBuilder;
 pub use collective::{CollectiveTransfer, EqualShare, MemberRole, MemberSeat, TeamTransfers, WholeTensor};
 pub(crate) use copies::{emit_copy, emit_copy_to_result, expanded_view, stream_part};
-pub use cursor::{InstCursor, InstId};
+pub use cursor::InstCursor;
+pub(crate) use cursor::StoredCursor;
 pub use debug_info::DebugInfo;
 pub use env::ExtentEnv;
 pub(crate) use initial::type_range;
 pub use initial::{ReductionFold, starts_from_identity};
 pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
-    BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstKind,
-    InstOrigin, IterationId, KernelStep, LoopIteration, PlanBuffer, PointwiseKernel, RedOp, StepOperand, StreamSlot,
-    USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
+    BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstId,
+    InstKind, InstOrigin, IterationId, KernelStep, LoopIteration, PlanBuffer, PointwiseKernel, RedOp, StepOperand,
+    StreamSlot, USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
 };
 pub(crate) use inst_fields::ViewMotion;
 pub(crate) use inst_list::RepeatedBody;
@@ -50,7 +51,7 @@ pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMa
 pub use print::PlanText;
 pub use scalar::{EvalError, apply_function};
 pub(crate) use scalar::{LocalScalars, evaluate_extent};
-pub(crate) use stored_inst::{MessageAction, QueueAction, StoredCursor, StoredInst};
+pub(crate) use stored_inst::{MessageAction, QueueAction, StoredInst};
 pub use stored_part::stored_input;
 pub use take_inst::{AccumulateInst, TakeInst};
 

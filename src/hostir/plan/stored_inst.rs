@@ -3,12 +3,9 @@
 //! A [`StoredInst`] is a reference: reading it copies nothing. Only [`StoredInst::unfold_inst`] makes the instruction of
 //! a round, and [`StoredInst::inst_with_views`] does where the views of the rounds differ.
 
-use super::Plan;
-use super::cursor::InstId;
 use super::inst::{CommSlot, EventId, Inst, InstKind, WorkSlot};
 use super::inst_fields::{HANDLE_FIELD, InstSteps, MESSAGE_WORK_FIELD, PEER_FIELD};
-use super::inst_list::{InstList, RepeatedBody};
-use crate::ir::Id;
+use super::inst_list::RepeatedBody;
 use std::borrow::Cow;
 
 /// An instruction as the plan stores it: that of a loop's first round, and the number of the round.
@@ -121,75 +118,5 @@ impl<'p> StoredInst<'p> {
     /// The number of a slot or rank in this round, by its field and its number in the first round.
     fn slot_in_round(self, field: u8, number: u32) -> u32 {
         self.steps.map_or(number, |steps| steps.moved_slot(field, number, self.round as i64))
-    }
-}
-
-/// Iterates over the instructions of a plan as it stores them, in issue order.
-#[derive(Clone, Debug)]
-pub(crate) struct StoredCursor<'p> {
-    list: &'p InstList,
-    /// The number of the current body.
-    segment: usize,
-    body: RepeatedBody<'p>,
-    round: usize,
-    /// The place of the next instruction in the body.
-    at: usize,
-    next: InstId,
-}
-
-impl<'p> StoredCursor<'p> {
-    /// Whether no instruction is left.
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.next.index() >= self.list.len()
-    }
-}
-
-impl<'p> Iterator for StoredCursor<'p> {
-    type Item = (InstId, StoredInst<'p>);
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_at_end() {
-            return None;
-        }
-        while self.at >= self.body.body.len() {
-            (self.at, self.round) = (0, self.round + 1);
-            if self.round >= self.body.rounds {
-                (self.segment, self.round) = (self.segment + 1, 0);
-                self.body = self.list.body_number(self.segment)?;
-            }
-        }
-        let found = (self.next, StoredInst::of_body(self.body, self.round, self.at));
-        self.at += 1;
-        self.next = InstId(self.next.0 + 1);
-        Some(found)
-    }
-}
-
-impl Plan {
-    /// A cursor over all instructions as they are stored, in issue order.
-    pub(crate) fn stored_cursor(&self) -> StoredCursor<'_> {
-        let body = self.insts.body_number(0).unwrap_or(RepeatedBody { body: &[], steps: &[], rounds: 0 });
-        StoredCursor { list: &self.insts, segment: 0, body, round: 0, at: 0, next: InstId(0) }
-    }
-
-    /// The instruction of an id that a cursor of this plan gave, as it is stored.
-    pub(crate) fn stored_inst(&self, id: InstId) -> StoredInst<'_> {
-        self.insts.stored_near(id.index(), &mut 0)
-    }
-
-    /// Calls a function for the instructions of some types, in issue order. It looks at a loop's body once.
-    pub(crate) fn visit_stored<'p>(
-        &'p self,
-        is_wanted: impl Fn(&InstKind) -> bool,
-        mut visit: impl FnMut(InstId, StoredInst<'p>),
-    ) {
-        let mut start = 0;
-        for body in self.repeated_bodies() {
-            let places: Vec<usize> = (0..body.body.len()).filter(|&at| is_wanted(&body.body[at].kind)).collect();
-            for round in 0..if places.is_empty() { 0 } else { body.rounds } {
-                let from = start + round * body.body.len();
-                places.iter().for_each(|&at| visit(InstId::new(from + at), StoredInst::of_body(body, round, at)));
-            }
-            start += body.body.len() * body.rounds;
-        }
     }
 }
