@@ -1,7 +1,7 @@
 //! Candidates about memory, and about statements that can go.
 
-use super::candidates::{Candidate, TextChange};
 use super::outline::{Outline, Place, stream_text};
+use super::text_change::{Candidate, TextChange};
 use crate::ir::{AttrKey, BlockId, OpKind, TensorId, Value};
 
 /// Deletes a statement that orders nothing.

@@ -6,46 +6,23 @@
 //! only where there are no errors: what a wrong program wastes may be what it needs elsewhere.
 
 mod candidates;
+mod judge;
 mod layout;
 mod memory_candidates;
 mod order_candidates;
 mod outline;
 mod search;
 mod statement_text;
+mod text_change;
 mod twin;
 mod wait_candidates;
 mod weighing;
 
 use crate::diag::{Diag, Fix};
 use crate::hir2::is_hir2;
-use crate::plan_checks::LostWrite;
 use search::RepairSearch;
 
-/// All that is said about a text.
-#[derive(Clone, Default, Debug)]
-pub struct TextVerdict {
-    /// Errors and warnings of reading, verifying, planning and proving it.
-    pub diags: Vec<Diag>,
-    /// The instructions of all plans that were proved: the work of judging such a text once more.
-    pub instructions: u64,
-}
-
-/// The worth of a program beside others that repair the same text.
-#[derive(Clone, Default, Debug)]
-pub struct TextWeight {
-    /// The time of a run by the cost model, in nanoseconds.
-    pub time_ns: u64,
-    /// The writes that it loses.
-    pub lost_writes: Vec<LostWrite>,
-}
-
-/// Reads and proves a text, with everything that the user has fixed beside it.
-pub trait TextJudge {
-    /// All that is said about the text.
-    fn judge_text(&mut self, text: &str) -> TextVerdict;
-    /// The worth of the text's program, which has been judged; `None` if it is unknown.
-    fn weigh_text(&mut self, text: &str) -> Option<TextWeight>;
-}
+pub use judge::{TextJudge, TextVerdict, TextWeight};
 
 /// Adds fixes to diagnostics about a text, where some are found that work.
 pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {

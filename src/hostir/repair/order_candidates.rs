@@ -1,9 +1,9 @@
 //! Candidates that order two accesses, or an access and the end of the program.
 
-use super::candidates::{Candidate, TextChange};
 use super::memory_candidates::{make_private, move_scratch};
 use super::outline::{Outline, Place, StreamName};
 use super::statement_text::{NewStatement, bind_caller, plain_stream};
+use super::text_change::{Candidate, TextChange};
 use super::wait_candidates::{ending_number, waits_of};
 use crate::ir::OpKind;
 

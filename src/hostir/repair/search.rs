@@ -1,8 +1,9 @@
 //! The search for a fix: candidates are tried in order, and the first that leaves nothing wrong wins.
 
-use super::candidates::{Candidate, is_lost_write, list_candidates};
+use super::candidates::{is_lost_write, list_candidates};
+use super::judge::{TextJudge, TextVerdict};
+use super::text_change::Candidate;
 use super::weighing::{RacePair, WeighedChange, choose_change};
-use super::{TextJudge, TextVerdict};
 use crate::diag::fix::line_edits;
 use crate::diag::{Applicability, Diag, Fix, Severity, TextEdit, codes};
 use rustc_hash::FxHashMap;

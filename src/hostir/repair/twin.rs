@@ -3,9 +3,9 @@
 //! Candidates are changes of statements of the printed form. A text in `hir 2` has a twin in that form; what repairs the
 //! twin becomes `hir 2` again, and the lines that differ are the fix. Each is judged once more as a fix of the text.
 
+use super::judge::{TextJudge, TextVerdict};
 use super::layout::TextLayout;
 use super::search::{RepairSearch, count_errors, is_error, is_repaired};
-use super::{TextJudge, TextVerdict};
 use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
 use crate::diag::{Diag, Fix, TextEdit};
 use crate::hir2::write::write_file;

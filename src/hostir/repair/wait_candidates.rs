@@ -1,9 +1,9 @@
 //! Candidates about communications and their Waits.
 
-use super::candidates::{Candidate, TextChange};
 use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
+use super::text_change::{Candidate, TextChange};
 use crate::ir::{OpEffect, OpKind, Value};
 
 /// The number that a Wait for a communication names: its own, or that of its group.

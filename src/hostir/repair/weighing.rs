@@ -1,8 +1,8 @@
 //! Weighing of changes that repair the same race: by the time that the programs take, and by the writes that they lose.
 
-use super::TextWeight;
-use super::candidates::Candidate;
+use super::judge::TextWeight;
 use super::outline::Outline;
+use super::text_change::Candidate;
 use crate::diag::{Diag, Span, codes};
 
 /// A change that works.

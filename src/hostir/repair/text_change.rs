@@ -1,0 +1,161 @@
+//! Changes of a text, put together of statements that are inserted, moved and deleted.
+
+use super::outline::{Outline, Place};
+use super::statement_text::NewStatement;
+use crate::diag::fix::apply_edits;
+use crate::diag::{Span, TextEdit};
+use crate::ir::OpKind;
+
+/// A changed text.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) text: String,
+    /// The edits that make it of the text that it is a candidate for.
+    pub(super) edits: Vec<TextEdit>,
+    /// The effect of the change.
+    pub(super) message: String,
+}
+
+/// A change that is being put together.
+#[derive(Clone)]
+pub(super) struct TextChange<'o, 'a> {
+    outline: &'o Outline<'a>,
+    edits: Vec<TextEdit>,
+    parts: Vec<String>,
+    /// Statements that are no longer where they were.
+    gone: Vec<usize>,
+    /// Statements beside which others are inserted.
+    joined: Vec<usize>,
+}
+
+impl<'o, 'a> TextChange<'o, 'a> {
+    pub(super) fn new(outline: &'o Outline<'a>) -> Self {
+        Self { outline, edits: Vec::new(), parts: Vec::new(), gone: Vec::new(), joined: Vec::new() }
+    }
+
+    /// The insertion of lines at a place.
+    fn insert_lines(&mut self, place: Place, lines: String) -> Option<()> {
+        let (Place::Before(beside) | Place::After(beside)) = place;
+        self.joined.push(beside);
+        self.edits.push(self.outline.insertion(place, lines)?);
+        Some(())
+    }
+
+    /// Whether a block of statements that are gone, with its header in place, has no other statement.
+    fn empties_block(&self) -> bool {
+        self.gone.iter().any(|&statement| {
+            let mut beside = self.outline.statements_beside(statement);
+            self.outline.ancestors(statement).all(|outer| !self.gone.contains(&outer))
+                && beside.all(|other| self.gone.contains(&other) && !self.joined.contains(&other))
+        })
+    }
+
+    /// Inserts a statement; `None` if its text cannot stand there.
+    pub(super) fn with_inserted(mut self, statement: &NewStatement, place: Place) -> Option<Self> {
+        let place = self.outline.outside_groups(place);
+        let lines = statement.lines_at(self.outline, place)?;
+        self.insert_lines(place, lines)?;
+        self.parts.push(format!("insert `{}`", statement.text));
+        Some(self)
+    }
+
+    /// Deletes a statement, and the branches and loops that hold nothing else.
+    pub(super) fn with_deleted(mut self, statement: usize) -> Option<Self> {
+        let whole = self.outline.sole_holder(statement);
+        self.edits.push(self.outline.deletion(whole)?);
+        self.gone.push(whole);
+        self.parts.push(format!("delete `{}`", self.outline.short_text(statement)));
+        Some(self)
+    }
+
+    /// Moves a statement with its lines.
+    pub(super) fn with_moved(mut self, statement: usize, place: Place) -> Option<Self> {
+        let place = self.outline.outside_groups(place);
+        let lines = self.outline.moved_lines(statement, self.outline.place_indentation(place)?)?;
+        let lines = if lines.ends_with('\n') { lines } else { lines + "\n" };
+        // A branch that holds nothing else goes.
+        let emptied = self.outline.sole_holder(statement);
+        self.edits.push(TextEdit { span: self.outline.whole_lines(emptied)?, text: String::new() });
+        self.gone.push(emptied);
+        self.insert_lines(place, lines)?;
+        // A branch is named by what it holds.
+        let named = if self.outline.kind(statement) == OpKind::If { statement + 1 } else { statement };
+        self.parts.push(format!("move `{}`", self.outline.short_text(named)));
+        Some(self)
+    }
+
+    /// Inserts a word in front of the last bracket of a statement.
+    pub(super) fn with_argument(mut self, statement: usize, argument: &str) -> Option<Self> {
+        let span = self.outline.statements[statement].span.clone();
+        let close = span.start + self.outline.statement_text(statement).rfind(')')?;
+        let span = Span::new(close, close);
+        self.edits.push(TextEdit { span, text: format!(", {argument}") });
+        self.parts.push(format!("add `{argument}` to `{}`", self.outline.op(statement).kind.name()));
+        Some(self)
+    }
+
+    /// Changes a word of a statement.
+    pub(super) fn with_changed(mut self, statement: usize, from: &str, to: &str) -> Option<Self> {
+        let start =
+            self.outline.statements[statement].span.start + self.outline.statement_text(statement).find(from)?;
+        let span = Span::new(start, start + from.len());
+        self.edits.push(TextEdit { span, text: to.to_owned() });
+        self.parts.push(format!("write `{to}` in `{}`", self.outline.op(statement).kind.name()));
+        Some(self)
+    }
+
+    /// Moves a statement that other lines take the place of.
+    pub(super) fn with_replaced(mut self, statement: usize, lines: String, place: Place) -> Option<Self> {
+        self.edits.push(TextEdit { span: self.outline.whole_lines(statement)?, text: String::new() });
+        self.gone.push(statement);
+        self.insert_lines(place, lines)?;
+        Some(self)
+    }
+
+    /// Says something else about the change.
+    pub(super) fn described(mut self, message: String) -> Self {
+        self.parts = vec![message];
+        self
+    }
+
+    /// The changed text; `None` if parts of the change touch each other, or if a block would have no statement left.
+    pub(super) fn into_candidate(self) -> Option<Candidate> {
+        if self.empties_block() {
+            return None;
+        }
+        let mut edits = self.edits;
+        edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
+        let edits = join_edits(edits);
+        let text = apply_edits(self.outline.text, &edits)?;
+        Some(Candidate { text, edits, message: join_parts(&self.parts) })
+    }
+}
+
+/// Edits that touch each other as one; those in one place keep their order.
+fn join_edits(edits: Vec<TextEdit>) -> Vec<TextEdit> {
+    let mut joined: Vec<TextEdit> = Vec::new();
+    for edit in edits {
+        match joined.last_mut() {
+            Some(last) if last.span.end == edit.span.start => {
+                last.span.end = edit.span.end;
+                last.text += &edit.text;
+            }
+            _ => joined.push(edit),
+        }
+    }
+    joined
+}
+
+/// ``insert `A` and `B` ``: what is done with several things is said once.
+fn join_parts(parts: &[String]) -> String {
+    let mut said = String::new();
+    let mut last = "";
+    for part in parts {
+        let (verb, what) = part.split_once(' ').unwrap_or(("", part));
+        let again = if verb == last { what } else { part };
+        said += if said.is_empty() { "" } else { " and " };
+        said += again;
+        last = verb;
+    }
+    said
+}
