@@ -97,6 +97,27 @@ enum SizeSource {
     Derived,
 }
 
+/// A class that was given two sizes.
+#[derive(Clone, Debug)]
+struct SizeConflict {
+    /// The size that was given first.
+    old: KnownSize,
+    /// The node that had it.
+    origin: Option<u32>,
+    /// The other size.
+    new: KnownSize,
+    /// The node that got it.
+    node: u32,
+}
+
+/// The extent of a unit that a post gives a value, and the expression of the post.
+#[derive(Clone, Copy)]
+struct GivenExtent {
+    node: u32,
+    value: ExprId,
+    post: OpId,
+}
+
 /// A class is named by the index of one of its nodes.
 struct SizeSolver<'a> {
     program: &'a Program,
@@ -110,7 +131,7 @@ struct SizeSolver<'a> {
     reals: FxHashMap<Symbol, u64>,
     name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
     /// For extents of units: the expression that a post gives, and the post.
-    unit_scalars: Vec<units::GivenExtent>,
+    unit_scalars: Vec<GivenExtent>,
     /// The axes that loops follow; `None` until first needed.
     ties: Option<Vec<loops::LoopTie>>,
     /// The reasons why nodes are in one class.
@@ -122,7 +143,7 @@ struct SizeSolver<'a> {
     /// The sizes that nodes were given.
     claims: Vec<(u32, KnownSize)>,
     /// Classes that were given two sizes.
-    conflicts: Vec<conflicts::SizeConflict>,
+    conflicts: Vec<SizeConflict>,
     /// The number of streams.
     streams: u32,
     diags: &'a mut Diags,
@@ -246,7 +267,7 @@ impl SizeSolver<'_> {
             return;
         }
         let origin = self.origins.get(&root).copied();
-        self.conflicts.push(conflicts::SizeConflict { old, origin, new: known, node });
+        self.conflicts.push(SizeConflict { old, origin, new: known, node });
     }
 
     fn name_node(&mut self, unit: Option<UnitId>, name: Symbol) -> u32 {

@@ -1,7 +1,7 @@
 //! The errors for extents with two sizes: they name the statement that makes them equal, and its axes.
 
 use super::joins::{AxisOf, JoinPath, OpJoin};
-use super::{KnownSize, SizeSolver};
+use super::{KnownSize, SizeConflict, SizeSolver};
 use crate::axes::{axis_place, list_axes, stored_position};
 use crate::diag::{Diag, Span, codes};
 use crate::ir::{AttrKey, Expr, OpId, OpKind, TensorId, expr_text, op_display_name, statement_label};
@@ -9,19 +9,6 @@ use rustc_hash::FxHashSet;
 
 /// Statements that an error shows; those between them are left out.
 const MOST_OPS: usize = 3;
-
-/// A class that was given two sizes.
-#[derive(Clone, Debug)]
-pub(super) struct SizeConflict {
-    /// The size that was given first.
-    pub(super) old: KnownSize,
-    /// The node that had it.
-    pub(super) origin: Option<u32>,
-    /// The other size.
-    pub(super) new: KnownSize,
-    /// The node that got it.
-    pub(super) node: u32,
-}
 
 impl SizeConflict {
     /// The two sizes with their reasons, in an order that does not depend on which came first.

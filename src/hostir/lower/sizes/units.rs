@@ -1,17 +1,9 @@
 //! Sizes of HostUnits: what posts say about them.
 
-use super::{KnownSize, SizeSolver, SizeSource, evaluate_extent};
-use crate::ir::{Expr, ExprId, OpId, TensorId, UnitId, Value};
+use super::{GivenExtent, KnownSize, SizeSolver, SizeSource, evaluate_extent};
+use crate::ir::{Expr, OpId, TensorId, UnitId, Value};
 use crate::ops::launch::launch_call;
 use crate::plan::ExtentEnv;
-
-/// The extent of a unit that a post gives a value, and the expression of the post.
-#[derive(Clone, Copy)]
-pub(super) struct GivenExtent {
-    node: u32,
-    value: ExprId,
-    post: OpId,
-}
 
 impl SizeSolver<'_> {
     /// Joins the axes of a unit's tensors with those of what a post hands over.
