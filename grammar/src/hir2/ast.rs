@@ -147,6 +147,16 @@ pub enum ItemSyntax {
     Program(ProgramItem),
 }
 
+impl ItemSyntax {
+    /// The name of the mesh, kernel or program.
+    pub fn name(&self) -> NameSyntax {
+        match self {
+            ItemSyntax::Mesh(mesh) => mesh.name,
+            ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => program.name,
+        }
+    }
+}
+
 /// `mesh d = [[0, 1], [2, 3]]`.
 #[derive(Debug)]
 pub struct MeshItem {

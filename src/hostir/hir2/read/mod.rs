@@ -30,7 +30,7 @@ use comments::find_mesh_comments;
 use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, NameSyntax, ProgramItem};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ProgramItem};
 use program::{ProgramReader, ProgramTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use scope::Meaning;
@@ -144,20 +144,12 @@ fn find_programs(file: &FileSyntax) -> Vec<ProgramPlace> {
     programs
 }
 
-/// The name of a mesh, kernel or program.
-fn item_name(item: &ItemSyntax) -> NameSyntax {
-    match item {
-        ItemSyntax::Mesh(mesh) => mesh.name,
-        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => program.name,
-    }
-}
-
 /// Kernels and programs have names of their own, and each kernel a program after it.
 fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     let mut names: FxHashMap<Symbol, Span> = FxHashMap::default();
     let mut lone = None;
     for item in &file.items {
-        let name = item_name(item);
+        let name = item.name();
         let span = name.span;
         match item {
             ItemSyntax::Kernel(kernel) => lone = lone.or(Some(kernel)),
@@ -212,7 +204,7 @@ fn name_default_meshes(file: &FileSyntax, given_names: &FxHashSet<Symbol>, meshe
         return;
     }
     let mut seen: FxHashSet<Symbol> = FxHashSet::default();
-    let texts: FxHashSet<&str> = file.items.iter().map(|item| file.symbol_text(item_name(item).name)).collect();
+    let texts: FxHashSet<&str> = file.items.iter().map(|item| file.symbol_text(item.name().name)).collect();
     // Those that no tensor has follow, as they are declared.
     let declared = file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some(mesh.name.name),

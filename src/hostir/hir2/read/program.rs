@@ -451,5 +451,5 @@ fn leading_number(text: &str) -> Option<u32> {
 
 /// Whether a mesh, kernel or program of the file has a name.
 fn is_item_name(file: &FileSyntax, text: &str) -> bool {
-    file.items.iter().any(|item| file.symbol_text(super::item_name(item).name) == text)
+    file.items.iter().any(|item| file.symbol_text(item.name().name) == text)
 }
