@@ -3,8 +3,7 @@
 //! A chunk is a slice of tensors that share the memory of the left factor and of the result, with the rows as two axes,
 //! `[.., chunk, m / chunks, ..]`.
 
-use super::emit::SumMethod;
-use super::region::{PARTS, Product, SumRegion, SumResult};
+use super::region::{PARTS, Product, SumMethod, SumRegion, SumResult};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{axes_with_domains, has_one_element, stored_domains};
 use hostir::ir::{Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};

@@ -2,21 +2,12 @@
 
 use super::chunks::{PartChunks, has_part_scales, split_rows};
 use super::exchange::PartExchange;
-use super::region::{DEVICES, PARTS, SumRegion, SumResult};
+use super::region::{DEVICES, PARTS, SumMethod, SumRegion, SumResult};
 use super::ring::PartRing;
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, build_range_loop, emit_loop_on_streams, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, IterType, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
-
-/// The way in which the products of a part are summed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SumMethod {
-    /// The sum goes around a ring of GEMMs that add to it.
-    RingAccumulate,
-    /// Each rank sends its product to the rank that adds them all.
-    P2p,
-}
 
 /// Names for the indices of the loops of sums.
 pub(super) struct LoopNames {

@@ -1,7 +1,7 @@
 //! Products after a sum over devices that need nothing of it: a ring multiplies them while its sums travel.
 
-use super::emit::{SumMethod, SumPlan};
-use super::region::is_product;
+use super::emit::SumPlan;
+use super::region::{SumMethod, is_product};
 use crate::support::builder::is_stored_stream_domain;
 use crate::support::motion::BodyMotion;
 use crate::support::slices::is_on_first_stream;

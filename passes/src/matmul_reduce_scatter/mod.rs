@@ -17,12 +17,12 @@ use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use crate::support::slices::unused_index_name;
 use chunks::{ChunkChoice, choose_chunks};
-use emit::{LoopNames, SumMethod, SumPlan};
+use emit::{LoopNames, SumPlan};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
 use independent::IndependentProducts;
-use region::{SearchOutcome, SumResult, SumSearch};
+use region::{SearchOutcome, SumMethod, SumResult, SumSearch};
 
 /// matmul-reduce-scatter: a product and a sum over devices became loops.
 const SUMMED: &str = "H0333";

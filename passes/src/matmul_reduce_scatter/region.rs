@@ -13,6 +13,15 @@ pub(super) const PARTS: usize = 1;
 /// The axes of a product: devices, parts, rows, columns.
 const RANK: usize = 4;
 
+/// The way in which the products of a part are summed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SumMethod {
+    /// The sum goes around a ring of GEMMs that add to it.
+    RingAccumulate,
+    /// Each rank sends its product to the rank that adds them all.
+    P2p,
+}
+
 /// The place of the parts of a sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SumResult {
