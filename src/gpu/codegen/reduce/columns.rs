@@ -3,8 +3,8 @@
 
 use crate::codegen::index_space::{IndexInt, access_expression, allows_width, vector_ctype, vector_width};
 use crate::codegen::job::KernelLaunch;
+use crate::codegen::reduce::kernel::{ReductionKernel, contiguous_strides};
 use crate::codegen::reduce::reads::{AccessDirection, ThreadReads};
-use crate::codegen::reduce::{ReductionKernel, contiguous_strides};
 use crate::codegen::source_writer::{SourceWriter, kernel_source};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
 use crate::codegen::types::ClassSource as _;

@@ -3,7 +3,7 @@
 use crate::codegen::index_space::{
     IndexInt, IndexSpace, KernelOperand, access_expression, vector_ctype, vector_element,
 };
-use crate::codegen::reduce::ReductionKernel;
+use crate::codegen::reduce::kernel::ReductionKernel;
 use crate::codegen::source_writer::SourceWriter;
 use crate::codegen::types::ClassSource as _;
 use crate::unsupported::Unsupported;

@@ -2,7 +2,7 @@
 
 use crate::codegen::index_space::{IndexInt, vector_width};
 use crate::codegen::job::KernelLaunch;
-use crate::codegen::reduce::ReductionKernel;
+use crate::codegen::reduce::kernel::ReductionKernel;
 use crate::codegen::reduce::reads::{AccessDirection, ThreadReads};
 use crate::codegen::source_writer::{SourceWriter, kernel_source};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
