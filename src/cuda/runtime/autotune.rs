@@ -10,6 +10,7 @@ mod trial_operands;
 
 use crate::runtime::autotune::kept_choices::{keep_choice, kept_choice};
 use crate::runtime::failure::RankFailure;
+use crate::runtime::gemm_choice::GemmChoice;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::options::{GemmTuning, Options};
 use hostir::diag::Diag;
@@ -23,18 +24,6 @@ const WORTHWHILE: u64 = 1 << 20;
 /// When a program has been tuned for so long, or for half the timeout, the GEMMs that are left are tuned quickly: other processes
 /// wait for its ranks, and give up after a while.
 const SUSTAINED_TIME: Duration = Duration::from_secs(30);
-
-/// An algorithm for a GEMM, and how it was chosen.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct GemmChoice {
-    pub(crate) shape: GemmShape,
-    /// Its number among the candidates.
-    pub(crate) algorithm: usize,
-    /// The effort that was made.
-    pub(crate) effort: GemmTuning,
-    /// The kind of device on which it was chosen.
-    pub(crate) kind: String,
-}
 
 /// The source of a rank's choice of GEMM algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,6 +13,7 @@ pub(crate) mod address_map;
 pub(crate) mod autotune;
 pub(crate) mod failure;
 pub(crate) mod failure_latch;
+pub(crate) mod gemm_choice;
 pub(crate) mod index_bounds;
 pub(crate) mod io_binding;
 pub(crate) mod kernel_images;

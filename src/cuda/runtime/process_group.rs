@@ -4,8 +4,8 @@
 //! plans all ranks (that is cheap, and has the same result everywhere), but opens, tunes, joins, warms up and runs only
 //! its own rank. Each step ends on all processes by [`ProcessGroup::finish_step`].
 
-use crate::runtime::autotune::GemmChoice;
 use crate::runtime::failure;
+use crate::runtime::gemm_choice::GemmChoice;
 use crate::runtime::library_access::LibraryAccess;
 use crate::runtime::options::{GemmTuning, Options};
 use crate::runtime::sm_budget::BlockBudget;
