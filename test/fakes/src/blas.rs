@@ -64,27 +64,27 @@ fn element_type(code: c_int) -> Option<DType> {
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtGetVersion() -> usize {
     130_099
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtGetStatusName(_: c_int) -> *const c_char {
     c"status of a stand-in".as_ptr()
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtCreate(handle: *mut Handle) -> c_int {
     make_object(handle, BlasObject::Handle)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtDestroy(handle: Handle) -> c_int {
     free_slowly(|| destroy_object(handle))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatrixLayoutCreate(
     layout: *mut Handle,
     code: c_int,
@@ -100,12 +100,12 @@ extern "C" fn cublasLtMatrixLayoutCreate(
     make_object(layout, BlasObject::Layout { dtype, rows, columns, leading, batch: 1, stride: 0 })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatrixLayoutDestroy(layout: Handle) -> c_int {
     destroy_object(layout)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatrixLayoutSetAttribute(
     layout: Handle,
     attribute: c_int,
@@ -124,7 +124,7 @@ extern "C" fn cublasLtMatrixLayoutSetAttribute(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: c_int) -> c_int {
     make_object(
         operation,
@@ -132,12 +132,12 @@ extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: 
     )
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulDescDestroy(operation: Handle) -> c_int {
     destroy_object(operation)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulDescSetAttribute(
     operation: Handle,
     attribute: c_int,
@@ -165,23 +165,23 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulPreferenceCreate(preference: *mut Handle) -> c_int {
     make_object(preference, BlasObject::Preference)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulPreferenceDestroy(preference: Handle) -> c_int {
     destroy_object(preference)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulPreferenceSetAttribute(_: Handle, _: c_int, _: *const c_void, _: usize) -> c_int {
     0
 }
 
 /// Two algorithms, which are the same: what tunes has something to choose from.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulAlgoGetHeuristic(
     _: Handle,
     _: Handle,
@@ -203,7 +203,7 @@ extern "C" fn cublasLtMatmulAlgoGetHeuristic(
 }
 
 /// Algorithms have a custom option, 0 or 1, which changes nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulAlgoCapGetAttribute(
     _: *const [u64; 8],
     attribute: c_int,
@@ -219,7 +219,7 @@ extern "C" fn cublasLtMatmulAlgoCapGetAttribute(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulAlgoConfigSetAttribute(
     algorithm: *mut [u64; 8],
     attribute: c_int,
@@ -235,7 +235,7 @@ extern "C" fn cublasLtMatmulAlgoConfigSetAttribute(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmulAlgoCheck(
     _: Handle,
     _: Handle,
@@ -321,7 +321,7 @@ fn row_major_product(
     known.then_some(GemmInst { a: left, b: right, bias, scales, out })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cublasLtMatmul(
     _: Handle,
     operation: Handle,

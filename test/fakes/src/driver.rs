@@ -46,12 +46,12 @@ fn status_of(result: Result<(), String>) -> c_int {
 
 // ---- devices ----
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuInit(_: c_uint) -> c_int {
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
     put_value(version, 13_000);
     0
@@ -68,31 +68,31 @@ fn status_name(status: c_int) -> &'static CStr {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGetErrorName(status: c_int, text: *mut *const c_char) -> c_int {
     put_value(text, status_name(status).as_ptr());
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGetErrorString(_: c_int, text: *mut *const c_char) -> c_int {
     put_value(text, c"of a stand-in for a device".as_ptr());
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
     put_value(count, world().devices as c_int);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
     put_value(device, ordinal);
     if (0..world().devices as c_int).contains(&ordinal) { 0 } else { 101 }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDeviceGetName(name: *mut c_char, bytes: c_int, _: c_int) -> c_int {
     for (at, byte) in c"Fake".to_bytes_with_nul().iter().enumerate().take(bytes.max(0) as usize) {
         put_value(name.wrapping_add(at), *byte as c_char);
@@ -100,49 +100,49 @@ extern "C" fn cuDeviceGetName(name: *mut c_char, bytes: c_int, _: c_int) -> c_in
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> c_int {
     put_value(uuid, [device as u8 + 1; 16]);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
     let known = ATTRIBUTES.iter().find(|(number, _)| *number == attribute);
     put_value(value, known.map_or(1, |(_, value)| *value));
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDeviceCanAccessPeer(able: *mut c_int, _: c_int, _: c_int) -> c_int {
     put_value(able, 1);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) -> c_int {
     put_value(context, (device as usize + 1) as Handle);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(_: c_int) -> c_int {
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuCtxGetCurrent(context: *mut Handle) -> c_int {
     put_value(context, CURRENT.get() as Handle);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuCtxSetCurrent(context: Handle) -> c_int {
     CURRENT.set(context as usize);
     if context as usize <= world().devices { 0 } else { INVALID_HANDLE }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuCtxSynchronize() -> c_int {
     let device = current_device();
     world::wait_for_devices(|world| {
@@ -151,14 +151,14 @@ extern "C" fn cuCtxSynchronize() -> c_int {
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> c_int {
     put_value(least, 0);
     put_value(greatest, -5);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuCtxEnablePeerAccess(peer: Handle, _: c_uint) -> c_int {
     let new = world().peers.insert((current_device(), (peer as usize).saturating_sub(1)));
     if new { 0 } else { 704 }
@@ -166,14 +166,14 @@ extern "C" fn cuCtxEnablePeerAccess(peer: Handle, _: c_uint) -> c_int {
 
 // ---- memory ----
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
     put_value(free, MEMORY);
     put_value(total, MEMORY);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
     if bytes > MEMORY {
         return 2;
@@ -186,7 +186,7 @@ extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemFree_v2(address: u64) -> c_int {
     free_slowly(|| free_memory(address))
 }
@@ -206,12 +206,12 @@ fn copy_now(to: u64, from: u64, bytes: usize) -> c_int {
     status_of(copied)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> c_int {
     copy_now(to, from as u64, bytes)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> c_int {
     copy_now(to as u64, from, bytes)
 }
@@ -220,28 +220,28 @@ fn enqueue(stream: Handle, work: DeviceWork) -> c_int {
     world().enqueue_task(stream as u64, current_device(), StreamTask::in_order([work]))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) -> c_int {
     enqueue(stream, DeviceWork::Copy { to: to as u64, from, bytes })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) -> c_int {
     enqueue(stream, DeviceWork::Copy { to, from, bytes })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: Handle) -> c_int {
     enqueue(stream, DeviceWork::Copy { to, from, bytes })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuMemsetD8Async(to: u64, byte: u8, bytes: usize, stream: Handle) -> c_int {
     enqueue(stream, DeviceWork::Fill { to, byte, bytes })
 }
 
 /// The attributes that the runtime asks for: context, kind, managed, device, start and size.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuPointerGetAttributes(
     count: c_uint,
     attributes: *mut c_int,
@@ -265,7 +265,7 @@ extern "C" fn cuPointerGetAttributes(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuIpcGetMemHandle(handle: *mut [u8; 64], address: u64) -> c_int {
     let shared = world().memory.share_memory(address);
     shared.map_or(INVALID_VALUE, |bytes| {
@@ -278,7 +278,7 @@ extern "C" fn cuIpcGetMemHandle(handle: *mut [u8; 64], address: u64) -> c_int {
 #[repr(C)]
 struct IpcHandle([u8; 64]);
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcHandle, _: c_uint) -> c_int {
     let opened = world().memory.open_shared(handle.0);
     opened.map_or(INVALID_HANDLE, |start| {
@@ -287,14 +287,14 @@ extern "C" fn cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcHandle, _: c_u
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuIpcCloseMemHandle(address: u64) -> c_int {
     cuMemFree_v2(address)
 }
 
 // ---- streams and events ----
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamCreateWithPriority(stream: *mut Handle, _: c_uint, _: c_int) -> c_int {
     let mut world = world();
     let handle = world.handle();
@@ -304,12 +304,12 @@ extern "C" fn cuStreamCreateWithPriority(stream: *mut Handle, _: c_uint, _: c_in
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamDestroy_v2(stream: Handle) -> c_int {
     world().destroy_stream(stream as u64)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> c_int {
     match world().stream(stream as u64, current_device()) {
         Ok(stream) => {
@@ -320,7 +320,7 @@ extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamQuery(stream: Handle) -> c_int {
     let device = current_device();
     world::ask_devices(|world| {
@@ -329,18 +329,18 @@ extern "C" fn cuStreamQuery(stream: Handle) -> c_int {
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamSynchronize(stream: Handle) -> c_int {
     let device = current_device();
     world::wait_for_devices(|world| Ok(world.stream(stream as u64, device)?.tasks.is_empty()))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _: c_uint) -> c_int {
     world().wait_event(stream as u64, event as u64, current_device())
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamBatchMemOp_v2(stream: Handle, count: c_uint, ops: *mut [u64; 6], _: c_uint) -> c_int {
     let mut works = Vec::new();
     for [kind, at, value, flags, ..] in get_values(ops.cast_const(), count as usize) {
@@ -354,7 +354,7 @@ extern "C" fn cuStreamBatchMemOp_v2(stream: Handle, count: c_uint, ops: *mut [u6
     world().enqueue_task(stream as u64, current_device(), StreamTask::in_order(works))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuEventCreate(event: *mut Handle, _: c_uint) -> c_int {
     let mut world = world();
     let handle = world.handle();
@@ -363,12 +363,12 @@ extern "C" fn cuEventCreate(event: *mut Handle, _: c_uint) -> c_int {
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuEventDestroy_v2(event: Handle) -> c_int {
     world().destroy_event(event as u64)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuEventQuery(event: Handle) -> c_int {
     world::ask_devices(|world| {
         world.make_unrecordable_call()?;
@@ -377,17 +377,17 @@ extern "C" fn cuEventQuery(event: Handle) -> c_int {
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> c_int {
     world().record(event as u64, stream as u64, current_device(), false)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32) -> c_int {
     world().record(event as u64, stream as u64, current_device(), flags == 1)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) -> c_int {
     let mut world = world();
     let mut time = |event: Handle| world.event(event as u64).map(|event| event.time);
@@ -403,12 +403,12 @@ extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Han
 
 // ---- graphs ----
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: c_int) -> c_int {
     world().begin_capture(stream as u64, current_device(), mode)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> c_int {
     match world().end_capture(stream as u64) {
         Ok(handle) => {
@@ -419,7 +419,7 @@ extern "C" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuStreamGetCaptureInfo_v2(
     stream: Handle,
     status: *mut c_int,
@@ -439,13 +439,13 @@ extern "C" fn cuStreamGetCaptureInfo_v2(
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> c_int {
     put_value(mode, exchange_capture_mode(get_value(mode.cast_const())));
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuUserObjectCreate(
     object: *mut Handle,
     value: *mut c_void,
@@ -460,14 +460,14 @@ extern "C" fn cuUserObjectCreate(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuUserObjectRelease(object: Handle, _: c_uint) -> c_int {
     let released = world().objects.remove(&(object as u64));
     if released.is_some() { 0 } else { INVALID_HANDLE }
 }
 
 /// The caller's reference moves to the graph.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGraphRetainUserObject(graph: Handle, object: Handle, _: c_uint, _: c_uint) -> c_int {
     let mut world = world();
     let Some(object) = world.objects.remove(&(object as u64)) else { return INVALID_HANDLE };
@@ -480,7 +480,7 @@ extern "C" fn cuGraphRetainUserObject(graph: Handle, object: Handle, _: c_uint, 
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, _: u64) -> c_int {
     let mut world = world();
     let Some(graph) = world.graphs.get(&(graph as u64)).cloned() else { return INVALID_HANDLE };
@@ -495,30 +495,30 @@ fn remove_graph(graph: Handle) -> c_int {
     if removed.is_some() { 0 } else { INVALID_HANDLE }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGraphDestroy(graph: Handle) -> c_int {
     remove_graph(graph)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGraphExecDestroy(executable: Handle) -> c_int {
     remove_graph(executable)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGraphUpload(executable: Handle, _: Handle) -> c_int {
     let known = world().graphs.contains_key(&(executable as u64));
     if known { 0 } else { INVALID_HANDLE }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> c_int {
     world().launch_graph(executable as u64, stream as u64, current_device())
 }
 
 // ---- kernels ----
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_void) -> c_int {
     match LoadedKernel::new(&unwrapped(image.cast())) {
         Ok(kernel) => {
@@ -532,19 +532,19 @@ extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_void) -> c_i
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuModuleUnload(module: Handle) -> c_int {
     let removed = world().kernels.remove(&(module as u64));
     if removed.is_some() { 0 } else { INVALID_HANDLE }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, _: *const c_char) -> c_int {
     put_value(function, module);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize) -> c_int {
     match world().kernels.get(&(function as u64)) {
         Some(kernel) if index < kernel.params.len() => {
@@ -559,7 +559,7 @@ extern "C" fn cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut us
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuTensorMapEncodeTiled(
     map: *mut [u64; MAP_WORDS],
     element: c_int,
@@ -586,12 +586,12 @@ extern "C" fn cuTensorMapEncodeTiled(
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuFuncSetAttribute(function: Handle, _: c_int, _: c_int) -> c_int {
     if world().kernels.contains_key(&(function as u64)) { 0 } else { INVALID_HANDLE }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuLaunchKernelEx(
     config: *const c_void,
     function: Handle,

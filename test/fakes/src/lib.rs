@@ -11,15 +11,20 @@
 //! carries these out on the bytes at the addresses of the launch. So results equal those of the CPU backend bit for bit;
 //! other tests check that a source computes what its comment says. An access to memory that is not allocated, or that the
 //! device may not reach, fails and is reported on standard error.
+//!
+//! The unit tests export nothing, so that no more is compiled for them than they use.
+#![cfg_attr(test, allow(dead_code, reason = "nothing is exported"))]
 
 mod abi;
 mod blas;
 mod caller;
 mod capture;
+mod communicators;
 mod compute;
 mod driver;
 mod exit;
 mod mail;
+mod member_call;
 mod memory;
 mod module;
 mod nccl;

@@ -5,8 +5,8 @@
 //! all have come to the next one, and so have read it. `FROM.TO.NUMBER` is a message, which its receiver takes away. `split.NUMBER.RANK` is what a
 //! member asks for in a split. Files come whole, under other names first.
 
+use crate::member_call::{CallKind, MemberCall, deliver_part, joined_contributions, member_contribution};
 use crate::memory::DeviceMemory;
-use crate::nccl::{CallKind, MemberCall, deliver_part, joined_contributions, member_contribution};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

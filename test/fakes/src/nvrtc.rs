@@ -15,25 +15,25 @@ fn all_programs() -> MutexGuard<'static, BTreeMap<usize, Vec<u8>>> {
 }
 
 /// Says that kernels are to hold notes.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn hostirTakesNotes() -> c_int {
     0
 }
 
 /// A version that no compiler has, so that kept images are not taken for each other's.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> c_int {
     put_value(major, 13);
     put_value(minor, 99);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcGetErrorString(_: c_int) -> *const c_char {
     c"of a stand-in for a compiler".as_ptr()
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcCreateProgram(
     program: *mut Handle,
     source: *const c_char,
@@ -49,29 +49,29 @@ extern "C" fn nvrtcCreateProgram(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcDestroyProgram(program: *mut Handle) -> c_int {
     c_int::from(all_programs().remove(&(get_value(program) as usize)).is_none())
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcCompileProgram(program: Handle, _: c_int, _: *const *const c_char) -> c_int {
     c_int::from(!all_programs().contains_key(&(program as usize)))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcGetProgramLogSize(_: Handle, bytes: *mut usize) -> c_int {
     put_value(bytes, 1);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcGetProgramLog(_: Handle, log: *mut c_char) -> c_int {
     put_value(log, 0);
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcGetCUBINSize(program: Handle, bytes: *mut usize) -> c_int {
     match all_programs().get(&(program as usize)) {
         Some(image) => {
@@ -82,7 +82,7 @@ extern "C" fn nvrtcGetCUBINSize(program: Handle, bytes: *mut usize) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn nvrtcGetCUBIN(program: Handle, image: *mut c_char) -> c_int {
     match all_programs().get(&(program as usize)) {
         Some(bytes) => {

@@ -1,6 +1,6 @@
 //! The work of devices: operations with an order, and what each one needs before it can go on.
 
-use crate::nccl::MemberCall;
+use crate::member_call::MemberCall;
 use crate::note::KernelMeaning;
 use std::sync::Arc;
 

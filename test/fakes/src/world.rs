@@ -6,10 +6,10 @@
 //! program forgets to ask for is therefore not kept. `HIR_FAKE_SEED` chooses another draw.
 
 use crate::capture::{RecordedGraph, UserObject};
+use crate::communicators::CommunicatorTable;
 use crate::compute;
 use crate::memory::DeviceMemory;
 use crate::module::LoadedKernel;
-use crate::nccl::CommunicatorTable;
 use crate::note::KernelMeaning;
 use crate::task::{DeviceWork, StreamTask};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
