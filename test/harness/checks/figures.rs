@@ -26,6 +26,11 @@ fn bounds(figures: &Figures) -> Vec<Bound> {
     let closures = figures.shapes.closures.len() as f64 * 1000.0 / figures.lines.shipped_all.max(1) as f64;
     vec![
         Bound {
+            name: "files of the largest cycle of imports",
+            found: figures.cycles.first().map_or(0, |cycle| cycle.files.len()) as f64,
+            most: 3.0,
+        },
+        Bound {
             name: "one-word names of functions, %",
             found: share(names.short_functions().len(), names.functions.len()),
             most: 30.0,
