@@ -43,8 +43,6 @@ pub enum OptionType {
     Word,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// `{1,2,3}`
-    Ints,
     /// `{a,b}`
     Words,
 }
@@ -59,7 +57,6 @@ impl OptionType {
             OptionType::Int { min, max } => format!("an integer from {min} to {max}"),
             OptionType::Word => "a word".to_owned(),
             OptionType::Choice(words) => format!("one of {}", words.join(", ")),
-            OptionType::Ints => "a list of integers such as {1,2}".to_owned(),
             OptionType::Words => "a list of words such as {a,b}".to_owned(),
         }
     }
@@ -78,9 +75,6 @@ impl OptionType {
             OptionType::Word => is_word(text).then(|| OptionValue::Word(text.to_owned())),
             OptionType::Choice(words) => {
                 words.iter().find(|word| is_same_name(word, text)).map(|word| OptionValue::Word((*word).to_owned()))
-            }
-            OptionType::Ints => {
-                list_items(text).map(|item| item.parse::<i64>().ok()).collect::<Option<Vec<_>>>().map(OptionValue::Ints)
             }
             OptionType::Words => list_items(text)
                 .map(|item| is_word(item).then(|| item.to_owned()))
@@ -115,8 +109,6 @@ pub enum OptionValue {
     Int(i64),
     /// Of a [`OptionType::Word`] or [`OptionType::Choice`].
     Word(String),
-    /// Of a [`OptionType::Ints`].
-    Ints(Vec<i64>),
     /// Of a [`OptionType::Words`].
     Words(Vec<String>),
 }
@@ -127,10 +119,6 @@ impl std::fmt::Display for OptionValue {
             OptionValue::Bool(value) => write!(f, "{value}"),
             OptionValue::Int(value) => write!(f, "{value}"),
             OptionValue::Word(value) => write!(f, "{value}"),
-            OptionValue::Ints(values) => {
-                let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
-                write!(f, "{{{}}}", texts.join(","))
-            }
             OptionValue::Words(values) => write!(f, "{{{}}}", values.join(",")),
         }
     }
@@ -278,13 +266,6 @@ impl Options {
             _ => "",
         }
     }
-    /// A list of integers; empty if it has no value.
-    pub fn int_list(&self, name: &str) -> &[i64] {
-        match self.get(name) {
-            Some(OptionValue::Ints(values)) => values,
-            _ => &[],
-        }
-    }
     /// A list of words; empty if it has no value.
     pub fn word_list(&self, name: &str) -> &[String] {
         match self.get(name) {
@@ -335,7 +316,7 @@ fn wrong_value(pass: &str, spec: &OptionSpec, given: &GivenOption<'_>) -> Diag {
     let near = match spec.ty {
         OptionType::Choice(words) => nearest_candidate(text, words.iter().copied()),
         OptionType::Bool => nearest_candidate(text, ["true", "false"]),
-        OptionType::Int { .. } | OptionType::Word | OptionType::Ints | OptionType::Words => None,
+        OptionType::Int { .. } | OptionType::Word | OptionType::Words => None,
     };
     diag.with_primary_text(near.map_or_else(|| format!("expected {what}"), |near| format!("did you mean `{near}`?")))
 }

@@ -479,11 +479,6 @@ impl LoadedProgram<'_> {
         }
     }
 
-    /// The most bytes of memory that any one device holds for the program.
-    pub fn device_memory_bytes(&self) -> usize {
-        self.ranks.iter().map(|rank| rank.memory.memory_bytes()).max().unwrap_or(0)
-    }
-
     /// Tells the ranks where all memory lies, and lets devices reach each other's.
     fn resolve_addresses(&mut self, wiring: MemoryPlan) -> Result<(), Vec<Diag>> {
         let map = p2p_map::map_memory(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;

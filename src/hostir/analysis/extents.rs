@@ -53,16 +53,6 @@ impl ExtentClasses {
         });
         extents
     }
-    /// Returns true if two extents of the host program (or of one unit) are equal.
-    pub fn are_equal(&self, unit: Option<UnitId>, a: ExprId, b: ExprId) -> bool {
-        let [x, y] = [a, b].map(|expr| self.ids.get(&(scope_key(unit), expr)).map(|&id| self.classes.class_of(id)));
-        a == b || (x.is_some() && x == y)
-    }
-    /// The value of an extent, if it is implied.
-    pub fn extent_value(&self, unit: Option<UnitId>, extent: ExprId) -> Option<i64> {
-        let id = *self.ids.get(&(scope_key(unit), extent))?;
-        self.values[self.classes.class_of(id) as usize]
-    }
     /// Contradictory extents, in program order.
     pub fn conflicts(&self) -> &[ExtentConflict] {
         &self.conflicts

@@ -2,7 +2,7 @@
 
 pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;
-use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, Program, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, Program, TensorId, Value};
 use rustc_hash::FxHashSet;
 
 /// The words of element types in `hir 2`.
@@ -98,11 +98,6 @@ pub fn is_post(op: &Op) -> bool {
     op.kind.layout() == OpLayout::Keyed && op.kind.effect() == OpEffect::Communicate && op.number().is_some()
 }
 
-/// The ops of a HostUnit's or the program's scope share one name space.
-pub fn scope_of(program: &Program, tensor: TensorId) -> Option<UnitId> {
-    program.tensor(tensor).unit
-}
-
 /// The name of a mesh without one, by its number among the meshes of a file.
 pub fn default_mesh_name(number: usize) -> String {
     if number == 0 { "d".to_owned() } else { format!("d{}", number + 1) }
@@ -127,11 +122,6 @@ pub fn has_cache_op(op: &Op) -> bool {
 /// Whether an ALLOCATE that says neither `keep` nor `fresh` keeps the memory that its tensor already has.
 pub fn keeps_by_default(in_loop: bool) -> bool {
     !in_loop
-}
-
-/// Kinds whose result a slice of `hir 2` can be.
-pub fn is_host_select(kind: OpKind) -> bool {
-    kind == OpKind::HirAliasSelect
 }
 
 /// The name of the cast between two element types that `f16(X)` stands for; `None` if it has none or a complex type.

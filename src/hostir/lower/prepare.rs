@@ -122,13 +122,6 @@ impl PreparedProgram {
         let ports = self.inputs.iter().chain(&self.outputs).map(whole_tensor_bytes);
         plans.chain(ports).fold(0, u64::saturating_add)
     }
-    /// Finds an input or output by name or position.
-    pub fn find_io_tensor(ports: &[IoTensor], name: &str) -> Option<usize> {
-        ports
-            .iter()
-            .position(|port| port.name == name)
-            .or_else(|| name.parse().ok().filter(|&index: &usize| index < ports.len()))
-    }
 }
 
 /// The bytes of a plan's buffers, and of the operands of its largest instruction.

@@ -33,9 +33,6 @@ pub const POINTWISE: OpSpec = OpSpec {
     lower: Lower::Instructions(lower_pointwise),
 };
 
-/// The attribute that holds the function.
-pub const FUNCTION: AttrKey = AttrKey::Function;
-
 /// Pointwise ops: every tensor operand's stored axes with the result's.
 ///
 /// # Errors

@@ -78,16 +78,6 @@ pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
     printer.print_program();
 }
 
-/// Appends the text of one op and its blocks, without indentation or a final line break.
-pub fn print_op(program: &Program, op: OpId, out: &mut String) {
-    let mut printer = ProgramPrinter::new(program, out);
-    printer.print_statement(op);
-    printer.print_blocks(op);
-    if printer.out.ends_with('\n') {
-        printer.out.pop();
-    }
-}
-
 /// The text of each op on one line, without its blocks, every tensor by its number alone.
 pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<String> {
     let mut out = String::new();
