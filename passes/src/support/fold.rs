@@ -6,7 +6,6 @@
 use hostir::ir::edit::Edit;
 use hostir::ir::{BinaryOp, Expr, ExprId, Program, UnaryOp};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 /// Folds expressions of one program; remembers what it folded.
 #[derive(Default)]
@@ -26,44 +25,17 @@ impl ExprFolder {
     }
 
     fn fold_new(&mut self, edit: &mut Edit<'_>, id: ExprId) -> ExprId {
-        match edit.program().expr(id).clone() {
-            Expr::Int(_)
-            | Expr::Hex(_)
-            | Expr::Bool(_)
-            | Expr::Typed(..)
-            | Expr::Float(_)
-            | Expr::Name(_)
-            | Expr::MetaData(_)
-            | Expr::MeshCoordinate(..) => id,
+        let expr = edit.program().expr(id).clone();
+        match expr.map_parts(|part| self.fold_expr(edit, part)) {
             // `( a )`: a copy of a scalar.
-            Expr::Set(a) => self.fold_expr(edit, a),
-            Expr::Unary(op, a) => {
-                let a = self.fold_expr(edit, a);
-                fold_unary(edit, op, a)
-            }
-            Expr::Binary(op, a, b) => {
-                let (a, b) = (self.fold_expr(edit, a), self.fold_expr(edit, b));
-                fold_binary(edit, op, a, b)
-            }
-            Expr::Call(name, args) => {
-                let args: SmallVec<[ExprId; 3]> = args.into_iter().map(|arg| self.fold_expr(edit, arg)).collect();
-                match fold_call(edit.program(), edit.program().name(name), &args) {
-                    Some(value) => edit.intern_expr(Expr::Int(value)),
-                    None => edit.intern_expr(Expr::Call(name, args)),
-                }
-            }
-            Expr::Index(a, b) => {
-                let (a, b) = (self.fold_expr(edit, a), self.fold_expr(edit, b));
-                edit.intern_expr(Expr::Index(a, b))
-            }
-            Expr::Field(a, field) => {
-                let a = self.fold_expr(edit, a);
-                edit.intern_expr(Expr::Field(a, field))
-            }
-            Expr::Braces(items) => {
-                let items = items.into_iter().map(|item| self.fold_expr(edit, item)).collect();
-                edit.intern_expr(Expr::Braces(items))
-            }
+            Expr::Set(a) => a,
+            Expr::Unary(op, a) => fold_unary(edit, op, a),
+            Expr::Binary(op, a, b) => fold_binary(edit, op, a, b),
+            Expr::Call(name, args) => match fold_call(edit.program(), edit.program().name(name), &args) {
+                Some(value) => edit.intern_expr(Expr::Int(value)),
+                None => edit.intern_expr(Expr::Call(name, args)),
+            },
+            other => edit.intern_expr(other),
         }
     }
 }

@@ -124,6 +124,30 @@ pub enum Expr {
     MeshCoordinate(MeshId, MeshCoordinate),
 }
 
+impl Expr {
+    /// The expression with other parts, each mapped in the order of the text.
+    #[must_use]
+    pub fn map_parts(&self, mut map: impl FnMut(ExprId) -> ExprId) -> Expr {
+        match self {
+            Expr::Unary(op, a) => Expr::Unary(*op, map(*a)),
+            Expr::Binary(op, a, b) => Expr::Binary(*op, map(*a), map(*b)),
+            Expr::Call(name, parts) => Expr::Call(*name, parts.iter().map(|&part| map(part)).collect()),
+            Expr::Set(a) => Expr::Set(map(*a)),
+            Expr::Index(a, b) => Expr::Index(map(*a), map(*b)),
+            Expr::Field(a, field) => Expr::Field(map(*a), *field),
+            Expr::Braces(parts) => Expr::Braces(parts.iter().map(|&part| map(part)).collect()),
+            Expr::Int(_)
+            | Expr::Hex(_)
+            | Expr::Bool(_)
+            | Expr::Typed(..)
+            | Expr::Float(_)
+            | Expr::Name(_)
+            | Expr::MetaData(_)
+            | Expr::MeshCoordinate(..) => self.clone(),
+        }
+    }
+}
+
 /// A number that a mesh gives each of its ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MeshCoordinate {

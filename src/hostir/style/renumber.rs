@@ -312,30 +312,18 @@ impl<'p> ProgramRenumberer<'p> {
         if let Some(&known) = self.exprs.get(&id) {
             return known;
         }
-        let new = match self.edit.program().expr(id).clone() {
+        let expr = self.edit.program().expr(id).clone();
+        if let Expr::MetaData(tensor) = expr {
+            self.renumber_tensor(tensor);
+        }
+        let new = match expr.map_parts(|part| self.renumber_expr(part)) {
             Expr::Name(name) => Expr::Name(self.renumber_name(name)),
-            Expr::Unary(op, a) => Expr::Unary(op, self.renumber_expr(a)),
-            Expr::Binary(op, a, b) => Expr::Binary(op, self.renumber_expr(a), self.renumber_expr(b)),
-            Expr::Call(name, args) => Expr::Call(name, args.into_iter().map(|arg| self.renumber_expr(arg)).collect()),
             // Redundant parentheses.
-            Expr::Set(a) => {
-                let inner = self.renumber_expr(a);
+            Expr::Set(inner) => {
                 self.exprs.insert(id, inner);
                 return inner;
             }
-            Expr::Index(base, index) => Expr::Index(self.renumber_expr(base), self.renumber_expr(index)),
-            Expr::Field(base, field) => Expr::Field(self.renumber_expr(base), field),
-            Expr::Braces(items) => Expr::Braces(items.into_iter().map(|item| self.renumber_expr(item)).collect()),
-            Expr::MetaData(tensor) => {
-                self.renumber_tensor(tensor);
-                Expr::MetaData(tensor)
-            }
-            same @ (Expr::Int(_)
-            | Expr::Hex(_)
-            | Expr::Bool(_)
-            | Expr::Typed(..)
-            | Expr::Float(_)
-            | Expr::MeshCoordinate(..)) => same,
+            other => other,
         };
         let new = self.edit.intern_expr(new);
         self.exprs.insert(id, new);

@@ -122,33 +122,10 @@ impl ParenthesesRemover<'_, '_> {
         if let Some(&known) = self.exprs.get(&id) {
             return known;
         }
-        let new = match self.edit.program().expr(id).clone() {
-            Expr::Set(a) => self.strip_expr(a),
-            Expr::Unary(op, a) => {
-                let a = self.strip_expr(a);
-                self.edit.intern_expr(Expr::Unary(op, a))
-            }
-            Expr::Binary(op, a, b) => {
-                let (a, b) = (self.strip_expr(a), self.strip_expr(b));
-                self.edit.intern_expr(Expr::Binary(op, a, b))
-            }
-            Expr::Call(name, args) => {
-                let args = args.into_iter().map(|arg| self.strip_expr(arg)).collect();
-                self.edit.intern_expr(Expr::Call(name, args))
-            }
-            Expr::Index(base, index) => {
-                let (base, index) = (self.strip_expr(base), self.strip_expr(index));
-                self.edit.intern_expr(Expr::Index(base, index))
-            }
-            Expr::Field(base, field) => {
-                let base = self.strip_expr(base);
-                self.edit.intern_expr(Expr::Field(base, field))
-            }
-            Expr::Braces(items) => {
-                let items = items.into_iter().map(|item| self.strip_expr(item)).collect();
-                self.edit.intern_expr(Expr::Braces(items))
-            }
-            _ => id,
+        let expr = self.edit.program().expr(id).clone();
+        let new = match expr.map_parts(|part| self.strip_expr(part)) {
+            Expr::Set(a) => a,
+            other => self.edit.intern_expr(other),
         };
         self.exprs.insert(id, new);
         new
