@@ -13,13 +13,11 @@ mod nvrtc;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::lower::{PreparedProgram, SizeSettings};
-use hostir::plan::{BufferView, InstKind, Plan};
+use hostir::plan::BufferView;
 use hostir_gpu::codegen::wgmma_gemm::WgmmaGemm;
-use hostir_gpu::codegen::{self, KernelJob};
+use hostir_gpu::codegen;
 use hostir_gpu::fuse::fuse_kernels;
-use hostir_gpu::fused_inst::FusedInst;
 use hostir_gpu::gemm_shape::{GemmShape, MatrixElement};
-use hostir_gpu::unsupported::Unsupported;
 use hostir_test::directives;
 use hostir_test::exec::Context;
 use hostir_test::programs::{self, Invocation};
@@ -192,8 +190,8 @@ fn sizes(words: &[String]) -> SizeSettings {
 
 fn add(prepared: &PreparedProgram, place: &str, found: &mut Found) {
     for plan in &prepared.plans {
-        let one_by_one = plan.iter().map(|inst| job(&inst.kind));
-        let joined = fuse_kernels(plan).into_iter().map(|fused| joined_job(plan, fused));
+        let one_by_one = plan.iter().map(|inst| fused::job(&inst.kind, SMS));
+        let joined = fuse_kernels(plan).into_iter().map(|fused| fused::joined_job(plan, fused, SMS));
         for job in one_by_one.chain(joined) {
             match job {
                 Ok(job) => found.texts.extend(job.launches.into_iter().map(|launch| launch.text)),
@@ -231,28 +229,4 @@ fn run(prepared: &PreparedProgram) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
     };
     let inputs = prepared.plans.iter().map(|plan| plan.inputs.iter().map(input).collect());
     cpu::run_plans(prepared, inputs.collect()).map(|result| result.outputs).map_err(|_| ())
-}
-
-fn joined_job(plan: &Plan, fused: FusedInst) -> Result<KernelJob, Unsupported> {
-    match fused {
-        FusedInst::Inst(position) => job(&plan.inst(position).kind),
-        FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => codegen::generate_gemm(&gemm),
-        FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
-        FusedInst::Reduce { kernel, op, axes, output, .. } => {
-            codegen::generate_fused_reduction(&kernel, op, &axes, &output, SMS)
-        }
-    }
-}
-
-fn job(kind: &InstKind) -> Result<KernelJob, Unsupported> {
-    match kind {
-        InstKind::Kernel(kernel) => codegen::generate_pointwise(kernel),
-        InstKind::Copy { src, dst } => codegen::generate_copy(src, dst),
-        InstKind::Fill { dst, value } => codegen::generate_fill(dst, *value),
-        InstKind::Reduce { op, axes, input, output } => codegen::generate_reduction(*op, axes, input, output, SMS),
-        InstKind::Gemm(gemm) => codegen::generate_gemm(gemm),
-        InstKind::Take(take) => codegen::generate_take(take),
-        InstKind::Accumulate(put) => codegen::generate_accumulate(put),
-        _ => Ok(KernelJob::default()),
-    }
 }

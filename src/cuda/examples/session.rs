@@ -11,6 +11,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 #![allow(unsafe_code, reason = "the other user launches a kernel, and hands over its memory and streams")]
 
+#[path = "../tests/common/sessions.rs"]
+mod sessions;
+
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg, result,
 };
@@ -19,6 +22,7 @@ use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir_cuda::nvrtc;
 use hostir_cuda::session::{CallerStream, DeviceTensor, IoSide, NcclFile, Options, Session, SlotTensor};
+use sessions::{GATHER, PRODUCT, SQUARE, matrix, numbers, relu_of_product};
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,35 +34,6 @@ type Done<T> = Result<T, Box<dyn Error>>;
 const M: usize = 48;
 const N: usize = 64;
 const K: usize = 32;
-
-/// `T4 = relu(T0 * T1)`, and `T5 = T0 + T0`.
-const PRODUCT: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i1}, iS3{i2}]) -> (T4_g_float[iS7{i0}, iS8{i2}], T5_g_float[iS9{i0}, iS10{i1}]) :
-  T3_g_float[iS4{i0}, iS5{i2}, rS6{i1}]
-     = matmul(T0_g_float[iS0{i0}, iS1{i1}],
-              T1_g_float[iS2{i1}, iS3{i2}])
-  T4_g_float[iS7{i0}, iS8{i2}]
-     = relu(T3_g_float[iS4{i0}, iS5{i2}, rS6{i1}]);
-  T5_g_float[iS9{i0}, iS10{i1}]
-     = T0_g_float[iS0{i0}, iS1{i1}]
-     + T0_g_float[iS0{i0}, iS1{i1}];
-} // %HostIrContainer
-";
-
-/// `T1 = T0 * T0`.
-const SQUARE: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
-  T1_g_float[iS2{i0}, iS3{i1}]
-     = T0_g_float[iS0{i0}, iS1{i1}]
-     * T0_g_float[iS0{i0}, iS1{i1}];
-} // %HostIrContainer
-";
-
-/// Everybody gets the parts of both ranks.
-const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1})) :
-  T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}), mem_type=global, size=( 2 * i0 ), zero_init=false, resets_to_zero=false)
-  Communication 1 (type=Allgather, team=(0 1), input=T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1}), output=T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}), backend=NCCL)
-  Wait Communication 1
-} // %HostIrContainer
-";
 
 /// The other user's kernel.
 const SCALE: &str = "extern \"C\" __global__ void scale(float *x, float by, int count) {
@@ -168,16 +143,6 @@ fn undisturbed<T>(caller: &Caller, work: impl FnOnce() -> Done<T>) -> Done<T> {
     }
 }
 
-/// Small numbers, of which float sums are exact.
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|at| ((at * 7 + seed * 3 + at / 11) % 9) as f32 - 4.0).collect()
-}
-
-fn relu_of_product(a: &[f32], b: &[f32]) -> Vec<f32> {
-    let element = |at: usize| (0..K).map(|k| a[at / N * K + k] * b[k * N + at % N]).sum::<f32>();
-    (0..M * N).map(|at| element(at).max(0.0)).collect()
-}
-
 fn compare(what: &str, got: &[f32], expected: &[f32]) -> Done<()> {
     let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
     match wrong {
@@ -192,10 +157,6 @@ fn compare(what: &str, got: &[f32], expected: &[f32]) -> Done<()> {
     }
 }
 
-fn tensor(pointer: u64, shape: [usize; 2], strides: [i64; 2]) -> DeviceTensor {
-    DeviceTensor { pointer, shape: shape.into(), strides: strides.into(), dtype: DType::Float }
-}
-
 /// One session's result is the other's input; the caller works before, between and after, on one stream.
 fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     let (a, b) = (numbers(M * K, 1), numbers(K * N, 2));
@@ -203,11 +164,11 @@ fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     // The product's result is the middle of wider rows; what follows it in a row stays as it was.
     let mut wide = caller.upload(&vec![7.0; M * (N + 8)])?;
     let squares = caller.upload(&vec![0.0; M * N])?;
-    let x_tensor = tensor(caller.address(&x), [M, K], [K as i64, 1]);
-    let y_tensor = tensor(caller.address(&y), [K, N], [N as i64, 1]);
-    let columns = tensor(caller.address(&wide) + 4 * 3, [M, N], [(N + 8) as i64, 1]);
-    let turned = tensor(columns.pointer, [N, M], [1, (N + 8) as i64]);
-    let squares_tensor = tensor(caller.address(&squares), [N, M], [M as i64, 1]);
+    let x_tensor = matrix(caller.address(&x), [M, K], [K as i64, 1]);
+    let y_tensor = matrix(caller.address(&y), [K, N], [N as i64, 1]);
+    let columns = matrix(caller.address(&wide) + 4 * 3, [M, N], [(N + 8) as i64, 1]);
+    let turned = matrix(columns.pointer, [N, M], [1, (N + 8) as i64]);
+    let squares_tensor = matrix(caller.address(&squares), [N, M], [M as i64, 1]);
     let options = Options { graph, ..Options::default() };
     let build = || -> Done<(Session, Session)> {
         let product = Session::builder(PRODUCT).options(options.clone());
@@ -233,7 +194,7 @@ fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     }
     caller.scale(&mut wide, 3.0)?;
     let doubled: Vec<f32> = a.iter().map(|x| 2.0 * x).collect();
-    let expected = relu_of_product(&doubled, &b);
+    let expected = relu_of_product(&doubled, &b, [M, N, K]);
     let kind = if graph { "recorded" } else { "issued" };
     let found = caller.download(&wide)?;
     let row = |at: usize| match at % (N + 8) {
@@ -260,7 +221,7 @@ fn rebinding(caller: &Caller) -> Done<()> {
     const RUNS: usize = 200;
     let data: Vec<Vec<f32>> = (0..4).map(|seed| numbers(M * K, seed)).collect();
     let slices: Vec<CudaSlice<f32>> = data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
-    let of = |slice: &CudaSlice<f32>| tensor(caller.address(slice), [M, K], [K as i64, 1]);
+    let of = |slice: &CudaSlice<f32>| matrix(caller.address(slice), [M, K], [K as i64, 1]);
     // SAFETY: the slices live until the session is dropped, which waits, and all work is on one stream.
     let mut session = unsafe { Session::builder(SQUARE).input(0, &of(&slices[0])) }.build()?;
     for slice in &slices {
@@ -319,18 +280,18 @@ fn own_memory() -> Done<()> {
 /// A tensor that does not fit is refused, and the session stays usable.
 fn misuse(caller: &Caller) -> Done<()> {
     let slice = caller.upload(&numbers(M * K, 3))?;
-    let fine = tensor(caller.address(&slice), [M, K], [K as i64, 1]);
+    let fine = matrix(caller.address(&slice), [M, K], [K as i64, 1]);
     let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build()?;
     let code = |done: Result<(), hostir_cuda::session::Error>| done.err().map_or("", |e| e.code());
     let host = vec![0f32; M * K];
     let cases = [
         ("H0523", DeviceTensor { dtype: DType::Int32, ..fine.clone() }),
-        ("H0524", tensor(fine.pointer, [M, K + 1], [K as i64, 1])),
-        ("H0525", tensor(fine.pointer, [M, K], [-1, 1])),
-        ("H0526", tensor(fine.pointer + 2, [M, K], [K as i64, 1])),
-        ("H0526", tensor(fine.pointer, [M, K], [1 << 32, 1])),
-        ("H0526", tensor(host.as_ptr() as u64, [M, K], [K as i64, 1])),
-        ("H0526", tensor(16, [M, K], [K as i64, 1])),
+        ("H0524", matrix(fine.pointer, [M, K + 1], [K as i64, 1])),
+        ("H0525", matrix(fine.pointer, [M, K], [-1, 1])),
+        ("H0526", matrix(fine.pointer + 2, [M, K], [K as i64, 1])),
+        ("H0526", matrix(fine.pointer, [M, K], [1 << 32, 1])),
+        ("H0526", matrix(host.as_ptr() as u64, [M, K], [K as i64, 1])),
+        ("H0526", matrix(16, [M, K], [K as i64, 1])),
     ];
     for (expected, tensor) in &cases {
         // SAFETY: none of these is bound: the driver does not know them to be such memory.
@@ -366,7 +327,7 @@ fn two_ranks() -> Done<()> {
         inputs.push(caller.upload(part)?);
         outputs.push(caller.upload(&vec![0.0; 2 * COUNT])?);
     }
-    let of = |rank: usize| tensor(callers[rank].address(&inputs[rank]), [1, COUNT], [COUNT as i64, 1]);
+    let of = |rank: usize| matrix(callers[rank].address(&inputs[rank]), [1, COUNT], [COUNT as i64, 1]);
     for graph in [false, true] {
         // SAFETY: whoever sets the variable says that it is NCCL.
         let nccl = std::env::var_os("HIR_NCCL_LIB").map(|path| unsafe { NcclFile::new(path) });
@@ -378,7 +339,7 @@ fn two_ranks() -> Done<()> {
         let builder = unsafe { builder.input_on(1, "T0", &of(1)) };
         let mut session = builder.build()?;
         for (rank, (caller, output)) in callers.iter().zip(&outputs).enumerate() {
-            let output = tensor(caller.address(output), [2, COUNT], [COUNT as i64, 1]);
+            let output = matrix(caller.address(output), [2, COUNT], [COUNT as i64, 1]);
             // SAFETY: as above.
             unsafe { session.output("T1").on(rank as u32).bind(&output) }?;
         }

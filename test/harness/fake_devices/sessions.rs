@@ -1,6 +1,8 @@
 //! Sessions on stand-ins for GPUs, on memory and streams of a caller's: the numbers are those of plain loops.
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
+#[path = "../../../src/backend/cuda/tests/common/sessions.rs"]
+mod programs;
 #[path = "symmetric.rs"]
 pub(super) mod symmetric;
 
@@ -12,6 +14,7 @@ use hostir_cuda::session::{
 };
 use hostir_fakes::DeviceCaller;
 use nccl_rs::{Config, Library, NcclCommunicator, UniqueId, WaitLimits};
+use programs::{GATHER, PRODUCT, SQUARE, matrix, numbers, relu_of_product};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,35 +25,6 @@ const M: usize = 12;
 const N: usize = 16;
 const K: usize = 8;
 const COUNT: usize = 100;
-
-/// `T4 = relu(T0 * T1)`, and `T5 = T0 + T0`.
-const PRODUCT: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i1}, iS3{i2}]) -> (T4_g_float[iS7{i0}, iS8{i2}], T5_g_float[iS9{i0}, iS10{i1}]) :
-  T3_g_float[iS4{i0}, iS5{i2}, rS6{i1}]
-     = matmul(T0_g_float[iS0{i0}, iS1{i1}],
-              T1_g_float[iS2{i1}, iS3{i2}])
-  T4_g_float[iS7{i0}, iS8{i2}]
-     = relu(T3_g_float[iS4{i0}, iS5{i2}, rS6{i1}]);
-  T5_g_float[iS9{i0}, iS10{i1}]
-     = T0_g_float[iS0{i0}, iS1{i1}]
-     + T0_g_float[iS0{i0}, iS1{i1}];
-} // %HostIrContainer
-";
-
-/// `T1 = T0 * T0`.
-const SQUARE: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
-  T1_g_float[iS2{i0}, iS3{i1}]
-     = T0_g_float[iS0{i0}, iS1{i1}]
-     * T0_g_float[iS0{i0}, iS1{i1}];
-} // %HostIrContainer
-";
-
-/// Everybody gets the parts of both ranks.
-const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1})) :
-  T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}), mem_type=global, size=( 2 * i0 ), zero_init=false, resets_to_zero=false)
-  Communication 1 (type=Allgather, team=(0 1), input=T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1}), output=T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}), backend=NCCL)
-  Wait Communication 1
-} // %HostIrContainer
-";
 
 /// A test and its name.
 pub(crate) struct Scenario {
@@ -76,15 +50,6 @@ pub(super) const ALL: [Scenario; 12] = [
 
 fn text(error: Error) -> String {
     error.to_string()
-}
-
-/// Small numbers, of which float sums are exact.
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|at| ((at * 7 + seed * 3 + at / 11) % 9) as f32 - 4.0).collect()
-}
-
-fn tensor(pointer: u64, shape: [usize; 2], strides: [i64; 2]) -> DeviceTensor {
-    DeviceTensor { pointer, shape: shape.into(), strides: strides.into(), dtype: DType::Float }
 }
 
 fn stream(caller: &DeviceCaller) -> CallerStream {
@@ -117,32 +82,27 @@ fn compare(what: &str, found: &[f32], expected: &[f32]) -> Done<()> {
     }
 }
 
-fn relu_of_product(a: &[f32], b: &[f32]) -> Vec<f32> {
-    let element = |at: usize| (0..K).map(|k| a[at / N * K + k] * b[k * N + at % N]).sum::<f32>();
-    (0..M * N).map(|at| element(at).max(0.0)).collect()
-}
-
 /// One session's result, the middle of wider rows, is the other's input, by its columns.
 fn one_after_the_other(graph: bool) -> Done<()> {
     let caller = DeviceCaller::new(0)?;
     let (a, b) = (numbers(M * K, 1), numbers(K * N, 2));
     let (x, y) = (caller.upload(&a)?, caller.upload(&b)?);
     let (wide, squares) = (caller.upload(&[7.0; M * (N + 8)])?, caller.upload(&[0.0; M * N])?);
-    let columns = tensor(wide + 4 * 3, [M, N], [(N + 8) as i64, 1]);
-    let turned = tensor(columns.pointer, [N, M], [1, (N + 8) as i64]);
+    let columns = matrix(wide + 4 * 3, [M, N], [(N + 8) as i64, 1]);
+    let turned = matrix(columns.pointer, [N, M], [1, (N + 8) as i64]);
     let options = Options { graph, ..Options::default() };
     let product = Session::builder(PRODUCT).options(options.clone());
-    let product = with_input(product, 0, "T0", &tensor(x, [M, K], [K as i64, 1]));
-    let product = with_input(product, 0, "T1", &tensor(y, [K, N], [N as i64, 1]));
+    let product = with_input(product, 0, "T0", &matrix(x, [M, K], [K as i64, 1]));
+    let product = with_input(product, 0, "T1", &matrix(y, [K, N], [N as i64, 1]));
     let square = with_input(Session::builder(SQUARE).options(options), 0, "T0", &turned);
     let (mut product, mut square) = (product.build().map_err(text)?, square.build().map_err(text)?);
     bind_output(&mut product, 0, "T4", &columns)?;
-    bind_output(&mut square, 0, "T1", &tensor(squares, [N, M], [M as i64, 1]))?;
+    bind_output(&mut square, 0, "T1", &matrix(squares, [N, M], [M as i64, 1]))?;
     for _ in 0..3 {
         product.run_on(stream(&caller)).map_err(text)?;
         square.run_on(stream(&caller)).map_err(text)?;
     }
-    let expected = relu_of_product(&a, &b);
+    let expected = relu_of_product(&a, &b, [M, N, K]);
     let row = |at: usize| match at % (N + 8) {
         column @ 3.. if column < N + 3 => expected[at / (N + 8) * N + column - 3],
         _ => 7.0,
@@ -163,7 +123,7 @@ fn memory_that_moves() -> Done<()> {
     let caller = DeviceCaller::new(0)?;
     let data: Vec<Vec<f32>> = (0..4).map(|seed| numbers(M * K, seed)).collect();
     let places: Vec<u64> = data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
-    let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let of = |place: u64| matrix(place, [M, K], [K as i64, 1]);
     let mut session = with_input(Session::builder(SQUARE), 0, "T0", &of(places[0])).build().map_err(text)?;
     for &place in &places {
         bind_input(&mut session, "T0", &of(place)).map_err(text)?;
@@ -192,7 +152,7 @@ fn runs_at_addresses() -> Done<()> {
     for _ in 0..6 {
         places.push(callers[0].upload(&[0.0; M * K])?);
     }
-    let shape = tensor(0, [M, K], [K as i64, 1]);
+    let shape = matrix(0, [M, K], [K as i64, 1]);
     let slot = |side| SlotTensor { side, position: 0, tensor: shape.clone() };
     let slots = [slot(IoSide::Input), slot(IoSide::Output)];
     let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build().map_err(text)?;
@@ -202,8 +162,8 @@ fn runs_at_addresses() -> Done<()> {
             callers[0].launch(work)?;
         }
         let Some(caller) = callers.get(step % 3) else {
-            bind_input(&mut session, "T0", &tensor(places[step], [M, K], [K as i64, 1])).map_err(text)?;
-            bind_output(&mut session, 0, "T1", &tensor(places[step + 1], [M, K], [K as i64, 1]))?;
+            bind_input(&mut session, "T0", &matrix(places[step], [M, K], [K as i64, 1])).map_err(text)?;
+            bind_output(&mut session, 0, "T1", &matrix(places[step + 1], [M, K], [K as i64, 1]))?;
             session.run().map_err(text)?;
             continue;
         };
@@ -223,7 +183,7 @@ fn runs_at_addresses() -> Done<()> {
 /// A graph of so much work that its stream is still busy when the next calls ask.
 fn long_work(caller: &DeviceCaller) -> Done<*mut std::ffi::c_void> {
     const RUNS: usize = 100;
-    let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let of = |place: u64| matrix(place, [M, K], [K as i64, 1]);
     let places = [caller.upload(&numbers(M * K, 1))?, caller.upload(&numbers(M * K, 2))?];
     let options = Options { devices: vec![caller.device], ..Options::default() };
     let builder = Session::builder(SQUARE).options(options);
@@ -255,18 +215,18 @@ fn data_from_the_host() -> Done<()> {
 fn misfits_are_refused() -> Done<()> {
     let caller = DeviceCaller::new(0)?;
     let place = caller.upload(&numbers(M * K, 3))?;
-    let fine = tensor(place, [M, K], [K as i64, 1]);
+    let fine = matrix(place, [M, K], [K as i64, 1]);
     let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build().map_err(text)?;
     let code = |done: Result<(), Error>| done.err().map_or("", |error| error.code());
     let host = vec![0f32; M * K];
     let cases = [
         ("H0523", DeviceTensor { dtype: DType::Int32, ..fine.clone() }),
-        ("H0524", tensor(place, [M, K + 1], [K as i64, 1])),
-        ("H0525", tensor(place, [M, K], [-1, 1])),
-        ("H0526", tensor(place + 2, [M, K], [K as i64, 1])),
-        ("H0526", tensor(place, [M, K], [1 << 32, 1])),
-        ("H0526", tensor(host.as_ptr() as u64, [M, K], [K as i64, 1])),
-        ("H0526", tensor(16, [M, K], [K as i64, 1])),
+        ("H0524", matrix(place, [M, K + 1], [K as i64, 1])),
+        ("H0525", matrix(place, [M, K], [-1, 1])),
+        ("H0526", matrix(place + 2, [M, K], [K as i64, 1])),
+        ("H0526", matrix(place, [M, K], [1 << 32, 1])),
+        ("H0526", matrix(host.as_ptr() as u64, [M, K], [K as i64, 1])),
+        ("H0526", matrix(16, [M, K], [K as i64, 1])),
     ];
     for (expected, tensor) in &cases {
         let found = code(bind_input(&mut session, "T0", tensor));
@@ -294,13 +254,13 @@ fn two_ranks(graph: bool) -> Done<()> {
     let mut builder = Session::builder(GATHER).options(Options { graph, ..Options::default() });
     let mut outputs = Vec::new();
     for (rank, (caller, part)) in callers.iter().zip(&parts).enumerate() {
-        let input = tensor(caller.upload(part)?, [1, COUNT], [COUNT as i64, 1]);
+        let input = matrix(caller.upload(part)?, [1, COUNT], [COUNT as i64, 1]);
         builder = with_input(builder, rank as u32, "T0", &input);
         outputs.push(caller.upload(&[0.0; 2 * COUNT])?);
     }
     let mut session = builder.build().map_err(text)?;
     for (rank, output) in outputs.iter().enumerate() {
-        let output = tensor(*output, [2, COUNT], [COUNT as i64, 1]);
+        let output = matrix(*output, [2, COUNT], [COUNT as i64, 1]);
         bind_output(&mut session, rank as u32, "T1", &output)?;
     }
     for _ in 0..3 {
@@ -375,8 +335,8 @@ fn gather_beside(library: &Arc<Library>, id: UniqueId, plane: ThreadControlPlane
     let options =
         Options { control_plane: Some(plane), device: Some(rank as usize), parent: Some(parent), ..Options::default() };
     let parts = [numbers(COUNT, 1), numbers(COUNT, 2)];
-    let input = tensor(caller.upload(&parts[rank as usize])?, [1, COUNT], [COUNT as i64, 1]);
-    let output = tensor(caller.upload(&[0.0; 2 * COUNT])?, [2, COUNT], [COUNT as i64, 1]);
+    let input = matrix(caller.upload(&parts[rank as usize])?, [1, COUNT], [COUNT as i64, 1]);
+    let output = matrix(caller.upload(&[0.0; 2 * COUNT])?, [2, COUNT], [COUNT as i64, 1]);
     let mut session =
         with_input(Session::builder(GATHER).options(options), rank, "T0", &input).build().map_err(text)?;
     let steps = noted.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -403,9 +363,9 @@ fn recorded_by_the_caller() -> Done<()> {
     let caller = DeviceCaller::new(0)?;
     let place = caller.upload(&numbers(M * K, 1))?;
     let (first, second) = (caller.upload(&[0.0; M * K])?, caller.upload(&[0.0; M * 2 * K])?);
-    let row_major = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let row_major = |place: u64| matrix(place, [M, K], [K as i64, 1]);
     // The second result is copied out of memory of the session's own.
-    let columns = tensor(second, [M, K], [2 * K as i64, 1]);
+    let columns = matrix(second, [M, K], [2 * K as i64, 1]);
     let mut session = with_input(Session::builder(SQUARE), 0, "T0", &row_major(place)).build().map_err(text)?;
     bind_output(&mut session, 0, "T1", &row_major(first))?;
     session.run_on(stream(&caller)).map_err(text)?;
@@ -448,12 +408,12 @@ fn recorded_by_the_caller() -> Done<()> {
 /// Runs that cannot be recorded are refused, and leaves recording and session as they were.
 fn recordings_that_are_refused() -> Done<()> {
     let callers = [DeviceCaller::new(0)?, DeviceCaller::new(1)?];
-    let own = tensor(callers[0].upload(&numbers(M * K, 1))?, [M, K], [K as i64, 1]);
+    let own = matrix(callers[0].upload(&numbers(M * K, 1))?, [M, K], [K as i64, 1]);
     let options = Options { graph: true, ..Options::default() };
     let mut replaying = with_input(Session::builder(SQUARE).options(options), 0, "T0", &own).build().map_err(text)?;
     let mut builder = Session::builder(GATHER);
     for (rank, caller) in callers.iter().enumerate() {
-        let part = tensor(caller.upload(&numbers(COUNT, rank))?, [1, COUNT], [COUNT as i64, 1]);
+        let part = matrix(caller.upload(&numbers(COUNT, rank))?, [1, COUNT], [COUNT as i64, 1]);
         builder = with_input(builder, rank as u32, "T0", &part);
     }
     let mut gather = builder.build().map_err(text)?;
@@ -483,7 +443,7 @@ fn a_recording_outlives_its_session() -> Done<()> {
     let caller = DeviceCaller::new(0)?;
     let place = caller.upload(&numbers(M * K, 1))?;
     let result = caller.upload(&[0.0; M * K])?;
-    let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let of = |place: u64| matrix(place, [M, K], [K as i64, 1]);
     let mut session = with_input(Session::builder(SQUARE), 0, "T0", &of(place)).build().map_err(text)?;
     bind_output(&mut session, 0, "T1", &of(result))?;
     caller.begin_capture()?;

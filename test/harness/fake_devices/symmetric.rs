@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
 use super::{
-    COUNT, Done, Scenario, bind_input, bind_output, compare, long_work, numbers, stream, tensor, text, with_input,
+    COUNT, Done, Scenario, bind_input, bind_output, compare, long_work, matrix, numbers, stream, text, with_input,
 };
 use super::{DeviceTensor, SQUARE};
 use hostir::backend::control_plane::{ControlPlane, ThreadControlPlane};
@@ -155,11 +155,11 @@ fn symmetric_tensor(side: IoSide, position: usize, addresses: &[u64]) -> Symmetr
 }
 
 fn part(address: u64) -> DeviceTensor {
-    tensor(address, [1, COUNT], [COUNT as i64, 1])
+    matrix(address, [1, COUNT], [COUNT as i64, 1])
 }
 
 fn whole(address: u64) -> DeviceTensor {
-    tensor(address, [RANKS, COUNT], [COUNT as i64, 1])
+    matrix(address, [RANKS, COUNT], [COUNT as i64, 1])
 }
 
 /// A session of the rank's own that sets `to` to the squares of `from`.
@@ -286,7 +286,7 @@ fn gemm_at_a_peer(rank: Rank) -> Done<()> {
     let options = rank.options(vec![symmetric_tensor(IoSide::Output, 0, &outputs)]);
     let builder = Session::builder(STORE).options(options);
     let builder = with_input(builder, rank.number as u32, "A", &three(rank.caller.upload(&a(rank.number))?, M, K));
-    let weights = tensor(rank.caller.upload(&b)?, [K, N], [N as i64, 1]);
+    let weights = matrix(rank.caller.upload(&b)?, [K, N], [N as i64, 1]);
     let mut session = with_input(builder, rank.number as u32, "B", &weights).build().map_err(text)?;
     if session.symmetric_slots() != [(IoSide::Output, 0)] {
         return Err(format!("in place are {:?}", session.symmetric_slots()));

@@ -2,8 +2,10 @@
 
 use hostir::ir::TensorId;
 use hostir::plan::{BufferKind, BufferView, Inst, InstKind, Plan, PlanBuffer, row_major};
+use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::fuse::fuse_kernels;
 use hostir_gpu::fused_inst::FusedInst;
+use hostir_gpu::unsupported::Unsupported;
 
 /// The plan after fusion.
 pub(crate) fn applied(plan: &Plan) -> Plan {
@@ -39,4 +41,30 @@ pub(crate) fn applied(plan: &Plan) -> Plan {
         }
     }
     joined
+}
+
+/// The job of an instruction on a device with so many multiprocessors.
+pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<KernelJob, Unsupported> {
+    match kind {
+        InstKind::Kernel(kernel) => codegen::generate_pointwise(kernel),
+        InstKind::Copy { src, dst } => codegen::generate_copy(src, dst),
+        InstKind::Fill { dst, value } => codegen::generate_fill(dst, *value),
+        InstKind::Reduce { op, axes, input, output } => codegen::generate_reduction(*op, axes, input, output, sms),
+        InstKind::Gemm(gemm) => codegen::generate_gemm(gemm),
+        InstKind::Take(take) => codegen::generate_take(take),
+        InstKind::Accumulate(put) => codegen::generate_accumulate(put),
+        _ => Ok(KernelJob::default()),
+    }
+}
+
+/// The job of an item of a plan with joined kernels.
+pub(crate) fn joined_job(plan: &Plan, item: FusedInst, sms: u32) -> Result<KernelJob, Unsupported> {
+    match item {
+        FusedInst::Inst(position) => job(&plan.inst(position).kind, sms),
+        FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => codegen::generate_gemm(&gemm),
+        FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
+        FusedInst::Reduce { kernel, op, axes, output, .. } => {
+            codegen::generate_fused_reduction(&kernel, op, &axes, &output, sms)
+        }
+    }
 }

@@ -7,8 +7,6 @@ use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir::plan::{
     BufferId, BufferKind, BufferView, Inst, InstKind, InstOrigin, IterationId, Plan, PlanBuffer, USER_STREAM, ViewDim,
 };
-use hostir_gpu::codegen::{self, KernelJob};
-use hostir_gpu::unsupported::Unsupported;
 
 /// Types that kernels compute with.
 pub(crate) const TYPES: [DType; 10] = [
@@ -92,20 +90,6 @@ pub(crate) fn part(view: &BufferView, axis: usize, from: usize, count: usize) ->
     view.offset += from * view.dims[axis].stride;
     view.dims[axis].extent = count;
     view
-}
-
-/// The job of an instruction, on a small device.
-pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<KernelJob, Unsupported> {
-    match kind {
-        InstKind::Kernel(kernel) => codegen::generate_pointwise(kernel),
-        InstKind::Copy { src, dst } => codegen::generate_copy(src, dst),
-        InstKind::Fill { dst, value } => codegen::generate_fill(dst, *value),
-        InstKind::Reduce { op, axes, input, output } => codegen::generate_reduction(*op, axes, input, output, sms),
-        InstKind::Gemm(gemm) => codegen::generate_gemm(gemm),
-        InstKind::Take(take) => codegen::generate_take(take),
-        InstKind::Accumulate(put) => codegen::generate_accumulate(put),
-        _ => Ok(KernelJob::default()),
-    }
 }
 
 impl Case {

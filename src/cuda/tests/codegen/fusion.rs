@@ -1,7 +1,7 @@
 //! Joined kernels compute what the instructions one by one compute: on the CPU backend, and as generated
 //! kernels on the host.
 
-use crate::cases::{self, Case};
+use crate::cases::Case;
 use crate::chains::Chains;
 use crate::{SMS, effort, fused, host};
 use hostir::backend::cpu;
@@ -12,7 +12,7 @@ use hostir::plan::{
     BufferId, BufferKind, BufferView, EventId, Function, Inst, InstId, InstKind, InstOrigin, IterationId, KernelStep,
     Plan, PlanBuffer, PointwiseKernel, ScalarValue, StepOperand, StreamSlot, row_major,
 };
-use hostir_gpu::codegen::{self, KernelJob};
+use hostir_gpu::codegen::KernelJob;
 use hostir_gpu::fuse::fuse_kernels;
 use hostir_gpu::fused_inst::FusedInst;
 use smallvec::smallvec;
@@ -157,16 +157,8 @@ pub(crate) fn joined_random_chains_compute_the_same() {
 /// The launches of a plan with joined kernels, as one job.
 fn job(plan: &Plan) -> KernelJob {
     let mut all = KernelJob::default();
-    for fused in fuse_kernels(plan) {
-        let job = match fused {
-            FusedInst::Inst(position) => cases::job(&plan.inst(position).kind, SMS),
-            FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => codegen::generate_gemm(&gemm),
-            FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
-            FusedInst::Reduce { kernel, op, axes, output, .. } => {
-                codegen::generate_fused_reduction(&kernel, op, &axes, &output, SMS)
-            }
-        };
-        let job = job.unwrap();
+    for item in fuse_kernels(plan) {
+        let job = fused::joined_job(plan, item, SMS).unwrap();
         all.scratch = all.scratch.max(job.scratch);
         all.launches.extend(job.launches);
     }

@@ -69,7 +69,7 @@ fn all() -> Vec<(Case, f64)> {
 }
 
 fn job(case: &Case) -> KernelJob {
-    cases::job(&case.kind, SMS).unwrap_or_else(|reason| panic!("{}: {reason}", case.name))
+    fused::job(&case.kind, SMS).unwrap_or_else(|reason| panic!("{}: {reason}", case.name))
 }
 
 fn kernels_compute_what_the_cpu_backend_computes() {
