@@ -1,4 +1,4 @@
-"""A session whose run does not end, on a stand-in for CUDA's driver (`tools/run/tests/launch/driver.c`): what other threads of the
+"""A session whose run does not end, on a stand-in for CUDA's driver (`tools/run/tests/needs/driver.c`): what other threads of the
 process can do meanwhile, and what a fork of it touches.
 
 usage: python stopped_gpu.py CASE, with the stand-in in LD_LIBRARY_PATH and DRIVER_EVENTS=0

@@ -10,7 +10,7 @@ import pytest
 
 # Sessions on a caller's stream ask for this besides: the context of device 0. Weak, should the driver have it some day.
 MORE = "__attribute__((weak)) int cuStreamGetCtx(void *stream, void **context) { (void)stream; *context = (void *)1; return 0; }"
-DRIVER = Path(__file__).resolve().parents[2] / "tools" / "run" / "tests" / "launch" / "driver.c"
+DRIVER = Path(__file__).resolve().parents[2] / "tools" / "run" / "tests" / "needs" / "driver.c"
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler: cc")
 

@@ -101,21 +101,3 @@ impl<'a> Parser<'a> {
         Ok(word == "*" || word == "true" || self.features.contains(word))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conditions() {
-        let features = BTreeSet::from(["a".to_owned(), "b-2".to_owned()]);
-        for (text, expected) in
-            [("a", true), ("c", false), ("a && b-2", true), ("!c && (c || a)", true), ("*", true), ("!a||c", false)]
-        {
-            assert_eq!(holds(text, &features), Ok(expected), "{text}");
-        }
-        for text in ["", "a &&", "(a", "a b"] {
-            assert!(holds(text, &features).is_err(), "{text}");
-        }
-    }
-}

@@ -1,4 +1,5 @@
-//! Properties of every program of the tree and of random ones, in one test program: linking one is dear.
+//! Properties of every program of the tree and of random ones, and of the runner itself, in one test program: linking one
+//! takes seconds.
 
 #[path = "../library/common/effort.rs"]
 mod effort;
@@ -9,9 +10,11 @@ mod layout;
 mod lowering;
 #[allow(dead_code, reason = "the command that prints the table uses all of it")]
 mod mutation;
+mod mutation_judges;
 mod printed;
 mod proofs;
 #[path = "../library/common/random.rs"]
 mod random;
+mod runner;
 mod styles;
 mod twice;

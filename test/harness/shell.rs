@@ -157,31 +157,3 @@ fn word(text: &str) -> Result<(String, &str), String> {
         None => Ok((out, "")),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(command: &Command) -> Vec<&str> {
-        command.words.iter().map(String::as_str).collect()
-    }
-
-    #[test]
-    fn pipes_and_redirections() {
-        let lists = parse("a 'b c' \"d\\\"e\" <in 2>&1 | f -x=1>out && ! g; h").expect("a command line");
-        assert_eq!(lists.len(), 3);
-        assert_eq!(words(&lists[0].1[0]), ["a", "b c", "d\"e"]);
-        assert_eq!(lists[0].1[0].redirects, [Redirect::Input("in".into()), Redirect::Merge]);
-        assert_eq!(words(&lists[0].1[1]), ["f", "-x=1"]);
-        assert_eq!((lists[1].0, lists[2].0), (Join::IfOk, Join::Always));
-        assert_eq!(words(&lists[1].1[0]), ["!", "g"]);
-    }
-
-    #[test]
-    fn mistakes() {
-        for line in ["", "| a", "a >", "a && && b", "a 'b"] {
-            assert!(parse(line).is_err(), "{line}");
-        }
-        assert_eq!(parse("a;").expect("a command line").len(), 1);
-    }
-}

@@ -54,6 +54,14 @@ fn every_test_runs() {
 }
 
 #[test]
+fn libraries_without_tests_have_none() {
+    none(
+        files::tests_of_untested_libraries(),
+        "the library's Cargo.toml says `test = false` or `doctest = false`: move the test into a test program",
+    );
+}
+
+#[test]
 fn modules_depend_one_way() {
     none(arrows::violations(), "these uses break the arrows of ARCHITECTURE.md");
 }

@@ -10,14 +10,18 @@ mod communication;
 mod effort;
 mod errors;
 mod forms;
+mod hang_report;
 mod kernels;
 mod layouts;
 mod many_programs;
+mod null_backend;
 mod parts;
 mod pointwise;
+mod rank_rotation;
 #[path = "common/random.rs"]
 mod random;
 #[path = "common/pointwise.rs"]
 mod table;
 mod timelines;
+mod verdicts;
 mod verify;

@@ -17,8 +17,6 @@ mod formatting;
 mod lists;
 mod output;
 mod tables;
-#[cfg(test)]
-mod tests;
 
 use chunk::InputChunk;
 use cli::OptArgs;

@@ -76,5 +76,3 @@ fn print_results(text: &str, options: &Options, io: &mut ToolIo<'_>) -> i32 {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -87,8 +87,9 @@ const FIRST_INFIX: usize = 1 + WORD_TEXTS.len();
 /// Interns all words and operators; nothing may have been interned before.
 pub(super) fn intern_known_texts(strings: &mut StringInterner) {
     let infix = INFIX.iter().map(|(text, _)| text);
-    for text in WORD_TEXTS.iter().chain(infix).chain(PREFIX) {
-        strings.intern(text);
+    for (place, text) in (1..).zip(WORD_TEXTS.iter().chain(infix).chain(PREFIX)) {
+        let symbol = strings.intern(text);
+        debug_assert_eq!(symbol.index(), place, "`{text}` is once in the tables");
     }
 }
 
@@ -112,29 +113,4 @@ pub(super) fn infix_symbol(text: &str) -> Option<Symbol> {
 pub(super) fn is_prefix(symbol: Symbol) -> bool {
     let place = symbol.index().wrapping_sub(FIRST_INFIX);
     place >= INFIX.len() && place < INFIX.len() + PREFIX.len() || INFIX.get(place).is_some_and(|(text, _)| *text == "-")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{INFIX, WORD_TEXTS, infix_level, infix_symbol, intern_known_texts, is_prefix, known_word};
-    use crate::ast::StringInterner;
-
-    #[test]
-    fn symbols_are_those_of_the_tables() {
-        let mut strings = StringInterner::default();
-        intern_known_texts(&mut strings);
-        for (place, text) in WORD_TEXTS.iter().enumerate() {
-            assert_eq!(known_word(strings.intern(text)).map(|word| word as usize), Some(place), "{text}");
-        }
-        for (text, level) in INFIX {
-            let symbol = strings.intern(text);
-            assert_eq!((infix_symbol(text), infix_level(symbol)), (Some(symbol), Some(*level)), "{text}");
-            assert_eq!(is_prefix(symbol), *text == "-", "{text}");
-        }
-        assert!(is_prefix(strings.intern("!")) && is_prefix(strings.intern("~")));
-        for text in ["", "A", "rank"] {
-            let symbol = strings.intern(text);
-            assert!(known_word(symbol).is_none() && infix_level(symbol).is_none() && !is_prefix(symbol), "{text}");
-        }
-    }
 }

@@ -82,27 +82,12 @@ fn end_byte(view: &BufferView) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::CudaRuntime;
     use crate::runtime::failure::tests::prepared;
 
     #[test]
-    fn a_plan_that_was_changed_is_refused_before_there_is_a_device() {
-        assert_eq!(check_plan_bounds(&prepared()), Ok(()));
-        let changes: [fn(&mut BufferView); 5] = [
-            |view| view.offset = 1,
-            |view| view.offset = usize::MAX,
-            |view| view.dims[0].stride = 2,
-            |view| view.dims[0].extent = usize::MAX,
-            |view| view.buffer.0 = 77,
-        ];
-        for change in changes {
-            let mut prepared = prepared();
-            prepared.plans[0].inputs[0].iter_mut().for_each(change);
-            let diags = CudaRuntime::default().load(&prepared).err().unwrap();
-            assert_eq!(diags[0].code, "H0535");
-            assert_eq!(diags[0].message, "the plan of rank 0 accesses memory beyond the end of a buffer");
-        }
+    fn views_of_no_element_may_start_anywhere() {
         let mut prepared = prepared();
+        assert_eq!(check_plan_bounds(&prepared), Ok(()));
         prepared.plans[0].inputs[0].iter_mut().for_each(|view| {
             view.offset = 77;
             view.dims[0].extent = 0;

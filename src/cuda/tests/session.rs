@@ -6,6 +6,9 @@
 mod sessions;
 
 use hostir::ir::DType;
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
+use hostir::plan::BufferView;
+use hostir_cuda::CudaRuntime;
 use hostir_cuda::session::{Builder, DeviceTensor, Error, IoKey, Session};
 use sessions::{GATHER, RELU};
 
@@ -78,4 +81,44 @@ fn what_sessions_can_do() {
     fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
     moves::<Session>();
     is_error::<Error>();
+}
+
+/// A program of one rank and one instruction, of four elements.
+fn prepared_copy() -> PreparedProgram {
+    let text = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
+  T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
+} // %HostIrContainer
+";
+    let (programs, diags) = hostir::load(text);
+    assert!(diags.is_empty());
+    prepare_program(&programs[0], &SizeSettings::default()).expect("all sizes are known")
+}
+
+#[test]
+fn a_plan_that_was_changed_is_refused_before_there_is_a_device() {
+    let changes: [fn(&mut BufferView); 5] = [
+        |view| view.offset = 1,
+        |view| view.offset = usize::MAX,
+        |view| view.dims[0].stride = 2,
+        |view| view.dims[0].extent = usize::MAX,
+        |view| view.buffer.0 = 77,
+    ];
+    for change in changes {
+        let mut prepared = prepared_copy();
+        prepared.plans[0].inputs[0].iter_mut().for_each(change);
+        let diags = CudaRuntime::default().load(&prepared).err().expect("the plan is refused");
+        assert_eq!(diags[0].code, "H0535");
+        assert_eq!(diags[0].message, "the plan of rank 0 accesses memory beyond the end of a buffer");
+    }
+}
+
+/// Without a GPU, a program is refused before any other work.
+#[test]
+fn a_plan_needs_a_driver() {
+    if hostir_cuda::has_driver() {
+        return;
+    }
+    let diags = CudaRuntime::default().load(&prepared_copy()).err().expect("there is no device");
+    assert_eq!(diags[0].code, "H0520");
+    assert!(diags[0].message.contains("libcuda.so"), "{}", diags[0].message);
 }

@@ -56,7 +56,7 @@ pub struct ExpandedGemm {
     /// Bytes of scratch memory.
     pub scratch: usize,
     /// The offset of each piece of scratch memory, in bytes.
-    pieces: Vec<usize>,
+    pub pieces: Vec<usize>,
 }
 
 /// True if both factors are 8-bit floats.
@@ -214,6 +214,3 @@ fn single_step_kernel(function: Function, inputs: Vec<BufferView>, output: &Buff
     let step = KernelStep { function, args, compute: DType::Float, result: output.dtype };
     PointwiseKernel { inputs: inputs.into(), output: output.clone(), steps: vec![step] }
 }
-
-#[cfg(test)]
-mod tests;

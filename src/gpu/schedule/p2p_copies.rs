@@ -152,6 +152,3 @@ impl Builder<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

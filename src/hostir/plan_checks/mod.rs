@@ -42,6 +42,7 @@ use walk::{NoClock, OrderOnly, PlanWalk};
 
 pub use hang_report::{RankPosition, RankProgress, report_hang};
 pub use lost_writes::{LostWrite, find_lost_writes};
+pub use rank_rotation::are_rotations;
 pub use verdict::{JudgedProgram, ProofOutcome, ProofVerdict, RULES_VERSION, judge_program};
 
 /// Checks the plans of all ranks.

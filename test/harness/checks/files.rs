@@ -135,6 +135,35 @@ pub(crate) fn tests_that_never_run() -> Vec<String> {
     bad
 }
 
+/// Unit tests and examples in docs of libraries whose manifest says that there are none: no command runs them.
+pub(crate) fn tests_of_untested_libraries() -> Vec<String> {
+    let mut bad = Vec::new();
+    for manifest in tree::files(&tree::root(), "Cargo.toml") {
+        let text = tree::read(&manifest);
+        let Some((_, section)) = text.split_once("[lib]\n") else { continue };
+        let keys: Vec<&str> = section.lines().take_while(|line| !line.starts_with('[')).collect();
+        let path = keys.iter().find_map(|key| key.strip_prefix("path = ")).unwrap_or("src/lib.rs").trim_matches('"');
+        let Some(folder) = manifest.with_file_name(path).parent().map(PathBuf::from) else { continue };
+        for source in tree::files(&folder, ".rs") {
+            let text = tree::read(&source);
+            let has_unit_tests =
+                keys.contains(&"test = false") && text.lines().any(|line| line.trim() == "#[cfg(test)]");
+            if has_unit_tests || keys.contains(&"doctest = false") && has_example(&text) {
+                bad.push(tree::relative(&source));
+            }
+        }
+    }
+    bad
+}
+
+/// Whether a doc comment has code that `rustdoc` would run.
+fn has_example(text: &str) -> bool {
+    let lines = text.lines().map(str::trim_start);
+    let fences = lines.filter_map(|line| line.strip_prefix("//! ```").or_else(|| line.strip_prefix("/// ```")));
+    // Every second fence ends a block.
+    fences.step_by(2).any(|label| label != "text")
+}
+
 /// Sources, tests, docs and scripts.
 fn text_files() -> Vec<PathBuf> {
     let root = tree::root();

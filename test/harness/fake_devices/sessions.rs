@@ -1,7 +1,7 @@
 //! Sessions on stand-ins for GPUs, on memory and streams of a caller's: the numbers are those of plain loops.
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
-#[path = "../../../src/backend/cuda/tests/common/sessions.rs"]
+#[path = "../../../src/cuda/tests/common/sessions.rs"]
 mod programs;
 #[path = "symmetric.rs"]
 pub(super) mod symmetric;

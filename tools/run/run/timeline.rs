@@ -69,5 +69,3 @@ pub(super) fn draw_timelines(
     Ok(drawn)
 }
 
-#[cfg(test)]
-mod tests;

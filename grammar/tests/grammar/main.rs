@@ -1,0 +1,14 @@
+//! Tests of the grammar, in one test program: both notations, their errors, and texts that nobody writes.
+
+#[path = "../../../test/library/common/effort.rs"]
+mod effort;
+mod errors;
+mod hir2;
+mod hir2_errors;
+mod hir2_robust;
+mod hir2_tree;
+mod layout;
+mod limits;
+mod printed_tree;
+mod robust;
+mod syntax;

@@ -1,0 +1,30 @@
+//! Tests of the programs that need something of the machine, a C compiler or a user without processes: where it is
+//! missing, they are reported as ignored.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stdout, reason = "the process that has the driver reports to the test")]
+
+mod limits;
+#[path = "../../../../test/library/common/needs.rs"]
+mod needs;
+#[path = "../programs/signals.rs"]
+mod signals;
+#[path = "../programs/site.rs"]
+mod site;
+mod stand_in;
+mod stuck;
+#[cfg(feature = "cuda")]
+mod teardown;
+
+fn main() -> std::process::ExitCode {
+    let mut tests = limits::tests();
+    tests.extend(stuck::tests());
+    #[cfg(feature = "cuda")]
+    {
+        if teardown::carry_out_task() {
+            return std::process::ExitCode::SUCCESS;
+        }
+        tests.extend(teardown::tests());
+    }
+    needs::run(tests)
+}

@@ -1,0 +1,167 @@
+//! The file of `--trace`: valid JSON in which slices nest in nothing, and arrows have two ends.
+
+use hostir_tool_support::io::ToolIo;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+const PIPELINE: &str = include_str!("../../../../docs/examples/printed/ag_matmul_p2p.hir");
+
+/// Runs `hir-run - ARGS` on a text in a folder: exit status, standard output and error.
+fn run(folder: &Path, text: &str, args: &[&str]) -> (i32, String, String) {
+    let words: Vec<OsString> = ["hir-run", "-"].iter().chain(args).map(Into::into).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut io = ToolIo {
+        stdin: &mut text.as_bytes(),
+        stdout: &mut out,
+        stderr: &mut err,
+        cwd: folder.to_path_buf(),
+        color: false,
+        terminal: false,
+        columns: Some(80),
+        error_columns: None,
+        exe: None,
+        gpus: hostir_tool_support::SharedState::default(),
+        env: |name| (name == "TERM").then(|| "xterm".into()),
+    };
+    let status = hostir_run::run::main_with(&words, &mut io);
+    (status, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+/// The events of a trace of the pipeline.
+fn events(args: &[&str]) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = ["--set", "i1=64", "--set", "i2=128", "--set", "i3=32", "-q", "--trace", "t.json"];
+    let all: Vec<&str> = sizes.iter().chain(args).copied().collect();
+    let (status, _, err) = run(folder.path(), PIPELINE, &all);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let text = std::fs::read_to_string(folder.path().join("t.json")).unwrap();
+    let mut whole: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(whole["otherData"]["program"], "<stdin>");
+    match whole["traceEvents"].take() {
+        Value::Array(events) => events,
+        other => vec![other],
+    }
+}
+
+fn number(event: &Value, key: &str) -> f64 {
+    event[key].as_f64().unwrap()
+}
+
+/// Nanoseconds, which JSON holds as microseconds.
+fn ns(event: &Value, key: &str) -> i64 {
+    (number(event, key) * 1e3).round() as i64
+}
+
+fn phase<'e>(events: &'e [Value], phase: &str) -> Vec<&'e Value> {
+    events.iter().filter(|event| event["ph"] == phase).collect()
+}
+
+/// The slice that began last on a flow event's track before it, in the order of the file; it has to
+/// hold the event's time.
+fn around(events: &[Value], at: usize) -> &Value {
+    let flow = &events[at];
+    let same = |event: &&Value| event["ph"] == "X" && event["pid"] == flow["pid"] && event["tid"] == flow["tid"];
+    let slice = events[..at].iter().rev().find(same).unwrap();
+    let (start, length) = (ns(slice, "ts"), ns(slice, "dur"));
+    assert!((start..=start + length).contains(&ns(flow, "ts")), "{slice} {flow}");
+    slice
+}
+
+fn check(events: &[Value]) {
+    let timed: Vec<i64> = events.iter().filter(|event| event["ph"] != "M").map(|event| ns(event, "ts")).collect();
+    assert!(timed.is_sorted());
+    let mut ends: BTreeMap<(i64, i64), i64> = BTreeMap::new();
+    for slice in phase(events, "X") {
+        let track = (slice["pid"].as_i64().unwrap(), slice["tid"].as_i64().unwrap());
+        let end = ends.entry(track).or_insert(0);
+        assert!(*end <= ns(slice, "ts"), "{slice}");
+        *end = ns(slice, "ts") + ns(slice, "dur");
+        assert!(slice["args"]["line"].as_str().unwrap().starts_with("<stdin>:"));
+    }
+    let mut open: BTreeMap<i64, &Value> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        let id = event["id"].as_i64();
+        if event["ph"] == "s" {
+            let from = around(events, at);
+            assert!(["mark", "communication"].contains(&from["cat"].as_str().unwrap()), "{from}");
+            assert!(open.insert(id.unwrap(), event).is_none());
+        } else if event["ph"] == "f" {
+            assert_eq!(around(events, at)["cat"], "wait");
+            assert!(open.remove(&id.unwrap()).is_some(), "an arrow ends before it starts");
+        }
+    }
+    assert!(open.is_empty(), "arrows without an end: {open:?}");
+}
+
+/// Each of 4 ranks: a copy, 3 groups, 4 products, 11 waits with an arrow each.
+#[test]
+fn traces_of_a_pipeline() {
+    for args in [&["--backend=cpu"] as &[&str], &["--check-only"]] {
+        let events = events(args);
+        check(&events);
+        for rank in 0..4 {
+            let of = |kind: &str| {
+                let slices = phase(&events, "X").into_iter();
+                slices.filter(|event| event["pid"] == rank && event["cat"] == kind).count()
+            };
+            assert_eq!((of("copy"), of("communication"), of("compute")), (1, 3, 4));
+            assert_eq!(of("wait"), 11);
+        }
+        assert_eq!(phase(&events, "s").len(), 44);
+        assert_eq!(phase(&events, "f").len(), 44);
+        let product = |event: &&Value| event["name"] == "T6 = matmul(T4, T1)  StreamIdx=3";
+        let products: Vec<&Value> = events.iter().filter(product).collect();
+        assert_eq!(products.len(), 4);
+        let args = &products[0]["args"];
+        assert_eq!((&args["iteration"], &args["line"]), (&"StreamIdx=3".into(), &"<stdin>:37".into()));
+        // 2 * 64 * 128 * 32 operations; 64 x 128, 128 x 32 and 64 x 32 floats.
+        assert_eq!(args["flop"], 524_288);
+        assert_eq!(args["bytes"], 4 * (64 * 128 + 128 * 32 + 64 * 32));
+        let group = phase(&events, "X").into_iter().find(|event| event["cat"] == "communication");
+        assert_eq!(group.unwrap()["args"]["with"].as_array().unwrap().len(), 2);
+    }
+}
+
+/// Nothing is left of a trace whose run fails, and of one that cannot be written.
+#[test]
+fn failures_leave_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = ["--backend=cpu", "--set", "i1=4", "--set", "i2=4", "--set", "i3=4"];
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["--trace", "t.json", "--expect", "T2=x.npy"], 3, "H0601"),
+        (&["--trace", "no/t.json"], 3, "H0602"),
+        (&["--trace", "."], 3, "H0602"),
+        (&["--trace", "t.json", "--bench"], 2, "H0614"),
+        (&["--timeline", "--graph"], 2, "H0614"),
+        (&["--timeline=t.svg", "--print-plan"], 2, "H0614"),
+        (&["--timeline=t.png"], 2, "H0610"),
+    ];
+    for (args, expected, code) in cases {
+        let all: Vec<&str> = sizes.iter().chain(args).copied().collect();
+        let (status, out, err) = run(folder.path(), PIPELINE, &all);
+        assert_eq!((status, out.as_str()), (expected, ""), "{args:?}: {err}");
+        assert!(err.contains(code), "{args:?}: {err}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{args:?}");
+    }
+}
+
+/// On a terminal the chart has its width and colours; NO_COLOR is asked for beside it.
+#[test]
+fn a_chart_on_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = ["--set", "i1=64", "--set", "i2=128", "--set", "i3=32"];
+    let all: Vec<&str> = sizes.iter().chain(&["--check-only", "-q", "--timeline"]).copied().collect();
+    let (status, out, err) = run(folder.path(), PIPELINE, &all);
+    assert_eq!((status, err.as_str()), (0, ""));
+    assert!(out.contains("\x1b[34m#"), "{out}");
+    for line in out.lines().filter(|line| line.starts_with("rank 0 ") && line.ends_with('|')) {
+        let mut plain = line.replace("\x1b[0m", "");
+        for code in [34, 36, 33, 90] {
+            plain = plain.replace(&format!("\x1b[{code}m"), "");
+        }
+        assert_eq!(plain.chars().count(), 80, "{plain}");
+    }
+}
