@@ -17,9 +17,9 @@ mod many_programs;
 mod null_backend;
 mod parts;
 mod pointwise;
-mod rank_rotation;
 #[path = "common/random.rs"]
 mod random;
+mod rank_rotation;
 #[path = "common/pointwise.rs"]
 mod table;
 mod timelines;

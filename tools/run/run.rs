@@ -75,4 +75,3 @@ fn print_results(text: &str, options: &Options, io: &mut ToolIo<'_>) -> i32 {
         _ => ToolStatus::Ok.exit_code(),
     }
 }
-

@@ -68,4 +68,3 @@ pub(super) fn draw_timelines(
     }
     Ok(drawn)
 }
-
