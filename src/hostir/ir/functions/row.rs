@@ -324,6 +324,10 @@ impl FunctionRow {
     pub fn is_listed(&self) -> bool {
         self.spelling != FunctionSpelling::Internal
     }
+    /// Whether the function has a computation of its own.
+    pub fn is_computed(&self) -> bool {
+        !matches!(self.form, FunctionForm::NotComputed | FunctionForm::SameAs(_))
+    }
     /// Whether the result is a truth value whatever the operands' type.
     pub fn is_predicate(&self) -> bool {
         matches!(self.form, FunctionForm::Truth { .. } | FunctionForm::Test { .. } | FunctionForm::Comparison(_))

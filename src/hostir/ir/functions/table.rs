@@ -30,6 +30,13 @@ macro_rules! function_table {
             pub fn row(self) -> &'static FunctionRow {
                 &ROWS[self as usize]
             }
+            /// The function of an operator or a name (without the `f` of float functions).
+            pub(super) fn with_exact_name(name: &str, operands: usize) -> Option<Function> {
+                match (name, operands) {
+                    $(($name, $arity) => Some(Function::$variant),)*
+                    _ => None,
+                }
+            }
         }
     };
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::panic, reason = "failures panic")]
 
 use super::{ElementFunction, Function, FunctionForm, NumberForm};
-use std::collections::BTreeSet;
 
 fn function_arity<T>(function: ElementFunction<T>) -> usize {
     match function {
@@ -55,15 +54,13 @@ fn forms_have_as_many_operands_as_their_rows() {
 
 #[test]
 fn names_belong_to_one_function() {
-    let mut names = BTreeSet::new();
     for &function in Function::ALL {
         let row = function.row();
-        assert!(names.insert((row.name, row.arity)), "{function:?}");
+        assert_eq!(Function::with_exact_name(row.name, row.arity), Some(function));
         if let FunctionForm::SameAs(other) = row.form {
             let other = Function::parse(other, row.arity);
             assert_eq!(Function::parse(row.name, row.arity), other);
-            let form = other.map(|other| other.row().form);
-            assert!(!matches!(form, None | Some(FunctionForm::NotComputed | FunctionForm::SameAs(_))), "{function:?}");
+            assert!(other.is_some_and(|other| other.row().is_computed()), "{function:?}");
         }
     }
 }
