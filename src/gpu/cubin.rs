@@ -1,7 +1,7 @@
-//! Cubins: a check that a compiled kernel is whole.
+//! Cubins: checks that a compiled kernel is not truncated.
 //!
-//! The driver is handed an address and no length: it reads as far as the image's headers say. So they are read
-//! here first. Images are cubins, which are ELF files of 64 bits; other forms are never made and not taken.
+//! The driver gets an address and no length: it reads as far as the image's headers say. So this module reads them
+//! first. Images are cubins, which are ELF files of 64 bits; other forms are never made, and refused.
 
 /// `EM_CUDA`.
 const CUDA: u16 = 190;
@@ -12,7 +12,7 @@ const SECTION: u64 = 64;
 /// `SHT_NOBITS`: a section without bytes in the file.
 const NO_BITS: u32 = 8;
 
-/// Whether this is a cubin with everything in it that its headers refer to.
+/// Returns true if this is a cubin with everything that its headers refer to.
 pub fn is_whole(image: &[u8]) -> bool {
     check_image(image).is_some()
 }
@@ -24,8 +24,8 @@ fn check_image(image: &[u8]) -> Option<()> {
     let is_elf = head.starts_with(b"\x7fELF\x02\x01");
     let fine = is_elf && u16_at(head, 18)? == CUDA && u16_at(head, 52)? as usize == FILE;
     let (programs, sections) = (u16_at(head, 56)?, u16_at(head, 60)?);
-    // A table that is there has entries of the known size; without sections there is no kernel. Counts that do not
-    // fit their fields, which are then 0 and 0xffff, are not of kernels of ours.
+    // A table that exists has entries of the known size; without sections there is no kernel. Our kernels never have
+    // counts that exceed their fields, which are then 0 and 0xffff.
     let sizes = (programs == 0 || u64::from(u16_at(head, 54)?) == PROGRAM) && u64::from(u16_at(head, 58)?) == SECTION;
     let counts = sections > 0 && programs != u16::MAX && u16_at(head, 62)? < sections;
     if !(fine && sizes && counts) {
@@ -67,8 +67,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// An image with one program header and these sections, each `(type, offset, bytes)`; `bytes` long in all,
-    /// with the section headers at its end. By the ELF specification, not by what is checked.
+    /// An image with one program header and these sections, each `(type, offset, bytes)`; `bytes` long in all, with the
+    /// section headers at its end. Follows the ELF specification, not the check.
     fn elf(bytes: usize, sections: &[(u32, u64, u64)]) -> Vec<u8> {
         let mut image = vec![0; bytes];
         let mut put = |at: usize, value: &[u8]| image[at..at + value.len()].copy_from_slice(value);

@@ -2,7 +2,7 @@
 
 use hostir::plan::{BufferView, EqualShare, row_major};
 
-/// A run of a view's elements: from where, how many. `None` for whole views.
+/// A run of a view's elements: start and length. `None` for whole views.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ViewRange {
     /// The (contiguous) view.
@@ -33,7 +33,7 @@ impl ViewRange {
     }
 }
 
-/// The elements of a part as a view of their own.
+/// A view of the elements of a range.
 pub fn range_view(part: &ViewRange) -> BufferView {
     BufferView { offset: part.view.offset + part.start, dims: row_major(&[part.count]), ..part.view.clone() }
 }

@@ -12,7 +12,7 @@ pub enum FusedInst {
     Kernel {
         /// The pointwise computation.
         kernel: Box<PointwiseKernel>,
-        /// Positions of the instructions in it; it has the stream and the origin of the last one.
+        /// The positions of its instructions; the last one gives stream and origin.
         of: Vec<InstId>,
     },
     /// A reduction of a pointwise kernel's results, which are not stored ([`crate::codegen::generate_fused_reduction`]).
@@ -25,10 +25,10 @@ pub enum FusedInst {
         axes: SmallVec<[usize; 2]>,
         /// The result.
         output: BufferView,
-        /// Positions of the instructions in it; it has the stream and the origin of the last one.
+        /// The positions of its instructions; the last one gives stream and origin.
         of: Vec<InstId>,
     },
-    /// A product that reads or writes elsewhere than in the plan, so that copies are not needed.
+    /// A GEMM with other operands than in the plan, so that copies are not needed.
     Gemm {
         /// The product.
         gemm: Box<GemmInst>,
@@ -37,9 +37,9 @@ pub enum FusedInst {
         /// Positions of the copies.
         of: Vec<InstId>,
     },
-    /// A product that stores its result in the memory of the rank to which a message sends it.
+    /// A GEMM that stores its result in the memory of the rank to which a message sends it.
     DirectGemm {
-        /// The product; its result has no memory of this rank.
+        /// The GEMM; its result has no memory of this rank.
         gemm: Box<GemmInst>,
         /// Its position.
         at: InstId,

@@ -1,8 +1,8 @@
 //! Lowers GEMMs to cuBLASLt: layouts of strided views, without copies.
 //!
-//! cuBLASLt's matrices are column-major. A row-major GEMM `out[m, n] = a[m, k] * b[k, n]` is the column-major GEMM
-//! of the transposed matrices in the other order, `out'[n, m] = b'[n, k] * a'[k, m]`, and a row-major matrix read as
-//! column-major is its own transpose: no data moves.
+//! cuBLASLt's matrices are column-major. A row-major GEMM `out[m, n] = a[m, k] * b[k, n]` is the column-major GEMM of
+//! the transposed matrices in the other order, `out'[n, m] = b'[n, k] * a'[k, m]`, and a row-major matrix read as
+//! column-major is its own transpose: no data is moved.
 
 pub mod fp8;
 
@@ -15,7 +15,7 @@ use hostir::plan::{BufferView, GemmInst, ViewDim};
 /// of its `a` and of its `b`.
 pub type PerOperand<T> = [T; 6];
 
-/// One call of the library: a shape, and where its operands start.
+/// One call of the library: a shape, and the addresses of its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GemmCall {
     /// Shape.
@@ -24,7 +24,7 @@ pub struct GemmCall {
     pub operands: PerOperand<Option<BufferView>>,
 }
 
-/// The element type of a product that the library computes.
+/// The element type of a GEMM that the library computes.
 pub fn matrix_element(dtype: DType) -> Option<MatrixElement> {
     match dtype {
         DType::Double => Some(MatrixElement::F64),
@@ -42,13 +42,13 @@ pub fn matrix_element(dtype: DType) -> Option<MatrixElement> {
 struct GemmTypes {
     /// Of the result and the bias.
     element: MatrixElement,
-    /// Of the library's left and right factor: ours `b` and `a`.
+    /// The types of the library's left and right factor: ours `b` and `a`.
     factors: [MatrixElement; 2],
 }
 
 impl GemmTypes {
-    /// The types, if the library computes with them: all the same; `float` from either type of 16 bits;
-    /// and from 8-bit floats, unless both are `__e5m2`, any type between.
+    /// The types, if the library computes with them: all the same; `float` from a 16-bit type; and from 8-bit floats,
+    /// unless both are `__e5m2`, any type between.
     fn for_gemm(gemm: &GemmInst) -> Option<Self> {
         use MatrixElement as E;
         let out = gemm.out.dtype;
@@ -66,7 +66,7 @@ impl GemmTypes {
     }
 }
 
-/// The calls that compute a product, without loss of precision; `None` if a kernel of ours has to.
+/// The calls that compute a GEMM, without loss of precision; `None` if a kernel of our own has to.
 pub fn gemm_calls(gemm: &GemmInst) -> Option<Vec<GemmCall>> {
     let [row_scale, column_scale] = [0, 1].map(|at| gemm.scale_views().get(at));
     let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out), column_scale, row_scale];
@@ -86,8 +86,8 @@ fn matrix_tail(view: &BufferView) -> (ViewDim, ViewDim) {
     (view.dims[n - 2], view.dims[n - 1])
 }
 
-/// If `b` is the same for the whole innermost batch and the rows of `a` and `out` (and the bias and the scales) go on
-/// from one matrix of it to the next, the batch becomes rows.
+/// Folds the innermost batch axis into the rows, if `b` is the same for the whole axis and the rows of `a` and `out`
+/// (and the bias and the scales) continue from one matrix of it to the next.
 fn fold_rows(mut views: PerOperand<Option<BufferView>>) -> PerOperand<Option<BufferView>> {
     while let [Some(b), Some(a), bias, Some(out), column_scale, row_scale] = &views {
         let n = out.dims.len();
@@ -109,13 +109,13 @@ fn fold_rows(mut views: PerOperand<Option<BufferView>>) -> PerOperand<Option<Buf
     views
 }
 
-/// Whether the rows of a matrix of rank `n` follow those of the one before it in the innermost axis of the batch.
+/// Returns true if the rows of a matrix of rank `n` follow those of the matrix before it in the innermost batch axis.
 fn has_joinable_rows(view: &BufferView, n: usize) -> bool {
     let (batch, rows) = (view.dims[n - 3], view.dims[n - 2]);
     batch.extent == 1 || batch.stride == rows.stride * rows.extent
 }
 
-/// The innermost batch axis (extent and the operands' strides) and the axes around it.
+/// A batch axis: its extent and the operands' strides.
 type BatchAxis = (usize, PerOperand<usize>);
 
 fn batch_axes(views: &PerOperand<Option<BufferView>>) -> (Vec<BatchAxis>, BatchAxis) {
@@ -151,8 +151,8 @@ fn each_offset(outer: &[BatchAxis]) -> Vec<PerOperand<usize>> {
     all
 }
 
-/// A row-major matrix as the library stores its transpose: whether it has to be transposed back, rows,
-/// columns and leading dimension.
+/// A row-major matrix as the library stores its transpose: whether it has to be transposed back, rows, columns and
+/// leading dimension.
 fn matrix_layout(view: &BufferView) -> Option<(bool, u64, u64, i64)> {
     let (outer, inner) = matrix_tail(view);
     let plain = (inner.stride == 1 || inner.extent == 1) && (outer.stride >= inner.extent || outer.extent == 1);
@@ -208,8 +208,8 @@ fn gemm_call(
     is_supported(&shape).then_some(GemmCall { shape, operands })
 }
 
-/// The form of the scales, if the library knows it: one for each factor, or, for a single product of `__e4m3` in
-/// `__bfloat`, one for each row and each column, next to each other. These are the types for which PyTorch calls it.
+/// The form of the scales, if the library supports it: one for each factor, or, for a single GEMM of `__e4m3` in
+/// `__bfloat`, one for each row and each column, contiguous. These are the types for which PyTorch calls it.
 fn scale_form(operands: &PerOperand<Option<BufferView>>, batch: usize, strides: [usize; 2]) -> Option<GemmScales> {
     let (Some(column_scale), Some(row_scale)) = (&operands[4], &operands[5]) else { return Some(GemmScales::None) };
     let ((row, across), (along, column)) = (matrix_tail(row_scale), matrix_tail(column_scale));
@@ -233,7 +233,7 @@ fn is_dense(dim: ViewDim) -> bool {
     dim.stride == 1 || dim.extent == 1
 }
 
-/// The layout of the matrices of a view, and whether their rows and columns change places.
+/// The layout of the matrices of a view, and whether it is transposed.
 fn batched_layout(view: &BufferView, batch_stride: usize) -> Option<(MatrixLayout, bool)> {
     let (turned, rows, columns, leading) = matrix_layout(view)?;
     Some((MatrixLayout { rows, columns, leading, batch_stride: batch_stride as i64 }, turned))

@@ -1,4 +1,4 @@
-//! Shapes of matrix products as cuBLASLt describes them: column-major matrices with leading dimensions.
+//! Shapes of GEMMs as cuBLASLt describes them: column-major matrices with leading dimensions.
 
 /// Element types of matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,7 +41,7 @@ impl MatrixElement {
     }
 }
 
-/// One matrix as the library sees it: column-major, `rows` next to each other in memory.
+/// One matrix in the library's form: column-major, the `rows` of a column contiguous in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MatrixLayout {
     /// Rows.
@@ -81,12 +81,12 @@ pub enum GemmScales {
 pub struct GemmNumerics {
     /// True if `float` factors may be rounded to TF32.
     pub tf32: bool,
-    /// True if products of 8-bit factors may be added up in fewer bits than `float` has (`use_fast_accum` of
+    /// True if GEMMs of 8-bit factors may accumulate in fewer bits than `float` has (`use_fast_accum` of
     /// `torch._scaled_mm`).
     pub fp8_fast_accumulation: bool,
 }
 
-/// A product `d = op(a) * op(b) + bias` of column-major matrices, whose factors may have scales.
+/// A GEMM `d = op(a) * op(b) + bias` of column-major matrices, whose factors may have scales.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GemmShape {
     /// Type of the result and of what is added.
@@ -107,8 +107,8 @@ pub struct GemmShape {
     pub scales: GemmScales,
     /// Matrices in a batch.
     pub batch: i32,
-    /// True if the result lies in another rank's memory: then each of its elements is to be stored once, so that parts of
-    /// the sum must not be added there.
+    /// True if the result is in another rank's memory: then each of its elements must be stored once, so a split sum
+    /// must not add its parts there.
     pub remote: bool,
     /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
     pub alignments: [u32; 4],
@@ -137,7 +137,7 @@ impl GemmShape {
         }
     }
 
-    /// Floating-point operations: two for each multiplication and addition.
+    /// Floating-point operations: one for each multiplication and one for each addition.
     pub fn flop_count(&self) -> u64 {
         let (a, transposed) = self.a;
         let depth = if transposed { a.rows } else { a.columns };
@@ -147,7 +147,7 @@ impl GemmShape {
 }
 
 impl GemmNumerics {
-    /// Those that concern a product of such factors.
+    /// The permitted losses that concern a GEMM of such factors.
     pub fn for_factors(self, factors: [MatrixElement; 2]) -> Self {
         let is_fp8 = factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2));
         Self {

@@ -12,7 +12,7 @@
 use crate::schedule::{RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
 use std::collections::BTreeSet;
 
-/// Parts steps in front of each wait for a flag, so that other ranks' steps can come before it.
+/// Splits steps in front of each wait for a semaphore, so that other ranks' steps can come before it.
 fn split_at_waits(steps: Vec<ScheduleStep>) -> Vec<ScheduleStep> {
     let mut parts = Vec::with_capacity(steps.len());
     for ScheduleStep { call, stream, inst } in steps {
@@ -31,10 +31,9 @@ fn split_at_waits(steps: Vec<ScheduleStep>) -> Vec<ScheduleStep> {
     parts
 }
 
-/// Puts each rank's steps into its part of one order of all ranks' steps, in which each comes after those that
-/// it waits for; comes back with whose each step of the order is. A rank's steps on one stream keep their
-/// order. None if there is no such order: on devices these ranks would wait for each other. Kernels that
-/// wait for other ranks are not followed.
+/// Puts each rank's steps into one order of all ranks' steps, in which each step comes after those that it waits for;
+/// returns the rank of each step of the order. A rank's steps on one stream keep their order. Returns `None` if there
+/// is no such order: on devices these ranks would wait for each other. Waits inside of kernels are not considered.
 pub fn impose_global_order(schedules: &mut [RankSchedule]) -> Option<Vec<usize>> {
     for schedule in schedules.iter_mut() {
         schedule.steps = split_at_waits(std::mem::take(&mut schedule.steps));
@@ -48,7 +47,7 @@ pub fn impose_global_order(schedules: &mut [RankSchedule]) -> Option<Vec<usize>>
     Some(order.into_iter().map(|(rank, _)| rank).collect())
 }
 
-/// All steps by rank and number, in such an order.
+/// All steps, by rank and number, in such an order.
 fn find_global_order(schedules: &[RankSchedule]) -> Option<Vec<(usize, usize)>> {
     let mut ranks: Vec<RankCursor<'_>> = schedules.iter().map(RankCursor::new).collect();
     let mut raised: BTreeSet<(usize, usize)> = BTreeSet::new();
@@ -72,7 +71,7 @@ fn find_global_order(schedules: &[RankSchedule]) -> Option<Vec<(usize, usize)>> 
 /// The remaining steps of a rank.
 struct RankCursor<'s> {
     steps: &'s [ScheduleStep],
-    /// By stream: its steps, and how many of them are done.
+    /// By stream: its steps, and the number of those that are done.
     queues: Vec<(Vec<usize>, usize)>,
     /// By event.
     reached: Vec<bool>,
@@ -87,7 +86,7 @@ impl<'s> RankCursor<'s> {
         Self { steps: &schedule.steps, queues, reached: vec![false; schedule.events] }
     }
 
-    /// Of the steps that can go on, the first in the rank's own order.
+    /// Returns, of the steps that can continue, the first in the rank's own order.
     fn next(&self, number: usize, raised: &BTreeSet<(usize, usize)>) -> Option<usize> {
         let heads = self.queues.iter().filter_map(|(steps, done)| steps.get(*done).copied());
         let free = heads.filter(|&step| match &self.steps[step].call {
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn each_step_comes_behind_what_it_waits_for() {
-        // Rank 0 waits on stream 1 for rank 1, which waits for what rank 0 does later on stream 0.
+        // Rank 0 waits on stream 1 for rank 1, which waits for a later step of rank 0 on stream 0.
         let (wait, lower) = (SemaphoreOp::Await { flag: 0 }, SemaphoreOp::Lower { flag: 0 });
         let first = schedule(vec![
             (signals([wait, lower]), 1),

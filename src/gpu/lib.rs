@@ -6,7 +6,7 @@
 //! places the buffers, [`cubin`] checks compiled kernels, and [`issue_order`] orders the commands of ranks that share a device. [`listing`] prints the
 //! result.
 //!
-//! The crate depends on neither a driver nor a library of CUDA's; `hostir_cuda` runs what it makes.
+//! The crate depends on neither a driver nor a library of CUDA; `hostir_cuda` runs its results.
 
 pub mod codegen;
 pub mod cubin;

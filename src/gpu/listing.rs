@@ -2,8 +2,8 @@
 //! and the source of every kernel.
 //!
 //! The text is for developers: two versions of the backend issue the same calls if their listings are equal
-//! (`tools/same-output` compares them). It therefore names things in words of its own, never by `Debug`, so a
-//! type or field that is renamed leaves it as it is.
+//! (`tools/same-output` compares them). It therefore has its own words for everything and does not use `Debug`, so
+//! renaming a type or field does not change it.
 
 mod operand_text;
 
@@ -26,7 +26,7 @@ use hostir::plan::{Plan, StreamSlot};
 use hostir::plan_checks::check_plans;
 use std::fmt::Write as _;
 
-/// Streaming multiprocessors of the device that calls are listed for.
+/// The SMs of the device that calls are listed for.
 const MULTIPROCESSORS: u32 = 132;
 
 /// Options of a listing.
@@ -42,8 +42,7 @@ pub struct ListingOptions {
     pub shared: bool,
 }
 
-/// Lists the calls that the backend would make for a program, on devices with 132 multiprocessors and 8-bit
-/// matrix products.
+/// Lists the calls that the backend would make for a program, on devices with 132 SMs and 8-bit GEMMs.
 ///
 /// # Errors
 /// Fails with the diagnostics of the program's deadlock, if it has one.
@@ -146,7 +145,7 @@ fn stream_counts(plan: &Plan, schedule: &RankSchedule) -> String {
     text
 }
 
-/// A stream of the schedule: `caller`, `s2` as the program calls it, `c0` of a communicator, `x0` for copies.
+/// A stream of the schedule: `caller`, `s2` by its name in the program, `c0` of a communicator, `x0` for copies.
 fn stream_mark(plan: &Plan, schedule: &RankSchedule, stream: usize) -> String {
     let (own, communicators) = (plan.streams as usize, schedule.members.len());
     match stream {

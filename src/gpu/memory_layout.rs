@@ -31,8 +31,8 @@ struct BufferUse {
     shared: bool,
 }
 
-/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, after `flags`
-/// bytes of flags. Buffers that are `outside` (by number; may be empty) lie elsewhere.
+/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, after `flags` bytes of
+/// semaphores. Buffers that are `outside` (by number; may be empty) have other memory.
 pub fn assign_offsets(
     plan: &Plan,
     items: &[FusedInst],
@@ -80,13 +80,13 @@ fn align_up(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of a buffer with what follows it up to the next one.
+/// Bytes of a buffer with the padding up to the next one.
 pub fn padded_size(plan: &Plan, buffer: usize) -> usize {
     let buffer = &plan.buffers[BufferId(buffer as u32)];
     align_up((buffer.elements * buffer.dtype.byte_size()).max(1))
 }
 
-/// Places for buffers that live one after the other on one stream.
+/// Memory for buffers that live one after the other on one stream.
 #[derive(Default)]
 struct StreamRegion {
     /// Offset, size and last use of what is alive.
@@ -112,7 +112,7 @@ impl StreamRegion {
     }
 }
 
-/// Returns the numbers of the buffers that an item, which stands at `inst`, reads and writes.
+/// Returns the numbers of the buffers that an item with position `inst` reads and writes.
 fn accessed_buffers(inst: &Inst, item: &FusedInst) -> SmallVec<[usize; 4]> {
     let views: SmallVec<[&BufferView; 4]> = match item {
         FusedInst::Inst(_) => inst.kind.read_views().into_iter().chain(inst.kind.written_view()).collect(),
@@ -137,7 +137,7 @@ fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
         let inst = plan.inst(item.position());
         let (stream, buffers) = (inst.stream, accessed_buffers(&inst, item).into_iter());
         match issued_work(&inst.kind) {
-            // Its stream goes on when the communication is over: it is one more use of that stream.
+            // Its stream continues when the communication has ended, which is one more use of that stream.
             Some(work) => match waits[work.0 as usize].filter(|(_, waiting)| *waiting == stream) {
                 Some((end, _)) => buffers.for_each(|buffer| {
                     record_use(&mut found, buffer, stream, at, false);
@@ -154,7 +154,7 @@ fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
     found
 }
 
-/// The work that a communication outside of groups posts.
+/// The completion handle of a communication outside of groups.
 fn issued_work(kind: &InstKind) -> Option<WorkSlot> {
     match kind {
         InstKind::Collective(collective) => Some(collective.work),
@@ -230,7 +230,7 @@ mod tests {
     fn one_stream_reuses_memory_and_two_do_not() {
         let chain = |names: [usize; 5]| names.windows(2).map(|pair| set(pair[1], pair[0])).collect::<String>();
         let (_, one) = layout(&chain([0, 1, 2, 4, 3]));
-        // 400 bytes take 512. Input and output have places of their own; of the others two live at a time.
+        // 400 bytes take 512. Input and output have places of their own; of the other buffers two live at a time.
         assert_eq!(one.bytes, 4 * 512);
         let two = format!(
             "{}  SetCurrentStream to Stream 1\n{}  SetCurrentStream to Stream 0\n{}{}",

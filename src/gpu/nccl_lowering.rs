@@ -1,8 +1,8 @@
 //! Collectives and messages as calls of NCCL.
 //!
-//! NCCL lacks some of the language's types (Gather, Scatter, AllToAll, a Broadcast that not every member
-//! receives): those are groups of sends and receives. What a member has to do may depend on who else
-//! sends or receives, which the plans of all ranks tell.
+//! NCCL lacks some of the language's collectives (Gather, Scatter, AllToAll, a Broadcast that not every member
+//! receives): they become groups of sends and receives. A member's calls may depend on who else sends or receives,
+//! which the plans of all ranks tell.
 
 pub mod gathered_reduction;
 
@@ -99,7 +99,7 @@ pub enum NcclCall {
 /// Returns the calls of one member in a collective; they start together.
 ///
 /// # Errors
-/// [`Unsupported`] if NCCL lacks the element type or the operation, or requires members to take part that do not.
+/// [`Unsupported`] if NCCL lacks the element type or the operation, or requires members that do not take part.
 pub fn calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
     if roles.len() == 1 {
@@ -122,7 +122,7 @@ pub fn calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) ->
     }
 }
 
-/// Collectives in which everybody sends and receives.
+/// The calls of collectives in which all members send and receive.
 fn symmetric_calls(collective: &CollectiveInst) -> Result<Vec<NcclCall>, Unsupported> {
     let (Some(input), Some(output)) = (&collective.input, &collective.output) else {
         return Err(Unsupported::Membership("a member that does not send or receive"));
@@ -148,7 +148,7 @@ fn reduce_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole])
         return Err(Unsupported::Membership("a Reduce with `red_op=avg` whose root does not send"));
     }
     let recv = collective.output.as_ref().filter(|_| place == root);
-    // A root that does not send gives what `neutral` put where the result goes.
+    // A root that does not send contributes `neutral` elements, at the place of the result.
     let Some(send) = collective.input.as_ref().or(recv) else {
         return Err(Unsupported::Membership("a member that does not send or receive"));
     };
@@ -160,9 +160,9 @@ fn reduce_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole])
     }])
 }
 
-/// NCCL takes something from every member of a Reduce. A root that does not send gives elements that
-/// change nothing: where to write them before the call, and what. A sum of floats takes -0.0, since +0.0 would turn
-/// a sum of -0.0 into +0.0.
+/// The contribution to a Reduce of a root that does not send, since NCCL takes elements from every member: the neutral
+/// elements, and where to write them before the call. A sum of floats takes -0.0, since +0.0 would turn a sum of -0.0
+/// into +0.0.
 pub fn neutral_contribution<'c>(
     collective: &'c CollectiveInst,
     place: usize,
@@ -275,7 +275,7 @@ mod tests {
         BufferView { buffer: BufferId(buffer), offset: 0, dims: row_major(&[8]), dtype }
     }
 
-    /// A Reduce of three members to the second, as one that sends or receives takes part in it.
+    /// A Reduce of three members to the second, from the view of one that sends or receives.
     fn reduce(red_op: RedOp, dtype: DType, sends: bool, receives: bool) -> CollectiveInst {
         CollectiveInst {
             comm: CommSlot(0),

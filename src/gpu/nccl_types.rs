@@ -1,4 +1,4 @@
-//! Element types and reductions of NCCL, which this crate names without its library.
+//! Element types and reductions of NCCL, named without its library.
 
 /// The reduction of an NCCL collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

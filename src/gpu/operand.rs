@@ -19,7 +19,7 @@ pub enum SymbolicAddress {
 }
 
 impl SymbolicAddress {
-    /// The view of the rank's own memory, if it is one.
+    /// The view, if it is in the rank's own memory.
     pub fn as_view(&self) -> Option<&BufferView> {
         match self {
             SymbolicAddress::View(view) => Some(view),

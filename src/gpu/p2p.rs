@@ -58,7 +58,7 @@ pub struct P2pMessage {
     pub to: u32,
     /// The range that is read.
     pub source: ViewRange,
-    /// The range that is written; staging memory is written by its owner only.
+    /// The range that is written; only the owner writes staging memory.
     pub target: MessageTarget,
     /// True if the sender is the initiator (put).
     pub put: bool,
@@ -103,7 +103,7 @@ pub struct RoundReduction {
     pub inputs: Vec<MessageTarget>,
     /// Destination of the result.
     pub output: ViewRange,
-    /// True if the result resides in memory that other members read, so that it has to wait for them.
+    /// True if the result is in memory that other members read, so that it has to wait for them.
     pub settles: bool,
 }
 
@@ -186,8 +186,8 @@ impl MessagePlan {
         }
     }
 
-    /// The bytes of a rank's semaphores. The last word belongs to no message: another process's rank that gives up sets it
-    /// ([`MessagePlan::poison_word`]).
+    /// The bytes of a rank's semaphores. The last word belongs to no message: a rank of another process sets it when it
+    /// gives up ([`MessagePlan::poison_word`]).
     pub fn flag_bytes(&self, rank: u32) -> usize {
         self.flags.get(&rank).map_or(0, |count| (count + 1) * FLAG)
     }
@@ -207,7 +207,7 @@ impl MessagePlan {
         found.into_iter().filter(|other| *other != rank).collect()
     }
 
-    /// The ranks that a rank exchanges messages with.
+    /// The ranks with which a rank exchanges messages.
     pub fn peer_ranks(&self, rank: u32) -> Vec<u32> {
         let mut peers: Vec<u32> = self
             .list
@@ -221,7 +221,7 @@ impl MessagePlan {
         peers
     }
 
-    /// The buffers of a rank that other ranks read (get) or write (put) by themselves.
+    /// The buffers of a rank that other ranks read (get) or write (put) directly.
     pub fn peer_accessed_buffers(&self, rank: u32) -> Vec<BufferId> {
         let accessed = self.list.iter().filter(|message| message.initiator_rank() != rank);
         accessed.flat_map(|message| message.ranges_of(rank)).map(|range| range.view.buffer).collect()
@@ -321,7 +321,7 @@ impl MessagePlan {
         }
     }
 
-    /// One more round in which members push what `moved` says: what goes from one to another. Each member
+    /// Adds a round in which members push the ranges that `moved` returns from one member to another. Each member
     /// starts with the next member, so that no two push to one at the same time.
     fn add_push_round(
         &mut self,
@@ -345,8 +345,8 @@ impl MessagePlan {
         rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));
     }
 
-    /// One round in which every member that receives pulls all others' (shares of) inputs, as a reduction of
-    /// `kind` has it, and combines.
+    /// Adds a round in which every receiving member pulls the inputs of all others (or shards of them), by the `kind`
+    /// of reduction, and combines them.
     fn add_reduce_round(
         &mut self,
         members: &[CollectiveMember<'_>],
@@ -385,7 +385,7 @@ impl MessagePlan {
             inputs.sort_by_key(|(member, _)| *member);
             let inputs = inputs.into_iter().map(|(_, target)| target).collect();
             let own = members[to].collective.input.as_ref();
-            // In two rounds each member writes the part that only it reads.
+            // In two rounds each member writes the shard that only it reads.
             let settles = match members[to].collective.kind {
                 CollectiveKind::Allreduce if kind == CollectiveKind::ReduceScatter => false,
                 _ => own.is_some_and(|own| own.buffer == output.view.buffer),
@@ -419,7 +419,7 @@ fn team_transfers(kind: CollectiveKind, members: &[CollectiveMember<'_>]) -> Tea
     TeamTransfers::new(kind, members.iter().map(|member| MemberRole::of_side(&member.collective)))
 }
 
-/// The parts of a transfer from one member to another.
+/// The ranges of a transfer from one member to another.
 fn moved(
     members: &[CollectiveMember<'_>],
     team: &TeamTransfers,
@@ -432,8 +432,8 @@ fn moved(
     Some((ViewRange::share(input, transfer.source), ViewRange::share(output, transfer.target)))
 }
 
-/// Members write their output while others read their input, so the two may share memory only where a
-/// member's own part already is in its place.
+/// Checks that outputs and inputs do not overlap: members write their output while others read their input. They may
+/// share memory only if a member's own shard is already in its place.
 fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), Unsupported> {
     let team = team_transfers(kind, members);
     for (place, member) in members.iter().enumerate() {
@@ -480,7 +480,7 @@ pub fn generate_combine(combine: &RoundReduction) -> Result<job::KernelJob, Unsu
     Ok(job)
 }
 
-/// The buffer that stands for a piece of staging memory; buffers of the plan have small numbers.
+/// The buffer that stands for a piece of staging memory; buffers of the plan have smaller numbers.
 fn staging_buffer(number: usize) -> BufferId {
     BufferId(u32::MAX - number as u32)
 }

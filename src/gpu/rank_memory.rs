@@ -4,7 +4,7 @@ use crate::memory_layout::{self, MemoryLayout};
 use crate::schedule::{RankSchedule, StreamCommand};
 use hostir::plan::Plan;
 
-/// Workspace of the products of one stream; what cuBLAS recommends for Hopper.
+/// Bytes of the workspace for one stream's GEMMs, as cuBLAS recommends for Hopper.
 pub const WORKSPACE: usize = 32 << 20;
 
 /// Computes the layout of a rank's buffers, which follow its semaphores; `outside` marks the buffers that are

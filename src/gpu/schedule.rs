@@ -1,5 +1,5 @@
-//! Schedules: the list of commands that a rank's host issues for a plan, in order (`issue_order` may interleave those of
-//! different streams). All decisions are made here, so that a run only indexes the list and issues calls.
+//! Schedules: the list of commands that a rank's host issues for a plan, in order (`issue_order` may interleave those
+//! of different streams). This module makes all decisions, so that a run only indexes the list and issues calls.
 //!
 //! Streams are numbered: the plan's own, then one for each communicator, then side streams for copies that others
 //! need not wait for. A communication waits on its communicator's stream for the issuing stream, and records an event
@@ -76,7 +76,7 @@ pub enum StreamCommand {
         /// The calls.
         calls: Vec<nccl_lowering::NcclCall>,
     },
-    /// Sets semaphores and waits for semaphores, in order.
+    /// Signals semaphores and waits for semaphores, in order.
     Signal {
         /// The operations.
         signals: Vec<SemaphoreOp>,
@@ -90,8 +90,8 @@ pub enum StreamCommand {
     Exchange(Box<P2pExchange>),
 }
 
-/// Raises flags, then copies, then waits for flags: what the kernel of [`codegen::p2p_kernel_source`] does in one
-/// launch, and a stream in several operations.
+/// Signals semaphores, then copies, then waits for semaphores: the kernel of [`codegen::p2p_kernel_source`] does that
+/// in one launch, a stream in several operations.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct P2pExchange {
     /// Number of the kernel among [`RankSchedule::texts`].
@@ -631,7 +631,7 @@ impl<'p> Builder<'p> {
     }
 }
 
-/// The entry of a communicator's team, and the rank's place in the team.
+/// The entry of a communicator's team, and the rank's position in the team.
 fn team_place(teams: &[(String, CommTeam)], plan: &Plan, slot: CommSlot) -> Option<(usize, usize)> {
     let entry = team::entry(teams, plan, slot)?;
     let place = teams[entry].1.ranks.iter().position(|&rank| rank == plan.rank)?;

@@ -26,7 +26,7 @@ pub fn collect_teams(prepared: &PreparedProgram) -> Vec<(String, CommTeam)> {
         .collect()
 }
 
-/// The roles of all members of a team in its collective of a number.
+/// The roles of all members of a team in the collective of a number.
 fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -> Vec<MemberRole> {
     let mut roles = vec![MemberRole::default(); of_all.communicator.team.len()];
     for member in of_all.collective_members(number, plans) {

@@ -7,7 +7,7 @@ use crate::team::CommTeam;
 pub enum CommTransport {
     /// NCCL's kernels.
     Nccl,
-    /// Copies by the copy engines, and by kernels of ours.
+    /// Copies by the copy engines, and by kernels of our own.
     Copies,
 }
 
@@ -16,7 +16,7 @@ pub enum CommTransport {
 pub struct BackendTransports {
     /// Of `backend=NCCL`.
     pub nccl: CommTransport,
-    /// Of `backend=UCC`, which is refused if nothing carries it.
+    /// The transport of `backend=UCC`; without one, that backend is refused.
     pub ucc: Option<CommTransport>,
 }
 

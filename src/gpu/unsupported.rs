@@ -22,7 +22,7 @@ pub enum Unsupported {
     Communication(DType),
     /// A reduction that NCCL lacks.
     NcclReduction(RedOp),
-    /// A collective whose members do not all take part as the library demands.
+    /// A collective in which the library requires members that do not take part.
     Membership(&'static str),
     /// A collective whose input and output share memory.
     SharedMemory(CollectiveKind),

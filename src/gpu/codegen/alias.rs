@@ -9,7 +9,7 @@ pub(crate) fn is_same_view(a: &BufferView, b: &BufferView) -> bool {
     a.buffer == b.buffer && a.offset == b.offset && dims_a.eq(dims_b)
 }
 
-/// Returns true if no element belongs to both views. `false` may also mean that this is not known.
+/// Returns true if no element belongs to both views; false if that is not known.
 pub fn are_disjoint(a: &BufferView, b: &BufferView) -> bool {
     if a.buffer != b.buffer || a.is_empty() || b.is_empty() {
         return true;
@@ -39,7 +39,7 @@ fn boxes_are_disjoint(a: &BufferView, b: &BufferView) -> bool {
     box_a.iter().zip(&box_b).any(|(x, y)| x.1 < y.0 || y.1 < x.0)
 }
 
-/// First and last index along each stride; `None` if the view is no box of such an arrangement.
+/// First and last index along each stride; `None` if the view is not a box of such an array.
 fn stride_ranges(offset: usize, dims: &[ViewDim], strides: &[usize]) -> Option<Vec<(usize, usize)>> {
     let mut rest = offset;
     let mut found = Vec::new();
@@ -58,7 +58,7 @@ fn stride_ranges(offset: usize, dims: &[ViewDim], strides: &[usize]) -> Option<V
     Some(found)
 }
 
-/// Errors if a result overlaps what is read, other than in place.
+/// Fails if a result overlaps an operand other than in place.
 pub(crate) fn check_overlap<'v>(
     inputs: impl IntoIterator<Item = &'v BufferView>,
     output: &BufferView,

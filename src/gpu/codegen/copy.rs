@@ -1,5 +1,5 @@
-//! Copies and fills. Elements are only moved, so their types do not matter: where they lie in runs, 16
-//! bytes are one element.
+//! Copies and fills. Elements are only moved, so their types do not matter: in contiguous runs, 16 bytes count as one
+//! element.
 
 use crate::codegen::alias;
 use crate::codegen::index_space::{IndexSpace, KernelOperand};
@@ -24,8 +24,8 @@ pub(super) fn raw_ctype(size: usize) -> Result<&'static str, Unsupported> {
     }
 }
 
-/// Joins pairs of elements to elements of double the size, up to 16 bytes, while that works for all
-/// operands; they have one size.
+/// Joins pairs of elements to elements of double the size, up to 16 bytes, as long as all operands allow it; they have
+/// one size.
 fn widen_elements(space: &mut IndexSpace) {
     let Some(last) = space.extents.len().checked_sub(1) else { return };
     loop {
@@ -53,12 +53,12 @@ fn copy_space(shape: &[usize], views: &[&BufferView]) -> Result<IndexSpace, Unsu
     for operand in &mut space.operands {
         operand.ctype = raw_ctype(operand.size)?;
     }
-    // A run that has become one element is no axis any more.
+    // A run that is one element now has no axis.
     Ok(IndexSpace::new(&space.extents.clone(), space.operands))
 }
 
-/// The job of a copy between views of equal shapes and types, of any rank and strides. Where both are
-/// contiguous, a copy of the runtime does the same. If they overlap, the reason is `overlap`.
+/// The job of a copy between views of equal shapes and types, of any rank and strides. If both are contiguous, a copy
+/// of the runtime does the same. If they overlap, the reason is `overlap`.
 ///
 /// # Errors
 /// [`Unsupported`] if shapes or types differ, the views overlap, or kernels cannot move elements of this size.
@@ -76,8 +76,8 @@ fn copied_element(_: &mut SourceWriter, elements: &[String]) -> Result<String, U
     elements.first().cloned().ok_or(Unsupported::Malformed("a copy of nothing"))
 }
 
-/// The job that writes one value everywhere. Types that kernels do not compute with can be filled if the
-/// value is an integer of theirs, or 0.
+/// The job that writes one value to all elements. Types that kernels do not compute with can be filled with an integer
+/// value of the type, or 0.
 ///
 /// # Errors
 /// [`Unsupported`] if kernels cannot write the value to elements of the type.

@@ -1,8 +1,7 @@
-//! Pointwise functions as C++ expressions: the templates of the function table ([`hostir::ir::functions`]), filled.
+//! Pointwise functions as C++ expressions: fills the templates of the function table ([`hostir::ir::functions`]).
 //!
-//! Functions of integers that are no integer functions compute in double. An integer divided by zero
-//! is 0 here (the CPU backend reports an error); shifts by less than 0 or more than 63 do the same as
-//! there.
+//! Functions that are no integer functions compute on integers in double. An integer divided by zero is 0 here (the CPU
+//! backend reports an error); shifts by less than 0 or more than 63 do the same as on the CPU.
 
 use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class};
 use crate::unsupported::Unsupported;
@@ -10,13 +9,13 @@ use hostir::ir::DType;
 use hostir::ir::functions::{FunctionForm, NumberForm};
 use hostir::plan::{KernelStep, ScalarValue};
 
-/// A constant operand of a step that computes in a class: reals stay reals among integers.
+/// A constant operand of a step that computes in a class: real constants stay real among integers.
 pub(super) fn constant_operand(value: ScalarValue, wide: ComputeClass) -> TypedExpr {
     let real = matches!(value, ScalarValue::Float(_)) && wide == ComputeClass::I64;
     if real { ComputeClass::F64 } else { wide }.literal(value)
 }
 
-/// The result of a step, whose operands are given.
+/// The result of a step for given operands.
 pub(super) fn apply_step(step: &KernelStep, mut args: Vec<TypedExpr>) -> Result<TypedExpr, Unsupported> {
     let wide = compute_class(step.compute)?;
     let row = step.function.row();

@@ -1,5 +1,4 @@
-//! Matrix products for types and strides that cuBLASLt does not take: tiles through shared memory, any
-//! strides.
+//! GEMMs for types and strides that cuBLASLt does not support: tiles through shared memory, any strides.
 
 use crate::codegen::alias;
 use crate::codegen::index_space::{IndexInt, IndexSpace, KernelOperand};
@@ -12,15 +11,14 @@ use hostir::plan::{BufferView, GemmInst, ScalarValue, ViewDim};
 
 /// Rows and columns of the result that a block computes.
 const TILE: usize = 64;
-/// Products along the inner axis between two barriers.
+/// Steps along the inner axis between two barriers.
 const DEPTH: usize = 16;
 /// Threads of a block along each side; each computes every 16th row and column of a tile.
 const SIDE: usize = 16;
 const THREADS: usize = SIDE * SIDE;
 
-/// The job of a matrix product: `float` and narrower floats accumulate in float, `double` in double,
-/// integers and truth values in 64 bits. If the result overlaps a factor, or the bias in another layout,
-/// the reason is `overlap`.
+/// The job of a GEMM: `float` and narrower floats accumulate in float, `double` in double, integers and truth values in
+/// 64 bits. If the result overlaps a factor, or the bias in another layout, the reason is `overlap`.
 ///
 /// # Errors
 /// [`Unsupported`] if shapes do not fit, the result overlaps an operand or itself, or kernels do not compute with a
@@ -37,7 +35,7 @@ pub fn generate_gemm(gemm: &GemmInst) -> Result<KernelJob, Unsupported> {
 struct GemmKernel<'a> {
     gemm: &'a GemmInst,
     class: ComputeClass,
-    /// The batch axes; operands are the factors, the bias and the scales if there are any, and the result.
+    /// The batch axes; operands are the factors, the bias and the scales if present, and the result.
     batches: IndexSpace,
     ints: IndexInt,
     /// Rows, columns and length of the inner axis.
@@ -143,8 +141,8 @@ impl<'a> GemmKernel<'a> {
         Ok(())
     }
 
-    /// Loads a tile of a factor. `side` is its axis of the result, `inner` the one that is summed over;
-    /// neighbouring threads take neighbouring elements.
+    /// Loads a tile of a factor. `side` is its axis of the result, `inner` the summed one; neighbouring threads take
+    /// neighbouring elements.
     fn write_tile_load(
         &self,
         w: &mut SourceWriter,

@@ -1,5 +1,5 @@
-//! Index spaces: the axes that all operands of a kernel share, joined where they can be, and the C++
-//! that leads from an index to an element.
+//! Index spaces: the axes that all operands of a kernel share, joined if possible, and the C++ that computes an
+//! element's address from an index.
 
 use crate::codegen::job::KernelParam;
 use crate::codegen::source_writer::SourceWriter;
@@ -53,7 +53,7 @@ impl KernelOperand {
             OperandSource::Index => None,
         }
     }
-    /// Whether two neighbours along the last axis can be accessed as one element of twice the size.
+    /// Returns true if two neighbours along the last axis can be accessed as one element of twice the size.
     pub(super) fn allows_pairs(&self) -> bool {
         let (&inner, outer) = self.strides.split_last().unwrap_or((&0, &[]));
         inner == 1
@@ -106,7 +106,7 @@ impl IndexSpace {
         axes.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
         self.arrange_axes(&axes);
     }
-    /// Joins neighbouring axes that follow each other in every operand.
+    /// Joins neighbouring axes that are contiguous in every operand.
     pub(super) fn collapse_axes(&mut self) {
         let mut axis = 1;
         while axis < self.extents.len() {
@@ -131,7 +131,7 @@ impl IndexSpace {
         let along = self.extents.iter().zip(&operand.strides);
         along.map(|(&extent, &stride)| extent.saturating_sub(1) * stride).sum()
     }
-    /// Whether an operand's last axis has stride 1.
+    /// Returns true if an operand's last axis has stride 1.
     pub(super) fn is_row(&self, operand: usize) -> bool {
         self.operands[operand].strides.last() == Some(&1)
     }
@@ -180,7 +180,7 @@ fn are_multiples(strides: &[usize], width: usize) -> bool {
     strides.iter().all(|stride| stride % width == 0)
 }
 
-/// Bytes that accesses of `width` elements of `size` bytes are aligned to.
+/// The alignment in bytes of accesses of `width` elements of `size` bytes.
 pub(super) fn access_bytes(width: usize, size: usize) -> usize {
     (width * size).min(16)
 }
@@ -192,7 +192,7 @@ pub(super) struct IndexInt {
 }
 
 impl IndexInt {
-    /// 32 bits where both the number of indices and the largest offset allow, else 64.
+    /// 32 bits if the number of indices and the largest offset fit, else 64.
     pub(super) fn for_sizes(count: usize, reach: usize) -> Self {
         const MOST: usize = i32::MAX as usize;
         Self { wide: count > MOST || reach > MOST }

@@ -1,5 +1,5 @@
-//! Reads and sums where an index tensor says. A kernel cannot report an index outside of its axis: such a read
-//! gives bits of 0, and what such an index would add is dropped.
+//! Reads and sums by an index tensor. A kernel cannot report an index outside of its axis: such a read gives bits of 0,
+//! and such a sum drops the term.
 
 use crate::codegen::copy::raw_ctype;
 use crate::codegen::index_space::{IndexInt, IndexSpace, KernelOperand};
@@ -33,8 +33,8 @@ fn has_repeated_elements(view: &BufferView) -> bool {
     view.dims.iter().any(|dim| dim.stride == 0 && dim.extent > 1)
 }
 
-/// The job of a read by index. Elements are only moved, 16 bytes at a time where runs of them are. If the
-/// result overlaps what is read, the reason is `overlap`.
+/// The job of a read by index. Elements are only moved, 16 bytes at a time in contiguous runs. If the result overlaps
+/// an operand, the reason is `overlap`.
 ///
 /// # Errors
 /// [`Unsupported`] if shapes do not fit, the result overlaps an operand or itself, or kernels cannot move elements of
@@ -65,7 +65,7 @@ pub fn generate_take(take: &TakeInst) -> Result<KernelJob, Unsupported> {
     Ok(KernelJob { launches, ..KernelJob::default() }.noted("take", |note| note.take(take)))
 }
 
-/// Joins pairs of elements along the last axis, up to 16 bytes, while one index holds for all of a pair.
+/// Joins pairs of elements along the last axis, up to 16 bytes, while one index applies to both elements of a pair.
 fn widen_pairs(space: &mut IndexSpace, chosen: &mut ViewDim) -> Result<(), Unsupported> {
     let Some(last) = space.extents.len().checked_sub(1) else { return Ok(()) };
     loop {
@@ -113,11 +113,10 @@ fn take_launch(
     Ok(element_launch(&space.param_ctypes(), space.kernel_params(), count, w))
 }
 
-/// The job of a sum by index, in the order of the index, in what the type computes in: the bits of the CPU
-/// backend. The result may lie in the place of the base; if it overlaps anything otherwise, the reason is
-/// `overlap`.
+/// The job of a sum by index, in the order of the index and in the computation type: the bits equal those of the CPU
+/// backend. The result may be in the place of the base; if it overlaps an operand otherwise, the reason is `overlap`.
 ///
-/// The rows of the value that go to one row are a chain. A first kernel finds for each row of the value the
+/// The rows of the value that are added to one row form a chain. A first kernel finds for each row of the value the
 /// next one of its chain, and whether it is the chain's first; the last kernel adds along the chains.
 ///
 /// # Errors
@@ -151,8 +150,8 @@ pub fn generate_accumulate(put: &AccumulateInst) -> Result<KernelJob, Unsupporte
     Ok(job.noted("accumulate", |note| note.accumulate(put)))
 }
 
-/// Writes for each `j` the next place of the index with its value, times two, plus one for the first place
-/// of a row that there is.
+/// Writes for each `j` the next position of the index with its value, times two, plus one for the first position of a
+/// row that exists.
 fn chain_launch(index: &BufferView, rows: usize) -> Result<KernelLaunch, Unsupported> {
     let count = index.len();
     let stride = index.dims[0].stride;
@@ -183,7 +182,7 @@ fn sum_launch(put: &AccumulateInst) -> Result<KernelLaunch, Unsupported> {
     for operand in &mut operands {
         operand.strides.remove(0);
     }
-    // The rows stay apart, the other axes are joined.
+    // The row axis stays an axis of its own, the other axes are joined.
     let mut space = IndexSpace::new(&output.shape()[1..], operands);
     space.order_by(1);
     space.collapse_axes();

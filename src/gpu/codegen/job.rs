@@ -9,7 +9,7 @@ pub const ENTRY: &str = "hir";
 /// The start of every entry.
 const HEAD: &str = "extern \"C\" __global__ void ";
 
-/// Number of parameters of a generated kernel, each of 64 bits: its text says so.
+/// The number of parameters in the text of a generated kernel, each of 64 bits.
 pub fn parameter_count(text: &str) -> usize {
     let entry = text.rsplit_once(HEAD).map_or("", |(_, entry)| entry);
     let name = format!(" {ENTRY}(");
@@ -44,14 +44,14 @@ pub struct KernelLaunch {
 pub struct KernelJob {
     /// The launches.
     pub launches: Vec<KernelLaunch>,
-    /// Bytes of scratch memory they need while they run.
+    /// Bytes of scratch memory that the launches need while they run.
     pub scratch: usize,
     /// The description of the computation, for stand-ins of devices (`codegen::note`).
     pub note: String,
 }
 
 impl KernelJob {
-    /// The job with a note of a form, whose parts `write` appends.
+    /// Adds a note of a form, whose parts `write` appends.
     pub(super) fn noted(mut self, form: &str, write: impl FnOnce(Note<'_>) -> Note<'_>) -> Self {
         self.note = write(Note::new(&self, form)).finish();
         self

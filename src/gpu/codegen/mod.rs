@@ -1,5 +1,5 @@
-//! Generates CUDA C++ for the instructions of a plan that no library does: pointwise kernels, copies, fills,
-//! reductions, reads and sums by index, and GEMMs that cuBLASLt does not take.
+//! Generates CUDA C++ for the instructions of a plan that no library computes: pointwise kernels, copies, fills,
+//! reductions, reads and sums by index, and GEMMs that cuBLASLt does not support.
 //!
 //! Extents, strides and constants are part of the source, offsets are not: kernels that differ only in
 //! the start of their views share one source (the alignment of a start is part of it). NVRTC compiles each

@@ -1,4 +1,4 @@
-//! One line that says what a job computes, for stand-ins of devices, which cannot run CUDA C++.
+//! One line that describes the computation of a job, for stand-ins of devices, which cannot run CUDA C++.
 //!
 //! The line holds words with single spaces between them. The first one names the form, the others are its parts in
 //! order; a list starts with its length. A view is the number of the job's parameter that points to its first
@@ -17,8 +17,8 @@
 //! | `accumulate` | base, index, value, output |
 //! | `members` | operation, list of inputs, output |
 //!
-//! A step is its function, the types that it computes in and returns, and a list of operands: `in`, `step` or
-//! `index` and a number, or `const` and a constant.
+//! A step is its function, the types that it computes in and returns, and a list of operands: `in`, `step` or `index`
+//! and a number, or `const` and a constant.
 
 use super::{KernelJob, KernelParam};
 use hostir::plan::{
@@ -131,8 +131,8 @@ impl<'j> Note<'j> {
 }
 
 impl KernelJob {
-    /// Puts the job's note as a comment in front of the texts of its launches: which one of how many each is, the
-    /// number of its first parameter among those of all, and the note.
+    /// Puts the job's note as a comment in front of the texts of its launches. The comment has the launch's number and
+    /// count, the number of its first parameter among those of all, and the note.
     pub fn annotate(&mut self) {
         let (count, mut first) = (self.launches.len(), 0);
         for (number, launch) in self.launches.iter_mut().enumerate() {

@@ -1,26 +1,26 @@
-//! Kernels that exchange small messages: they set flags, wait for flags and copy in one launch, where the
-//! same on a stream takes a dozen operations, each with a latency of its own.
+//! Put and get kernels for small messages: they signal semaphores, wait for semaphores and copy in one launch. On a
+//! stream the same takes a dozen operations, each with its own latency.
 //!
-//! The text depends on how many flags and copies there are, not on addresses or sizes. Parameters, all
-//! 64-bit numbers: the flags to raise; for each copy the flag to wait for, from, to, bytes, the flag to
-//! raise afterwards and a counter; the flags to wait for and lower at the end. A copy without flags has
-//! zeros for them. The grid is `(blocks, copies)`.
+//! The text depends on the numbers of semaphores and copies, not on addresses or sizes. Parameters, all 64-bit numbers:
+//! the semaphores to signal; for each copy the semaphore to wait for, from, to, bytes, the semaphore to signal
+//! afterwards and a counter; the semaphores to wait for and reset at the end. A copy without semaphores has zeros for
+//! them. The grid is `(blocks, copies)`.
 //!
-//! Order: block 0 raises before it waits for anything. A copy's blocks wait for its flag, copy, and count
-//! themselves; the last one lowers the flag and raises the other one, so that whoever sees it raised sees
-//! the copy (or may write what was read) and finds the first one low. A flag is raised after a fence and read
-//! with acquire, at the scope of the system (PTX ISA, memory consistency model), since the other side is
-//! another device. A fence takes a microsecond, so lowering a flag has none of its own: whoever raises it
-//! again has seen what its owner raised after a later fence.
+//! Order: block 0 signals before it waits. The blocks of a copy wait for its semaphore, copy, and count themselves; the
+//! last one resets that semaphore and signals the other one. A rank that sees the signal therefore sees the copy (or
+//! may overwrite the source) and finds the first semaphore reset. A semaphore is signalled after a fence and read with
+//! acquire, at the scope of the system (PTX ISA, memory consistency model), since the other side is another device. A
+//! fence takes a microsecond, so a reset has none of its own: the rank that signals the semaphore again has seen a
+//! signal that its owner sent after a later fence.
 //!
-//! The kernel after an exchange is not brought to the device before the exchange has ended, as other
-//! kernels let it be: waiting behind one that waits for another rank, it could fill the device and keep off
-//! the work which that rank waits for.
+//! The kernel after a put or get kernel is launched only when that one has ended, although other kernels allow an
+//! earlier launch: if it waited on the device for a kernel that waits for another rank, it could fill the device and
+//! block the work for which that rank waits.
 
 use crate::codegen::source_writer::WAIT;
 use std::fmt::Write;
 
-/// Threads of a block of a kernel with so many copies; flags alone take one warp.
+/// Threads of a block of a kernel with so many copies; semaphores alone take one warp.
 pub fn exchange_threads(copies: usize) -> u32 {
     if copies > 0 { 512 } else { 32 }
 }
@@ -65,7 +65,7 @@ static __device__ __forceinline__ void message(Word offer, Word from, Word to, W
   }
   const Word odd = from | to;
   if (odd % 16 == 0) {
-    // For one message alone 2 MB under way are enough; more slow reads from another device down.
+    // For one message alone 2 MB in flight are enough; more slow down reads from another device.
     if (gridDim.x > 32) copy<ulonglong2, 4>(from, to, bytes / 16);
     else copy<ulonglong2, 8>(from, to, bytes / 16);
     const Word whole = bytes / 16 * 16;
@@ -89,7 +89,7 @@ static __device__ __forceinline__ void message(Word offer, Word from, Word to, W
 }
 "#;
 
-/// The kernel for so many flags to raise, copies, and flags to wait for at the end.
+/// The kernel for so many semaphores to signal, copies, and semaphores to wait for at the end.
 pub fn p2p_kernel_source(raises: usize, copies: usize, awaits: usize) -> String {
     let mut names = Vec::new();
     names.extend((0..raises).map(|at| format!("r{at}")));

@@ -13,7 +13,7 @@ use hostir::plan::{BufferView, PointwiseKernel, RedOp, StepOperand};
 /// The elementwise part of a kernel: its steps over operands of an index space.
 pub(super) struct ElementwiseSteps<'a> {
     kernel: &'a PointwiseKernel,
-    /// Axes whose index is an operand, in the order of the operands that follow the inputs.
+    /// Axes whose index is an operand, in the order of those operands, which follow the inputs.
     indices: Vec<u32>,
 }
 
@@ -99,8 +99,8 @@ pub(super) fn declare_value(w: &mut SourceWriter, name: String, value: TypedExpr
     TypedExpr { text: name, ..value }
 }
 
-/// The job of a pointwise instruction. The result may lie in the place of an input with the same
-/// strides; if it overlaps one otherwise, the reason is `overlap`.
+/// The job of a pointwise instruction. The result may be in the place of an input with the same strides; if it overlaps
+/// one otherwise, the reason is `overlap`.
 ///
 /// # Errors
 /// [`Unsupported`] if shapes do not fit, the result overlaps an input or itself, or kernels lack a function or a type.
@@ -118,8 +118,8 @@ pub fn generate_pointwise(kernel: &PointwiseKernel) -> Result<KernelJob, Unsuppo
     Ok(job.noted("kernel", |note| note.kernel(kernel)))
 }
 
-/// The job of an elementwise kernel; an empty result needs no launch, but its kernel is still written,
-/// so that what cannot be generated does not depend on sizes.
+/// The job of an elementwise kernel. An empty result needs no launch, but its kernel is still written, so that an
+/// unsupported kernel fails for every size.
 pub(super) fn elementwise_job(map: ElementwiseKernel<'_>, output: &BufferView) -> Result<KernelJob, Unsupported> {
     if output.is_empty() {
         return Ok(KernelJob::default());
@@ -127,9 +127,8 @@ pub(super) fn elementwise_job(map: ElementwiseKernel<'_>, output: &BufferView) -
     Ok(KernelJob { launches: vec![map.build_launch()?], ..KernelJob::default() })
 }
 
-/// `output = inputs[0] op inputs[1] op ...` elementwise and in this order: what a reduction does with the
-/// gathered tensors of a team. `Avg` divides by their number. Views have equal shapes; the output may be
-/// one of the inputs.
+/// `output = inputs[0] op inputs[1] op ...` elementwise and in this order: the operation of a reduction on the gathered
+/// tensors of a team. `Avg` divides by their number. Views have equal shapes; the output may be one of the inputs.
 ///
 /// # Errors
 /// [`Unsupported`] if there is no input, shapes or types differ, the output overlaps an input otherwise than in place,

@@ -1,4 +1,4 @@
-//! Writing CUDA C++: lines with indentation, and the helper functions that a text uses.
+//! Writes CUDA C++: lines with indentation, and the helper functions that a text uses.
 
 use std::fmt::Write;
 
@@ -43,23 +43,22 @@ impl SourceWriter {
     }
 }
 
-/// The start of every kernel: it waits for the end of the kernel in front of it (PTX ISA, `griddepcontrol`).
+/// The start of every kernel: waits for the end of the kernel in front of it (PTX ISA, `griddepcontrol`).
 pub(super) const WAIT: &str = "#if __CUDA_ARCH__ >= 900
   asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");
 #endif
 ";
 
-/// After [`WAIT`]: lets the next kernel be brought to the device, which will wait in turn. So launches
-/// overlap and work does not.
+/// Follows [`WAIT`]: allows the launch of the next kernel, which waits in turn. So launches overlap and work does not.
 const NEXT: &str = "#if __CUDA_ARCH__ >= 900
   asm volatile(\"griddepcontrol.launch_dependents;\");
 #endif
 ";
 
-/// A kernel's whole text: the helpers that it uses, `own` functions of it, and the entry.
+/// A kernel's whole text: the helpers that it uses, its `own` functions, and the entry.
 ///
-/// `params` are C++ element types in order; all but the last are read only. On devices that can
-/// ([`WAIT`]) the kernel may be started before the one in front of it has ended.
+/// `params` are C++ element types in order; all but the last are read only. On devices that support it ([`WAIT`]), the
+/// kernel may start before the one in front of it has ended.
 pub(super) fn kernel_source(params: &[&str], threads: u32, own: &str, body: SourceWriter) -> String {
     let mut list = Vec::new();
     for (index, ctype) in params.iter().enumerate() {
@@ -99,7 +98,7 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Helpers by name, each on one line (tests tell them apart by lines) and after those that it uses.
+/// Helpers by name, each on one line (tests distinguish them by lines) and after those that it uses.
 const HELPERS: &[(&str, &str)] = &[
     ("Pack", "template <typename T, int V, int A> struct alignas(A) Pack { T v[V]; };"),
     (
@@ -118,7 +117,7 @@ const HELPERS: &[(&str, &str)] = &[
         "f2b",
         "static __device__ __forceinline__ unsigned short f2b(float x) { unsigned short y; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x)); return y; }",
     ),
-    // As in `data/fp8.rs`, without branches: nearest even, and nothing saturates.
+    // As in `data/fp8.rs`, without branches: rounds to nearest even, and does not saturate.
     (
         "e4m3_to_f",
         "static __device__ __forceinline__ float e4m3_to_f(unsigned char x) { const float y = (x & 0x7f) == 0x7f ? __uint_as_float(0x7fffffffu) : __uint_as_float((x & 0x7fu) << 20) * __uint_as_float(0x7b800000u); return __uint_as_float(__float_as_uint(y) | (x & 0x80u) << 24); }",
@@ -189,12 +188,12 @@ const HELPERS: &[(&str, &str)] = &[
         "i_gcd",
         "static __device__ __forceinline__ long long i_gcd(long long a, long long b) { while (b != 0) { const long long r = i_mod(a, b); a = b; b = r; } return i_abs(a); }",
     ),
-    // Wraps; of a negative exponent 0, but for the bases 1 and -1.
+    // Wraps; for a negative exponent 0, except for the bases 1 and -1.
     (
         "i_pow",
         "static __device__ __forceinline__ long long i_pow(long long a, long long b) { if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0; long long r = 1; while (b > 0) { if (b % 2 == 1) r = i_mul(r, a); a = i_mul(a, a); b /= 2; } return r; }",
     ),
-    // The sign of the divisor, as torch has it: `r` is what `fmod` leaves.
+    // The sign of the divisor, as in torch: `r` is the remainder of `fmod`.
     (
         "r_remainder",
         "template <typename T> static __device__ __forceinline__ T r_remainder(T r, T b) { return r != 0 && (b < 0) != (r < 0) ? r + b : r; }",

@@ -1,7 +1,7 @@
-//! Elementwise kernels: every element of a result from the elements at the same index of the operands.
+//! Elementwise kernels: each element of a result depends on the elements at the same index of the operands.
 //!
-//! A block takes chunks of the flat index space. Each thread loads all that it needs of a chunk before it
-//! computes, so several loads are under way at a time and a result may lie in the place of an operand.
+//! A block takes chunks of the flat index space. Each thread loads all its elements of a chunk before it computes, so
+//! several loads are in flight and a result may replace an operand.
 
 use crate::codegen::index_space::{
     IndexInt, IndexSpace, KernelOperand, access_expression, vector_ctype, vector_element, vector_width,
@@ -13,11 +13,11 @@ use crate::unsupported::Unsupported;
 
 /// Threads a block.
 pub(super) const THREADS: usize = 256;
-/// Most blocks of a launch; beyond, blocks take several chunks.
+/// The maximum number of blocks of a launch; beyond it, blocks take several chunks.
 pub(super) const BLOCKS: usize = 1 << 20;
 
-/// Writes what one element's result needs, given the operands' elements, and returns it as it lies in
-/// memory.
+/// Writes the computation of one element of the result from the operands' elements, and returns the element in its
+/// memory type.
 pub(super) type ElementBody<'a> = dyn Fn(&mut SourceWriter, &[String]) -> Result<String, Unsupported> + 'a;
 
 /// An elementwise kernel; the result is the last operand.
@@ -27,7 +27,7 @@ pub(super) struct ElementwiseKernel<'a> {
 }
 
 impl<'a> ElementwiseKernel<'a> {
-    /// A kernel over a space. The axes are put in the order of the result's strides.
+    /// A kernel over a space. Sorts the axes in the order of the result's strides.
     pub(super) fn new(mut space: IndexSpace, body: &'a ElementBody<'a>) -> Result<Self, Unsupported> {
         let result = space.operands.len() - 1;
         space.order_by(result);
@@ -147,8 +147,8 @@ impl ChunkLoads<'_> {
         }
         w.close_all_blocks(2);
     }
-    /// Opens the loop over a thread's accesses, and the block of those that exist; returns the names of
-    /// the indices.
+    /// Opens the loop over a thread's accesses, and the block that checks that each exists; returns the names of the
+    /// indices.
     fn open_index(&self, w: &mut SourceWriter) -> Vec<String> {
         let ints = self.ints;
         w.open_unrolled_loop("u", self.unroll);

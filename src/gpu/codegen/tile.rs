@@ -1,6 +1,5 @@
-//! Elementwise kernels whose operands lie crosswise: the result's neighbours are along one axis, those of
-//! some operands along another. A tile goes through shared memory, so both sides are read and written
-//! in runs.
+//! Elementwise kernels with transposed operands: the result's neighbours are along one axis, those of some operands
+//! along another. A tile goes through shared memory, so that reads and writes are both contiguous.
 
 use crate::codegen::index_space::{
     IndexInt, IndexSpace, KernelOperand, access_expression, allows_width, vector_ctype, vector_element,
@@ -29,8 +28,8 @@ pub(super) struct TilePlan {
 }
 
 impl TilePlan {
-    /// The plan for a space whose last operand is the result and is ordered by its strides; `None` where
-    /// nothing lies crosswise or tiles do not pay.
+    /// The plan for a space whose last operand is the result and is ordered by its strides; `None` if no operand is
+    /// transposed or tiles do not pay.
     pub(super) fn new(space: &IndexSpace) -> Option<Self> {
         let (result, last) = (space.operands.len() - 1, space.extents.len().checked_sub(1)?);
         if !space.is_row(result) {
@@ -50,7 +49,7 @@ impl TilePlan {
         (plan.shared_bytes(space) <= SHARED).then_some(plan)
     }
 
-    /// The largest width that all crosswise operands and the result allow, up to 4 bytes an access.
+    /// The largest width that all transposed operands and the result allow, up to 4 bytes an access.
     fn max_width(&self, space: &IndexSpace) -> usize {
         let result = space.operands.len() - 1;
         let involved = self.crosswise.iter().copied().chain([result]);
@@ -67,7 +66,7 @@ impl TilePlan {
         width
     }
 
-    /// Whether a thread can read so many neighbours of each crosswise operand at once.
+    /// Returns true if a thread can read so many neighbours of each transposed operand at once.
     fn allows_crosswise(&self, turned: &IndexSpace, width: usize) -> bool {
         self.crosswise.iter().all(|&k| allows_width(turned, None, k, width))
     }
@@ -117,7 +116,7 @@ fn unit_stride_axis(operand: &KernelOperand) -> Option<usize> {
     operand.strides.iter().position(|&stride| stride == 1)
 }
 
-/// One tile of a space, while its kernel is written.
+/// The code generation of one tile of a space.
 struct TileWriter<'a> {
     plan: &'a TilePlan,
     space: &'a IndexSpace,

@@ -1,5 +1,5 @@
-//! Element types in memory and while a kernel computes, as the CPU backend has them: `double` computes
-//! in double; `float`, `half`, `bfloat16` and 8-bit floats in float; integers and `bool` in 64 bits.
+//! Element types in memory and in computations, as on the CPU backend: `double` computes in double; `float`, `half`,
+//! `bfloat16` and 8-bit floats in float; integers and `bool` in 64 bits.
 
 use crate::unsupported::Unsupported;
 pub(crate) use hostir::backend::class::ComputeClass;
@@ -8,19 +8,19 @@ use hostir::plan::ScalarValue;
 
 /// A C++ expression and what it computes in.
 ///
-/// Values of floats narrower than `float` may also be known as they lie in memory, which saves a conversion when
-/// they are stored.
+/// A value in a computation. If its memory type is a float narrower than `float`, the text of its memory form may be
+/// known as well, which saves a conversion at the store.
 #[derive(Clone, Debug)]
 pub(crate) struct TypedExpr {
     /// The type of the expression.
     pub(super) class: ComputeClass,
-    /// The expression: a name, a literal or a call, or in parentheses.
+    /// The expression: a name, a literal, a call, or an expression in parentheses.
     pub(super) text: String,
     /// The same value as an element in memory of a type narrower than `float`, if it is one.
     pub(super) raw: Option<(DType, String)>,
 }
 
-/// The class of a type; the reason why not for types that kernels do not compute with.
+/// The class of a type; an error with the reason for types that kernels do not compute with.
 pub(crate) fn compute_class(dtype: DType) -> Result<ComputeClass, Unsupported> {
     hostir::backend::class::compute_class(dtype).ok_or(Unsupported::Arithmetic(dtype))
 }
@@ -38,7 +38,8 @@ pub(super) fn storage_ctype(dtype: DType) -> Result<&'static str, Unsupported> {
     })
 }
 
-/// The functions of [`crate::codegen::source_writer`] from an element of a type narrower than `float` to a float and back.
+/// The functions of [`crate::codegen::source_writer`] that convert an element of a type narrower than `float` to a
+/// float and back.
 pub(super) fn float_conversions(dtype: DType) -> Option<[&'static str; 2]> {
     match dtype {
         DType::Half => Some(["h2f", "f2h"]),
@@ -114,7 +115,7 @@ impl TypedExpr {
     pub(super) fn from_narrow(dtype: DType, [widen, _]: [&str; 2], raw: String) -> Self {
         Self { class: ComputeClass::F32, text: format!("{widen}({raw})"), raw: Some((dtype, raw)) }
     }
-    /// The value of an element in memory, whose text is a name or a place.
+    /// The value of an element in memory, whose text is a name or a memory access.
     pub(super) fn from_memory(dtype: DType, raw: &str) -> Result<TypedExpr, Unsupported> {
         if let Some(conversions) = float_conversions(dtype) {
             return Ok(TypedExpr::from_narrow(dtype, conversions, raw.to_owned()));
@@ -126,7 +127,7 @@ impl TypedExpr {
         };
         Ok(TypedExpr::new(compute_class(dtype)?, text))
     }
-    /// The element in memory that a value becomes: rounded, wrapped or made a truth value.
+    /// Converts a value to an element in memory: rounds it, wraps it or makes it a truth value.
     pub(super) fn into_memory(self, dtype: DType) -> Result<String, Unsupported> {
         if dtype == DType::Bool {
             return Ok(format!("(unsigned char)({})", self.into_class(ComputeClass::I64).truth_condition()));
@@ -145,7 +146,7 @@ impl TypedExpr {
             _ => value,
         })
     }
-    /// As another class; reals truncate to integers.
+    /// Converts to another class; reals truncate to integers.
     pub(super) fn into_class(self, class: ComputeClass) -> TypedExpr {
         if self.class == class {
             return self;
@@ -156,7 +157,7 @@ impl TypedExpr {
         };
         TypedExpr::new(class, text)
     }
-    /// Converted to a type and back to the class that it computes in.
+    /// Converts to a type and back to the class that it computes in.
     pub(super) fn rounded_to(self, dtype: DType) -> Result<TypedExpr, Unsupported> {
         if dtype == DType::Bool {
             return Ok(TypedExpr::new(ComputeClass::I64, format!("(long long)({})", self.truth_condition())));

@@ -1,40 +1,40 @@
-//! Large products of bfloat16 matrices on Hopper: a kernel in several tile shapes, beside cuBLASLt's algorithms.
+//! Large GEMMs of bfloat16 matrices on Hopper: a kernel in several tile shapes, beside cuBLASLt's algorithms.
 //!
-//! Its text depends on the tile and on how the factors are stored, not on sizes. The matrices come as tensor maps of the
-//! driver's ([`TiledMatrix`] says of which boxes), sizes as words.
+//! Its text depends on the tile and on the layout of the factors, not on sizes. The matrices come as the driver's
+//! tensor maps ([`TiledMatrix`] has their boxes), sizes as words.
 
 use crate::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use std::fmt::Write as _;
 
-/// The compute capability that has these instructions, and no other.
+/// The only compute capability with these instructions.
 pub const ARCHITECTURE: u32 = 90;
 /// Threads of a block.
 pub const THREADS: u32 = 384;
 /// The kernel's parameters: three tensor maps, then three words.
 pub const TENSOR_MAPS: usize = 3;
-/// The words: rows and columns of the result, and the length of the axis that is summed over.
+/// The words: rows and columns of the result, and the length of the summed axis.
 pub const SIZE_WORDS: usize = 3;
-/// The address of a matrix and the step from row to row, which a tensor map takes, are multiples of so many bytes.
+/// A tensor map requires that a matrix's address and its step from row to row are multiples of this many bytes.
 const MAP_ALIGNMENT: u64 = 16;
-/// Smaller products are not worth the time to compile a kernel.
+/// The operations of a GEMM from which on it pays to compile a kernel.
 const WORTHWHILE: u64 = 1 << 30;
 /// Rows of a tile.
 const ROWS: u32 = 128;
 /// Elements of a stage along the summed axis.
 const DEPTH: u32 = 64;
-/// Rows and columns of a box, unless said otherwise: 64 elements are the 128 bytes that a swizzle spans.
+/// The default rows and columns of a box: 64 elements are the 128 bytes that a swizzle spans.
 const BOX: u32 = 64;
 
-/// A tile and the way that blocks go through the result.
+/// A tile and the order in which blocks cover the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TileShape {
     /// Columns of a tile; it has 128 rows.
     columns: u32,
-    /// Parts of the factors, 64 elements deep, that are loaded ahead.
+    /// Chunks of the factors, 64 elements deep, that are loaded ahead.
     stages: u32,
     /// Blocks that share the columns of the right factor.
     cluster: u32,
-    /// Row tiles (of all blocks of a cluster together) that are taken before the next column tile.
+    /// Row tiles (of all blocks of a cluster together) before the next column tile.
     group: u32,
 }
 
@@ -46,7 +46,7 @@ const TILES: [TileShape; 4] = [
     TileShape { columns: 128, stages: 5, cluster: 1, group: 16 },
 ];
 
-/// A matrix as the kernel reads or writes it, in boxes.
+/// A matrix that the kernel reads or writes in boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TiledMatrix {
     /// Elements that lie next to each other, and the number of such rows.
@@ -57,7 +57,7 @@ pub struct TiledMatrix {
     pub box_extents: [u32; 2],
 }
 
-/// The kernel for a product: `result[m][n] = left[m][k] * right[k][n]`, all row by row.
+/// The kernel for a GEMM: `result[m][n] = left[m][k] * right[k][n]`, all row-major.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WgmmaGemm {
     tile: TileShape,
@@ -72,8 +72,8 @@ pub struct WgmmaGemm {
 }
 
 impl WgmmaGemm {
-    /// The kernels that compute a product; none for products of other types, with scales or a bias, in batches, of
-    /// addresses that tensor maps do not take, whose result is another rank's, or that are small.
+    /// The kernels that compute a GEMM. There are none for other types, scales, a bias, batches, addresses that tensor
+    /// maps do not support, a result of another rank, or small sizes.
     pub fn candidates(shape: &GemmShape) -> Vec<Self> {
         if !is_supported(shape) {
             return Vec::new();
@@ -81,7 +81,7 @@ impl WgmmaGemm {
         TILES.into_iter().map(|tile| Self::new(shape, tile)).collect()
     }
 
-    /// cuBLASLt's matrices are column-major: its right factor is the left one of the transposed product.
+    /// cuBLASLt's matrices are column-major: its right factor is the left one of the transposed GEMM.
     fn new(shape: &GemmShape, mut tile: TileShape) -> Self {
         let ((right, right_transposed), (left, left_transposed)) = (shape.a, shape.b);
         let (left_by_column, right_by_row) = (left_transposed, !right_transposed);
@@ -104,7 +104,7 @@ impl WgmmaGemm {
         }
     }
 
-    /// The tile in short: `128x256, 4 stages, cluster of 2, groups of 4`.
+    /// The short form of the tile: `128x256, 4 stages, cluster of 2, groups of 4`.
     pub fn tile_name(&self) -> String {
         let TileShape { columns, stages, cluster, group } = self.tile;
         format!("{ROWS}x{columns}, {stages} stages, cluster of {cluster}, groups of {group}")
@@ -115,13 +115,13 @@ impl WgmmaGemm {
         self.sizes
     }
 
-    /// Bytes of shared memory for a block: stages, four boxes of results, and what aligns them to 1,024 bytes.
+    /// Bytes of shared memory for a block: stages, four boxes of results, and the alignment to 1,024 bytes.
     pub fn shared_bytes(&self) -> u32 {
         let stage = 2 * DEPTH * (ROWS + self.tile.columns);
         self.tile.stages * stage + 4 * 2 * BOX * BOX + 1024
     }
 
-    /// Blocks on a device of so many multiprocessors: one on each, as long as there are tiles for them.
+    /// Blocks on a device of so many SMs: one on each, as long as there are tiles for them.
     pub fn blocks(&self, multiprocessors: u32) -> u32 {
         let TileShape { columns, cluster, .. } = self.tile;
         let [m, n, _] = self.sizes;
@@ -150,7 +150,7 @@ impl WgmmaGemm {
 }
 
 impl TiledMatrix {
-    /// A column-major matrix of cuBLASLt's, whose columns are the rows here.
+    /// A column-major matrix of cuBLASLt, whose columns are the rows here.
     fn new(layout: MatrixLayout, box_extents: [u32; 2]) -> Self {
         let row_bytes = 2 * layout.leading.unsigned_abs();
         Self { extents: [layout.rows, layout.columns], row_bytes, box_extents }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_block_has_as_much_shared_memory_as_a_multiprocessor_gives() {
         for kernel in WgmmaGemm::candidates(&product(8192, 8192, 8192)) {
-            // 227 KiB, less the barriers and what aligns them.
+            // 227 KiB, less the barriers and the alignment.
             assert!(kernel.shared_bytes() <= 227 * 1024 - 1024, "{kernel:?}");
         }
     }
@@ -246,7 +246,7 @@ mod tests {
         for shape in refused {
             assert_eq!(WgmmaGemm::candidates(&shape), [], "{shape:?}");
         }
-        // The bias of a product without one may lie anywhere.
+        // The bias of a GEMM without one may have any address.
         assert!(!WgmmaGemm::candidates(&GemmShape { alignments: [16, 16, 2, 16], ..whole }).is_empty());
     }
 }

@@ -1,11 +1,11 @@
-//! One kernel taken into another that reads its result.
+//! Moves one kernel into another that reads its result.
 
 use crate::fuse::is_cheap;
 use hostir::plan::{BufferView, Function, KernelStep, PointwiseKernel, StepOperand, ViewDim, ViewDims};
 use smallvec::SmallVec;
 
-/// `consumer` with `producer`'s steps in the place of its result; `None` if an index of the one does not
-/// lead to an index of the other by strides, or if dear elements would be computed more than once.
+/// `consumer` with `producer`'s steps in the place of its result; `None` if an index of the consumer does not map to an
+/// index of the producer by strides, or if costly elements would be computed more than once.
 pub(super) fn absorb_producer(consumer: &PointwiseKernel, producer: &PointwiseKernel) -> Option<PointwiseKernel> {
     let buffer = producer.output.buffer;
     let mut merged = PointwiseKernel { inputs: SmallVec::new(), steps: Vec::new(), ..consumer.clone() };
@@ -42,7 +42,7 @@ pub(super) fn absorb_producer(consumer: &PointwiseKernel, producer: &PointwiseKe
     Some(merged)
 }
 
-/// The position of an input, which is added unless it is there.
+/// Returns the position of an input, and adds it if it is missing.
 fn input_index(kernel: &mut PointwiseKernel, view: BufferView) -> u32 {
     let found = kernel.inputs.iter().position(|other| *other == view);
     let place = found.unwrap_or(kernel.inputs.len());
@@ -52,7 +52,7 @@ fn input_index(kernel: &mut PointwiseKernel, view: BufferView) -> u32 {
     place as u32
 }
 
-/// Adds the producer's steps for what `view` shows of its result; returns the value's place.
+/// Adds the producer's steps for the elements of its result that `view` shows; returns the value's index.
 fn append_producer(merged: &mut PointwiseKernel, producer: &PointwiseKernel, view: &BufferView) -> Option<StepOperand> {
     let result = &producer.output;
     if view.dtype != result.dtype {
@@ -84,7 +84,7 @@ fn append_producer(merged: &mut PointwiseKernel, producer: &PointwiseKernel, vie
         merged.steps.push(step);
     }
     let last = producer.steps.last()?;
-    // A choice is not rounded before it is stored.
+    // A selection is not rounded before it is stored.
     if last.function == Function::Where || last.result != result.dtype {
         if result.dtype == hostir::ir::DType::Bool && last.result != result.dtype {
             return None;
@@ -96,7 +96,7 @@ fn append_producer(merged: &mut PointwiseKernel, producer: &PointwiseKernel, vie
     Some(StepOperand::Step(merged.steps.len() as u32 - 1))
 }
 
-/// The kernel with neighbouring axes joined where they follow each other in all operands.
+/// The kernel with neighbouring axes joined if they are contiguous in all operands.
 fn collapse_axes(kernel: &PointwiseKernel) -> PointwiseKernel {
     let mut kernel = kernel.clone();
     let mut axis = 1;
@@ -115,7 +115,7 @@ fn collapse_axes(kernel: &PointwiseKernel) -> PointwiseKernel {
     kernel
 }
 
-/// Whether one axis can stand for this one and the next outer one.
+/// Returns true if one axis can replace this one and the next outer one.
 fn joins_outer_axis(view: &BufferView, axis: usize) -> bool {
     let (outer, inner) = (view.dims[axis - 1], view.dims[axis]);
     inner.extent == 1 || outer.extent == 1 || outer.stride == inner.stride * inner.extent
@@ -123,14 +123,14 @@ fn joins_outer_axis(view: &BufferView, axis: usize) -> bool {
 
 /// A mapping from the indices of a view to the indices at which its elements were computed.
 struct IndexRemap {
-    /// For each axis of the view: the axis of the result, and how far a step goes along it.
+    /// For each axis of the view: the axis of the result, and the distance of a step along it.
     axes: Vec<Option<(usize, usize)>>,
-    /// The result's index of the view's first element.
+    /// The result's index at the view's first element.
     start: Vec<usize>,
 }
 
 impl IndexRemap {
-    /// The route from a view to a result that covers it; `None` if there is none along axes.
+    /// The mapping from a view to a result that covers it; `None` if there is none along axes.
     fn new(result: &BufferView, view: &BufferView) -> Option<Self> {
         let mut order: Vec<usize> = (0..result.dims.len())
             .filter(|&axis| result.dims[axis].extent > 1 && result.dims[axis].stride > 0)
@@ -169,7 +169,7 @@ impl IndexRemap {
         let offset = starts.map(|(start, dim)| start * dim.stride).sum::<usize>();
         BufferView { buffer: source.buffer, offset: source.offset + offset, dims, dtype: source.dtype }
     }
-    /// The index along an axis of the result, where that is an index of the view.
+    /// The index along an axis of the result, if it is an index of the view.
     fn index(&self, axis: usize) -> Option<StepOperand> {
         let mut along = (0..self.axes.len()).filter(|&own| self.axes[own].is_some_and(|(other, _)| other == axis));
         let start = i64::try_from(*self.start.get(axis)?).ok()?;

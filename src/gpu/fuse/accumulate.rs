@@ -1,8 +1,8 @@
 //! GEMMs that add: `P = matmul(A, B)` and `D = P + C` as one GEMM with `C` as its accumulator.
 //!
-//! Only for results in `float` and `double`, which are the types that GEMMs accumulate in: then `P` is not rounded, and
-//! the one GEMM gives the sum that the two gave. In narrower types it would round once instead of twice; a program says
-//! so by `matmul_add`, and the pass `fuse-accumulate` writes that.
+//! Applies only to results in `float` and `double`, the types in which GEMMs accumulate: then `P` is not rounded, and
+//! the GEMM gives the same sum as the two instructions. In narrower types it would round once instead of twice; a
+//! program requests that by `matmul_add`, which the pass `fuse-accumulate` writes.
 
 use crate::codegen::alias;
 use crate::codegen::alias::is_same_view;
@@ -13,7 +13,7 @@ use crate::gemm_lowering;
 use hostir::ir::DType;
 use hostir::plan::{BufferView, Function, GemmInst, InstKind, Plan, PointwiseKernel, StepOperand};
 
-/// Replaces each GEMM whose result is only added to something, and the sum, by one GEMM at the sum's place.
+/// Replaces each GEMM whose result is only added, and the sum, by one GEMM at the sum's place.
 pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     let found = sole_reader_pairs(plan, &items, |gemm, reader| {
         kernel_of_item(plan, reader).is_some_and(|kernel| accumulating_gemm(gemm, &kernel).is_some())
@@ -33,7 +33,7 @@ pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     items.into_iter().flatten().collect()
 }
 
-/// The positions that an item stands for besides its own.
+/// The positions that an item replaces besides its own.
 fn replaced_positions(item: &FusedInst) -> impl Iterator<Item = hostir::plan::InstId> + '_ {
     let own = item.position();
     let of = match item {
@@ -54,7 +54,7 @@ fn kernel_of_item(plan: &Plan, item: &FusedInst) -> Option<PointwiseKernel> {
     }
 }
 
-/// The GEMM that computes a product and the sum of its result and something else.
+/// The GEMM that computes a product and its sum with another operand.
 fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmInst> {
     let wide = matches!(gemm.out.dtype, DType::Float | DType::Double);
     let added = added_view(kernel, &gemm.out).filter(|_| wide && gemm.bias.is_none())?;
@@ -69,7 +69,7 @@ fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmIn
     (apart && in_place && gemm_lowering::gemm_calls(&joined).is_some()).then_some(joined)
 }
 
-/// The view that a kernel adds to a product, if that is all it does.
+/// The view that a kernel adds to a GEMM's result, if that is all it does.
 fn added_view<'k>(kernel: &'k PointwiseKernel, product: &BufferView) -> Option<&'k BufferView> {
     let (sum, copies) = kernel.steps.split_last()?;
     let dtype = product.dtype;
@@ -87,7 +87,7 @@ fn added_view<'k>(kernel: &'k PointwiseKernel, product: &BufferView) -> Option<&
     }
 }
 
-/// The input that an operand is, or is a copy of.
+/// The input that an operand is, or copies.
 fn operand_view(kernel: &PointwiseKernel, operand: StepOperand) -> Option<&BufferView> {
     match operand {
         StepOperand::Input(number) => kernel.inputs.get(number as usize),

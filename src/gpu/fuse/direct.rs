@@ -1,13 +1,13 @@
 //! GEMMs that store their result in the memory of another rank.
 //!
-//! A message on a stream whose sender is the initiator (`put`) copies what the sender has computed. If that is the
-//! result of the GEMM in front of it on its stream, and nothing else reads the result, the GEMM can store in the
-//! receiver's memory itself: it waits for what the message waits for, and the semaphore of the receiver is set after
-//! it. Then nothing is copied, the result has no memory at the sender, and the links carry it while the GEMM computes.
+//! A message on a stream whose sender is the initiator (`put`) copies data that the sender has computed. If that is the
+//! result of the GEMM in front of it on its stream, and nothing else reads the result, the GEMM can store into the
+//! receiver's memory itself: it waits for what the message waits for, and the receiver's semaphore is signalled after
+//! it. Then there is no copy, the result has no memory at the sender, and the links carry it while the GEMM computes.
 //!
-//! The proof of the program holds for this order too. The GEMM starts no earlier than in the plan, and no later than the
-//! message may: nothing on the stream lies between the two. It writes the receiver's memory in the span of time in
-//! which the message may write it. That it does not write the sender's memory is seen by nobody.
+//! The proof of the program holds for this order too. The GEMM starts no earlier than in the plan, and no later than
+//! the message may: the stream has no work between the two. It writes the receiver's memory in the time in which the
+//! message may write it. It does not write the sender's memory, which nothing reads.
 
 use crate::codegen::alias;
 use crate::codegen::alias::is_same_view;
@@ -42,13 +42,13 @@ pub fn join_sends(plan: &Plan, items: Vec<FusedInst>, accept: impl Fn(&GemmInst,
     items.into_iter().flatten().collect()
 }
 
-/// True if a GEMM is the library's wherever its result is. Of 8-bit factors that depends on the device, and on where the
-/// result is.
+/// Returns true if the library computes a GEMM wherever its result is. For 8-bit factors that depends on the device,
+/// and on the place of the result.
 pub(super) fn is_library_gemm(gemm: &GemmInst) -> bool {
     !fp8::has_fp8_factors(gemm) && gemm_lowering::gemm_calls(gemm).is_some()
 }
 
-/// True if a GEMM computes just what a message sends.
+/// Returns true if a GEMM computes exactly what a message sends.
 fn computes_message(gemm: &GemmInst, sent: &BufferView) -> bool {
     let fits = gemm.out.dtype == sent.dtype && is_same_view(&gemm.out, sent) && sent.is_contiguous();
     let apart = gemm.read_views().all(|view| alias::are_disjoint(view, sent));

@@ -1,4 +1,4 @@
-//! GEMMs and the one item that reads their result.
+//! GEMMs paired with the one item that reads their result.
 
 use crate::codegen::alias;
 use crate::fused_inst::FusedInst;
@@ -36,7 +36,7 @@ pub(super) fn sole_reader_pairs(
     pairs
 }
 
-/// The pairs of a GEMM and what follows it on its stream.
+/// The pairs of a GEMM and the next item on its stream.
 fn neighbouring_pairs(
     plan: &Plan,
     items: &[FusedInst],
@@ -70,7 +70,7 @@ pub(super) fn gemm_of_item(plan: &Plan, item: &FusedInst) -> Option<GemmInst> {
     }
 }
 
-/// For each buffer of a pair's result: the views of it that are read by others than the readers of the pairs.
+/// For each buffer of a pair's result: the views that items other than the pairs' readers read.
 fn other_reads(plan: &Plan, items: &[FusedInst], pairs: &[GemmPair]) -> FxHashMap<BufferId, Vec<BufferView>> {
     let results: FxHashMap<usize, BufferView> =
         pairs.iter().filter_map(|pair| Some((pair.reader, gemm_of_item(plan, &items[pair.gemm])?.out))).collect();

@@ -1,11 +1,11 @@
 //! Fusion: joins pointwise instructions into as few kernels as their dependences allow.
 //!
-//! A kernel (or copy) whose result only later kernels and reductions of the same stream read moves into
-//! them, and its result is never stored. A result that is read twice, or repeated along an axis, is computed
-//! again if that is cheap. Nothing moves past an instruction that another stream could observe or change: events,
-//! communications, writes to the kernel's operands. Memory that the kernel reads is freed after its new
-//! place. Copies to and from GEMMs are elided too, where possible (`redirect`), and so are sums with the result of a GEMM
-//! (`accumulate`) and messages that send it (`direct`).
+//! A kernel (or copy) whose result only later kernels and reductions of the same stream read moves into them, and its
+//! result is never stored. A result that is read twice, or repeated along an axis, is computed again if that is cheap.
+//! A kernel does not move past an instruction that another stream could observe or that changes its operands: events,
+//! communications, writes to the operands. Memory that the kernel reads is freed after its new place. Fusion also
+//! elides copies to and from GEMMs (`redirect`), sums with the result of a GEMM (`accumulate`) and messages that send
+//! it (`direct`).
 
 mod absorb;
 mod accumulate;
@@ -37,8 +37,8 @@ struct FusionItem {
     gone: bool,
 }
 
-/// The instructions of a plan, in order, with kernels joined. Allocations and ends of memory that is no
-/// longer needed are left out.
+/// The instructions of a plan in order, with fused kernels, without allocations and frees of memory that is no longer
+/// needed.
 pub fn fuse_kernels(plan: &Plan) -> Vec<FusedInst> {
     let mut fusion = KernelFusion::new(plan);
     for (position, _) in plan.cursor() {
@@ -96,7 +96,7 @@ impl<'p> KernelFusion<'p> {
         Self { plan, items, readers, writers, outputs, dead, needed, redirected, postponed }
     }
 
-    /// Moves a kernel into all that read its result, if they can take it.
+    /// Moves a kernel into all readers of its result, if all can take it.
     fn absorb_into_readers(&mut self, position: InstId) {
         let Some((kernel, readers)) = self.movable_kernel(position) else { return };
         if readers.len() > 1 && !is_cheap(&kernel) {
@@ -136,8 +136,8 @@ impl<'p> KernelFusion<'p> {
         self.dead.insert(kernel.output.buffer);
     }
 
-    /// Tries the kernels again that had several readers. Two that were joined with a third one count as one: so the later
-    /// kernels come first.
+    /// Tries the kernels with several readers again. Two readers that were joined with a third one count as one, so the
+    /// later kernels come first.
     fn absorb_postponed(&mut self) {
         let mut postponed = std::mem::take(&mut self.postponed);
         loop {
@@ -276,7 +276,7 @@ fn can_generate(kernel: &PointwiseKernel, written: Option<&BufferView>) -> bool 
         && written.is_none_or(|out| alias::check_overlap(&kernel.inputs, out, *out == kernel.output).is_ok())
 }
 
-/// Whether a kernel's arithmetic costs less than storing and loading its result.
+/// Returns true if a kernel's arithmetic costs less than storing and loading its result.
 fn is_cheap(kernel: &PointwiseKernel) -> bool {
     kernel.inputs.len() <= 2 && kernel.steps.len() <= 4 && kernel.steps.iter().all(is_cheap_step)
 }

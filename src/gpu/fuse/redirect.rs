@@ -1,15 +1,15 @@
-//! Copies that products make needless: a product writes where its result is copied to, and reads what its
-//! factor was copied from, also where the copy is a transposition.
+//! Elides copies around GEMMs: a GEMM writes to the destination of its result's copy, and reads the source of its
+//! factor's copy, also if the copy is a transposition.
 //!
-//! Loops that overlap communication with products copy a rank's own part, which no message brings, to
-//! where the others' parts arrive, so that all iterations look alike. On a device that copy competes
-//! with the product beside it for the same memory.
+//! Loops that overlap communication with GEMMs copy a rank's own shard, which no message brings, to the place of the
+//! others' shards, so that all iterations look alike. On a device that copy competes with the GEMM beside it for memory
+//! bandwidth.
 //!
-//! Both rewrites need memory that nobody else looks at: a buffer that is no input or output, and whose
-//! copied elements only the product and the copy touch, in the whole plan. Of the order of streams they need two
-//! things. Between a product and the copy of its result their stream neither waits nor marks anything, so whoever is
-//! done with the copy's place before the copy is done before the product. And nothing writes what was copied from
-//! after the copy: what is ordered after the copy, on whichever stream, comes after all that was written there.
+//! Both rewrites need memory that no other instruction accesses: a buffer that is no input or output, and whose copied
+//! elements only the GEMM and the copy access, in the whole plan. They also need an order. Between a GEMM and the copy
+//! of its result their stream neither waits for an event nor records one, so all earlier users of the copy's
+//! destination have finished before the GEMM, too. And no instruction writes the source after the copy: work that is
+//! ordered after the copy, on any stream, follows all writes to the source.
 
 use crate::codegen::alias;
 use crate::codegen::alias::is_same_view;
@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The GEMMs with redirected operands and the copies that they make unnecessary.
 #[derive(Default)]
 pub(super) struct ElidedCopies {
-    /// Products with their new operands, and the positions of the copies that they replace.
+    /// GEMMs with their new operands, and the positions of the copies that they replace.
     pub(super) products: FxHashMap<InstId, (GemmInst, Vec<InstId>)>,
     /// Copies that are not made.
     pub(super) gone: FxHashSet<InstId>,
@@ -40,7 +40,7 @@ struct CopyElision<'p> {
     found: ElidedCopies,
 }
 
-/// Finds the copies of a plan that need not be made.
+/// Finds the copies of a plan that can be left out.
 pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
     let mut accesses: FxHashMap<BufferId, Vec<BufferAccess>> = FxHashMap::default();
     for (position, inst) in plan.cursor() {
@@ -63,7 +63,7 @@ pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
 }
 
 impl CopyElision<'_> {
-    /// Lets the product whose result is copied write to the copy's place.
+    /// Makes the GEMM whose result is copied write to the copy's destination.
     fn redirect_result(&mut self, copy: InstId, src: &BufferView, dst: &BufferView) -> bool {
         let Some([made, read]) = self.accesses_to(src).and_then(|all| <[_; 2]>::try_from(all).ok()) else {
             return false;
@@ -84,7 +84,7 @@ impl CopyElision<'_> {
         true
     }
 
-    /// Lets the products that read a copy, and nothing else does, read what it is a copy of.
+    /// Makes the GEMMs that read a copy, which has no other readers, read its source.
     fn redirect_factors(&mut self, copy: InstId, src: &BufferView, dst: &BufferView) {
         let Some(all) = self.accesses_to(dst).filter(|_| self.is_private(dst.buffer)) else {
             return;
@@ -141,16 +141,16 @@ impl CopyElision<'_> {
             && self.plan.outputs.iter().flatten().all(|view| view.buffer != buffer)
     }
 
-    /// Positions that touch any element of a view, and whether they write; `None` if one of them touches
-    /// other elements too.
+    /// The positions that access any element of a view, and whether they write; `None` if one of them accesses other
+    /// elements too.
     fn accesses_to(&self, view: &BufferView) -> Option<Vec<(InstId, bool)>> {
         let all = self.accesses.get(&view.buffer)?.iter();
         let near = all.filter(|access| !alias::are_disjoint(&access.view, view));
         near.map(|access| is_same_view(&access.view, view).then_some((access.position, access.writes))).collect()
     }
 
-    /// Whether an instruction between a product and the copy of its result keeps off the copy's stream,
-    /// or at least off its place and off other streams.
+    /// Returns true if an instruction between a GEMM and the copy of its result is on another stream, or at least
+    /// accesses neither the destination nor other streams.
     fn is_independent(&self, between: InstId, copy: InstId, dst: &BufferView) -> bool {
         let inst = self.plan.inst(between);
         if inst.stream != self.plan.inst(copy).stream {
@@ -166,7 +166,7 @@ fn extended_dims(view: &BufferView) -> impl Iterator<Item = &ViewDim> {
     view.dims.iter().filter(|dim| dim.extent > 1)
 }
 
-/// Rewrites `view` for the case that the elements of `from` reside in `to`; `None` if that is impossible.
+/// Rewrites `view` for the case that the elements of `from` are in `to`; `None` if that is impossible.
 fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<BufferView> {
     let [from_extents, to_extents] = [from, to].map(|view| extended_dims(view).map(|dim| dim.extent));
     if !is_same_view(view, from) || !from_extents.eq(to_extents) {
@@ -180,13 +180,13 @@ fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<
     Some(view)
 }
 
-/// True if the library computes a product whose factors have these strides, as it does of transposed matrices. Of
-/// 8-bit factors it needs the right one transposed. Scales do not matter: a kernel may apply them.
+/// Returns true if the library computes a GEMM whose factors have these strides, as it does for transposed matrices.
+/// For 8-bit factors it needs the right one transposed. Scales do not matter: a kernel may apply them.
 fn takes_transposed_factors(gemm: &GemmInst) -> bool {
     gemm_lowering::gemm_calls(&GemmInst { scales: None, ..gemm.clone() }).is_some()
 }
 
-/// The product with `src` in the place of its copy `dst`; `None` if its result lies there.
+/// The GEMM with `src` in the place of its copy `dst`; `None` if its result is in `dst`.
 fn read_from_source(mut gemm: GemmInst, src: &BufferView, dst: &BufferView) -> Option<GemmInst> {
     for operand in gemm.read_views_mut() {
         if let Some(view) = rebase_view(operand, dst, src) {

@@ -1,17 +1,17 @@
-//! Products of 8-bit floats: as the library multiplies them where it does, else widened.
+//! GEMMs of 8-bit floats: computed by the library if it supports them, else widened.
 //!
-//! cuBLASLt multiplies 8-bit factors on devices from compute capability 8.9 on, if one of them is
-//! `__e4m3`, both are contiguous along the axis that is summed over (its "TN" format), and rows start at
-//! multiples of 16 bytes (<https://docs.nvidia.com/cuda/cublas/#cublasltmatmul>, the requirements of FP8
-//! kernels). A factor in another layout is copied into scratch memory. Everything else is converted
-//! there to `__half` or `__bfloat`, which hold every 8-bit float exactly, and multiplied as that.
+//! cuBLASLt multiplies 8-bit factors on devices from compute capability 8.9 on, if one of them is `__e4m3`, both are
+//! contiguous along the axis that the GEMM sums over (its "TN" format), and rows start at multiples of 16 bytes
+//! (<https://docs.nvidia.com/cuda/cublas/#cublasltmatmul>, the requirements of FP8 kernels). A factor in another layout
+//! is copied into scratch memory. All other factors are converted there to `__half` or `__bfloat`, which hold every
+//! 8-bit float exactly.
 //!
-//! The library would saturate 8-bit results, and adds the bias of a `float` result in another type: such
-//! products go to `float`, and a kernel of ours adds the bias and rounds once.
+//! The library would saturate 8-bit results, and it adds the bias of a `float` result in another type: such GEMMs
+//! compute `float`, and a kernel of our own adds the bias and rounds once.
 //!
-//! Scales of factors are the library's work where it does it: one for each factor; one for each row and each column
-//! (its "outer vector" scaling, `CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F`) on devices of compute capability 9.0, from
-//! cuBLASLt 12.9 on. Else the product goes to `float`, and the kernel that rounds multiplies by the scales.
+//! The library applies scales of factors if it can: one for each factor; one for each row and each column (its "outer
+//! vector" scaling, `CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F`) on devices of compute capability 9.0, from cuBLASLt
+//! 12.9 on. Otherwise the GEMM computes `float`, and the kernel that rounds multiplies by the scales.
 
 use crate::codegen;
 use crate::codegen::job::{KernelJob, KernelParam};
@@ -25,26 +25,26 @@ use hostir::plan::{BufferId, BufferView, Function, GemmInst, KernelStep, Pointwi
 /// Bytes that rows start at multiples of.
 pub const ROW: usize = 16;
 
-/// The operations of devices and their library on 8-bit floats; each includes those before it.
+/// The operations of devices and their library on 8-bit floats; each includes the earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fp8Support {
     /// Nothing.
     Absent,
     /// They multiply 8-bit factors.
     Factors,
-    /// Their products have a scale for each row and each column.
+    /// GEMMs with a scale for each row and each column.
     Vectors,
 }
 
 impl Fp8Support {
-    /// The support that is at least as much as each of `all` has; none without any.
+    /// The largest support that every one of `all` includes; none if there is none.
     pub fn common(all: impl IntoIterator<Item = Self>) -> Self {
         all.into_iter().min().unwrap_or(Self::Absent)
     }
 }
 
-/// The calls of a product, in order. Pieces of scratch memory appear as buffers, whose places
-/// [`ExpandedGemm::resolve_operand`] tells.
+/// The calls of a GEMM, in order. Pieces of scratch memory appear as buffers; [`ExpandedGemm::resolve_operand`] returns
+/// their places.
 #[derive(Default, Debug)]
 pub struct ExpandedGemm {
     /// Conversions and copies of factors.
@@ -64,7 +64,7 @@ pub fn has_fp8_factors(gemm: &GemmInst) -> bool {
     gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor()
 }
 
-/// The calls of the library that compute a product without any kernel of ours before or after them.
+/// The calls of the library that compute a GEMM without any kernel of our own before or after them.
 pub fn library_calls(gemm: &GemmInst, support: Fp8Support) -> Option<Vec<GemmCall>> {
     if !has_fp8_factors(gemm) {
         return gemm_calls(gemm);
@@ -73,7 +73,7 @@ pub fn library_calls(gemm: &GemmInst, support: Fp8Support) -> Option<Vec<GemmCal
     (all.before.is_empty() && all.after.is_none()).then_some(all.products)
 }
 
-/// The calls that compute a product of 8-bit floats; `None` if a kernel of ours has to.
+/// The calls that compute a GEMM of 8-bit floats; `None` if a kernel of our own has to.
 pub fn expand_gemm(gemm: &GemmInst, support: Fp8Support) -> Option<ExpandedGemm> {
     let views = [&gemm.a, &gemm.b, &gemm.out];
     if views.iter().any(|view| view.is_empty() || view.dims.len() < 2) {
@@ -88,8 +88,8 @@ pub fn expand_gemm(gemm: &GemmInst, support: Fp8Support) -> Option<ExpandedGemm>
 }
 
 impl ExpandedGemm {
-    /// With 8-bit factors if it is `direct`; with all of the result, scales and bias included, by the library if it is
-    /// `whole`.
+    /// Expands with 8-bit factors if it is `direct`; the library computes the whole result, with scales and bias, if it
+    /// is `whole`.
     fn expand_with(gemm: &GemmInst, direct: bool, whole: bool) -> Option<Self> {
         let out = gemm.out.dtype;
         let short = matches!(out, DType::Half | DType::BFloat16);
@@ -113,8 +113,8 @@ impl ExpandedGemm {
         Some(all)
     }
 
-    /// A factor with the axis that is summed over last: itself if the library takes it, else what it is
-    /// copied or converted to.
+    /// A factor whose last axis is the summed one: the factor itself if the library supports it, else its copy or
+    /// conversion.
     fn prepare_factor(&mut self, view: &BufferView, dtype: DType) -> Option<BufferView> {
         if view.dtype == dtype && is_aligned(view) {
             return Some(view.clone());
@@ -160,7 +160,7 @@ impl ExpandedGemm {
         }
     }
 
-    /// A job of its own with pieces as scratch memory.
+    /// Binds pieces as scratch memory of a job of our own.
     pub fn bind_scratch(&self, mut job: KernelJob) -> KernelJob {
         for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
             if let KernelParam::View(view) = param
@@ -181,7 +181,7 @@ fn transpose_view(view: &BufferView) -> BufferView {
     view
 }
 
-/// Whether rows of 8-bit floats are contiguous and start at multiples of [`ROW`].
+/// Returns true if rows of 8-bit floats are contiguous and start at multiples of [`ROW`].
 fn is_aligned(view: &BufferView) -> bool {
     let Some((last, outer)) = view.dims.split_last() else { return false };
     let rows = outer.last().is_some_and(|row| row.extent == 1 || row.stride >= last.extent);
@@ -189,8 +189,8 @@ fn is_aligned(view: &BufferView) -> bool {
     last.stride == 1 && rows && view.offset.is_multiple_of(ROW) && whole
 }
 
-/// Returns the job that finishes a GEMM from its sums: `out = sums * row scale * column scale + bias` as far as it has
-/// these, or the sums converted to the result's type.
+/// Returns the job that finishes a GEMM from its sums: `out = sums * row scale * column scale + bias` with those that
+/// exist, or the sums converted to the result's type.
 fn epilogue_job(gemm: &GemmInst, sums: &BufferView) -> Option<KernelJob> {
     let scales = gemm.scale_views().iter().map(|scale| (Function::Mul, scale));
     let mut kernel = single_step_kernel(Function::Cast, vec![sums.clone()], &gemm.out);

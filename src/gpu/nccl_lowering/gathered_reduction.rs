@@ -1,6 +1,6 @@
-//! Reductions that NCCL does not do as the language has them: bitwise ones, and those of 8-bit floats,
-//! which it rounds at every step and saturates. Members send their parts to those who receive, into
-//! staging memory, and a kernel combines them in team order: all members round alike, once, as on the CPU.
+//! Reductions that NCCL does not compute as the language defines them: bitwise ones, and those of 8-bit floats, which
+//! it rounds at every step and saturates. Members send their shards to the receivers, into staging memory, and a kernel
+//! combines them in team order: all members round alike, once, as on the CPU.
 
 use crate::element_range::ViewRange;
 use crate::memory_layout::ALIGNMENT;
@@ -19,7 +19,7 @@ pub struct GatheredReduction {
     pub combine: Option<RoundReduction>,
 }
 
-/// A member's part in a reduction that is gathered; `None` if NCCL reduces, or nobody else takes part.
+/// A member's commands in a gathered reduction; `None` if NCCL reduces, or no other member takes part.
 pub fn gathered_reduction(
     collective: &CollectiveInst,
     place: usize,

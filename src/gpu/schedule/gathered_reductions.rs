@@ -1,4 +1,4 @@
-//! Reductions over NCCL that a kernel of ours combines.
+//! Reductions whose data goes over NCCL and which a kernel of our own combines.
 
 use crate::nccl_lowering::gathered_reduction::GatheredReduction;
 use crate::p2p;
@@ -7,7 +7,7 @@ use crate::unsupported::Unsupported;
 use hostir::plan::WorkSlot;
 
 impl Builder<'_> {
-    /// Sends, receives, and what a member does with what it received.
+    /// Schedules sends, receives, and a member's combination of the received data.
     pub(super) fn schedule_gathered(
         &mut self,
         entry: usize,

@@ -1,4 +1,4 @@
-//! Matrix products: calls of cuBLASLt, with kernels of ours around them where they are needed.
+//! GEMMs: calls of cuBLASLt, with kernels of our own around them if necessary.
 
 use crate::codegen;
 use crate::gemm_lowering;
@@ -11,7 +11,7 @@ use crate::unsupported::Unsupported;
 use hostir::plan::{BufferView, GemmInst, Inst, InstId, InstKind};
 
 impl Builder<'_> {
-    /// A product by the library if it takes it, else by a kernel of ours.
+    /// Schedules a GEMM by the library if it supports it, else by a kernel of our own.
     pub(super) fn schedule_gemm(&mut self, gemm: &GemmInst, stream: usize) -> Result<(), Unsupported> {
         if fp8::has_fp8_factors(gemm) {
             return match fp8::expand_gemm(gemm, self.settings.fp8) {
@@ -26,8 +26,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A product that stores in the memory of the rank that receives it: it waits until that rank is ready, which the
-    /// rank learns of after it.
+    /// Schedules a GEMM that stores in the memory of the receiving rank: it waits until that rank is ready, and signals
+    /// it afterwards.
     pub(super) fn schedule_direct_gemm(&mut self, gemm: &GemmInst, at: InstId, send: &Inst) -> Result<(), Unsupported> {
         let (stream, position) = (send.stream.0 as usize, self.at);
         let InstKind::Send { work, .. } = send.kind else {
@@ -51,7 +51,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The copy of a message, and the GEMM that stores where the message would be copied to.
+    /// The copy of a message, and the GEMM that stores at its destination.
     fn gemm_at_peer(&self, gemm: &GemmInst, send: InstId) -> Result<(&P2pMessage, GemmInst), Unsupported> {
         let rounds = self.messages.inst_rounds(self.plan.rank, send)?;
         let number = rounds.iter().flat_map(|round| &round.copies).next().copied();
@@ -66,13 +66,14 @@ impl Builder<'_> {
         Ok((message, GemmInst { out, ..gemm.clone() }))
     }
 
-    /// True if a GEMM of 8-bit floats can store where a message would be copied to: if the library computes it alone.
+    /// Returns true if a GEMM of 8-bit floats can store at the destination of a message: if the library computes it
+    /// alone.
     pub(super) fn stores_fp8_gemm(&self, gemm: &GemmInst, send: InstId) -> bool {
         let Ok((_, stored)) = self.gemm_at_peer(gemm, send) else { return false };
         fp8::has_fp8_factors(gemm) && fp8::library_calls(&stored, self.settings.fp8).is_some()
     }
 
-    /// Adds a call whose result lies in another rank's memory.
+    /// Adds a call whose result is in another rank's memory.
     fn push_peer_gemm_call(&mut self, mut product: gemm_lowering::GemmCall, rank: u32, stream: usize) {
         product.shape.remote = true;
         let shape = self.intern_shape(product.shape);

@@ -1,4 +1,4 @@
-//! Communications that are copied: flags and copies on a stream ([`crate::p2p`] has the protocol).
+//! Communications by copies: semaphores and copies on a stream ([`crate::p2p`] has the protocol).
 
 use crate::element_range;
 use crate::element_range::ViewRange;
@@ -9,7 +9,7 @@ use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
 use hostir::plan::WorkSlot;
 
-/// Own parts of so many bytes are copied beside what comes from others, on a stream of their own.
+/// The size in bytes from which on a rank's own shard is copied on a side stream, beside the shards from others.
 const ASIDE: usize = 4 << 20;
 
 impl Builder<'_> {
@@ -29,7 +29,7 @@ impl Builder<'_> {
         self.add_exchange(P2pExchange { moves, pace, ..P2pExchange::default() }, stream);
     }
 
-    /// Waits until the others have copied what was offered.
+    /// Waits until the others have copied the buffers that were signalled ready.
     fn wait_for_done(&mut self, offers: &[usize], stream: usize) {
         if offers.is_empty() {
             return;
@@ -38,7 +38,7 @@ impl Builder<'_> {
         self.add_exchange(P2pExchange { awaits, ..P2pExchange::default() }, stream);
     }
 
-    /// Copies what stays on the rank. Gives a mark to wait for if it is copied on another stream.
+    /// Copies the shard that stays on the rank. Returns an event to wait for if the copy is on another stream.
     fn copy_local_part(
         &mut self,
         from: &ViewRange,
@@ -58,7 +58,7 @@ impl Builder<'_> {
         Ok(Some(self.record_event(aside)))
     }
 
-    /// The stream of copies that others need not wait for.
+    /// The side stream of copies that others need not wait for.
     fn side_stream(&mut self) -> usize {
         let found = self.aside;
         let stream = found.unwrap_or_else(|| self.new_stream());
@@ -66,7 +66,7 @@ impl Builder<'_> {
         stream
     }
 
-    /// One more stream of this schedule's own, which never outlasts the one that it works for.
+    /// Adds a stream of this schedule's own, whose work ends before that of the stream that it serves.
     pub(super) fn new_stream(&mut self) -> usize {
         let stream = self.schedule.streams;
         self.schedule.streams += 1;
@@ -117,8 +117,8 @@ impl Builder<'_> {
         Ok(all)
     }
 
-    /// A send or receive on the stream itself: the side that offers goes on at once, and waits for the
-    /// other one in its `Wait`.
+    /// Schedules a send or receive on the stream itself: the target continues at once, and waits for the initiator in
+    /// its `Wait`.
     pub(super) fn schedule_stream_message(&mut self, work: WorkSlot, stream: usize) -> Result<(), Unsupported> {
         for round in self.messages.inst_rounds(self.plan.rank, self.at)? {
             round.offers.iter().for_each(|&message| self.signal_ready(message, stream));
@@ -137,7 +137,7 @@ impl Builder<'_> {
     pub(super) fn wait_for_work(&mut self, work: WorkSlot, stream: usize) {
         if let Some(offers) = self.offered.remove(&work.0) {
             self.wait_for_done(&offers, stream);
-            // Another Wait for it only has to follow this one.
+            // Another Wait for the handle only has to follow this one.
             let end = self.record_event(stream);
             self.works.insert(work.0, end);
         } else if let Some(&event) = self.works.get(&work.0) {

@@ -1,16 +1,16 @@
-//! Exchanges of messages: what one kernel does at once, and what a stream does in several operations.
+//! P2P exchanges: decides which are put or get kernels, and expands the others into operations of their streams.
 //!
-//! Copy engines take large messages: they need no multiprocessor. A small message would wait longer for
-//! its flags and for the handover between engines than for its bytes (some 25 us; a kernel takes 6), so
-//! exchanges of up to [`SMALL`] bytes a message are kernels. Such a kernel waits on the device for other
-//! ranks. So that the work which they wait for always finds room there, all exchanges of a rank that copy
-//! take at most [`BLOCKS`] blocks, or what room there is for them, and none at all where ranks share a device.
-//! Only pulls that nothing else may carry take all the room there is.
+//! Copy engines move large messages: they need no SM. A small message would wait longer for its semaphores and for the
+//! handover between engines than for its bytes (some 25 us; a kernel takes 6), so exchanges of up to [`SMALL`] bytes a
+//! message are kernels. Such a kernel waits on the device for other ranks. The work that these ranks wait for must
+//! always find room on the device: all copying exchanges of a rank therefore take at most [`BLOCKS`] blocks, or the
+//! room there is for them, and none at all if ranks share a device. Only pulls that nothing else may execute take all
+//! the room there is.
 //!
-//! Flags without copies are a kernel of one block where all other kernels of the rank are on its stream, and at the end of a run,
-//! where nothing but waits is left, if there is room for one block more. Between two kernels of a CUDA graph it takes 2 us, and
-//! a stream's own operations on words 5 us and more. Elsewhere a kernel could wait for room beside a GEMM, and with it the rank
-//! that its flag is for; these operations need no room.
+//! Semaphores without copies are a kernel of one block, if there is room for one block more, in two cases: all other
+//! kernels of the rank are on its stream, or only waits are left at the end of a run. Between two kernels of a CUDA
+//! graph such a kernel takes 2 us, and a stream's own operations on words 5 us and more. Elsewhere a kernel could wait
+//! for room beside a GEMM, and delay the rank that its signal is for; the stream's operations need no room.
 
 use crate::codegen;
 use crate::element_range;
@@ -25,9 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const SMALL: usize = 4 << 20;
 /// Blocks of all exchanges that may run at the same time.
 const BLOCKS: usize = 64;
-/// Bytes that one block copies, at most; below [`LEAST`] one block is enough.
+/// The maximum number of bytes that one block copies; below [`LEAST`] one block is enough.
 const EACH: usize = 128 << 10;
-/// Bytes for which a second block is worth while.
+/// Bytes for which a second block pays.
 const LEAST: usize = 16 << 10;
 /// Parameters of a kernel: 4 KiB, 8 bytes each.
 const WORDS: usize = 500;
@@ -57,7 +57,7 @@ impl P2pExchange {
 }
 
 impl StreamCommand {
-    /// True for a mark, and for a wait for another stream or rank.
+    /// Returns true for an event, and for a wait for another stream or rank.
     fn only_waits(&self) -> bool {
         match self {
             StreamCommand::Record { .. } | StreamCommand::Wait { .. } => true,
@@ -67,7 +67,7 @@ impl StreamCommand {
     }
 }
 
-/// More pulls at the same time than may wait on the device.
+/// The error for more pulls at the same time than may wait on the device.
 fn too_many_pulls(count: usize, inst: InstId) -> UnsupportedInst {
     let what = Unsupported::ConcurrentReads(count);
     let instead = "run without `--graph`, with `--processes`, with fewer `--streams`, or with `protocol=put`";
@@ -75,7 +75,7 @@ fn too_many_pulls(count: usize, inst: InstId) -> UnsupportedInst {
 }
 
 impl Builder<'_> {
-    /// Adds to what an instruction exchanges on a stream.
+    /// Adds a P2P exchange of an instruction on a stream.
     pub(super) fn add_exchange(&mut self, new: P2pExchange, stream: usize) {
         let at = self.at;
         match self.schedule.steps.last_mut() {
@@ -88,8 +88,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Decides which exchanges are kernels, joins those that follow each other, and turns the others
-    /// into operations of their streams.
+    /// Decides which exchanges are kernels, joins consecutive ones, and turns the others into operations of their
+    /// streams.
     pub(super) fn lower_exchanges(&mut self) -> Result<(), UnsupportedInst> {
         let steps = std::mem::take(&mut self.schedule.steps);
         let blocks = if self.settings.apart { self.blocks_per_stream(&steps) } else { 0 };
@@ -125,14 +125,14 @@ impl Builder<'_> {
         }
         self.schedule.blocks = taken.values().sum();
         if self.schedule.blocks > self.settings.room {
-            // Only pulls that nothing else may carry take more than their share.
+            // Only pulls that nothing else may execute take more than their share.
             return Err(too_many_pulls(self.schedule.blocks, last_pull));
         }
         Ok(())
     }
 
-    /// The exchanges without copies that are kernels: as many streams' as there is room for beside the exchanges that copy, of which
-    /// each has so many `blocks`.
+    /// The exchanges without copies that become kernels: those of as many streams as there is room for beside the
+    /// copying exchanges, each of which has `blocks` blocks.
     fn flag_kernels(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         if !self.settings.apart {
@@ -162,7 +162,7 @@ impl Builder<'_> {
         found
     }
 
-    /// The blocks of each stream's exchanges that copy, if each has so many.
+    /// The blocks of each stream's copying exchanges, if each has this many.
     fn copying_blocks(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeMap<usize, usize> {
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         for step in steps {
@@ -176,13 +176,13 @@ impl Builder<'_> {
         taken
     }
 
-    /// The blocks of each copy of an exchange, if all of them together have so many.
+    /// The blocks of each copy of an exchange, if all of them together have this many.
     fn blocks_of_copies(&self, exchange: &P2pExchange, blocks: usize) -> usize {
         let wanted = self.largest_copy(exchange).div_ceil(LEAST).max(1);
         wanted.min(blocks.checked_div(exchange.moves.len()).unwrap_or(1).max(1))
     }
 
-    /// True for what runs on multiprocessors, or may; engines copy large messages.
+    /// Returns true for a call that runs on SMs, or may; engines copy large messages.
     fn needs_multiprocessors(&self, call: &StreamCommand, blocks: usize) -> bool {
         match call {
             StreamCommand::Launch { .. }
@@ -203,12 +203,12 @@ impl Builder<'_> {
         self.max_blocks() / streams.max(1)
     }
 
-    /// Blocks of all exchanges together, as a rule.
+    /// The usual limit of blocks of all exchanges together.
     fn max_blocks(&self) -> usize {
         self.settings.room.min(BLOCKS)
     }
 
-    /// Returns true if an exchange is small enough for a kernel of so many blocks.
+    /// Returns true if an exchange is small enough for a kernel of this many blocks.
     fn fits_kernel(&self, exchange: &P2pExchange, blocks: usize) -> bool {
         let each = blocks.checked_div(exchange.moves.len()).unwrap_or(0);
         let is_small = each > 0 && self.largest_copy(exchange) <= SMALL.min(each * EACH);
@@ -233,8 +233,8 @@ impl Builder<'_> {
         sizes.max().unwrap_or(0)
     }
 
-    /// Joins the small exchanges of each stream that have nothing between them but marks that nobody
-    /// waits for. Copies of two instructions stay apart: the second may send what the first received.
+    /// Joins the small exchanges of each stream that have nothing between them but events without a waiter. Copies of
+    /// two instructions are not joined: the second may send data that the first received.
     fn join_exchanges(&self, steps: Vec<ScheduleStep>, blocks: usize) -> Vec<ScheduleStep> {
         let mut awaited = vec![false; self.schedule.events];
         for step in &steps {
@@ -266,7 +266,7 @@ impl Builder<'_> {
                         && (last.moves.is_empty() || next.moves.is_empty())
                         && last.parameter_count() + next.parameter_count() <= WORDS =>
                 {
-                    // Marks before a join are passed earlier than they say, never later.
+                    // The stream passes events before a join earlier than their instructions say, never later.
                     if !next.moves.is_empty() {
                         *of = inst;
                     }
@@ -281,8 +281,8 @@ impl Builder<'_> {
         joined
     }
 
-    /// An exchange as operations of its stream: flags are set and awaited by the stream, copy engines
-    /// copy. Flags between copies take some microseconds each.
+    /// Expands an exchange into operations of its stream: the stream signals and awaits semaphores, copy engines copy.
+    /// Semaphores between copies take some microseconds each.
     fn expand_exchange(&mut self, exchange: P2pExchange, stream: usize) {
         let P2pExchange { raises, moves, awaits, pace, .. } = exchange;
         let raises = raises.into_iter().map(|(rank, flag)| SemaphoreOp::Raise { rank, flag });
@@ -313,7 +313,7 @@ impl Builder<'_> {
         self.push_semaphore_ops(after, stream);
     }
 
-    /// Copies that do not wait for each other: the first on this stream, others beside it.
+    /// Issues copies that do not wait for each other: the first on this stream, others beside it.
     fn push_independent_copies(&mut self, moves: Vec<P2pCopy>, stream: usize) {
         let before = self.record_event(stream);
         let mut ends = Vec::with_capacity(moves.len());
@@ -354,7 +354,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Sets or awaits flags, in one call with what came just before.
+    /// Signals or waits for semaphores, in one call with the operations just before.
     fn push_semaphore_ops(&mut self, new: impl IntoIterator<Item = SemaphoreOp>, stream: usize) {
         let at = self.at;
         let mut new = new.into_iter().peekable();

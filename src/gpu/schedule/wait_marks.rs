@@ -1,10 +1,10 @@
-//! Marks after what waits for other ranks, by which a failed run tells in which instruction it stood still.
+//! Events after each wait for other ranks, by which a failed run finds the instruction that did not end.
 //!
-//! Work of a stream is done in order, so a mark that is reached says that everything before it on its stream is
-//! done. Most communications have a mark after them anyway, for whoever waits for them; those that run on the
-//! stream which posts them have none, and [`RankSchedule::add_wait_events`] adds some. Instructions are listed in the order
-//! in which they are issued. What an instruction depends on was issued before it, so the first one whose mark is
-//! not reached is the one that waits, or one of those after it that share the mark.
+//! Work of a stream completes in order, so an event that is reached shows that everything before it on its stream is
+//! done. Most communications have an event after them anyway, for the instructions that wait for them; those that run
+//! on the issuing stream have none, and [`RankSchedule::add_wait_events`] adds some. Instructions are listed in the
+//! order of their issue. An instruction is issued after its dependences, so the first one whose event is not reached is
+//! the one that waits, or one of those after it that share the event.
 
 use crate::nccl_lowering;
 use crate::schedule::{P2pCopy, RankSchedule, ScheduleStep, StreamCommand};
@@ -16,23 +16,23 @@ use std::collections::BTreeMap;
 pub struct PeerWait {
     /// Index of the instruction in the plan.
     pub inst: InstId,
-    /// Index in [`RankSchedule::steps`](super::RankSchedule::steps) of the first call of it that waits.
+    /// Index in [`RankSchedule::steps`](super::RankSchedule::steps) of its first call that waits.
     pub first: usize,
     /// Index of the last one.
     pub last: usize,
-    /// The first event after it on its stream, which may be after others too; `None` if only the end of the run
-    /// says that its wait is over.
+    /// The first event after it on its stream, which may be after other instructions too; `None` if only the end of the
+    /// run shows that its wait has ended.
     pub event: Option<usize>,
 }
 
-/// Instructions that share a mark in a run that is issued call by call, where each costs the host a call.
+/// Instructions that share an event in a run that is issued call by call, where each event costs the host a call.
 pub const SHARED: usize = 32;
 
 impl RankSchedule {
-    /// Adds marks so that at most `every` instructions share one. The last one of the run needs none.
+    /// Adds events so that at most `every` instructions share one. The last instruction of the run needs none.
     pub fn add_wait_events(&mut self, every: usize) {
         let waits = peer_waits(&self.steps);
-        // By stream: the next instruction that waits there; how many have no mark between them so far.
+        // By stream: the next instruction that waits there, and the number of those since the last event.
         let mut next: Vec<Option<usize>> = vec![None; waits.len()];
         let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
         for at in (0..waits.len()).rev() {
@@ -68,7 +68,7 @@ impl RankSchedule {
 
 /// The instructions that wait for other ranks, in the order in which they are issued.
 pub fn peer_waits(steps: &[ScheduleStep]) -> Vec<PeerWait> {
-    // By stream: the instructions that wait and have no mark yet, by their places in `waits`.
+    // By stream: the instructions that wait and have no event yet, by their indices in `waits`.
     let mut open: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut waits: Vec<PeerWait> = Vec::new();
     for (at, step) in steps.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! Reductions whose results lie in runs: each lane accumulates its own results, and the rows of a block
-//! share them.
+//! Reductions with contiguous results: each lane accumulates its own results, and the rows of a block share them.
 
 use crate::codegen::index_space::{IndexInt, access_expression, allows_width, vector_ctype, vector_width};
 use crate::codegen::job::KernelLaunch;
@@ -12,7 +11,7 @@ use crate::unsupported::Unsupported;
 
 /// Lanes of a block along the results.
 const LANES: usize = 32;
-/// Elements of a lane that make it worth to cut a column.
+/// Elements of a lane from which on it pays to split a column.
 const LONG: usize = 8;
 
 /// The distribution of results among threads.
@@ -21,7 +20,7 @@ struct ColumnTiling {
     width: usize,
     /// Results along the innermost kept axis, in units of `width`.
     count: usize,
-    /// Lanes of a block along them, and how many blocks they take.
+    /// Lanes of a block along the results, and the number of blocks for them.
     lanes: usize,
     blocks: usize,
     /// Threads of a block that share a result.
@@ -51,7 +50,7 @@ fn block_count(reduction: &ReductionKernel<'_>, shape: &ColumnTiling) -> usize {
     outer * shape.blocks
 }
 
-/// Into how many parts each column is cut, for a device with this many multiprocessors.
+/// The number of parts into which each column is split, for a device with this many SMs.
 pub(super) fn part_count(reduction: &ReductionKernel<'_>, sms: usize) -> usize {
     let shape = ColumnTiling::new(reduction);
     let blocks = block_count(reduction, &shape);
@@ -96,7 +95,7 @@ struct ColumnReduction<'a, 'b> {
 }
 
 impl ColumnReduction<'_, '_> {
-    /// Splits the tile's number: the part, the kept indices and the lane's place among the results.
+    /// Splits the tile's number: the part, the kept indices and the lane's index among the results.
     fn write_indices(&self, w: &mut SourceWriter) -> Vec<String> {
         let mut extents = vec![self.reduction.parts];
         extents.extend(self.reduction.kept.extents.iter().copied());
@@ -135,7 +134,7 @@ impl ColumnReduction<'_, '_> {
         Ok(())
     }
 
-    /// The values of a block's rows as one, a tree: `acc` of the first row.
+    /// Combines the values of a block's rows as a tree: `acc` of the first row has the result.
     fn write_tree_fold(&self, w: &mut SourceWriter) {
         let shape = self.shape;
         if shape.rows == 1 {
@@ -166,7 +165,7 @@ impl ColumnReduction<'_, '_> {
         let mut whole = allows_width(&reduction.kept, None, result, shape.width);
         let mut offset = ints.linear_offset(kept, &operand.strides, shape.width);
         if reduction.parts > 1 {
-            // Parts lie one after the other, each row-major.
+            // Parts follow one another, each row-major.
             operand.ctype = reduction.join.class.ctype();
             operand.size = reduction.accumulator_bytes();
             operand.strides = contiguous_strides(&reduction.kept.extents);

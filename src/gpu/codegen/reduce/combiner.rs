@@ -29,7 +29,7 @@ impl AccumulateOp {
         };
         Ok(Self { op, class })
     }
-    /// The operation on accumulated values of this one.
+    /// The same operation on accumulated values.
     pub(super) fn for_partials(&self) -> Self {
         self.clone()
     }
@@ -67,12 +67,12 @@ impl AccumulateOp {
         };
         self.class.literal(value).text
     }
-    /// The value that a fold of elements of a type starts from.
+    /// The initial value of a fold of elements of a type.
     pub(super) fn initial_value(&self, value: ScalarValue, dtype: DType) -> String {
         let truth = ScalarValue::Bool(value.as_bool());
         self.class.literal(if dtype == DType::Bool { truth } else { value }).text
     }
-    /// A sum over the number of its terms; integers truncate.
+    /// Divides a sum by the number of its terms; integers truncate.
     pub(crate) fn divide_sum(&self, sum: &str, count: usize) -> TypedExpr {
         let count = self.class.literal(ScalarValue::Int(count as i64)).text;
         TypedExpr::new(self.class, format!("({sum} / {count})"))

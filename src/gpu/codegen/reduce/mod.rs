@@ -1,8 +1,9 @@
 //! Reductions over any axes, with the same result in every run.
 //!
-//! If the elements of one result are contiguous, several threads share a result (`rows`); if results are contiguous, each
-//! thread has its own results (`columns`). If there are too few results to fill a device, they are computed in parts, which
-//! a second launch combines. The shapes and the device's size determine every order of combination.
+//! If the elements of one result are contiguous, several threads share a result (`rows`); if results are contiguous,
+//! each thread has its own results (`columns`). If there are too few results to fill a device, the first launch
+//! computes parts, which a second launch combines. The shapes and the device's size determine every order of
+//! combination.
 //!
 //! `float` and narrower floats accumulate in float: thousands of partial results, each of a short run
 //! of elements, combined as a tree; `double` in double, integers in 64 bits.
@@ -29,7 +30,7 @@ use smallvec::smallvec;
 /// The job of a reduction: `output` holds the input's other axes in order. `sms` is the number of the
 /// device's multiprocessors. If input and output overlap, the reason is `overlap`.
 ///
-/// Without any reduced element the result is 0, as the CPU backend leaves it.
+/// Without any reduced element the result is 0, as on the CPU backend.
 ///
 /// # Errors
 /// [`Unsupported`] if shapes do not fit, input and output overlap, or kernels lack the operation or the type.
@@ -53,8 +54,8 @@ pub fn generate_reduction(
 }
 
 /// The job of a reduction whose elements are the results of a pointwise kernel: [`generate_reduction`] of what
-/// [`generate_pointwise`] writes, without writing it. `kernel.output` gives the shape and the type that elements
-/// are rounded to; its memory is not touched.
+/// [`generate_pointwise`] writes, without writing it. `kernel.output` gives the shape and the type to which elements
+/// are rounded; its memory is not accessed.
 ///
 /// # Errors
 /// [`Unsupported`] if shapes do not fit, an input and the output overlap, or kernels lack a function, the operation or
@@ -102,7 +103,7 @@ pub fn generate_fused_reduction(
     Ok(job.noted("fold-kernel", |note| note.kernel(kernel).fold(fold, axes).view(output)))
 }
 
-/// A reduction of one element each is a pointwise kernel.
+/// A pointwise kernel for a reduction over one element each.
 fn generate_trivial_reduction(
     kernel: &PointwiseKernel,
     kept: &[usize],
@@ -157,14 +158,14 @@ fn reduction_spaces(
     Ok((part_space(&all, kept, leader), part_space(&all, axes, leader)))
 }
 
-/// The bytes of an operand that are read over the whole space.
+/// The bytes of an operand that the whole space reads.
 fn distinct_bytes(space: &IndexSpace, operand: usize) -> usize {
     let operand = &space.operands[operand];
     let distinct = space.extents.iter().zip(&operand.strides).filter(|(_, stride)| **stride != 0);
     distinct.map(|(extent, _)| extent).product::<usize>() * operand.size
 }
 
-/// The space over some axes, in the order that suits the leading operand.
+/// The space over some axes, ordered for the leading operand.
 fn part_space(all: &IndexSpace, axes: &[usize], leader: Option<usize>) -> IndexSpace {
     let long: Vec<usize> = axes.iter().copied().filter(|&axis| all.extents[axis] != 1).collect();
     let mut space = all.clone();
@@ -176,7 +177,7 @@ fn part_space(all: &IndexSpace, axes: &[usize], leader: Option<usize>) -> IndexS
     space
 }
 
-/// The launches of a reduction, cut into parts where it has too few results for the device.
+/// The launches of a reduction, which is split into parts if it has too few results for the device.
 fn build_launches(mut whole: ReductionKernel<'_>, sms: usize) -> Result<KernelJob, Unsupported> {
     let by_rows = has_runs(&whole);
     let parts = if by_rows { rows::part_count(&whole, sms) } else { columns::part_count(&whole, sms) };
@@ -192,7 +193,7 @@ fn build_launches(mut whole: ReductionKernel<'_>, sms: usize) -> Result<KernelJo
         Ok(TypedExpr::new(class, element.clone()))
     };
     let flat = contiguous_strides(&whole.kept.extents);
-    // Parts of a result lie in a row if the first launch works by rows, else apart.
+    // Parts of a result are contiguous if the first launch works by rows, else strided.
     let second = if by_rows {
         let strides = flat.iter().map(|stride| stride * whole.parts).collect();
         whole.partials_reduction(strides, 1, &again)
@@ -207,7 +208,7 @@ fn reduction_launch(reduction: &ReductionKernel<'_>, by_rows: bool) -> Result<Ke
     if by_rows { rows::build_launch(reduction) } else { columns::build_launch(reduction) }
 }
 
-/// Whether the elements of one result lie in runs rather than those of neighbouring results.
+/// Returns true if the elements of one result are contiguous, rather than neighbouring results.
 fn has_runs(whole: &ReductionKernel<'_>) -> bool {
     let [reduced, kept] = [&whole.reduced, &whole.kept].map(|space| -> usize {
         let memory = space.operands[..whole.result_index()].iter().filter(|o| o.kernel_param().is_some());

@@ -1,4 +1,4 @@
-//! The reads of a thread of a reduction: its elements of a result, several loads under way at a time.
+//! The reads of a thread of a reduction: its elements of a result, with several loads in flight.
 
 use crate::codegen::index_space::{
     IndexInt, IndexSpace, KernelOperand, access_expression, vector_ctype, vector_element,
@@ -8,7 +8,7 @@ use crate::codegen::source_writer::SourceWriter;
 use crate::codegen::types::ClassSource as _;
 use crate::unsupported::Unsupported;
 
-/// Along which axes one access has several elements.
+/// The axes along which one access has several elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AccessDirection {
     /// Elements of one result.
@@ -37,7 +37,7 @@ impl ThreadReads<'_, '_> {
             AccessDirection::Kept => &self.reduction.kept,
         }
     }
-    /// Elements an access along the kept and along the reduced axes.
+    /// Elements of an access along the kept and along the reduced axes.
     fn access_widths(&self) -> [usize; 2] {
         match self.along {
             AccessDirection::Reduced => [1, self.width],
@@ -93,7 +93,7 @@ impl ThreadReads<'_, '_> {
         Ok(())
     }
 
-    /// Opens the loop over the accesses under way; returns the names of the reduced indices.
+    /// Opens the loop over the accesses in flight; returns the names of the reduced indices.
     fn open_loop(&self, w: &mut SourceWriter, end: &str) -> Vec<String> {
         let ints = self.ints;
         w.open_unrolled_loop("u", self.unroll);

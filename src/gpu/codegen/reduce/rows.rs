@@ -1,4 +1,4 @@
-//! Reductions whose elements lie in runs: a group of lanes, up to a block, has one result at a time.
+//! Reductions with contiguous elements: a group of lanes, up to a block, computes one result at a time.
 
 use crate::codegen::index_space::{IndexInt, vector_width};
 use crate::codegen::job::KernelLaunch;
@@ -11,7 +11,7 @@ use crate::unsupported::Unsupported;
 
 /// Lanes of a warp.
 const WARP: usize = 32;
-/// Accesses of a lane that make it worth to cut a row.
+/// Accesses of a lane from which on it pays to split a row.
 const LONG: usize = 8;
 
 /// The division of a row into accesses and threads.
@@ -43,7 +43,7 @@ impl RowTiling {
     }
 }
 
-/// Into how many parts each row is cut, for a device with this many multiprocessors.
+/// The number of parts into which each row is split, for a device with this many SMs.
 pub(super) fn part_count(reduction: &ReductionKernel<'_>, sms: usize) -> usize {
     let shape = RowTiling::new(reduction);
     let rows = reduction.kept.index_count();
@@ -120,7 +120,7 @@ impl RowReduction<'_, '_> {
         Ok(())
     }
 
-    /// The lanes' values as one, a tree: `total` of the first lane of a group.
+    /// Combines the lanes' values as a tree: `total` of a group's first lane has the result.
     fn write_tree_fold(&self, w: &mut SourceWriter) {
         let (shape, ctype) = (self.shape, self.reduction.join.class.ctype());
         if shape.width > 1 {

@@ -1,5 +1,5 @@
-//! The lowering of products of 8-bit floats, and that it computes them: calls of the library by their
-//! definition, copies and last steps element by element.
+//! Tests of the lowering of 8-bit GEMMs and of its results: library calls by their definition, copies and last steps
+//! element by element.
 
 use hostir::ir::DType;
 use hostir::plan::{BufferId, BufferView, GemmInst, ViewDim, row_major};
@@ -22,7 +22,7 @@ fn vector(dtype: DType, rows: usize, columns: usize) -> BufferView {
     BufferView { dims: dims.into_iter().collect(), ..view(2, dtype, &[columns]) }
 }
 
-/// `linear`: the right factor lies as `[n, k]`.
+/// `linear`: the right factor is stored as `[n, k]`.
 fn linear(types: [DType; 3], [m, n, k]: [usize; 3], bias: bool) -> GemmInst {
     let mut b = view(1, types[1], &[n, k]);
     b.dims.swap(0, 1);
@@ -30,7 +30,7 @@ fn linear(types: [DType; 3], [m, n, k]: [usize; 3], bias: bool) -> GemmInst {
     GemmInst { a: view(0, types[0], &[m, k]), b, bias, scales: None, out: view(3, types[2], &[m, n]) }
 }
 
-/// The product with scales in buffers 4 and 5: one for each row and column, or one for each factor.
+/// The GEMM with scales in buffers 4 and 5: one for each row and column, or one for each factor.
 fn scaled(gemm: GemmInst, vectors: bool) -> GemmInst {
     let rank = gemm.out.dims.len();
     let scale = |buffer: u32, along: usize| {
@@ -62,10 +62,10 @@ fn what_the_library_takes_goes_to_it() {
     for (out, element) in [(DType::Float, E::F32), (DType::Half, E::F16), (DType::BFloat16, E::Bf16)] {
         let plain = linear([E4M3, E4M3, out], size, false);
         assert_eq!(summary(&plain, true), Some((0, e4m3, element, false)));
-        // The right factor of a `matmul` is turned first.
+        // The right factor of a `matmul` is transposed first.
         let turned = matmul([E4M3, E4M3, out], size);
         assert_eq!(summary(&turned, true), Some((1, e4m3, element, false)));
-        // A bias of another type than `float` is added by the library.
+        // The library adds a bias of another type than `float`.
         let biased = linear([E4M3, E4M3, out], size, true);
         assert_eq!(summary(&biased, true), Some((0, e4m3, element, out == DType::Float)));
     }
@@ -88,7 +88,7 @@ fn the_rest_is_widened() {
     assert_eq!(summary(&linear([E4M3, E4M3, DType::Float], even, false), false), bf16);
     let half = linear([E5M2, E5M2, DType::Half], even, true);
     assert_eq!(summary(&half, true), Some((2, [E::F16; 2], E::F16, false)));
-    // Nothing to multiply: a kernel of ours writes zeros.
+    // Nothing to multiply: a kernel of our own writes zeros.
     assert_eq!(summary(&linear([E4M3, E4M3, DType::Float], [4, 4, 0], false), true), None);
 }
 
@@ -107,7 +107,7 @@ fn scales_go_to_the_library_where_it_takes_them() {
     let all = expand_gemm(&vectors, Fp8Support::Vectors).unwrap();
     let buffers = all.products[0].operands.each_ref().map(|view| view.as_ref().map(|view| view.buffer.0));
     assert_eq!(buffers, [Some(1), Some(0), None, Some(3), Some(5), Some(4)]);
-    // A bias is added by the library after the scales.
+    // The library adds a bias after the scales.
     let biased = scaled(linear([E4M3, E4M3, bfloat], size, true), true);
     assert_eq!(form(&biased, Fp8Support::Vectors), (GemmScales::Vectors, false));
     let single = scaled(linear([E4M3, E4M3, bfloat], size, false), false);
@@ -130,7 +130,7 @@ fn scales_go_to_the_library_where_it_takes_them() {
 /// Elements by buffer; pieces are buffers.
 type Memory = BTreeMap<u32, Vec<f64>>;
 
-/// The places of a view's elements in row-major order.
+/// The indices of a view's elements in row-major order.
 fn places(view: &BufferView) -> Vec<usize> {
     let mut all = vec![view.offset];
     for dim in &view.dims {
@@ -154,7 +154,7 @@ fn set(memory: &mut Memory, view: &BufferView, values: Vec<f64>) {
     }
 }
 
-/// The views of a job: what it reads, and at the end what it writes.
+/// The views of a job: those that it reads, and at the end the one that it writes.
 fn job_views(job: &KernelJob) -> Vec<&BufferView> {
     let views = job.launches[0].params.iter().map(|param| match param {
         KernelParam::View(view) => view,
@@ -169,7 +169,7 @@ fn run_job(memory: &mut Memory, job: &KernelJob) {
     set(memory, out, get(memory, input));
 }
 
-/// The last step of a product: its sums times its scales, plus its bias.
+/// The last step of a GEMM: its sums times its scales, plus its bias.
 fn run_last_job(memory: &mut Memory, job: &KernelJob, gemm: &GemmInst) {
     let views = job_views(job);
     let (out, inputs) = views.split_last().unwrap();

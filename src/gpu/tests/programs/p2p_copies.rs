@@ -1,4 +1,4 @@
-//! Schedules of copied communications, followed without a GPU: streams, events, flags and bytes.
+//! Runs schedules of copied communications without a GPU: streams, events, semaphores and bytes.
 
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 const ROUTES: BackendTransports = BackendTransports { nccl: CommTransport::Copies, ucc: Some(CommTransport::Copies) };
 
-/// By kernels, by copy engines, and as in a graph: whether ranks are apart, and whether engines only push.
+/// By kernels, by copy engines, and as in a graph: whether each rank has its own device, and whether engines only push.
 const WAYS: [(bool, bool); 3] = [(true, false), (false, false), (true, true)];
 
 /// One rank as its device sees it.
@@ -27,7 +27,7 @@ struct Device {
     layout: MemoryLayout,
     memory: Vec<u8>,
     flags: Vec<bool>,
-    /// By stream: the steps, and how many of them are done.
+    /// By stream: the steps, and the number of those that are done.
     queues: Vec<(Vec<usize>, usize)>,
     reached: BTreeSet<usize>,
 }
@@ -94,7 +94,7 @@ impl Machine {
         }
     }
 
-    /// Runs all ranks, whatever stream of whichever rank can go on; `last` turns the order around.
+    /// Runs all ranks, any stream of any rank that can continue; `last` reverses the order.
     fn run(&mut self, last: bool) {
         loop {
             let mut heads: Vec<(usize, usize)> = Vec::new();
@@ -126,7 +126,7 @@ impl Machine {
         }
     }
 
-    /// Runs all ranks' steps one after the other, each rank's in its order: none may have to wait.
+    /// Runs all ranks' steps one after the other, each rank's in order: none may have to wait.
     fn run_in_order(&mut self) {
         let mut next = vec![0; self.devices.len()];
         for rank in self.order.clone().unwrap_or_default() {
@@ -156,7 +156,7 @@ impl Machine {
                 self.devices[rank].reached.insert(event);
             }
             StreamCommand::Signal { mut signals } => {
-                // One operation at a time: others may go on in between.
+                // One operation at a time: others may run in between.
                 let waits = match signals[0] {
                     SemaphoreOp::Await { flag } => !self.devices[rank].flags[flag],
                     SemaphoreOp::Raise { rank: other, flag } => {
@@ -206,8 +206,8 @@ impl Machine {
         std::mem::replace(&mut self.devices[rank].flags[flag], false)
     }
 
-    /// Does one thing of an exchange's kernel, whose copies and last waits are blocks of their own. Says
-    /// whether that was the last one, and nothing if it cannot go on.
+    /// Does one operation of a put or get kernel, whose copies and last waits are blocks of their own. Returns whether
+    /// it was the last one, and `None` if it cannot continue.
     fn exchange(&mut self, rank: usize, exchange: &mut P2pExchange) -> Option<bool> {
         if !exchange.raises.is_empty() {
             exchange.raises.drain(..).for_each(|(other, flag)| self.raise(other, flag));
@@ -259,7 +259,7 @@ impl Machine {
     }
 }
 
-/// Local parts of every input, all elements different.
+/// Local shards of every input, all elements different.
 fn inputs(prepared: &PreparedProgram, salt: u8) -> Vec<Vec<HostTensor>> {
     let part = |rank: usize, view: &Option<BufferView>| {
         let Some(view) = view else { return HostTensor::zeros(hostir::ir::DType::Float, &[1]) };
@@ -273,8 +273,8 @@ fn inputs(prepared: &PreparedProgram, salt: u8) -> Vec<Vec<HostTensor>> {
     plans.map(|(rank, plan)| plan.inputs.iter().map(|view| part(rank, view)).collect()).collect()
 }
 
-/// Runs a program twice in each order, with changing data, by kernels, by copy engines, and as in a graph;
-/// `moves` compares what it moves with the CPU.
+/// Runs a program twice in each order, with changing data, by kernels, by copy engines, and as in a graph; `moves`
+/// compares the moved data with the CPU.
 fn check(text: &str, moves: bool) {
     for how in WAYS {
         run(&mut Machine::new(text, how), text, how.0, moves);
@@ -305,7 +305,7 @@ fn run(machine: &mut Machine, text: &str, kernels: bool, moves: bool) {
 
 /// A program with one collective over four ranks.
 fn collective(kind: &str, input: &str, output: &str, size: usize, more: &str) -> String {
-    // What only the root receives exists there only.
+    // A tensor that only the root receives exists only there.
     let mesh = match kind {
         "Gather" => "2",
         "Reduce" => "1",
@@ -344,7 +344,7 @@ fn collectives_that_reduce() {
     check(&collective("ReduceScatter", part, scattered, 64, ""), false);
 }
 
-/// Each rank sends to the next one; the side that offers is first.
+/// Each rank sends to the next one; the target is first.
 fn ring(protocol: &str, first: &str, second: &str) -> String {
     let post = |kind: &str| match kind {
         "send" => format!(
@@ -372,7 +372,7 @@ fn messages_on_streams() {
     check(&ring("put", "2", "1"), true);
 }
 
-/// Nobody waits for what was sent: the end of the run does.
+/// A send without a wait: the end of the run waits for it.
 #[test]
 fn what_nobody_waits_for() {
     check(&ring("get", "1", "2").replace("  Wait Communication 1\n", ""), true);
@@ -402,7 +402,7 @@ fn calls(text: &str, apart: bool) -> [usize; 3] {
     ]
 }
 
-/// An offer, a copy and the last wait of small messages are one kernel, unless ranks share devices.
+/// The ready signal, the copy and the last wait of small messages are one kernel, unless ranks share devices.
 #[test]
 fn small_messages_are_one_kernel() {
     for (protocol, first, second) in [("get", "1", "2"), ("put", "2", "1")] {
@@ -410,14 +410,14 @@ fn small_messages_are_one_kernel() {
         assert_eq!(calls(&text, true), [1, 0, 0], "{protocol}");
         assert_eq!(calls(&text, false), [0, 4, 1], "{protocol}");
         let large = text.replace("{5}", "{1048577}").replace("size=20", "size=1048577");
-        // No kernel is on another stream, so flags without copies are one, too.
+        // No kernel is on another stream, so semaphores without copies are one, too.
         assert_eq!(calls(&large, true), [1, 3, 1], "{protocol}");
     }
     let (whole, part) = ("iS1{4}, iS2{8}", "ideviceIdx.x0{4}, iS2{8}");
     assert_eq!(calls(&collective("Allgather", part, whole, 32, ""), true), [1, 0, 0]);
 }
 
-/// A GEMM whose result goes to the other rank, and a second one with what arrived; `stream` begins between them.
+/// A GEMM whose result goes to the other rank, and a second one of received data; `stream` begins between them.
 fn two_gemms(stream: &str) -> String {
     format!(
         "hir 2
@@ -438,7 +438,7 @@ f(A: f32[x:2, 8, 8], B: f32[x:2, 8, 8], C: f32[x:2, 8, 8]) -> (D: f32[x:2, 8, 8]
     )
 }
 
-/// Flags between GEMMs are kernels if no other stream computes; else they could wait for room beside its kernels.
+/// Semaphores between GEMMs are kernels if no other stream computes; else they could wait for room beside its kernels.
 #[test]
 fn flags_of_the_only_stream_that_computes_are_kernels() {
     let alone = two_gemms("  if true:\n");
@@ -450,7 +450,8 @@ fn flags_of_the_only_stream_that_computes_are_kernels() {
     assert_eq!(calls(&beside, true), [0, 2, 0]);
 }
 
-/// Small messages on as many streams as there is room for leave none for flags, which are operations of their stream then.
+/// Small messages on as many streams as there is room for leave none for semaphores, which are operations of their
+/// stream then.
 #[test]
 fn flags_take_no_room_from_copies() {
     let prepared_with = |room: usize| {
@@ -486,7 +487,7 @@ fn what_is_sent_on_has_arrived() {
     assert_eq!(calls(text, true), [2, 0, 0]);
 }
 
-/// The own part of a large Allgather is copied beside what comes from the others.
+/// The own shard of a large Allgather is copied beside the shards from the others.
 #[test]
 fn large_own_parts_go_aside() {
     let part = "ideviceIdx.x0{4}, iS2{2097152}";
@@ -523,7 +524,7 @@ fn copies_of_a_collective_follow_each_other() {
     }
 }
 
-/// Messages on streams are outside of groups: their order is the program's, and so is who copies.
+/// Messages on streams are outside of groups: the program determines their order and the initiator.
 #[test]
 fn messages_on_streams_within_a_group() {
     let text = ring("get", "1", "2").replacen("  P2P", "  StartCoalescing\n  P2P", 1).replacen(
@@ -534,7 +535,7 @@ fn messages_on_streams_within_a_group() {
     check(&text, true);
 }
 
-/// Three ranks that do different things: what each does, with T0 to send and T1 and T2 to receive.
+/// Three ranks with different programs: the statements of each, with T0 to send and T1 and T2 to receive.
 fn three(bodies: [&[&str]; 3], elements: usize) -> String {
     let tensor = |number: usize| {
         let (first, second) = (2 * number, 2 * number + 1);
@@ -565,8 +566,8 @@ fn both_orders([first, second]: [&str; 2]) -> [[String; 2]; 2] {
     [[first, second], [second, first]].map(|pair| pair.map(message))
 }
 
-/// Messages of a group do not wait for each other, whichever comes first in the text: rank 1 sends to rank 2 only
-/// when rank 2 has taken what rank 0 sent.
+/// Messages of a group do not wait for each other, in any order of the text: rank 1 sends to rank 2 only when rank 2
+/// has received from rank 0.
 #[test]
 fn receives_of_a_group_do_not_wait_for_each_other() {
     for group in both_orders(["recv 5 T1 0", "recv 6 T2 1"]) {
@@ -580,7 +581,7 @@ fn receives_of_a_group_do_not_wait_for_each_other() {
     }
 }
 
-/// The same of what a group sends: rank 2 is there for rank 0 when rank 1 has sent to it what it had from rank 0.
+/// The same for the sends of a group: rank 2 is ready for rank 0 when rank 1 has sent to it the data of rank 0.
 #[test]
 fn sends_of_a_group_do_not_wait_for_each_other() {
     for group in both_orders(["send 1 T0 1", "send 2 T0 2"]) {
@@ -595,7 +596,7 @@ fn sends_of_a_group_do_not_wait_for_each_other() {
     }
 }
 
-/// Follows three ranks with small messages and large ones, in all ways and in each order of streams; they have to end.
+/// Runs three ranks with small messages and large ones, in all ways and in each order of streams; they have to end.
 fn follows(bodies: [&[&str]; 3]) {
     for text in [5, 1_048_577].map(|elements| three(bodies, elements)) {
         for how in WAYS {
