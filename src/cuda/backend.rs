@@ -1,4 +1,4 @@
-//! The entry point: options, and loading a program with them.
+//! The entry point: loads a program with the options of a backend.
 
 use crate::runtime::io_binding::bound_program::{self, BoundProgram};
 use crate::runtime::loaded_program::{self, LoadedProgram};
@@ -20,7 +20,7 @@ impl std::fmt::Debug for CudaRuntime {
 }
 
 impl CudaRuntime {
-    /// Gets a program ready to run: everything that happens once.
+    /// Prepares a program to run: does everything that happens once.
     ///
     /// # Errors
     /// If there is no usable device or library, the devices cannot run an instruction, memory is short, a kernel does
@@ -29,7 +29,7 @@ impl CudaRuntime {
         loaded_program::load_program(prepared, &self.options, false)
     }
 
-    /// Gets a program ready to run on tensors that a caller binds ([`BoundProgram`]).
+    /// Prepares a program to run on tensors that a caller binds ([`BoundProgram`]).
     ///
     /// # Errors
     /// As [`Self::load`].

@@ -1,5 +1,5 @@
-//! The values of cudarc's constants, beside those of the headers of CUDA 12 and 13: what is passed on as an integer is no
-//! type error if it changes.
+//! Compares the values of cudarc's constants with those of the headers of CUDA 12 and 13. Constants are passed on as
+//! integers, so the compiler does not notice a change.
 
 use cudarc::cublaslt::sys as blaslt;
 use cudarc::driver::sys as driver;

@@ -3,12 +3,12 @@
 //! [`Session`] runs a program inside another process, on that process's tensors and streams. [`CudaRuntime`] is the backend
 //! that `hir-run` uses.
 //!
-//! [`CudaRuntime::load`] is the prepare phase. `hostir_gpu` turns each rank's plan into a list of commands and places every
-//! buffer; the prepare phase compiles the kernels ([`nvrtc`]), loads all modules, asks cuBLASLt for GEMM algorithms
-//! and times them (`runtime::autotune`), joins the communicators and lets NCCL make all connections
-//! (`runtime::nccl`). Each of these steps ends on all ranks before the next begins, so a rank that fails leaves no other
-//! rank waiting. After it a run (`runtime::rank`) only indexes and calls the driver. Whatever copies, launches or frees at
-//! an address stays inside the crate:
+//! [`CudaRuntime::load`] is the prepare phase. `hostir_gpu` turns each rank's plan into a list of commands and places
+//! every buffer; the prepare phase compiles the kernels ([`nvrtc`]), loads all modules, asks cuBLASLt for GEMM
+//! algorithms and times them (`runtime::autotune`), joins the communicators and lets NCCL make all connections
+//! (`runtime::nccl`). Each of these steps ends on all ranks before the next begins, so a rank that fails leaves no
+//! other rank waiting. After it a run (`runtime::rank`) only indexes and calls the driver. All functions that copy,
+//! launch or free at an address stay inside the crate:
 //!
 //! ```compile_fail,E0603
 //! use hostir_cuda::sys::driver::CudaStream;

@@ -1,12 +1,13 @@
 //! Sessions: host programs inside another process. A session works on the caller's tensors and streams, in the primary
 //! contexts of the devices.
 //!
-//! A [`Session`] holds one program with fixed sizes, ready to run any number of times. It owns the resources it
-//! needs (streams, events, kernels, communicators, memory between the ops) and changes nothing of the process: it
-//! installs no signal handlers and never exits; every call restores the thread's current context. Threads that release
-//! what a dropped or failed session had may outlive the call that starts them: an exit handler waits for them, for a
-//! limited time, before the exit handlers of CUDA's libraries run ([`crate::finish_library_calls`]). Sessions are independent of each other. `docs/library.md` is the long
-//! version. The type adds names, sizes and errors to `runtime::io_binding::bound_program`.
+//! A [`Session`] holds one program with fixed sizes, ready to run any number of times. It owns the resources it needs
+//! (streams, events, kernels, communicators, memory between the ops) and changes nothing of the process: it installs no
+//! signal handlers and never exits; every call restores the thread's current context. Threads that release a dropped or
+//! failed session's resources may outlive the call that starts them: an exit handler waits for them, for a limited
+//! time, before the exit handlers of CUDA's libraries run ([`crate::finish_library_calls`]). Sessions are independent
+//! of each other. `docs/library.md` is the long version. The type adds names, sizes and errors to
+//! `runtime::io_binding::bound_program`.
 //!
 //! ```no_run
 //! use hostir::ir::DType;
@@ -58,7 +59,7 @@ use hostir::lower::{IoTensor, PreparedProgram};
 use std::sync::Arc;
 
 self_cell::self_cell!(
-    /// A prepared program and what runs it, which refers to its plans.
+    /// A prepared program and the bound program that runs it, which refers to its plans.
     struct Program {
         owner: PreparedProgram,
         #[covariant]
@@ -85,8 +86,8 @@ impl Session {
         Builder::new(text)
     }
 
-    /// A session of a program that is prepared ([`hostir::lower::prepare_program`]), with nothing bound. It is not
-    /// proved here ([`hostir::plan_checks::prove_program`]). Displayed errors quote no text; spans are those of the
+    /// Builds a session of a prepared program ([`hostir::lower::prepare_program`]), with nothing bound. It does not
+    /// prove the program ([`hostir::plan_checks::prove_program`]). Displayed errors quote no text; spans refer to the
     /// text that the program was read from.
     ///
     /// # Errors
@@ -134,10 +135,10 @@ impl Session {
         self.program.borrow_dependent().ranks().collect()
     }
 
-    /// The inputs and outputs, by side and position, that peers address in memory of the caller's
-    /// ([`Options::symmetric`]). They are bound to it until the session is dropped. Others of
-    /// [`Options::symmetric`] are tensors like any other: no copy between ranks reads or writes them, they are a part
-    /// or a view of what the program has there, or they are not aligned to 256 bytes on all ranks.
+    /// The inputs and outputs, by side and position, that peers address in the caller's memory
+    /// ([`Options::symmetric`]). They are bound to it until the session is dropped. The other tensors of
+    /// [`Options::symmetric`] are ordinary ones: no copy between ranks reads or writes them, they are a part or a view
+    /// of a buffer of the program, or they are not aligned to 256 bytes on all ranks.
     pub fn symmetric_slots(&self) -> &[(IoSide, usize)] {
         self.program.borrow_dependent().symmetric_slots()
     }
@@ -147,8 +148,8 @@ impl Session {
         self.program.borrow_dependent().device_ordinal(rank)
     }
 
-    /// An input, by name (`T0`, or one of the user's) or position; on this process's only rank, or on the
-    /// one that [`InputHandle::on`] names.
+    /// Selects an input by name (`T0`, or one of the user's) or position; on this process's only rank, or on the one
+    /// that [`InputHandle::on`] names.
     pub fn input<'k>(&mut self, key: impl Into<IoKey<'k>>) -> InputHandle<'_, 'k> {
         InputHandle::new(self, key.into())
     }
@@ -162,8 +163,8 @@ impl Session {
     /// [`Session::wait`] or the next call reports errors that occur there.
     ///
     /// # Errors
-    /// If the session has failed before, an input has no data, or a call of CUDA fails; also with errors of earlier
-    /// runs.
+    /// If the session has failed before, an input has no data, or a call of CUDA fails. Errors of earlier runs are
+    /// reported, too.
     pub fn run(&mut self) -> Result<(), Error> {
         self.run_on_all(&[])
     }
@@ -178,11 +179,12 @@ impl Session {
     }
 
     /// Binds tensors of this process's only rank, each at its address, and enqueues a run on a caller's stream: what
-    /// [`InputHandle::bind`], [`OutputHandle::bind`] and [`Session::run_on`] do, in one step. What lies where it lay at the
-    /// last run costs nothing.
+    /// [`InputHandle::bind`], [`OutputHandle::bind`] and [`Session::run_on`] do, in one step. A tensor at its address
+    /// of the last run costs nothing.
     ///
     /// # Errors
-    /// As of those, and `H0528` if this process has several ranks, or there are not as many addresses as tensors.
+    /// As of those, and `H0528` if this process has several ranks, or the number of addresses differs from that of
+    /// tensors.
     ///
     /// # Safety
     /// As of [`InputHandle::bind`], for all tensors.
@@ -197,16 +199,17 @@ impl Session {
         self.with_bound(|bound| unsafe { bound.enqueue_run_at(stream, tensors, addresses) })
     }
 
-    /// [`Session::run_on`] for several ranks: one stream for each, in the order of [`Session::ranks`].
+    /// Runs as [`Session::run_on`] does, for several ranks: one stream for each, in the order of [`Session::ranks`].
     ///
     /// # Errors
     /// If the number of streams is not the number of ranks of this process, a stream belongs to another device, an
-    /// input has no data, the session has failed before, or a call of CUDA fails; also with errors of earlier runs.
+    /// input has no data, the session has failed before, or a call of CUDA fails. Errors of earlier runs are reported,
+    /// too.
     pub fn run_on_all(&mut self, streams: &[CallerStream]) -> Result<(), Error> {
         self.with_bound(|bound| bound.enqueue_run(streams))
     }
 
-    /// Waits until all runs are done. After the timeout of the options, communicators are aborted.
+    /// Waits until all runs are done. Aborts the communicators after the timeout of the options.
     ///
     /// # Errors
     /// If a run failed, on this or another process, or did not end within the timeout. The session cannot run any more
@@ -237,7 +240,7 @@ impl Session {
     /// for the run. Replicas that differ are an error.
     ///
     /// # Errors
-    /// If there is no such output, this process does not have all ranks, nothing has run, a run fails, or replicas
+    /// If there is no such output, this process does not have all ranks, no run was enqueued, a run fails, or replicas
     /// differ.
     pub fn download_whole<'k>(&mut self, key: impl Into<IoKey<'k>>) -> Result<HostTensor, Error> {
         let position = self.find_position(IoSide::Output, key.into())?;
@@ -249,8 +252,8 @@ impl Session {
         hostir::lower::assemble_output(self.prepared(), position, parts).map_err(|diag| self.make_error(vec![diag]))
     }
 
-    /// Returns true if everything that was enqueued is done, so that [`Session::wait`] would not wait. Runs that a caller
-    /// recorded in a graph are not looked at.
+    /// Returns true if all enqueued work is done, so that [`Session::wait`] would not wait. Does not look at runs that
+    /// a caller recorded in a graph.
     ///
     /// # Errors
     /// If a run is known to have failed, on this or another process.
@@ -263,9 +266,9 @@ impl Session {
         Ok(complete)
     }
 
-    /// Returns true if a graph of the caller's, or one that was instantiated of it, holds a run of this session. Such a graph
-    /// uses the session's memory, kernels and communicators: if the session is dropped first, they stay until the
-    /// process ends.
+    /// Returns true if a graph of the caller's, or an instance of one, holds a run of this session. Such a graph uses
+    /// the session's memory, kernels and communicators: if the session is dropped first, they stay until the process
+    /// ends.
     pub fn is_recorded(&self) -> bool {
         self.program.borrow_dependent().is_recorded()
     }

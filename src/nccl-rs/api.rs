@@ -9,7 +9,7 @@ pub(crate) type CommHandle = *mut c_void;
 
 /// `ncclResult_t`: success.
 pub(crate) const SUCCESS: c_int = 0;
-/// `ncclResult_t`: the call goes on in the background.
+/// `ncclResult_t`: the call continues in the background.
 pub(crate) const IN_PROGRESS: c_int = 7;
 
 /// An error of NCCL or of loading it.
@@ -54,7 +54,7 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// `ncclUniqueId`: what the ranks of a new communicator have to agree on.
+/// `ncclUniqueId`: the identifier on which the ranks of a new communicator agree.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UniqueId {
@@ -159,15 +159,15 @@ impl std::fmt::Debug for Library {
 }
 
 impl Library {
-    /// Opens NCCL: what `HIR_NCCL_LIB` names through `path`, else `libnccl.so.2`, else `libnccl.so`,
-    /// each found as the loader finds libraries.
+    /// Opens NCCL: the file that `HIR_NCCL_LIB` names through `path`, else `libnccl.so.2`, else `libnccl.so`, each
+    /// found as the loader finds libraries.
     ///
     /// # Errors
     /// [`Error::Missing`] if there is none, [`Error::Symbol`] if it is too old.
     ///
     /// # Safety
-    /// What the path or these names lead to is NCCL: a library may do anything when it is opened, and the types
-    /// of its functions cannot be checked.
+    /// The file of the path or of these names is NCCL: a library may do anything when it is opened, and the types of
+    /// its functions cannot be checked.
     pub unsafe fn open(path: Option<PathBuf>) -> Result<Arc<Self>, Error> {
         let names = match path {
             Some(path) => vec![path.display().to_string()],
@@ -199,7 +199,7 @@ impl Library {
         Ok((version / 10_000, version / 100 % 100, version % 100))
     }
 
-    /// A new id; one rank makes it and hands it to the others.
+    /// Creates an identifier; one rank creates it and passes it to the others.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL reports an error.
@@ -211,7 +211,7 @@ impl Library {
         Ok(id)
     }
 
-    /// Starts a group of calls of this thread: they are carried out together at [`Library::group_end`].
+    /// Starts a group of calls of this thread: [`Library::group_end`] carries them out together.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL reports an error.

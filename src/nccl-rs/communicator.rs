@@ -32,13 +32,14 @@ impl Config {
 
 /// One rank's side of a communicator. Its methods are called from one thread at a time.
 ///
-/// Those that move data are `unsafe`, with one contract. The caller promises:
+/// The methods that move data are `unsafe`, with one contract. The caller promises:
 ///
 /// - the rank's device is current, and the stream is of it;
-/// - at `send` lie as many elements of the type as the call reads, at `recv` is room for as many as it writes
-///   (each method says how many), aligned for the type, in memory that the device reaches;
-/// - that memory, the communicator and the stream stay until the stream has run the call, or the communicator
-///   was aborted and the stream has ended; meanwhile nothing else writes what is read, or uses what is written;
+/// - - `send` is the address of as many elements of the type as the call reads, `recv` has room for as many as it
+///   writes (each method states how many), aligned for the type, in memory that the device reaches;
+/// - - that memory, the communicator and the stream stay until the stream has run the call, or the communicator was
+///   aborted and the stream has ended; meanwhile nothing else writes the elements that it reads, or uses those that it
+///   writes;
 /// - every rank of the communicator makes the same calls in the same order, with the same count, type, operation
 ///   and root: NCCL does not compare them, and writes as much as the other end sends;
 /// - in a stream that captures, all this holds for each launch of the graph.
@@ -54,7 +55,7 @@ pub struct NcclCommunicator {
     pub(crate) handle: CommHandle,
     pub(crate) size: u32,
     pub(crate) rank: u32,
-    /// True if it is somebody else's, who destroys it.
+    /// True if another owner destroys it.
     pub(crate) borrowed: bool,
     /// [`Config::blocking`].
     pub(crate) blocking: bool,
@@ -70,15 +71,15 @@ impl NcclCommunicator {
         &self.library
     }
 
-    /// Somebody else's communicator, to split others off it ([`NcclCommunicator::split`]). It is neither destroyed nor
-    /// aborted here.
+    /// Another owner's communicator, to split others off it ([`NcclCommunicator::split`]). This library neither
+    /// destroys nor aborts it.
     ///
     /// # Safety
     /// The handle is a communicator of this very library, loaded once in the process. It stays alive until the value is
-    /// dropped, and until then nobody else makes a call with it but to ask for its errors.
+    /// dropped, and until then nobody else makes a call with it except to query its errors.
     ///
     /// # Errors
-    /// [`Error::Call`] if NCCL does not take it for one.
+    /// [`Error::Call`] if NCCL does not accept the handle.
     pub unsafe fn borrow(library: &Arc<Library>, handle: *mut c_void) -> Result<Self, Error> {
         let (mut size, mut rank) = (0, 0);
         // SAFETY: alive, as the caller promises; the pointer is to an integer of this frame.
@@ -125,8 +126,8 @@ impl NcclCommunicator {
         Ok(state == IN_PROGRESS)
     }
 
-    /// Ends everything this communicator does, on the device too. It cannot be used afterwards. To somebody else's nothing
-    /// is done.
+    /// Ends all work of this communicator, on the device too. It cannot be used afterwards. Does nothing to another
+    /// owner's communicator.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL reports an error; the communicator cannot be used in any case.
@@ -140,9 +141,9 @@ impl NcclCommunicator {
         self.library.check_status("ncclCommAbort", status, std::ptr::null_mut())
     }
 
-    /// Ends everything that these communicators do: all of their kernels are told to end before any of them is waited
-    /// for; `told` is called in between. They are of one rank. A group holds either blocking or non-blocking
-    /// communicators, as NCCL demands: there is one for each kind, and the blocking ones, which wait, come last.
+    /// Ends all work of these communicators: tells all of their kernels to end before it waits for any; calls `told` in
+    /// between. They are of one rank. A group holds either blocking or non-blocking communicators, as NCCL demands:
+    /// there is one for each kind, and the blocking ones, which wait, come last.
     ///
     /// # Errors
     /// The first one, after all of them.
@@ -168,7 +169,7 @@ impl NcclCommunicator {
         opened.and(result).and(library.group_end())
     }
 
-    /// Every rank's `count` elements, one after the other, to every rank.
+    /// Gathers every rank's `count` elements, one after the other, on every rank.
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `count` elements at `send`, room for `size * count` at `recv`.
@@ -191,7 +192,7 @@ impl NcclCommunicator {
         self.library.check_status("ncclAllGather", status, self.handle)
     }
 
-    /// The reduction of every rank's `count` elements, to every rank.
+    /// Reduces every rank's `count` elements, and gives the result to every rank.
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `count` elements at `send`, room for `count` at `recv`, which may be `send`.
@@ -223,7 +224,7 @@ impl NcclCommunicator {
         self.library.check_status("ncclAllReduce", status, self.handle)
     }
 
-    /// The reduction of every rank's `count` elements, to the root.
+    /// Reduces every rank's `count` elements, and gives the result to the root.
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `count` elements at `send`; on the root room for `count` at `recv`, which may be `send`.
@@ -258,7 +259,7 @@ impl NcclCommunicator {
         self.library.check_status("ncclReduce", status, self.handle)
     }
 
-    /// Part `rank` of the reduction of every rank's `size * count` elements, to that rank.
+    /// Reduces every rank's `size * count` elements, and gives each rank its shard of the result.
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `size * count` elements at `send`, room for `count` at `recv`.

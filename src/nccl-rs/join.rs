@@ -1,8 +1,8 @@
-//! Making communicators, which takes all ranks: how long the others are waited for, and what becomes of
-//! a communicator that they did not come to.
+//! Creates communicators, which takes all ranks: limits the wait for the others, and aborts a communicator that they
+//! did not join.
 //!
-//! A thread of NCCL's does the work. Who stops waiting for it aborts the communicator, which ends that
-//! thread: destroying one that is not ready is refused and leaves the thread at work.
+//! A thread of NCCL does the work. A caller that stops waiting for it aborts the communicator, which ends that thread:
+//! NCCL refuses to destroy a communicator that is not ready, and leaves the thread at work.
 
 use crate::NcclCommunicator;
 use crate::api::{CommHandle, Error, Library, UniqueId};
@@ -53,7 +53,7 @@ impl HandleSlot {
 }
 
 impl NcclCommunicator {
-    /// Joins a new communicator of `size` ranks as `rank`; waits for the others as long as `patience` says.
+    /// Joins a new communicator of `size` ranks as `rank`; waits for the others within the limits of `patience`.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL reports an error, [`Error::Timeout`] or [`Error::GivenUp`] if the other ranks do not
@@ -76,9 +76,9 @@ impl NcclCommunicator {
         comm.ready_or_abort("ncclCommInitRankConfig", patience).inspect(|_| slot.free_slot())
     }
 
-    /// Splits: ranks with the same color form a new communicator, in the order of their keys; with no
-    /// color a rank takes part and gets nothing. Every rank has to call it. `size` is the number of
-    /// ranks of this color. After an error this communicator is only good for [`NcclCommunicator::abort`].
+    /// Splits: ranks with the same color form a new communicator, in the order of their keys; without a color a rank
+    /// takes part and gets none. Every rank has to call it. `size` is the number of ranks of this color. After an error
+    /// this communicator is only good for [`NcclCommunicator::abort`].
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL reports an error, [`Error::Timeout`] or [`Error::GivenUp`] if the other ranks do not
@@ -110,7 +110,7 @@ impl NcclCommunicator {
         comm.ready_or_abort("ncclCommSplit", patience).map(Some)
     }
 
-    /// This communicator once it is ready; one that will not be is aborted.
+    /// Returns this communicator once it is ready; aborts one that will not be.
     fn ready_or_abort(self, call: &'static str, patience: WaitLimits<'_>) -> Result<Self, Error> {
         match self.wait_until_ready(call, patience) {
             Ok(()) => Ok(self),

@@ -36,5 +36,5 @@ impl StreamRef<'_> {
     }
 }
 
-/// A device address. It may be any number: what it has to be is said where it is used.
+/// A device address. It may be any number: each function states what it has to be.
 pub type DeviceAddress = u64;

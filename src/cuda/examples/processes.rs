@@ -1,14 +1,14 @@
-//! One process a rank, as a library: a [`ControlPlane`] of one's own, and runs with data that changes.
+//! The library in one process for each rank: its own [`ControlPlane`], and runs with data that changes.
 //!
-//! The first process starts one for each rank and passes their messages on, over pipes: a program under MPI or
-//! `torch.distributed` would use what it has. Each rank loads the same program, with its messages as
-//! copies, and runs it a hundred times with new data each time, as calls and as a replayed graph, small
-//! (kernels exchange) and large (copy engines do), every other time twice in a row. Nothing keeps the ranks
-//! in step between two runs but the program's own flags: a [`Bound`] program meets nobody. Every number is
-//! compared with what the other ranks put in.
+//! The first process starts one for each rank and passes their messages on over pipes; a program under MPI or
+//! `torch.distributed` would use what it has. Each rank loads the same program, whose messages are copies, and runs it
+//! a hundred times with new data each time, as calls and as a replayed graph, with small data (kernels send it) and
+//! large data (copy engines do), every other time twice in a row. Only the program's own semaphores keep the ranks in
+//! step between two runs: runs of a [`Bound`] program have no barrier. The example compares every number with the data
+//! of the other ranks.
 //!
-//! `cargo run --release --example processes [RANKS]`, 2 ranks unless told. Ranks may share GPUs. Exit status 0 if
-//! all is well, 1 if not, 3 without a GPU.
+//! `cargo run --release --example processes [RANKS]`, 2 ranks by default. Ranks may share GPUs. The exit status is 0 on
+//! success, 1 on failure, and 3 without a GPU.
 //!
 //! `... processes 2 drops` and `... processes 3 gives-up` show how failures end: [`failing`].
 
@@ -30,12 +30,12 @@ type Done<T> = Result<T, Box<dyn Error>>;
 
 /// Runs of each program.
 const RUNS: usize = 100;
-/// Elements of a rank's part: 4 KiB, and 5 MiB.
+/// Elements of a rank's shard: 4 KiB, and 5 MiB.
 const COUNTS: [usize; 2] = [1 << 10, 5 << 18];
 /// Set for the processes of ranks: `rank/world/mode`.
 const RANK: &str = "HIR_EXAMPLE_RANK";
 
-/// `T1` is the left neighbour's part of `T0`, `T2` everybody's, `T3` the sum of all parts.
+/// `T1` is the left neighbour's shard of `T0`, `T2` all shards, `T3` the sum of all shards.
 fn program(world: usize, count: usize, protocol: &str) -> String {
     let ranks: Vec<String> = (0..world).map(|rank| rank.to_string()).collect();
     let ranks = ranks.join(" ");
@@ -74,7 +74,7 @@ fn program(world: usize, count: usize, protocol: &str) -> String {
     )
 }
 
-/// An element that a rank puts in: a whole number, so that sums are exact.
+/// An element of a rank's input: a whole number, so that sums are exact.
 fn element(rank: usize, run: usize, at: usize) -> f32 {
     ((at + 31 * rank + 7 * run) % 1009) as f32
 }
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
 
 // ---- the first process ----
 
-/// Starts a process a rank, and passes messages on until all have ended.
+/// Starts a process for each rank, and passes messages on until all have ended.
 fn first() -> Done<()> {
     let world: usize = std::env::args().nth(1).map_or(Ok(2), |text| text.parse())?;
     let mode = std::env::args().nth(2).unwrap_or_default();
@@ -118,7 +118,7 @@ fn first() -> Done<()> {
     let mut failed = 0;
     for child in &mut children {
         if passed.is_err() {
-            // Who still waits for the one that is gone would do so for a minute.
+            // Ranks that wait for the failed one would wait for a minute.
             let _ = child.kill();
         }
         failed += usize::from(!child.wait()?.success());
@@ -134,8 +134,8 @@ fn first() -> Done<()> {
     Ok(())
 }
 
-/// Gathers a message of every rank and hands all of them to each, until the ranks end. Ends with an error as
-/// soon as one fails.
+/// Gathers a message of every rank and sends all of them to each, until the ranks end. Ends with an error as soon as
+/// one fails.
 fn pass_on(children: &mut [Child]) -> Done<()> {
     let (heard, messages) = mpsc::channel();
     let mut pipes = Vec::new();
@@ -247,7 +247,7 @@ fn rank(place: &str) -> Done<()> {
     // Ranks may be more than GPUs.
     let device = Some(rank % hostir_cuda::device_count()?);
     let routes = BackendTransports { nccl: CommTransport::Copies, ..BackendTransports::default() };
-    // Clones of these options share what takes long to make.
+    // Clones of these options share the resources that are slow to make.
     let common = Options { control_plane: Some(control_plane.clone()), device, routes, ..Options::default() };
     match mode {
         "drops" => return failing::drops(rank, common, control_plane.as_ref()),
@@ -328,7 +328,7 @@ mod failing {
 } // %HostIrContainer
 ";
 
-    /// Rank 2's part goes to rank 0, and from there to rank 1.
+    /// Rank 2's shard goes to rank 0, and from there to rank 1.
     const CHAIN: &str = "%HostIrContainer { (T0_g_float[iS0{1024}] (DeviceMesh{2})) -> (T2_g_float[iS2{1024}] (DeviceMesh{1})) :
   T1_g_float[iS1{1024}] (DeviceMesh{0}) = ALLOCATE(buffer=T1_g_float[iS1{1024}] (DeviceMesh{0}), mem_type=global, size=1024, zero_init=false, resets_to_zero=false)
   T2_g_float[iS2{1024}] (DeviceMesh{1}) = ALLOCATE(buffer=T2_g_float[iS2{1024}] (DeviceMesh{1}), mem_type=global, size=1024, zero_init=false, resets_to_zero=false)
@@ -339,7 +339,7 @@ mod failing {
 } // %HostIrContainer
 ";
 
-    /// A program that is loaded on all ranks, run on some, and waited for with a time limit.
+    /// Loads a program on all ranks, runs it on some, and waits for these with a time limit.
     fn tried(
         (text, shape): (&str, &[usize]),
         options: Options,
@@ -371,12 +371,13 @@ mod failing {
             control_plane.all_gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
             return Ok((done, spent));
         }
-        // What others have open of its memory stays until they are done.
+        // Other ranks have parts of its memory open until they are done.
         control_plane.all_gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
         Ok((done, [Duration::ZERO; 2]))
     }
 
-    /// Rank 1 does not run, so rank 0's time is up: each time that is an error, and the program goes at once.
+    /// Rank 1 does not run, so rank 0 reaches its time limit: each wait is an error, and the program is dropped at
+    /// once.
     pub(super) fn drops(rank: usize, options: Options, control_plane: &dyn ControlPlane) -> Done<()> {
         let mut longest = [Duration::ZERO; 2];
         for round in 0..ROUNDS {
@@ -397,8 +398,8 @@ mod failing {
         Ok(())
     }
 
-    /// Rank 2 does not run. Rank 0 gives up first and sends on what never came; rank 1, which waits longer, must not
-    /// take that for a result.
+    /// Rank 2 does not run. Rank 0 gives up first and sends on data that never came; rank 1, which waits longer, must
+    /// not take that for a result.
     pub(super) fn gives_up(rank: usize, options: Options, control_plane: &dyn ControlPlane) -> Done<()> {
         for graph in [false, true] {
             let timeout = Duration::from_secs(if rank == 0 { 1 } else { 10 });

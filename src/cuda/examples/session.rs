@@ -1,12 +1,11 @@
 //! Sessions beside another CUDA user of the process.
 //!
-//! The other user (`Caller`) owns the device memory and the streams, launches a kernel of its own before and
-//! after the sessions' work, and never waits in between. Two sessions work at once on its tensors: in place,
-//! through strides, on memory that moves from run to run, and as recorded graphs. With a second GPU, two ranks
-//! as threads exchange data too. Every number is compared with a plain loop; the caller's current context
-//! has to be as it was after every call.
+//! The other user (`Caller`) owns the device memory and the streams, launches a kernel of its own before and after the
+//! sessions' work, and never waits in between. Two sessions work at once on its tensors: in place, through strides, on
+//! memory that moves from run to run, and as recorded graphs. With a second GPU, two ranks as threads exchange data
+//! too. Every number is compared with a plain loop; every call has to leave the caller's current context as it was.
 //!
-//! `cargo run --release --example session`. Exit status 0 if all is well, 1 if not, 3 without a GPU.
+//! `cargo run --release --example session`. The exit status is 0 on success, 1 on failure, and 3 without a GPU.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 #![allow(unsafe_code, reason = "the other user launches a kernel, and hands over its memory and streams")]
@@ -109,7 +108,7 @@ impl Caller {
         Ok(host)
     }
 
-    /// Enqueues work of its own: every element times a number.
+    /// Enqueues a kernel of the caller: it multiplies every element by a number.
     fn scale(&self, data: &mut CudaSlice<f32>, by: f32) -> Done<()> {
         let count = data.len();
         let mut launch = self.stream.launch_builder(&self.scale);
@@ -130,7 +129,7 @@ impl Caller {
     }
 }
 
-/// Does something with no context current, and sees to it that none is afterwards.
+/// Calls `work` with no context current, and checks that none is current afterwards.
 fn undisturbed<T>(caller: &Caller, work: impl FnOnce() -> Done<T>) -> Done<T> {
     // SAFETY: no context is a valid choice.
     unsafe { result::ctx::set_current(std::ptr::null_mut())? };
@@ -161,7 +160,7 @@ fn compare(what: &str, got: &[f32], expected: &[f32]) -> Done<()> {
 fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     let (a, b) = (numbers(M * K, 1), numbers(K * N, 2));
     let (mut x, y) = (caller.upload(&a)?, caller.upload(&b)?);
-    // The product's result is the middle of wider rows; what follows it in a row stays as it was.
+    // The GEMM's result is the middle of wider rows; the elements after it in a row stay as they were.
     let mut wide = caller.upload(&vec![7.0; M * (N + 8)])?;
     let squares = caller.upload(&vec![0.0; M * N])?;
     let x_tensor = matrix(caller.address(&x), [M, K], [K as i64, 1]);
@@ -216,7 +215,7 @@ fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     })
 }
 
-/// Every run on other memory, and the result in the place of the input.
+/// Binds other memory for every run, and the result in the place of the input.
 fn rebinding(caller: &Caller) -> Done<()> {
     const RUNS: usize = 200;
     let data: Vec<Vec<f32>> = (0..4).map(|seed| numbers(M * K, seed)).collect();
@@ -263,7 +262,7 @@ fn rebinding(caller: &Caller) -> Done<()> {
     Ok(())
 }
 
-/// No tensors of the caller's at all: data from the host, on the session's own stream.
+/// Uses no tensors of the caller: data from the host, on the session's own stream.
 fn own_memory() -> Done<()> {
     let data = numbers(M * K, 5);
     let mut host = HostTensor::zeros(DType::Float, &[M, K]);
@@ -277,7 +276,7 @@ fn own_memory() -> Done<()> {
     compare("data from the host", session.download_whole("T1")?.as_slice(), &expected)
 }
 
-/// A tensor that does not fit is refused, and the session stays usable.
+/// Checks that a tensor that does not fit is refused, and that the session stays usable.
 fn misuse(caller: &Caller) -> Done<()> {
     let slice = caller.upload(&numbers(M * K, 3))?;
     let fine = matrix(caller.address(&slice), [M, K], [K as i64, 1]);

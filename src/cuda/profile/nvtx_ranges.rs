@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 impl CommandList {
-    /// From now on the calls of each instruction are a range of this name.
+    /// Gives the calls of each instruction a range of this name from now on.
     pub(crate) fn name_ranges(&mut self, plan: &Plan, nvtx: &Arc<NvtxProfiler>, name: impl Fn(InstOrigin) -> String) {
         let names = self.schedule.steps.iter().map(|step| {
             let inst = plan.find_inst(step.inst);

@@ -23,14 +23,14 @@ pub(crate) enum StepProbe {
 
 /// Chooses the measurement of each step.
 pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe> {
-    // By event: the instruction of its mark, and whether that is on a stream without a track.
+    // By event: the instruction that records it, and whether that is on a stream without a track.
     let mut marked = vec![None; schedule.events];
     let mut aside = vec![false; schedule.events];
     let tracks = trace::plan_tracks(plan).len();
     let probe = |step: &ScheduleStep| {
         let Some(inst) = plan.find_inst(step.inst) else { return StepProbe::None };
-        // Copies beside others of their communication have no track: it ends when its track's stream has waited
-        // for them.
+        // Copies beside others of their communication have no track: the communication ends when its track's stream has
+        // waited for them.
         if step.stream >= tracks {
             if let StreamCommand::Record { event } = step.call {
                 aside[event] = true;
@@ -45,7 +45,7 @@ pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe
                 if named { StepProbe::Point } else { StepProbe::None }
             }
             (StreamCommand::Wait { event }, InstKind::WaitWork { .. } | InstKind::WaitEvent { .. }) => {
-                // What the run's start and end order is no instruction's.
+                // The events that order the start and end of the run belong to no instruction.
                 let named = own && *event != START && marked[*event] != Some(step.inst);
                 if named { StepProbe::Pair } else { StepProbe::None }
             }
@@ -56,7 +56,7 @@ pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe
     schedule.steps.iter().map(probe).collect()
 }
 
-/// The slices of a rank, from the times of its steps in nanoseconds; `None` for steps that have no probe points.
+/// The spans of a rank, from the times of its steps in nanoseconds; `None` for steps without probe points.
 pub(crate) fn trace_part(plan: &Plan, schedule: &RankSchedule, times: &[Option<(u64, u64)>]) -> PartialTrace {
     let mut builder = Builder {
         plan,
@@ -98,7 +98,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The communication that ends at a mark of its communicator's stream.
+    /// The communication that ends at an event of its communicator's stream.
     fn issued_communication(&self, step: &ScheduleStep) -> Option<usize> {
         let (slice, inst) = self.last[step.stream]?;
         let kind = self.part.slices[slice].kind;
@@ -112,7 +112,7 @@ impl Builder<'_> {
         };
         let first = self.last[step.stream].is_none_or(|(_, inst)| inst != step.inst);
         let SpanWork { more, bytes, flop, computes } = self.inst_work(step.inst);
-        // Times of events are rounded: what a stream does is in order all the same.
+        // Times of events are rounded; the work of a stream is in order all the same.
         let start = start.max(self.free[step.stream]);
         let end = end.max(start);
         self.free[step.stream] = end;
@@ -183,11 +183,11 @@ struct SpanWork {
     more: Box<[InstOrigin]>,
     bytes: u64,
     flop: u64,
-    /// True if the span counts as compute whatever its last instruction is.
+    /// True if the span counts as compute, whatever its last instruction is.
     computes: bool,
 }
 
-/// Host times, in nanoseconds, before and after an event was recorded on an idle device and waited for.
+/// Host times, in nanoseconds, before and after an event that is recorded on an idle device and waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ClockBracket {
     pub(crate) before: u64,
@@ -205,7 +205,7 @@ pub(crate) struct ClockAnchor {
     pub(crate) error: u64,
 }
 
-/// The tightest bracket: the event lies in its middle, give or take a half.
+/// The tightest bracket: the event lies in its middle, within half its length.
 pub(crate) fn tightest_anchor(brackets: &[ClockBracket]) -> ClockAnchor {
     let tightest = brackets.iter().enumerate().min_by_key(|(_, bracket)| bracket_width(bracket));
     tightest.map_or(ClockAnchor { round: 0, host: 0, error: 0 }, |(round, bracket)| {
@@ -218,7 +218,7 @@ fn bracket_width(bracket: &ClockBracket) -> u64 {
     bracket.after.saturating_sub(bracket.before)
 }
 
-/// Nanoseconds of the host's clock, of a moment so many milliseconds after a device's anchor.
+/// Converts a time to nanoseconds of the host's clock: so many milliseconds after a device's anchor.
 pub(crate) fn to_host_time(anchor: ClockAnchor, milliseconds: f64) -> u64 {
     anchor.host + (milliseconds.max(0.0) * 1e6).round() as u64
 }

@@ -18,7 +18,7 @@ const ROUNDS: usize = 16;
 pub(crate) struct ProbeEvents {
     /// Moments that the host's clock knows.
     bases: Vec<CudaEvent>,
-    /// By step: what is recorded before and after it.
+    /// By step: the events that are recorded before and after it.
     steps: Vec<(Option<CudaEvent>, Option<CudaEvent>)>,
 }
 
@@ -37,8 +37,8 @@ impl RankRuntime<'_> {
         Ok(ProbeEvents { bases, steps: steps.collect::<Result<_, Error>>()? })
     }
 
-    /// Finds moments of the device on the host's clock. All ranks do so at the same time, so that they find
-    /// the host equally busy.
+    /// Measures times of the device on the host's clock. All ranks do so at the same time, so that the host is equally
+    /// busy for all.
     pub(crate) fn anchor_clock(&self, probes: &ProbeEvents, gate: &RankBarrier) -> Result<ClockAnchor, Error> {
         let mut brackets = Vec::new();
         for base in &probes.bases {

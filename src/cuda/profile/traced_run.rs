@@ -20,10 +20,10 @@ struct ClockSample {
 }
 
 impl LoadedProgram<'_> {
-    /// [`LoadedProgram::run_once`] with its timeline: once untraced, so that nothing happens for the first time, and
-    /// once more with events around every call. All ranks start together. A graph is not replayed: its
-    /// calls have no room for events. Where ranks are processes, each gets the slices of its own rank, on
-    /// rank 0's clock; [`Trace::join_parts`] puts the parts of all together.
+    /// [`LoadedProgram::run_once`] with its timeline. It runs once untraced, so that no first-time work is measured,
+    /// and once more with events around every call. All ranks start together. It does not replay a graph, whose calls
+    /// have no room for events. If the ranks are processes, each gets the spans of its own rank, on rank 0's clock;
+    /// [`Trace::join_parts`] joins them.
     ///
     /// # Errors
     /// As [`LoadedProgram::run_once`]; also if the clocks of the processes cannot be compared.
@@ -46,7 +46,7 @@ impl LoadedProgram<'_> {
         Ok((self.download_results()?, trace))
     }
 
-    /// Runs once with events; what each rank of this process found, on the host's clock.
+    /// Runs once with events; returns the spans of each rank of this process, on the host's clock.
     fn run_with_probes(&mut self) -> Result<Vec<RankTrace>, Vec<Diag>> {
         let (gate, timeout) = (self.rank_barrier(), self.timeout);
         let joint = self.joint.clone();
@@ -73,7 +73,7 @@ impl LoadedProgram<'_> {
         Ok(found)
     }
 
-    /// The timeline of this process's ranks, with how far any two ranks of the run may be apart.
+    /// The timeline of this process's ranks, with the largest clock difference between two ranks of the run.
     fn merge_traces(&self, found: Vec<RankTrace>) -> Result<Trace, Vec<Diag>> {
         let own: Vec<u8> = found.iter().flat_map(|(.., error)| error.to_le_bytes()).collect();
         let all = self.joint.all_gather("clock errors", &own)?;
@@ -99,7 +99,7 @@ fn clock_drift(start: &ClockSample, end: &ClockSample, rank: usize) -> Option<Cl
     Some(ClockDrift { start: (start.at_ns, *first), end: (end.at_ns, *second) })
 }
 
-/// Two ranks are as far apart as their two errors allow.
+/// The largest clock difference of two ranks: the sum of the two largest errors.
 fn max_clock_skew(mut errors: Vec<u64>) -> u64 {
     if errors.len() < 2 {
         return 0;

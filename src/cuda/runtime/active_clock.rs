@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks that counts in full; code that waits looks much more often.
+/// The longest time between two polls that counts in full; code that waits polls much more often.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
-/// Measures the time during which the process was active: of a longer time between two looks only [`LONGEST_LOOK`]
+/// Measures the time during which the process was active: at most [`LONGEST_LOOK`] of the time between two polls
 /// counts.
 pub(crate) struct ActiveClock {
     last: Instant,
@@ -21,7 +21,7 @@ impl ActiveClock {
         Self { last: Instant::now(), elapsed: Duration::ZERO }
     }
 
-    /// The active time since the start. This is a look.
+    /// The active time since the start. Each call is a poll.
     pub(crate) fn elapsed(&mut self) -> Duration {
         self.advance(Instant::now())
     }

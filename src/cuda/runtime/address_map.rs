@@ -14,11 +14,11 @@ use std::sync::OnceLock;
 pub(crate) struct AddressMap {
     /// The layouts, by rank.
     pub(crate) layouts: Vec<MemoryLayout>,
-    /// The base addresses, by rank; `None` for a rank with which this one shares no memory.
+    /// The base addresses, by rank; `None` for a rank whose memory this process cannot access.
     pub(crate) bases: Vec<Option<u64>>,
     /// All messages of the program.
     pub(crate) messages: MessagePlan,
-    /// The buffers that lie in a caller's symmetric memory, once the preparation is over.
+    /// The buffers in a caller's symmetric memory; set when the preparation ends.
     pub(crate) symmetric: OnceLock<SymmetricBuffers>,
     /// The mappings that keep other processes' memory open.
     #[allow(dead_code, reason = "held for its Drop only")]
@@ -33,7 +33,7 @@ impl AddressMap {
         })
     }
 
-    /// Address of an element, counted from a view's first, in the memory of a rank.
+    /// Address, in the memory of a rank, of an element that is counted from a view's first.
     pub(crate) fn element_address(&self, rank: u32, view: &BufferView, index: usize) -> Result<u64, Error> {
         let bytes = (view.offset + index) * view.dtype.byte_size();
         let symmetric = self.symmetric.get().and_then(|buffers| buffers.address(rank, view.buffer));

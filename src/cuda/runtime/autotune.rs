@@ -1,8 +1,8 @@
 //! Autotuning: the choice of an algorithm for each GEMM of the program.
 //!
 //! Ranks that compute the same GEMM have to round alike, or replicas would differ: the first rank that has a GEMM
-//! chooses for all. Choices are cached, so equal GEMMs of later programs take the same algorithm without being timed; those of
-//! sustained trials are kept for later processes, too.
+//! chooses for all. Choices are cached, so equal GEMMs of later programs take the same algorithm without being timed.
+//! Choices of sustained trials are also kept for later processes.
 
 mod kept_choices;
 mod rank_timings;
@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 
 /// GEMMs of fewer operations take cuBLASLt's first proposal: their time is mostly launch latency.
 const WORTHWHILE: u64 = 1 << 20;
-/// When a program has been tuned for so long, or for half the timeout, the GEMMs that are left are tuned quickly: other processes
-/// wait for its ranks, and give up after a while.
+/// The time after which the remaining GEMMs of a program are tuned quickly, if half the timeout is not reached before:
+/// other processes wait for its ranks, and give up after a while.
 const SUSTAINED_TIME: Duration = Duration::from_secs(30);
 
 /// The source of a rank's choice of GEMM algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AlgorithmChoice {
-    /// This algorithm, which is already known, by this effort.
+    /// An algorithm that is already known, and the effort by which it was chosen.
     Settled(usize, GemmTuning),
     /// The fastest, by timing all candidates.
     Timed,
@@ -39,7 +39,7 @@ enum AlgorithmChoice {
 /// A GEMM, and its number of candidate algorithms.
 type GemmCandidates<'s> = (&'s GemmShape, usize);
 
-/// The ways of all products, `[rank][product]`. `known` tells what was chosen before, by rank, and by which effort.
+/// The choices for all GEMMs, `[rank][gemm]`. `known` has earlier choices, by rank, with their effort.
 fn algorithm_choices(
     ranks: &[Vec<GemmCandidates<'_>>],
     known: impl Fn(usize, &GemmShape) -> Option<(usize, GemmTuning)>,
@@ -59,7 +59,7 @@ fn algorithm_choices(
     ways
 }
 
-/// The choice for a shape that no earlier product has.
+/// The choice for a shape that no earlier GEMM has.
 fn first_choice((shape, count): &GemmCandidates<'_>, known: Option<(usize, GemmTuning)>) -> AlgorithmChoice {
     match known {
         Some((choice, effort)) if choice < *count => AlgorithmChoice::Settled(choice, effort),
@@ -99,13 +99,13 @@ pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, options: &Options) -> R
     apply_tuning(loaded, chosen, options, &kinds)
 }
 
-/// The choice that this process or an earlier one has made for a GEMM on this kind of device, and its effort.
+/// The choice that this process or an earlier one made for a GEMM on this kind of device, and its effort.
 fn known_choice(options: &Options, kind: &str, shape: &GemmShape) -> Option<(usize, GemmTuning)> {
     let cached = options.pool.cached_algorithm(kind, shape, options.tuning);
     cached.or_else(|| kept_choice(options, kind, shape).map(|choice| (choice, GemmTuning::Sustained)))
 }
 
-/// Agrees with the other processes, remembers, and takes what was chosen.
+/// Agrees on the choices with the other processes, remembers them, and applies them.
 fn apply_tuning(
     loaded: &mut LoadedProgram<'_>,
     chosen: Vec<GemmChoice>,
@@ -125,8 +125,8 @@ fn apply_tuning(
     })
 }
 
-/// Remembers a choice for this kind of device: for later programs, and if it was made there in sustained trials for later
-/// processes.
+/// Remembers a choice for this kind of device: for later programs and, if it comes from sustained trials on this
+/// device, for later processes.
 fn remember_choice(options: &Options, kind: &str, choice: &GemmChoice) {
     let GemmChoice { shape, algorithm, effort, .. } = choice;
     let effort = if choice.kind == kind { *effort } else { GemmTuning::Quick };
@@ -159,7 +159,7 @@ mod tests {
             [AlgorithmChoice::Followed, AlgorithmChoice::Followed],
         ];
         assert_eq!(algorithm_choices(&ranks, |_, _| None), expected);
-        // What is known is taken if there is such an algorithm here.
+        // A known choice is taken if that algorithm exists here.
         let known =
             |rank, shape: &GemmShape| (rank == 0 && *shape == square(512)).then_some((5, GemmTuning::Sustained));
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
         pool.record_algorithm("a device", &square(512), Quick, 3);
         assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some((3, Quick)));
         assert_eq!(pool.cached_algorithm("another", &square(512), Quick), None);
-        // A quick choice is none for whoever wants the other one, which serves both.
+        // A quick choice does not serve a sustained request, but a sustained one serves both.
         assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), None);
         pool.record_algorithm("a device", &square(512), Sustained, 5);
         assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), Some((5, Sustained)));
@@ -220,7 +220,7 @@ mod tests {
         let options = process();
         remember_choice(&options, "H100", &choice(Sustained, "H100"));
         assert_eq!(known_choice(&options, "H100", &shape), Some((4, Sustained)));
-        // Another process takes it, with less effort, too.
+        // Another process takes it, also with less effort.
         assert_eq!(known_choice(&process(), "H100", &shape), Some((4, Sustained)));
         assert_eq!(known_choice(&Options { tuning: Quick, ..process() }, "H100", &shape), Some((4, Sustained)));
         assert_eq!(known_choice(&process(), "H200", &shape), None);

@@ -14,9 +14,9 @@ use std::time::Duration;
 pub(crate) struct RankFailure {
     pub(crate) cause: FailureCause,
     pub(crate) inst: Option<InstId>,
-    /// The last instruction that may have failed, if there are several.
+    /// The last instruction that may have failed, if there are several candidates.
     pub(crate) until: Option<InstId>,
-    /// The reason why the instruction is not known, if a caller can change that.
+    /// The reason why the instruction is not known, if the caller can change that.
     pub(crate) hint: Option<&'static str>,
     /// The rank's progress, if it is known.
     pub(crate) progress: Option<RunProgress>,
@@ -25,7 +25,7 @@ pub(crate) struct RankFailure {
 /// The progress of a run, as far as events show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunProgress {
-    /// The first instruction that is not known to be done.
+    /// The first instruction that is not known to have ended.
     Inst(InstId),
     /// One of the instructions that wait for other ranks, between these two.
     Among(InstId, InstId),
@@ -37,10 +37,10 @@ pub(crate) enum RunProgress {
     Before,
 }
 
-/// The note about instructions that share a mark.
+/// The note about instructions that share an event.
 const SHARED_MARK: &str = "a run with `graph` reports which of the communications of a range it is";
 
-/// The part of one rank in a report of a run that did not end.
+/// The line of one rank in a report of a run that did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RankStanding {
     /// The rank's progress.
@@ -59,7 +59,7 @@ pub(crate) enum FailureCause {
     Peer(ControlPlaneError),
     /// Another rank of this process failed.
     Sibling(u32),
-    /// A rank of another process gave up while this one worked, and has not said why.
+    /// A rank of another process gave up while this one worked, and has not reported why.
     Poisoned(u32),
 }
 
@@ -100,10 +100,10 @@ impl RankFailure {
         Self { inst: self.inst.or(Some(inst)), ..self }
     }
 
-    /// In the instruction that was reached, if that is known.
+    /// Adds the instruction that was reached, if it is known.
     pub(crate) fn with_progress(self, reached: RunProgress) -> Self {
         if matches!(self.cause, FailureCause::Cuda(_)) {
-            // A call that failed says nothing of what other calls wait for.
+            // A failed call says nothing about what other calls wait for.
             return self;
         }
         let own = "all communications of the rank had finished; a compute op of the rank had not";
@@ -131,7 +131,7 @@ impl RankFailure {
         }
     }
 
-    /// The rank's part in a report of a run that did not end.
+    /// The rank's line in a report of a run that did not end.
     pub(crate) fn standing(&self, rank: u32) -> RankStanding {
         let hints = match self.progress {
             Some(RunProgress::Among(..)) => Some(SHARED_MARK),
@@ -199,7 +199,7 @@ impl RankFailure {
         }
     }
 
-    /// Another process's failure, with where this rank was.
+    /// Another process's failure, with the position of this rank.
     pub(crate) fn locate_peer_diag(&self, diag: Diag, prepared: &PreparedProgram, plan: &Plan) -> Diag {
         match self.inst {
             Some(inst) => watchdog::note_location(diag, inst, prepared, plan),

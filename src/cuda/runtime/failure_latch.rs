@@ -1,4 +1,4 @@
-//! The failure latch: which rank of this process failed first, for the threads of the other ranks.
+//! The failure latch: records the first failed rank of this process for the threads of the other ranks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

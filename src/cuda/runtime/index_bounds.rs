@@ -20,7 +20,7 @@ pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Di
     }
 }
 
-/// Refuses inputs that are fewer, larger or smaller than the plan's, or of other types.
+/// Refuses inputs whose number, sizes or types differ from the plan's.
 pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec<Diag>> {
     let rank = plan.rank;
     if inputs.len() < plan.inputs.len() {
@@ -45,7 +45,7 @@ fn input_error(message: String) -> Vec<Diag> {
     vec![Diag::global_error(codes::PORTS, message)]
 }
 
-/// Whether all its views are within their buffers.
+/// Returns true if all views of the plan are within their buffers.
 fn is_within(plan: &Plan) -> bool {
     let mut ports = plan.inputs.iter().chain(&plan.outputs).flatten();
     let fits = |view: &BufferView| view_fits_buffer(view, plan);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Compiled kernels by their text.
 pub(crate) type KernelImages = BTreeMap<String, Vec<u8>>;
 
-/// Compiles every distinct kernel of these ranks, or finds it in the store.
+/// Compiles every distinct kernel of these ranks, or takes it from the store.
 pub(crate) fn compile_kernels(
     own: &[(&Plan, RankSchedule)],
     device: &CudaDevice,
@@ -28,12 +28,12 @@ pub(crate) fn compile_kernels(
     Ok(images)
 }
 
-/// Finds a kernel among those of this process or in the store, or compiles it.
+/// Takes a kernel from this process's cache or from the store, or compiles it.
 pub(crate) fn load_or_compile(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
     options.pool.kernel_image(architecture, text, || {
         let key = cubin_key(text, &nvrtc::compile_options(architecture), nvrtc::version()?);
         let kept = options.store.as_ref().and_then(|store| store.get(&key));
-        // An image that was cut short is compiled anew, and then kept in the place of that one.
+        // A truncated image is compiled again, and replaces the stored one.
         if let Some(image) = kept.filter(|image| is_whole(image)) {
             return Ok(image);
         }
@@ -45,9 +45,8 @@ pub(crate) fn load_or_compile(text: &str, architecture: u32, options: &Options) 
     })
 }
 
-/// Returns the key of a compiled kernel: SHA-256, in hexadecimal digits, over everything that its machine code
-/// depends on, which is this library's version, NVRTC's version, the compile options (the architecture is one of
-/// them) and the source.
+/// Returns the key of a compiled kernel: SHA-256, in hexadecimal digits, over everything that determines its machine
+/// code: this library's version, NVRTC's version, the compile options (the architecture is one of them) and the source.
 fn cubin_key(source: &str, options: &[String], nvrtc: (i32, i32)) -> String {
     let compiler = format!("nvrtc {}.{}", nvrtc.0, nvrtc.1);
     let options = options.iter().map(String::as_str);

@@ -1,7 +1,7 @@
-//! Access to CUDA's libraries during the life of the process, and the end of that access.
+//! Guards access to CUDA's libraries during the life of the process, and ends it before exit.
 //!
 //! `exit` runs the exit handlers and destructors of all libraries that a process has opened. A thread that is inside of
-//! `cublasLtDestroy`, `ncclCommDestroy` or `cuMemFree` meanwhile uses what they have destroyed, and crashes. So
+//! `cublasLtDestroy`, `ncclCommDestroy` or `cuMemFree` meanwhile uses objects that they have destroyed, and crashes. So
 //!
 //! - every entry of this crate that may call CUDA's libraries holds a [`LibraryAccess`],
 //! - work that may outlive the call that began it runs in a [`BackgroundThread`],
@@ -26,14 +26,14 @@ use std::time::{Duration, Instant};
 
 /// The time that the exit of a caller's process waits for calls that have begun.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
-/// The time between two looks at calls that have begun.
+/// The time between two polls of calls that have begun.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The process that was the first to get access; 0 if none did.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// The number of values of [`LibraryAccess`].
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// True once [`finish_library_calls`] has waited in vain: it does not wait a second time.
+/// True once [`finish_library_calls`] has reached its time limit: it does not wait a second time.
 static EXPIRED: AtomicBool = AtomicBool::new(false);
 /// Background threads that nobody has joined.
 static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
@@ -61,8 +61,8 @@ impl LibraryAccess {
         if is_closed() { Err(Error::NoAccess("the process is exiting")) } else { Ok(access) }
     }
 
-    /// Does work that calls no library of CUDA's and may take long: an exit of the process does not wait for it. Called
-    /// where access is held, which calls after the work may have lost.
+    /// Does work that calls no library of CUDA and may take long: an exit of the process does not wait for it. The
+    /// caller holds access, which its calls after the work may have lost.
     pub(crate) fn suspend<T>(work: impl FnOnce() -> T) -> T {
         let held = CALLS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |calls| calls.checked_sub(1)).is_ok();
         let result = work();
@@ -102,8 +102,8 @@ enum Outcome {
 }
 
 impl BackgroundThread {
-    /// Starts a thread for work that is not dropped if there can be no thread: to drop what it owns may wait for a
-    /// device. Returns `None` in that case.
+    /// Starts a thread for work. Returns `None` if the thread cannot start; the work is then leaked, because dropping
+    /// what it owns may wait for a device.
     pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<Self> {
         static FIRST: Once = Once::new();
         register_exit_handler(&FIRST);
@@ -174,7 +174,7 @@ pub(crate) fn join_background_threads(deadline: Instant) -> bool {
         *threads = rest;
         let is_last = threads.is_empty();
         drop(threads);
-        // Destructors of a library's variables of the thread run last.
+        // Destructors of a library's thread-local variables run last.
         for thread in ended {
             // [`BackgroundThread::wait`] reports a panic.
             let _ = thread.join();

@@ -56,12 +56,12 @@ pub struct LoadedProgram<'p> {
     pub(crate) about: String,
     pub(crate) phases: Vec<(&'static str, f64)>,
     pub(crate) joint: ProcessGroup,
-    /// For errors of runs that do not end: streams share hardware queues.
+    /// A note for errors of runs that do not end: streams share hardware queues.
     pub(crate) queue_note: Option<String>,
     pub(crate) pool: Arc<ResourceCache>,
-    /// Teams whose communicators later programs may take over.
+    /// Teams whose communicators later programs may reuse.
     pub(crate) lent: Vec<init::CacheableTeam>,
-    /// The world communicator of its ranks, if later programs may take it over.
+    /// The world communicator of its ranks, if later programs may reuse it.
     pub(crate) world: Option<CommunicatorKey>,
     /// True until a step or a run fails.
     pub(crate) sound: bool,
@@ -69,14 +69,14 @@ pub struct LoadedProgram<'p> {
     pub(crate) held: bool,
     /// Resources of other programs, dropped with the ranks.
     pub(crate) left: Option<RankResources>,
-    /// Buffers that a caller has in symmetric memory.
+    /// Buffers that a caller keeps in symmetric memory.
     pub(crate) symmetric: SymmetricBuffers,
     /// The budget of waiting blocks on each of its devices.
     pub(crate) waiting: Vec<BlockBudget>,
 }
 
-/// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
-/// recorded ([`bound_program`](crate::runtime::io_binding::bound_program)).
+/// Does everything that happens once. With `callers`, inputs and outputs get no memory yet, and the program records no
+/// graph ([`bound_program`](crate::runtime::io_binding::bound_program)).
 pub(crate) fn load_program<'p>(
     prepared: &'p PreparedProgram,
     options: &Options,
@@ -122,7 +122,7 @@ pub(crate) fn load_program<'p>(
     Ok(loaded)
 }
 
-/// Puts the calls of ranks that share devices or hardware queues in order; the turns that they take in it.
+/// Orders the calls of ranks that share devices or hardware queues; returns their turns in that order.
 fn sequence_schedules(
     schedules: &mut [RankSchedule],
     alarm: &Arc<FailureFlag>,
@@ -136,8 +136,8 @@ fn sequence_schedules(
     Ok(IssueSequencer::for_ranks(schedules.len(), order.into_iter(), alarm))
 }
 
-/// A note for runs that do not end, if a rank has more streams than its device has hardware queues; one more stream is for
-/// semaphores.
+/// A note for runs that do not end, if a rank has more streams than its device has hardware queues; one more stream is
+/// for semaphores.
 fn describe_queue_sharing(schedules: &[RankSchedule], queues: usize) -> Option<String> {
     let streams = schedules.iter().map(|schedule| schedule.streams + 1).max().filter(|streams| *streams > queues)?;
     Some(format!(
@@ -147,7 +147,7 @@ fn describe_queue_sharing(schedules: &[RankSchedule], queues: usize) -> Option<S
     ))
 }
 
-/// This process's ranks on their devices, not yet joined.
+/// Opens this process's ranks on their devices; does not connect them.
 fn open_program<'p>(
     prepared: &'p PreparedProgram,
     teams: &[(String, CommTeam)],
@@ -248,7 +248,8 @@ impl MemoryPlan {
         made
     }
 
-    /// Buffers in symmetric memory share room for the largest of them, in which all is prepared: tuning writes results.
+    /// Places buffers of symmetric memory in room for the largest of them, where the preparation runs: tuning writes
+    /// results.
     fn place_symmetric(&mut self, prepared: &PreparedProgram, symmetric: &SymmetricBuffers) {
         for (plan, layout) in prepared.plans.iter().zip(&mut self.layouts) {
             let mut room = 0;
@@ -290,9 +291,9 @@ struct LocalDevices {
     count: usize,
     /// True if every rank has a device of its own.
     apart: bool,
-    /// By device: room for blocks that wait for other ranks.
+    /// By device: the budget of blocks that wait for other ranks.
     waiting: Vec<BlockBudget>,
-    /// The least of all devices of the run, in blocks.
+    /// The least budget of all devices of the run, in blocks.
     room: usize,
 }
 
@@ -303,14 +304,14 @@ impl LocalDevices {
     }
 }
 
-/// In a graph nobody has a say in how ranks that share a device share its hardware queues ([`issue_order`]).
+/// In a graph no order of issue can keep ranks that share a device apart in its hardware queues ([`issue_order`]).
 fn shared_graph_error() -> Diag {
     let message = "in a single process, a CUDA graph cannot contain communications of ranks that share GPUs";
     Diag::global_error(codes::DEVICE, message)
         .with_note("omit `--graph`, use `--processes`, or give each rank its own GPU")
 }
 
-/// Finds this process's devices; those that were asked for, if it has all ranks.
+/// Finds this process's devices: the requested ones, if it has all ranks.
 fn find_local_devices(
     prepared: &PreparedProgram,
     joint: &ProcessGroup,
@@ -356,8 +357,8 @@ fn detected_device_count() -> Result<usize, Diag> {
     }
 }
 
-/// The numbers of the devices that ranks run on, the first rank's first: those that were asked for, else
-/// as they come. One each, or fewer if NCCL carries nothing between them.
+/// The device numbers of the ranks in order: the requested ones, else the first ones. One device for each rank, or
+/// fewer if NCCL carries no data between them.
 fn assign_ordinals(
     needed: usize,
     asked: &[usize],
@@ -420,7 +421,7 @@ fn build_schedules(
     };
     let marked = |plan| {
         let mut schedule = of(plan).map_err(|refusal| refused(plan, refusal))?;
-        // In a recorded run marks cost nothing worth naming.
+        // In a recorded run events cost next to nothing.
         schedule.add_wait_events(if options.graph { 1 } else { schedule::wait_marks::SHARED });
         Ok(schedule)
     };
@@ -459,7 +460,7 @@ fn open_ranks<'p>(
 }
 
 impl LoadedProgram<'_> {
-    /// Devices and versions of libraries, for people.
+    /// Devices and versions of libraries, as text for users.
     pub fn platform_summary(&self) -> &str {
         &self.about
     }
@@ -469,8 +470,8 @@ impl LoadedProgram<'_> {
         &self.phases
     }
 
-    /// Tells a profiler what the hosts do: the calls of each instruction become a range with the name that
-    /// `name` gives for rank and origin. A graph that is replayed has none.
+    /// Names the hosts' work for a profiler: the calls of each instruction become a range with the name that `name`
+    /// gives for rank and origin. A replayed graph has no ranges.
     pub fn name_ranges(&mut self, nvtx: &Arc<NvtxProfiler>, name: &dyn Fn(u32, InstOrigin) -> String) {
         for rank in &mut self.ranks {
             let number = rank.plan.rank;
@@ -485,7 +486,7 @@ impl LoadedProgram<'_> {
         self.for_each_rank(|rank| Ok(rank.resolve_addresses(&map)?))
     }
 
-    /// Hands the ranks their inputs, `[rank][tensor input]`; those of other processes' ranks are not looked at.
+    /// Copies to the ranks their inputs, `[rank][tensor input]`; ignores those of other processes' ranks.
     ///
     /// # Errors
     /// If the number, shapes or types of the inputs differ from the program's, the program has failed before, or a
@@ -589,7 +590,7 @@ impl Drop for LoadedProgram<'_> {
         } else if self.sound && !self.held && self.ranks.iter().all(RankRuntime::is_idle) {
             self.release_to_cache();
         }
-        // One of them may still write to the others' memory.
+        // A rank that is not idle may still write to the others' memory.
         if self.held || !self.ranks.iter().all(RankRuntime::is_idle) {
             return self.leak_resources();
         }
@@ -599,7 +600,7 @@ impl Drop for LoadedProgram<'_> {
 }
 
 impl LoadedProgram<'_> {
-    /// Leaves everything where it is until the process ends.
+    /// Keeps all resources until the process ends.
     fn leak_resources(&mut self) {
         let ranks = std::mem::take(&mut self.ranks);
         std::mem::forget((ranks, std::mem::take(&mut self.waiting), self.left.take()));

@@ -1,12 +1,12 @@
-//! Out-of-memory diagnostics: what a rank needs device memory for.
+//! Out-of-memory diagnostics: the device memory that a rank needs.
 
 use hostir::diag::codes;
 use hostir::diag::{Diag, Span};
 use hostir::lower::PreparedProgram;
 use hostir::plan::{BufferId, BufferKind, InstKind, Plan};
 
-/// Makes the error of a rank whose allocation failed. `message` has the requested and the free bytes; the notes add the
-/// op of the rank's largest buffer, its size, and the peak memory of the plan.
+/// The error of a rank whose allocation failed. `message` has the requested and the free bytes; the notes add the op of
+/// the rank's largest buffer, its size, and the peak memory of the plan.
 pub(crate) fn out_of_memory_diag(message: String, prepared: &PreparedProgram, plan: &Plan) -> Diag {
     let (place, largest) = largest_buffer(prepared, plan).unzip();
     let mut diag = match place.flatten() {
@@ -41,7 +41,7 @@ fn buffer_bytes(plan: &Plan, id: BufferId) -> u64 {
     (buffer.elements as u64).saturating_mul(buffer.dtype.byte_size() as u64)
 }
 
-/// Whether an instruction allocates a buffer or writes it.
+/// Returns true if an instruction allocates a buffer or writes it.
 fn makes_buffer(kind: &InstKind, id: BufferId) -> bool {
     match kind {
         InstKind::Alloc { buffer } => *buffer == id,

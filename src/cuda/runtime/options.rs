@@ -19,14 +19,14 @@ impl NcclFile {
     /// A file by its path, or by a name that the loader finds.
     ///
     /// # Safety
-    /// It is NCCL: a library may do anything when it is opened, and the types of its functions cannot be checked.
+    /// The file is NCCL: a library may do anything when it is opened, and the types of its functions cannot be checked.
     pub unsafe fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 }
 
-/// A communicator of the caller's (`ncclComm_t`), with all ranks of the program in their order. The program's own are split
-/// off it, which takes less time than to connect anew; nothing is ever issued on it.
+/// A communicator of the caller (`ncclComm_t`), with all ranks of the program in their order. The program splits its
+/// own off it, which is faster than connecting anew, and never issues work on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParentCommunicator(pub(crate) usize);
 
@@ -35,8 +35,9 @@ impl ParentCommunicator {
     /// A communicator by its handle.
     ///
     /// # Safety
-    /// It is one of the library that [`Options::nccl`] names, loaded once in the process. While a session is built, on
-    /// all ranks, it stays alive, has no work under way, and nobody else makes a call with it but to ask for its errors.
+    /// It is a communicator of the library that [`Options::nccl`] names, loaded once in the process. While all ranks
+    /// build a session, it stays alive, has no work in flight, and nobody else makes a call with it except to query its
+    /// errors.
     pub unsafe fn from_raw(handle: *mut std::ffi::c_void) -> Self {
         Self(handle as usize)
     }
@@ -45,27 +46,27 @@ impl ParentCommunicator {
 /// Keeps compiled kernels, and choices of [`GemmTuning::Sustained`], from one process to the next.
 ///
 /// # Safety
-/// What [`ImageStore::get`] returns under a key is what [`ImageStore::put`] was given under it, by this process or
-/// one that runs the same library, byte for byte: it is code that runs on the device. Images that are damaged so
-/// that they are no longer whole are refused, others cannot be told from what was kept.
+/// [`ImageStore::get`] returns under a key the bytes that [`ImageStore::put`] got under it from this process or one
+/// that runs the same library: they are code that runs on the device. Truncated images are refused; other damage cannot
+/// be detected.
 #[allow(unsafe_code, reason = "what a store returns is run")]
 pub unsafe trait ImageStore: Send + Sync {
-    /// Returns the image that was kept under a key, byte for byte, or `None`. A key is 64 hexadecimal digits and
-    /// stands for all that a kernel, or a choice, depends on; whoever can change what the store returns decides what code runs.
+    /// Returns the image that was kept under a key, byte for byte, or `None`. A key is 64 hexadecimal digits and stands
+    /// for everything that determines a kernel or a choice. Access to the store is access to the code that runs.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
-    /// Keeps an image; what cannot be kept is compiled again.
+    /// Keeps an image. A failure is not reported: the kernel is compiled again.
     fn put(&self, key: &str, image: &[u8]);
 }
 
-/// The effort that is made to choose an algorithm of cuBLASLt for each GEMM.
+/// The effort with which an algorithm of cuBLASLt is chosen for each GEMM.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub enum GemmTuning {
-    /// Single runs of what the library proposes, at the highest clock: less than 0.1 s a GEMM.
+    /// Single runs of the library's proposals, at the highest clock: less than 0.1 s a GEMM.
     #[default]
     Quick,
-    /// Also variants of these, in runs of 0.1 s, as long as which a GPU takes to lower its clock to what its power limit
-    /// allows: some 4 s for each GEMM of 0.1 ms or more, unless the store has the choice of an earlier process. Programs that
-    /// keep a GPU at that limit run up to 4% faster.
+    /// Also variants of these, in runs of 0.1 s, the time in which a GPU lowers its clock to its power limit: some 4 s
+    /// for each GEMM of 0.1 ms or more, unless the store has the choice of an earlier process. Programs that keep a GPU
+    /// at that limit run up to 4% faster.
     Sustained,
 }
 
@@ -74,7 +75,7 @@ pub enum GemmTuning {
 pub struct Options {
     /// The losses of precision that GEMMs are permitted.
     pub numerics: GemmNumerics,
-    /// The effort that is made to choose algorithms of GEMMs.
+    /// The effort with which algorithms of GEMMs are chosen.
     pub tuning: GemmTuning,
     /// True if sustained trials include [kernels of ours](hostir_gpu::codegen::wgmma_gemm).
     pub gemm_kernels: bool,
@@ -86,29 +87,29 @@ pub struct Options {
     pub timeout: Duration,
     /// NCCL's library; found by its usual names if `None`.
     pub nccl: Option<NcclFile>,
-    /// With a control plane: the caller's communicator of these ranks, off which the program's are split. If not all
-    /// processes have one, the program makes its own.
+    /// With a control plane: the caller's communicator of these ranks, off which the program splits its own. Unless all
+    /// processes have one, the program creates a new one.
     pub parent: Option<ParentCommunicator>,
     /// The store of compiled kernels and of choices of GEMM algorithms.
     pub store: Option<Arc<dyn ImageStore>>,
     /// Without a control plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
     /// device 1, and so on.
     pub devices: Vec<usize>,
-    /// The other processes of the run, one a rank; without it this process has all ranks.
+    /// The other processes of the run, one for each rank; without it this process has all ranks.
     pub control_plane: Option<Arc<dyn ControlPlane>>,
     /// With a control plane: the device of this process, by its number. `None`: the n-th process of a host
     /// takes its n-th device.
     pub device: Option<usize>,
     /// The number of hardware queues of each device: the value of `CUDA_DEVICE_MAX_CONNECTIONS` when the driver was
-    /// initialised. Streams that share a queue wait for each other; programs with more streams than queues are issued in
-    /// an order in which no rank waits for work that stands after its own in a queue.
+    /// initialised. Streams that share a queue wait for each other; programs with more streams than queues are issued
+    /// in an order in which no rank waits for work after its own in a queue.
     pub hardware_queues: usize,
     /// The cache of resources that programs leave for later ones: communicators, memory, modules, handles, tuned
     /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with them after
-    /// another one was dropped starts sooner; programs that live at the same time never share resources that only
-    /// one can use. The cache is freed with the last clone, and the last program, that refers to it.
+    /// another one was dropped starts sooner; programs that live at the same time share no exclusive resources. The
+    /// cache is freed with the last clone, and the last program, that refers to it.
     pub pool: Arc<ResourceCache>,
-    /// Inputs and outputs of a session that are symmetric memory of the caller's: peers address them where they lie.
+    /// Inputs and outputs of a session in the caller's symmetric memory: peers address them in place.
     pub symmetric: Vec<SymmetricTensor>,
     /// The watchdog state, from which other threads learn whether runs end.
     pub watch: Arc<RunWatchdog>,

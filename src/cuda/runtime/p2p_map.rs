@@ -1,5 +1,5 @@
-//! The addresses of every rank's memory as one process sees them: its own allocations, and those of other processes of
-//! the host that it opened.
+//! Maps the memory of every rank into one process: its own allocations, and those of other processes of the host that
+//! it opens.
 
 use crate::runtime::address_map::AddressMap;
 use crate::runtime::failure;
@@ -14,8 +14,8 @@ use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::p2p::MessagePlan;
 use std::sync::{Arc, OnceLock};
 
-/// Finds the memory of all ranks. Devices of one process reach each other directly; what another process
-/// allocated is opened by its handle.
+/// Maps the memory of all ranks. Devices of one process access each other directly; the allocations of another process
+/// are opened by their handles.
 pub(crate) fn map_memory(
     ranks: &[RankRuntime<'_>],
     joint: &ProcessGroup,
@@ -38,7 +38,7 @@ pub(crate) fn map_memory(
     Ok(Arc::new(AddressMap { layouts, bases, messages, symmetric: OnceLock::new(), opened }))
 }
 
-/// Lets every device of the process reach the others that its ranks exchange messages with.
+/// Enables access from every device of the process to those of the peers of its ranks.
 fn enable_peer_access(ranks: &[RankRuntime<'_>], messages: &MessagePlan) -> Result<(), Error> {
     for rank in ranks {
         rank.device.make_current()?;
@@ -51,8 +51,8 @@ fn enable_peer_access(ranks: &[RankRuntime<'_>], messages: &MessagePlan) -> Resu
     Ok(())
 }
 
-/// Opens the memory of the ranks that this process's ranks exchange messages with, and of those that these
-/// exchange messages with and so on: a rank that gives up tells all of them ([`AddressMap::poison_address`]).
+/// Opens the memory of the peers of this process's ranks, of the peers of these, and so on: a rank that gives up
+/// poisons all of them ([`AddressMap::poison_address`]).
 fn open_peer_memory(
     ranks: &[RankRuntime<'_>],
     joint: &ProcessGroup,
@@ -94,7 +94,7 @@ fn driver_diags(error: &Error) -> Vec<Diag> {
     vec![failure::global_diag(error)]
 }
 
-/// The driver's refusal to let a device reach the memory of another one.
+/// The error if the driver refuses a device access to another one's memory.
 fn no_peer_access_diags(error: &Error) -> Vec<Diag> {
     let note = "copies between GPUs need peer access, by NVLink or PCIe: use `backend=NCCL`, or \
                 `--map-backend=CUDA=NCCL` of hir-run, where GPUs do not have it";

@@ -1,4 +1,4 @@
-//! The process group: how several processes, one for each rank, coordinate in the prepare phase.
+//! The process group: coordinates several processes, one for each rank, in the prepare phase.
 //!
 //! Without a control plane one process has all ranks and everything here is a no-op. With one, every process
 //! plans all ranks (that is cheap, and has the same result everywhere), but opens, tunes, joins, warms up and runs only
@@ -36,20 +36,20 @@ pub(crate) struct AssignedDevice {
     pub(crate) device: Arc<CudaDevice>,
     /// Its number among the process's devices.
     pub(crate) ordinal: usize,
-    /// The SMs of rank 0's device: ranks that compute the same have to divide the work alike.
+    /// The SMs of rank 0's device: ranks that compute the same GEMM have to divide the work alike.
     pub(crate) multiprocessors: u32,
     /// True if no two processes share a device.
     pub(crate) apart: bool,
     /// True if the devices of all ranks multiply 8-bit floats.
     pub(crate) fp8: Fp8Support,
-    /// Room on this process's device for blocks that wait for other ranks.
+    /// The budget of this process's device for blocks that wait for other ranks.
     pub(crate) waiting: BlockBudget,
     /// The smallest such budget of all processes, in blocks.
     pub(crate) room: usize,
 }
 
 impl ProcessGroup {
-    /// Makes the group of the processes in these options, whose number must be the program's number of ranks.
+    /// Makes the group of the processes in these options. Their number must be the program's number of ranks.
     pub(crate) fn new(prepared: &PreparedProgram, options: &Options) -> Result<Self, Vec<Diag>> {
         let (control_plane, device) = (options.control_plane.clone(), options.device);
         let joint = Self { control_plane, device, told: Arc::default() };
@@ -67,7 +67,7 @@ impl ProcessGroup {
         self.control_plane.as_ref().is_none_or(|control_plane| control_plane.rank() == rank)
     }
 
-    /// For ranks to look at while their device works.
+    /// The control plane, which ranks poll while their device works.
     pub(crate) fn control_plane(&self) -> Option<Arc<dyn ControlPlane>> {
         self.control_plane.clone()
     }
@@ -97,7 +97,7 @@ impl ProcessGroup {
         }
     }
 
-    /// All-gathers a message in rank order; without a control plane, returns the own one.
+    /// All-gathers a message in rank order; without a control plane, returns the process's own.
     pub(crate) fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
         match &self.control_plane {
             None => Ok(vec![message.to_vec()]),
@@ -121,13 +121,13 @@ impl ProcessGroup {
             .map_err(|error| vec![error.diag()])
     }
 
-    /// Opens the device of this process: the one that was asked for, else the one whose number is this
-    /// process's place among those of its host. Ranks that `talk` over NCCL need a device each.
+    /// Opens the device of this process: the requested one, else the one whose number is this process's index among
+    /// those of its host. Ranks that `talk` over NCCL need a device each.
     pub(crate) fn open_device(&self, found: usize, talk: bool, beside: bool) -> Result<AssignedDevice, Vec<Diag>> {
-        // Everybody asks, whoever needs to know: the steps are the same on all processes.
+        // All processes ask, whether they need the answer or not: the steps are the same for all.
         let on_host = self.local_rank()?;
         let ordinal = self.device.unwrap_or(on_host);
-        // A launcher may show each process its own device alone.
+        // A launcher may show each process only its own device.
         let ordinal = if found == 1 { 0 } else { ordinal };
         if ordinal >= found {
             let message = format!("this process is assigned to GPU {ordinal}, but sees {found}");
@@ -200,7 +200,7 @@ impl ProcessGroup {
     }
 }
 
-/// The number at a place of a message, if the message is that long.
+/// The number at an offset of a message, if the message is that long.
 fn f64_at(message: &[u8], place: usize) -> Option<f64> {
     message.get(place..)?.first_chunk().map(|bytes| f64::from_le_bytes(*bytes))
 }
@@ -211,7 +211,7 @@ fn choice_line(choice: &GemmChoice) -> String {
     format!("{algorithm}\t{effort:?}\t{kind}\t{shape:?}\n")
 }
 
-/// The choice for a shape of the first process that told one.
+/// The choice for a shape of the first process that reported one.
 fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<GemmChoice> {
     let name = format!("{shape:?}");
     let mut lines = all.iter().flat_map(|text| text.lines());
@@ -223,8 +223,8 @@ fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<GemmChoice> {
     })
 }
 
-/// The operations of a device and cuBLASLt on 8-bit floats: they multiply them from compute capability 8.9 on, and
-/// scale rows and columns of a product on 9.0, from cuBLASLt 12.9 on.
+/// The operations of a device and cuBLASLt on 8-bit floats: GEMMs from compute capability 8.9 on, and scales of rows
+/// and columns of a GEMM on 9.0, from cuBLASLt 12.9 on.
 pub(crate) fn fp8_support(device: &CudaDevice) -> Result<Fp8Support, Error> {
     Ok(match device.architecture()? {
         90 if blas::version() >= (12, 9, 0) => Fp8Support::Vectors,
@@ -233,14 +233,14 @@ pub(crate) fn fp8_support(device: &CudaDevice) -> Result<Fp8Support, Error> {
     })
 }
 
-/// The support of a device for 8-bit floats, at a place of a message; nothing if the message is shorter.
+/// The support of a device for 8-bit floats, at an offset of a message; none if the message is shorter.
 fn fp8_support_at(message: &[u8], place: usize) -> Fp8Support {
     let known = [Fp8Support::Factors, Fp8Support::Vectors];
     let found = message.get(place).and_then(|&byte| known.into_iter().find(|&support| support as u8 == byte));
     found.unwrap_or(Fp8Support::Absent)
 }
 
-/// The integer at a place of a message, if the message is that long.
+/// The integer at an offset of a message, if the message is that long.
 fn u32_at(message: &[u8], place: usize) -> Option<u32> {
     message.get(place..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }

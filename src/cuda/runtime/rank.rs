@@ -60,7 +60,7 @@ use std::time::{Duration, Instant};
 /// A rank that is ready to run.
 pub(crate) struct RankRuntime<'p> {
     pub(crate) plan: &'p Plan,
-    // Dropped in this order: what is used before what it uses.
+    // Fields drop in this order: users before what they use.
     pub(crate) recorder: GraphRecorder,
     pub(crate) communicators: RankCommunicators,
     pub(crate) kernels: LoadedKernels,
@@ -73,7 +73,7 @@ pub(crate) struct RankRuntime<'p> {
 }
 
 impl<'p> RankRuntime<'p> {
-    /// Memory, streams, events, modules and products; not yet addresses and communicators.
+    /// Creates memory, streams, events, modules and GEMMs; not yet addresses and communicators.
     pub(crate) fn new(
         plan: &'p Plan,
         schedule: RankSchedule,
@@ -102,16 +102,15 @@ impl<'p> RankRuntime<'p> {
         })
     }
 
-    /// Turns the schedule into calls with addresses, its own and those of the ranks it exchanges
-    /// messages with.
+    /// Resolves the schedule into calls with addresses, its own and those of its peers.
     pub(crate) fn resolve_addresses(&mut self, map: &Arc<AddressMap>) -> Result<(), Error> {
         self.memory.map = Some(map.clone());
         let (memory, functions) = (&self.memory, &self.kernels.functions[..]);
         self.commands.resolve_addresses(AddressContext { rank: self.plan.rank, memory, functions, map })
     }
 
-    /// Lets buffers lie in the caller's symmetric memory, on this rank and its peers, in the place of the memory that they
-    /// had while the program was prepared.
+    /// Moves buffers to the caller's symmetric memory, on this rank and its peers, from the memory that they had while
+    /// the program was prepared.
     pub(crate) fn move_to_symmetric(&mut self, symmetric: &SymmetricBuffers) -> Result<(), Error> {
         let Some(map) = self.memory.map.clone().filter(|_| !symmetric.is_empty()) else { return Ok(()) };
         map.symmetric.get_or_init(|| symmetric.clone());
@@ -143,7 +142,7 @@ impl<'p> RankRuntime<'p> {
         self.plan.outputs.iter().map(|view| view.as_ref().map(download).transpose()).collect()
     }
 
-    /// The rank's part of an output, from where the run left it.
+    /// Returns the rank's shard of an output after the run.
     pub(crate) fn fetch_output(&self, position: usize) -> Result<Option<HostTensor>, Error> {
         let view = self.plan.outputs.get(position).and_then(Option::as_ref);
         view.map(|view| self.memory.download_view(view)).transpose()
@@ -164,9 +163,9 @@ impl<'p> RankRuntime<'p> {
         self.issue_in_turn(|rank, at| rank.issue_step(at))
     }
 
-    /// Whether a run may be issued on a caller's stream rather than between two events of it: nothing of it waits for
-    /// other ranks, so no stream of it ever has to be let go, and it is short, so that launches which overlap
-    /// the end of kernels in front of them, which are not to be had on default streams, would save less.
+    /// Returns true if a run may be issued on a caller's stream itself rather than between two events of it. The run
+    /// must not wait for other ranks, because nothing could release the caller's stream, and it must be short: long
+    /// runs gain more from launches that overlap the end of earlier kernels, which default streams do not have.
     pub(crate) fn may_run_on_caller(&self) -> bool {
         const MOST_STEPS: usize = 8;
         let alone =
@@ -175,7 +174,7 @@ impl<'p> RankRuntime<'p> {
         alone && issued && self.commands.ready.len() <= MOST_STEPS
     }
 
-    /// Does something for each of its steps, in their order; if ranks share devices, in that of all steps.
+    /// Calls `issue` for each step in order; if ranks share devices, in the order of all ranks' steps.
     pub(crate) fn issue_in_turn(
         &mut self,
         mut work: impl FnMut(&mut Self, usize) -> Result<(), RankFailure>,
@@ -198,7 +197,7 @@ impl<'p> RankRuntime<'p> {
         issued.map_err(|failure| failure.at_inst(inst))
     }
 
-    /// Records the program as a graph, which [`RankRuntime::issue_run`] then replays.
+    /// Records the program as a graph for [`RankRuntime::issue_run`] to replay.
     pub(crate) fn capture_graph(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         self.device.make_current()?;
         self.recorder.graph = None;
@@ -214,14 +213,14 @@ impl<'p> RankRuntime<'p> {
         self.tracker.publish_run_end();
         issued?;
         let graph = graph?;
-        // A first launch must not bring anything to the device: other ranks may wait there already.
+        // The first launch must not upload anything to the device: other ranks may wait there already.
         self.streams.main().upload_graph(&graph)?;
         self.recorder.graph = Some(graph);
         // Earlier runs may be under way.
         self.wait_for_end(timeout)
     }
 
-    /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
+    /// Measures the milliseconds of the program on the device, from an empty stream to the end of all its streams.
     pub(crate) fn time_run(&mut self, timeout: Duration) -> Result<f64, RankFailure> {
         self.wait_at_start_barrier(timeout)?;
         self.streams.main().record(&self.streams.timers[0])?;
@@ -231,7 +230,7 @@ impl<'p> RankRuntime<'p> {
         Ok(self.streams.timers[1].elapsed_since(&self.streams.timers[0])?)
     }
 
-    /// Seconds that the host spends on issuing the program once; with turns also on waiting for them.
+    /// Measures the seconds that the host needs to issue the program once; with turns also those of waiting for them.
     pub(crate) fn issue_time(&mut self, timeout: Duration) -> Result<f64, RankFailure> {
         let start = Instant::now();
         self.issue_run()?;
@@ -240,7 +239,7 @@ impl<'p> RankRuntime<'p> {
         Ok(spent)
     }
 
-    /// Lets later programs reuse its memory and its handle when it is dropped; the rank must be idle.
+    /// Allows later programs to reuse its memory and its handle when it is dropped; the rank must be idle.
     pub(crate) fn return_resources(&mut self) {
         // Other processes may have opened the memory.
         self.memory.memory.keep = self.failures.peers.is_none();

@@ -1,8 +1,8 @@
 //! The resource cache: resources that programs leave for later programs of the process, so that these load faster.
 //!
 //! A program has exclusive use of the handles of cuBLASLt, memory and communicators that it takes, until it returns
-//! them. Modules, kernel images and GEMM algorithms are shared. Only a program whose runs all succeeded, and whose
-//! devices are idle, returns anything. Resources that other processes know are never reused: memory that they may have
+//! them. Modules, kernel images and GEMM algorithms are shared. A program returns resources only if all its runs
+//! succeeded and its devices are idle. Resources that other processes use are never reused: memory that they may have
 //! opened, and communicators that they would have to reuse as well.
 //!
 //! The cache is freed with the last [`Options`](crate::runtime::options::Options), program or session that refers to it.
@@ -26,16 +26,16 @@ use std::time::{Duration, Instant};
 
 /// The maximum bytes of idle memory on all devices together.
 const IDLE_BYTES: u64 = 2 << 30;
-/// A program may get idle memory of up to so many times the bytes it needs, or of up to the bytes below.
+/// A program may get idle memory of up to this many times the bytes that it needs, or of up to the bytes below.
 const TOO_LARGE: u64 = 4;
 const SMALL_ARENA: u64 = 256 << 20;
 /// The maximum number of idle cuBLASLt handles.
 const HANDLES: u64 = 64;
-/// Most idle communicators, counted as ranks, and of them those of worlds. Each that has carried something
-/// has buffers of its own on its device, up to some hundred megabytes.
+/// The maximum number of idle communicators, counted as ranks, and of those of worlds. Each that has carried data has
+/// buffers of its own on its device, up to some hundred megabytes.
 const COMMUNICATORS: u64 = 32;
 const WORLDS: u64 = 8;
-/// The time that an allocation for which there is no memory waits for releases that have begun.
+/// The time that an allocation without memory waits for releases that have begun.
 const RELEASES: Duration = Duration::from_secs(5);
 /// The maximum number of modules, and of images.
 const MODULES: usize = 1024;
@@ -55,9 +55,9 @@ pub struct ResourceCache {
     state: Mutex<CacheState>,
 }
 
-/// Dropped in this order: what is used before what it uses.
+/// Fields drop in this order: users before what they use.
 struct CacheState {
-    /// One communicator a member. Those of a world are split into the others and carry nothing.
+    /// One communicator for each member. Those of a world are split into the others and carry no data.
     worlds: IdleCache<CommunicatorKey, Vec<NcclCommunicator>>,
     teams: IdleCache<CommunicatorKey, Vec<NcclCommunicator>>,
     handles: IdleCache<usize, Arc<OwnedBlas>>,
@@ -97,25 +97,25 @@ impl std::fmt::Debug for ResourceCache {
 
 impl ResourceCache {
     fn lock_state(&self) -> MutexGuard<'_, CacheState> {
-        // A thread that panicked left nothing half done: every change is one call of a shelf.
+        // A thread that panicked left no partial change: every change is one call of an idle cache.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A device, which becomes current in this thread. Its primary context lives as long as the pool.
+    /// Opens a device and makes it current in this thread. Its primary context lives as long as the cache.
     pub(crate) fn open_device(&self, ordinal: usize) -> Result<Arc<CudaDevice>, Error> {
         let known = self.lock_state().devices.get(&ordinal).cloned();
         if let Some(device) = known {
             device.make_current()?;
             return Ok(device);
         }
-        // Nobody waits meanwhile: a context takes some hundred milliseconds. Where two threads make one it
-        // is the same one, and whoever comes second lets go of it.
+        // The lock is not held meanwhile: a context takes some hundred milliseconds. Two threads that open one get the
+        // same context, and the second one drops its reference.
         let device = CudaDevice::open(ordinal)?;
         Ok(self.lock_state().devices.entry(ordinal).or_insert(device).clone())
     }
 
-    /// These devices, in their order. Their contexts are made at the same time; what is current in this
-    /// thread stays so.
+    /// Opens these devices and returns them in order. Their contexts are created at the same time; this thread's
+    /// current context stays.
     pub(crate) fn open_devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<CudaDevice>>, Error> {
         std::thread::scope(|scope| {
             let threads = ordinals.iter().map(|&ordinal| {
@@ -132,8 +132,8 @@ impl ResourceCache {
 
     // ---- what one program at a time has ----
 
-    /// Memory of a device, which must be current: at least so much, and it holds whatever an earlier
-    /// program left there.
+    /// Memory of a device, which must be current: at least this many bytes, with the data that an earlier program left
+    /// there.
     pub(crate) fn take_memory(self: &Arc<Self>, device: &Arc<CudaDevice>, bytes: usize) -> Result<CachedMemory, Error> {
         let least = bytes as u64;
         let most = least.saturating_mul(TOO_LARGE).max(SMALL_ARENA);
@@ -145,7 +145,7 @@ impl ResourceCache {
         Ok(CachedMemory { pool: self.clone(), memory, ordinal: device.ordinal(), keep: false })
     }
 
-    /// New memory of a device, which must be current. Where there is none, what lies here idle is freed.
+    /// New memory of a device, which must be current. If there is none, idle memory of the cache is freed first.
     pub(crate) fn allocate_memory(&self, device: &Arc<CudaDevice>, bytes: usize) -> Result<DeviceMemory, Error> {
         match DeviceMemory::new(device, bytes) {
             Err(Error::NoMemory { .. }) => {
@@ -183,7 +183,7 @@ impl ResourceCache {
         self.lock_state().discards
     }
 
-    /// Takes a world's communicators back; those of all ranks, or none. If worlds were discarded `since` it
+    /// Returns a world's communicators to the cache: those of all ranks, or none. If worlds were discarded `since` it
     /// was taken, it may be one of them.
     pub(crate) fn put_world(&self, link: CommunicatorKey, world: Vec<NcclCommunicator>, since: u64) {
         let mut state = self.lock_state();
@@ -196,16 +196,16 @@ impl ResourceCache {
         drop(gone);
     }
 
-    /// Nobody gets a world's communicators any more: something that was split off it failed. They stay
-    /// where they are, since what their devices still do is not known: to free what lies there can wait
-    /// for it without end, and to abort them could reach other programs that came from the same world.
+    /// Discards a world's communicators after a failure of one that was split off it. They are never freed: their
+    /// devices may still use them, so freeing could wait without end, and an abort could reach other programs whose
+    /// communicators came from the same world.
     pub(crate) fn discard_world(&self, link: &CommunicatorKey) {
         let mut state = self.lock_state();
         state.discards += 1;
         std::mem::forget(state.worlds.take_all(link));
     }
 
-    /// Takes a team's communicators back; those of all members, or none.
+    /// Returns a team's communicators to the cache: those of all members, or none.
     pub(crate) fn put_team(&self, link: CommunicatorKey, team: Vec<NcclCommunicator>) {
         let gone = self.lock_state().teams.put(link, team.len() as u64, team);
         drop(gone);
@@ -229,12 +229,12 @@ impl ResourceCache {
         let module = unsafe { KernelModule::load(device, image) }?;
         let gone = self.lock_state().modules.insert_or_flush(key, module.clone());
         drop(gone);
-        // Modules that went may have been other devices'.
+        // The evicted modules may belong to other devices.
         device.make_current()?;
         Ok(module)
     }
 
-    /// The image of a kernel for an architecture, if it was compiled before; else it is made now.
+    /// The image of a kernel for an architecture; compiled now unless it was compiled before.
     pub(crate) fn kernel_image(
         &self,
         architecture: u32,
@@ -251,7 +251,7 @@ impl ResourceCache {
         Ok(image)
     }
 
-    /// The algorithm that was chosen for a product on a kind of device, with this effort or more, and with which.
+    /// The algorithm that was chosen for a GEMM on a kind of device, with this effort or more, and its effort.
     pub(crate) fn cached_algorithm(
         &self,
         kind: &str,
@@ -273,7 +273,7 @@ impl ResourceCache {
     }
 }
 
-/// New memory of a device, for which the memory of ended programs may still have to be freed.
+/// Allocates memory of a device, and waits for the release of ended programs' memory if necessary.
 fn allocate_after_releases(device: &Arc<CudaDevice>, bytes: usize) -> Result<DeviceMemory, Error> {
     match DeviceMemory::new(device, bytes) {
         Err(Error::NoMemory { .. }) => {
@@ -288,14 +288,14 @@ impl Drop for ResourceCache {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if state.devices.is_empty() {
-            // Nothing was ever loaded, perhaps since there is no driver.
+            // Nothing was ever loaded, perhaps because there is no driver.
             return;
         }
         let Ok(_access) = LibraryAccess::acquire() else {
             std::mem::forget(std::mem::take(state));
             return;
         };
-        // Whoever drops the last reference may have a context of its own.
+        // The thread that drops the last reference may have a context of its own.
         let current = SavedContext::save();
         *state = CacheState::default();
         drop(current);
@@ -310,7 +310,7 @@ struct OwnedBlas {
 
 impl Drop for OwnedBlas {
     fn drop(&mut self) {
-        // The handle goes next. Where its context cannot be made current, nothing can be done about it.
+        // The handle is dropped next. If its context cannot be made current, there is no remedy.
         let _ = self.device.make_current();
     }
 }
@@ -347,8 +347,8 @@ pub(crate) struct CachedMemory {
     /// Nobody else refers to it.
     memory: Arc<DeviceMemory>,
     ordinal: usize,
-    /// True if the allocation returns to the cache when it is dropped. Memory that another process may have opened,
-    /// or that a device may still use, must not return.
+    /// True if the allocation returns to the cache when it is dropped. Memory that another process may have opened, or
+    /// that a device may still use, must not return.
     pub(crate) keep: bool,
 }
 

@@ -12,13 +12,12 @@ pub(crate) struct RankBarrier {
 }
 
 impl RankBarrier {
-    /// A gate for the threads of so many ranks, which raise an alarm when they fail.
+    /// A barrier for the threads of so many ranks; `alarm` tells whether one has failed.
     pub(crate) fn new(members: usize, alarm: Arc<FailureFlag>) -> Self {
         Self { members, arrived: AtomicUsize::new(0), alarm }
     }
 
-    /// Waits until all members are here as often as this one. Spins: the threads should go on at the
-    /// same time.
+    /// Waits until all members have arrived as often as this one. Spins, so that the threads continue at the same time.
     pub(crate) fn wait(&self) {
         let number = self.arrived.fetch_add(1, Ordering::AcqRel);
         let wanted = (number / self.members + 1) * self.members;
@@ -28,13 +27,13 @@ impl RankBarrier {
     }
 }
 
-/// Turns that the ranks take: number 0 first. Nobody waits for a turn any more once a rank fails.
+/// Turns that the ranks take, from number 0. Once a rank fails, no rank waits for a turn.
 struct TicketLock {
     next: AtomicU64,
     alarm: Arc<FailureFlag>,
 }
 
-/// A rank's turns in a common order of all ranks' steps, which is gone through once a run.
+/// A rank's turns in a common order of all ranks' steps, which each run goes through once.
 pub(crate) struct IssueSequencer {
     line: Arc<TicketLock>,
     /// The places of its steps in the order, ascending.
@@ -45,7 +44,7 @@ pub(crate) struct IssueSequencer {
 }
 
 impl IssueSequencer {
-    /// The turns of so many ranks, which raise an alarm when they fail; `order` says of each step whose it is.
+    /// The turns of so many ranks, whose failures `alarm` tells; `order` has the rank of each step.
     pub(crate) fn for_ranks(
         ranks: usize,
         order: impl ExactSizeIterator<Item = usize>,
@@ -61,8 +60,7 @@ impl IssueSequencer {
         turns
     }
 
-    /// Does this rank's steps of one run, by number, each when it is its turn. All ranks do so equally
-    /// often.
+    /// Does this rank's steps of one run, by number, each at its turn. All ranks call it equally often.
     pub(crate) fn run_in_turn<E>(&mut self, mut work: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
         let first = self.runs * self.all;
         self.runs += 1;

@@ -1,8 +1,8 @@
 //! The budget of blocks on a device that may wait for other ranks.
 //!
 //! A kernel that waits for another rank occupies a part of its device. If such kernels occupied all of it, the kernels
-//! that the other rank waits for could not start. Waiting blocks are therefore counted for each device over all programs
-//! of the process, whatever else these share: the count is the only state here that is global to the process.
+//! that the other rank waits for could not start. The waiting blocks of all programs of the process are therefore
+//! counted for each device: the count is the only state here that is global to the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 /// Blocks by device number.
 static TAKEN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-/// Room for so many blocks on a device, as long as this is there.
+/// A reservation of so many blocks on a device, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct BlockBudget {
     ordinal: usize,
@@ -18,8 +18,8 @@ pub(crate) struct BlockBudget {
 }
 
 impl BlockBudget {
-    /// Room for a program on a device: at most half of its multiprocessors. A program that runs `beside` others takes
-    /// at most half of what they leave of seven eighths, and so leaves something for the next one.
+    /// Reserves blocks on a device for a program: at most half of its SMs. A program that runs `beside` others takes at
+    /// most half of what they leave of seven eighths, and so leaves some for the next one.
     pub(crate) fn new(ordinal: usize, multiprocessors: u32, beside: bool) -> Self {
         let (all, most) = (multiprocessors as usize, Self::max_blocks(multiprocessors));
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256, in hexadecimal digits, over this library's version and some parts. Each is preceded by its length, so no two lists of
-/// parts give the same bytes.
+/// SHA-256, in hexadecimal digits, over this library's version and the parts. The length of each part precedes it, so
+/// no two lists of parts give the same bytes.
 pub(crate) fn store_key<'p>(kind: &'p str, parts: impl IntoIterator<Item = &'p str>) -> String {
     let mut digest = Sha256::new();
     for part in [kind, env!("CARGO_PKG_VERSION")].into_iter().chain(parts) {

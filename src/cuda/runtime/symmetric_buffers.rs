@@ -1,5 +1,5 @@
-//! The inputs and outputs of a caller's in symmetric memory: an address for each rank, and which buffers of the plans they
-//! take the place of. This is data alone, so that options, addresses and ranks can hold it; ranks agree on it in
+//! A caller's inputs and outputs in symmetric memory: an address for each rank, and the buffers of the plans that they
+//! replace. This is data alone, so that options, addresses and ranks can hold it; ranks agree on it in
 //! [`symmetric_memory`](crate::runtime::symmetric_memory).
 
 use crate::runtime::io_binding::IoSide;
@@ -17,14 +17,14 @@ pub struct SymmetricTensor {
 
 #[allow(unsafe_code, reason = "addresses are a promise about memory")]
 impl SymmetricTensor {
-    /// The input or output at a position, by the address of each rank's part, in rank order, as this process has it
-    /// mapped. The parts are contiguous.
+    /// The input or output at a position, by the address of each rank's shard in this process, in rank order. The
+    /// shards are contiguous.
     ///
     /// # Safety
-    /// Each part is memory that this process's devices can read and write, as large as that rank's part of the input or
-    /// output. On all ranks that have the session, it stays mapped until the session is dropped on all of them. Its owner's
-    /// promise is that of [`InputHandle::bind`](crate::session::InputHandle::bind); in this time no other code of a peer
-    /// accesses it but what is ordered with the owner's runs.
+    /// Each shard is memory that this process's devices can read and write, as large as that rank's shard of the input
+    /// or output. On all ranks that have the session, it stays mapped until the session is dropped on all of them. Its
+    /// owner's promise is that of [`InputHandle::bind`](crate::session::InputHandle::bind); in this time other code of
+    /// a peer accesses it only in order with the owner's runs.
     pub unsafe fn new(side: IoSide, position: usize, addresses: Vec<u64>) -> Self {
         Self { side, position, addresses }
     }
@@ -36,7 +36,7 @@ impl SymmetricTensor {
     }
 }
 
-/// The buffers that lie in symmetric memory, and their addresses in this process.
+/// The buffers in symmetric memory, and their addresses in this process.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct SymmetricBuffers {
     slots: Vec<(IoSide, usize)>,
@@ -73,24 +73,24 @@ impl SymmetricBuffers {
         self.slots.is_empty()
     }
 
-    /// Returns true if an input or output lies there.
+    /// Returns true if an input or output is in symmetric memory.
     pub(crate) fn has_slot(&self, side: IoSide, position: usize) -> bool {
         self.slots.contains(&(side, position))
     }
 
-    /// The address of a rank's buffer, if it lies there.
+    /// The address of a rank's buffer, if it is in symmetric memory.
     pub(crate) fn address(&self, rank: u32, buffer: BufferId) -> Option<u64> {
         self.addresses.get(rank as usize)?.get(buffer.0 as usize).copied().flatten()
     }
 
-    /// The buffers of a rank that lie outside of its memory, by number: those that are bound from run to run, and these.
+    /// The buffers of a rank that are not in its own memory, by number: those that runs bind, and the symmetric ones.
     pub(crate) fn with_buffers(&self, rank: u32, outside: &[bool]) -> Vec<bool> {
         let Some(addresses) = self.addresses.get(rank as usize) else { return outside.to_vec() };
         let outside = outside.iter().copied().chain(std::iter::repeat(false));
         addresses.iter().zip(outside).map(|(address, is_outside)| address.is_some() || is_outside).collect()
     }
 
-    /// The buffers of a rank that lie there, by number.
+    /// The buffers of a rank in symmetric memory, by number.
     pub(crate) fn buffers(&self, rank: u32) -> impl Iterator<Item = usize> {
         let addresses = self.addresses.get(rank as usize).into_iter().flatten().enumerate();
         addresses.filter_map(|(at, address)| address.map(|_| at))

@@ -1,8 +1,8 @@
-//! Symmetric memory: inputs and outputs of a caller's in memory that all ranks have mapped, such as torch's. Peers address
-//! them where they lie, without a copy through the session's memory.
+//! Symmetric memory: a caller's inputs and outputs in memory that all ranks have mapped, such as torch's. Peers address
+//! them in place, without a copy through the session's memory.
 //!
-//! The addresses are fixed when a session is prepared: all ranks agree there which inputs and outputs are so bound, and
-//! check that each address leads to the part of the rank that it is said to be of.
+//! The addresses are fixed when a session is prepared: all ranks agree on the inputs and outputs in symmetric memory,
+//! and check that each address leads to the shard of the right rank.
 //!
 //! No barrier protects this memory. A peer accesses it only between the rank's ready signal and the rank's wait for the
 //! done semaphore ([`hostir_gpu::p2p`]). Both belong to the rank's run, which comes after the work that the caller's
@@ -20,11 +20,11 @@ use hostir::lower::PreparedProgram;
 use hostir_gpu::memory_layout::ALIGNMENT;
 use hostir_gpu::p2p::MessagePlan;
 
-/// The bytes of a tensor by which ranks recognize it.
+/// The bytes that a rank writes into a tensor for its peers to recognize.
 const MARK: usize = 8;
 
-/// Decides which of a caller's symmetric tensors peers address where they lie. All ranks have to name the same ones; those
-/// that some rank cannot use are left to copies on all ranks.
+/// Decides which of a caller's symmetric tensors peers address in place. All ranks have to name the same ones; if some
+/// rank cannot use a tensor, all ranks copy it.
 pub(crate) fn agree_on_buffers(
     prepared: &PreparedProgram,
     messages: &MessagePlan,
@@ -48,7 +48,7 @@ pub(crate) fn agree_on_buffers(
     Ok(SymmetricBuffers::new(prepared, &found))
 }
 
-/// Returns true if peers address a tensor, and can do so where it lies.
+/// Returns true if peers address a tensor, and can do so in place.
 fn is_usable(tensor: &SymmetricTensor, prepared: &PreparedProgram, messages: &MessagePlan) -> bool {
     let mut parts = prepared.plans.iter().filter_map(|plan| Some((plan, tensor.view(plan)?)));
     let is_addressed =
@@ -66,7 +66,7 @@ fn is_usable(tensor: &SymmetricTensor, prepared: &PreparedProgram, messages: &Me
 /// Bytes of a tensor in the message of a rank.
 const RECORD: usize = 6;
 
-/// For each tensor whether the rank can use it, the side and the position.
+/// The message of a rank: for each tensor whether the rank can use it, the side and the position.
 fn encode(tensors: &[SymmetricTensor], usable: &[bool]) -> Vec<u8> {
     let records = tensors.iter().zip(usable).flat_map(|(tensor, usable)| {
         let [a, b, c, d] = (tensor.position as u32).to_le_bytes();
@@ -80,7 +80,7 @@ fn slots(message: &[u8]) -> impl Iterator<Item = &[u8]> {
     message.chunks(RECORD).map(|record| &record[1..])
 }
 
-/// Refuses tensors that the program does not have, or not that often.
+/// Refuses tensors that the program does not have, and repeated ones.
 fn check_tensors(prepared: &PreparedProgram, tensors: &[SymmetricTensor]) -> Result<(), Vec<Diag>> {
     let ranks = prepared.plans.len();
     for (at, tensor) in tensors.iter().enumerate() {
@@ -108,8 +108,8 @@ fn disagreement(rank: usize) -> Diag {
         .with_note("all ranks pass tensors of symmetric memory for the same inputs and outputs, or none of them does")
 }
 
-/// Checks that each address leads to the part of its rank: each rank writes a mark into its own parts, which the others look
-/// for. In one process nothing is to be checked: addresses are the same for all ranks.
+/// Checks that each address leads to the shard of its rank: each rank writes a tag into its own shards, which the
+/// others look for. One process needs no check: addresses are the same for all ranks.
 pub(crate) fn check_mapping(
     symmetric: &SymmetricBuffers,
     ranks: &[RankRuntime<'_>],
@@ -119,16 +119,16 @@ pub(crate) fn check_mapping(
     let own: Vec<u64> = symmetric.parts(rank.plan.rank).collect();
     let kept = rank.device.make_current().and_then(|()| driver::synchronize_device());
     let kept = kept.and_then(|()| own.iter().map(|address| read_mark(*address)).collect::<Result<Vec<_>, _>>());
-    // From here on no rank's device is at work on them.
+    // From here on no device works on them.
     let kept = joint.finish_step("symmetric memory: keep", kept.map_err(call_diags))?;
     let found = exchange_marks(symmetric, rank.plan.rank, &own, joint);
     let restored = own.iter().zip(&kept).try_for_each(|(address, mark)| write_mark(*address, *mark));
     joint.finish_step("symmetric memory: compare", found.and(restored.map_err(call_diags)))
 }
 
-/// Writes the own marks, and compares what is found at the addresses of the others.
+/// Writes this process's tags, and compares the contents at the addresses of the others.
 fn exchange_marks(symmetric: &SymmetricBuffers, rank: u32, own: &[u64], joint: &ProcessGroup) -> Result<(), Vec<Diag>> {
-    // An address of this process, and so no mark of another tensor of the same rank.
+    // The tag is an address of this process, so no other tensor of the rank has the same.
     let marks: Vec<[u8; MARK]> = own.iter().map(|address| (!address ^ u64::from(rank) << 56).to_le_bytes()).collect();
     let written = own.iter().zip(&marks).try_for_each(|(address, mark)| write_mark(*address, *mark));
     let written = written.map_err(call_diags).map(|()| marks.concat());

@@ -4,8 +4,8 @@
 //! either. These waits must be released before anything can be freed, and a call that frees may itself wait for the
 //! device. A dedicated thread therefore does all of it, in this order:
 //!
-//! 1. Poison the ranks of other processes whose memory is open here. Work that streams from now on do with data that
-//!    never arrived has no consequences here; a process elsewhere that meets its effects finds the poison, which was
+//! 1. 1. Poison the ranks of other processes whose memory is open here. From then on, work of the streams on data that
+//!    never arrived has no consequences here; a process elsewhere that receives such data finds the poison, which was
 //!    written before ([`RankRuntime::wait_for_end`](crate::runtime::rank::RankRuntime::wait_for_end)).
 //! 2. Abort all communicators as one group: NCCL tells all of their kernels to end before it waits for any of
 //!    them (`setCommAbortFlags` in `init.cc`).
@@ -29,26 +29,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// The time that a rank waits until its device has let go.
+/// The time that a rank waits for its device to become idle.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// The time that the thread goes on.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The time that NCCL may take until its kernels are told to end.
+/// The time that NCCL may take to tell its kernels to end.
 const TOLD: Duration = Duration::from_millis(300);
 /// Between two looks at the streams.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// A graph with the marks that it sets, by the event that they stand for.
+/// A graph with the external events that it records, by the event of the schedule that each replaces.
 pub(crate) type RecordedGraph = (CudaGraph, BTreeMap<usize, CudaEvent>);
 
 /// Everything that a rank has under way.
 pub(crate) struct TeardownState {
     pub(crate) device: Arc<CudaDevice>,
-    /// Words of other ranks that say that this one gave up.
+    /// Words of other ranks that report that this one gave up.
     pub(crate) poison: Vec<WordOp>,
     /// Own flags.
     pub(crate) flags: Vec<WordOp>,
-    /// The stream that writes both, on which nothing else waits.
+    /// The stream that writes both, on which no other work waits.
     pub(crate) aside: Option<CudaStream>,
     /// With the marks that they set.
     pub(crate) graphs: Vec<RecordedGraph>,
@@ -59,7 +59,7 @@ pub(crate) struct TeardownState {
     pub(crate) streams: Vec<CudaStream>,
 }
 
-/// Things to drop once nothing uses them any more.
+/// Resources to drop once nothing uses them.
 pub(crate) type RankResources = Box<dyn Send>;
 
 /// The end of work that may not return, in a thread of its own.
@@ -72,8 +72,8 @@ pub(crate) struct TeardownTask {
 }
 
 impl TeardownTask {
-    /// Begins such work, which says whether it came to its end. Where no thread can be started the work is left
-    /// undone for good, and what it owns stays where it is.
+    /// Begins such work, which returns whether it finished. If no thread can start, the work is never done, and what it
+    /// owns is leaked.
     fn spawn_task(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let reported = over.clone();
@@ -96,13 +96,13 @@ impl TeardownTask {
     }
 }
 
-/// Begins to end what a failed rank has under way.
+/// Begins to end the work in flight of a failed rank.
 pub(crate) fn begin_teardown(estate: TeardownState) -> TeardownTask {
     TeardownTask::spawn_task("hir-teardown", move || estate.tear_down())
 }
 
-/// Drops what belongs to ranks whose work has ended, all at the same time, and waits for that for a limited time. It
-/// may wait for work of others: to free memory waits for the whole device, and NCCL may wait for other members of a
+/// Drops resources of ranks whose work has ended, all at the same time, and waits for that for a limited time. Dropping
+/// may wait for work of others: freeing memory waits for the whole device, and NCCL may wait for other members of a
 /// communicator.
 pub(crate) fn drop_in_threads(all: Vec<RankResources>) {
     let endings = all.into_iter().map(|belongings| {
@@ -116,8 +116,8 @@ pub(crate) fn drop_in_threads(all: Vec<RankResources>) {
 }
 
 impl TeardownState {
-    /// Comes back when every stream is at its end; whether that is so. What a call says here is of no use: where
-    /// the device is lost there is nothing to let go of.
+    /// Returns when every stream has ended; true if all did. Errors of calls are ignored: a lost device has nothing to
+    /// release.
     fn tear_down(self) -> bool {
         let Self { device, poison, flags, aside, graphs, communicators, memory, streams } = self;
         let _ = device.make_current();
@@ -138,18 +138,18 @@ impl TeardownState {
         let _ = heard.recv_timeout(TOLD);
         let idle = FlagRelease { device: &device, aside, flags }.wait_until_idle(&streams);
         if !idle {
-            // Memory that may still be used stays for good.
+            // Memory that may still be used is never freed.
             std::mem::forget(memory);
             return false;
         }
-        // Graphs and communicators that runs held are released now that the runs have ended.
+        // Release graphs and communicators of finished runs.
         let ended = [graphs, communicators].into_iter().flatten().all(|one| one.wait(Duration::MAX));
         drop(memory);
         ended
     }
 }
 
-/// Writes flags: those of a rank that gave up, and the poison of others.
+/// Writes semaphores: those of a rank that gave up, and the poison of others.
 fn write_words(aside: &CudaStream, words: &[WordOp]) -> Result<(), Error> {
     // SAFETY: a rank makes an estate of its own flags and of words that others set aside for this, and neither its
     // memory nor what it has open of theirs is given back before the thread is over. Nothing is done any more
@@ -165,14 +165,14 @@ struct FlagRelease<'a> {
 }
 
 impl FlagRelease<'_> {
-    /// Raises the flags, and marks that with `raised`.
+    /// Signals the semaphores, and records `raised` after them.
     fn raise_flags(&self, raised: &CudaEvent) -> Result<(), Error> {
         let Some(aside) = &self.aside else { return Ok(()) };
         write_words(aside, &self.flags)?;
         aside.record(raised)
     }
 
-    /// Marks at the end of all that these streams have to do. A mark that cannot be made is of a device that is lost.
+    /// Records events at the end of all work of these streams. If an event cannot be recorded, its device is lost.
     fn record_stream_ends(&self, streams: &[CudaStream]) -> Vec<CudaEvent> {
         streams.iter().filter_map(|stream| self.record_stream_end(stream)).collect()
     }
@@ -187,12 +187,12 @@ impl FlagRelease<'_> {
     fn wait_until_idle(&self, streams: &[CudaStream]) -> bool {
         let limit = Instant::now() + LIMIT;
         let Ok(raised) = CudaEvent::new(self.device, false) else { return false };
-        // A stream whose queue is full takes a mark only when flags are raised.
+        // A stream whose queue is full accepts an event only once semaphores are signalled.
         let _ = self.raise_flags(&raised);
         let mut ends = self.record_stream_ends(streams);
         loop {
             ends.retain(|end| !end.is_reached().unwrap_or(true));
-            // What was written last is written: words of others too, before their memory is given back.
+            // The last words are written, also those of others, before their memory is freed.
             if ends.is_empty() && raised.is_reached().unwrap_or(true) {
                 return true;
             }

@@ -20,7 +20,7 @@ pub struct RunWatchdog {
     zero: Instant,
     ranks: Mutex<Vec<Weak<WatchedState>>>,
     programs: AtomicUsize,
-    /// Milliseconds during which the process was suspended, as far as the watcher knows.
+    /// Milliseconds during which the process was suspended, as far as the watchdog knows.
     suspended: AtomicU64,
 }
 
@@ -29,7 +29,7 @@ pub struct RunWatchdog {
 struct WatchedState {
     program: usize,
     rank: u32,
-    /// The start of its run, in active milliseconds since the watch did; 0 if none is under way.
+    /// The start of its run, in active milliseconds since the watchdog's start; 0 without a run.
     began: AtomicU64,
     /// The instruction that it issues or failed in, or [`UNKNOWN`].
     inst: AtomicUsize,
@@ -45,8 +45,8 @@ impl Default for RunWatchdog {
 }
 
 impl RunWatchdog {
-    /// Returns true if a run has been under way for longer than `limit` and was not cleared away after a failure. Time
-    /// during which the process was suspended does not count ([`RunWatchdog::note_suspension`]).
+    /// Returns true if a run has exceeded `limit` and was not cleared away after a failure. Time during which the
+    /// process was suspended does not count ([`RunWatchdog::note_suspension`]).
     pub fn is_hung(&self, limit: Duration) -> bool {
         let now = self.elapsed_ms();
         self.open_runs().iter().any(|rank| {
@@ -55,8 +55,8 @@ impl RunWatchdog {
         })
     }
 
-    /// Notes that the watcher did not run for this long, though it meant to look again soon: the process was suspended,
-    /// and its ranks did not run either.
+    /// Records that the watchdog did not run for this long: the process was suspended, and its ranks did not run
+    /// either.
     pub fn note_suspension(&self, gap: Duration) {
         self.suspended.fetch_add(u64::try_from(gap.as_millis()).unwrap_or(u64::MAX), Ordering::AcqRel);
     }
@@ -66,7 +66,7 @@ impl RunWatchdog {
         !self.open_runs().is_empty()
     }
 
-    /// Returns the locations of the ranks that have not ended their run, or have failed in it, as far as known.
+    /// Returns the known locations of the ranks that have not ended their run, or have failed in it.
     pub fn rank_locations(&self) -> Vec<RankLocation> {
         let ranks = self.live_ranks();
         let mut places: Vec<RankLocation> = ranks.iter().filter_map(|rank| rank_location(rank)).collect();
@@ -98,7 +98,7 @@ impl RunWatchdog {
         self.programs.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// One more rank of a program, which does nothing yet.
+    /// Registers one more rank of a program, which is idle.
     pub(crate) fn register_rank(self: &Arc<Self>, program: usize, rank: u32) -> WatchedRank {
         let (began, inst) = (AtomicU64::default(), AtomicUsize::new(UNKNOWN));
         let state = Arc::new(WatchedState { program, rank, began, inst });
@@ -116,7 +116,7 @@ fn rank_location(rank: &WatchedState) -> Option<RankLocation> {
 /// The location of a rank in its program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankLocation {
-    /// The number of the program among those that were loaded with the watch, from 0 on.
+    /// The number of the program among those that were loaded with this watchdog, from 0 on.
     pub program: usize,
     /// The rank.
     pub rank: u32,
@@ -128,7 +128,7 @@ impl RankLocation {
     pub fn position(self) -> RankPosition {
         RankPosition { rank: self.rank, progress: RankProgress::At(self.inst) }
     }
-    /// A diagnostic of this program, with where the rank was: its op and iteration.
+    /// Adds to a diagnostic of this program the rank's location: its op and iteration.
     pub fn annotate_diag(self, diag: Diag, prepared: &PreparedProgram) -> Diag {
         match prepared.plans.iter().find(|plan| plan.rank == self.rank) {
             Some(plan) => note_location(diag, self.inst, prepared, plan),
@@ -137,7 +137,7 @@ impl RankLocation {
     }
 }
 
-/// A diagnostic with the instruction in which a rank gave up.
+/// Adds to a diagnostic the instruction in which a rank gave up.
 pub(crate) fn note_location(mut diag: Diag, inst: InstId, prepared: &PreparedProgram, plan: &Plan) -> Diag {
     let Some(inst) = plan.find_inst(inst) else { return diag };
     let text = format!("rank {} was here", plan.rank);
@@ -163,7 +163,7 @@ impl WatchedRank {
         self.state.began.store(self.watch.elapsed_ms(), Ordering::Release);
     }
 
-    /// The rank issues an instruction or fails in it; nobody knows which without one.
+    /// Publishes the instruction that the rank issues or fails in; `None` if it is not known.
     pub(crate) fn set_inst(&self, inst: Option<InstId>) {
         self.state.inst.store(inst.map_or(UNKNOWN, Id::index), Ordering::Release);
     }
@@ -174,7 +174,7 @@ impl WatchedRank {
         self.end_failed_run();
     }
 
-    /// The run has failed and is cleared away; where stays known.
+    /// Publishes that the failed run is cleared away; its location stays known.
     pub(crate) fn end_failed_run(&self) {
         self.state.began.store(0, Ordering::Release);
     }

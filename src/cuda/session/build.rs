@@ -12,8 +12,8 @@ use hostir::plan_checks::prove_program;
 use hostir::{ir, verify};
 use std::sync::Arc;
 
-/// The inputs from which a session is built. A size that no call here fixes, and that the program does not derive
-/// from others, is an error of [`Builder::build`], which names it.
+/// The inputs from which a session is built. [`Builder::build`] fails, and names the size, if no call here fixes it and
+/// the program does not derive it from others.
 #[derive(Debug)]
 pub struct Builder {
     name: String,
@@ -51,7 +51,7 @@ impl OwnedKey {
     }
 }
 
-/// The options, which have no text of their own.
+/// The options, whose debug form is left out.
 #[derive(Clone, Default)]
 struct GivenOptions(Options);
 
@@ -125,7 +125,7 @@ impl Builder {
         self
     }
 
-    /// An input of this process's only rank. Its shape fixes sizes, and it is bound when the session is built.
+    /// Binds an input of this process's only rank. Its shape fixes sizes, and it is bound when the session is built.
     ///
     /// # Safety
     /// If the session is built: as of [`Input::bind`](crate::session::InputHandle::bind), from then on.
@@ -142,7 +142,7 @@ impl Builder {
         self
     }
 
-    /// A rank's part of an input, as [`Builder::input`].
+    /// Binds a rank's shard of an input, as [`Builder::input`] does.
     ///
     /// # Safety
     /// As of [`Builder::input`].
@@ -158,7 +158,7 @@ impl Builder {
         self
     }
 
-    /// Leaves out the proof that the program has no race and no misuse of memory; deadlocks are still looked for.
+    /// Leaves out the proof that the program has no race and no misuse of memory; deadlocks are still checked.
     pub fn without_proof(mut self) -> Self {
         self.proved = false;
         self
@@ -195,7 +195,7 @@ impl Builder {
         Ok(session)
     }
 
-    /// The verified program, and warnings about it.
+    /// Reads the program: the verified program, and warnings about it.
     fn read_program(&mut self) -> Result<(ir::Program, Vec<Diag>), Vec<Diag>> {
         let mut diags = Diags::default();
         let program = match self.program.take() {
@@ -230,7 +230,7 @@ impl Builder {
         Err(Diag::global_error(codes::SESSION, message).with_note(note))
     }
 
-    /// The sizes, with those that follow from the inputs' shapes.
+    /// Resolves the sizes, also those that follow from the inputs' shapes.
     fn resolve_sizes(&self, program: &ir::Program) -> Result<SizeSettings, Diag> {
         let mut sizes = self.sizes.clone();
         let tensors: Vec<TensorId> = program.inputs().iter().filter_map(|value| value.as_tensor()).collect();
@@ -247,8 +247,8 @@ impl Builder {
     }
 }
 
-/// The shape of a whole tensor from that of a part: axes spread over devices have the mesh's extents.
-/// `None` if the ranks differ, which binding reports.
+/// The shape of a whole tensor from that of a shard: sharded axes have the mesh's extents. `None` if the ranks differ,
+/// which binding reports.
 fn whole_shape(program: &ir::Program, axes: &AxesTable, tensor: TensorId, part: &[usize]) -> Option<Vec<usize>> {
     let mesh = program.tensor_mesh(tensor);
     let stored = axes.stored_axes(tensor).count();

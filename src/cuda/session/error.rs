@@ -51,7 +51,7 @@ impl std::fmt::Display for Error {
 
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // `main` prints this of an error that it returns.
+        // `main` prints this form of an error that it returns.
         write!(f, "\n{self}")
     }
 }

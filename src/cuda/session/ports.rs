@@ -53,27 +53,28 @@ impl<'s, 'k> InputHandle<'s, 'k> {
         self
     }
 
-    /// Binds the rank's part: the runs from here on read it there. It stays the caller's. A tensor that is
-    /// contiguous and aligned is used in place, another one is copied at the start of each run. Where the rank has
-    /// no part of the input, nothing happens.
+    /// Binds the rank's shard: the runs from here on read it there. It stays the caller's. A contiguous and aligned
+    /// tensor is used in place; another one is copied at the start of each run. Does nothing if the rank has no shard
+    /// of the input.
     ///
     /// # Errors
-    /// `H0523` to `H0526` by what does not fit. What is an address of another device, of ordinary host memory or of
-    /// none, or too close to the end of its allocation, is found out by asking the driver and refused.
+    /// `H0523` to `H0526` for a tensor that does not fit. The driver recognizes addresses of another device, of
+    /// ordinary host memory or of none, and those too close to the end of their allocation; these are refused.
     ///
     /// # Safety
-    /// The driver knows where memory is, but not how long it will be. The caller promises, for the memory of the
-    /// tensor's elements, from this call until something else is bound or uploaded here, or the binding is
-    /// released, or the session is gone, *and* the runs enqueued until then have ended on the device:
+    /// The driver knows where memory is, but not how long it will be. The caller promises the following for the memory
+    /// of the tensor's elements. The promise begins with this call. It ends when another tensor is bound or uploaded
+    /// here, the binding is released or the session is dropped, *and* the runs enqueued until then have ended on the
+    /// device:
     ///
     /// - it stays allocated, and is not handed out for anything else;
-    /// - nobody else writes it while a run may read it, nor reads or writes it while a run may write it. Work on the
-    ///   stream that [`Session::run_on`](crate::session::Session::run_on) gets is ordered with the runs, so it may do both
-    ///   before and after them; freeing in the order of that stream (`cudaFreeAsync`) is late enough;
-    /// - of managed memory, which is host memory as well, this holds for the host too.
+    /// - - nobody else writes it while a run may read it, nor reads or writes it while a run may write it. Work on the
+    ///   stream that [`Session::run_on`](crate::session::Session::run_on) gets is ordered with the runs, so it may do
+    ///   both before and after them; freeing in the order of that stream (`cudaFreeAsync`) is late enough;
+    /// - - for managed memory, which is host memory as well, this holds for the host too.
     ///
-    /// After a call that failed, runs may still be going on: the memory has to stay until the device is known to be
-    /// done with it (`cudaDeviceSynchronize`), or the process ends.
+    /// After a failed call, runs may still be in flight: the memory has to stay until the device is known to have
+    /// finished with it (`cudaDeviceSynchronize`), or the process ends.
     ///
     /// Safe code cannot bind:
     ///
@@ -88,8 +89,8 @@ impl<'s, 'k> InputHandle<'s, 'k> {
         unsafe { self.0.bind(tensor) }
     }
 
-    /// Copies the rank's part from the host, into memory of the session's own; it takes the place of what
-    /// was bound. Waits for earlier runs.
+    /// Copies the rank's shard from the host, into memory of the session's own, which replaces the bound tensor. Waits
+    /// for earlier runs.
     ///
     /// # Errors
     /// If there is no such input or rank in this process, the tensor does not fit the rank's shard, or the copy or an
@@ -116,14 +117,14 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
         Self(IoHandle { session, side: IoSide::Output, key, rank: None })
     }
 
-    /// The output's part on a rank of this process.
+    /// Selects the output's shard on a rank of this process.
     pub fn on(mut self, rank: u32) -> Self {
         self.0.rank = Some(rank);
         self
     }
 
-    /// Binds memory for the rank's part: the runs from here on leave it there. As [`InputHandle::bind`]; a tensor
-    /// that is not contiguous or not aligned is written by a copy at the end of each run.
+    /// Binds memory for the rank's shard: the runs from here on write it there. As [`InputHandle::bind`]; a tensor that
+    /// is not contiguous or not aligned is written by a copy at the end of each run.
     ///
     /// # Errors
     /// As of [`InputHandle::bind`].
@@ -150,7 +151,7 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
         self.0.release()
     }
 
-    /// Returns the location where runs leave the rank's shard: the bound tensor, or memory of the session's own, which
+    /// Returns the location of the rank's shard after runs: the bound tensor, or memory of the session's own, which
     /// lives as long as the session and is overwritten by the next run.
     ///
     /// # Errors
@@ -162,11 +163,11 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
         found.ok_or_else(|| absent_error(self.0.session, rank, position))
     }
 
-    /// The rank's part of the last run, on the host. Waits for that run.
+    /// Returns the rank's shard of the last run, on the host. Waits for that run.
     ///
     /// # Errors
-    /// If there is no such output or rank in this process, the rank has no shard of the output, nothing has run, or a
-    /// run fails.
+    /// If there is no such output or rank in this process, the rank has no shard of the output, no run was enqueued, or
+    /// a run fails.
     pub fn download(self) -> Result<HostTensor, Error> {
         let (rank, position) = self.0.resolve_position()?;
         let found = self.0.session.with_bound(|bound| bound.download_output(rank, position))?;

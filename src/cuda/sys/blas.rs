@@ -14,14 +14,14 @@ use cudarc::cublaslt::sys::{
 use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use std::ffi::{c_int, c_void};
 
-/// The pointers and modes of the scales of the left and the right matrix. A single scale is the default mode; one for each
-/// row or column exists from 12.9 on.
+/// The pointers and modes of the scales of the left and the right matrix. A single scale is the default mode; one for
+/// each row or column exists from 12.9 on.
 const SCALE_POINTERS: [DescAttribute; 2] =
     [DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER];
 const SCALE_MODES: [DescAttribute; 2] =
     [DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_MODE];
-/// An address that stands for scales while algorithms are looked for: nothing reads it, but it is not 0, which would mean
-/// that there are none.
+/// A placeholder for the address of scales while algorithms are requested: nothing reads it, but it is not 0, which
+/// would mean that there are none.
 const NO_SCALES_YET: u64 = 256;
 /// The alignments of `a`, `b`, `c` and `d`.
 const MIN_ALIGNMENTS: [PreferenceAttribute; 4] = [
@@ -30,11 +30,11 @@ const MIN_ALIGNMENTS: [PreferenceAttribute; 4] = [
     PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
     PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
 ];
-/// The number of proposals, the first ones, whose variants are candidates: at the power limit of an H100 the fastest
+/// The number of proposals, from the first, whose variants are candidates: at the power limit of an H100 the fastest
 /// algorithm of each of eight large GEMMs was one of these or a variant of one.
 pub(crate) const VARIED_PROPOSALS: usize = 3;
-/// The last custom option that is tried. On an H100 the lowest three bits tell kernels apart, among them the order in which
-/// tiles are computed; others name the same kernels again.
+/// The last custom option to try. On an H100 the lowest three bits distinguish kernels, among them the order in which
+/// tiles are computed; higher options name the same kernels again.
 pub(crate) const LAST_CUSTOM_OPTION: u32 = 7;
 
 /// Whether cuBLASLt can be opened.
@@ -102,7 +102,7 @@ impl Drop for BlasHandle {
     }
 }
 
-/// An object of the library's with attributes, by the functions that set one and destroy it.
+/// Declares an object of the library with attributes, by the functions that set one and destroy it.
 macro_rules! attributed_object {
     ($(#[$about:meta])* $name:ident, $handle:ty, $attribute:ty, $set:ident, $destroy:ident) => {
         $(#[$about])*
@@ -175,7 +175,7 @@ pub(crate) struct GemmOperands {
     pub(crate) workspace: (u64, usize),
 }
 
-/// A product with its descriptors and algorithms for it: those that the library proposes, best first, then variants of these.
+/// A GEMM with its descriptors and algorithms: those that the library proposes, best first, then variants of these.
 #[derive(Debug)]
 pub(crate) struct TunableGemm {
     operation: MatmulDescriptor,
@@ -185,7 +185,7 @@ pub(crate) struct TunableGemm {
     d: RawLayout,
     shape: GemmShape,
     algorithms: Vec<cublasLtMatmulAlgo_t>,
-    /// The number of them that the library proposes.
+    /// The number of algorithms that the library proposes, which come first.
     proposals: usize,
     /// The number of the one that is used.
     pub(crate) chosen: usize,
@@ -195,8 +195,8 @@ pub(crate) struct TunableGemm {
 unsafe impl Send for TunableGemm {}
 
 impl TunableGemm {
-    /// Descriptors and up to `count` algorithms that need at most `workspace` bytes; an error if the
-    /// library has none.
+    /// Creates descriptors, and up to `count` algorithms that need at most `workspace` bytes; an error if the library
+    /// has none.
     pub(crate) fn new(blas: &BlasHandle, shape: &GemmShape, workspace: usize, count: usize) -> Result<Self, Error> {
         let compute = match (shape.element, shape.numerics.tf32) {
             (MatrixElement::F64, _) => ComputeType::CUBLAS_COMPUTE_64F,
@@ -241,7 +241,7 @@ impl TunableGemm {
         self.algorithms.len()
     }
 
-    /// The number of them, the first ones, that the library proposes.
+    /// The number of algorithms that the library proposes, which come first.
     pub(crate) fn proposal_count(&self) -> usize {
         self.proposals
     }
@@ -266,7 +266,7 @@ impl TunableGemm {
         self.set_scales([NO_SCALES_YET; 2])
     }
 
-    /// Says where the scales are, if the shape has any.
+    /// Sets the addresses of the scales, if the shape has any.
     fn set_scales(&self, scales: [u64; 2]) -> Result<(), Error> {
         if self.shape.scales == GemmScales::None {
             return Ok(());
@@ -314,7 +314,7 @@ impl TunableGemm {
         Ok(algorithms)
     }
 
-    /// Adds what the library makes of a proposal with other custom options, in as much workspace.
+    /// Adds the variants of a proposal with other custom options, in as much workspace.
     fn add_variants(&mut self, blas: &BlasHandle, proposal: usize, workspace: usize) {
         let proposed = self.algorithms[proposal];
         for option in 0..=custom_option_max(&proposed).min(LAST_CUSTOM_OPTION) {
@@ -326,7 +326,7 @@ impl TunableGemm {
         }
     }
 
-    /// The bytes of workspace that an algorithm needs for this product; none if it cannot compute it.
+    /// The bytes of workspace that an algorithm needs for this GEMM; `None` if it cannot compute it.
     fn workspace_of(&self, blas: &BlasHandle, algorithm: &cublasLtMatmulAlgo_t) -> Option<usize> {
         // The library may leave fields as they are.
         let mut found = std::mem::MaybeUninit::<HeuristicResult>::zeroed();
@@ -354,9 +354,9 @@ impl TunableGemm {
     /// Starts the product on a stream.
     ///
     /// # Safety
-    /// The stream's contract ([`CudaStream`](crate::sys::driver::CudaStream)) for the matrices that the shape describes at
-    /// the operands' addresses, and for the workspace, which has at least as many bytes as this product was made
-    /// with. The product and the handle live until the stream has passed the call.
+    /// The stream's contract ([`CudaStream`](crate::sys::driver::CudaStream)) for the matrices that the shape describes
+    /// at the operands' addresses, and for the workspace, which has at least as many bytes as this GEMM was created
+    /// with. The GEMM and the handle live until the stream has passed the call.
     pub(crate) unsafe fn issue_gemm(
         &self,
         blas: &BlasHandle,
@@ -406,7 +406,7 @@ impl TunableGemm {
     }
 }
 
-/// The greatest custom option of an algorithm; 0, which is the only one then, if the library does not say.
+/// The greatest custom option of an algorithm; 0, then the only one, if the library does not report it.
 fn custom_option_max(algorithm: &cublasLtMatmulAlgo_t) -> u32 {
     let (mut most, mut written) = (0u32, 0);
     let (place, bytes) = (std::ptr::from_mut(&mut most).cast(), size_of::<u32>());
@@ -417,7 +417,7 @@ fn custom_option_max(algorithm: &cublasLtMatmulAlgo_t) -> u32 {
     if status.code == 0 { most } else { 0 }
 }
 
-/// Sets the custom option of an algorithm; false if it has that one already, or there is none.
+/// Sets the custom option of an algorithm; returns false if it has that one already, or does not have it.
 fn set_custom_option(algorithm: &mut cublasLtMatmulAlgo_t, option: u32) -> bool {
     let before = *algorithm;
     let (value, bytes) = (std::ptr::from_ref(&option).cast(), size_of::<u32>());
@@ -434,7 +434,7 @@ impl MatmulPreference {
         let preference = Self(preference);
         preference.set_attribute(PreferenceAttribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace)?;
         if shape.remote {
-            // No scheme to add the parts of a sum: the sum is not split.
+            // No reduction scheme: the sum is not split.
             preference.set_attribute(PreferenceAttribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &0u32)?;
         }
         for (key, alignment) in MIN_ALIGNMENTS.into_iter().zip(shape.alignments) {

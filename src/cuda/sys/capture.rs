@@ -1,4 +1,5 @@
-//! Recordings that a caller makes: whether a stream is being recorded, and what a recorded graph keeps alive.
+//! Recordings that a caller makes: whether a stream is being recorded, and the resources that a recorded graph keeps
+//! alive.
 
 use crate::sys::Error;
 use crate::sys::context::CallerStream;
@@ -21,8 +22,8 @@ unsafe impl Send for OpenCapture {}
 // SAFETY: as above.
 unsafe impl Sync for OpenCapture {}
 
-/// Something that recorded graphs refer to. Each keeps a share of it until the graph, its copies and what was
-/// instantiated of it are destroyed.
+/// A resource that recorded graphs refer to. Each holds a share of it until the graph, its copies and their instances
+/// are destroyed.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct GraphLease(Arc<()>);
 

@@ -1,5 +1,5 @@
-//! Work in another's process: a library leaves the current context and the mode of captures as it found them,
-//! asks about addresses it did not allocate, and orders its work after streams it did not make.
+//! Work in another user's process: a library restores the current context and the mode of captures, queries addresses
+//! that it did not allocate, and orders its work after streams that it did not create.
 
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaStream};
@@ -8,17 +8,17 @@ use cudarc::driver::sys::{CUcontext, CUmemorytype, CUpointer_attribute, CUstream
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// Puts the context that is current in this thread, and how the thread takes part in captures, back when it is dropped.
+/// Restores this thread's current context and capture mode when it is dropped.
 #[derive(Debug)]
 pub(crate) struct SavedContext {
-    /// The handle as a number: what holds one may move to another thread before it notes anything.
+    /// The handle as a number: its owner may move to another thread before it saves a context.
     context: usize,
     /// `CUstreamCaptureMode`.
     capture_mode: c_int,
 }
 
 impl SavedContext {
-    /// Notes the current context, and lets the thread make all calls while others record streams
+    /// Saves the current context, and lets the thread make all calls while others record streams
     /// ([`relax_capture_mode`]). The driver's library can be opened.
     pub(crate) fn save() -> Self {
         let mut context = std::ptr::null_mut();
@@ -48,14 +48,14 @@ impl Drop for SavedContext {
     }
 }
 
-/// Lets this thread query events and allocate memory while a stream of the process is being recorded: in the mode that
-/// threads begin with, such calls fail and spoil the recording. They never concern a stream that is recorded. Returns
-/// the mode until now.
+/// Lets this thread query events and allocate memory while a stream of the process is being recorded: in a thread's
+/// initial mode, such calls fail and invalidate the recording. They never concern a stream that is recorded. Returns
+/// the earlier mode.
 pub(crate) fn relax_capture_mode() -> c_int {
     exchange_capture_mode(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_int)
 }
 
-/// Sets this thread's `CUstreamCaptureMode` and returns the one before. A driver that cannot leaves it as it is.
+/// Sets this thread's `CUstreamCaptureMode` and returns the one before; does nothing if the driver does not support it.
 fn exchange_capture_mode(mode: c_int) -> c_int {
     let mut mode = mode;
     // SAFETY: the pointer is to a number of this frame.
@@ -63,8 +63,7 @@ fn exchange_capture_mode(mode: c_int) -> c_int {
     mode
 }
 
-/// A stream of a caller's: the work of a session goes between what was enqueued on it before and what
-/// is enqueued after.
+/// A stream of a caller: a session's work goes after its earlier work, and before its later work.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerStream {
     handle: CUstream,
@@ -79,8 +78,8 @@ impl CallerStream {
     /// A stream by its `CUstream` (or `cudaStream_t`); null is the legacy default stream.
     ///
     /// # Safety
-    /// The stream belongs to the primary context of the rank's device and is not destroyed before the calls
-    /// that it is given to have returned.
+    /// The stream belongs to the primary context of the rank's device, and is not destroyed before the calls that get
+    /// it have returned.
     pub unsafe fn from_raw(handle: *mut c_void) -> Self {
         Self { handle: handle.cast() }
     }
@@ -95,7 +94,7 @@ impl CallerStream {
         self.handle
     }
 
-    /// Whether it names the default stream of whichever thread uses it (`CU_STREAM_PER_THREAD`).
+    /// Returns true if it names the default stream of the thread that uses it (`CU_STREAM_PER_THREAD`).
     pub(crate) fn is_per_thread(self) -> bool {
         const PER_THREAD: usize = 2;
         self.handle as usize == PER_THREAD
@@ -112,7 +111,7 @@ impl CallerStream {
     }
 }
 
-/// The attributes of an address that are asked for.
+/// The attributes of an address that are queried.
 const ATTRIBUTES: [CUpointer_attribute; 6] = [
     CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
     CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
@@ -135,7 +134,7 @@ pub(crate) struct AddressInfo {
     pub(crate) allocation: Option<(u64, u64)>,
 }
 
-/// Asks the driver about an address; `device` is current.
+/// Queries the driver about an address; `device` is current.
 pub(crate) fn query_address(device: &CudaDevice, address: u64) -> Result<AddressInfo, Error> {
     let (mut context, mut start): (CUcontext, u64) = (std::ptr::null_mut(), 0);
     let (mut kind, mut managed, mut ordinal, mut size) = (0u32, 0u32, -1i32, 0usize);
@@ -161,7 +160,7 @@ pub(crate) fn query_address(device: &CudaDevice, address: u64) -> Result<Address
     .into_result()?;
     let managed = managed & 0xff != 0;
     let on_device = kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32;
-    // Managed memory is at home on whichever device reads it.
+    // Managed memory is local to the device that reads it.
     let owner = if managed { Some(device.ordinal()) } else { usize::try_from(ordinal).ok() };
     Ok(AddressInfo {
         device: owner.filter(|_| on_device || managed),

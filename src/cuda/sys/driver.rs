@@ -1,8 +1,8 @@
 //! The CUDA driver: devices, memory, streams, events, modules and graphs.
 //!
-//! Device addresses are plain numbers: what lies behind them is not memory of this process, or may be, where
-//! a number is not of a device. So what reads or writes at an address is `unsafe`, and says what the address has
-//! to be. The driver's handles live as long as the types here.
+//! Device addresses are plain numbers: they may or may not be addresses of this process's memory. A function that reads
+//! or writes at an address is therefore `unsafe`, and states what the address has to be. The types here own the
+//! driver's handles.
 
 use crate::sys::Error;
 use crate::sys::library::CallStatus;
@@ -162,7 +162,7 @@ pub(crate) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Uninitialised memory of the device, which must be current. Its address is a multiple of 256.
+    /// Allocates uninitialised memory of the device, which must be current. Its address is a multiple of 256.
     pub(crate) fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
         let mut address = 0;
         // SAFETY: the pointer is to an integer of this frame.
@@ -184,7 +184,7 @@ impl DeviceMemory {
     }
 }
 
-/// Bytes of the current device that are free; 0 where that is not known.
+/// Free bytes of the current device; 0 if unknown.
 fn free_bytes() -> u64 {
     let (mut free, mut total) = (0, 0);
     // SAFETY: both pointers are to integers of this frame.
@@ -202,12 +202,11 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Copies to the device and waits for it. From ordinary memory the call itself only waits until the bytes
-/// are staged, and streams that do not wait for the default stream would not wait for the rest.
+/// Copies to the device and waits for the copy. From ordinary memory the call itself only waits until the bytes are
+/// staged, and streams that do not wait for the default stream would not wait for the rest.
 ///
 /// # Safety
-/// As many bytes as there are lie at `to`, in memory that the current device can write, and no work under way
-/// uses them.
+/// `to` is the address of as many bytes, in memory that the current device can write, and no work in flight uses them.
 pub(crate) unsafe fn upload_bytes(to: u64, bytes: &[u8]) -> Result<(), Error> {
     let from = bytes.as_ptr().cast();
     // SAFETY: as the caller promises; the source is a slice of as many bytes.
@@ -226,8 +225,8 @@ pub(crate) fn synchronize_device() -> Result<(), Error> {
 /// Copies from the device and waits for it.
 ///
 /// # Safety
-/// As many bytes as there is room for lie at `from`, in memory that the current device can read, and no work
-/// under way writes them.
+/// `from` is the address of as many bytes, in memory that the current device can read, and no work in flight writes
+/// them.
 pub(crate) unsafe fn download_bytes(bytes: &mut [u8], from: u64) -> Result<(), Error> {
     let to = bytes.as_mut_ptr().cast();
     // SAFETY: as the caller promises; the target is a slice of as many bytes.
@@ -236,17 +235,17 @@ pub(crate) unsafe fn download_bytes(bytes: &mut [u8], from: u64) -> Result<(), E
 
 /// A stream that does not wait for the default stream.
 ///
-/// What is enqueued with addresses is `unsafe`. The contract of each such call: **the bytes that it reads or
-/// writes lie in memory that this stream's device reaches, stay allocated until the stream has passed the call,
-/// and are used by nothing else meanwhile but what the stream is ordered with.** In a stream that captures this
-/// holds for each replay of the graph.
+/// Functions that enqueue work on addresses are `unsafe`. The contract of each such call: **the bytes that it reads or
+/// writes are in memory that this stream's device can access, stay allocated until the stream has passed the call, and
+/// are used meanwhile only by work that is ordered with the stream.** In a stream that captures, this holds for each
+/// replay of the graph.
 #[derive(Debug)]
 pub(crate) struct CudaStream {
     device: Arc<CudaDevice>,
     handle: CUstream,
     owned: bool,
-    /// True if a generated kernel may be launched before the work in front of it has ended. Of the first one on somebody
-    /// else's stream nobody knows what the kernel in front waited for.
+    /// True if a generated kernel may be launched before the work in front of it has ended. Before the first kernel on
+    /// another owner's stream, nobody knows what the kernel in front waited for.
     overlaps_next: Cell<bool>,
 }
 
@@ -278,12 +277,12 @@ impl CudaStream {
     /// Somebody else's stream.
     ///
     /// # Safety
-    /// It is of the device's primary context, and is not destroyed before this value is dropped.
+    /// It belongs to the device's primary context, and is not destroyed before this value is dropped.
     pub(super) unsafe fn from_handle(device: &Arc<CudaDevice>, handle: CUstream) -> Self {
         Self { device: device.clone(), handle, owned: false, overlaps_next: Cell::new(false) }
     }
 
-    /// The same stream, which is destroyed by the other one.
+    /// The same stream; the original destroys it.
     ///
     /// # Safety
     /// The other one has to live as long.
@@ -308,8 +307,8 @@ impl CudaStream {
         unsafe { tables::driver().cuEventRecord(event.handle, self.handle) }.into_result()
     }
 
-    /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
-    /// replayed. An event within the run ([`CudaStream::record`]) only orders its streams.
+    /// Records an event in a run that is being recorded, for queries from outside while the run is replayed. An event
+    /// within the run ([`CudaStream::record`]) only orders its streams.
     pub(crate) fn record_external(&self, event: &CudaEvent) -> Result<(), Error> {
         const EXTERNAL: u32 = CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
         let driver = tables::driver();
@@ -344,8 +343,8 @@ impl CudaStream {
         unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) }.into_result()
     }
 
-    /// Copies between devices, or within one. An address that the driver does not know it takes for one of this
-    /// process's own memory.
+    /// Copies between devices, or within one. The driver takes an address that it does not know for memory of this
+    /// process.
     ///
     /// # Safety
     /// As of [`CudaStream::copy`].
@@ -354,7 +353,7 @@ impl CudaStream {
         unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) }.into_result()
     }
 
-    /// Copies from the device after what the stream has to do, and waits for it.
+    /// Copies from the device after the stream's earlier work, and waits for the copy.
     ///
     /// # Safety
     /// [`CudaStream`]'s contract for as many bytes at `from`.
@@ -374,12 +373,13 @@ impl CudaStream {
         unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) }.into_result()
     }
 
-    /// Launches a generated kernel, whose parameters are all 64-bit numbers. Where the device can, the launch
-    /// overlaps with the end of a kernel in front of it: generated kernels wait for that themselves. The first launch on
-    /// somebody else's stream does not. Fails if there are not as many words as the kernel has parameters.
+    /// Launches a generated kernel, whose parameters are all 64-bit numbers. If the device supports it, the launch
+    /// overlaps with the end of the kernel in front of it: generated kernels wait for that end themselves. The first
+    /// launch on another owner's stream does not overlap. Fails if the number of words differs from that of the
+    /// kernel's parameters.
     ///
     /// # Safety
-    /// [`CudaStream`]'s contract for all that the kernel reads and writes with these words.
+    /// [`CudaStream`]'s contract for all memory that the kernel reads and writes with these words.
     pub(crate) unsafe fn launch(
         &self,
         function: &KernelFunction,
@@ -394,12 +394,12 @@ impl CudaStream {
         unsafe { self.launch_with(function, [grid, block], 0, pointers, overlaps) }
     }
 
-    /// Launches a kernel that takes tensor maps, then words, after everything before it has ended: it does not wait for that
-    /// itself.
+    /// Launches a kernel that takes tensor maps, then words, after all earlier work has ended: the kernel does not wait
+    /// for that itself.
     ///
     /// # Safety
-    /// [`CudaStream`]'s contract for all that the kernel reads and writes of the matrices of the maps, and with these
-    /// words.
+    /// [`CudaStream`]'s contract for all memory of the matrices of the maps, and for all that the kernel reads and
+    /// writes with these words.
     pub(crate) unsafe fn launch_tiled(
         &self,
         function: &KernelFunction,
@@ -415,11 +415,11 @@ impl CudaStream {
         unsafe { self.launch_with(function, [[blocks, 1, 1], [threads, 1, 1]], shared_bytes, pointers, false) }
     }
 
-    /// Launches a kernel with the parameters at these places of the host.
+    /// Launches a kernel with the parameters at these host addresses.
     ///
     /// # Safety
-    /// [`CudaStream`]'s contract for what the kernel reads and writes with these parameters, which are as many,
-    /// of the sizes that the function has.
+    /// [`CudaStream`]'s contract for the memory that the kernel reads and writes with these parameters, whose number
+    /// and sizes are those of the function.
     #[allow(non_snake_case, reason = "the names of the driver's structure")]
     unsafe fn launch_with(
         &self,
@@ -455,15 +455,15 @@ impl CudaStream {
         status.into_result()
     }
 
-    /// Whether it is the default stream of the context or of a thread: null, `CU_STREAM_LEGACY` or
+    /// Returns true if it is the default stream of the context or of a thread: null, `CU_STREAM_LEGACY` or
     /// `CU_STREAM_PER_THREAD`.
     fn is_default(&self) -> bool {
         const PER_THREAD: usize = 2;
         self.handle as usize <= PER_THREAD
     }
 
-    /// Everything issued from here on is recorded instead of done, on streams that wait for this one
-    /// too, until [`CudaStream::end_capture`].
+    /// Records everything that is issued from here on instead of doing it, also on streams that wait for this one,
+    /// until [`CudaStream::end_capture`].
     pub(crate) fn begin_capture(&self) -> Result<(), Error> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as c_int;
         // SAFETY: the stream is alive.
@@ -484,7 +484,7 @@ impl CudaStream {
         Ok(CudaGraph { device: self.device.clone(), handle })
     }
 
-    /// Brings a recorded graph to the device, which its first launch would do otherwise.
+    /// Uploads a recorded graph to the device, which its first launch would do otherwise.
     pub(crate) fn upload_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive.
         unsafe { tables::driver().cuGraphUpload(graph.handle, self.handle) }.into_result()
@@ -493,8 +493,8 @@ impl CudaStream {
     /// Launches a recorded graph.
     ///
     /// # Safety
-    /// What the recorded calls use is as it was promised for them, memory as well as functions, communicators
-    /// and streams, until this stream has passed the launch.
+    /// The preconditions of the recorded calls still hold for their memory, functions, communicators and streams, until
+    /// this stream has passed the launch.
     pub(crate) unsafe fn launch_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive; the rest is the caller's promise.
         unsafe { tables::driver().cuGraphLaunch(graph.handle, self.handle) }.into_result()
@@ -546,7 +546,7 @@ pub(crate) struct CudaEvent {
 unsafe impl Send for CudaEvent {}
 
 impl CudaEvent {
-    /// An event of the current device; only those that are `timed` can be asked for times.
+    /// Creates an event of the current device; only `timed` events have times.
     pub(crate) fn new(device: &Arc<CudaDevice>, timed: bool) -> Result<Self, Error> {
         let mut handle = std::ptr::null_mut();
         let flags = if timed { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 };

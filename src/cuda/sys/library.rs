@@ -1,17 +1,17 @@
 //! Tables of functions of libraries that are opened at run time.
 //!
-//! The signatures are ours: what a function returns is a `c_int`, since a newer library may return a status that no
-//! enumeration of today has. The names are those of the libraries' headers, with the version of the function where there
+//! The signatures are ours: every function returns a `c_int`, since a newer library may return a status that no
+//! enumeration of today has. The names are those of the libraries' headers, with the version of the function if there
 //! are several.
 
 use crate::sys::Error;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True once the process is exiting, and nothing may call a library any more.
+/// True once the process is exiting, and no library may be called.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true once nothing may call a library any more.
+/// Returns true once no library may be called.
 pub(crate) fn is_closed() -> bool {
     IS_CLOSED.load(Ordering::SeqCst)
 }
@@ -45,7 +45,7 @@ impl CallStatus {
             CLOSED => "the process is exiting".to_owned(),
             code => (self.describe)(code),
         };
-        // Versions of a function are the library's business.
+        // Messages leave out the version of a function.
         Err(Error::Call { call: self.call.trim_end_matches("_v2"), status })
     }
 }
@@ -53,15 +53,15 @@ impl CallStatus {
 /// A library that was opened, or nothing.
 pub(super) struct DynamicLibrary {
     library: Option<libloading::Library>,
-    /// The names that were tried, with what was wrong with those that are there, for people.
+    /// The names that were tried, with the errors of the files that exist, as text for users.
     pub(super) searched: String,
 }
 
 impl DynamicLibrary {
-    /// Opens the first of these files that is there, as the loader finds files, and with which nothing is `wrong`.
+    /// Opens the first of these files that exists, as the loader finds files, and for which `wrong` returns nothing.
     ///
     /// # Safety
-    /// What has these names is NVIDIA's library: what runs when it is opened relies on nothing of ours.
+    /// The file with these names is NVIDIA's library: its initialisers rely on nothing of ours.
     pub(super) unsafe fn open_first(names: &[String], wrong: impl Fn(&Self) -> Option<String>) -> Self {
         let mut tried = Vec::new();
         for name in names {
@@ -82,11 +82,11 @@ impl DynamicLibrary {
         self.library.is_some()
     }
 
-    /// A function of it, if it has one of this name.
+    /// Returns a function of the library, if it has one of this name.
     ///
     /// # Safety
-    /// `F` is a pointer to functions of the type that the library's header gives, or what it returns is a
-    /// `c_int` where the header has an enumeration. The library stays open while it is used.
+    /// `F` is a pointer to functions of the type that the library's header gives, except that an enumeration is
+    /// returned as `c_int`. The library stays open while the function is used.
     pub(super) unsafe fn symbol<F: Copy>(&self, name: &CStr) -> Option<F> {
         let library = self.library.as_ref()?;
         // SAFETY: as the caller promises.
@@ -94,8 +94,9 @@ impl DynamicLibrary {
     }
 }
 
-/// `struct Table` with one method for each function, of the library's name, arguments and contract, and the function that
-/// describes its statuses. Where the library or the function is missing the method returns [`LACKING`], and [`CLOSED`] once the process is exiting.
+/// `struct Table` with one method for each function, with the library's name, arguments and contract, and the function
+/// that describes its statuses. If the library or the function is missing, the method returns [`LACKING`], and
+/// [`CLOSED`] once the process is exiting.
 macro_rules! table {
     ($(#[$about:meta])* $table:ident, $describe:path { $($symbol:ident($($name:ident: $type:ty),* $(,)?);)* }) => {
         $(#[$about])*
@@ -160,7 +161,7 @@ pub(super) unsafe fn c_text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// The names of a library by major versions, these first, and then without any.
+/// The names of a library by major version, these first, and then without one.
 pub(super) fn library_names(stem: &str, majors: &[i32]) -> Vec<String> {
     let versions = majors.iter().map(|major| format!("{stem}.{major}"));
     versions.chain([stem.to_owned()]).collect()

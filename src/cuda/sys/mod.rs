@@ -1,8 +1,8 @@
 //! Foreign functions, behind types that keep their handles alive and turn statuses into [`Error`]s.
 //!
-//! All foreign calls of the backend are here. A function that reads or writes at an address that a caller gives is an
-//! `unsafe fn`; the rank, which knows the place and lifetime of all memory ([`crate::runtime::rank`]), calls it. Nothing
-//! of this module but [`Error`], [`nvrtc`], [`nvtx::NvtxProfiler`] and [`context::CallerStream`] leaves the crate.
+//! All foreign calls of the backend are here. A function that reads or writes at a caller's address is an `unsafe fn`;
+//! the rank, which knows the place and lifetime of all memory ([`crate::runtime::rank`]), calls it. Only [`Error`],
+//! [`nvrtc`], [`nvtx::NvtxProfiler`] and [`context::CallerStream`] of this module are visible outside of the crate.
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
 pub(crate) mod blas;
@@ -43,16 +43,16 @@ pub enum Error {
         /// The free bytes.
         free: u64,
     },
-    /// CUDA C++ that does not compile: our own mistake.
+    /// CUDA C++ that does not compile: a bug of this library.
     Compile {
         /// The compiler's messages.
         log: String,
     },
-    /// CUDA's libraries cannot be used in this process, or not any more: the reason.
+    /// The reason why CUDA's libraries cannot be used in this process, or no longer.
     NoAccess(&'static str),
     /// An operation that the backend does not support.
     Unsupported(Unsupported),
-    /// A state of the backend that its own code rules out: our own mistake.
+    /// A state of the backend that its own code rules out: a bug of this library.
     Internal {
         /// The contradiction.
         what: String,

@@ -25,7 +25,7 @@ unsafe impl Send for KernelModule {}
 // SAFETY: and from several at once.
 unsafe impl Sync for KernelModule {}
 
-/// A kernel of a module, which stays loaded as long.
+/// A kernel of a module, which it keeps loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelFunction {
     #[allow(dead_code, reason = "held for its Drop only")]
@@ -39,8 +39,7 @@ pub(crate) struct KernelFunction {
 unsafe impl Send for KernelFunction {}
 
 impl KernelModule {
-    /// Loads a cubin to the current device. Fails if the image is not a whole one: the driver is not told how
-    /// long it is.
+    /// Loads a cubin to the current device. Fails if the image is truncated: the driver does not get its length.
     ///
     /// # Safety
     /// The image is a cubin that NVRTC made, not code of unknown origin.
@@ -58,13 +57,14 @@ impl KernelModule {
         Ok(Arc::new(Self { device: device.clone(), handle }))
     }
 
-    /// Its kernel `name` with so many parameters of 64 bits, loaded at once rather than at its first launch.
-    /// Fails if the driver finds that it takes others; drivers before CUDA 12.4 cannot tell.
+    /// Returns its kernel `name` with so many parameters of 64 bits, loaded at once rather than at its first launch.
+    /// Fails if the driver reports other parameters; drivers before CUDA 12.4 cannot tell.
     pub(crate) fn get_function(self: &Arc<Self>, name: &str, parameters: usize) -> Result<KernelFunction, Error> {
         self.find_function(name, vec![WORD; parameters])
     }
 
-    /// Its kernel `name` with tensor maps and then words as parameters, and so many bytes of dynamic shared memory.
+    /// Returns its kernel `name` with tensor maps and then words as parameters, and so many bytes of dynamic shared
+    /// memory.
     pub(crate) fn get_tiled_function(
         self: &Arc<Self>,
         name: &str,
@@ -111,14 +111,14 @@ impl KernelFunction {
         self.handle
     }
 
-    /// Refuses arguments of other sizes than its parameters have.
+    /// Refuses arguments whose sizes differ from those of its parameters.
     pub(super) fn check_arguments(&self, maps: usize, words: usize) -> Result<(), Error> {
         let own = self.parameters.iter().filter(|bytes| **bytes == TensorMap::BYTES).count();
         check_argument_count(own, maps)?;
         check_argument_count(self.parameters.len() - own, words)
     }
 
-    /// Whether the driver knows it to have these parameters and no others, or cannot tell.
+    /// Returns true if the driver knows it to have exactly these parameters, or cannot tell.
     fn is_as_expected(&self) -> bool {
         let bytes = |index: usize| {
             let (mut offset, mut bytes) = (0usize, 0usize);
@@ -130,7 +130,7 @@ impl KernelFunction {
         if bytes(0).0 == LACKING {
             return true;
         }
-        // Parameters follow each other; the first one starts where its alignment wants it.
+        // Parameters follow each other; the alignment of the first one determines its start.
         let ((_, (first, _)), sizes) = (bytes(0), &self.parameters);
         let known = |index: usize| bytes(index) == (0, (first + sizes[..index].iter().sum::<usize>(), sizes[index]));
         (0..self.parameters.len()).all(known) && bytes(self.parameters.len()).0 != 0

@@ -1,4 +1,4 @@
-//! CUDA C++ to machine code, by NVRTC. Works on a machine without a GPU.
+//! Compiles CUDA C++ to machine code, by NVRTC. Works on a machine without a GPU.
 
 use crate::sys::Error;
 use crate::sys::tables;
@@ -7,7 +7,7 @@ use cudarc::nvrtc::sys::nvrtcProgram;
 use hostir_gpu::cubin::is_whole;
 use std::ffi::{CString, c_char, c_int};
 
-/// Whether NVRTC can be opened: one whose kernels the driver can load, where there is a driver.
+/// Returns true if NVRTC can be opened: a version whose kernels the driver can load, if there is a driver.
 pub fn is_present() -> bool {
     lib().opened.is_open()
 }
@@ -31,8 +31,8 @@ pub fn version() -> Result<(i32, i32), Error> {
     Ok((major, minor))
 }
 
-/// Returns the compile options for an architecture: `90` is `sm_90a`, which has `wgmma` and all other instructions of Hopper;
-/// no other device has this number.
+/// Returns the compile options for an architecture: `90` is `sm_90a`, which has `wgmma` and all other instructions of
+/// Hopper; no other device has this number.
 pub fn compile_options(architecture: u32) -> Vec<String> {
     vec![
         format!("--gpu-architecture=sm_{architecture}{}", if architecture == 90 { "a" } else { "" }),

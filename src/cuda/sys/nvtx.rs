@@ -1,10 +1,9 @@
 //! NVTX: named ranges of a host thread's time, for profilers such as Nsight Systems.
 //!
-//! A profiler names a library in the environment. As NVTX's headers do, we open it, call its
-//! `InitializeInjectionNvtx2` and hand it tables of function pointers, which it fills with functions of
-//! its own (the protocol is that of NVTX 3's `nvtxTypes.h`). Older ones listen to `libnvToolsExt.so.1`.
-//! The tables are the only variables of the library that belong to the process: the profiler's calls
-//! come without a context.
+//! A profiler names a library in the environment. As NVTX's headers do, we open it, call its `InitializeInjectionNvtx2`
+//! and pass tables of function pointers, which it fills with functions of its own (the protocol is that of NVTX 3's
+//! `nvtxTypes.h`). Older ones listen to `libnvToolsExt.so.1`. The tables are the only variables of the library that
+//! belong to the process: the profiler's calls come without a context.
 
 use crate::sys::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -116,11 +115,11 @@ impl NvtxProfiler {
     /// Opens the library that `injection` (of `NVTX_INJECTION64_PATH`) names, else `libnvToolsExt.so.1`.
     ///
     /// # Errors
-    /// [`Error::Missing`] if there is none, [`Error::Call`] if it does not want to listen.
+    /// [`Error::Missing`] if there is none, [`Error::Call`] if its initialisation reports a failure.
     ///
     /// # Safety
-    /// What is named is a library of a profiler that keeps to the protocol: it may do anything when it is opened,
-    /// and the types of its functions cannot be checked.
+    /// The named file is a library of a profiler that keeps to the protocol: it may do anything when it is opened, and
+    /// the types of its functions cannot be checked.
     pub unsafe fn open(injection: Option<&Path>) -> Result<Self, Error> {
         let missing = Error::Missing {
             library: "NVTX library",
@@ -186,7 +185,7 @@ fn init_error(status: String) -> Error {
     Error::Call { call: "InitializeInjectionNvtx2", status }
 }
 
-/// A profiler, and the names of the ranges that it is told of.
+/// A profiler, and the names of the ranges that are reported to it.
 pub(crate) struct NamedRanges {
     nvtx: Arc<NvtxProfiler>,
     names: Vec<CString>,
@@ -198,7 +197,7 @@ impl NamedRanges {
         Self { nvtx, names }
     }
 
-    /// Opens a range; one without a name opens as an empty one.
+    /// Opens a range; a range without a name is opened empty.
     pub(crate) fn push_range(&self, number: usize) {
         self.nvtx.push(self.names.get(number).map_or(c"", CString::as_c_str));
     }

@@ -1,4 +1,4 @@
-//! Memory of other devices and processes, and flags in it that streams set and wait for.
+//! Memory of other devices and processes, and the semaphores in it that streams signal and wait for.
 
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaStream};
@@ -14,7 +14,7 @@ use cudarc::driver::sys::{
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// Lets the current device read and write the memory of another one of this process.
+/// Allows the current device to read and write the memory of another one of this process.
 pub(crate) fn enable_peer_access(from: &CudaDevice, to: &CudaDevice) -> Result<(), Error> {
     if from.ordinal() == to.ordinal() {
         return Ok(());
@@ -29,7 +29,7 @@ pub(crate) fn enable_peer_access(from: &CudaDevice, to: &CudaDevice) -> Result<(
     }
     // SAFETY: both contexts are retained; the first one is current.
     let status = unsafe { tables::driver().cuCtxEnablePeerAccess(to.primary_context(), 0) };
-    // Somebody else in this process may have done so.
+    // Other code in this process may have done so.
     let is_enabled = status.code == CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int;
     if is_enabled { Ok(()) } else { status.into_result() }
 }
@@ -85,7 +85,7 @@ impl Drop for PeerMemory {
     }
 }
 
-/// An operation of a stream on a 32-bit word: a description, which does nothing by itself.
+/// A stream's operation on a 32-bit word: a description without effect of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WordOp {
     address: u64,

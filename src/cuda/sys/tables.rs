@@ -1,9 +1,10 @@
-//! The functions of the CUDA driver, of NVRTC and of cuBLASLt that are used, each library opened once.
+//! The functions of the CUDA driver, NVRTC and cuBLASLt that this crate uses. Each library is opened once.
 //!
-//! Types, structures and constants are those of the crate cudarc, which are generated from the headers of CUDA 13; those
-//! of CUDA 12 agree with them in what is used. Signatures are ours: a status, and an attribute that is passed on, is an
-//! integer, since a newer library may return a number that no enumeration of today has, and such a value would be
-//! undefined behaviour. So is the loader: cudarc's panics where a library or a function is missing.
+//! Types, structures and constants are those of the crate cudarc, which are generated from the headers of CUDA 13;
+//! those of CUDA 12 agree with them as far as this crate uses them. The signatures are ours: a status, and an attribute
+//! that is passed on, is an integer, since a newer library may return a number that no enumeration of today has, and
+//! such a value would be undefined behaviour. The loader is ours, too: cudarc's panics if a library or a function is
+//! missing.
 
 use crate::sys::library::{DynamicLibrary, c_text, library_names, table};
 use cudarc::cublaslt::sys::{
@@ -20,7 +21,7 @@ use std::sync::OnceLock;
 /// Major versions of CUDA whose libraries are looked for, newest first.
 const MAJORS: [i32; 2] = [13, 12];
 
-/// `cublasLtMatmulHeuristicResult_t`. Its field `state` is an enumeration in cudarc's, and any number here.
+/// `cublasLtMatmulHeuristicResult_t`. Its field `state` is an enumeration in cudarc; here it is any number.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct HeuristicResult {
@@ -124,7 +125,7 @@ table! {
         nvrtcGetProgramLog(program: nvrtcProgram, log: *mut c_char);
         nvrtcGetCUBINSize(program: nvrtcProgram, bytes: *mut usize);
         nvrtcGetCUBIN(program: nvrtcProgram, image: *mut c_char);
-        // Of stand-ins alone: whether kernels are to say what they compute.
+        // In stand-ins alone: whether kernels are to contain notes of what they compute.
         hostirTakesNotes();
     }
 }
@@ -172,8 +173,8 @@ table! {
     }
 }
 
-/// The driver; all its functions are missing where there is none. It is named by the version of its interface,
-/// which has been 1 ever since.
+/// The driver; without one, all its functions are missing. Its file name has the version of its interface, which has
+/// always been 1.
 pub(super) fn driver() -> &'static Driver {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     DRIVER.get_or_init(|| {
@@ -184,7 +185,7 @@ pub(super) fn driver() -> &'static Driver {
     })
 }
 
-/// NVRTC: of the driver's major version, or else of the newest one that the driver can load kernels of.
+/// NVRTC of the driver's major version, or else of the newest one whose kernels the driver can load.
 pub(super) fn nvrtc() -> &'static Nvrtc {
     static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
     NVRTC.get_or_init(|| {
@@ -233,7 +234,7 @@ pub(super) fn blas_of(library: &DynamicLibrary) -> Option<usize> {
     Some(unsafe { version() })
 }
 
-/// The major version of CUDA that the driver is of, if there is one.
+/// The driver's major version of CUDA, if there is a driver.
 fn driver_major() -> Option<i32> {
     let mut version = 0;
     // SAFETY: the pointer is to an integer of this frame.
@@ -241,7 +242,7 @@ fn driver_major() -> Option<i32> {
     (status.code == 0 && version > 0).then_some(version / 1000)
 }
 
-/// Versions in the order in which they are tried: none that is newer than the driver.
+/// The versions in the order in which they are tried: none is newer than the driver.
 fn candidate_majors(driver: Option<i32>) -> Vec<i32> {
     let most = driver.unwrap_or(i32::MAX);
     let known = MAJORS.into_iter().filter(|major| *major <= most);
@@ -249,8 +250,8 @@ fn candidate_majors(driver: Option<i32>) -> Vec<i32> {
     own.into_iter().chain(known).collect()
 }
 
-/// The reason that a library of a major version of CUDA cannot be used beside a driver, if it cannot: it is newer than
-/// that, or too old for the functions above.
+/// The reason why a library of a major version of CUDA cannot be used with a driver, if there is one: it is newer than
+/// the driver, or too old for the functions above.
 fn version_mismatch(major: Option<i32>, driver: Option<i32>) -> Option<String> {
     let oldest = MAJORS[MAJORS.len() - 1];
     let most = driver.unwrap_or(i32::MAX);
@@ -266,7 +267,7 @@ fn version_mismatch(major: Option<i32>, driver: Option<i32>) -> Option<String> {
     }
 }
 
-/// A status of the driver for people: its name and what it means.
+/// A status of the driver as text for users: its name and meaning.
 fn describe_driver_status(status: c_int) -> String {
     let (mut name, mut meaning) = (std::ptr::null(), std::ptr::null());
     // SAFETY: the pointer is to one of this frame; of a status that it does not know the driver writes null.
@@ -295,7 +296,7 @@ fn describe_blas_status(status: c_int) -> String {
     unsafe { status_name(&blas().opened, c"cublasLtGetStatusName", status) }
 }
 
-/// A status of a library that has names for them, for people.
+/// A status of a library that has names for them, as text for users.
 ///
 /// # Safety
 /// `symbol` names a function of the library that takes a status and returns a text of its own.

@@ -9,8 +9,8 @@ use cudarc::driver::sys::{
 use hostir_gpu::codegen::wgmma_gemm::TiledMatrix;
 use std::ffi::{c_int, c_void};
 
-/// A matrix of bfloat16 numbers at an address, a parameter of kernels. Boxes are swizzled by 128 bytes; what of a box lies
-/// outside of the matrix is loaded as zeros and not stored.
+/// A matrix of bfloat16 numbers at an address, a parameter of kernels. Boxes are swizzled by 128 bytes; elements of a
+/// box outside of the matrix are loaded as zeros and not stored.
 #[derive(Clone, Copy)]
 pub(crate) struct TensorMap(CUtensorMap);
 
@@ -18,7 +18,7 @@ impl TensorMap {
     /// Bytes of a parameter.
     pub(crate) const BYTES: usize = size_of::<CUtensorMap>();
 
-    /// Describes the matrix; nothing is read there.
+    /// Describes the matrix; does not read it.
     pub(crate) fn encode(matrix: &TiledMatrix, address: u64) -> Result<Self, Error> {
         let mut map = std::mem::MaybeUninit::<CUtensorMap>::zeroed();
         let steps = [1u32; 2];

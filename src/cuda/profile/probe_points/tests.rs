@@ -1,4 +1,4 @@
-//! Slices and arrows of made-up times, and clocks.
+//! Tests of spans and flow events with made-up times, and of clocks.
 
 use super::*;
 use hostir::backend::trace::Trace;
@@ -15,7 +15,7 @@ fn prepared(text: &str, set: &[(&str, i64)]) -> PreparedProgram {
     prepare_program(&programs[0], &SizeSettings { set, ..SizeSettings::default() }).unwrap()
 }
 
-/// A rank's schedule, and its slices when step `n` lasts from `10 n` to `10 n + 10`.
+/// A rank's schedule, and its spans if step `n` lasts from `10 n` to `10 n + 10`.
 fn slices(prepared: &PreparedProgram, rank: usize) -> (RankSchedule, PartialTrace) {
     slices_with(prepared, rank, ScheduleSettings::H200)
 }
@@ -41,8 +41,8 @@ fn count(part: &PartialTrace, kind: SpanKind) -> usize {
     part.slices.iter().filter(|slice| slice.kind == kind).count()
 }
 
-/// The pipelined allgather and product: on each rank three groups of messages, four products; each
-/// product's stream waits for stream 0 and for its group, stream 0 waits for each product's stream.
+/// The pipelined allgather and GEMM: on each rank three groups of messages, four GEMMs; each GEMM's stream waits for
+/// stream 0 and for its group, stream 0 waits for each GEMM's stream.
 #[test]
 fn a_pipeline() {
     let text = include_str!("../../../../docs/examples/printed/ag_matmul_p2p.hir");
@@ -51,7 +51,7 @@ fn a_pipeline() {
         let (_, part) = slices(&prepared, rank);
         assert_eq!(part.tracks.last().map(|track| track.name.as_str()), Some("NCCL 0 1 2 3"));
         assert_eq!(count(&part, SpanKind::Compute), 4);
-        // The own part is not copied: its product reads it where it is, and says so.
+        // The own shard is not copied: its GEMM reads it in place, and its span has these bytes.
         assert_eq!(count(&part, SpanKind::Copy), 0);
         let named = part.slices.iter().filter(|slice| slice.kind == SpanKind::Compute);
         assert_eq!(named.map(|slice| slice.more.len()).sum::<usize>(), 1);
@@ -124,7 +124,7 @@ fn a_group_of_large_messages() {
     assert_eq!(group.map(|slice| slice.bytes).sum::<u64>(), 4 * 2_097_152 * 4);
 }
 
-/// Times that are rounded the wrong way do not make slices of one stream overlap.
+/// Times that are rounded the wrong way do not make spans of one stream overlap.
 #[test]
 fn streams_stay_in_order() {
     let text = "%HostIrContainer { (T0_g_float[iS0{4}, iS1{4}]) -> (T2_g_float[iS4{4}, iS5{4}, rS6{4}]) :
@@ -157,7 +157,7 @@ fn streams_stay_in_order() {
     assert_eq!((trace.slices[0].start_ns, trace.end_ns()), (0, 15));
 }
 
-/// Two pointwise ops in one kernel: one slice that names both, and what the kernel reads and writes.
+/// Two pointwise ops in one kernel: one span that names both, and what the kernel reads and writes.
 #[test]
 fn fused_kernels_name_what_is_in_them() {
     let text = "%HostIrContainer { (T0_g_float[iS0{8}]) -> (T2_g_float[iS2{8}]) :

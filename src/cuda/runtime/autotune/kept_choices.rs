@@ -1,4 +1,4 @@
-//! Choices of sustained trials, kept from one process to the next.
+//! Choices of sustained trials, stored for later processes.
 
 use crate::runtime::options::Options;
 use crate::runtime::rank::kernels::CANDIDATES;
@@ -8,13 +8,13 @@ use hostir_gpu::codegen::wgmma_gemm::WgmmaGemm;
 use hostir_gpu::gemm_shape::GemmShape;
 use hostir_gpu::rank_memory::WORKSPACE;
 
-/// The choice that an earlier process has kept for a GEMM on this kind of device.
+/// The choice that an earlier process stored for a GEMM on this kind of device.
 pub(super) fn kept_choice(options: &Options, kind: &str, shape: &GemmShape) -> Option<usize> {
     let kept = options.store.as_ref()?.get(&choice_key(options, kind, shape))?;
     kept.try_into().ok().map(u64::from_le_bytes).and_then(|choice| usize::try_from(choice).ok())
 }
 
-/// Keeps a choice for later processes, unless they have it already.
+/// Stores a choice for later processes, unless it is stored already.
 pub(super) fn keep_choice(options: &Options, kind: &str, shape: &GemmShape, choice: usize) {
     if kept_choice(options, kind, shape) == Some(choice) {
         return;
@@ -24,8 +24,8 @@ pub(super) fn keep_choice(options: &Options, kind: &str, shape: &GemmShape, choi
     }
 }
 
-/// The key of a choice: the number of an algorithm means the same where library, device, GEMM and the rule that lists
-/// algorithms are the same.
+/// The key of a choice. It has the library, device, GEMM and the rule that lists algorithms: with these the number of
+/// an algorithm has one meaning.
 fn choice_key(options: &Options, kind: &str, shape: &GemmShape) -> String {
     let (major, minor, patch) = blas::version();
     let library = format!("cublasLt {major}.{minor}.{patch}");

@@ -1,4 +1,4 @@
-//! A rank's products: which algorithm is the fastest.
+//! Times the algorithms of a rank's GEMMs and chooses the fastest.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use super::trial_operands::TrialOperands;
@@ -11,22 +11,22 @@ use std::time::Instant;
 
 /// The number of timed single runs of each proposal.
 const TRIALS: usize = 3;
-/// A GEMM of fewer milliseconds is tuned by single runs alone: there is little to gain.
+/// A GEMM of fewer milliseconds is tuned by single runs alone: longer trials would gain little.
 const WORTH_STRETCHES: f64 = 0.1;
-/// Milliseconds of runs of one algorithm in a row: those after which the clock is that of this algorithm at the power
-/// limit, and those that are timed. On H100s one such time chose algorithms 0.4% slower than the fastest on average,
-/// single runs 1.8%.
+/// Milliseconds of runs of one algorithm in a row: those before the timed ones, in which the clock settles at the power
+/// limit, and the timed ones. On H100s one such time chose algorithms 0.4% slower than the fastest on average, single
+/// runs 1.8%.
 const LEAD: f64 = 40.0;
 const STRETCH: f64 = 60.0;
-/// Milliseconds of runs before all these: a GPU that was idle takes that long to come to its power limit.
+/// Milliseconds of runs before all these: an idle GPU takes that long to reach its power limit.
 const WARM_UP: f64 = 200.0;
-/// An algorithm whose single run takes so many times the least one is not among them.
+/// An algorithm is dropped if its single run takes this many times the least one.
 const FAR: f64 = 1.5;
 /// The number of algorithms that are timed again, beside the library's first proposal, and how often.
 const FINALISTS: usize = 4;
 const FINALS: usize = 4;
 
-/// A product of a rank with operands for its trials.
+/// A GEMM of a rank with operands for its trials.
 #[derive(Clone, Copy)]
 struct GemmTrial<'t> {
     product: usize,
@@ -35,14 +35,14 @@ struct GemmTrial<'t> {
 }
 
 impl RankRuntime<'_> {
-    /// Each product, and how many algorithms there are for it.
+    /// Each GEMM, and its number of candidate algorithms.
     pub(crate) fn gemm_candidates(&self) -> impl Iterator<Item = (&GemmShape, usize)> {
         self.commands.schedule.shapes.iter().zip(self.kernels.products.iter().map(|product| product.algorithm_count()))
     }
 
-    /// Times the algorithms of a product in turn, on random operands; the fastest, and the effort that was made. Where there is
-    /// no memory for operands, the library's first proposal, which is seldom far from it. With a deadline trials are sustained, if
-    /// they are worth it and end before that.
+    /// Times the algorithms of a GEMM in turn, on random operands; returns the fastest, and the effort. Without memory
+    /// for operands it returns the library's first proposal, which is seldom far from it. With a deadline the trials
+    /// are sustained, if they are worth it and end before it.
     pub(crate) fn fastest_algorithm(
         &mut self,
         product: usize,
@@ -68,10 +68,10 @@ impl RankRuntime<'_> {
         Ok((fastest, GemmTuning::Quick))
     }
 
-    /// The least of some single runs of each proposal, in milliseconds.
+    /// The least of several single runs of each proposal, in milliseconds.
     fn single_times(&mut self, trial: GemmTrial<'_>) -> Result<Vec<f64>, Error> {
         let mut least = vec![f64::INFINITY; self.kernels.products[trial.product].proposal_count()];
-        // The first of them may have to load the algorithm.
+        // The first run may have to load the algorithm.
         for _ in 0..=TRIALS {
             for (choice, least) in least.iter_mut().enumerate() {
                 *least = least.min(self.time_gemm(trial, choice, 0, 1)?);
@@ -80,8 +80,8 @@ impl RankRuntime<'_> {
         Ok(least)
     }
 
-    /// The algorithm, of the proposals, their variants and our kernels, that is the fastest in many runs in a row; none if the deadline comes
-    /// before each has run so. `single` has the milliseconds of single runs of the proposals.
+    /// The fastest algorithm in many runs in a row, among the proposals, their variants and our kernels; `None` if the
+    /// deadline comes before each has run. `single` has the milliseconds of single runs of the proposals.
     fn fastest_in_stretches(
         &mut self,
         trial: GemmTrial<'_>,
@@ -90,7 +90,7 @@ impl RankRuntime<'_> {
     ) -> Result<Option<usize>, Error> {
         let count = self.kernels.products[trial.product].algorithm_count();
         for variant in single.len()..count {
-            // The library may refuse a variant when it runs, NVRTC a kernel. The first run may have to load it.
+            // The library may refuse a variant when it runs, and NVRTC a kernel. The first run may have to load it.
             single.push(self.time_gemm(trial, variant, 1, 1).unwrap_or(f64::INFINITY));
         }
         let least = single[index_of_least(&single)];
@@ -114,7 +114,7 @@ impl RankRuntime<'_> {
         Ok(finalists.get(index_of_least(&medians)).copied())
     }
 
-    /// Milliseconds of one of `runs` of an algorithm in a row, after `lead` others of it.
+    /// Milliseconds of one of `runs` runs in a row of an algorithm, after `lead` untimed ones.
     fn time_gemm(&mut self, trial: GemmTrial<'_>, choice: usize, lead: usize, runs: usize) -> Result<f64, Error> {
         self.kernels.products[trial.product].choose(choice, &self.device, trial.options)?;
         let (stream, timers) = (self.streams.main(), &self.streams.timers);
@@ -130,8 +130,8 @@ impl RankRuntime<'_> {
         Ok(timers[1].elapsed_since(&timers[0])? / runs as f64)
     }
 
-    /// Takes these algorithms, and carries out each product once: the library loads an algorithm when it
-    /// is first used, which must not happen beside communications of the run.
+    /// Applies these algorithms, and runs each GEMM once: the library loads an algorithm at its first use, which must
+    /// not happen beside communications of the run.
     pub(crate) fn apply_algorithms(&mut self, choices: &[usize], options: &Options) -> Result<(), Error> {
         for (product, choice) in self.kernels.products.iter_mut().zip(choices) {
             product.choose(*choice, &self.device, options)?;
@@ -150,7 +150,7 @@ impl RankRuntime<'_> {
     }
 }
 
-/// The algorithms with the least of their first times, and the first one; those without a time are none.
+/// The algorithms with the least single times, and the first one; algorithms without a time are left out.
 fn finalists_of(times: &[Vec<f64>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..times.len()).filter(|choice| !times[*choice].is_empty()).collect();
     order.sort_by(|one, other| median_of(&times[*one]).total_cmp(&median_of(&times[*other])));
@@ -161,14 +161,14 @@ fn finalists_of(times: &[Vec<f64>]) -> Vec<usize> {
     order
 }
 
-/// The median of some times, of an even number the greater of the two in the middle; endless without any.
+/// The median of some times, of an even number the greater of the two in the middle; infinite for none.
 fn median_of(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY)
 }
 
-/// The place of the least of some numbers; 0 of none.
+/// The index of the least number; 0 if there is none.
 fn index_of_least(numbers: &[f64]) -> usize {
     let least = numbers.iter().enumerate().min_by(|(_, one), (_, other)| one.total_cmp(other));
     least.map_or(0, |(place, _)| place)

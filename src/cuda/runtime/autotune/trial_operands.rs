@@ -1,8 +1,8 @@
 //! Operands for timing GEMMs: random numbers in memory of their own.
 //!
-//! What an algorithm costs depends on the data. A GEMM of zeros, which new memory often holds, draws so little power that a
-//! GPU does not lower its clock for it, and one whose factors are the same memory reads half as much. Both favor algorithms
-//! that are up to a quarter slower on a program's own data.
+//! The cost of an algorithm depends on the data. A GEMM of zeros, which new memory often holds, draws so little power
+//! that a GPU does not lower its clock for it, and a GEMM whose factors are the same memory reads half as much. Both
+//! favor algorithms that are up to a quarter slower on a program's own data.
 #![allow(unsafe_code, reason = "only this file knows what lies in the memory that it allocates")]
 
 use crate::runtime::resource_cache::ResourceCache;
@@ -12,14 +12,14 @@ use crate::sys::driver::{self, CudaDevice, CudaStream, DeviceMemory};
 use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use std::sync::Arc;
 
-/// Operands start at multiples of this, the largest alignment that a shape may ask for.
+/// Operands start at multiples of this, the largest alignment that a shape may require.
 const ALIGNMENT: usize = 256;
 /// Bytes of random numbers that the host makes; the rest of an operand repeats them.
 const PATTERN: usize = 1 << 20;
 /// The seed of the numbers: all ranks time the same GEMM.
 const SEED: u64 = 1;
 
-/// Operands of a GEMM, and the memory that they lie in.
+/// Operands of a GEMM, and their memory.
 pub(crate) struct TrialOperands {
     /// Freed with the addresses in `operands`.
     _memory: DeviceMemory,
@@ -31,8 +31,8 @@ pub(crate) struct TrialOperands {
 type Extent = (usize, MatrixElement);
 
 impl TrialOperands {
-    /// Random operands for a shape; of `actual`, those of the program, only the workspace and a result in another rank's memory
-    /// are taken. None if there is no memory for them.
+    /// Random operands for a shape; only the workspace and a result in another rank's memory come from the program's
+    /// operands `actual`. `None` if there is no memory for them.
     pub(crate) fn new(
         shape: &GemmShape,
         actual: &GemmOperands,
@@ -57,7 +57,7 @@ impl TrialOperands {
         stream.synchronize()?;
         let [a, b, bias, own, left, right] = addresses;
         let d = if shape.remote { actual.d } else { own };
-        // A product that adds to its result goes on doing so.
+        // A GEMM that adds to its result keeps doing so.
         let bias = if actual.bias == actual.d { d } else { bias };
         let operands = GemmOperands { a, b, bias, d, scales: [left, right], workspace: actual.workspace };
         Ok(Some(Self { _memory: memory, operands }))
@@ -89,17 +89,17 @@ fn operand_extents(shape: &GemmShape) -> [Extent; 6] {
     .map(|(count, element)| (count as usize * element.byte_size(), element))
 }
 
-/// Elements from the first one of a batch of matrices to the last.
+/// Elements from the first one to the last of a batch of matrices.
 fn matrix_elements(layout: &MatrixLayout, batch: i32) -> u64 {
     let column = (layout.leading.unsigned_abs()).max(layout.rows);
     let others = u64::try_from(batch - 1).unwrap_or(0);
     layout.columns * column + others * layout.batch_stride.unsigned_abs()
 }
 
-/// Fills an operand: numbers of the host, and copies of them.
+/// Fills an operand with numbers of the host, and copies of them.
 ///
 /// # Safety
-/// As many bytes lie at the address, in memory of the current device that nothing else uses.
+/// The address has as many bytes, in memory of the current device that nothing else uses.
 unsafe fn fill_extent(address: u64, (bytes, element): Extent, stream: &CudaStream) -> Result<(), Error> {
     if bytes == 0 {
         return Ok(());
@@ -116,7 +116,7 @@ unsafe fn fill_extent(address: u64, (bytes, element): Extent, stream: &CudaStrea
     Ok(())
 }
 
-/// Numbers of both signs with magnitudes from 1/8 to 2, in so many bytes.
+/// Random numbers of both signs with magnitudes from 1/8 to 2, as bytes.
 fn random_numbers(element: MatrixElement, bytes: usize) -> Vec<u8> {
     let (exponent, mantissa) = element.float_bits();
     let one = (1u64 << (exponent - 1)) - 1;

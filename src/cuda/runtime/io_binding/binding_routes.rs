@@ -22,7 +22,7 @@ pub(crate) struct BindingSlot {
     pub(crate) of_input: bool,
     /// True if the program writes the slot.
     pub(crate) written: bool,
-    /// The address of the slot in the caller's symmetric memory, which other ranks have as well: it cannot move.
+    /// The fixed address of the slot in the caller's symmetric memory, which other ranks know as well.
     pub(crate) fixed: Option<u64>,
     /// The alignment that the calls assume of the buffer's address, in bytes.
     pub(crate) alignment: u64,
@@ -37,15 +37,15 @@ pub(crate) enum BindingRoute {
     InPlace,
     /// The session's own memory, and a copy.
     Copied,
-    /// An output that lies where the caller wants it without doing anything.
+    /// An output that already lies where the caller wants it.
     There,
 }
 
-/// Two ports (numbers among the homes) whose memory may not overlap.
+/// Two inputs or outputs (numbers among the binding slots) whose memory may not overlap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BindingConflict(pub(crate) usize, pub(crate) usize);
 
-/// The homes of a rank's inputs and then its outputs; `None` where it has no part of one.
+/// The binding slots of a rank's inputs and then its outputs; `None` where the rank has no shard.
 pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[bool]) -> Vec<Option<BindingSlot>> {
     let alignments = required_alignments(plan, schedule);
     let mut written = vec![false; plan.buffers.len()];
@@ -100,7 +100,7 @@ fn required_alignments(plan: &Plan, schedule: &RankSchedule) -> Vec<u64> {
     found
 }
 
-/// Decides for every port; fails where the order of a run's reads and writes would show.
+/// Decides the route of every slot; fails where the order of a run's reads and writes would show.
 pub(crate) fn choose_routes(
     homes: &[Option<BindingSlot>],
     bound: &[Option<StridedTensor>],
@@ -114,7 +114,7 @@ pub(crate) fn choose_routes(
         .filter_map(|(at, (home, tensor))| Some((at, home.as_ref()?, tensor.as_ref()?)))
         .filter(|(_, home, _)| !home.view.is_empty())
         .collect();
-    // Inputs come first: what is written among them is known when the outputs' turn comes.
+    // Inputs come first: the outputs need to know which of them the program writes.
     for &(at, home, tensor) in ports.iter().filter(|(_, home, _)| home.written) {
         for &(other, its, theirs) in &ports {
             let seen = its.written && other <= at;
@@ -135,7 +135,7 @@ pub(crate) fn choose_routes(
     Ok(routes)
 }
 
-/// The route of a port that overlaps no other one.
+/// The route of a tensor that overlaps no other one.
 fn route_without_overlap(home: Option<&BindingSlot>, tensor: &Option<StridedTensor>) -> BindingRoute {
     let (Some(home), Some(tensor)) = (home, tensor) else { return BindingRoute::Own };
     if home.view.is_empty() {
@@ -160,7 +160,7 @@ fn shares_buffer(output: &BindingSlot, input: &BindingSlot) -> bool {
     output.view.buffer == input.view.buffer
 }
 
-/// Whether an output that is kept in an input's buffer is wanted exactly where that input was bound.
+/// Returns true if an output that is kept in an input's buffer is bound exactly where that input is.
 fn is_already_in_place(
     ports: &[(usize, &BindingSlot, &StridedTensor)],
     input: usize,

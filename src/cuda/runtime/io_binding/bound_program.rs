@@ -27,24 +27,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A program on its devices, ready to run on tensors that a caller binds.
 pub struct BoundProgram<'p> {
-    // Dropped in this order; the context is put back last.
+    // Fields drop in this order; the context is restored last.
     loaded: LoadedProgram<'p>,
     ports: Vec<IoBindings>,
     options: Arc<Options>,
     architecture: u32,
     ran: bool,
-    /// Shared by the graphs in which a caller recorded runs.
+    /// Shared with the graphs in which a caller recorded runs.
     recorded: GraphLease,
     restore: Option<SavedContext>,
 }
 
-/// The prepare phase without memory for inputs and outputs.
+/// Runs the prepare phase without memory for inputs and outputs.
 pub(crate) fn load_bound_program<'p>(
     prepared: &'p PreparedProgram,
     options: &Options,
 ) -> Result<BoundProgram<'p>, Vec<Diag>> {
     let _access = LibraryAccess::acquire().map_err(call_error)?;
-    // Without a driver nothing is current, and loading says that there is none.
+    // Without a driver no context is current, and loading reports that it is missing.
     let _current = driver::is_present().then(SavedContext::save);
     let mut loaded = crate::runtime::loaded_program::load_program(prepared, options, true)?;
     let timeout = options.timeout;
@@ -82,7 +82,7 @@ pub(crate) fn load_bound_program<'p>(
 }
 
 impl BoundProgram<'_> {
-    /// Devices and versions of libraries, for people.
+    /// Devices and versions of libraries, as text for users.
     pub fn platform_summary(&self) -> &str {
         self.loaded.platform_summary()
     }
@@ -108,11 +108,10 @@ impl BoundProgram<'_> {
         Some(rank.device.ordinal())
     }
 
-    /// Binds a tensor to a rank's input or output, by position; where the rank has no part of it, that
-    /// does nothing.
+    /// Binds a tensor to a rank's input or output, by position; does nothing if the rank has no shard of it.
     ///
     /// # Errors
-    /// `H0523` to `H0526` by what does not fit, `H0529` after a failure.
+    /// `H0523` to `H0526` for a tensor that does not fit, `H0529` after a failure.
     ///
     /// # Safety
     /// As of [`Input::bind`](crate::session::InputHandle::bind).
@@ -130,11 +129,11 @@ impl BoundProgram<'_> {
         })
     }
 
-    /// Refuses bound tensors that overlap where the program writes: they are one allocation, on one rank and on several.
-    /// Each run does the same with what is bound then.
+    /// Refuses bound tensors that overlap where the program writes, on one rank or on several: they are one allocation.
+    /// Each run makes the same check of its tensors.
     ///
     /// # Errors
-    /// `H0525` if two of them do, `H0529` after a failure.
+    /// `H0525` if two tensors overlap, `H0529` after a failure.
     pub fn check_overlaps(&mut self) -> Result<(), Vec<Diag>> {
         let _access = self.loaded.acquire_access()?;
         let prepared = self.loaded.prepared;
@@ -161,7 +160,7 @@ impl BoundProgram<'_> {
         Err(vec![diag.with_note(note)])
     }
 
-    /// Takes back what was bound to a rank's input or output.
+    /// Releases the tensor that is bound to a rank's input or output.
     pub fn release_binding(&mut self, rank: u32, side: IoSide, position: usize) -> Result<(), Vec<Diag>> {
         self.with_rank(rank, |ports, _, _| {
             ports.release_slot(side, position);
@@ -169,8 +168,7 @@ impl BoundProgram<'_> {
         })
     }
 
-    /// Copies a rank's part of an input from the host, to memory of the program's own. Waits for earlier
-    /// runs.
+    /// Copies a rank's shard of an input from the host to memory of the program's own. Waits for earlier runs.
     ///
     /// # Errors
     /// If an earlier run failed, this process does not have the rank, the tensor does not fit the rank's shard, or the
@@ -181,8 +179,8 @@ impl BoundProgram<'_> {
     }
 
     /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
-    /// [`BoundProgram::ranks`]), or on the program's own streams if there are none. Does not wait for the
-    /// devices. What is bound is checked on all ranks before anything is enqueued.
+    /// [`BoundProgram::ranks`]), or on the program's own streams if there are none. Does not wait for the devices. It
+    /// checks the bindings of all ranks before it enqueues anything.
     #[allow(unsafe_code, reason = "calls what also binds")]
     pub fn enqueue_run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
         let _access = self.loaded.acquire_access()?;
@@ -207,12 +205,12 @@ impl BoundProgram<'_> {
         let recording = self.find_recording(streams)?;
         self.for_each_rank(|ports, rank, at| {
             ports.check_completion(rank)?;
-            // From here on nothing is refused: other ranks would wait for this one.
+            // From here on no rank may refuse: other ranks would wait for this one.
             ports.caller = caller_stream(rank, streams.get(at))?;
             ports.finalize_bindings(rank, prepared, &|text| load_or_compile(text, architecture, &options))
         })?;
         if options.graph && self.loaded.ranks.iter().any(RankRuntime::lacks_graph) {
-            // All record before any runs: the driver may not get a graph ready while another rank's device waits.
+            // All ranks record before any runs: the driver may not prepare a graph while another rank's device waits.
             let timeout = options.timeout;
             self.for_each_rank(|_, rank, _| {
                 if rank.lacks_graph() {
@@ -226,12 +224,12 @@ impl BoundProgram<'_> {
         self.end_enqueueing(recording)
     }
 
-    /// Binds tensors of this process's only rank at these addresses, one for each, and enqueues a run on a caller's stream.
-    /// What is bound there already is left alone.
+    /// Binds tensors of this process's only rank at these addresses, one for each, and enqueues a run on a caller's
+    /// stream. Tensors that are bound there already stay bound.
     ///
     /// # Errors
-    /// As of [`BoundProgram::bind_tensor`] and [`BoundProgram::enqueue_run`]; `H0528` if this process has several ranks, or
-    /// there are not as many addresses as tensors.
+    /// As of [`BoundProgram::bind_tensor`] and [`BoundProgram::enqueue_run`]; `H0528` if this process has several
+    /// ranks, or the number of addresses differs from that of tensors.
     ///
     /// # Safety
     /// As of [`Input::bind`](crate::session::InputHandle::bind), for all tensors.
@@ -257,7 +255,7 @@ impl BoundProgram<'_> {
         unsafe { self.enqueue_sole_rank(Some(&stream), tensors, addresses) }
     }
 
-    /// A run of the only rank, with what is bound for it.
+    /// Enqueues a run of the only rank with its bound tensors.
     ///
     /// # Safety
     /// As of [`BoundProgram::enqueue_run_at`].
@@ -287,7 +285,7 @@ impl BoundProgram<'_> {
         self.end_enqueueing(recording)
     }
 
-    /// The work after a run that was enqueued on all ranks.
+    /// Finishes a run that was enqueued on all ranks.
     fn end_enqueueing(&mut self, recording: Option<OpenCapture>) -> Result<(), Vec<Diag>> {
         match recording {
             Some(recording) => recording.keep(&self.recorded).map_err(call_error),
@@ -298,7 +296,7 @@ impl BoundProgram<'_> {
         }
     }
 
-    /// Returns true if everything that was enqueued is done. Does not wait. Replays of a caller's graph are not looked at.
+    /// Returns true if all enqueued work is done. Does not wait. Does not look at replays of a caller's graph.
     ///
     /// # Errors
     /// If a run is known to have failed.
@@ -311,17 +309,18 @@ impl BoundProgram<'_> {
         Ok(all.into_inner())
     }
 
-    /// Returns true if a graph of the caller's holds a run: it uses memory, kernels and communicators of this program.
+    /// Returns true if a graph of the caller's holds a run, and so uses memory, kernels and communicators of this
+    /// program.
     pub fn is_recorded(&self) -> bool {
         self.recorded.is_shared()
     }
 
-    /// The recording that the caller's stream takes part in, if this program can.
+    /// The recording that the caller's stream takes part in, if this program can be recorded.
     fn find_recording(&self, streams: &[CallerStream]) -> Result<Option<OpenCapture>, Vec<Diag>> {
         let mut found = None;
         for (at, rank) in self.loaded.ranks.iter().enumerate() {
             let caller = streams.get(at).map(CallerStream::open_capture).transpose().map_err(call_error)?.flatten();
-            // Without a graph that holds a run, none is being recorded.
+            // Unless a graph holds a run, none is being recorded.
             let own = if self.is_recorded() { rank.streams.main().open_capture().map_err(call_error)? } else { None };
             check_recording(caller, own, &self.options, self.loaded.ranks.len()).map_err(|diag| vec![diag])?;
             found = found.or(caller);
@@ -329,8 +328,8 @@ impl BoundProgram<'_> {
         Ok(found)
     }
 
-    /// Waits until everything that was enqueued is done, at most for the timeout. Errors are those of all
-    /// runs since the last wait.
+    /// Waits until all enqueued work is done, at most for the timeout. Reports the errors of all runs since the last
+    /// wait.
     ///
     /// # Errors
     /// If a run since the last wait failed on any rank, or does not end within the timeout.
@@ -360,7 +359,7 @@ impl BoundProgram<'_> {
         Ok(found)
     }
 
-    /// A rank's part of an output of the last run, on the host. Waits for it.
+    /// Returns a rank's shard of an output of the last run, on the host. Waits for the run.
     ///
     /// # Errors
     /// If nothing has run, a run failed, this process does not have the rank, or the copy fails.
@@ -379,7 +378,7 @@ impl BoundProgram<'_> {
         Ok(found)
     }
 
-    /// Does something with one rank, in this thread.
+    /// Calls `work` for one rank, in this thread.
     fn with_rank(
         &mut self,
         rank: u32,
@@ -402,7 +401,7 @@ impl BoundProgram<'_> {
         self.abort_on_failure(done)
     }
 
-    /// After a failure all ranks give up. Whether it was one or not: nothing of this program is for others now.
+    /// Makes all ranks give up after a failure. In any case no other program may reuse this program's resources.
     fn abort_on_failure(&mut self, done: Result<(), Vec<Diag>>) -> Result<(), Vec<Diag>> {
         let Err(diags) = &done else { return done };
         self.loaded.sound = false;
@@ -413,7 +412,7 @@ impl BoundProgram<'_> {
         done
     }
 
-    /// Does something on all ranks: one in this thread, several each in a thread of its own.
+    /// Calls `work` for all ranks: one rank in this thread, several each in a thread of its own.
     fn for_each_rank<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
     where
         F: Fn(&mut IoBindings, &mut RankRuntime<'_>, usize) -> Result<(), EnqueueError> + Sync,
@@ -452,8 +451,8 @@ impl BoundProgram<'_> {
 }
 
 impl Drop for BoundProgram<'_> {
-    /// Waits for what is enqueued, which uses memory that is freed next; after a failure for less than two
-    /// seconds. What a device does not let go of is never freed, nor what a caller's graph may still use.
+    /// Waits for the enqueued work, which uses memory that is freed next; after a failure for less than two seconds.
+    /// Memory that a device or a caller's graph may still use is never freed.
     fn drop(&mut self) {
         let Ok(_access) = LibraryAccess::acquire() else {
             std::mem::forget(std::mem::take(&mut self.ports));
@@ -498,8 +497,8 @@ fn refuse_recording(message: &str, note: &str) -> Result<(), Diag> {
     Err(Diag::global_error(codes::SESSION, message).with_note(note))
 }
 
-/// Refuses a run whose recording by the caller would not be one: `caller` is the recording of the caller's stream, `own`
-/// that of the program's main stream.
+/// Refuses a run that the caller's recording cannot hold: `caller` is the recording of the caller's stream, `own` that
+/// of the program's main stream.
 fn check_recording(
     caller: Option<OpenCapture>,
     own: Option<OpenCapture>,
@@ -525,7 +524,7 @@ fn check_recording(
     }
 }
 
-/// Trouble of a rank as an error; what is refused leaves the rank as it was.
+/// Converts an error of a rank; a refusal leaves the rank as it was.
 fn report_enqueue_error(trouble: EnqueueError, rank: &mut RankRuntime<'_>, telling: FailureContext<'_>) -> RankError {
     match trouble {
         EnqueueError::Refused(diag) => diag.into(),
@@ -533,8 +532,7 @@ fn report_enqueue_error(trouble: EnqueueError, rank: &mut RankRuntime<'_>, telli
     }
 }
 
-/// Refuses streams that are other ones in other threads: with several ranks each is issued from a thread of its
-/// own.
+/// Refuses streams that mean another stream in each thread: several ranks are issued from a thread each.
 fn check_streams(streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
     if streams.len() < 2 || !streams.iter().any(|stream| stream.is_per_thread()) {
         return Ok(());

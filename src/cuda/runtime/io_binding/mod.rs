@@ -17,14 +17,14 @@ mod tests;
 
 use hostir::ir::DType;
 
-/// The location of a tensor in the memory of a device. This is a description without ownership; it can be made of any
-/// numbers. The caller guarantees the properties of the memory when it binds the tensor
+/// The location of a tensor in the memory of a device. It is a description without ownership, made of any numbers. The
+/// caller guarantees the properties of the memory when it binds the tensor
 /// ([`Input::bind`](crate::session::InputHandle::bind)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceTensor {
     /// Address of the element whose indices are all 0.
     pub pointer: u64,
-    /// Extents of one rank's part, outermost first: 1 along an axis that is spread over devices.
+    /// Extents of one rank's shard, outermost first: 1 along an axis that is sharded over devices.
     pub shape: Vec<usize>,
     /// Elements (not bytes) between neighbours along each axis; 0 repeats one element.
     pub strides: Vec<i64>,
@@ -50,13 +50,13 @@ impl DeviceTensor {
         self.shape.contains(&0)
     }
 
-    /// Whether both differ in their address at most.
+    /// Returns true if both differ at most in their address.
     pub(crate) fn has_layout_of(&self, other: &Self) -> bool {
         self.dtype == other.dtype && self.shape == other.shape && self.strides == other.strides
     }
 }
 
-/// A tensor that every run of a caller's binds at an address of its own.
+/// A tensor that every run of a caller binds at a new address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlotTensor {
     /// Its side: input or output.

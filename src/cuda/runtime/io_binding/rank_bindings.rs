@@ -1,9 +1,9 @@
 //! The I/O bindings of a rank: binding a caller's memory, relocating the rank's buffers to it, and copying before and
 //! after a run where relocation is impossible.
 //!
-//! No buffer of an input or output has memory until it needs some: a tensor that can be used in place replaces the
+//! A buffer of an input or output gets memory only when it needs some. A tensor that can be used in place replaces the
 //! buffer, and only data that is copied, uploaded or read back has memory of the session's own. When a buffer moves,
-//! only the commands that hold its address are resolved again.
+//! the runtime resolves only the commands that hold its address again.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::RankFailure;
@@ -54,7 +54,7 @@ impl From<RankFailure> for EnqueueError {
     }
 }
 
-/// A tensor that is bound, as given and as checked.
+/// A bound tensor, as given and as checked.
 #[derive(Clone, Debug)]
 struct BoundTensor {
     given: DeviceTensor,
@@ -68,7 +68,7 @@ enum LoadedTransfer {
     Kernel { function: KernelFunction, grid: [u32; 3], block: [u32; 3], addresses: Vec<u64> },
 }
 
-/// The copies of one port, and what they were made for.
+/// The copies of one binding slot, and the tensor that they were made for.
 #[derive(Clone, Default, Debug)]
 struct SlotTransfers {
     of: Option<(StridedTensor, u64)>,
@@ -78,7 +78,7 @@ struct SlotTransfers {
 
 /// A rank's inputs and outputs.
 pub(crate) struct IoBindings {
-    /// Inputs, then outputs; so are the next three.
+    /// The binding slots of inputs, then outputs; the next three vectors have the same order.
     homes: Vec<Option<BindingSlot>>,
     bound: Vec<Option<BoundTensor>>,
     moves: Vec<SlotTransfers>,
@@ -86,23 +86,23 @@ pub(crate) struct IoBindings {
     filled: Vec<bool>,
     /// Number of inputs.
     inputs: usize,
-    /// Buffers without a place in the rank's memory.
+    /// By buffer: true if it has no place in the rank's memory.
     outside: Vec<bool>,
     touching: RelocationTable,
     kernels: BTreeMap<String, KernelFunction>,
     /// Memory of the session's own, by buffer.
     own: Vec<Option<DeviceMemory>>,
-    /// The stream that the next run goes on, if it is one of the caller's.
+    /// The stream of the next run, if it is one of the caller's.
     pub(crate) caller: Option<CudaStream>,
-    /// The ends of what the caller enqueued before a run, and of the run.
+    /// The events at the end of what the caller enqueued before a run, and at the end of the run.
     marks: [CudaEvent; 2],
     changed: bool,
-    /// True if nothing that was enqueued is known to be under way.
+    /// True if all enqueued work is known to be complete.
     complete: bool,
 }
 
 impl IoBindings {
-    /// The ports of a rank that is prepared; gives the spare room back.
+    /// The bindings of a prepared rank; frees its bind scratch.
     pub(crate) fn new(rank: &mut RankRuntime<'_>, symmetric: &SymmetricBuffers) -> Result<Self, Error> {
         let none = MessagePlan::default();
         let messages = rank.memory.map.as_ref().map_or(&none, |map| &map.messages);
@@ -144,7 +144,7 @@ impl IoBindings {
 
     // ---- binding ----
 
-    /// Binds what lies in the caller's symmetric memory, for as long as the program is there.
+    /// Binds the tensors in the caller's symmetric memory, for the life of the program.
     pub(crate) fn bind_symmetric(
         &mut self,
         rank: &RankRuntime<'_>,
@@ -161,7 +161,7 @@ impl IoBindings {
         })
     }
 
-    /// Binds a tensor. What the rank has no part of is bound to nothing.
+    /// Binds a tensor; does nothing if the rank has no shard of it.
     ///
     /// # Safety
     /// As of [`InputHandle::bind`](crate::session::InputHandle::bind).
@@ -192,7 +192,7 @@ impl IoBindings {
         Ok(())
     }
 
-    /// Binds a tensor at an address; nothing is done if that is bound already.
+    /// Binds a tensor at an address; does nothing if it is bound already.
     ///
     /// # Safety
     /// As of [`Input::bind`](crate::session::InputHandle::bind).
@@ -212,7 +212,7 @@ impl IoBindings {
         unsafe { self.bind_tensor(rank, prepared, slot.side, slot.position, &tensor) }
     }
 
-    /// Goes back to memory of the session's own; symmetric memory stays bound.
+    /// Returns a slot to memory of the session's own; symmetric memory stays bound.
     pub(crate) fn release_slot(&mut self, side: IoSide, position: usize) {
         let number = self.slot_index(side, position);
         if self.binding_slot(number).is_some_and(|home| home.fixed.is_some()) {
@@ -223,7 +223,7 @@ impl IoBindings {
         }
     }
 
-    /// Copies an input from the host to memory of the session's own. Runs under way have ended.
+    /// Copies an input from the host to memory of the session's own. Runs in flight have ended.
     pub(crate) fn upload_input(
         &mut self,
         rank: &mut RankRuntime<'_>,
@@ -272,8 +272,8 @@ impl IoBindings {
 
     // ---- before a run ----
 
-    /// Moves buffers to where they are bound and makes the copies that are needed; `image` compiles. Does
-    /// nothing if nothing was bound since the last time.
+    /// Relocates buffers to the bound tensors and makes the copies that are needed; `image` compiles kernels. Does
+    /// nothing if nothing was bound since the last call.
     pub(crate) fn finalize_bindings(
         &mut self,
         rank: &mut RankRuntime<'_>,
@@ -315,7 +315,7 @@ impl IoBindings {
         routes.map(|_| ()).map_err(|clash| self.conflict_error(clash, rank, prepared))
     }
 
-    /// The bound tensors of this rank, which has a place among the ranks of the process.
+    /// The bound tensors of this rank; `place` is its index among the ranks of the process.
     pub(crate) fn bound_tensors(&self, place: usize) -> Vec<RankTensor> {
         let bound = self.bound.iter().zip(&self.homes).enumerate();
         bound
@@ -326,7 +326,7 @@ impl IoBindings {
             .collect()
     }
 
-    /// Whether anything was bound or released since the last run.
+    /// Returns true if a tensor was bound or released since the last run.
     pub(crate) fn has_changed(&self) -> bool {
         self.changed
     }
@@ -406,7 +406,7 @@ impl IoBindings {
         Ok(())
     }
 
-    /// Makes a port's copies, unless they are made.
+    /// Makes the copies of a slot, unless they exist.
     fn prepare_transfers(
         &mut self,
         rank: &RankRuntime<'_>,
@@ -465,10 +465,10 @@ impl IoBindings {
 
     // ---- the run ----
 
-    /// Enqueues a run: after what is on the caller's stream, which goes on after it. The host waits for
-    /// nothing. Of a run that the caller records, nothing is under way afterwards.
+    /// Enqueues a run after the work on the caller's stream, which continues after the run. The host does not wait. If
+    /// the caller records the run, nothing is in flight afterwards.
     pub(crate) fn enqueue_run(&mut self, rank: &mut RankRuntime<'_>, recorded: bool) -> Result<(), RankFailure> {
-        // The caller may destroy its stream when this call has returned.
+        // The caller may destroy its stream after this call.
         match self.caller.take() {
             Some(caller) if !recorded && rank.may_run_on_caller() => self.enqueue_on_caller(rank, caller),
             caller => self.enqueue_between_marks(rank, caller.as_ref(), recorded),
@@ -479,7 +479,7 @@ impl IoBindings {
     fn enqueue_on_caller(&mut self, rank: &mut RankRuntime<'_>, caller: CudaStream) -> Result<(), RankFailure> {
         rank.streams.begin_on_caller(caller, self.complete, &self.marks[0])?;
         let issued = self.issue_with_transfers(rank);
-        // What was issued has an end, too, if not all was.
+        // Work that was issued needs an end event, even if not all was issued.
         let ended = rank.streams.end_on_caller();
         self.complete = false;
         issued.and(ended.map_err(RankFailure::from))
@@ -527,8 +527,8 @@ impl IoBindings {
         Ok(())
     }
 
-    /// Reports what failed since the last call, and lets go of what was only kept for it. Returns whether everything
-    /// that was enqueued is done.
+    /// Reports the failures since the last call, and releases resources that were kept for the runs that have ended.
+    /// Returns whether all enqueued work is done.
     pub(crate) fn check_completion(&mut self, rank: &mut RankRuntime<'_>) -> Result<bool, RankFailure> {
         self.complete = rank.is_run_complete()?;
         if self.complete {
@@ -538,7 +538,7 @@ impl IoBindings {
         Ok(self.complete)
     }
 
-    /// An output where it lies after a run: the caller's tensor, or the session's own.
+    /// An output after a run: the caller's tensor, or the session's own.
     pub(crate) fn output_tensor(
         &mut self,
         rank: &mut RankRuntime<'_>,

@@ -9,7 +9,7 @@ use hostir_gpu::p2p::MessagePlan;
 use hostir_gpu::schedule::{P2pCopy, RankSchedule, StreamCommand};
 use smallvec::SmallVec;
 
-/// Steps by the buffers of inputs and outputs that they touch.
+/// The steps that access each buffer of inputs and outputs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RelocationTable {
     /// Numbers of steps, in order, by buffer; empty for buffers that never move.

@@ -1,9 +1,9 @@
-//! Tensors of a caller that overlap: they are one allocation, whatever inputs, outputs and ranks they are bound to.
+//! Overlapping tensors of a caller: they are one allocation, whatever inputs, outputs and ranks they are bound to.
 //!
-//! On one rank the routes of the bindings keep such tensors right, or refuse them
-//! ([`binding_routes`](crate::runtime::io_binding::binding_routes)). Between ranks only communication orders accesses, and
-//! no communication of a proved program is about the memory of another rank's tensor: a tensor that one rank writes may
-//! not overlap what is bound on another rank.
+//! On one rank the binding routes handle such tensors correctly, or refuse them
+//! ([`binding_routes`](crate::runtime::io_binding::binding_routes)). Between ranks only communication orders accesses,
+//! and no communication of a proved program orders accesses to another rank's tensor. A tensor that one rank writes may
+//! not overlap a tensor that is bound on another rank.
 
 use crate::runtime::io_binding::tensor_check::StridedTensor;
 
@@ -20,7 +20,7 @@ pub(crate) struct RankTensor {
     pub(crate) tensor: StridedTensor,
 }
 
-/// Two tensors of different ranks that overlap, of which a rank writes at least one.
+/// Two overlapping tensors of different ranks, of which a rank writes at least one.
 pub(crate) fn find_rank_conflict(tensors: &[RankTensor]) -> Option<[&RankTensor; 2]> {
     let mut sorted: Vec<&RankTensor> = tensors.iter().filter(|bound| !bound.tensor.view.is_empty()).collect();
     sorted.sort_by_key(|bound| bound.tensor.byte_range());

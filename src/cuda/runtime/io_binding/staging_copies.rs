@@ -25,7 +25,7 @@ pub(crate) enum BindingTransfer {
     Kernel { text: String, grid: [u32; 3], block: [u32; 3], addresses: Vec<u64> },
 }
 
-/// The elements of a caller's tensor that the plan's view of it stores: the first of those that it repeats.
+/// The elements of a caller's tensor that the plan's view stores: the first one of each repeated element.
 fn stored_elements(tensor: &BufferView, home: &BufferView) -> BufferView {
     let mut stored = tensor.clone();
     let repeated = stored.dims.iter_mut().zip(&home.dims).filter(|(_, dim)| dim.repeats_element());

@@ -31,26 +31,26 @@ impl BindingTarget<'_> {
     }
 }
 
-/// An input that has to have data and has none.
+/// The error for an input that needs data and has none.
 pub(crate) fn unbound_input_error(expected: &BindingTarget<'_>) -> Diag {
     expected
         .binding_error(codes::UNBOUND, format!("{} has no data", expected.display_name()))
         .with_note("bind a device tensor to it, or upload one, before the run")
 }
 
-/// An output that is kept in an input of which nobody knows yet where it will be.
+/// The error for an output that is kept in an input whose address is not known yet.
 pub(crate) fn unplaced_output_error(expected: &BindingTarget<'_>) -> Diag {
     let message = format!("{} is a view of an input, so it has no address before a run", expected.display_name());
     expected.binding_error(codes::SESSION, message).with_note("bind it, or query it after the first run")
 }
 
-/// The buffer that views of callers' memory name.
+/// The buffer of views of callers' memory.
 pub(crate) const CALLERS: BufferId = BufferId(u32::MAX);
 
-/// Starts of memory that kernels take for granted, in bytes.
+/// The alignment that kernels assume of memory, in bytes.
 pub(crate) const VECTOR: u64 = 16;
 
-/// A tensor whose layout is sound: a view from the multiple of [`VECTOR`] at or before its first element.
+/// A tensor whose layout is valid: a view from the multiple of [`VECTOR`] at or before its first element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StridedTensor {
     /// The address at which the view's buffer starts.
@@ -125,7 +125,7 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
     Ok(StridedTensor { base, view: BufferView { buffer: CALLERS, offset, dims, dtype: view.dtype } })
 }
 
-/// Refuses a tensor elsewhere than in the symmetric memory that the program was prepared for.
+/// Refuses a tensor outside of the symmetric memory for which the program was prepared.
 pub(crate) fn check_fixed(
     expected: &BindingTarget<'_>,
     tensor: &StridedTensor,
@@ -145,7 +145,7 @@ pub(crate) fn check_fixed(
     Err(expected.binding_error(codes::SYMMETRIC_MEMORY, message).with_note(note))
 }
 
-/// The tensor's axes, if its strides are ones that the program can work with.
+/// The tensor's axes, if the program supports its strides.
 fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<ViewDims, Diag> {
     let (given, needed) = (tensor.strides.len(), tensor.shape.len());
     if given != needed {
@@ -175,7 +175,7 @@ fn strides_error(expected: &BindingTarget<'_>, tensor: &DeviceTensor, why: &str,
     expected.binding_error(codes::BOUND_STRIDES, message).with_note(note)
 }
 
-/// The address after the last element, if addresses go that far.
+/// The address after the last element, unless it overflows.
 fn end_address(dims: &ViewDims, tensor: &DeviceTensor) -> Option<u64> {
     let mut last = 0usize;
     for dim in dims {

@@ -1,4 +1,4 @@
-//! The decisions about a caller's tensors, without any device.
+//! Tests of the checks and routes of a caller's tensors, without a device.
 
 use crate::runtime::io_binding::binding_routes;
 use crate::runtime::io_binding::binding_routes::{BindingConflict, BindingRoute, BindingSlot};
@@ -99,7 +99,7 @@ fn strides() {
         let message = told(&format!("[{far}, 1], which place the last element beyond the address space"));
         refused(layout(&[4, 8], false, &with(&[far, 1])), "H0525", &message);
     }
-    // What is only read may repeat elements; what is written may not.
+    // A tensor that is only read may repeat elements; one that is written may not.
     for strides in [[0, 1], [4, 1], [1, 1]] {
         assert!(layout(&[4, 8], false, &with(&strides)).is_ok());
         assert_eq!(layout(&[4, 8], true, &with(&strides)).unwrap_err().code, "H0525");
@@ -219,7 +219,7 @@ fn products_ask_for_more_alignment() {
 fn overlaps_of_inputs_and_outputs() {
     use BindingRoute::{Copied, InPlace};
     let relu = relu();
-    // In place of the input, or anywhere over it: written when everything has been read.
+    // In place of the input, or anywhere over it: the program writes the output when it has read everything.
     assert_eq!(routes(&relu, &[dense(0x1000), dense(0x1000)]), Ok(vec![InPlace, Copied]));
     assert_eq!(routes(&relu, &[dense(0x1000), dense(0x1040)]), Ok(vec![InPlace, Copied]));
     assert_eq!(routes(&relu, &[dense(0x1000), dense(0x1080)]), Ok(vec![InPlace, InPlace]));
@@ -257,7 +257,7 @@ fn inputs_that_are_written() {
     assert_eq!(routes(&written, &back), Ok(vec![InPlace, InPlace, There]));
     let elsewhere = [a.clone(), b.clone(), c.clone()];
     assert_eq!(routes(&written, &elsewhere), Ok(vec![InPlace, InPlace, Copied]));
-    // Over the other input, which is read before the copy; not over part of what is written.
+    // Over the other input, which is read before the copy; not over part of a written tensor.
     assert_eq!(routes(&written, &[a.clone(), b.clone(), b.clone()]), Ok(vec![InPlace, InPlace, Copied]));
     assert_eq!(routes(&written, &[a.clone(), a.clone(), None]), Err(BindingConflict(0, 1)));
     assert_eq!(routes(&written, &[a, b, dense(0x1010)]), Err(BindingConflict(0, 2)));
@@ -309,7 +309,8 @@ fn what_peers_access_stays_in_the_arena() {
     };
     let nccl = prepared(&from, &to, &text(&body));
     assert!(homes(&nccl).iter().flatten().all(|home| home.replaceable));
-    // A peer reads what is sent by get, and writes what is received by put; a rank's own end of the message moves.
+    // A peer reads the buffer of a send by get, and writes that of a receive by put; a rank's own end of the message
+    // moves.
     for (backend, expected) in [("CUDA", [false, true]), ("CUDA, protocol=put", [true, false])] {
         let engines = prepared(&from, &to, &body.replace("NCCL", backend));
         let plan = &engines.plans[0];
@@ -323,7 +324,7 @@ fn what_peers_access_stays_in_the_arena() {
 fn copies_have_their_addresses() {
     let home = view(&[4, 8]);
     let checked = |tensor: DeviceTensor| layout(&[4, 8], true, &tensor).unwrap();
-    // In one piece, but not where kernels could use it.
+    // In one piece, but not aligned for kernels.
     let moved = checked(DeviceTensor::contiguous(0x1008, DType::Float, &[4, 8]));
     let found = staging_copies::binding_transfers(&moved, &home, 0x8000, CopyDirection::In).unwrap();
     assert_eq!(found, [BindingTransfer::Bytes { to: 0x8000, from: 0x1008, bytes: 128 }]);
@@ -340,8 +341,8 @@ fn copies_have_their_addresses() {
     assert_eq!(staging_copies::binding_transfers(&none, &view(&[0, 8]), 0x8000, CopyDirection::In), Ok(Vec::new()));
 }
 
-/// The root of a Scatter reads its input, and copies its own part in the kernel that sends the others theirs. The others
-/// do not access the root's tensors, but the root theirs.
+/// The root of a Scatter reads its input, and copies its own shard in the kernel that sends the others theirs. The
+/// others do not access the root's tensors; the root accesses theirs.
 #[test]
 fn collectives_move_what_only_their_rank_accesses() {
     let (from, to) =

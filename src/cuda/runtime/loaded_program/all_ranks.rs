@@ -25,7 +25,7 @@ pub(crate) struct RankError {
     pub(crate) diag: Box<Diag>,
     /// True if the rank stopped only because another rank of the process failed.
     pub(crate) follows: bool,
-    /// The rank's part in a report of a run that did not end.
+    /// The rank's line in a report of a run that did not end.
     pub(crate) standing: Option<RankStanding>,
 }
 
@@ -35,7 +35,7 @@ impl From<Diag> for RankError {
     }
 }
 
-/// The program, processes and time limit that a failure is told of.
+/// The program, processes and time limit for the report of a failure.
 #[derive(Clone, Copy)]
 pub(crate) struct FailureContext<'a> {
     pub(crate) prepared: &'a PreparedProgram,
@@ -46,7 +46,7 @@ pub(crate) struct FailureContext<'a> {
 }
 
 impl FailureContext<'_> {
-    /// Tells everybody of a rank's failure, and begins to give up what the rank has under way.
+    /// Reports a rank's failure to all others, and begins to abort the rank's work in flight.
     pub(crate) fn report_failure(self, rank: &mut RankRuntime<'_>, failure: RankFailure) -> RankError {
         rank.failures.alarm.set_failed(rank.plan.rank);
         let failure = rank.failures.find_root_cause(failure);
@@ -64,8 +64,8 @@ impl FailureContext<'_> {
 }
 
 impl FailureContext<'_> {
-    /// [`merge_results`]; if all ranks of the program are here and the deadline of one passed, one report of where all of
-    /// them stand.
+    /// Merges results as [`merge_results`] does; if all ranks of the program are here and one exceeded its deadline,
+    /// makes one report with the position of each rank.
     pub(crate) fn merge_ranks(self, results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag>> {
         let standings: Vec<RankStanding> =
             results.iter().filter_map(|result| result.as_ref().err().and_then(|error| error.standing)).collect();
@@ -93,8 +93,8 @@ impl FailureContext<'_> {
 }
 
 impl LoadedProgram<'_> {
-    /// Does something on all ranks, each in a thread of its own. After a failure of one of them all give up what
-    /// they have under way: the others would wait for it.
+    /// Calls `work` on all ranks, each in a thread of its own. If one fails, all abort their work in flight: the others
+    /// would wait for the failed one.
     pub(crate) fn for_each_rank<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
     where
         F: Fn(&mut RankRuntime<'_>) -> Result<(), RankFailure> + Sync,
@@ -133,7 +133,7 @@ impl LoadedProgram<'_> {
         RankBarrier::new(self.ranks.len(), alarm)
     }
 
-    /// Gets access to CUDA's libraries for a call; refuses everything after a failure.
+    /// Acquires access to CUDA's libraries for a call; refuses every call after a failure.
     pub(crate) fn acquire_access(&self) -> Result<LibraryAccess, Vec<Diag>> {
         self.check_usable()?;
         LibraryAccess::acquire().map_err(|error| vec![global_diag(&error)])
@@ -149,17 +149,18 @@ impl LoadedProgram<'_> {
         self.ranks.iter().any(|rank| rank.failures.alarm.first_failed().is_some())
     }
 
-    /// Ends the work of all ranks, of those too that did not fail themselves: a communication that waits for one
-    /// that is gone must not be left in peace. Nothing of this program is for others any more.
+    /// Aborts the work of all ranks, also of those that did not fail: a communication that waits for a failed rank must
+    /// end. No other program may reuse resources of this one.
     pub(crate) fn abort_all_ranks(&mut self) {
         self.poison_communicators();
-        // Begun on all of them before any is waited for.
+        // All begin before the first wait.
         self.ranks.iter_mut().for_each(RankRuntime::begin_abort);
         self.ranks.iter_mut().for_each(RankRuntime::abort);
     }
 }
 
-/// The distinct causes; what those who followed were doing is told with the first one.
+/// Merges errors: the distinct causes, with the first of which the positions of the ranks that stopped because of it
+/// are reported.
 pub(crate) fn merge_results(results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag>> {
     let mut followers = Vec::new();
     let own = results.into_iter().filter_map(|result| match result {

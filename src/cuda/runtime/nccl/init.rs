@@ -1,7 +1,7 @@
 //! The communicators of all ranks of this process: those that an earlier program left, and new ones.
 //!
-//! Creating a communicator takes every rank, so a failed rank would be waited for until the timeout. A waiting rank
-//! therefore polls the state of the others: threads of this process by their failure latch, other processes by
+//! Creating a communicator takes every rank, so the others would wait for a failed rank until the timeout. A waiting
+//! rank therefore polls the state of the others: threads of this process by their failure latch, other processes by
 //! [`ControlPlane::peer_failure`](hostir::backend::control_plane::ControlPlane::peer_failure).
 //!
 //! A communicator belongs to one program until that is dropped. The next program may reuse it if all its members
@@ -26,11 +26,10 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A team whose communicators may be left for other programs: its place among the program's teams, its
-/// ranks, and where it leads.
+/// A team whose communicators later programs may reuse: its index among the program's teams, its ranks, and its link.
 pub(crate) type CacheableTeam = (usize, Vec<u32>, CommunicatorKey);
 
-/// The teams that need a communicator: their places, and their ranks in order.
+/// The teams that need a communicator: their indices, and their ranks in order.
 fn teams_over_nccl(teams: &[(String, CommTeam)], routes: BackendTransports) -> Vec<(usize, &[u32])> {
     let over_nccl = teams.iter().enumerate().filter(|(_, (backend, team))| {
         team.ranks.len() > 1 && routes.for_backend(backend) == Some(CommTransport::Nccl)
@@ -38,12 +37,12 @@ fn teams_over_nccl(teams: &[(String, CommTeam)], routes: BackendTransports) -> V
     over_nccl.map(|(entry, (_, team))| (entry, team.ranks.as_slice())).collect()
 }
 
-/// The places of these teams, in an order that is the same on all ranks.
+/// The indices of these teams, in an order that is the same on all ranks.
 pub(crate) fn nccl_team_indices(teams: &[(String, CommTeam)], routes: BackendTransports) -> Vec<usize> {
     teams_over_nccl(teams, routes).into_iter().map(|(entry, _)| entry).collect()
 }
 
-/// Joins the communicators; NCCL's version for messages.
+/// Connects the communicators; returns NCCL's version for messages.
 pub(crate) fn connect_communicators(
     loaded: &mut LoadedProgram<'_>,
     teams: &[(String, CommTeam)],
@@ -82,7 +81,7 @@ fn communicator_key(all: &[RankRuntime<'_>], ranks: &[u32], options: &Options) -
     CommunicatorKey { nccl: options.nccl.clone(), devices: devices.collect() }
 }
 
-/// Takes what an earlier program left; `teams` are then those that have nothing yet.
+/// Takes the communicators that an earlier program left; `teams` keeps the teams without one.
 fn take_cached(loaded: &mut LoadedProgram<'_>, teams: &mut Vec<(usize, &[u32])>, pool: &ResourceCache) {
     for (entry, ranks, link) in &loaded.lent {
         let Some(comms) = pool.take_team(link) else { continue };
@@ -95,7 +94,7 @@ fn take_cached(loaded: &mut LoadedProgram<'_>, teams: &mut Vec<(usize, &[u32])>,
     }
 }
 
-/// Makes the communicators of these teams, from a new world or one that an earlier program left.
+/// Creates the communicators of these teams, from a new world or one that an earlier program left.
 fn create_communicators(
     loaded: &mut LoadedProgram<'_>,
     library: &Arc<Library>,
@@ -129,7 +128,7 @@ fn create_communicators(
     Ok(())
 }
 
-/// The caller's communicator of all ranks, if all processes have one. A step that all of them take part in.
+/// Returns the caller's communicator of all ranks, if all processes have one. All processes take part in this step.
 fn borrow_parent(
     loaded: &LoadedProgram<'_>,
     library: &Arc<Library>,
@@ -146,7 +145,7 @@ fn borrow_parent(
     Ok(own.filter(|_| all.iter().all(|one| one[..] == [1])))
 }
 
-/// A caller's communicator, whose members have to be the program's ranks.
+/// Returns a caller's communicator, whose members have to be the program's ranks.
 fn find_parent(
     library: &Arc<Library>,
     parent: ParentCommunicator,
@@ -181,7 +180,7 @@ fn nccl_diags(error: Error) -> Vec<Diag> {
     vec![Diag::global_error(code, error.to_string()).with_note("set `HIR_NCCL_LIB` to the library to open")]
 }
 
-/// Joins the communicators of one rank, unless another one fails.
+/// Creates the communicators of one rank, unless another one fails.
 fn join_communicators(rank: &mut RankRuntime<'_>, world: WorldSetup<'_>, deadline: Instant) -> Result<(), RankFailure> {
     let (peers, alarm) = (rank.failures.peers.clone(), rank.failures.alarm.clone());
     let elsewhere = || peers.as_ref().is_some_and(|peers| peers.peer_failure().is_some());
@@ -195,8 +194,8 @@ fn join_communicators(rank: &mut RankRuntime<'_>, world: WorldSetup<'_>, deadlin
 }
 
 impl LoadedProgram<'_> {
-    /// Something failed: nothing of this program is for others, nor is the world that its communicators were
-    /// split off.
+    /// Marks all communicators of this program, and the world that they were split off, as unfit for reuse after a
+    /// failure.
     pub(crate) fn poison_communicators(&mut self) {
         self.sound = false;
         if let Some(link) = self.world.take() {
@@ -204,7 +203,7 @@ impl LoadedProgram<'_> {
         }
     }
 
-    /// Leaves what the next programs can use. Nothing has failed and nothing is under way.
+    /// Leaves the communicators that later programs can use. No rank has failed and none is at work.
     pub(crate) fn release_to_cache(&mut self) {
         for (entry, members, link) in std::mem::take(&mut self.lent) {
             let comms: Vec<NcclCommunicator> =
@@ -217,8 +216,8 @@ impl LoadedProgram<'_> {
     }
 }
 
-/// Puts the communicators into the order in which a rank's calls know them. Members of teams of one
-/// have none and make no calls of NCCL.
+/// Sorts the communicators into the order of their numbers in a rank's calls. Members of teams of one have none and
+/// make no NCCL calls.
 fn sort_communicators(rank: &mut RankRuntime<'_>) {
     let members = &rank.commands.schedule.members;
     rank.communicators.teams.sort_by_key(|(entry, _)| members.iter().position(|(other, _)| other == entry));

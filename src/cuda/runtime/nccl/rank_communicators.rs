@@ -1,4 +1,4 @@
-//! A rank's communicators: the world of all ranks, and from it each team that has members to talk to.
+//! A rank's communicators: the world of all ranks, and from it the communicator of each team with more than one member.
 
 use crate::runtime::nccl::start_barrier::StartBarrier;
 use crate::sys::driver::{CudaDevice, DeviceMemory};
@@ -9,11 +9,11 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct WorldSetup<'a> {
     pub(crate) library: &'a Arc<Library>,
-    /// Of a new world; there is one already without it.
+    /// The identifier of a new world; `None` if the world exists already.
     pub(crate) id: Option<UniqueId>,
     /// Number of ranks.
     pub(crate) size: u32,
-    /// Teams that need communicators, by their place among the program's: their ranks in order.
+    /// Teams that need communicators, by their index among the program's: their ranks in order.
     pub(crate) teams: &'a [(usize, &'a [u32])],
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct WorldMember<'a> {
 #[derive(Default)]
 pub(crate) struct RankCommunicators {
     // Dropped in this order.
-    /// The communicators of teams, by the team's place among the program's.
+    /// The communicators of teams, by the team's index among the program's.
     pub(crate) teams: Vec<(usize, NcclCommunicator)>,
     /// The world communicator, if sub-communicators are split off it.
     pub(crate) world: Option<NcclCommunicator>,
@@ -40,8 +40,8 @@ pub(crate) struct RankCommunicators {
 }
 
 impl RankCommunicators {
-    /// Joins the communicators, and leaves that of the world in [`RankCommunicators::world`]. A rank that gives up
-    /// leaves nothing half made.
+    /// Connects the communicators, and keeps that of the world in [`RankCommunicators::world`]. A rank that gives up
+    /// keeps no partial communicator.
     pub(crate) fn connect_communicators(
         &mut self,
         member: WorldMember<'_>,
@@ -58,10 +58,10 @@ impl RankCommunicators {
         };
         if let Err(error) = self.split_communicators(&all, member, world.teams, patience) {
             if self.lent {
-                // Other programs' communicators came from it: it stays where it is.
+                // Other programs' communicators were split off it: it is never freed.
                 std::mem::forget(all);
             } else {
-                // Ends what a thread of NCCL's may still be at.
+                // Ends the work that a thread of NCCL may still do.
                 let _ = all.abort();
             }
             return Err(error);
@@ -70,7 +70,7 @@ impl RankCommunicators {
         Ok(())
     }
 
-    /// Splits the teams' communicators and the start barrier's off the world.
+    /// Splits the communicators of the teams and the start barrier off the world.
     fn split_communicators(
         &mut self,
         all: &NcclCommunicator,
@@ -103,7 +103,7 @@ impl RankCommunicators {
         Some(self.teams.remove(at).1)
     }
 
-    /// Takes all communicators, but for those that others were split off of, and the memory of one of them.
+    /// Takes all communicators except those that others were split off, and the memory of the start barrier.
     pub(crate) fn take_all(&mut self) -> (Vec<NcclCommunicator>, Option<DeviceMemory>) {
         let (together, memory) = self.together.take().map(StartBarrier::into_parts).unzip();
         let mut world = self.world.take();

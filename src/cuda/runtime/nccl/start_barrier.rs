@@ -1,8 +1,8 @@
 //! The start barrier of measured runs whose ranks are processes.
 //!
-//! Threads of one process wait at a barrier. Processes wait over the network and leave some tens of microseconds apart,
-//! which a device would spend waiting in its first communication. All devices therefore synchronize once more, by an
-//! all-reduce of one number, before the clock starts.
+//! Threads of one process wait at a barrier. Processes wait over the network and leave it some tens of microseconds
+//! after one another; a device would spend that time in its first communication. All devices therefore synchronize once
+//! more, by an allreduce of one number, before the clock starts.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::sys::Error;
@@ -10,14 +10,14 @@ use crate::sys::driver::{CudaDevice, CudaStream, DeviceMemory};
 use nccl_rs::{Config, DataType, NcclCommunicator, NcclRedOp, WaitLimits};
 use std::sync::Arc;
 
-/// A communicator of all ranks, and the number they exchange.
+/// A communicator of all ranks, and the number that they reduce.
 pub(crate) struct StartBarrier {
     pub(crate) comm: NcclCommunicator,
     number: DeviceMemory,
 }
 
 impl StartBarrier {
-    /// Makes the communicator, which has the members of `all`.
+    /// Creates the communicator, with the members of `all`.
     pub(crate) fn new(
         device: &Arc<CudaDevice>,
         all: &NcclCommunicator,
@@ -31,12 +31,12 @@ impl StartBarrier {
         Ok(comm.map(|comm| Self { comm, number }))
     }
 
-    /// The communicator and its number, of a rank that gives up. To free the number would wait for the device.
+    /// The communicator and its number, for a rank that gives up. Freeing the number would wait for the device.
     pub(crate) fn into_parts(self) -> (NcclCommunicator, DeviceMemory) {
         (self.comm, self.number)
     }
 
-    /// Issues the all-reduce, whose end is the start of all ranks.
+    /// Issues the allreduce, whose end is the start of all ranks.
     pub(crate) fn issue_all_reduce(&mut self, stream: &CudaStream) -> Result<(), nccl_rs::Error> {
         let at = self.number.address();
         let (comm, stream) = (&mut self.comm, stream.as_nccl());

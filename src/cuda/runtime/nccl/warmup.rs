@@ -1,11 +1,11 @@
 //! Warm-up: issues all NCCL communications once before the run, so that the run makes no connection.
 //!
-//! NCCL connects two members at their first message, and for a collective at the first one of its kind and size. That
-//! allocates and maps memory, which may wait for work on the device and may block other threads of the process in the
-//! driver. A deadlock follows if a kernel waits for another rank whose thread is blocked. All ranks therefore take one
-//! team after the other: first its messages, all in one group of calls, then its collectives in program order, which is
-//! the same for all members; and each rank waits for the end of each call before the next. One case remains: a member
-//! connects for a collective while another one's device waits for it in the same collective.
+//! NCCL connects two members at their first message, and all members at the first collective of each kind and size.
+//! That allocates and maps memory, which may wait for work on the device and may block other threads of the process in
+//! the driver. A deadlock follows if a kernel waits for another rank whose thread is blocked. All ranks therefore take
+//! one team after the other: first its messages, all in one group of calls, then its collectives in program order,
+//! which is the same for all members; and each rank waits for the end of each call before the next. One case remains: a
+//! member connects for a collective while another one's device waits for it in the same collective.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::{RankFailure, RunProgress};
@@ -19,7 +19,7 @@ use std::time::Duration;
 type TypedCall = (ResolvedNcclCall, DataType);
 
 impl RankRuntime<'_> {
-    /// Sends and receives once from each peer in a team that it has messages with.
+    /// Sends and receives once from each peer in a team with which the rank has messages.
     pub(crate) fn warm_up_messages(&mut self, entry: usize, timeout: Duration) -> Result<(), RankFailure> {
         let calls = team_calls(&self.commands, entry);
         let Some(first) = calls.iter().find(|(_, (raw, _))| is_message(raw)) else { return Ok(()) };
@@ -27,13 +27,13 @@ impl RankRuntime<'_> {
         self.warm_up_calls(entry, step, &messages, timeout)
     }
 
-    /// Carries out every different collective of a team once.
+    /// Runs every distinct collective of a team once.
     pub(crate) fn warm_up_collectives(&mut self, entry: usize, timeout: Duration) -> Result<(), RankFailure> {
         let collectives = distinct_collectives(team_calls(&self.commands, entry));
         collectives.into_iter().try_for_each(|(step, call)| self.warm_up_calls(entry, step, &[call], timeout))
     }
 
-    /// Issues these calls, and waits for their end. What fails is of `step`.
+    /// Issues these calls, and waits for their end. Errors are attributed to `step`.
     fn warm_up_calls(
         &mut self,
         entry: usize,
@@ -67,8 +67,8 @@ fn is_message(raw: &ResolvedNcclCall) -> bool {
     matches!(raw, ResolvedNcclCall::Send { .. } | ResolvedNcclCall::Recv { .. })
 }
 
-/// Of the messages to each peer, and of those from it, the first one, cut to one byte; nothing of an empty
-/// one. Messages of two ranks match in their order, so the peer finds the same among its own.
+/// The first message to each peer and from each peer, cut to one byte; empty messages are left out. Messages of two
+/// ranks match in their order, so the peer finds the same ones among its own.
 fn one_byte_messages(calls: impl Iterator<Item = TypedCall>) -> Vec<TypedCall> {
     let mut found: Vec<TypedCall> = Vec::new();
     for (raw, _) in calls {
@@ -84,7 +84,7 @@ fn one_byte_messages(calls: impl Iterator<Item = TypedCall>) -> Vec<TypedCall> {
     found
 }
 
-/// Whether two messages go the same way to or from the same peer.
+/// Returns true if two messages have the same direction and peer.
 fn has_same_peer(a: ResolvedNcclCall, b: ResolvedNcclCall) -> bool {
     match (a, b) {
         (ResolvedNcclCall::Send { peer: a, .. }, ResolvedNcclCall::Send { peer: b, .. })
@@ -93,7 +93,7 @@ fn has_same_peer(a: ResolvedNcclCall, b: ResolvedNcclCall) -> bool {
     }
 }
 
-/// The collectives among these calls, of those that are alike but for addresses the first.
+/// The distinct collectives among these calls: the first one of those that differ in addresses only.
 fn distinct_collectives(calls: Vec<(usize, TypedCall)>) -> Vec<(usize, TypedCall)> {
     let mut found: Vec<(usize, TypedCall)> = Vec::new();
     for (step, (raw, dtype)) in calls {

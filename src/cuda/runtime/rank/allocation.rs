@@ -16,7 +16,7 @@ use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::FLAG;
 use std::sync::Arc;
 
-/// Memory that another process opens is a multiple of this, and so not shared with other allocations.
+/// The size of memory that other processes open is a multiple of this, so that no other allocation shares it.
 const SHARED: usize = 2 << 20;
 
 /// The layout of a rank's memory before it is allocated.
@@ -25,23 +25,23 @@ pub(crate) struct AllocationLayout<'a> {
     pub(crate) layout: MemoryLayout,
     /// Bytes of semaphores.
     pub(crate) flags: usize,
-    /// By buffer: true if it will lie in a caller's memory.
+    /// By buffer: true if a caller will bind it.
     pub(crate) outside: &'a [bool],
 }
 
 /// A rank's memory and the addresses of its buffers.
 pub(crate) struct RankAllocation {
-    // Dropped in this order: the memory of other processes is closed before this rank's own memory is freed.
+    // Fields drop in this order: memory of other processes is closed before this rank's own memory is freed.
     /// The addresses of all ranks' memory.
     pub(crate) map: Option<Arc<AddressMap>>,
     pub(crate) memory: CachedMemory,
-    /// Memory that stands in for a caller's buffers until the caller binds them.
+    /// Memory in the place of a caller's buffers until the caller binds them.
     pub(crate) spare: Option<DeviceMemory>,
     pub(crate) pool: Arc<ResourceCache>,
     layout: MemoryLayout,
     /// Address of each buffer.
     pub(crate) bases: Vec<u64>,
-    /// The bytes of its semaphores, which are at the start of its memory. A rank that gives up sets the last one.
+    /// The bytes of its semaphores, which are at the start of its memory. The last one is the poison word.
     pub(crate) flags: usize,
 }
 
@@ -60,7 +60,7 @@ impl RankAllocation {
         Ok(allocation)
     }
 
-    /// Buffers start in the rank's memory, or in the spare room.
+    /// The start of each buffer: in the rank's memory, or in the bind scratch.
     fn initial_bases(&self) -> Vec<u64> {
         let start = self.base_address();
         let outside = self.spare.as_ref().map_or(start, DeviceMemory::address);
@@ -78,7 +78,7 @@ impl RankAllocation {
         layout_bytes(&self.layout)
     }
 
-    /// Moves a buffer. Returns true if it was somewhere else.
+    /// Moves a buffer. Returns true if its address changes.
     pub(crate) fn move_buffer(&mut self, buffer: BufferId, base: u64) -> bool {
         std::mem::replace(&mut self.bases[buffer.0 as usize], base) != base
     }
@@ -113,8 +113,8 @@ impl RankAllocation {
 
     // ---- semaphores ----
 
-    /// Raises all own flags. The words that kernels count in are set too, which nothing waits for; the last one
-    /// is the poison.
+    /// The operations that signal all semaphores of this rank. They also set the counters of kernels, which nothing
+    /// waits for; the last word is the poison.
     pub(crate) fn flag_release_ops(&self) -> Vec<WordOp> {
         let flags = (0..self.flags.saturating_sub(FLAG)).step_by(FLAG);
         flags.map(|offset| WordOp::write_word(self.base_address() + offset as u64, 1)).collect()
@@ -125,7 +125,7 @@ impl RankAllocation {
         self.base_address() + (self.flags - FLAG) as u64
     }
 
-    /// Writes the poison of `own` to all other ranks whose memory is mapped.
+    /// The operations that write the poison of `own` to all other ranks whose memory is mapped.
     pub(crate) fn peer_poison_ops(&self, own: u32) -> Vec<WordOp> {
         let Some(map) = &self.map else { return Vec::new() };
         let others = (0..map.bases.len() as u32).filter(|rank| *rank != own);
@@ -135,7 +135,7 @@ impl RankAllocation {
 
     // ---- data ----
 
-    /// Copies a tensor to what a view stores. The device is current, and no run is under way.
+    /// Copies a tensor to the elements that a view stores. The device is current, and no run is in flight.
     pub(crate) fn upload_view(&self, view: &BufferView, tensor: &HostTensor) -> Result<(), Error> {
         if view.stored_places().is_some() {
             return self.upload_view(&view.stored_part(), &stored_input(view, tensor.clone()));
@@ -149,7 +149,7 @@ impl RankAllocation {
         unsafe { driver::upload_bytes(self.view_address(view), tensor.bytes()) }
     }
 
-    /// Copies a view to a tensor, row-major. The device is current, and no run is under way.
+    /// Copies a view to a tensor, row-major. The device is current, and no run is in flight.
     pub(crate) fn download_view(&self, view: &BufferView) -> Result<HostTensor, Error> {
         let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
         if view.is_contiguous() {
@@ -180,7 +180,8 @@ fn layout_bytes(layout: &MemoryLayout) -> usize {
     layout.bytes.next_multiple_of(SHARED)
 }
 
-/// Room for the largest of the buffers outside: what is prepared before anything is bound works there.
+/// Allocates room for the largest of the buffers that callers bind: the preparation works there before anything is
+/// bound.
 fn allocate_bind_scratch(
     plan: &Plan,
     outside: &[bool],

@@ -22,8 +22,8 @@ use hostir_gpu::schedule::{P2pCopy, P2pExchange, RankSchedule, ScheduleStep, Sem
 use nccl_rs::DataType;
 use std::ops::Range;
 
-/// A command with everything looked up. Lists of operands are ranges of the vectors of [`CommandList`], where a buffer
-/// that moves gets its new address in place.
+/// A command with all addresses resolved. Lists of operands are ranges of the vectors of [`CommandList`], where a
+/// buffer that moves gets its new address in place.
 #[derive(Clone, Debug)]
 pub(crate) enum ResolvedCommand {
     Launch { function: KernelFunction, grid: [u32; 3], block: [u32; 3], addresses: Range<usize> },
@@ -50,7 +50,7 @@ pub(crate) struct CommandList {
     pub(crate) ranges: Option<NamedRanges>,
 }
 
-/// The tables in which addresses are looked up.
+/// The tables from which addresses are resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct AddressContext<'a> {
     pub(crate) rank: u32,
@@ -66,7 +66,7 @@ impl CommandList {
         Self { schedule, ready, addresses, nccl_calls, words, turns: None, ranges: None }
     }
 
-    /// Turns the schedule into calls with addresses, in the place of what it was turned into before.
+    /// Resolves the schedule into calls with addresses; replaces the calls of an earlier resolution.
     pub(crate) fn resolve_addresses(&mut self, context: AddressContext<'_>) -> Result<(), Error> {
         self.addresses.clear();
         self.nccl_calls.clear();
@@ -84,7 +84,7 @@ impl CommandList {
         self.schedule.steps[at].inst
     }
 
-    /// The place of a communicator's team among the program's teams.
+    /// The index of a communicator's team among the program's teams.
     pub(crate) fn team_entry(&self, comm: usize) -> usize {
         self.schedule.members[comm].0
     }
@@ -153,7 +153,7 @@ impl CommandList {
         })
     }
 
-    /// The launch of an exchange, with its parameters as [`hostir_gpu::codegen`] orders them.
+    /// The launch of a put or get kernel, with its parameters in the order of [`hostir_gpu::codegen`].
     fn resolve_exchange(
         &mut self,
         exchange: &P2pExchange,
@@ -194,7 +194,7 @@ impl CommandList {
         })
     }
 
-    /// Writes the commands that hold the address of a buffer anew, after it moved.
+    /// Resolves the commands that hold the address of a buffer again, after it moved.
     pub(crate) fn relocate_buffer(
         &mut self,
         buffer: BufferId,
@@ -264,8 +264,8 @@ impl CommandList {
     }
 }
 
-/// Returns the source and destination addresses of a message that a rank initiates. Its own buffers may move; those of
-/// others that it accesses do not.
+/// Returns the source and destination addresses of a message that a rank initiates. Its own buffers may move; its
+/// peers' buffers do not.
 fn message_addresses(
     message: &P2pMessage,
     stream: usize,

@@ -1,4 +1,4 @@
-//! Completion of a rank's runs: what the rank polls while its device works, and how it gives up.
+//! Completion of a rank's runs: polling while its device works, and giving up.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::active_clock::ActiveClock;
@@ -10,20 +10,20 @@ use crate::sys::driver::CudaStream;
 use hostir_gpu::schedule::StreamCommand;
 use std::time::Duration;
 
-/// Between so many looks at the end of a run, or steps that are issued, the rank looks at the other ranks.
+/// The number of polls, or of issued steps, between two checks of the other ranks.
 const LOOKS: u32 = 64;
 
 impl RankRuntime<'_> {
-    /// Waits for the end of what was issued, at most for `timeout`.
+    /// Waits for the end of the issued work, at most for `timeout`.
     ///
-    /// It asks an event rather than the stream: asked about a stream with a recorded run that waits for
-    /// another device, the driver does not answer before the run ends.
+    /// It queries an event rather than the stream: for a stream with a recorded run that waits for another device, the
+    /// driver does not answer before the run ends.
     pub(crate) fn wait_for_end(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         self.wait_with_progress(timeout, Self::run_progress)?;
         self.check_poison()
     }
 
-    /// [`RankRuntime::wait_for_end`], where `reached` says what a failure belongs to.
+    /// Waits as [`RankRuntime::wait_for_end`] does; `reached` attributes a failure to an instruction.
     pub(crate) fn wait_with_progress(
         &mut self,
         timeout: Duration,
@@ -33,16 +33,16 @@ impl RankRuntime<'_> {
         polled.inspect_err(|failure| self.tracker.publish_position(failure.inst))
     }
 
-    /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
-    /// would start all at once, and not in the order of a run.
+    /// Waits until all other ranks have arrived. The rank issues nothing meanwhile: work that waits on the device would
+    /// start all at once, and not in the order of a run.
     pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         let Some(together) = &mut self.communicators.together else { return Ok(()) };
         together.issue_all_reduce(self.streams.main())?;
         self.wait_with_progress(timeout, |_| RunProgress::Before)
     }
 
-    /// Looks at the end of what was issued until it is there or something failed. An end that is there is one
-    /// only if nobody failed: a rank that gives up lets others go on with data that never came.
+    /// Polls the end of the issued work until it is reached or something fails. The end counts only if no rank failed:
+    /// a rank that gives up releases others, which continue with data that never came.
     fn poll_end(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         let mut clock = ActiveClock::start_at_zero();
         let mut looks = 0u32;
@@ -54,7 +54,7 @@ impl RankRuntime<'_> {
             looks += 1;
             if looks.is_multiple_of(LOOKS) {
                 self.check_for_failures()?;
-                // The end may have come since it was asked for, above all if the process was suspended in between.
+                // The run may have ended since the query, above all if the process was suspended in between.
                 if clock.elapsed() > timeout && !self.streams.end.is_reached()? {
                     return Err(RankFailure::timed_out());
                 }
@@ -67,7 +67,7 @@ impl RankRuntime<'_> {
         Ok(())
     }
 
-    /// Fails if NCCL, another rank of this process or another process did.
+    /// Fails if NCCL, another rank of this process or another process failed.
     pub(crate) fn check_for_failures(&self) -> Result<(), RankFailure> {
         self.failures.check_other_ranks(self.plan.rank)?;
         for (_, comm) in &self.communicators.teams {
@@ -87,8 +87,7 @@ impl RankRuntime<'_> {
         }
     }
 
-    /// Fails, every now and then, if another rank did: issuing a long program takes time. `at` is the step that
-    /// comes next.
+    /// Fails, every now and then, if another rank did: issuing a long program takes time. `at` is the next step.
     pub(crate) fn check_while_issuing(&self, at: usize) -> Result<(), RankFailure> {
         if at == 0 || !at.is_multiple_of(LOOKS as usize) {
             return Ok(());
@@ -123,8 +122,8 @@ impl RankRuntime<'_> {
 
     // ---- giving up ----
 
-    /// Gives up what is under way, on the device too: see [`teardown`]. Comes back in less than two seconds. A second
-    /// time does nothing.
+    /// Aborts the work in flight, on the device too: see [`teardown`]. Returns in less than two seconds. A second call
+    /// does nothing.
     pub(crate) fn abort(&mut self) {
         self.begin_abort();
         if let Some(ending) = &self.failures.ending {
@@ -133,7 +132,7 @@ impl RankRuntime<'_> {
         self.tracker.publish_abort();
     }
 
-    /// [`RankRuntime::abort`] that waits for nothing.
+    /// Begins an abort without waiting for its end.
     pub(crate) fn begin_abort(&mut self) {
         if self.failures.ending.is_some() {
             return;
@@ -147,7 +146,7 @@ impl RankRuntime<'_> {
         let lent = |stream: &CudaStream| unsafe { stream.unowned_clone() };
         let (communicators, memory) = self.communicators.take_all();
         let poison = match self.failures.peers {
-            // Tells the ranks of other processes whose memory this one may have written to.
+            // Poisons the ranks of other processes whose memory this one may have written to.
             Some(_) => self.memory.peer_poison_ops(self.plan.rank),
             None => Vec::new(),
         };
@@ -164,9 +163,8 @@ impl RankRuntime<'_> {
         self.failures.ending = Some(teardown::begin_teardown(estate));
     }
 
-    /// Whether nothing of it is under way any more, on its device and in its communicators. A rank of which
-    /// that is not known must not be dropped: the driver would free what the device may still use, or wait for
-    /// the device without end.
+    /// Returns true if no work of the rank is in flight, on its device and in its communicators. Any other rank must
+    /// not be dropped: the driver would free memory that the device may still use, or wait for the device without end.
     pub(crate) fn is_idle(&self) -> bool {
         if let Some(ending) = &self.failures.ending {
             return ending.is_over();
@@ -174,9 +172,9 @@ impl RankRuntime<'_> {
         self.device.make_current().is_ok() && self.streams.are_done() && self.communicators.are_ready()
     }
 
-    /// Returns true if all enqueued work is done; fails if part of it is known to have failed. As in `wait_for_end`, it
-    /// asks the event, not the stream, and looks for failures and poison after it: what a rank that gives up lets go on
-    /// ends with undefined data.
+    /// Returns true if all enqueued work is done; fails if part of it is known to have failed. As `wait_for_end` does,
+    /// it queries the event, not the stream, and checks for failures and poison afterwards: work that a rank releases
+    /// when it gives up ends with undefined data.
     pub(crate) fn is_run_complete(&self) -> Result<bool, RankFailure> {
         let reached = self.streams.end.is_reached()?;
         self.check_for_failures().map_err(|failure| failure.with_progress(self.run_progress()))?;
@@ -191,7 +189,7 @@ impl RankRuntime<'_> {
         self.recorder.graph.is_none()
     }
 
-    /// All that a rank has on its device, in the order in which it goes. Nothing of the rank is under way any more.
+    /// All resources of a rank on its device, in the order in which they are dropped. No work of the rank is in flight.
     pub(crate) fn into_resources(mut self) -> RankResources {
         let communicators = self.communicators.take_all();
         let Self { recorder, kernels, commands, streams, memory, device, .. } = self;

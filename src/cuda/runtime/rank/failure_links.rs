@@ -1,4 +1,4 @@
-//! A rank's links to the other ranks for failures: theirs, which it looks at, and its own, which it reports.
+//! A rank's links to the other ranks for failures: it polls theirs and reports its own.
 
 use crate::runtime::failure::{FailureCause, RankFailure};
 use crate::runtime::failure_latch::FailureFlag;
@@ -22,8 +22,8 @@ pub(crate) struct FailureLinks {
 }
 
 impl FailureLinks {
-    /// Fails if another rank of this process or another process did. NCCL is not asked: its answer may take much
-    /// longer than a step.
+    /// Fails if another rank of this process or another process failed. It does not query NCCL, whose answer may take
+    /// much longer than a step.
     pub(crate) fn check_other_ranks(&self, own: u32) -> Result<(), RankFailure> {
         if let Some(rank) = self.alarm.first_failed().filter(|rank| *rank != own) {
             return Err(RankFailure::sibling_failed(rank));
@@ -40,8 +40,8 @@ impl FailureLinks {
     }
 }
 
-/// NCCL notices too when a process is gone, but not which one, and why it went; poison is there before the words of
-/// whoever set it. The other processes may say so in a moment.
+/// NCCL notices that a process is gone, but not which one or why; the poison word arrives before the report of the rank
+/// that set it. The other processes may report the cause in a moment.
 fn root_cause(peers: Option<&dyn ControlPlane>, failure: RankFailure) -> RankFailure {
     let hearsay = matches!(failure.cause, FailureCause::Nccl(_) | FailureCause::Poisoned(_));
     let Some(peers) = peers.filter(|_| hearsay) else {
@@ -71,7 +71,7 @@ mod tests {
         ranks[1].report_failure("H0521\n\nno device memory");
         let failure = root_cause(Some(&ranks[0]), given_up());
         assert_eq!(failure.cause, FailureCause::Peer(ranks[0].peer_failure().unwrap()));
-        // What another library says is this rank's own trouble.
+        // Errors of other libraries are attributed to this rank.
         let own = RankFailure::from(Error::NoMemory { bytes: 1, free: 0 });
         assert_eq!(root_cause(Some(&ranks[0]), own.clone()), own);
     }

@@ -1,4 +1,4 @@
-//! A product of a rank with all algorithms for it: cuBLASLt's, then kernels of ours.
+//! A GEMM of a rank with all algorithms for it: cuBLASLt's, then our own kernels.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::kernel_images::load_or_compile;
@@ -14,14 +14,14 @@ use hostir_gpu::codegen::wgmma_gemm::{ARCHITECTURE, SIZE_WORDS, TENSOR_MAPS, THR
 use hostir_gpu::gemm_shape::GemmShape;
 use std::sync::Arc;
 
-/// The product, and the algorithm that is used.
+/// A GEMM, and the algorithm in use.
 pub(crate) struct GemmProduct {
     library: TunableGemm,
     kernels: Vec<ProductKernel>,
     chosen: usize,
 }
 
-/// A kernel of ours, which is compiled and loaded when it is first needed.
+/// A kernel of our own, which is compiled and loaded at its first use.
 struct ProductKernel {
     gemm: WgmmaGemm,
     loaded: Option<LoadedGemm>,
@@ -53,12 +53,12 @@ impl GemmProduct {
         self.library.algorithm_count() + self.kernels.len()
     }
 
-    /// The number of them, the first ones, that the library proposes.
+    /// The number of algorithms that the library proposes, which come first.
     pub(crate) fn proposal_count(&self) -> usize {
         self.library.proposal_count()
     }
 
-    /// Takes an algorithm, the last one if there are not so many; compiles and loads it, if it is a kernel of ours.
+    /// Selects an algorithm, the last one if there are fewer; compiles and loads it if it is a kernel of our own.
     pub(crate) fn choose(&mut self, choice: usize, device: &Arc<CudaDevice>, options: &Options) -> Result<(), Error> {
         let choice = choice.min(self.algorithm_count() - 1);
         match choice.checked_sub(self.library.algorithm_count()) {
@@ -109,7 +109,7 @@ impl ProductKernel {
             return Err(Error::Internal { what: "the kernel of a product was not loaded".to_owned() });
         };
         let [left, right, result] = &self.gemm.matrices;
-        // The library's left matrix is the right one of the row-major product.
+        // The library's left matrix is the right one of the row-major GEMM.
         let maps = [
             TensorMap::encode(left, operands.b)?,
             TensorMap::encode(right, operands.a)?,

@@ -7,7 +7,7 @@ use hostir_gpu::schedule::wait_marks::PeerWait;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The graph of a program, if its run is recorded.
+/// The recorded graph of a program, if its run is recorded.
 #[derive(Default)]
 pub(crate) struct GraphRecorder {
     // Dropped in this order.
@@ -21,7 +21,7 @@ pub(crate) struct GraphRecorder {
 }
 
 impl GraphRecorder {
-    /// Makes the marks of a run that is recorded: those within it order its streams, and cannot be asked.
+    /// Creates the events of a recorded run that the host can query: those within the graph only order its streams.
     pub(crate) fn create_external_events(&mut self, device: &Arc<CudaDevice>, waits: &[PeerWait]) -> Result<(), Error> {
         for event in waits.iter().filter_map(|wait| wait.event) {
             self.outside.insert(event, CudaEvent::new(device, false)?);
@@ -29,14 +29,14 @@ impl GraphRecorder {
         Ok(())
     }
 
-    /// Sets the mark for what waits for others, in a run that is being recorded. It costs each replay 0.05 us on
-    /// the device and 0.2 us on the host (H200, CUDA 13.0).
+    /// Records the event of a wait for other ranks in a run that is being recorded. It costs each replay 0.05 us on the
+    /// device and 0.2 us on the host (H200, CUDA 13.0).
     pub(crate) fn record_external_event(&self, event: usize, stream: &CudaStream) -> Result<(), Error> {
         let mark = if self.recording { self.outside.get(&event) } else { None };
         mark.map_or(Ok(()), |mark| stream.record_external(mark))
     }
 
-    /// Puts the recorded run aside until it is known to have ended, with the marks that it sets.
+    /// Keeps the recorded run, with the events that it records, until it is known to have ended.
     pub(crate) fn retire_graph(&mut self) {
         let marks = std::mem::take(&mut self.outside);
         self.retired.extend(self.graph.take().map(|graph| (graph, marks)));

@@ -14,7 +14,7 @@ use hostir_gpu::rank_memory::WORKSPACE;
 use hostir_gpu::schedule::RankSchedule;
 use std::sync::Arc;
 
-/// The number of algorithms for which the library is asked.
+/// The number of algorithms that are requested from the library.
 pub(crate) const CANDIDATES: usize = 8;
 
 /// The kernels and GEMMs of a schedule.
@@ -26,7 +26,7 @@ pub(crate) struct LoadedKernels {
 }
 
 impl LoadedKernels {
-    /// Loads the modules of a schedule, and asks for algorithms of its GEMMs.
+    /// Loads the modules of a schedule, and requests algorithms for its GEMMs.
     pub(crate) fn load(
         device: &Arc<CudaDevice>,
         schedule: &RankSchedule,
@@ -68,7 +68,7 @@ impl LoadedKernels {
         }
     }
 
-    /// Lets later programs reuse the library's handle.
+    /// Allows later programs to reuse the library's handle.
     pub(crate) fn keep_handle(&mut self) {
         if let Some(blas) = &mut self.blas {
             blas.keep = true;

@@ -1,4 +1,4 @@
-//! A rank's NCCL calls: the lookup of their addresses, and their issue.
+//! A rank's NCCL calls: resolves their addresses and issues them.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::RankFailure;
@@ -24,7 +24,7 @@ pub(crate) enum ResolvedNcclCall {
     Copy { to: u64, from: u64, bytes: usize },
 }
 
-/// Looks up the addresses of a call, which is on this stream.
+/// Resolves the addresses of a call on this stream.
 pub(crate) fn resolve_nccl_call(
     memory: &RankAllocation,
     call: &nccl_lowering::NcclCall,
@@ -116,7 +116,7 @@ fn library_type(dtype: DType) -> Result<DataType, Error> {
     })
 }
 
-/// Makes NCCL's calls, as a group if there are several.
+/// Issues NCCL calls, as a group if there are several.
 ///
 /// # Safety
 /// The contracts of [`CudaStream`] and [`NcclCommunicator`] for these calls.

@@ -1,4 +1,4 @@
-//! A rank's progress in its runs: what it publishes for the watchdog, and which wait for other ranks is open.
+//! Tracks a rank's progress in its runs: publishes it for the watchdog, and finds the open wait for other ranks.
 
 use crate::runtime::failure::RunProgress;
 use crate::runtime::rank::graph_recorder::GraphRecorder;
@@ -25,7 +25,7 @@ impl RunTracker {
         }
     }
 
-    /// Lets others see that a failed run is cleared away.
+    /// Publishes that a failed run is cleared away.
     pub(crate) fn publish_abort(&self) {
         if let Some(watched) = &self.watched {
             watched.end_failed_run();
@@ -46,8 +46,8 @@ impl RunTracker {
         }
     }
 
-    /// The first instruction among these first steps that waits for other ranks and whose wait is not known to be
-    /// over, with the last one that may be meant as well.
+    /// The first instruction among these steps whose wait for other ranks is not known to have ended, with the last one
+    /// that the event may mean as well.
     pub(crate) fn pending_wait(
         &self,
         issued: usize,

@@ -15,13 +15,13 @@ pub(crate) struct RankStreams {
     /// The event at the end of the issued work.
     pub(crate) end: CudaEvent,
     pub(crate) all: Vec<CudaStream>,
-    /// The stream for semaphores and their release while other streams wait; `None` without semaphores.
+    /// The side stream for semaphores and their release while other streams wait; `None` without semaphores.
     pub(crate) aside: Option<CudaStream>,
-    /// The caller's stream, in the place of the first one, while a run is issued on it.
+    /// The caller's stream, which replaces the first one while a run is issued on it.
     pub(crate) front: Option<CudaStream>,
-    /// True if the last run was issued on a caller's stream, and the first stream does not wait for it.
+    /// True if the last run was issued on a caller's stream, and the first stream has not waited for it.
     trails: bool,
-    /// True if the first stream fills memory that a run on another stream has to find filled.
+    /// True if the first stream fills memory before a run on another stream may use it.
     fills: bool,
 }
 
@@ -48,12 +48,12 @@ impl RankStreams {
         })
     }
 
-    /// The stream of a number while a run is issued.
+    /// The stream of a number, as a run is issued.
     pub(crate) fn issuing(&self, number: usize) -> &CudaStream {
         self.front.as_ref().filter(|_| number == 0).unwrap_or(&self.all[number])
     }
 
-    /// Fills memory on the first stream, for runs that come later.
+    /// Fills memory on the first stream, for later runs.
     ///
     /// # Safety
     /// As of [`CudaStream::fill_bytes`].
@@ -63,8 +63,8 @@ impl RankStreams {
         unsafe { self.main().fill_bytes(to, byte, bytes) }
     }
 
-    /// Puts a caller's stream in the place of the first one: after the run before, unless that is known to be complete,
-    /// and after what the first stream fills, which `mark` marks.
+    /// Issues the next run on a caller's stream instead of the first one: after the earlier run, unless that is known
+    /// to be complete, and after the fills of the first stream, which record `mark`.
     pub(crate) fn begin_on_caller(
         &mut self,
         caller: CudaStream,
@@ -83,13 +83,13 @@ impl RankStreams {
         Ok(())
     }
 
-    /// Marks the end of a run on the caller's stream, which is the caller's again.
+    /// Records the end of a run on the caller's stream, and returns the stream to the caller.
     pub(crate) fn end_on_caller(&mut self) -> Result<(), Error> {
         self.trails = true;
         self.front.take().map_or(Ok(()), |caller| caller.record(&self.end))
     }
 
-    /// Lets the first stream wait for a run that was issued on a caller's stream.
+    /// Makes the first stream wait for a run that was issued on a caller's stream.
     pub(crate) fn follow_caller(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.trails) { self.main().wait(&self.end) } else { Ok(()) }
     }
@@ -99,7 +99,8 @@ impl RankStreams {
         &self.all[0]
     }
 
-    /// Fills memory that is not used yet, so that it does not look like results of this program, and lowers its flags.
+    /// Fills memory that is not used yet, so that it does not look like results of this program, and resets its
+    /// semaphores.
     pub(crate) fn clear_memory(&self, memory: &RankAllocation) -> Result<(), Error> {
         let start = memory.base_address();
         // SAFETY: the rank's promise: this is all of its memory, which nobody uses yet.
@@ -120,7 +121,7 @@ impl RankStreams {
         own && (!self.trails || self.end.is_reached() == Ok(true))
     }
 
-    /// The last word of the semaphores, if there are any.
+    /// Reads the last word of the semaphores, if there are any.
     pub(crate) fn read_poison(&self, memory: &RankAllocation) -> Result<Option<u32>, Error> {
         let Some(aside) = &self.aside else { return Ok(None) };
         let mut word = [0; 4];

@@ -1,11 +1,11 @@
-//! The bookkeeping of idle resources: which are kept, which are evicted, and who gets them.
+//! The bookkeeping of idle resources: what is kept, what is evicted, and who gets it.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Things that one user at a time has. What is put here belongs to nobody until it is taken.
+/// Resources that have one user at a time. A resource in the cache belongs to nobody until it is taken.
 pub(crate) struct IdleCache<K, V> {
-    /// Keys, weights and things, the one that was put here first in front.
+    /// Keys, weights and resources, oldest first.
     items: VecDeque<(K, u64, V)>,
     /// Most of all weights together.
     limit: u64,
@@ -17,8 +17,8 @@ impl<K: PartialEq, V> IdleCache<K, V> {
         Self { items: VecDeque::new(), limit }
     }
 
-    /// Puts a thing here. What has to go for it comes back, for the caller to drop where nobody waits:
-    /// what lay here longest, or the thing itself if it is too heavy.
+    /// Puts a resource into the cache. Returns the evicted ones for the caller to drop outside of the lock: the oldest,
+    /// or the resource itself if it is too heavy.
     #[must_use]
     pub(crate) fn put(&mut self, key: K, weight: u64, value: V) -> Vec<V> {
         if weight > self.limit {
@@ -42,7 +42,7 @@ impl<K: PartialEq, V> IdleCache<K, V> {
         self.items.remove(at).map(|(.., value)| value)
     }
 
-    /// Takes the lightest thing of a key that weighs so much and no more than so much.
+    /// Takes the lightest resource of a key whose weight is within the bounds.
     pub(crate) fn take_fitting(&mut self, key: &K, least: u64, most: u64) -> Option<V> {
         let items = self.items.iter().enumerate();
         let found = items.filter(|(_, (other, weight, _))| other == key && (least..=most).contains(weight));
@@ -59,8 +59,8 @@ impl<K: PartialEq, V> IdleCache<K, V> {
     }
 }
 
-/// Things that any number of users have at once. When there are too many, all are forgotten: whoever uses
-/// one still has it, and asking for what was known only costs time.
+/// Resources with any number of users at once. When there are too many, the cache forgets all: users keep theirs, and
+/// later requests only take longer.
 pub(crate) struct SharedCache<K, V> {
     items: HashMap<K, V>,
     limit: usize,
@@ -77,8 +77,7 @@ impl<K: Eq + Hash, V: Clone> SharedCache<K, V> {
         self.items.get(key).cloned()
     }
 
-    /// Notes something, in the place of what was known before. What is forgotten comes back, for the
-    /// caller to drop.
+    /// Inserts a resource, and replaces an earlier one. Returns the forgotten ones for the caller to drop.
     #[must_use]
     pub(crate) fn insert_or_flush(&mut self, key: K, value: V) -> HashMap<K, V> {
         let full = self.items.len() >= self.limit && !self.items.contains_key(&key);
@@ -121,7 +120,7 @@ mod tests {
         }
         assert_eq!(shelf.take_fitting(&0, 17, 68), Some(32));
         assert_eq!(shelf.take_fitting(&0, 17, 68), Some(64));
-        // What is much too large is left for those who need it.
+        // A resource that is much too large is left for programs that need it.
         assert_eq!(shelf.take_fitting(&0, 17, 68), None);
         assert_eq!(shelf.take_fitting(&1, 1, 1000), None);
         assert_eq!(shelf.take_all(&0), [16, 256]);
