@@ -1,4 +1,4 @@
-//! Checks that the sides of one communication agree: on its type, its root, and how much is sent.
+//! Checks that the sides of one communication agree on its type, its root, and the amounts sent.
 
 use super::walk::{CollectiveEnd, MessageEnd};
 use crate::diag::{Diag, codes};
@@ -6,7 +6,7 @@ use crate::ir::DType;
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferView, CollectiveInst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst};
 
-/// The first error of all communications; a walk reports those that it comes to.
+/// The first error of all communications; a walk reports only those that it reaches.
 ///
 /// # Errors
 /// If the sides of one do not agree.
@@ -30,7 +30,7 @@ pub(super) fn check_all_sides(prepared: &PreparedProgram, matching: &PlanMatchin
     Ok(())
 }
 
-/// Whether the sides of a message have equally many elements of one type, which are the same in all rounds of a loop.
+/// Returns true if the sides of a message have equally many elements of one type, equal in all rounds of a loop.
 fn are_equal_amounts(plans: &[Plan], message: &MatchedMessage) -> bool {
     let [one, other] = [message.send, message.receive].map(|side| {
         match &plans.get(side.rank as usize)?.stored_inst(side.inst).first_round().kind {
@@ -128,7 +128,7 @@ fn check_element_types(
     }
 }
 
-/// Whether two members start the same collective.
+/// Returns true if two members start the same collective.
 fn is_same_collective(a: &CollectiveInst, b: &CollectiveInst) -> bool {
     (a.kind, a.root, a.red_op) == (b.kind, b.root, b.red_op)
 }
@@ -143,7 +143,7 @@ fn describe_collective(collective: &CollectiveInst) -> String {
     format!("{} {op}{root}", collective.kind.name()).replace("  ", " ").trim().to_owned()
 }
 
-/// Checks that a receive takes what a send gives.
+/// Checks that a receive matches the data of its send.
 ///
 /// # Errors
 /// If numbers or types of their elements differ.

@@ -29,7 +29,7 @@ struct BlockedWait {
     messages: Vec<InstId>,
 }
 
-/// The report for a state in which nothing can go on.
+/// The report for a state in which no rank can continue.
 pub(super) fn report_deadlock(
     prepared: &PreparedProgram,
     communicators: &[MatchedCommunicator<'_>],
@@ -48,7 +48,7 @@ pub(super) fn report_deadlock(
         .with_primary_text(format!("rank {} waits here", ranks[first.rank].plan.rank));
     let cycle = waiting_cycle(&blocked);
     let mut shown = vec![blocked_origin(first, ranks).op];
-    // The ops of the cycle before those of other ranks.
+    // The ops of the cycle come before those of other ranks.
     for entry in cycle.iter().flatten().copied().chain(&blocked) {
         let op = blocked_origin(entry, ranks).op;
         if !shown.contains(&op) && shown.len() < MOST_WAITS {
@@ -155,8 +155,8 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
     blocked
 }
 
-/// Explains the protocol that both sides of a transfer need, or the order that messages on streams need, if the initiator
-/// of a transfer waits for an instruction that is queued behind another wait.
+/// Explains the protocol that both sides of a transfer need, or the order that messages on streams need, if the
+/// initiator of a transfer waits for an instruction that is queued after another wait.
 fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<String> {
     let (sends, put) = match &ranks[entry.rank].inst(entry.inst).kind {
         InstKind::Send { comm: None, put, .. } => (true, *put),
@@ -199,8 +199,8 @@ fn rank_names(ranks: &[usize]) -> String {
     }
 }
 
-/// Finds a cycle of ranks that wait for each other, the first one from the lowest rank: of each rank the wait that the
-/// next one of the cycle has to end.
+/// Finds a cycle of ranks that wait for each other, the first one from the lowest rank: for each rank the wait that the
+/// next rank of the cycle has to end.
 fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<&BlockedWait>> {
     let first: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
     for &start in &first {
@@ -229,11 +229,11 @@ fn wait_for_rank(blocked: &[BlockedWait], rank: usize, other: usize) -> Option<&
     blocked.iter().find(|entry| entry.rank == rank && entry.others.contains(&other))
 }
 
-/// The repair where all ranks of a cycle wait for messages.
+/// The repair if all ranks of a cycle wait for messages.
 const GROUP_NOTE: &str =
     "post the messages of a rank between StartCoalescing and EndCoalescing, or let one side send first";
 
-/// Whether a rank waits for one message on a communicator.
+/// Returns true if a rank waits for one message on a communicator.
 fn waits_for_message(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {
     let kind = &ranks[entry.rank].inst(entry.inst).kind;
     matches!(kind, InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. })
@@ -259,7 +259,7 @@ fn awaited_ranks(blocked: &[BlockedWait], rank: usize) -> Vec<usize> {
     ranks
 }
 
-/// Ranks that others wait for, but that have finished.
+/// Finished ranks for which others wait.
 fn finished_ranks(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<String> {
     let others: BTreeSet<usize> = blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
     let done: Vec<usize> =

@@ -11,13 +11,12 @@ struct SetAxis {
     extent: usize,
 }
 
-/// The elements that a view names, in a form that is equal for views that differ only in the order or the
-/// grouping of their axes.
+/// The elements of a view, in a form that is equal for views that differ only in the order or the grouping of their
+/// axes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ElementSet {
     first: usize,
-    /// The largest stride first; no axis has one index, none repeats elements, and axes that continue each other are
-    /// merged.
+    /// The largest stride first; no axis has one index, none repeats elements, and contiguous axes are merged.
     axes: SmallVec<[SetAxis; 4]>,
 }
 

@@ -1,4 +1,4 @@
-//! Uses of memory through other tensors after the Deallocate of the tensor that it was made for.
+//! Uses of memory through other tensors after the Deallocate of the tensor that owns it.
 
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;

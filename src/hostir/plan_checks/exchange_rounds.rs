@@ -1,12 +1,12 @@
-//! Orders of messages that take more rounds than the messages need.
+//! Orders of messages that take more rounds than necessary.
 //!
 //! In a round each rank sends at most one message and receives at most one. Messages of one size whose data does not
-//! depend on each other need as many rounds as the busiest rank sends or receives (Kőnig: the edges of a bipartite graph
-//! have a colouring with as many colours as the largest degree). The order in which a program posts them may need more.
+//! depend on each other need as many rounds as the busiest rank sends or receives (Kőnig: the edges of a bipartite
+//! graph have a colouring with as many colours as the largest degree). A program's order of issue may need more.
 //! [`MessageGraph`] holds that order, and gives a lower bound of its rounds: the longest chain, and for each port the
-//! bound of one machine whose jobs have heads and tails (Jackson's rule). Only a lower bound that is larger than the
-//! rounds that suffice is a warning. Only what one stream orders counts: programs that post on several streams hide their
-//! messages behind other work.
+//! bound of one machine whose jobs have heads and tails (Jackson's rule). A warning needs a lower bound above the
+//! number of rounds that suffice. Only the order of one stream counts: programs that issue on several streams hide
+//! their messages behind other work.
 
 use crate::diag::{Diag, codes};
 use crate::ir::Id;
@@ -19,10 +19,10 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::BinaryHeap;
 
-/// The most messages of which the order is examined.
+/// The maximum number of messages whose order is examined.
 const MOST_MESSAGES: usize = 1 << 16;
 
-/// The most messages of a chain that a note writes out.
+/// The maximum number of messages of a chain that a note lists.
 const MOST_SHOWN: usize = 12;
 
 /// The warning for an order of messages that takes more rounds than needed.
@@ -40,7 +40,7 @@ pub(super) fn check_exchange_rounds(prepared: &PreparedProgram) -> Option<Diag> 
     (rounds.count > enough.max(graph.busiest)).then(|| describe_rounds(prepared, messages, &rounds, enough))
 }
 
-/// Whether all messages have the same number of bytes.
+/// Returns true if all messages have the same number of bytes.
 fn have_one_size(plans: &[Plan], messages: &[MatchedMessage]) -> bool {
     let mut sizes = messages.iter().filter_map(|message| {
         let inst = plans.get(message.send.rank as usize)?.inst(message.send.inst);
@@ -50,8 +50,8 @@ fn have_one_size(plans: &[Plan], messages: &[MatchedMessage]) -> bool {
     sizes.all(|size| Some(size) == first)
 }
 
-/// Whether a rank's messages may have to come in their order: one sends what others have sent, or collectives stand
-/// between them.
+/// Returns true if a rank's messages may have to come in their order: one sends data that others have sent, or
+/// collectives are between them.
 fn is_ordered_by_data(plan: &Plan) -> bool {
     let mut received: FxHashSet<BufferId> = FxHashSet::default();
     let (mut any_message, mut collective_since) = (false, false);
@@ -94,7 +94,7 @@ fn most_messages(ranks: usize, messages: &[MatchedMessage]) -> usize {
     counts.into_iter().flatten().max().unwrap_or(0)
 }
 
-/// A point of the order: a message, or the start or end of something.
+/// A point of the order: a message, or the start or end of a unit.
 type NodeId = u32;
 
 /// The order of all ranks' messages as a graph without cycles. The first nodes are the messages.
@@ -106,7 +106,7 @@ struct MessageGraph {
     busiest: usize,
 }
 
-/// Rounds that an order takes at least, and the messages that show it.
+/// A lower bound of the rounds of an order, and the messages that prove it.
 struct LeastRounds {
     count: usize,
     /// A longest chain of messages, by number.
@@ -135,7 +135,7 @@ struct RankOrder<'g> {
     rank: u32,
     numbers: &'g FxHashMap<RankInst, NodeId>,
     streams: Vec<LastNode>,
-    /// By communicator and stream: the end of the last unit that was posted there.
+    /// By communicator and stream: the end of the last unit that was issued there.
     units: FxHashMap<(CommSlot, StreamSlot), NodeId>,
     works: FxHashMap<WorkSlot, NodeId>,
     group: OpenUnit,
@@ -263,7 +263,7 @@ fn port_rounds(messages: &[MatchedMessage], heads: &[usize], tails: &[usize]) ->
 }
 
 impl RankOrder<'_> {
-    /// Adds all instructions; the rounds that the rank's own units take one after another.
+    /// Adds all instructions; returns the number of rounds of the rank's own units one after another.
     fn add_plan(mut self, plan: &Plan) -> usize {
         for (id, inst) in plan.cursor() {
             self.add_inst(id, &inst);
@@ -318,7 +318,7 @@ impl RankOrder<'_> {
         }
     }
 
-    /// A unit starts after its posts and the last unit of their streams, and ends after its messages.
+    /// Adds a unit: it starts after its posts and the last unit of their streams, and ends after its messages.
     fn add_unit(&mut self, comm: CommSlot) {
         let unit = std::mem::take(&mut self.group);
         let last: Vec<NodeId> =
@@ -333,7 +333,7 @@ impl RankOrder<'_> {
         self.busy += rounds;
     }
 
-    /// A message on a stream starts after both sides; the initiator's stream goes on after it.
+    /// Adds a message on a stream: it starts after both sides, and the initiator's stream continues after it.
     fn add_stream_message(&mut self, stream: usize, message: NodeId, inst: &Inst, work: WorkSlot) {
         self.graph.edges.extend(self.streams[stream].map(|before| (before, message)));
         self.works.insert(work, message);
@@ -378,7 +378,7 @@ fn describe_rounds(
         .with_note("let all ranks be busy in each step: in step s, rank r sends to `( rank + s ) % n` and receives from `( rank + n - s ) % n`, both in one group")
 }
 
-/// The end of the group that a message stands in.
+/// The end of the group that contains a message.
 fn group_end(plan: &Plan, id: InstId) -> Option<Cow<'_, Inst>> {
     let mut later = plan.cursor_after(id).map(|(_, inst)| inst);
     let bound = later.find(|inst| matches!(inst.kind, InstKind::GroupBegin | InstKind::GroupEnd { .. }));

@@ -1,8 +1,8 @@
-//! The report of a run that does not end: where each rank stands, and the rank that the others wait for.
+//! The report of a run that does not end: the position of each rank, and the rank that the others wait for.
 //!
-//! All backends give the position of each rank as far as they know it; ranks that stand at the same op in the same
-//! iteration are one note. A rank waits for the ranks that have not come to the other side of the communication in which
-//! it stands. The culprit is the rank that others wait for and that waits for none.
+//! All backends report the position of each rank as far as they know it; ranks at the same op in the same iteration are
+//! one note. A rank waits for the ranks that have not reached the other side of its communication. The culprit is the
+//! rank that others wait for and that waits for none.
 
 use super::rank_text::{RankGroups, rank_ranges};
 use crate::diag::Diag;
@@ -21,9 +21,9 @@ const MOST_LABELS: usize = 4;
 pub enum RankProgress {
     /// The first instruction that is not done.
     At(InstId),
-    /// One of the instructions between these two, which share a mark.
+    /// One of the instructions between these two, which share an event.
     Among(InstId, InstId),
-    /// All its communications are done, and work of its own is not.
+    /// All its communications are done, but not all of its own work.
     OwnWork,
     /// It has not started: it waits until all ranks are there.
     NotStarted,
@@ -42,8 +42,8 @@ pub struct RankPosition {
     pub progress: RankProgress,
 }
 
-/// Adds the positions of the ranks to an error about a run that did not end, and names the rank that the others wait for.
-/// Ranks without a position are told of as such. The error's own notes come last.
+/// Adds the positions of the ranks to an error about a run that did not end, and names the rank that the others wait
+/// for. Ranks without a position are reported as such. The error's own notes come last.
 pub fn report_hang(prepared: &PreparedProgram, error: Diag, positions: &[RankPosition]) -> Diag {
     let report = HangReport::new(prepared, positions);
     let culprits = report.culprits();
@@ -94,7 +94,7 @@ impl<'p> HangReport<'p> {
         report
     }
 
-    /// The ranks without which a rank cannot go on.
+    /// The ranks without which a rank cannot continue.
     fn awaited_ranks(&self, rank: &StandingRank<'_>, matching: &PlanMatching<'_>) -> BTreeSet<u32> {
         if rank.progress == RankProgress::NotStarted {
             let late = self.ranks.iter().filter(|other| other.progress != RankProgress::NotStarted);
@@ -106,7 +106,7 @@ impl<'p> HangReport<'p> {
         partners.filter(|partner| !self.has_passed(*partner)).map(|partner| partner.rank).collect()
     }
 
-    /// Whether a rank is known to have come past an instruction.
+    /// Returns true if a rank is known to have passed an instruction.
     fn has_passed(&self, partner: RankInst) -> bool {
         match self.ranks.get(partner.rank as usize).map(|rank| rank.progress) {
             Some(RankProgress::At(pending) | RankProgress::Among(pending, _)) => pending > partner.inst,
@@ -217,7 +217,7 @@ impl<'p> HangReport<'p> {
         }
     }
 
-    /// The explanation where no rank holds up the others.
+    /// The explanation if no rank delays the others.
     fn general_note(&self, culprits: &[u32]) -> Option<&'static str> {
         let communicates = |rank: &StandingRank<'_>| {
             rank.pending_inst().is_some_and(|inst| !communications_of(rank.plan, inst).is_empty())
@@ -253,7 +253,7 @@ impl StandingRank<'_> {
     }
 }
 
-/// The communications that an instruction is, or waits for: all of a group.
+/// The communications that an instruction is, or waits for: all those of a group.
 fn communications_of(plan: &Plan, inst: InstId) -> Vec<InstId> {
     match plan.find_inst(inst).as_deref().map(|inst| &inst.kind) {
         Some(InstKind::WaitWork { work }) => {
@@ -276,7 +276,7 @@ fn communications_of(plan: &Plan, inst: InstId) -> Vec<InstId> {
     }
 }
 
-/// Whether a communication, or a group, ends with this completion handle.
+/// Returns true if a communication, or a group, ends with this completion handle.
 fn ends_with(kind: &InstKind, work: WorkSlot) -> bool {
     match kind {
         InstKind::Collective(collective) => collective.work == work,

@@ -1,10 +1,10 @@
 //! Instructions whose operands and result share memory.
 //!
-//! An instruction of a stream may write over an operand of which it reads each element only for the same element of the
+//! An instruction of a stream may overwrite an operand if it reads each element only for the same element of the
 //! result.
 //!
 //! A collective reads its input while it writes its output, so the two may share elements only where a library works in
-//! place: a shard of the whole is this member's own shard, and what has one size is the same memory.
+//! place: a member's own shard of the whole tensor, or tensors of one size in the same memory.
 
 use crate::diag::{Diag, codes};
 use crate::ir::OpId;
@@ -12,8 +12,8 @@ use crate::lower::PreparedProgram;
 use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Whether an instruction reads each element of an operand (by its place among the views that it reads) only for the
-/// element of the result with the same index, if both have the same axes.
+/// Returns true if an instruction reads each element of an operand (by its index among the views that it reads) only
+/// for the element of the result with the same index, if both have the same axes.
 pub(super) fn is_elementwise_operand(kind: &InstKind, operand: usize) -> bool {
     match kind {
         InstKind::Copy { .. } | InstKind::Kernel(_) | InstKind::Reduce { .. } => true,
@@ -25,11 +25,11 @@ pub(super) fn is_elementwise_operand(kind: &InstKind, operand: usize) -> bool {
     }
 }
 
-/// The most elements of which the places are compared one by one.
+/// The maximum number of elements whose positions are compared one by one.
 const MOST_COMPARED: usize = 1 << 16;
 
-/// Whether each element that both views have is at the same index in both, so that an element-wise op reads it for
-/// itself alone.
+/// Returns true if each common element of both views is at the same index in both, so that an element-wise op reads it
+/// for itself alone.
 pub(super) fn have_common_indices(read: &BufferView, written: &BufferView) -> bool {
     if is_same_view(read, written) {
         return true;
@@ -45,20 +45,20 @@ pub(super) fn have_common_indices(read: &BufferView, written: &BufferView) -> bo
         .all(|(index, place)| indices.get(&place).is_none_or(|&own| own == index))
 }
 
-/// The places in the buffer of a view's elements, in row-major order.
+/// The positions in the buffer of a view's elements, in row-major order.
 fn element_places(view: &BufferView) -> Vec<usize> {
     view.dims.iter().fold(vec![view.offset], |places, dim| {
         places.into_iter().flat_map(|place| (0..dim.extent).map(move |at| place + at * dim.stride)).collect()
     })
 }
 
-/// Whether both views have the same elements at the same indices.
+/// Returns true if both views have the same elements at the same indices.
 fn is_same_view(one: &BufferView, other: &BufferView) -> bool {
     let [dims, others] = [one, other].map(|view| view.dims.iter().filter(|dim| dim.extent > 1));
     one.buffer == other.buffer && one.offset == other.offset && dims.eq(others)
 }
 
-/// The errors for collectives that read what they write at another place; one for each op.
+/// The errors for collectives that read an element and write it at another position; one for each op.
 pub(super) fn check_in_place(prepared: &PreparedProgram) -> Vec<Diag> {
     let mut known: FxHashSet<OpId> = FxHashSet::default();
     let mut errors = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn check_in_place(prepared: &PreparedProgram) -> Vec<Diag> {
     errors
 }
 
-/// Whether a collective of the plan has its input and its output in one buffer.
+/// Returns true if a collective of the plan has its input and its output in one buffer.
 fn may_work_in_place(plan: &Plan) -> bool {
     plan.repeated_bodies().flat_map(|segment| segment.body.iter()).any(|inst| shared_views(inst).is_some())
 }
@@ -84,14 +84,14 @@ fn shared_views(inst: &Inst) -> Option<(&CollectiveInst, &BufferView, &BufferVie
     (input.buffer == output.buffer).then_some((collective, input, output))
 }
 
-/// A collective whose output overlaps its input where it may not, and its output.
+/// A collective with an invalid overlap of input and output, and its output.
 fn misplaced_output<'i>(plan: &Plan, inst: &'i Inst) -> Option<(&'i CollectiveInst, &'i BufferView)> {
     let (collective, input, output) = shared_views(inst)?;
     let overlaps = input.offset < output.offset + output.len() && output.offset < input.offset + input.len();
     (overlaps && !is_in_place(plan, collective, input, output)).then_some((collective, output))
 }
 
-/// Whether input and output lie as the library's in-place form of the collective needs it.
+/// Returns true if input and output are placed as the library's in-place form of the collective requires.
 fn is_in_place(plan: &Plan, collective: &CollectiveInst, input: &BufferView, output: &BufferView) -> bool {
     let team = &plan.communicators[collective.comm].team;
     let Some(position) = team.iter().position(|&rank| rank == plan.rank) else { return true };

@@ -1,7 +1,7 @@
-//! Lost writes: values that are written again before anything reads them.
+//! Lost writes: values that are overwritten before anything reads them.
 //!
-//! A right program may lose writes, but its author hardly ever has that in mind. Where an order between two accesses
-//! makes the program lose one, the other order may be what is meant.
+//! A right program may lose writes, but hardly ever on purpose. If one order of two accesses makes the program lose a
+//! write, the other order may be the intended one.
 
 use super::agreement;
 use super::element_set::ElementSet;
@@ -13,20 +13,20 @@ use crate::plan::{BufferKind, BufferView, InstKind, Plan, PlanMatching};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The ranges of elements of all accesses together, beyond which no lost writes are looked for.
+/// The maximum number of element ranges of all accesses; beyond it the search is skipped.
 const MOST_RANGES: usize = 1 << 21;
 
 /// A write of which nothing is read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LostWrite {
-    /// The statement that writes; `None` for what the caller has put into an input.
+    /// The statement that writes; `None` for the caller's data in an input.
     pub lost: Option<Span>,
-    /// The statement that writes the last of its elements again.
+    /// The statement that overwrites the last of its elements.
     pub by: Span,
 }
 
-/// The writes that a program loses: all that an instruction has written, or the caller has put into an input, is written
-/// again, and nothing has read any of it. Constants are no such writes. `None` if ranks deadlock, or if the program is
+/// Finds the writes that a program loses: all data that an instruction, or the caller in an input, has written is
+/// overwritten, and nothing has read any of it. Constants do not count. `None` if ranks deadlock, or if the program is
 /// too large.
 pub fn find_lost_writes(prepared: &PreparedProgram) -> Option<Vec<LostWrite>> {
     let matching = PlanMatching::new(&prepared.plans);
@@ -53,9 +53,9 @@ fn statement_span(prepared: &PreparedProgram, op: OpId) -> Span {
 struct WriteState {
     /// `None` for the caller's.
     op: Option<OpId>,
-    /// The elements that it has written and nothing has written since.
+    /// The elements that it has written and that are not overwritten yet.
     left: usize,
-    /// Something has read one of its elements, or its value means nothing.
+    /// True if something has read one of its elements, or its value means nothing.
     is_used: bool,
 }
 
@@ -70,7 +70,7 @@ struct LostWrites<'p> {
     writes: Vec<WriteState>,
     /// The ranges of all accesses so far.
     ranges: usize,
-    /// The ops of lost writes, each with the one that has written the same again.
+    /// The ops of lost writes, each with the op that overwrites it.
     lost: BTreeSet<(Option<OpId>, OpId)>,
 }
 

@@ -5,8 +5,8 @@
 //! schedule or run anything.
 //!
 //! [`prove_program`] does that and more: it orders all instructions by vector clocks (`happens_before`), compares
-//! accesses to memory by them (`races`), and compares the order of posts (`post_order`). Further checks belong beside
-//! these, and [`prove_program`] calls them.
+//! accesses to memory by them (`races`), and compares the order of posts (`post_order`). [`prove_program`] calls
+//! further checks, which belong beside these.
 //!
 //! The CPU backend's runs and the cost model's simulated runs use the same walk: they provide a `RankExecutor` and a
 //! `RankClock`; the simulation steps it in the order of time.
@@ -48,8 +48,7 @@ pub use verdict::{JudgedProgram, ProofOutcome, ProofVerdict, RULES_VERSION, judg
 /// Checks the plans of all ranks.
 ///
 /// # Errors
-/// If the ranks deadlock, if the sides of a communication do not agree, or if the time that the plans
-/// may take is over.
+/// If the ranks deadlock, if the sides of a communication do not agree, or if the plans exceed their time.
 ///
 /// ```
 /// use hostir::lower::{SizeSettings, prepare_program};
@@ -77,7 +76,7 @@ pub fn check_plans(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
 pub struct ProofReport {
     /// The reasons why the program is wrong for these sizes, ranks and streams; empty if it is proved right.
     pub errors: Vec<Diag>,
-    /// Statements that cost time and bring nothing, and uses that are allowed but doubtful.
+    /// Statements that cost time without effect, and uses that are allowed but doubtful.
     pub warnings: Vec<Diag>,
     /// The Synchronize and Wait ops that order nothing: without them the order of everything else is the same.
     pub redundant: Vec<OpId>,
@@ -93,15 +92,15 @@ impl ProofReport {
     }
 }
 
-/// Proves that a program is free of deadlocks, of communications whose sides do not agree, of races, and of reads and
-/// outputs that nothing has written: for its sizes, ranks and streams, and for every order in which queues may run.
+/// Proves that a program is free of deadlocks, of communications whose sides do not agree, of races, and of
+/// uninitialised reads and outputs: for its sizes, ranks and streams, and for every order in which queues may run.
 pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
     let plans = &prepared.plans;
     let insts = total_insts(plans);
     if insts >= LARGE_PLANS && rank_rotation::are_rotations(plans) {
         let matching = PlanMatching::of_rotated_plans(plans);
         match prove_memory(prepared, &matching, true) {
-            // Errors are told of the ranks on which they are found first.
+            // Errors name the ranks on which they are found first.
             Ok(report) if report.errors.is_empty() || insts > MOST_WALKED_TWICE => return report,
             _ => {}
         }
@@ -109,7 +108,7 @@ pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
     match prove_memory(prepared, &PlanMatching::new(plans), false) {
         Ok(report) => report,
         Err(races) => {
-            // A walk with messages about queues reports why the ranks do not go on.
+            // A walk with messages about queues reports why the ranks do not continue.
             let mut errors = check_plans(prepared).err().unwrap_or_default();
             errors.extend(races);
             ProofReport { errors, ..ProofReport::default() }
@@ -117,8 +116,8 @@ pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
     }
 }
 
-/// The warnings for time that a right program wastes: iterations that serialise without need, and orders of messages that
-/// take more rounds than needed.
+/// The warnings for time that a right program wastes: iterations that serialise without need, and orders of messages
+/// that take more rounds than needed.
 fn check_wasted_time(prepared: &PreparedProgram) -> Vec<Diag> {
     if total_insts(&prepared.plans) > MOST_EXAMINED {
         return Vec::new();
@@ -128,23 +127,24 @@ fn check_wasted_time(prepared: &PreparedProgram) -> Vec<Diag> {
     warnings
 }
 
-/// The most instructions of all ranks in which wasted time is looked for.
+/// The maximum number of instructions of all ranks that are examined for wasted time.
 const MOST_EXAMINED: usize = 1 << 18;
 
 fn total_insts(plans: &[Plan]) -> usize {
     plans.iter().map(Plan::inst_count).sum()
 }
 
-/// The number of instructions from which on a walk over one rank in place of all pays.
+/// The number of instructions from which on a walk over one rank instead of all pays.
 const LARGE_PLANS: usize = 4096;
 
 /// The number of instructions up to which all ranks are walked if a walk over one of them finds errors.
 const MOST_WALKED_TWICE: usize = 1_000_000;
 
-/// Looks for races, and for reads and outputs that nothing has written. Of plans that differ by a rotation, rank 0 stands for all.
+/// Searches races, and uninitialised reads and outputs. For plans that differ by a rotation, rank 0 stands for all.
 ///
 /// # Errors
-/// The plans deadlock, or the sides of a communication do not agree: gives the races among what runs before a deadlock.
+/// Fails if the plans deadlock, or the sides of a communication do not agree: the error has the races before a
+/// deadlock.
 fn prove_memory(
     prepared: &PreparedProgram,
     matching: &PlanMatching<'_>,
@@ -174,7 +174,7 @@ fn prove_memory(
         ended.into_iter().partition(|diag| diag.severity == Severity::Error);
     errors.extend(uses);
     let redundant = waste::redundant_waits(&observer.waits);
-    // In a wrong program a wait that orders nothing may be one that stands at the wrong place.
+    // In a wrong program a wait without effect may be one at the wrong place.
     if errors.is_empty() {
         warnings.extend(waste::report_waste(prepared, &redundant));
     }

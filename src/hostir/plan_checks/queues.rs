@@ -7,7 +7,7 @@ use super::hang_report::{RankPosition, RankProgress};
 use crate::plan::{CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use std::borrow::Cow;
 
-/// A point of a stream: so many of its instructions are done.
+/// A point of a stream: the number of its completed instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StreamPosition {
     pub(crate) stream: StreamSlot,
@@ -91,8 +91,8 @@ pub(crate) struct RankQueues<'p> {
     communicators: Vec<ReadQueue<CommunicationUnit>>,
     works: Vec<bool>,
     events: Vec<bool>,
-    /// Sends and receives on streams that were reached and whose initiator, the peer, has not come yet; in
-    /// the order they were reached.
+    /// Sends and receives that streams have reached but not yet their initiator, the peer; in the order in which they
+    /// were reached.
     announced: Vec<InstId>,
 }
 
@@ -231,7 +231,7 @@ impl<'p> RankQueues<'p> {
         self.communicators.len()
     }
 
-    /// The unit of a communicator that is next, started or not.
+    /// The next unit of a communicator, started or not.
     pub(crate) fn next_unit(&self, comm: CommSlot) -> Option<&CommunicationUnit> {
         self.communicators[comm.0 as usize].head_item()
     }
@@ -267,7 +267,7 @@ impl<'p> RankQueues<'p> {
         open.collect()
     }
 
-    /// Whether an instruction of a communicator's started unit is not done.
+    /// Returns true if an instruction of a communicator's started unit is not done.
     pub(crate) fn is_open(&self, comm: CommSlot, inst: InstId) -> bool {
         self.started_unit(comm).is_some_and(|unit| unit.open_insts().any(|open| open == inst))
     }
@@ -281,7 +281,7 @@ impl<'p> RankQueues<'p> {
         }
     }
 
-    /// Ends the started unit if nothing of it is left, and gives it.
+    /// Ends the started unit if nothing of it is left, and returns it.
     pub(crate) fn end_unit(&mut self, comm: CommSlot) -> Option<CommunicationUnit> {
         self.started_unit(comm).filter(|unit| unit.done.iter().all(|&done| done))?;
         let queue = &mut self.communicators[comm.0 as usize];
@@ -296,7 +296,7 @@ impl<'p> RankQueues<'p> {
 
     // ---- messages on streams ----
 
-    /// Sends and receives that streams have come to and that this rank initiates, with their streams.
+    /// Sends and receives that streams have reached and that this rank initiates, with their streams.
     pub(crate) fn initiated_messages(&self) -> Vec<(usize, InstId)> {
         let mut found = Vec::new();
         for (stream, queue) in self.streams.iter().enumerate() {
@@ -309,12 +309,12 @@ impl<'p> RankQueues<'p> {
         found
     }
 
-    /// A stream has come to a send or receive that the peer initiates.
+    /// A stream has reached a send or receive that the peer initiates.
     pub(crate) fn announce_message(&mut self, inst: InstId) {
         self.announced.push(inst);
     }
 
-    /// Whether a stream has come to a send or receive that the peer initiates and that is not done.
+    /// Returns true if a stream has reached a send or receive that the peer initiates and that is not done.
     pub(crate) fn is_announced(&self, inst: InstId) -> bool {
         self.announced.contains(&inst)
     }
@@ -327,7 +327,7 @@ impl<'p> RankQueues<'p> {
         Some(work)
     }
 
-    /// Announced sends and receives that a stream waits for.
+    /// Announced sends and receives for which a stream waits.
     pub(crate) fn awaited_messages(&self) -> Vec<InstId> {
         let announced = self.announced.iter().copied();
         announced.filter(|&inst| self.is_awaited(self.inst(inst).kind.message_work())).collect()

@@ -1,9 +1,9 @@
 //! Plans that differ only by a rotation of the ranks.
 //!
-//! In many programs all ranks do the same with their neighbours: what rank `r` does with rank `p`, rank 0 does with rank
-//! `p - r` modulo the number of ranks. The order of such plans is the same on all ranks, so a check of rank 0 is a check
-//! of all. The elements that a rank touches may differ (block `(rank + i) % 8` of a buffer), as long as sets of elements
-//! that have common elements on one rank have them on the others.
+//! In many programs all ranks do the same with their neighbours: the work of rank `r` with rank `p` is that of rank 0
+//! with rank `p - r`, modulo the number of ranks. The order of such plans is the same on all ranks, so a check of rank
+//! 0 is a check of all. The elements that a rank accesses may differ (block `(rank + i) % 8` of a buffer), as long as
+//! sets that overlap on one rank overlap on the others.
 
 use super::element_set::ElementSet;
 use crate::plan::{BufferId, BufferView, CollectiveInst, Inst, InstKind, Plan, RepeatedBody, ViewMotion, row_major};
@@ -21,7 +21,7 @@ pub fn are_rotations(plans: &[Plan]) -> bool {
         && others.par_iter().all(|plan| is_rotation(first, plan, ranks))
 }
 
-/// Whether two plans have the same buffers, streams and communicators, the latter of all ranks in order.
+/// Returns true if two plans have the same buffers, streams and communicators, the latter of all ranks in order.
 fn has_same_tables(first: &Plan, plan: &Plan, ranks: u32) -> bool {
     (first.streams, first.events, first.works) == (plan.streams, plan.events, plan.works)
         && first.inst_count() == plan.inst_count()
@@ -32,8 +32,8 @@ fn has_same_tables(first: &Plan, plan: &Plan, ranks: u32) -> bool {
         && first.ended_owners.is_empty() == plan.ended_owners.is_empty()
 }
 
-/// Whether a plan is that of rank 0, rotated. Loops are compared as they are stored if possible, else unrolled: blocks
-/// that the ranks visit in another order begin again at the first one in different iterations.
+/// Returns true if a plan is that of rank 0, rotated. Loops are compared in their stored form if possible, else
+/// unrolled: ranks that visit blocks in another order wrap around in different iterations.
 fn is_rotation(first: &Plan, plan: &Plan, ranks: u32) -> bool {
     let has_same_bodies = stored_shape(first) == stored_shape(plan);
     (has_same_bodies && PlanComparison::new(plan.rank, ranks).are_alike_as_stored(first, plan))
@@ -70,7 +70,7 @@ impl PlanComparison {
         pairs.all(|(one, other)| self.matches(&one, &other, ViewMotion::None)) && self.are_alike_outputs(first, plan)
     }
 
-    /// Whether the outputs are counterparts, and all sets of elements that were compared so far.
+    /// Returns true if the outputs are counterparts, and all sets of elements that were compared so far.
     fn are_alike_outputs(&mut self, first: &Plan, plan: &Plan) -> bool {
         let mut outputs = first.outputs.iter().zip(&plan.outputs);
         first.outputs.len() == plan.outputs.len()
@@ -81,7 +81,7 @@ impl PlanComparison {
             && self.map.keeps_overlaps(first)
     }
 
-    /// Whether all rounds of two bodies are counterparts.
+    /// Returns true if all rounds of two bodies are counterparts.
     fn are_alike_bodies(&mut self, (ours, theirs): (RepeatedBody<'_>, RepeatedBody<'_>)) -> bool {
         let mut insts = ours.body.iter().zip(theirs.body).enumerate();
         ours.steps == theirs.steps
@@ -91,7 +91,7 @@ impl PlanComparison {
             })
     }
 
-    /// Whether two instructions are counterparts; `motion` is that of their views.
+    /// Returns true if two instructions are counterparts; `motion` is that of their views.
     fn matches(&mut self, one: &Inst, other: &Inst, motion: ViewMotion) -> bool {
         let (reads, others_reads) = (one.kind.read_views(), other.kind.read_views());
         let (write, others_write) = (one.kind.written_view(), other.kind.written_view());
@@ -111,7 +111,7 @@ impl PlanComparison {
         (one + self.rotation) % self.ranks == other
     }
 
-    /// Whether two instructions are counterparts but for the elements of their views.
+    /// Returns true if two instructions are counterparts except for the elements of their views.
     fn are_alike(&self, one: &InstKind, other: &InstKind) -> bool {
         match (one, other) {
             (
@@ -145,7 +145,7 @@ impl PlanComparison {
     }
 }
 
-/// Whether two members start the same collective, in which all members play the same part.
+/// Returns true if two members start the same collective, in which all members have the same role.
 fn are_alike_collectives(one: &CollectiveInst, other: &CollectiveInst) -> bool {
     (one.comm, one.kind, one.red_op, one.work) == (other.comm, other.kind, other.red_op, other.work)
         && !one.kind.has_root()
@@ -157,7 +157,7 @@ fn are_alike_collectives(one: &CollectiveInst, other: &CollectiveInst) -> bool {
 /// The sets of elements of rank 0 and their counterparts on another rank.
 #[derive(Default)]
 struct ElementMap {
-    /// Whether views are in another buffer in each round of a loop. Only the first round's are in the map.
+    /// True if views are in another buffer in each round of a loop. Only the first round's are in the map.
     has_moving_buffers: bool,
     buffers: FxHashMap<BufferId, BufferMap>,
 }
@@ -167,14 +167,14 @@ struct ElementMap {
 struct BufferMap {
     forward: FxHashMap<ElementSet, ElementSet>,
     backward: FxHashMap<ElementSet, ElementSet>,
-    /// Whether sets are elsewhere in each round of a loop. Only the first round's are in the map.
+    /// True if sets move in each round of a loop. Only the first round's are in the map.
     has_moving: bool,
-    /// Whether a set is elsewhere on the other rank.
+    /// True if a set has another position on the other rank.
     has_different: bool,
 }
 
 impl ElementMap {
-    /// Adds two views that are counterparts; false if that contradicts an earlier pair.
+    /// Adds two views that are counterparts; returns false if that contradicts an earlier pair.
     fn add_views(&mut self, one: &BufferView, other: &BufferView, motion: ViewMotion) -> bool {
         if one.buffer != other.buffer || one.dtype != other.dtype || one.len() != other.len() {
             return false;
@@ -195,7 +195,7 @@ impl ElementMap {
         is_new
     }
 
-    /// Whether sets have common elements on the other rank iff they have on rank 0, and as many.
+    /// Returns true if sets overlap on the other rank iff they do on rank 0, in as many elements.
     fn keeps_overlaps(&self, first: &Plan) -> bool {
         self.buffers.iter().filter(|(_, map)| map.has_different).all(|(&buffer, map)| {
             let whole = &first.buffers[buffer];
@@ -208,7 +208,7 @@ impl ElementMap {
 }
 
 impl BufferMap {
-    /// Whether the sets are ranges that are nested or disjoint, in the same way on both ranks.
+    /// Returns true if the sets are ranges that are nested or disjoint, in the same way on both ranks.
     fn keeps_nesting(&self) -> bool {
         let pairs: Vec<(&ElementSet, &ElementSet)> = self.forward.iter().collect();
         let (ours, theirs): (Vec<&ElementSet>, Vec<&ElementSet>) = pairs.into_iter().unzip();

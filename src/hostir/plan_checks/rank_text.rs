@@ -1,4 +1,4 @@
-//! Ranks in words, and ranks that stand at one place.
+//! Texts of ranks, and groups of ranks at one position.
 
 /// `rank 2`, `ranks 1 to 3`, `ranks 0, 2 and 5 to 7`. The ranks are in order.
 pub(super) fn rank_ranges(ranks: &[u32]) -> String {
@@ -35,7 +35,7 @@ pub(super) struct RankGroup<P, D> {
     pub(super) detail: D,
 }
 
-/// Groups of ranks, in the order in which their first ranks come.
+/// Groups of ranks, in the order of their first ranks.
 #[derive(Debug)]
 pub(super) struct RankGroups<P, D> {
     /// The groups.

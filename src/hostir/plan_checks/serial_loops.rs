@@ -1,9 +1,9 @@
 //! Iterations of a loop that run one after another although they are on different streams.
 //!
-//! Where a loop forks to another stream and joins it in the same iteration, the next iteration's fork waits for what the
-//! join made the forking stream wait for. A scan of each plan finds such Synchronize ops ([`find_chained_waits`]). The
-//! order that they bring is waste if the program stays right without it: each of them then waits, in every iteration, only
-//! for what its first iteration waits for, and the two iterations may overlap.
+//! If a loop forks to another stream and joins it in the same iteration, the next iteration's fork waits for everything
+//! that the join waited for. A scan of each plan finds such Synchronize ops ([`find_chained_waits`]). Their order is
+//! unnecessary if the program remains right without it: each of them then waits, in every iteration, only for the work
+//! that its first iteration waits for, and the two iterations may overlap.
 
 use super::happens_before::{
     AccessEnd, MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkOutcome, WalkedEnds, walk_order,
@@ -37,7 +37,7 @@ pub(super) fn check_serial_loops(prepared: &PreparedProgram) -> Vec<Diag> {
     found.iter().filter(|wait| known.insert(wait.op)).map(|wait| describe_chain(prepared, wait)).collect()
 }
 
-/// A Synchronize of an iteration that comes after the work of the iteration before on another stream.
+/// A Synchronize of an iteration that comes after the work of the previous iteration on another stream.
 #[derive(Clone, Copy, Debug)]
 struct ChainedWait {
     /// The place of the rank.
@@ -46,7 +46,7 @@ struct ChainedWait {
     op: OpId,
     /// Its wait.
     wait: InstId,
-    /// The wait in the iteration before that the other stream had to end for; `None` if the Synchronize names it.
+    /// The wait in the previous iteration before the end of the other stream; `None` if the Synchronize names that.
     join: Option<InstId>,
     /// The last work of the iteration before.
     earlier: InstId,
@@ -54,7 +54,7 @@ struct ChainedWait {
     later: InstId,
 }
 
-/// By stream of a rank: the last work that a point of a stream comes after.
+/// By stream of a rank: the last work before a point of a stream.
 #[derive(Clone, Default, Debug)]
 struct KnownWork {
     work: Vec<Option<InstId>>,
@@ -62,7 +62,7 @@ struct KnownWork {
     through: Vec<Option<InstId>>,
 }
 
-/// The wait of an op in the last iteration that has it.
+/// The wait of an op in the last iteration that contains it.
 #[derive(Clone, Copy)]
 struct LastWait {
     wait: InstId,
@@ -79,12 +79,12 @@ struct ChainScan<'p> {
     streams: Vec<KnownWork>,
     events: FxHashMap<EventId, Rc<(StreamSlot, KnownWork)>>,
     last_waits: FxHashMap<LoopKey<'p>, LastWait>,
-    /// By stream: chained waits that no work has followed yet.
+    /// By stream: chained waits without work after them so far.
     open: Vec<Vec<ChainedWait>>,
     found: Vec<ChainedWait>,
 }
 
-/// The Synchronize ops that chain an iteration to the one before on another stream; one for each op and rank.
+/// The Synchronize ops that chain an iteration to the previous one on another stream; one for each op and rank.
 fn find_chained_waits(plans: &[Plan]) -> Vec<ChainedWait> {
     plans.iter().enumerate().flat_map(|(rank, plan)| ChainScan::new(rank, plan).scan_plan()).collect()
 }
@@ -143,7 +143,8 @@ impl<'p> ChainScan<'p> {
         }
     }
 
-    /// Notes the wait if the event brings work of the iteration before from the stream that this one had there.
+    /// Records the wait if the event orders it after work of the previous iteration on the stream that this iteration
+    /// used.
     fn find_chain(&mut self, id: InstId, inst: &Inst, known: &KnownWork) {
         let row = self.plan.iteration_of(inst.origin);
         let Some(((index, _), outer)) = row.split_last() else { return };
@@ -187,7 +188,7 @@ fn needless_waits(prepared: &PreparedProgram, chained: &[ChainedWait], ops: &[Op
     observer.memory.findings.is_empty().then_some(observer.overlapping)
 }
 
-/// The plan in which these ops wait, in all iterations of a loop, for what the first iteration waits for.
+/// The plan in which these ops wait, in all iterations of a loop, only for the work that the first iteration waits for.
 fn wait_for_first(plan: &Plan, ops: &[OpId]) -> Plan {
     let mut first: FxHashMap<LoopKey<'_>, EventId> = FxHashMap::default();
     let insts = plan.cursor().map(|(_, inst)| {
@@ -205,11 +206,11 @@ fn wait_for_first(plan: &Plan, ops: &[OpId]) -> Plan {
     plan.clone().with_insts(insts)
 }
 
-/// Looks for races, and notes which pairs of work have no order.
+/// Searches races, and records the pairs of work without order.
 struct OverlapObserver<'p> {
     memory: MemoryObserver<'p>,
     by_later: FxHashMap<(usize, InstId), Vec<ChainedWait>>,
-    /// The ends of the earlier work, once the walk has come to them.
+    /// The ends of the earlier work, once the walk has reached them.
     by_earlier: FxHashMap<(usize, InstId), Option<AccessEnd>>,
     overlapping: Vec<ChainedWait>,
 }

@@ -1,10 +1,10 @@
-//! Finds the sets of elements near another one, without a look at all of them.
+//! Finds the sets of elements near another one without a search through all of them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The bounds of numbered sets, by their lengths: class `k` holds those of `2^k` to `2^(k+1) - 1` elements, by their
-/// starts, so that a search in it looks at no more starts than fit into the range and one set before it.
+/// The bounds of numbered sets, by their lengths: class `k` holds those of `2^k` to `2^(k+1) - 1` elements, sorted by
+/// their starts, so that a search in it visits no more starts than fit into the range, and one set before it.
 #[derive(Default, Debug)]
 pub(super) struct SetIndex {
     classes: Vec<BTreeMap<SetStart, usize>>,
@@ -27,7 +27,7 @@ impl SetIndex {
         self.classes[class].insert(SetStart { start: bounds.start, number }, bounds.end);
     }
 
-    /// The numbers of the sets whose bounds have common elements with a range, in order.
+    /// The numbers of the sets whose bounds overlap a range, in order.
     pub(super) fn find_near(&self, range: &Range<usize>) -> Vec<u32> {
         let mut found = Vec::new();
         for (class, starts) in self.classes.iter().enumerate() {

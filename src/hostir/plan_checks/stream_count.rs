@@ -1,7 +1,7 @@
 //! The largest number of streams for which a program is right.
 //!
 //! A program that takes its streams by `numberOfStreams` may be right only because iterations share a stream. With as
-//! many streams as its longest loop has iterations, none do.
+//! many streams as the iterations of its longest loop, none do.
 
 use crate::diag::{Diag, codes};
 use crate::ir::Program;
@@ -10,7 +10,7 @@ use crate::lower::{PreparedProgram, prepare_with_streams};
 /// The most streams that are tried.
 const MOST_STREAMS: u32 = 1024;
 
-/// The most instructions of all ranks times queues of all ranks for which other numbers of streams are tried.
+/// The maximum product of instructions and queues of all ranks for which other numbers of streams are tried.
 const MOST_POINTS: u64 = 1 << 33;
 
 /// The result of a proof with more streams.
@@ -21,8 +21,8 @@ pub(super) struct MoreStreams {
     pub(super) warning: Option<Diag>,
 }
 
-/// Proves a right program with as many streams as the longest loop has iterations. The error that it has then is a
-/// warning that says for how many it is right.
+/// Proves a right program with as many streams as the iterations of the longest loop. An error there becomes a warning
+/// that states for how many streams the program is right.
 pub(super) fn examine_more_streams(program: &Program, prepared: &PreparedProgram) -> MoreStreams {
     let given = prepared.env.streams;
     let most = longest_loop(prepared).min(MOST_STREAMS).min(affordable_streams(prepared));
@@ -34,7 +34,7 @@ pub(super) fn examine_more_streams(program: &Program, prepared: &PreparedProgram
     MoreStreams { checked: Some(most), warning }
 }
 
-/// The warning that a program is wrong with `most` streams: the error with as few as possible.
+/// The warning that a program is wrong with `most` streams: the error for the smallest wrong number.
 fn warn_of_streams(program: &Program, prepared: &PreparedProgram, most: u32, wrong: Diag) -> Diag {
     let (given, mut wrong) = (prepared.env.streams, wrong);
     let (mut right_with, mut wrong_with) = (given, most);
@@ -52,7 +52,7 @@ fn warn_of_streams(program: &Program, prepared: &PreparedProgram, most: u32, wro
     wrong.into_warning().with_note(note)
 }
 
-/// The number of streams with which a proof takes a few seconds at most.
+/// The largest number of streams whose proof takes a few seconds.
 fn affordable_streams(prepared: &PreparedProgram) -> u32 {
     let insts = super::total_insts(&prepared.plans) as u64;
     let most = MOST_POINTS / (insts.max(1) * prepared.plans.len().max(1) as u64);
@@ -66,7 +66,7 @@ fn longest_loop(prepared: &PreparedProgram) -> u32 {
     u32::try_from(most.max(0)).unwrap_or(u32::MAX)
 }
 
-/// The first error that a program has with so many streams.
+/// The first error that a program has with this number of streams.
 fn first_error(program: &Program, prepared: &PreparedProgram, streams: u32) -> Option<Diag> {
     let again = prepare_with_streams(program, prepared, streams).ok()?;
     super::prove_program(&again).errors.into_iter().next().filter(|error| error.code != codes::TIMEOUT)

@@ -1,4 +1,4 @@
-//! The verdict about a program, with the sizes, ranks and streams that it holds for.
+//! The verdict about a program, with the sizes, ranks and streams for which it holds.
 
 use super::{ProofReport, check_wasted_time, prove_program};
 use crate::diag::{Diag, codes};
@@ -6,8 +6,8 @@ use crate::ir::Program;
 use crate::lower::PreparedProgram;
 use std::collections::BTreeMap;
 
-/// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a program that was proved may be
-/// refused by a new rule, or a refused one may be proved.
+/// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a new rule may refuse a
+/// program that was proved, or a refused one may be proved.
 pub const RULES_VERSION: u32 = 2;
 
 /// The outcome of a proof.
@@ -60,7 +60,7 @@ pub struct JudgedProgram {
     pub verdict: ProofVerdict,
 }
 
-/// Proves a program as [`prove_program`] does. If it is right, proves it again with more streams and looks for wasted
+/// Proves a program as [`prove_program`] does. If it is right, proves it again with more streams and searches wasted
 /// time. With `strict` warnings are errors.
 pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool) -> JudgedProgram {
     let mut report = prove_program(prepared);

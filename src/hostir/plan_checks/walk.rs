@@ -1,7 +1,7 @@
-//! Executes the order of all ranks' plans to their end.
+//! Walks the plans of all ranks in order, to their end.
 //!
-//! Each rank runs its streams until only communications can make progress; then the communications with all sides
-//! present (`plan::PlanMatching`) are executed, and so on. If no progress is possible and work is left, `deadlock`
+//! Each rank runs its streams until only communications can make progress; then the walk executes the communications
+//! with all sides present (`plan::PlanMatching`), and so on. If no progress is possible and work is left, `deadlock`
 //! reports the ranks that wait for each other.
 //!
 //! A walk only determines order. A [`RankExecutor`] does the work of the instructions, and a [`RankClock`] observes
@@ -102,20 +102,19 @@ impl RankExecutor for OrderOnly {
     }
 }
 
-/// Observes when one rank's instructions begin and end. Times are nanoseconds; a walk that nobody times has
-/// none.
+/// Observes when one rank's instructions begin and end. Times are nanoseconds; an untimed walk has none.
 pub(crate) trait RankClock: Send {
-    /// A stream's instruction begins; gives the time.
+    /// A stream's instruction begins; returns the time.
     fn begin_step(&mut self, _stream: usize) -> u64 {
         0
     }
     /// A stream has done its next instruction, which began at `start`.
     fn end_step(&mut self, _step: &StreamStep<'_>, _start: u64) {}
-    /// The time at which a stream goes on with an instruction that can run.
+    /// The time at which a stream continues with an instruction that can run.
     fn ready_time(&self, _stream: usize, _kind: &InstKind) -> u64 {
         0
     }
-    /// The time at which the streams came to the posts of a communicator's unit.
+    /// The time at which the streams reached the posts of a communicator's unit.
     fn posted_time(&self, _unit: &CommunicationUnit) -> u64 {
         0
     }
@@ -131,13 +130,13 @@ pub(crate) trait RankClock: Send {
     fn end_communication(&mut self, _comm: CommSlot, _end: u64) {}
     /// A communicator's unit, whose posts were reached at `posted`, is done.
     fn end_unit(&mut self, _comm: CommSlot, _posted: u64, _plan: &Plan, _unit: &CommunicationUnit) {}
-    /// The time at which a stream came to a send or receive that the peer initiates.
+    /// The time at which a stream reached a send or receive that the peer initiates.
     fn announced_time(&self, _inst: InstId) -> u64 {
         0
     }
     /// The peer has carried out an announced send or receive.
     fn end_announced(&mut self, _inst: InstId, _work: WorkSlot, _end: u64) {}
-    /// This rank has carried out a message that it initiates, and its stream goes on.
+    /// This rank has carried out a message that it initiates, and its stream continues.
     fn end_initiated(&mut self, _step: &StreamStep<'_>, _work: WorkSlot, _end: u64) {}
 }
 
@@ -204,7 +203,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         Ok(true)
     }
 
-    /// Ends started units that hold nothing; whether there were any.
+    /// Ends empty started units; returns true if there were any.
     pub(crate) fn end_units(&mut self) -> bool {
         let mut progress = false;
         for comm in 0..self.queues.communicator_count() {
@@ -215,7 +214,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         progress
     }
 
-    /// Ends the started unit if nothing of it is left; whether it did.
+    /// Ends the started unit if nothing of it is left; returns true if so.
     fn end_unit(&mut self, comm: CommSlot) -> bool {
         let posted = self.posted_time(comm);
         let Some(unit) = self.queues.end_unit(comm) else { return false };
@@ -223,7 +222,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         true
     }
 
-    /// The time at which the streams came to the posts of a communicator's next unit.
+    /// The time at which the streams reached the posts of a communicator's next unit.
     fn posted_time(&self, comm: CommSlot) -> u64 {
         self.queues.next_unit(comm).map_or(0, |unit| self.clock.posted_time(unit))
     }
@@ -266,12 +265,12 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
 
 const LATE: &str = "the run exceeded the time limit";
 
-/// The error of a run that takes longer than it may; without the positions of the ranks.
+/// The error for a run that exceeds its time; without the positions of the ranks.
 fn late_error(note: String) -> Diag {
     Diag::global_error(codes::TIMEOUT, LATE).with_note(note).with_note("raise the limit with `--timeout-ms=N`")
 }
 
-/// The plans of all ranks, and how far each is.
+/// The plans of all ranks, and the progress of each.
 pub(crate) struct PlanWalk<'p, E, C> {
     prepared: &'p PreparedProgram,
     /// The communications of all ranks.
@@ -296,7 +295,7 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         Self { prepared, matching, collectives_done, ranks }
     }
 
-    /// Runs all queues to their ends, the ranks beside each other.
+    /// Runs all queues to their ends, the ranks in parallel.
     pub(crate) fn run_to_end(&mut self) -> Result<(), Vec<Diag>> {
         let prepared = self.prepared;
         let deadline = Deadline::after(prepared.time);
@@ -316,7 +315,7 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         }
     }
 
-    /// The errors of a state in which ranks have failed; one for all ranks if their time is over.
+    /// The errors of a state in which ranks have failed; one for all ranks if they exceeded their time.
     fn explain_faults(&self, faults: Vec<Diag>) -> Vec<Diag> {
         if !faults.iter().all(|fault| fault.code == codes::TIMEOUT) {
             return distinct_errors(faults);
@@ -332,13 +331,13 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         self.ranks.iter().all(|rank| rank.queues.is_done())
     }
 
-    /// The report for a state in which nothing can go on.
+    /// The report for a state in which no rank can continue.
     pub(crate) fn deadlock(&self) -> Diag {
         let queues: Vec<&RankQueues<'_>> = self.ranks.iter().map(|rank| &rank.queues).collect();
         deadlock::report_deadlock(self.prepared, &self.matching.communicators, &queues)
     }
 
-    /// Carries out every communication whose sides are all there; whether that was any.
+    /// Carries out every communication whose sides are all there; returns true if there was any.
     pub(crate) fn run_communications(&mut self) -> Result<bool, Diag> {
         let mut progress = false;
         let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
@@ -378,8 +377,8 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         .collect()
     }
 
-    /// Carries out the next collective of a communicator, if all members have started it. `done` counts
-    /// those that are done.
+    /// Carries out the next collective of a communicator, if all members have started it. `done` counts the completed
+    /// ones.
     fn run_collective(&mut self, of_all: &MatchedCommunicator<'_>, done: &mut usize) -> Result<bool, Diag> {
         let Some(ends) = self.collective_ends(of_all, *done) else { return Ok(false) };
         agreement::check_collective(self.prepared, &ends)?;
@@ -395,7 +394,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         Ok(true)
     }
 
-    /// Carries out the messages of a communicator whose sides are both there; whether that was any.
+    /// Carries out the messages of a communicator whose sides are both there; returns true if there was any.
     fn run_messages(&mut self, of_all: &MatchedCommunicator<'_>, matching: &PlanMatching<'_>) -> Result<bool, Diag> {
         let team = &of_all.communicator.team;
         let mut progress = false;
@@ -418,8 +417,8 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         Ok(progress)
     }
 
-    /// The receive that a started send on a communicator meets, if it has started too, and the receiver's
-    /// slot for the communicator.
+    /// The receive that matches a started send on a communicator, if it has started too, and the receiver's slot for
+    /// the communicator.
     fn receive_of(
         &self,
         of_all: &MatchedCommunicator<'_>,
@@ -442,8 +441,8 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         E::move_message(self, send, receive)
     }
 
-    /// Carries out the messages on streams whose initiator has come to them after its peer; whether that
-    /// was any.
+    /// Carries out the messages on streams whose initiator has reached them after its peer; returns true if there was
+    /// any.
     fn run_stream_messages(&mut self, matching: &PlanMatching<'_>) -> Result<bool, Diag> {
         let mut progress = false;
         for initiator in 0..self.ranks.len() {

@@ -1,4 +1,4 @@
-//! The clocks at events and at the ends of communications, as long as a wait for them is to come.
+//! The clocks at events and at the ends of communications, for as long as waits for them are to come.
 
 use super::clock::VectorClock;
 use crate::plan::{EventId, InstKind, Plan, QueueAction, WorkSlot};
@@ -33,7 +33,7 @@ impl AwaitedClocks {
         Self { waits, known: vec![None; count as usize] }
     }
 
-    /// Adds a clock if waits for it are to come; whether they are.
+    /// Adds a clock if waits for it are to come; returns true if so.
     pub(super) fn add_clock(&mut self, number: u32, clock: &VectorClock) -> bool {
         let is_awaited = self.waits[number as usize] > 0;
         if is_awaited {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ChainId(u32);
 
-/// A point of a queue: so many of its items are done.
+/// A point of a queue: the number of its items that are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ChainPoint {
     /// The queue.
@@ -35,7 +35,7 @@ impl RankRotation {
         let all = self.ranks * self.chains;
         ChainPoint { chain: ChainId((point.chain.0 + self.offset_of(rank) as u32) % all), ..point }
     }
-    /// The rank on which rank 0 plays the part that the given rank plays here.
+    /// The rank on which rank 0 has the role that the given rank has here.
     pub(crate) fn opposite_of(self, rank: u32) -> u32 {
         (self.ranks - rank % self.ranks) % self.ranks
     }
@@ -91,7 +91,7 @@ pub(crate) struct VectorClock {
 }
 
 impl VectorClock {
-    /// Adds what another clock knows; whether that was anything new.
+    /// Merges another clock into this one; returns true if it had anything new.
     pub(crate) fn join_clock(&mut self, other: &VectorClock) -> bool {
         if Rc::ptr_eq(&self.counts, &other.counts) {
             return false;
@@ -126,7 +126,7 @@ impl VectorClock {
     pub(crate) fn advance_chain(&mut self, chain: ChainId) {
         Rc::make_mut(&mut self.counts)[chain.0 as usize] += 1;
     }
-    /// The clock at the counterpart of its point on another rank, of plans that differ by a rotation.
+    /// The clock at the counterpart of its point on another rank, for plans that differ by a rotation.
     pub(crate) fn rotated_by(&self, rotation: RankRotation, rank: u32) -> Self {
         let mut rotated = self.clone();
         let offset = rotation.offset_of(rank);
@@ -135,7 +135,7 @@ impl VectorClock {
         }
         rotated
     }
-    /// Adds what the counterparts of this clock on all ranks know.
+    /// Merges the counterparts of a clock on all ranks into this one.
     pub(crate) fn join_rotations(&mut self, other: &VectorClock, rotation: RankRotation) {
         let mut most = vec![0; rotation.chains as usize];
         for counts in other.counts.chunks_exact(most.len()) {
@@ -145,7 +145,7 @@ impl VectorClock {
             counts.iter_mut().zip(&most).for_each(|(own, &most)| *own = most.max(*own));
         }
     }
-    /// Whether a point has passed: whatever comes with this clock happens after it.
+    /// Returns true if a point has passed: every step with this clock happens after it.
     pub(crate) fn has_reached(&self, point: ChainPoint) -> bool {
         self.counts[point.chain.0 as usize] >= point.count
     }

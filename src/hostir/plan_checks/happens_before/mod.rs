@@ -1,18 +1,18 @@
 //! The happens-before order of all ranks' instructions, by vector clocks.
 //!
-//! An `OrderWalk` goes through the queues of all ranks (streams and communicators, as [`super::queues`] cuts them) in
-//! one order that respects all others, and tells an [`OrderObserver`] of each access to memory: the clock at its start,
-//! and the point of a queue at which it has ended. Two accesses are ordered iff one has ended at a point that the
-//! clock at the other's start has reached.
+//! An `OrderWalk` goes through the queues of all ranks (streams and communicators, as [`super::queues`] divides them)
+//! in one order that respects all others. It reports each access to memory to an [`OrderObserver`]: the clock at its
+//! start, and the point of a queue at which it has ended. Two accesses are ordered iff one has ended at a point that
+//! the clock at the other's start has reached.
 //!
 //! The rules (`docs/language.md`, "Order"):
-//! - a stream's instructions follow each other; a communicator's units too;
-//! - `Synchronize` orders what a stream was given so far before what the current stream is given next;
-//! - a unit starts after the streams that posted it, at the time of the post, and a Wait is after its end;
-//! - of two ranks, a member of a collective ends after the starts of those whose data it gets, a receive after the
-//!   start of its send;
-//! - a message on streams starts after both sides' posts and ends on both sides at once. The buffer of the side that
-//!   does not initiate it is in use from its post on.
+//! - - a stream's instructions follow each other; a communicator's units too;
+//! - - `Synchronize` orders the earlier work of a stream before the later work of the current stream;
+//! - - a unit starts after the work that the issuing streams had at the time of the post, and a Wait is after its end;
+//! - - for two ranks, a member of a collective ends after the starts of those whose data it receives, a receive after
+//!   the start of its send;
+//! - - a message on streams starts after both sides' posts and ends on both sides at once. The target's buffer is in
+//!   use from its post on.
 
 mod awaited_clocks;
 mod clock;

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// A stream: the instructions that the host has issued and that are not done, and the clock after those that are.
+/// A stream: the instructions that the host has issued and that are not done, and the clock after the completed ones.
 pub(super) struct StreamQueue<'p> {
     pub(super) clock: VectorClock,
     pub(super) issued: VecDeque<IssuedStep<'p>>,
@@ -56,7 +56,7 @@ pub(super) struct StreamMessage {
 pub(super) enum PostPlace {
     /// This one.
     Unit(PostTarget),
-    /// That of the rank's group of this number, which has one once the host has closed the group.
+    /// The unit of the rank's group of this number, which exists once the host has closed the group.
     Group(usize),
 }
 
@@ -102,7 +102,7 @@ pub(super) struct QueuedUnit<'p> {
     pub(super) is_started: bool,
     /// A side that had not started when the unit was to end.
     pub(super) missing: Option<RankInst>,
-    /// The clock at its start, as far as posts are done; from the start on, that at its end.
+    /// The clock at its start, as far as posts are done; once it has started, the clock at its end.
     pub(super) clock: VectorClock,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct CommunicatorQueue<'p> {
     pub(super) ended: u32,
     /// The number of collectives that have started.
     pub(super) collectives: usize,
-    /// The communicator among the matched ones, and the rank's place in the team.
+    /// The communicator among the matched ones, and the rank's position in the team.
     pub(super) matched: Option<(usize, usize)>,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct CommunicatorQueue<'p> {
 pub(super) struct RankState<'p> {
     rank: u32,
     pub(super) cursor: StoredCursor<'p>,
-    /// The place among the rank's matched messages that the host has come to.
+    /// The index among the rank's matched messages that the host has reached.
     near: usize,
     pub(super) streams: Vec<StreamQueue<'p>>,
     /// The streams that have items.
@@ -133,12 +133,12 @@ pub(super) struct RankState<'p> {
     pub(super) communicators: Vec<CommunicatorQueue<'p>>,
     /// The posts of the group that the host is in.
     group: Vec<GroupPost<'p>>,
-    /// The number of groups that are open: those inside of another one belong to it.
+    /// The number of open groups: nested ones belong to the outermost.
     open_groups: u32,
     /// The units of the groups that the host has closed.
     groups: Vec<PostTarget>,
     events: AwaitedClocks,
-    /// Events that the caller's stream records before it has done anything.
+    /// Events that the caller's stream records before any work.
     starts: FxHashSet<EventId>,
     works: AwaitedClocks,
     /// Works of messages on streams that the rank initiates: their streams wait without a Wait.
@@ -160,7 +160,7 @@ enum GroupPost<'p> {
 pub(super) enum IssueOutcome {
     /// The plan has no more instructions.
     AtEnd,
-    /// Others of its stream are ahead of it: whatever could not go on before cannot now.
+    /// Other instructions of its stream precede it, so it enables no progress.
     Queued,
     /// A stream may go on with it.
     Ready,
@@ -204,7 +204,7 @@ impl<'p> RankState<'p> {
 
     // ---- events and works ----
 
-    /// A stream has come to the record of an event.
+    /// A stream has reached the record of an event.
     pub(super) fn record_event(&mut self, event: EventId, stream: usize) {
         let clock = &self.streams[stream].clock;
         if self.events.add_clock(event.0, clock) && stream == USER_STREAM.0 as usize && clock.is_initial() {
@@ -217,18 +217,18 @@ impl<'p> RankState<'p> {
         self.works.add_clock(work.0, clock);
     }
 
-    /// Whether a wait for this event orders a stream after the start of the run. Our queues are after it already;
-    /// nvFuser's are not, and a program says it for them.
+    /// Returns true if a wait for this event orders a stream after the start of the run. Our queues are after it
+    /// already; nvFuser's are not, and a program says it for them.
     pub(super) fn is_start(&self, event: EventId) -> bool {
         self.starts.contains(&event)
     }
 
-    /// Whether a stream has come to the record of an event.
+    /// Returns true if a stream has reached the record of an event.
     pub(super) fn is_recorded(&self, event: EventId) -> bool {
         self.events.has_clock(event.0)
     }
 
-    /// Whether a communication has ended, as far as Waits know.
+    /// Returns true if a communication has ended, as far as Waits know.
     pub(super) fn has_ended(&self, work: WorkSlot) -> bool {
         self.works.has_clock(work.0)
     }
@@ -278,7 +278,7 @@ impl<'p> RankState<'p> {
         outcome
     }
 
-    /// Forgets a busy stream, by its place among them, that has no more items.
+    /// Removes a busy stream without further items, by its index among them.
     pub(super) fn retire_stream(&mut self, place: usize) {
         if self.streams[self.busy[place] as usize].issued.is_empty() {
             self.busy.swap_remove(place);
@@ -394,7 +394,7 @@ impl<'p> RankState<'p> {
         }
     }
 
-    /// A stream comes to a post, whose group the host has closed.
+    /// A stream reaches a post, whose group the host has closed.
     pub(super) fn reach_post(&mut self, stream: usize, place: PostPlace) {
         let Some(target) = self.post_target(place) else { return };
         let queue = &mut self.communicators[target.comm.0 as usize];

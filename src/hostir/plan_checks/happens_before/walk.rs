@@ -1,4 +1,4 @@
-//! The walk: each queue goes on as far as others let it, and clocks go with it.
+//! The walk: each queue advances as far as others permit, with its clock.
 
 use super::clock::{ChainPoint, ChainTable, RankRotation, VectorClock};
 use super::rank_state::{
@@ -44,18 +44,18 @@ pub(crate) struct MemoryAccess<'i> {
 pub(crate) struct WaitInst {
     /// The op of the instruction.
     pub(crate) op: OpId,
-    /// False if the stream was ordered after what it waits for already.
+    /// False if earlier waits imply the order.
     pub(crate) adds_order: bool,
 }
 
 /// Learns of accesses and waits.
 pub(crate) trait OrderObserver {
-    /// The accesses of one instruction; all reads come before the write. The observer may add an order that it takes for
-    /// granted from then on.
+    /// The accesses of one instruction; all reads come before the write. The observer may add an order that holds from
+    /// then on.
     fn observe_accesses(&mut self, walk: &WalkedEnds, accesses: &[MemoryAccess<'_>], clock: &mut VectorClock);
     /// A stream has waited.
     fn observe_wait(&mut self, wait: WaitInst);
-    /// A rank's caller goes on: the clock at the end of its stream.
+    /// A rank's caller continues: the clock at the end of its stream.
     fn observe_end(&mut self, walk: &WalkedEnds, rank: usize, clock: &VectorClock);
 }
 
@@ -68,11 +68,11 @@ pub(crate) struct WalkedEnds {
 }
 
 impl WalkedEnds {
-    /// Whether whatever comes with a clock happens after the end of an access.
+    /// Returns true if every step with a clock happens after the end of an access.
     pub(crate) fn is_behind(&self, clock: &VectorClock, end: AccessEnd) -> bool {
         self.end_point(end).is_some_and(|point| clock.has_reached(point))
     }
-    /// The point of an end, if the walk has come to it.
+    /// The point of an end, if the walk has reached it.
     pub(crate) fn end_point(&self, end: AccessEnd) -> Option<ChainPoint> {
         match end {
             AccessEnd::Point(point) => Some(point),
@@ -119,14 +119,14 @@ enum WaitSubject {
 /// The number of instructions that a host may issue ahead at first.
 const FIRST_LOOKAHEAD: usize = 256;
 
-/// The walk over the queues of all ranks; of plans that differ by a rotation, over those of rank 0.
+/// The walk over the queues of all ranks; for plans that differ by a rotation, over those of rank 0.
 struct OrderWalk<'p, 'm, O> {
     plans: &'p [Plan],
     matching: &'m PlanMatching<'p>,
     chains: ChainTable,
     ranks: Vec<RankState<'p>>,
     ends: WalkedEnds,
-    /// The number of a rank's instructions that the host may issue ahead; it grows when nothing else can go on.
+    /// The number of a rank's instructions that the host may issue ahead; it grows when no queue can advance.
     lookahead: usize,
     /// Starts of units, by send, receive or collective, and posts of messages on streams that the peer initiates, as long
     /// as another side has not ended.
@@ -134,8 +134,8 @@ struct OrderWalk<'p, 'm, O> {
     observer: &'m mut O,
 }
 
-/// Goes through all instructions, until the ends of all queues or until nothing can go on. A communication is done once
-/// all its sides have started, as in a run.
+/// Walks through all instructions, until the ends of all queues or until no queue can advance. A communication is done
+/// once all its sides have started, as in a run.
 pub(crate) fn walk_order<'p, O: OrderObserver>(
     plans: &'p [Plan],
     matching: &PlanMatching<'p>,
@@ -145,8 +145,8 @@ pub(crate) fn walk_order<'p, O: OrderObserver>(
     OrderWalk::new(plans, all, matching, observer).walk_to_end()
 }
 
-/// Like [`walk_order`], for plans that differ by a rotation, matched by [`PlanMatching::of_rotated_plans`]: what happens on
-/// rank 0 happens on all others, so only rank 0 is walked.
+/// Like [`walk_order`], for plans that differ by a rotation, matched by [`PlanMatching::of_rotated_plans`]: rank 0
+/// stands for all others, so only its queues are walked.
 pub(crate) fn walk_rotated_order<'p, O: OrderObserver>(
     plans: &'p [Plan],
     matching: &PlanMatching<'p>,
@@ -200,7 +200,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         })
     }
 
-    /// The side itself, or its counterpart on the rank that is walked.
+    /// The side itself, or its counterpart on the walked rank.
     fn walked_side(&self, at: RankInst) -> RankInst {
         if self.ends.rotation.is_some() { RankInst { rank: 0, ..at } } else { at }
     }
@@ -219,7 +219,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         }
     }
 
-    /// Takes a rank as far as it goes without others; whether that was any step.
+    /// Advances a rank as far as possible without others; returns true if it made a step.
     fn walk_rank(&mut self, rank: usize) -> bool {
         let mut moved = false;
         loop {
@@ -232,7 +232,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         }
     }
 
-    /// Issues instructions of a rank up to the first that may go on; whether there was any.
+    /// Issues instructions of a rank up to the first that can run; returns true if there was any.
     fn issue_ahead(&mut self, rank: usize) -> bool {
         let state = &mut self.ranks[rank];
         let mut is_any = false;
@@ -246,7 +246,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         is_any
     }
 
-    /// Takes the streams that have items as far as they go; whether that was any step.
+    /// Advances the streams with items as far as possible; returns true if any made a step.
     fn walk_busy_streams(&mut self, rank: usize) -> bool {
         let mut moved = false;
         for place in (0..self.ranks[rank].busy.len()).rev() {
@@ -257,7 +257,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         moved
     }
 
-    /// Takes a stream as far as it goes; whether that was any step.
+    /// Advances a stream as far as possible; returns true if it made a step.
     fn walk_stream(&mut self, rank: usize, stream: usize) -> bool {
         let mut moved = false;
         while self.is_ready(rank, stream) {
@@ -268,7 +268,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         moved
     }
 
-    /// Whether a stream has a next item that does not have to wait.
+    /// Returns true if a stream has a next item that does not have to wait.
     fn is_ready(&self, rank: usize, stream: usize) -> bool {
         let state = &self.ranks[rank];
         let Some(step) = state.streams[stream].issued.front() else { return false };
@@ -323,7 +323,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let is_counted = match subject {
             WaitSubject::Event => true,
             WaitSubject::Start => adds_order,
-            // The stream waits without it, and other backends need it.
+            // The stream waits without it, but other backends need it.
             WaitSubject::Work(work) => adds_order || !state.initiated.contains(&work),
         };
         if is_counted {
@@ -333,7 +333,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
 
     // ---- messages on streams ----
 
-    /// A stream comes to a message that the peer initiates: from here on its buffer is in use.
+    /// A stream reaches a message that the peer initiates: from here on its buffer is in use.
     fn announce_message(&mut self, rank: usize, stream: usize, step: IssuedStep<'p>, message: StreamMessage) {
         let own = RankInst { rank: rank as u32, inst: step.id };
         let clock = &mut self.ranks[rank].streams[stream].clock;
@@ -345,7 +345,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         self.starts.insert(own, StartedSide { clock: clock.clone(), work: Some(message.work), readers: 1 });
     }
 
-    /// Carries out a message that this rank initiates; the peer has come to it.
+    /// Carries out a message that this rank initiates; the peer has reached it.
     fn run_message(&mut self, rank: usize, stream: usize, step: IssuedStep<'p>, message: StreamMessage) {
         let Some(partner) = message.partner else { return };
         let Some(announced) = self.start_of(partner) else { return };
@@ -375,7 +375,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
 
     // ---- communicators ----
 
-    /// Starts and ends units of a communicator as far as it goes; whether that was any step.
+    /// Starts and ends units of a communicator as far as possible; returns true if it made a step.
     fn walk_communicator(&mut self, rank: usize, comm: usize) -> bool {
         let mut moved = false;
         loop {
@@ -460,7 +460,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         true
     }
 
-    /// Adds the sides that a communication has to do with, and the clocks of those whose data it gets.
+    /// Adds the sides of a communication, and the clocks of those whose data it receives.
     ///
     /// # Errors
     /// If a side has not started.
@@ -492,7 +492,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         if self.has_started(side) { Ok(()) } else { Err(MissingSide { side: Some(side) }) }
     }
 
-    /// Adds the members of a collective, and the clocks at the starts of those from which one gets data.
+    /// Adds the members of a collective, and the clocks at the starts of those from which a member receives data.
     fn push_members(
         &self,
         of_all: &MatchedCommunicator<'p>,
@@ -529,14 +529,15 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
 #[derive(Default)]
 struct UnitSources {
     sides: SmallVec<[RankInst; 4]>,
-    /// The clocks at the starts of those whose data it gets.
+    /// The clocks at the starts of the sides whose data it receives.
     clocks: SmallVec<[VectorClock; 2]>,
-    /// Of plans that differ by a rotation: the clock at the start of a collective, in which all members get data of all.
+    /// For plans that differ by a rotation: the clock at the start of a collective, in which all members receive data
+    /// from all.
     of_all: Option<VectorClock>,
     has_collective: bool,
 }
 
-/// A side of a communication that has not started; `None` for one that nothing provides.
+/// A side of a communication that has not started; `None` for one that does not exist.
 #[derive(Clone, Copy, Default, Debug)]
 struct MissingSide {
     side: Option<RankInst>,

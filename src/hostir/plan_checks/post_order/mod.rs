@@ -1,9 +1,9 @@
-//! The orders in which ranks post communications.
+//! Checks the orders in which ranks post communications.
 //!
-//! On one communicator the members' posts are one collective after the other, whatever the statements are:
-//! `same_statement` finds posts that meet another statement than their own. A library may also carry out one
-//! communication of a rank at a time, whatever its communicator. Ranks whose orders make a circle, through any number of
-//! communicators (`post_graph`), can then wait for each other for ever, although each communicator by itself is in order.
+//! On one communicator, collectives match by their order, whatever their statements: `same_statement` finds posts that
+//! match another statement than their own. A library may also carry out one communication of a rank at a time, whatever
+//! its communicator. Ranks whose orders form a cycle, through any number of communicators (`post_graph`), can then wait
+//! for each other forever, although each communicator by itself is in order.
 
 mod post_graph;
 mod same_statement;
@@ -13,10 +13,10 @@ use crate::lower::PreparedProgram;
 use crate::plan::{InstId, Plan, PlanMatching};
 use post_graph::{OrderCircle, PostGraph};
 
-/// The errors of ranks that post in different orders: one for each communicator, and one for the communicators of each
-/// circle.
+/// The errors for ranks that post in different orders: one for each communicator, and one for the communicators of each
+/// cycle.
 ///
-/// The orders of plans that differ by a rotation of the ranks make no circle: all ranks come to their communications at
+/// The orders of plans that differ by a rotation of the ranks form no cycle: all ranks reach their communications at
 /// the same time.
 pub(super) fn check_post_orders(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated: bool) -> Vec<Diag> {
     let communicators = matching.communicators.iter();
@@ -38,7 +38,7 @@ struct RankPost {
     inst: InstId,
 }
 
-/// The error of two ranks that post different communications where they have to post the same.
+/// The error for two ranks that post different communications where they have to post the same.
 fn describe_orders(prepared: &PreparedProgram, place: &str, one: RankPost, other: RankPost) -> Diag {
     let [(rank, text), (other_rank, other_text)] = [one, other].map(|post| post_text(prepared, post));
     let message = format!(
@@ -47,7 +47,7 @@ fn describe_orders(prepared: &PreparedProgram, place: &str, one: RankPost, other
     labelled(prepared, message, &[one, other])
 }
 
-/// The error of ranks whose orders make a circle.
+/// The error for ranks whose orders form a cycle.
 fn describe_circle(prepared: &PreparedProgram, circle: &OrderCircle) -> Diag {
     let firsts: Vec<RankPost> = circle.steps.iter().map(|step| step.first).collect();
     if let [one, other] = firsts[..] {
@@ -69,7 +69,7 @@ fn describe_circle(prepared: &PreparedProgram, circle: &OrderCircle) -> Diag {
     labelled(prepared, message, &firsts)
 }
 
-/// The number of ranks of a circle that a message names.
+/// The maximum number of ranks of a cycle that a message names.
 const MOST_STEPS: usize = 16;
 
 /// The rank of a post, and its text with the iteration.

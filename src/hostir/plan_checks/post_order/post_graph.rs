@@ -1,9 +1,9 @@
-//! The graph of the orders in which ranks post, and its circles.
+//! The graph of the orders in which ranks post, and its cycles.
 //!
-//! A collective is a node: it starts on no member before all have come to it. A send, a receive or a group starts at one
-//! node and ends at a second one, which comes after the start of the other side of each of its messages. On each rank
-//! every communication comes after the one that the rank has posted before it. Time and memory are proportional to the
-//! posts.
+//! A collective is a node: it starts on no member before all have reached it. A send, a receive or a group starts at
+//! one node and ends at a second one, which comes after the start of the other side of each of its messages. On each
+//! rank every communication comes after the previous post of the rank. Time and memory are proportional to the number
+//! of posts.
 
 use super::RankPost;
 use crate::ir::Id;
@@ -15,9 +15,9 @@ use std::collections::{BTreeSet, VecDeque};
 /// An order that makes each of its ranks wait for the next.
 #[derive(Clone, Debug)]
 pub(super) struct OrderCircle {
-    /// The post of each rank that comes first and the one after it, which the next rank posts first.
+    /// For each rank, its first post and the later one that the next rank posts first.
     pub(super) steps: Vec<CircleStep>,
-    /// The communicators, by their places in the matching.
+    /// The communicators, by their indices in the matching.
     pub(super) communicators: BTreeSet<usize>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct CircleStep {
     pub(super) second: RankPost,
 }
 
-/// The reason that a node comes after another one.
+/// The reason why a node comes after another one.
 #[derive(Clone, Copy, Debug)]
 enum PostLink {
     /// A rank posts the second communication next.
@@ -87,7 +87,7 @@ impl PostGraph {
         &self.edges[self.outgoing[node as usize]..self.outgoing[node as usize + 1]]
     }
 
-    /// A circle for each set of communicators that one goes through.
+    /// A cycle for each set of communicators with one.
     pub(super) fn find_circles(&self) -> Vec<OrderCircle> {
         let mut known: FxHashSet<BTreeSet<usize>> = FxHashSet::default();
         let mut circles = Vec::new();
@@ -101,8 +101,7 @@ impl PostGraph {
         circles
     }
 
-    /// The nodes that have no order: those that are left when all that come after nothing open are taken away, again
-    /// and again.
+    /// The nodes without an order: those that remain when nodes without open predecessors are removed repeatedly.
     fn unordered_nodes(&self) -> Vec<bool> {
         let mut open = vec![0u32; self.places.len()];
         self.edges.iter().for_each(|edge| open[edge.to as usize] += 1);
@@ -134,7 +133,7 @@ impl PostGraph {
         found
     }
 
-    /// The shortest circle from the first node of a component.
+    /// The shortest cycle through the first node of a component.
     fn shortest_circle(&self, component: &[u32]) -> Vec<PostEdge> {
         let inside: FxHashSet<u32> = component.iter().copied().collect();
         let Some(&start) = component.first() else { return Vec::new() };
@@ -168,7 +167,7 @@ impl PostGraph {
 /// The ranks' parts of a circle of edges.
 fn circle_steps(path: &[PostEdge]) -> Vec<CircleStep> {
     let mut steps: Vec<CircleStep> = Vec::new();
-    // True while the last step goes on; the side at which the next one begins, if a message leads to it.
+    // True while the last step continues; the side at which the next one begins, if a message leads to it.
     let (mut goes_on, mut begins) = (false, None);
     for edge in path {
         match edge.link {
@@ -191,7 +190,7 @@ fn circle_steps(path: &[PostEdge]) -> Vec<CircleStep> {
     if let (Some(to), Some(first)) = (begins, steps.first_mut()) {
         first.first = to;
     }
-    // The circle may begin inside of a rank's part.
+    // The cycle may begin inside of a rank's step.
     if let (true, [first, .., last]) = (goes_on, &mut steps[..])
         && first.first.rank == last.first.rank
     {
@@ -229,7 +228,7 @@ impl GraphBuilder {
         self.graph.edges.push(PostEdge { from, to, link });
     }
 
-    /// Adds the communications of a rank; gives the nodes of its messages, in their order.
+    /// Adds the communications of a rank; returns the nodes of its messages, in order.
     fn add_rank(&mut self, plan: &Plan) -> Vec<(InstId, PostNodes)> {
         let mut rank = RankPostOrder { plan, last: None, posted: vec![0; plan.communicators.len()], sides: Vec::new() };
         let (mut open, mut group) = (0u32, Vec::new());
@@ -264,7 +263,7 @@ impl GraphBuilder {
     }
 }
 
-/// Whether an instruction posts a communication, or is an end of a group.
+/// Returns true if an instruction posts a communication, or is an end of a group.
 fn is_post(kind: &InstKind) -> bool {
     use InstKind::{Collective, GroupBegin, GroupEnd, Recv, Send};
     matches!(kind, Collective(_) | GroupBegin | GroupEnd { .. } | Send { .. } | Recv { .. })
@@ -324,13 +323,13 @@ impl RankPostOrder<'_> {
     }
 }
 
-/// Tarjan's search, with a stack of its own in the place of recursion.
+/// Tarjan's search, with an explicit stack instead of recursion.
 struct ComponentSearch {
     /// By node: whether it takes part.
     left: Vec<bool>,
-    /// By node: its number in the order of the search, from 1; 0 if it was not visited.
+    /// By node: its number in the order of the search, from 1; 0 if not visited.
     numbers: Vec<u32>,
-    /// By node: the smallest number that it leads to.
+    /// By node: the smallest number that it reaches.
     lowest: Vec<u32>,
     on_stack: Vec<bool>,
     stack: Vec<u32>,
@@ -352,12 +351,12 @@ impl ComponentSearch {
         }
     }
 
-    /// Visits a node and all that it leads to, unless it was visited.
+    /// Visits a node and all that it reaches, unless it was visited.
     fn visit_from(&mut self, graph: &PostGraph, root: u32) {
         if !self.left[root as usize] || self.numbers[root as usize] > 0 {
             return;
         }
-        // Nodes on the way, each with the number of its edges that were followed.
+        // Nodes on the path, each with the number of its followed edges.
         let mut way: Vec<(u32, usize)> = Vec::new();
         self.enter_node(root);
         way.push((root, 0));
@@ -390,7 +389,7 @@ impl ComponentSearch {
         self.stack.push(node);
     }
 
-    /// Ends a node, to which `before` has led; collects its component if it is the first of one.
+    /// Ends a node, reached from `before`; collects its component if it is the first of one.
     fn leave_node(&mut self, node: u32, before: Option<u32>) {
         let lowest = self.lowest[node as usize];
         if let Some(before) = before {

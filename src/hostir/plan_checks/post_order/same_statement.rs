@@ -1,8 +1,8 @@
-//! Posts of one communicator that meet another statement than their own.
+//! Finds posts of one communicator that match another statement than their own.
 //!
-//! The members' posts are paired by their number. A statement that two members both post, with the same root and size,
-//! has to be the same collective of both each time; otherwise the pairs are not those that the program means. Posts that
-//! differ in root or size are told apart by that, so the root of each round may have a statement of its own.
+//! The members' posts match by their number. If two members post a statement with the same root and size, it has to be
+//! the same collective each time; otherwise the pairs are not the intended ones. Posts with different roots or sizes
+//! are different, so the root of each round may have a statement of its own.
 
 use super::{RankPost, describe_orders};
 use crate::diag::Diag;
@@ -16,12 +16,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 struct StatementKey {
     op: OpId,
     root: Option<usize>,
-    /// Elements of the member's result, or of its operand where it has no result; 0 if there is a root, whose sizes
-    /// differ from those of the others.
+    /// Elements of the member's result, or of its operand if it has no result; 0 if there is a root, whose sizes differ
+    /// from those of the others.
     elements: usize,
 }
 
-/// The error of the first post that meets another statement although both ranks post its own.
+/// The error for the first post that matches another statement although both ranks post its own.
 pub(super) fn check_communicator(prepared: &PreparedProgram, of_all: &MatchedCommunicator<'_>) -> Option<Diag> {
     let team = &of_all.communicator.team;
     let numbers = 0..of_all.collectives.len();
@@ -38,7 +38,7 @@ pub(super) fn check_communicator(prepared: &PreparedProgram, of_all: &MatchedCom
     mixed.into_iter().find_map(|number| find_conflict(prepared, of_all, number, &posters))
 }
 
-/// Whether the members post a collective by different statements.
+/// Returns true if the members post a collective by different statements.
 fn is_mixed(prepared: &PreparedProgram, team: &[u32], members: &[Option<InstId>]) -> bool {
     let mut ops = members.iter().zip(team).map(|(inst, &rank)| Some(posted_op(prepared, rank, (*inst)?)));
     let first = ops.next();
@@ -62,7 +62,7 @@ fn statement_keys(prepared: &PreparedProgram, team: &[u32], members: &[Option<In
     keys.collect()
 }
 
-/// The error of a collective that is a statement on one member and another one on a second member, which posts the first
+/// The error for a collective that is one statement on a member and another on a second member, which posts the first
 /// statement elsewhere.
 fn find_conflict(
     prepared: &PreparedProgram,

@@ -26,7 +26,7 @@ pub(in crate::plan_checks) enum MemoryFinding {
         /// The accesses.
         pair: UnorderedPair,
     },
-    /// An instruction of a stream reads an element that it writes as another one.
+    /// An instruction of a stream reads an element and writes it as another one.
     Overlap {
         /// The rank.
         rank: usize,
@@ -46,7 +46,7 @@ pub(in crate::plan_checks) enum MemoryFinding {
         /// The access.
         access: PastAccess,
     },
-    /// A read of elements that nothing has written.
+    /// A read of uninitialised elements.
     Unwritten {
         /// The rank.
         rank: usize,
@@ -64,7 +64,7 @@ pub(in crate::plan_checks) enum MemoryFinding {
         /// The output's number.
         output: usize,
     },
-    /// An output of which nothing has written some elements.
+    /// An output with uninitialised elements.
     UnwrittenOutput(UnwrittenOutput),
 }
 
@@ -78,7 +78,7 @@ impl MemoryFinding {
     }
 }
 
-/// Elements of an output on a rank that nothing has written.
+/// The uninitialised elements of an output on a rank.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::plan_checks) struct UnwrittenOutput {
     /// The rank.

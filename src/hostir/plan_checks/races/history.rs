@@ -1,4 +1,4 @@
-//! The accesses to one buffer so far: of each set of elements the last write, and the reads since.
+//! The accesses to one buffer so far: for each set of elements the last write, and the reads since.
 
 use crate::plan::{BufferView, InstId};
 use crate::plan_checks::element_set::{ElementRanges, ElementSet};
@@ -69,7 +69,7 @@ impl BufferHistory {
         Some(number)
     }
 
-    /// The accesses that a new access to a set conflicts with, of the reads since the last writes and of the last writes.
+    /// The accesses that a new access to a set conflicts with: the reads since the last writes, and the last writes.
     pub(super) fn conflicting(&self, set: u32, is_write: bool) -> impl Iterator<Item = (u32, PastAccess)> {
         let all = &self.histories[set as usize].overlapping[..];
         let overlapping = if is_write || self.has_writes { all } else { &[] };
@@ -97,7 +97,7 @@ impl BufferHistory {
         }
     }
 
-    /// The first element of a set that nothing has written, and how many there are.
+    /// The first uninitialised element of a set, and the number of these.
     pub(super) fn unwritten_elements(&mut self, set: u32) -> Option<UnwrittenElements> {
         let history = &mut self.histories[set as usize];
         if history.is_written {
@@ -139,7 +139,7 @@ pub(in crate::plan_checks) struct UnwrittenElements {
     pub(in crate::plan_checks) count: usize,
 }
 
-/// Whether one end is before another on the same queue.
+/// Returns true if one end is before another on the same queue.
 fn ends_before(one: AccessEnd, other: AccessEnd) -> bool {
     match (one, other) {
         (AccessEnd::Point(one), AccessEnd::Point(other)) => one.chain == other.chain && one.count <= other.count,

@@ -1,4 +1,4 @@
-//! Races, and reads and outputs that nothing has written: what becomes of every element of every buffer.
+//! Races, and uninitialised reads and outputs: follows every element of every buffer.
 
 mod findings;
 mod history;

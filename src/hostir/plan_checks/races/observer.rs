@@ -1,4 +1,4 @@
-//! Follows the accesses of a walk, and collects what is wrong with them.
+//! Follows the accesses of a walk, and collects their errors.
 
 use super::findings::{MemoryFinding, UnorderedPair, UnwrittenOutput};
 use super::history::{BufferHistory, PastAccess};
@@ -72,13 +72,13 @@ impl<'p> MemoryObserver<'p> {
         self.plans[rank].inst(inst).origin.op
     }
 
-    /// Compares an access with those before it, and adds a race for the first that has no order.
+    /// Compares an access with those before it, and adds a race for the first unordered one.
     fn compare_access(&mut self, ends: &WalkedEnds, access: &MemoryAccess<'_>, set: u32, clock: &mut VectorClock) {
         let history = &self.histories[access.rank][access.view.buffer.index()];
         let is_unordered = |past: &PastAccess| past.inst != access.inst && !ends.is_behind(clock, past.end);
         let mut unordered: SmallVec<[(u32, PastAccess); 2]> =
             history.conflicting(set, access.is_write).filter(|(_, past)| is_unordered(past)).collect();
-        // What comes after the last one of a queue comes after those before it.
+        // An access after the last one of a queue is after those before it.
         unordered.sort_by_key(|(_, past)| std::cmp::Reverse(past.inst));
         for (other, past) in unordered {
             if ends.is_behind(clock, past.end) {
@@ -121,7 +121,7 @@ impl<'p> MemoryObserver<'p> {
         }
     }
 
-    /// Adds a finding if an instruction reads what nothing has written.
+    /// Adds a finding if an instruction reads uninitialised elements.
     fn check_written(&mut self, access: &MemoryAccess<'_>, set: u32) {
         let history = &mut self.histories[access.rank][access.view.buffer.index()];
         let Some(elements) = history.unwritten_elements(set) else { return };
@@ -133,7 +133,7 @@ impl<'p> MemoryObserver<'p> {
         }
     }
 
-    /// Drops findings of unwritten memory that a race explains: the walk came to the read first.
+    /// Drops findings of uninitialised memory that a race explains: the walk reached the read first.
     pub(in crate::plan_checks) fn drop_explained(&mut self) {
         let mut raced: FxHashSet<(OpId, TensorId)> = FxHashSet::default();
         for finding in &self.findings {
@@ -152,12 +152,13 @@ impl<'p> MemoryObserver<'p> {
         });
     }
 
-    /// Keeps the findings about accesses that were both made: what else is missing may come after the end of the walk.
+    /// Keeps the findings about two accesses that were both made: other missing accesses may come after the end of the
+    /// walk.
     pub(in crate::plan_checks) fn keep_races(&mut self) {
         self.findings.retain(|finding| matches!(finding, MemoryFinding::Race { .. } | MemoryFinding::Overlap { .. }));
     }
 
-    /// Adds a finding for each output without memory, or with elements that nothing has written.
+    /// Adds a finding for each output without memory, or with uninitialised elements.
     pub(in crate::plan_checks) fn check_outputs(&mut self, outputs: &[IoTensor]) {
         for (rank, plan) in self.plans.iter().enumerate() {
             for (output, (view, port)) in plan.outputs.iter().zip(outputs).enumerate() {
@@ -212,7 +213,7 @@ impl OrderObserver for MemoryObserver<'_> {
             let accesses = self.histories[rank][buffer.index()].last_accesses();
             open.extend(accesses.filter(|access| !ends.is_behind(clock, access.end)).map(|access| (buffer, access)));
         }
-        // An access that comes after another one needs no order of its own.
+        // An access after another one needs no order of its own.
         open.sort_by_key(|(_, access)| (std::cmp::Reverse(access.is_write), std::cmp::Reverse(access.inst)));
         let mut clock = clock.clone();
         for (buffer, access) in open {

@@ -1,4 +1,4 @@
-//! The words for outputs that are not wholly written: how many elements, the first of them, and what wrote the others.
+//! Messages about outputs with uninitialised elements: their number, the first of them, and the writers of the others.
 
 use super::findings::UnwrittenOutput;
 use super::report::FindingReport;
@@ -120,7 +120,7 @@ impl FindingReport<'_> {
     }
 }
 
-/// The elements in some ranges, each counted once.
+/// The number of elements in some ranges, each counted once.
 fn count_elements(mut runs: Vec<Range<usize>>) -> usize {
     runs.sort_unstable_by_key(|run| run.start);
     let (mut count, mut end) = (0, 0);

@@ -58,8 +58,8 @@ impl FindingReport<'_> {
         &self.prepared.plans[rank]
     }
 
-    /// The statement of the host program that an instruction comes from: for an op of a HostUnit its PostOnStream, if
-    /// there is only one, else the op itself.
+    /// The statement of the host program for an instruction: for an op of a HostUnit its PostOnStream, if there is only
+    /// one, else the op itself.
     pub(super) fn op_of(&self, rank: usize, inst: InstId) -> OpId {
         let op = self.plan_of(rank).inst(inst).origin.op;
         match self.prepared.labels.op_posts(op) {
@@ -68,8 +68,7 @@ impl FindingReport<'_> {
         }
     }
 
-    /// Labels what stands for an instruction in the host program and in its HostUnit, beside the statement of
-    /// [`Self::op_of`].
+    /// Labels the statements of an instruction in the host program and in its HostUnit, beside that of [`Self::op_of`].
     fn with_unit_places(&self, mut diag: Diag, rank: usize, inst: InstId) -> Diag {
         let labels = &self.prepared.labels;
         let op = self.plan_of(rank).inst(inst).origin.op;
@@ -215,7 +214,7 @@ impl FindingReport<'_> {
         }
     }
 
-    /// The name of the tensor for which a buffer was made.
+    /// The name of the tensor for which a buffer was created.
     fn buffer_name(&self, rank: usize, buffer: BufferId) -> &str {
         self.prepared.labels.tensor_name(self.plan_of(rank).buffers[buffer].tensor)
     }
@@ -233,7 +232,7 @@ impl FindingReport<'_> {
         if group.is_some() && group == group_of(plan, second) {
             return TOGETHER.to_owned();
         }
-        // A group holds nothing but its sends and receives.
+        // A group contains only its sends and receives.
         let place = match enclosing_group(plan, second) {
             Some(_) => format!("before the group of `{op}`"),
             None => format!("before `{op}`"),
@@ -244,7 +243,7 @@ impl FindingReport<'_> {
         }
     }
 
-    /// The order that is missing after an instruction, before another one or the end of the program.
+    /// The missing order after an instruction, before another one or the end of the program.
     fn missing_order(&self, rank: usize, first: InstId, second: Option<InstId>) -> MissingOrder {
         let plan = self.plan_of(rank);
         let inst = plan.inst(first);
@@ -264,11 +263,11 @@ impl FindingReport<'_> {
     }
 }
 
-/// The repair where the stream to wait for has no name.
+/// The repair if the stream to wait for has no name.
 const UNNAMED: &str =
     "bind the caller's stream by `GetCurrentStream into Stream N` at the start, and add `Synchronize Stream N`";
 
-/// The repair where both accesses start together.
+/// The repair if both accesses start together.
 const TOGETHER: &str = "sends and receives of a group start together: receive into other memory, or close the group and wait for it between the two";
 
 /// The statement that is missing.
@@ -319,7 +318,7 @@ fn group_of(plan: &Plan, id: InstId) -> Option<InstId> {
     }
 }
 
-/// The end of the group that an instruction stands in.
+/// The end of the group that contains an instruction.
 fn enclosing_group(plan: &Plan, id: InstId) -> Option<(InstId, WorkSlot)> {
     plan.cursor_after(id).find_map(|(end, inst)| match &inst.kind {
         InstKind::GroupBegin => Some(None),
