@@ -134,8 +134,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Whether a tensor's memory is left over from the last iteration of an earlier loop and no other tensor is bound to
-    /// part of it. Such memory does not count as memory that the tensor had before a loop.
+    /// Returns true if a tensor's memory comes from the last iteration of an earlier loop and no other tensor is bound
+    /// to part of it. Such memory does not count as memory that the tensor had before a loop.
     fn is_left_over(&self, tensor: TensorId) -> bool {
         let Some(buffer) = self.builder.tensor_binding(tensor).map(|view| view.buffer) else {
             return false;
@@ -190,7 +190,7 @@ impl<'a> Driver<'a> {
             );
             return Err(cx.error_here(codes::SHAPES, message));
         }
-        // The unit's name space: from here on names mean the unit's scalars.
+        // The unit's name space: from here on names refer to the unit's scalars.
         let scalars = unit_scalars(cx, id, call.unit)?;
         let outside = std::mem::replace(&mut cx.locals, scalars);
         self.run_unit(&call, unit.body, &inputs, &outputs)?;
@@ -198,7 +198,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Binds the tensors of a unit, runs its body, and binds the post's results to the unit's outputs.
+    /// Binds the tensors of a unit, runs its body, and binds the results of the PostOnStream to the unit's outputs.
     fn run_unit(
         &mut self,
         call: &LaunchCall,
@@ -283,7 +283,7 @@ pub(super) fn bounds(cx: &PlanBuilder<'_>, op: &Op) -> Result<(i64, i64, i64), D
     Ok((start, cx.eval_int(stop)?, step))
 }
 
-/// The values of a unit's scalar inputs at a post.
+/// The values of a unit's scalar inputs at a PostOnStream.
 fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<LocalScalars, Diag> {
     let mut locals = LocalScalars::default();
     for (outer, inner) in cx.program.posted_inputs(cx.program.op(id), unit) {
@@ -296,7 +296,7 @@ fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<LocalSca
     Ok(locals)
 }
 
-/// Checks that at a post either all outputs of the unit have memory, or none has.
+/// Checks that at a PostOnStream either all outputs of the unit have memory, or none has.
 fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
     let bound = |tensor: &&TensorId| cx.tensor_binding(**tensor).is_some();
     match (outputs.iter().find(bound), outputs.iter().find(|tensor| !bound(tensor))) {

@@ -60,7 +60,7 @@ impl ShardedTensors {
     }
 }
 
-/// The index of an element by its place in row-major order.
+/// The index of an element from its position in row-major order.
 pub(crate) fn unravel_index(shape: &[usize], mut flat: usize) -> Vec<usize> {
     let mut index = vec![0; shape.len()];
     for (at, &extent) in index.iter_mut().zip(shape).rev() {
@@ -71,7 +71,7 @@ pub(crate) fn unravel_index(shape: &[usize], mut flat: usize) -> Vec<usize> {
 }
 
 impl PreparedProgram {
-    /// `T2[1, 0, 3]`: an element of a buffer, by its place in row-major order. If the buffer is a rank's shard of a
+    /// `T2[1, 0, 3]`: an element of a buffer, by its position in row-major order. If the buffer is a rank's shard of a
     /// tensor, the indices are those in the whole tensor.
     pub fn element_text(&self, plan: &Plan, buffer: BufferId, element: usize) -> String {
         let Some(owner) = plan.buffers.get(buffer) else { return "?".to_owned() };

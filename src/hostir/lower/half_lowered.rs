@@ -1,4 +1,4 @@
-//! The error for a program of which some ops are lowered and others move data between devices.
+//! The error for a program in which some ops are lowered and others move data between devices.
 
 use crate::axes::{axis_text, list_axes, logical_axes, stored_position};
 use crate::diag::{Diag, codes};
@@ -18,7 +18,7 @@ pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Di
     diag.with_label(program.op_span(other), label).with_note("lower either the whole program or no part of it")
 }
 
-/// The error for a select on an axis that lies across devices.
+/// The error for a select on an axis that is sharded over devices.
 fn device_select_error(program: &Program, op: OpId) -> Option<Diag> {
     let found = program.op(op);
     let (domain, tensor) = (found.domain_attr(AttrKey::Axis)?, found.input_tensors().next()?);

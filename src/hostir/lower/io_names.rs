@@ -1,4 +1,4 @@
-//! The names by which callers refer to a program's inputs, outputs and scalars, and the words that list them.
+//! The names by which callers refer to a program's inputs, outputs and scalars, and the texts that list them.
 
 use crate::ir::scalar_names::{RUNTIME, sub_expressions};
 use crate::ir::{Expr, ExprId, Program, TensorId, Value};
@@ -21,7 +21,7 @@ pub fn find_named_tensor(program: &Program, tensors: &[TensorId], key: &str) -> 
         .or_else(|| key.parse().ok().filter(|index: &usize| *index < tensors.len()))
 }
 
-/// The names of all scalars in the program's expressions; some may stand there more than once.
+/// The names of all scalars in the program's expressions; a name may occur several times.
 pub fn scalar_names(program: &Program) -> Vec<&str> {
     let exprs = (0..program.exprs().len()).filter_map(|index| match program.expr(ExprId(index as u32)) {
         Expr::Name(name) => Some(program.name(*name)),
@@ -59,7 +59,7 @@ pub fn settable_names(program: &Program) -> Vec<&str> {
     names
 }
 
-/// The names of scalar inputs that are no extent of a tensor, so that no shape tells their values.
+/// The names of scalar inputs that are no extent of a tensor, so that no shape determines their values.
 pub fn untold_scalars(program: &Program) -> Vec<&str> {
     let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
     let extents = tensors.flat_map(|(tensor, _)| program.domains(tensor).iter().map(|axis| axis.extent));

@@ -1,7 +1,8 @@
 //! The error for a text that only one rank can run.
 //!
 //! nvFuser prints a program on each rank and writes the rank's position in the team as a number into the peers of a
-//! CollectivePermute (`dispatchSwizzle1D`): `( ( i140 + 0 ) % 4 )` on the first of four. A plan for all ranks needs the position.
+//! CollectivePermute (`dispatchSwizzle1D`): `( ( i140 + 0 ) % 4 )` on the first of four. A plan for all ranks needs the
+//! position itself.
 
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{

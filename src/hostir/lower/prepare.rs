@@ -1,4 +1,4 @@
-//! Prepares a program: sizes are bound, and one plan is made for each rank.
+//! Prepares a program: binds its sizes and makes a plan for each rank.
 
 use super::driver::{Driver, RankLimits};
 use super::element_text::ShardedTensors;
@@ -22,9 +22,9 @@ pub struct IoTensorAxis {
     pub extent: usize,
     /// The device parallel type over which the axis is sharded; `None` if it is not.
     pub device: Option<ParallelType>,
-    /// Whether it is an expanded broadcast: all elements along it are the first one.
+    /// True for an expanded broadcast: all elements along it are the first one.
     pub expanded: bool,
-    /// The number of devices that it is spread over; 1 if it is not sharded.
+    /// The number of devices over which it is sharded; 1 if it is not.
     pub shards: usize,
 }
 
@@ -94,7 +94,7 @@ pub struct PreparedProgram {
     pub unlowered: bool,
     /// Tensor inputs in order.
     pub inputs: Vec<IoTensor>,
-    /// Tensor outputs in order, then the tensors that the caller asked for in addition.
+    /// Tensor outputs in order, then the tensors that the caller requested in addition.
     pub outputs: Vec<IoTensor>,
     /// The number of `outputs` that are the program's own.
     pub results: usize,
@@ -106,7 +106,7 @@ pub struct PreparedProgram {
     pub shards: ShardedTensors,
     /// The time limit of a run on the CPU.
     pub time: Option<Duration>,
-    /// True if fresh memory holds NaN in a run on the CPU (integers: the byte 0xa5).
+    /// True if new memory holds NaN in a run on the CPU (integers: the byte 0xa5).
     pub poison: bool,
 }
 
@@ -206,10 +206,10 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
     Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, shards, time, poison: false })
 }
 
-/// Plans a program again for another number of streams, with the sizes and ranks that it has.
+/// Plans a program again for another number of streams, with its present sizes and ranks.
 ///
 /// # Errors
-/// If the program has no plan for so many streams.
+/// If the program has no plan for this number of streams.
 pub fn prepare_with_streams(
     program: &Program,
     prepared: &PreparedProgram,
@@ -320,8 +320,8 @@ fn collect_io_tensors(
 fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     let mut resharding: Option<OpId> = None;
     let mut lowered: Option<OpId> = None;
-    // At host level `select` is also the name that HirAliasSelect had: of a device axis it takes the rank's
-    // own part then, as programs with loops and communications do.
+    // At host level HirAliasSelect was also called `select`: on a device axis it then takes the rank's own shard, as in
+    // programs with loops and communications.
     let mut select: Option<OpId> = None;
     program.walk(program.body(), &mut |id| {
         let kind = program.op(id).kind;
@@ -353,9 +353,9 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     }
 }
 
-/// Returns true if an op needs data of other devices, as [`is_resharding`](crate::analysis::is_resharding) says,
-/// except for ops that run without communication: a tensor without a mesh resides on every rank, and a mesh of one
-/// device has no peers.
+/// Returns true if an op needs data of other devices, as in [`is_resharding`](crate::analysis::is_resharding), except
+/// for ops that run without communication: a tensor without a mesh resides on every rank, and a mesh of one device has
+/// no peers.
 fn needs_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     if op.kind == OpKind::PostOnStream {

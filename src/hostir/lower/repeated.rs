@@ -1,6 +1,7 @@
 //! Inputs with an expanded broadcast, whose elements repeat along it.
 //!
-//! A caller gives the whole tensor. A plan stores the first element of each repetition, so the others have to be equal.
+//! A caller provides the whole tensor. A plan stores the first element of each repetition, so the others have to be
+//! equal.
 
 use super::{IoTensor, unravel_index};
 use crate::data::HostTensor;
@@ -12,8 +13,8 @@ impl IoTensor {
         self.axes.iter().any(|axis| axis.expanded)
     }
 
-    /// The place, in row-major order, of the element that is stored for the element at a place of the whole tensor, or
-    /// of a shard, of this shape.
+    /// The position, in row-major order, of the stored element for an element of a whole tensor, or of a shard, of this
+    /// shape.
     pub(crate) fn stored_place(&self, shape: &[usize], flat: usize) -> usize {
         if !self.has_repeated_axis() {
             return flat;
@@ -38,7 +39,7 @@ impl IoTensor {
     /// Refuses a whole tensor, or a shard, whose elements differ along an expanded broadcast.
     ///
     /// # Errors
-    /// The first element that differs from the one that is stored for it.
+    /// The first element that differs from its stored one.
     pub fn check_repeated_elements(&self, tensor: &HostTensor) -> Result<(), Diag> {
         if !self.has_repeated_axis() || tensor.shape().len() != self.axes.len() {
             return Ok(());

@@ -1,7 +1,7 @@
-//! The element types in which an output's value is rounded on its way from the inputs.
+//! The element types to which the values of an output are rounded on their way from the inputs.
 //!
-//! Two orders of one computation differ by its roundings, and the coarsest of them counts, also where the output's own
-//! type is finer: an 8-bit intermediate, a partial sum of 16 bits. Copies, slices, and communications that do not reduce
+//! Two orders of one computation differ by their roundings. The coarsest rounding counts, also if the output's own type
+//! is finer: an 8-bit intermediate, a partial sum of 16 bits. Copies, slices, and communications that do not reduce
 //! round nothing.
 
 use super::PreparedProgram;
@@ -13,8 +13,8 @@ use crate::plan::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 impl PreparedProgram {
-    /// By output: the float types to which values on its way are rounded. Products of 8-bit floats count as rounded to
-    /// `__half`, because GPUs add them up in some 14 bits.
+    /// By output: the float types to which values on its way are rounded. GEMMs of 8-bit floats count as rounded to
+    /// `__half`, because GPUs accumulate them in some 14 bits.
     pub fn output_roundings(&self) -> Vec<Vec<DType>> {
         let mut flow = RoundingFlow::default();
         for plan in &self.plans {
@@ -58,7 +58,7 @@ fn owner(plan: &Plan, view: &BufferView) -> TensorId {
     plan.buffers[view.buffer].tensor
 }
 
-/// The flow of values between tensors, in whatever order and iteration.
+/// The flow of values between tensors, in any order and iteration.
 #[derive(Default)]
 struct RoundingFlow {
     /// By tensor: the types to which results in its memory are rounded.
@@ -139,13 +139,13 @@ impl RoundingFlow {
     }
 }
 
-/// The tensor whose memory a side of a message is.
+/// The tensor that owns the memory of a side of a message.
 fn message_owner(plans: &[Plan], side: RankInst) -> Option<TensorId> {
     let plan = plans.get(side.rank as usize)?;
     Some(owner(plan, plan.message_view(side.inst)?.as_ref()))
 }
 
-/// The tensors whose memory the members of a collective send, or receive into.
+/// The tensors that own the memory that the members of a collective send, or receive into.
 fn side_owners(
     plans: &[Plan],
     members: &[CollectiveMember<'_>],
@@ -188,7 +188,7 @@ fn kernel_rounding(kernel: &PointwiseKernel) -> RoundingSet {
     all
 }
 
-/// The type of a step's operand that is an element.
+/// The type of an operand of a step that is an element.
 fn operand_type(kernel: &PointwiseKernel, operand: StepOperand) -> Option<DType> {
     match operand {
         StepOperand::Input(input) => kernel.inputs.get(input as usize).map(|view| view.dtype),
@@ -197,7 +197,7 @@ fn operand_type(kernel: &PointwiseKernel, operand: StepOperand) -> Option<DType>
     }
 }
 
-/// Whether a function gives one of its operands, up to the sign.
+/// Returns true if the result of a function is one of its operands, up to the sign.
 fn is_selection(function: Function) -> bool {
     matches!(
         function,
@@ -216,7 +216,7 @@ fn is_selection(function: Function) -> bool {
     )
 }
 
-/// Whether a type holds all values of another one.
+/// Returns true if a type holds all values of another one.
 fn is_held(from: DType, to: DType) -> bool {
     if from == DType::Bool || from == to {
         return true;

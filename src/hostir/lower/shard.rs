@@ -71,10 +71,10 @@ pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
     Ok(())
 }
 
-/// The whole output from the ranks' parts. Ranks that hold the same part must agree bit for bit; in a program with
-/// Reduces to several roots over NCCL, within rounding, since each root adds up in an order of its own. The first
-/// rank's part counts. `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
-/// differ (ranks, and the first index that differs).
+/// Assembles the whole output from the ranks' shards. Ranks that hold the same shard must agree bit for bit. In a
+/// program with Reduces to several roots over NCCL they must agree within rounding, since each root accumulates in an
+/// order of its own; the first rank's shard counts. `output` counts the tensor outputs. Errors: a shard is missing, has
+/// another shape, or replicas differ (ranks, and the first index that differs).
 ///
 /// # Errors
 /// If there is no such output, a shard is missing or has another shape or type, or replicas differ.
@@ -184,9 +184,9 @@ fn first_difference(a: &HostTensor, b: &HostTensor) -> Option<usize> {
     a.bytes().chunks(size).zip(b.bytes().chunks(size)).position(|(x, y)| x != y)
 }
 
-/// By how much of their size replicas may differ, if at all: where NCCL reduces to several roots, each of which adds
-/// up in an order of its own, one unit in the last place an addition (Higham, Accuracy and Stability of Numerical
-/// Algorithms, 4.2), of the coarsest type that is reduced.
+/// The relative difference that replicas may have, if any. If NCCL reduces to several roots, each of which accumulates
+/// in an order of its own, it is one unit in the last place for each addition (Higham, Accuracy and Stability of
+/// Numerical Algorithms, 4.2), of the coarsest reduced type.
 fn rounding_tolerance(prepared: &PreparedProgram, dtype: DType) -> Option<f64> {
     let mut unit = type_epsilon(dtype)?;
     let mut roots = Vec::new();
@@ -203,7 +203,7 @@ fn rounding_tolerance(prepared: &PreparedProgram, dtype: DType) -> Option<f64> {
     (roots.iter().any(|root| *root != roots[0])).then(|| unit * f64::from(prepared.ranks.max(4)))
 }
 
-/// The unit in the last place of 1, of types that are compared within rounding.
+/// The unit in the last place of 1, for types that are compared within rounding.
 fn type_epsilon(dtype: DType) -> Option<f64> {
     match dtype {
         DType::Double => Some(f64::EPSILON),
@@ -214,8 +214,8 @@ fn type_epsilon(dtype: DType) -> Option<f64> {
     }
 }
 
-/// The first element that differs by more than `unit` of its size, or of the tensor's typical size for what adds up
-/// to little. What is not finite has to be the same.
+/// The first element that differs by more than `unit` of its size, or of the tensor's typical size for small sums.
+/// Infinities and NaN have to be equal.
 fn first_beyond_tolerance(unit: f64, a: &HostTensor, b: &HostTensor) -> Option<usize> {
     let typical = typical_magnitude(a);
     (0..a.len()).find(|&index| {

@@ -1,8 +1,8 @@
 //! Binds every extent of a program: from the command line, from meshes, and from the ops.
 //!
-//! Nodes are tensor axes, extent names and constants. Axes that an op declares equal, and axes whose
-//! extents are one name, are one class; a class has at most one value. Whatever is left open is one
-//! error that names each open extent and the flag that sets it.
+//! Nodes are tensor axes, extent names and constants. Axes that an op declares equal, and axes whose extents are one
+//! name, are one class; a class has at most one value. One error names each extent that remains open, and the flag that
+//! sets it.
 
 mod conflicts;
 mod joins;
@@ -42,7 +42,7 @@ pub struct SizeSettings {
     pub files: BTreeMap<String, String>,
     /// Number of ranks; `None`: as many as the meshes need.
     pub devices: Option<u32>,
-    /// True if `devices` is the number of processes that were started; messages mention this.
+    /// True if `devices` is the number of started processes; messages mention this.
     pub processes: bool,
     /// The value of `numberOfStreams`.
     pub streams: u32,
@@ -55,7 +55,7 @@ pub struct SizeSettings {
 /// The number of streams if neither the caller nor the program's text says one.
 const DEFAULT_STREAMS: u32 = 4;
 
-/// The number of streams that a program is planned for: the one asked for, else the one that its text proposes.
+/// The number of streams for which a program is planned: the requested one, else the one that its text proposes.
 pub fn stream_count(program: &Program, asked: Option<u32>) -> u32 {
     asked.or(program.run_hints().streams).unwrap_or(DEFAULT_STREAMS)
 }
@@ -93,7 +93,7 @@ enum SizeSource {
     Text,
     /// The caller, by a flag or a file.
     Caller,
-    /// Something else that is known: a mesh, a loop, other sizes.
+    /// Another known source: a mesh, a loop, other sizes.
     Derived,
 }
 
@@ -179,7 +179,7 @@ pub fn infer_sizes(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -
     solver.link_ops();
     let meant = solver.error_count();
     solver.apply_flags(sizes);
-    // A flag that is wrong leaves sizes open that it was meant to set.
+    // A wrong flag leaves the sizes open that it was meant to set.
     if solver.error_count() > meant {
         solver.report_conflicts();
         return None;
@@ -202,7 +202,7 @@ pub fn needed_ranks(program: &Program) -> u32 {
     meshes.chain(teams).max().map_or(1, |device| device.saturating_add(1))
 }
 
-/// The number of ranks that a program needs, or that the user asked for.
+/// The number of ranks that a program needs, or that the user requested.
 fn count_ranks(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> u32 {
     let needed = needed_ranks(program);
     let ranks = sizes.devices.unwrap_or(needed);
@@ -304,7 +304,7 @@ impl SizeSolver<'_> {
         self.program.source().tensors.get(tensor).copied().unwrap_or_default()
     }
 
-    /// Makes the nodes of all axes, and fixes those that the text or a mesh fixes.
+    /// Makes the nodes of all axes, and fixes those with a size from the text or a mesh.
     fn collect_axes(&mut self) {
         for tensor in self.program.tensors().ids() {
             let first = self.classes.element_count() as u32;
@@ -383,7 +383,7 @@ impl SizeSolver<'_> {
         let mut links = Vec::new();
         for op in ops {
             self.joining = Some(op);
-            // A loop may go on over the domain of a tensor that nothing else names any more.
+            // A loop may continue over the domain of a tensor that nothing else names.
             if let Some(domain) = self.program.op(op).domain_attr(AttrKey::Domain) {
                 self.collect_names(None, self.program.domain(domain).extent);
             }
@@ -409,7 +409,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// Whether an axis is a broadcast, or one that the tensor does not have.
+    /// Returns true if an axis is a broadcast, or the tensor does not have it.
     fn is_broadcast_axis(&self, tensor: TensorId, axis: u32) -> bool {
         self.axes.axes_of(tensor).get(axis as usize).is_none_or(|axis| axis.is_broadcast())
     }
@@ -478,8 +478,8 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// The node of what a caller sees of an axis: of an expanded broadcast the size that it is expanded to,
-    /// where that is a name. (Another one is compared with the data.)
+    /// The node for the extent of an axis that a caller sees: for an expanded broadcast the expanded size, if that is a
+    /// name. (Other sizes are compared with the data.)
     fn shape_node(&mut self, tensor: TensorId, axis: u32) -> Option<u32> {
         let Some(expanded) = self.axes.axes_of(tensor)[axis as usize].expanded else {
             return self.axis_node(tensor, axis);
@@ -501,7 +501,7 @@ impl SizeSolver<'_> {
                 || self.solve_compound(&env)
                 || self.name_units()
                 || self.follow_loops(&env);
-            // What the text proposes comes after all that the caller says.
+            // Proposals of the text come after everything that the caller sets.
             let filled = match sizes.every {
                 Some(value) => !followed && self.fix_one_open(value),
                 None => !followed && self.fix_one_hint(),
@@ -592,7 +592,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// Whether a run needs the size: nobody asks how long a reduced axis was that a tensor does not store.
+    /// Returns true if a run needs the size: the length of a reduced axis that no tensor stores does not matter.
     fn is_needed(&self, name: &str, places: Option<&Vec<(TensorId, u32)>>) -> bool {
         let Some(places) = places else { return true };
         let mut axes = places.iter().map(|&(tensor, axis)| &self.axes.axes_of(tensor)[axis as usize]);
@@ -603,7 +603,7 @@ impl SizeSolver<'_> {
         self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor))
     }
 
-    /// `--shape T0=4x8`: the sizes that are known, and 8 for the others.
+    /// `--shape T0=4x8`: the known sizes, and 8 for the others.
     fn shape_flag(&mut self, tensor: TensorId) -> String {
         let mut sizes = Vec::new();
         for axis in 0..self.axes.axes_of(tensor).len() as u32 {
@@ -629,7 +629,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// The axes whose extents are computed from a name.
+    /// The axes whose extents depend on a name.
     fn name_holders(&self, name: &str) -> Vec<(TensorId, u32)> {
         let mut found = Vec::new();
         let Some(name) = self.program.names().find_symbol(name) else { return found };
@@ -667,7 +667,7 @@ fn shape_source(name: &str, shape: &[usize], file: Option<&String>) -> String {
     }
 }
 
-/// Whether the runtime binds a name: nobody sets it as an extent.
+/// Returns true if the runtime binds a name: nobody sets it as an extent.
 fn is_runtime_name(program: &Program, name: Symbol) -> bool {
     RUNTIME.contains(&program.name(name))
 }
@@ -684,7 +684,7 @@ fn is_scalar_input(program: &Program, name: Symbol) -> bool {
     scalars.into_iter().any(|expr| program.exprs().as_name(expr) == Some(name))
 }
 
-/// The host program's tensor of a user's name or `T3`; also by position: `0` is the first input.
+/// The host program's tensor with a user's name or `T3`; also by position: `0` is the first input.
 pub fn find_tensor(program: &Program, name: &str) -> Option<TensorId> {
     let tensors = || program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
     let by_name = tensors().map(|(id, _)| id).find(|&id| program.tensor_name(id) == name);

@@ -1,4 +1,4 @@
-//! The axes of all tensors of a program, worked out once: a plan asks for them at every op.
+//! The axes of all tensors of a program, computed once: a plan queries them at every op.
 
 use crate::axes::{LogicalAxis, logical_axes, stream_axis};
 use crate::ir::{Expr, ExprId, IdVec, OpKind, Program, TensorId};
@@ -15,7 +15,7 @@ struct AxesEntry {
     stream: Option<StreamPart>,
 }
 
-/// The stored axis of a tensor that lies on the streams.
+/// The stored stream axis of a tensor.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPart {
     /// Its position among the stored axes.
@@ -25,7 +25,7 @@ pub struct StreamPart {
 }
 
 impl AxesTable {
-    /// Works the axes of all tensors out; results of ops of the kind `view` have `rf` domains that no split made.
+    /// Computes the axes of all tensors; results of ops of the kind `view` have `rf` domains that no split made.
     pub fn new(program: &Program, view: OpKind) -> Self {
         let mut views = IdVec::<TensorId, bool>::filled(false, program.tensors().len());
         for (_, op) in program.ops().iter().filter(|(_, op)| op.kind == view) {
@@ -48,12 +48,12 @@ impl AxesTable {
     pub fn stored_axes(&self, tensor: TensorId) -> impl Iterator<Item = &LogicalAxis> {
         self.axes_of(tensor).iter().filter(|axis| !axis.is_reduction())
     }
-    /// The stored axis of a tensor that lies on the streams.
+    /// The stored stream axis of a tensor.
     pub fn stream_axis(&self, tensor: TensorId) -> Option<StreamPart> {
         self.tensors[tensor].stream
     }
-    /// Whether the tensor cannot run without `logical=`: its domains were made by splits. (`rf` also
-    /// marks the domains of a view, which are its axes.)
+    /// Returns true if the tensor cannot run without `logical=`, because splits made its domains. (`rf` also marks the
+    /// domains of a view, which are its axes.)
     pub fn is_split(&self, tensor: TensorId) -> bool {
         self.tensors[tensor].split
     }

@@ -25,7 +25,7 @@ impl Default for PlanLimits {
     }
 }
 
-/// The time at which planning or a run must be over.
+/// The time at which planning or a run must end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     end: Option<Instant>,
@@ -62,7 +62,7 @@ impl PlanBudget {
         let most = limits.bytes / u64::from(ranks.max(1));
         Self { all: limits.bytes, most, used: 0, deadline }
     }
-    /// Instructions have turned out to be part of a loop that is stored once.
+    /// Returns the bytes of instructions that are part of a loop that is stored once.
     pub(super) fn refund_bytes(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes as u64);
     }
@@ -113,7 +113,7 @@ impl PlanBuilder<'_> {
         Err(self.error_here(codes::TIMEOUT, message).with_note(note).with_note("raise the limit with `--timeout-ms=N`"))
     }
 
-    /// Refuses a loop whose plan is sure to take `least` bytes.
+    /// Refuses a loop whose plan certainly takes `least` bytes.
     ///
     /// # Errors
     /// If that is more than the plan may take.

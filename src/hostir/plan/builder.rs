@@ -49,7 +49,7 @@ pub struct PlanBuilder<'a> {
     pub(crate) named_streams: FxHashMap<ExprId, StreamSlot>,
     indexed_streams: FxHashMap<i64, StreamSlot>,
     bindings: IdVec<TensorId, Option<BufferView>>,
-    /// Names that a Deallocate has ended.
+    /// The indices of the enclosing loops that shard tensors by stream, outermost first.
     pub(super) ended: FxHashMap<TensorId, EndedName>,
     pub(crate) references: IdVec<BufferId, u32>,
     communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
@@ -64,7 +64,7 @@ pub struct PlanBuilder<'a> {
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
     /// The indices of the enclosing loops that shard tensors by stream, outermost first.
     pub(super) stream_indices: Vec<ExprId>,
-    /// By tensor: memory that iterations keep, with room for the longest part of an axis on streams.
+    /// By tensor: memory that iterations keep, with room for the longest shard of a stream axis.
     pub(super) kept_parts: FxHashMap<TensorId, BufferView>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> PlanBuilder<'a> {
         Ok(cx)
     }
 
-    /// The plan after the program's last op; the memory that `kept` tensors have then follows the outputs'.
+    /// Returns the plan after the program's last op; the final memory of `kept` tensors follows the outputs'.
     ///
     /// # Errors
     /// If a coalescing group is still open.
@@ -322,7 +322,7 @@ impl<'a> PlanBuilder<'a> {
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
     }
-    /// Whether a loop's iteration is being lowered.
+    /// Returns true while a loop's iteration is being lowered.
     pub(crate) fn is_in_loop(&self) -> bool {
         !self.indices.is_empty()
     }
@@ -526,7 +526,7 @@ impl<'a> PlanBuilder<'a> {
         let name = self.tensor_name(tensor);
         let message = format!("the shape of {name} is unknown, because its axes result from splits");
         let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(self.split_note(tensor));
-        // Before the first op runs it is the declaration that is wrong.
+        // Before the first op runs, the declaration is wrong.
         let declared = self.program.source().tensors.get(tensor).copied();
         if let (Some(span), Some(primary)) =
             (declared.filter(|_| self.op.index() >= self.program.ops().len()), &mut diag.primary)

@@ -130,14 +130,14 @@ pub struct CollectiveTransfer {
     pub from: usize,
     /// Position of the receiver in the team.
     pub to: usize,
-    /// The share of the sender's input that is read.
+    /// The share of the sender's input that the transfer reads.
     pub source: EqualShare,
-    /// The share of the receiver's output that is written. Where the collective reduces, the receiver
-    /// combines its incoming transfers there, in team order.
+    /// The share of the receiver's output that the transfer writes. If the collective reduces, the receiver combines
+    /// its incoming transfers there, in team order.
     pub target: EqualShare,
 }
 
-/// A member's role, and its place among the senders and among the receivers.
+/// A member's role, and its index among the senders and among the receivers.
 #[derive(Clone, Copy, Debug)]
 struct MemberPlace {
     role: MemberRole,

@@ -22,7 +22,7 @@ pub(crate) fn expanded_view(view: &BufferView, shape: &[usize]) -> Option<Buffer
     Some(BufferView { dims, ..view.clone() })
 }
 
-/// Copies a view of `input`, arranged as the result is, into the result.
+/// Copies a view of `input`, arranged like the result, into the result.
 pub(crate) fn emit_copy_to_result(
     cx: &mut PlanBuilder<'_>,
     input: TensorId,

@@ -1,6 +1,6 @@
 //! The cost model: the duration of instructions on a machine that a few rates describe.
 //!
-//! The model shows what a program's order permits, without running it: every rank is a device whose streams share its
+//! The model shows what a program's order permits, without running it. Every rank is a device whose streams share its
 //! arithmetic and its memory (`backend::shared_device`), and every communicator's queue has its own link. A message
 //! starts when both sides are ready, a collective when all members are.
 

@@ -1,8 +1,7 @@
 //! The cursors that iterate over a plan's instructions: as the host issues them, and as the plan stores them.
 //!
-//! An [`InstId`] names an instruction; only [`Plan`] knows its position. A reader of a plan walks an
-//! [`InstCursor`] and never indexes a list: plans keep loops, and the cursor makes an iteration's instructions from the
-//! body that is stored once.
+//! An [`InstId`] names an instruction; only [`Plan`] knows its position. A reader of a plan walks an [`InstCursor`] and
+//! never indexes a list: plans keep loops, and the cursor computes an iteration's instructions from the stored body.
 
 use super::Plan;
 use super::inst::{BufferView, CollectiveInst, Inst, InstId, InstKind};
@@ -70,7 +69,7 @@ impl Plan {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Cow<'_, Inst>> + ExactSizeIterator {
         self.cursor().map(|(_, inst)| inst)
     }
-    /// The instruction of an id that a cursor of this plan gave.
+    /// The instruction of an id that a cursor of this plan returned.
     pub fn inst(&self, id: InstId) -> Cow<'_, Inst> {
         self.insts.get_near(id.index(), &mut 0)
     }

@@ -17,7 +17,7 @@ pub struct DebugInfo {
     posts: BTreeMap<OpId, Vec<OpId>>,
     /// The statements that wait for communications and groups.
     waits: BTreeMap<OpId, String>,
-    /// The program was read from a text in `hir 2`.
+    /// True if the program was read from a text in `hir 2`.
     is_hir2: bool,
 }
 
@@ -34,7 +34,7 @@ impl DebugInfo {
             is_hir2: program.is_hir2(),
         }
     }
-    /// Whether the program was read from a text in `hir 2`, whose rules are stricter.
+    /// Returns true if the program was read from a text in `hir 2`, whose rules are stricter.
     pub fn is_hir2(&self) -> bool {
         self.is_hir2
     }

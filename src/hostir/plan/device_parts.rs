@@ -1,4 +1,5 @@
-//! Axes that a split spreads over devices: the length of a part, and what to write where a text does not say the axes.
+//! Axes that a split shards over devices: the length of a shard, and the text that gives the axes if they are not
+//! determined.
 
 use super::builder::PlanBuilder;
 use crate::diag::{Diag, codes};
@@ -21,7 +22,7 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The text that says the axes of a tensor before splits.
+    /// The text that gives the axes of a tensor before splits.
     pub(super) fn split_note(&self, tensor: TensorId) -> String {
         let axes = self.axes.stored_axes(tensor).count();
         let extents: Vec<String> = (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();

@@ -8,7 +8,7 @@ use crate::ir::{OpId, TensorId};
 pub(super) struct EndedName {
     /// The Deallocate.
     op: OpId,
-    /// The iteration in which it was run: the name is new in the next one.
+    /// The iteration of the Deallocate: the name is new in the next one.
     indices: LoopIteration,
 }
 
@@ -29,7 +29,7 @@ impl PlanBuilder<'_> {
         Ok(())
     }
 
-    /// Whether tensors are bound to a buffer that was made for this one.
+    /// Returns true if tensors are bound to a buffer that was created for this one.
     fn is_lent(&self, buffer: BufferId, owner: TensorId) -> bool {
         self.plan.buffers[buffer].tensor == owner && self.references[buffer] > 0
     }

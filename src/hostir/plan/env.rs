@@ -20,11 +20,11 @@ impl ExtentEnv {
     pub fn name_value(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
         self.values.get(&(unit, name)).copied()
     }
-    /// The value of a scalar input that is no integer.
+    /// The value of a scalar input that is not an integer.
     pub fn real_value(&self, name: Symbol) -> Option<f64> {
         self.reals.get(&name).map(|bits| f64::from_bits(*bits))
     }
-    /// The values of the host program's names, in no order.
+    /// The values of the host program's names, in no fixed order.
     pub fn host_values(&self) -> impl Iterator<Item = (Symbol, i64)> {
         let values = self.values.iter();
         values.filter(|((unit, _), _)| unit.is_none()).map(|(&(_, name), &value)| (name, value))

@@ -33,7 +33,7 @@ impl RedOp {
         }
     }
 
-    /// Whether a value leaves every number of a type as it is. Only NaN does that to NaN in `fmin` and `fmax`.
+    /// Returns true if a value leaves every number of a type unchanged. In `fmin` and `fmax` only NaN does that to NaN.
     pub(crate) fn is_identity(self, dtype: DType, value: ScalarValue) -> bool {
         let of = self.identity_value(dtype);
         match self.ignoring_nan() {
@@ -59,8 +59,8 @@ pub(crate) fn type_range(dtype: DType) -> [ScalarValue; 2] {
     }
 }
 
-/// Returns the operation of a reduction op, and true if its initial value is the identity of that operation, as far
-/// as the text alone says; `None` for a word that is no operation.
+/// Returns the operation of a reduction op, and true if its initial value is the identity of that operation, as far as
+/// the text alone shows; `None` for a word that is no operation.
 pub fn starts_from_identity(program: &Program, id: OpId) -> Option<(RedOp, bool)> {
     let op = program.op(id);
     let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| program.name(word));

@@ -106,7 +106,7 @@ impl BufferView {
     pub fn last_offset(&self) -> usize {
         self.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum()
     }
-    /// Whether its elements lie one after the other in row-major order.
+    /// Returns true if its elements are contiguous in row-major order.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for dim in self.dims.iter().rev() {
@@ -199,7 +199,7 @@ impl RedOp {
     pub fn parse(word: &str) -> Option<RedOp> {
         Self::WORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word)).map(|(_, op)| *op)
     }
-    /// The operation without regard to NaN: communications leave open what it gives, and integers have none.
+    /// The operation without regard to NaN: communications do not define its result, and integers have none.
     pub fn ignoring_nan(self) -> RedOp {
         match self {
             RedOp::FMin => RedOp::Min,
@@ -522,7 +522,7 @@ impl InstKind {
         }
     }
 
-    /// Whether it computes, copies or communicates: the others bring order, or memory.
+    /// Returns true if it computes, copies or communicates: the others order streams, or manage memory.
     pub fn is_work(&self) -> bool {
         !matches!(
             self,
@@ -590,7 +590,7 @@ impl InstKind {
             | InstKind::WaitEvent { .. } => None,
         }
     }
-    /// Whether it only does something on its stream: it neither communicates nor orders streams.
+    /// Returns true if it only works on its stream: it neither communicates nor orders streams.
     pub fn is_local(&self) -> bool {
         match self {
             InstKind::Alloc { .. }
@@ -612,7 +612,7 @@ impl InstKind {
             | InstKind::WaitEvent { .. } => false,
         }
     }
-    /// The bytes that the instruction reads and writes at least.
+    /// The minimum number of bytes that the instruction reads and writes.
     pub fn traffic_bytes(&self) -> u64 {
         if let InstKind::Take(take) = self {
             return take.traffic_bytes();

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 enum FieldMut<'i> {
     /// A dense id or a rank.
     Slot(&'i mut u32),
-    /// An offset in elements, or a place in a team.
+    /// An offset in elements, or a position in a team.
     Size(&'i mut usize),
 }
 
@@ -90,7 +90,7 @@ impl InstSteps {
         fits.then_some(steps)
     }
 
-    /// Whether the instruction's views are elsewhere in each round.
+    /// Returns true if the instruction's views move in each round.
     pub(crate) fn moves_views(&self) -> bool {
         self.moves_views
     }

@@ -55,7 +55,7 @@ pub(crate) struct RepeatedBody<'p> {
 /// The instructions of a plan.
 #[derive(Clone, Default, Debug)]
 pub(super) struct InstList {
-    /// In the order of their places, without gaps but for the round that an open run has taken in part.
+    /// In order, without gaps except for the round that an open run contains in part.
     segments: Vec<Segment>,
     len: usize,
 }
@@ -70,12 +70,12 @@ impl InstList {
     pub(super) fn len(&self) -> usize {
         self.len
     }
-    /// The instruction at a place, if there is one.
+    /// The instruction at a position, if there is one.
     pub(super) fn get(&self, place: usize) -> Option<Cow<'_, Inst>> {
         (place < self.len).then(|| self.get_near(place, &mut 0))
     }
-    /// The instruction at a place below the length; `near` is the number of a segment that may hold it, and becomes that
-    /// of the one that does.
+    /// The instruction at a position below the length; `near` is the number of a segment that may contain it, and
+    /// becomes that of the one that does.
     pub(super) fn get_near(&self, place: usize, near: &mut usize) -> Cow<'_, Inst> {
         self.stored_near(place, near).unfold_inst()
     }
@@ -93,7 +93,7 @@ impl InstList {
         self.segments.iter().map(Segment::repeated_body)
     }
 
-    /// The number of the segment that holds a place; tries `near` first.
+    /// The number of the segment that contains a position; tries `near` first.
     fn segment_of(&self, place: usize, near: usize) -> usize {
         if self.segments.get(near).is_some_and(|segment| segment.first <= place && place < segment.end()) {
             return near;
@@ -120,7 +120,8 @@ impl InstList {
 
     // ---- rounds of a loop ----
 
-    /// The plain instructions from a place to the end; `None` if some of them are part of a loop that is stored once.
+    /// The plain instructions from a position to the end; `None` if some of them are part of a loop that is stored
+    /// once.
     fn plain_tail(&self, start: usize) -> Option<&[Inst]> {
         if start == self.len {
             return Some(&[]);
@@ -129,7 +130,7 @@ impl InstList {
         last.body.get(start - last.first..)
     }
 
-    /// Drops the plain instructions from a place on, without a change to the length.
+    /// Drops the plain instructions from a position on, without a change to the length.
     fn drop_tail(&mut self, start: usize) {
         if let Some(last) = self.segments.last_mut() {
             last.body.truncate(start.saturating_sub(last.first));
@@ -139,7 +140,7 @@ impl InstList {
         }
     }
 
-    /// Stores the plain instructions from a place on as three rounds of their first third, if they are.
+    /// Stores the plain instructions from a position on as three rounds of their first third, if they are equal.
     fn fold_rounds(&mut self, start: usize) -> bool {
         let Some(tail) = self.plain_tail(start) else { return false };
         let length = tail.len() / 3;
@@ -155,14 +156,14 @@ impl InstList {
     }
 }
 
-/// A loop that is being issued, and how far its rounds are stored.
+/// A loop that is being issued, and the number of its stored rounds.
 #[derive(Debug)]
 pub(crate) struct LoopRecorder {
-    /// The places at which the rounds since the last restart start, and the end of the last one.
+    /// The positions at which the rounds since the last restart start, and the end of the last one.
     starts: Vec<usize>,
-    /// The rounds to leave out before the next attempt.
+    /// The number of rounds to skip before the next attempt.
     idle: usize,
-    /// As many rounds are left out after an attempt fails.
+    /// The number of rounds to skip after a failed attempt.
     pause: usize,
     run: Option<OpenRun>,
 }
@@ -174,23 +175,23 @@ struct OpenRun {
     segment: usize,
     /// The ends of the loop's rounds in the segment's body.
     ends: Vec<usize>,
-    /// The number of the loop's rounds that the next round of the segment has so far.
+    /// The number of the loop's rounds that the next round of the segment contains so far.
     taken: usize,
 }
 
-/// The numbers of rounds after which a period is looked for.
+/// The numbers of rounds after which a period is searched.
 const ATTEMPTS: [usize; 5] = [16, 24, 48, 96, 192];
 
-/// The most rounds that are left out after an attempt fails.
+/// The maximum number of rounds that are skipped after a failed attempt.
 const LONGEST_PAUSE: usize = 4096;
 
 impl LoopRecorder {
-    /// The recorder of a loop whose first round starts at this place.
+    /// The recorder of a loop whose first round starts at this position.
     pub(super) fn new(list: &InstList) -> Self {
         Self { starts: vec![list.len()], idle: 0, pause: 64, run: None }
     }
 
-    /// Takes the round of the loop that has just been issued; the bytes of instructions that need not be stored.
+    /// Takes the loop's last issued round; returns the bytes of instructions that need not be stored.
     pub(super) fn end_round(&mut self, list: &mut InstList) -> usize {
         if self.run.is_some() {
             if let Some(dropped) = self.extend_run(list) {
@@ -220,7 +221,7 @@ impl LoopRecorder {
         0
     }
 
-    /// Looks for a number of rounds after which the loop repeats itself.
+    /// Searches a number of rounds after which the loop repeats itself.
     fn open_run(&mut self, list: &mut InstList) -> bool {
         let rounds = self.starts.len() - 1;
         let mut periods =
@@ -233,7 +234,7 @@ impl LoopRecorder {
         true
     }
 
-    /// Adds the round that has just been issued to the open run, and gives its bytes; `None` if it is different.
+    /// Adds the last issued round to the open run, and returns its bytes; `None` if it differs.
     fn extend_run(&mut self, list: &mut InstList) -> Option<usize> {
         let run = self.run.as_mut()?;
         let segment = &list.segments[run.segment];
@@ -254,7 +255,7 @@ impl LoopRecorder {
         Some(bytes)
     }
 
-    /// Ends the open run: rounds that it has taken of an unfinished period become plain again.
+    /// Ends the open run: its rounds of an unfinished period become plain again.
     pub(super) fn close_run(&mut self, list: &mut InstList) {
         let Some(run) = self.run.take() else { return };
         if run.taken == 0 {
@@ -280,8 +281,8 @@ impl LoopRecorder {
     }
 }
 
-/// Whether rounds that start at these places have the same lengths as those one and two periods later, and not all of
-/// them are empty.
+/// Returns true if rounds that start at these positions have the same lengths as those one and two periods later, and
+/// not all of them are empty.
 fn has_equal_rounds(starts: &[usize], period: usize) -> bool {
     let length = |at: usize| starts[at + 1] - starts[at];
     (0..2 * period).all(|at| length(at) == length(at + period)) && starts[0] < starts[period]
@@ -292,7 +293,7 @@ fn stored_bytes(insts: &[Inst]) -> usize {
     insts.iter().map(|inst| size_of::<Inst>() + inst.kind.heap_bytes()).sum()
 }
 
-/// Whether the plain instructions after a segment are those of a part of its body, so many rounds later.
+/// Returns true if the plain instructions after a segment are those of a part of its body, so many rounds later.
 fn continues(segments: &mut [Segment], part: Range<usize>, rounds: i64) -> bool {
     let [segment, plain] = segments else { return false };
     if !plain.steps.is_empty() || plain.first != segment.end() + part.start {

@@ -1,4 +1,4 @@
-//! The memory of tensors: the elements that one stores, and the part that an iteration of a loop on streams has of it.
+//! The memory of tensors: the stored elements, and the shard of an iteration of a loop on streams.
 
 use super::inst::{BufferKind, BufferView, InstKind, ViewDim, ViewDims, row_major};
 use super::{PlanBuilder, stream_part};
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 struct TensorLayout {
     /// The extents of what is stored.
     stored: Vec<usize>,
-    /// All axes; those that repeat an element have stride 0.
+    /// All axes; repeated ones have stride 0.
     dims: ViewDims,
 }
 
@@ -29,7 +29,7 @@ impl PlanBuilder<'_> {
         TensorLayout { stored, dims }
     }
 
-    /// The local extents of what a tensor stores: 1 along an expanded broadcast.
+    /// The local extents of the stored elements of a tensor: 1 along an expanded broadcast.
     ///
     /// # Errors
     /// As [`Self::local_shape`].
@@ -37,7 +37,7 @@ impl PlanBuilder<'_> {
         Ok(self.tensor_layout(tensor, &self.local_shape(tensor)?).stored)
     }
 
-    /// The axes of a tensor of a local shape that lies in row-major order from some element on.
+    /// The axes of a tensor of a local shape that is row-major from some element on.
     pub(crate) fn packed_dims(&self, tensor: TensorId, shape: &[usize]) -> ViewDims {
         self.tensor_layout(tensor, shape).dims
     }
@@ -54,7 +54,7 @@ impl PlanBuilder<'_> {
         part
     }
 
-    /// Adds a buffer for what a tensor of a local shape stores.
+    /// Adds a buffer for the stored elements of a tensor of a local shape.
     ///
     /// # Errors
     /// As [`Self::new_buffer`].
@@ -69,7 +69,7 @@ impl PlanBuilder<'_> {
         Ok(BufferView { dims, ..view })
     }
 
-    /// The local shape of what an iteration has of a tensor: of an axis on streams, its part.
+    /// The local shape of an iteration's shard of a tensor: for a stream axis, its part.
     fn part_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
         let mut shape = self.local_shape(tensor)?;
         if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
@@ -79,7 +79,7 @@ impl PlanBuilder<'_> {
         Ok(shape)
     }
 
-    /// Allocates what an iteration has of a tensor, and binds it.
+    /// Allocates an iteration's shard of a tensor, and binds it.
     ///
     /// # Errors
     /// If the tensor's shape cannot be computed, or as [`Self::new_buffer`].
@@ -90,7 +90,7 @@ impl PlanBuilder<'_> {
         Ok(view)
     }
 
-    /// Allocates memory that later iterations keep, and gives all of it: of an axis on streams it has room for the
+    /// Allocates memory that later iterations keep, and returns all of it: for a stream axis it has room for the
     /// longest part, and the tensor is bound to the iteration's.
     ///
     /// # Errors
@@ -108,8 +108,8 @@ impl PlanBuilder<'_> {
         Ok(all)
     }
 
-    /// Leaves a tensor the memory that it has. In the memory of [`Self::allocate_kept`], a shorter part of an axis on
-    /// streams is the leading one.
+    /// Keeps the memory that a tensor has. In the memory of [`Self::allocate_kept`], a shorter part of a stream axis is
+    /// the leading one.
     ///
     /// # Errors
     /// If the part cannot be computed, or the plan becomes too large.
@@ -123,7 +123,7 @@ impl PlanBuilder<'_> {
         self.rebind_tensor(tensor, Some(leading_part(&all, &part)))
     }
 
-    /// Refuses memory that has several elements where a tensor stores one.
+    /// Refuses memory with several elements where a tensor stores one.
     ///
     /// # Errors
     /// If a broadcast axis of the tensor is expanded, and the view does not repeat an element along it.
@@ -139,7 +139,7 @@ impl PlanBuilder<'_> {
         Err(self.error_here(codes::BROADCAST_SIZE, message).with_note(self.own_elements_note(dim.extent)))
     }
 
-    /// The error of an instruction that gives one stored element several values.
+    /// The error for an instruction that gives one stored element several values.
     pub(super) fn several_values_error(&self, kind: &InstKind, axis: usize) -> Diag {
         let view = kind.written_view();
         let extent = view.and_then(|view| view.dims.get(axis)).map_or(0, |dim| dim.extent);

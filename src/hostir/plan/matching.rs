@@ -1,5 +1,4 @@
-//! Matches the communications of all ranks' plans: each send with the receive it meets, and the sides of each
-//! collective.
+//! Matches the communications of all ranks' plans: each send with its receive, and the sides of each collective.
 //!
 //! For each pair of ranks, sends and receives match in the order in which their hosts issue them: those on streams
 //! in one sequence, and those of each communicator in another. Collectives match in their communicator's order.
@@ -77,15 +76,15 @@ impl MatchedCommunicator<'_> {
 pub struct PlanMatching<'p> {
     /// In the order of team and backend.
     pub communicators: Vec<MatchedCommunicator<'p>>,
-    /// Messages on streams first, then those of each communicator; of each in the order of sender and
-    /// receiver, then as they are issued.
+    /// Messages on streams first, then those of each communicator; within these by sender and receiver, then in order
+    /// of issue.
     pub messages: Vec<MatchedMessage>,
     /// By rank, in the order of the instructions: the number of the message that it is a side of.
     sides: Vec<Vec<(InstId, u32)>>,
 }
 
-/// Messages that match in order: of the streams (without a communicator) or of a communicator, from one
-/// rank to another.
+/// Messages that match in order: of the streams (without a communicator) or of a communicator, from one rank to
+/// another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MessageChannel<'p> {
     communicator: Option<&'p PlanCommunicator>,
@@ -108,7 +107,7 @@ struct MessageSide {
     put: bool,
 }
 
-/// A rank's place in a communicator, and the number of collectives that it has posted there.
+/// A rank's position in a communicator, and the number of collectives that it has issued there.
 struct MemberSlot {
     /// The communicator among the matched ones.
     place: usize,
@@ -124,7 +123,7 @@ struct ChannelSides {
 }
 
 impl<'p> PlanMatching<'p> {
-    /// Matches the communications of these plans, one a rank.
+    /// Matches the communications of these plans, one for each rank.
     pub fn new(plans: &'p [Plan]) -> Self {
         let mut matching = Self { communicators: communicators(plans), ..Self::default() };
         matching.match_collectives(plans);
@@ -132,8 +131,8 @@ impl<'p> PlanMatching<'p> {
         matching
     }
 
-    /// Matches the communications of rank 0 in plans that differ only by a rotation of the ranks: what rank `r` does with
-    /// rank `p` is what rank 0 does with rank `p - r`. Messages in which rank 0 has no part are left out.
+    /// Matches the communications of rank 0 in plans that differ only by a rotation of the ranks: rank `r`'s work with
+    /// rank `p` is rank 0's with rank `p - r`. Messages in which rank 0 has no part are left out.
     pub(crate) fn of_rotated_plans(plans: &'p [Plan]) -> Self {
         let mut matching = Self { communicators: communicators(plans), ..Self::default() };
         let Some(plan) = plans.first() else { return matching };
@@ -170,8 +169,8 @@ impl<'p> PlanMatching<'p> {
         self.other_side(RankInst { rank, inst }, sides[place].1)
     }
 
-    /// Like [`Self::message_partner`], for a reader that asks for the instructions of a rank in their order; `near` is 0
-    /// at first.
+    /// Like [`Self::message_partner`], for a reader that queries the instructions of a rank in order; `near` is 0 at
+    /// first.
     pub(crate) fn next_partner(&self, rank: u32, inst: InstId, near: &mut usize) -> Option<RankInst> {
         let sides = self.sides.get(rank as usize)?.get(*near..)?;
         *near += sides.iter().take_while(|(side, _)| *side < inst).count();

@@ -97,7 +97,7 @@ pub struct Plan {
     pub rank: u32,
     /// Its buffers.
     pub buffers: IdVec<BufferId, PlanBuffer>,
-    /// By buffer: the extents of the tensor that it was made for, on this rank; for messages.
+    /// By buffer: the extents of the tensor for which it was created, on this rank; for messages.
     pub buffer_shapes: Vec<SmallVec<[usize; 4]>>,
     /// Its instructions in the order the host issues them.
     insts: inst_list::InstList,
@@ -109,7 +109,7 @@ pub struct Plan {
     pub streams: u32,
     /// Buffers whose tensor a Deallocate ended while other tensors were bound to them, in issue order.
     pub ended_owners: Vec<EndedOwner>,
-    /// By stream: the program's way to it, for messages.
+    /// By stream: the name that the program has for it, for messages.
     pub stream_labels: Vec<StreamLabel>,
     /// Number of events.
     pub events: u32,
@@ -128,7 +128,7 @@ impl Plan {
     pub fn iteration_of(&self, origin: InstOrigin) -> &LoopIteration {
         &self.iterations[inst::index_of(origin.iteration)]
     }
-    /// The number of a stream in the pool, by which the program's text calls it; `None` for the caller's stream.
+    /// The number of a stream in the pool, by which the program's text names it; `None` for the caller's stream.
     pub fn stream_number(&self, stream: StreamSlot) -> Option<i64> {
         match self.stream_labels.get(stream.0 as usize) {
             _ if stream == USER_STREAM => None,
@@ -140,7 +140,7 @@ impl Plan {
     pub fn stream_mark(&self, stream: StreamSlot) -> String {
         self.stream_number(stream).map_or_else(|| "caller".to_owned(), |number| format!("s{number}"))
     }
-    /// `stream 2`, or `caller`: the title of what a stream does.
+    /// `stream 2`, or `caller`: the title of a stream's work.
     pub fn stream_title(&self, stream: StreamSlot) -> String {
         self.stream_number(stream).map_or_else(|| "caller".to_owned(), |number| format!("stream {number}"))
     }

@@ -1,4 +1,4 @@
-//! Plans whose fresh memory holds patterns, for backends that do not know what has been written.
+//! Plans whose new memory holds patterns, for backends that do not track initialised memory.
 
 use super::inst::{BufferView, EventId, Inst, InstKind, StreamSlot, USER_STREAM, row_major};
 use super::{Plan, PlanBuffer, ScalarValue};
@@ -6,8 +6,8 @@ use crate::ir::DType;
 use std::borrow::Cow;
 
 impl Plan {
-    /// The plan with all buffers allocated, and filled with NaN (integers: with the byte 0xa5), before anything else
-    /// runs. No two buffers share memory then, as far as nothing is freed.
+    /// Returns the plan with all buffers allocated and filled with NaN (integers: with the byte 0xa5) before all other
+    /// instructions. Then no two buffers share memory, as long as nothing is freed.
     pub fn poisoned(self) -> Plan {
         let insts = self.iter().map(Cow::into_owned);
         let (allocations, others): (Vec<Inst>, Vec<Inst>) =
@@ -38,7 +38,7 @@ impl Plan {
     }
 }
 
-/// The pattern of a buffer; `None` for one without elements, or of a type that nothing computes with.
+/// The pattern of a buffer; `None` for one without elements, or of a type without kernels.
 fn poison_value(buffer: &PlanBuffer) -> Option<ScalarValue> {
     match buffer.dtype {
         _ if buffer.elements == 0 => None,

@@ -1,4 +1,4 @@
-//! Advice where a remainder of a negative number is used as an index, a peer or a root.
+//! Advice about a remainder of a negative number that is used as an index, a peer or a root.
 
 use super::PlanBuilder;
 use crate::diag::Diag;
@@ -13,7 +13,7 @@ impl PlanBuilder<'_> {
         diag.with_note("`a % n` is negative if `a` is: add `n` to `a` first, as in `( ( a + n ) % n )`")
     }
 
-    /// Whether an expression, or the definition of its name, is a remainder.
+    /// Returns true if an expression, or the definition of its name, is a remainder.
     fn is_remainder(&self, expr: ExprId) -> bool {
         match *self.program.expr(expr) {
             Expr::Binary(operator, ..) => operator == BinaryOp::Mod,

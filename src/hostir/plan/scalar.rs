@@ -15,7 +15,7 @@ pub enum EvalError {
     Unknown(Symbol),
     /// A real or a truth value where an integer is needed.
     NoInteger(ExprId, ScalarValue),
-    /// Everything else, as a clause: "`8 / 0` divides by zero".
+    /// Any other error, as a clause: "`8 / 0` divides by zero".
     Invalid(String),
 }
 
@@ -206,7 +206,7 @@ impl EvalScope<'_> {
             if known.contains_key(&name) {
                 continue;
             }
-            // What the verifier refuses: the name has no value while its own definition is evaluated.
+            // The verifier refuses this case: the name has no value while its own definition is evaluated.
             known.insert(name, Err(EvalError::Invalid("a definition depends on itself".into())));
             stack.push((name, true));
             let needs = self.definitions.needed_definitions(self.program, op).into_iter();

@@ -1,7 +1,7 @@
 //! Instructions as a plan stores them, for readers of long plans that need only some of the fields.
 //!
-//! A [`StoredInst`] is a reference: reading it copies nothing. Only [`StoredInst::unfold_inst`] makes the instruction of
-//! a round, and [`StoredInst::inst_with_views`] does where the views of the rounds differ.
+//! A [`StoredInst`] is a reference: reading it copies nothing. Only [`StoredInst::unfold_inst`] makes the instruction
+//! of a round, and [`StoredInst::inst_with_views`] does if the views of the rounds differ.
 
 use super::inst::{CommSlot, EventId, Inst, InstKind, WorkSlot};
 use super::inst_fields::{HANDLE_FIELD, InstSteps, MESSAGE_WORK_FIELD, PEER_FIELD};
@@ -17,7 +17,7 @@ pub(crate) struct StoredInst<'p> {
     round: usize,
 }
 
-/// The part that an instruction plays in the order of the queues.
+/// The role of an instruction in the order of the queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QueueAction {
     /// It does something on its stream alone.
@@ -32,7 +32,7 @@ pub(crate) enum QueueAction {
     GroupBegin,
     /// It closes a group on a communicator; a Wait waits for the work.
     GroupEnd(CommSlot, WorkSlot),
-    /// It posts a collective on a communicator; a Wait waits for the work.
+    /// It issues a collective on a communicator; a Wait waits for the work.
     Collective(CommSlot, WorkSlot),
     /// It sends or receives.
     Message(MessageAction),
@@ -54,7 +54,7 @@ pub(crate) struct MessageAction {
 }
 
 impl<'p> StoredInst<'p> {
-    /// The instruction of a round of a body; `at` is its place there.
+    /// The instruction of a round of a body; `at` is its index there.
     pub(super) fn of_body(body: RepeatedBody<'p>, round: usize, at: usize) -> Self {
         Self { first: &body.body[at], steps: body.steps.get(at), round }
     }
@@ -80,7 +80,7 @@ impl<'p> StoredInst<'p> {
         }
     }
 
-    /// The part that it plays in the order of the queues.
+    /// Its role in the order of the queues.
     pub(crate) fn queue_action(self) -> QueueAction {
         match &self.first.kind {
             InstKind::Record { event } => QueueAction::Record(EventId(self.slot_in_round(HANDLE_FIELD, event.0))),
@@ -115,7 +115,7 @@ impl<'p> StoredInst<'p> {
         }
     }
 
-    /// The number of a slot or rank in this round, by its field and its number in the first round.
+    /// The number of a slot or rank in this round, from its field and its number in the first round.
     fn slot_in_round(self, field: u8, number: u32) -> u32 {
         self.steps.map_or(number, |steps| steps.moved_slot(field, number, self.round as i64))
     }

@@ -1,4 +1,4 @@
-//! The stored elements of views that repeat some.
+//! The stored elements of views with repeated elements.
 //!
 //! An expanded broadcast (`b.1 ex 3`) stores one element along its axis. Its views repeat that element (stride 0), and
 //! every instruction writes each stored element once.
@@ -8,7 +8,7 @@ use crate::data::HostTensor;
 use smallvec::SmallVec;
 
 impl ViewDim {
-    /// Whether the axis repeats one stored element.
+    /// Returns true if the axis repeats one stored element.
     pub fn repeats_element(&self) -> bool {
         self.stride == 0 && self.extent > 1
     }
@@ -21,7 +21,7 @@ impl BufferView {
         part.dims.iter_mut().filter(|dim| dim.repeats_element()).for_each(|dim| dim.extent = 1);
         part
     }
-    /// The places, among all elements in row-major order, of those that are stored; `None` if all are.
+    /// The indices, among all elements in row-major order, of the stored ones; `None` if all are stored.
     pub fn stored_places(&self) -> Option<Vec<usize>> {
         if !self.dims.iter().any(ViewDim::repeats_element) {
             return None;
@@ -35,7 +35,7 @@ impl BufferView {
     }
 }
 
-/// The part of an input's data that a plan stores: the first element of each repetition.
+/// The stored part of an input's data: the first element of each repetition.
 pub fn stored_input(view: &BufferView, tensor: HostTensor) -> HostTensor {
     let Some(places) = view.stored_places().filter(|_| tensor.len() == view.len()) else { return tensor };
     let size = tensor.dtype().byte_size();
@@ -46,10 +46,10 @@ pub fn stored_input(view: &BufferView, tensor: HostTensor) -> HostTensor {
     stored
 }
 
-/// Lets an instruction write each stored element once, where its result repeats elements.
+/// Makes an instruction write each stored element once, if its result repeats elements.
 ///
 /// # Errors
-/// The axis of the result along which different values would be written to one element.
+/// The axis of the result along which one element would get different values.
 pub(super) fn write_stored_once(kind: &mut InstKind) -> Result<(), usize> {
     let Some(written) = kind.written_view() else { return Ok(()) };
     let axes = 0..written.dims.len();
@@ -57,7 +57,7 @@ pub(super) fn write_stored_once(kind: &mut InstKind) -> Result<(), usize> {
     repeated.into_iter().try_for_each(|axis| narrow_inst(kind, axis).ok_or(axis))
 }
 
-/// Leaves index 0 along one axis of an instruction's result; `None` if the operands differ along it.
+/// Keeps index 0 along one axis of an instruction's result; `None` if the operands differ along it.
 fn narrow_inst(kind: &mut InstKind, axis: usize) -> Option<()> {
     let output = match kind {
         InstKind::Copy { src, dst } => {
@@ -114,7 +114,7 @@ fn narrow_from_end(view: &mut BufferView, from_end: usize) -> Option<()> {
     narrow_operand(view, axis)
 }
 
-/// Leaves index 0 along an axis of a view; `None` if its elements differ along it.
+/// Keeps index 0 along an axis of a view; `None` if its elements differ along it.
 fn narrow_operand(view: &mut BufferView, axis: usize) -> Option<()> {
     let dim = view.dims.get_mut(axis)?;
     if dim.extent > 1 && dim.stride != 0 {

@@ -19,13 +19,14 @@ impl SizeConflict {
     }
 }
 
-/// Whether two conflicts are between the same two sizes, one of which has one reason: what gave it does not fit several others.
+/// Returns true if two conflicts are between the same two sizes, one of which has one reason: its source does not fit
+/// several others.
 fn are_one_cause(one: &[(i64, String); 2], other: &[(i64, String); 2]) -> bool {
     let is_same_size = one.iter().zip(other).all(|(a, b)| a.0 == b.0);
     is_same_size && one.iter().zip(other).any(|(a, b)| a == b)
 }
 
-/// The operands of a matrix product, with the axes that it sums over.
+/// The operands of a GEMM, with the axes that it sums over.
 struct ProductAxes {
     op: OpId,
     left: AxisOf,
@@ -45,7 +46,7 @@ impl SizeSolver<'_> {
         self.diags.items.len() + self.conflicts.len()
     }
 
-    /// Reports all conflicts: one for each cause, and of a matrix product one.
+    /// Reports all conflicts: one for each cause, and one for each GEMM.
     pub(super) fn report_conflicts(&mut self) {
         let mut products = FxHashSet::default();
         let mut told: Vec<[(i64, String); 2]> = Vec::new();
@@ -71,8 +72,8 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// The sizes of axes that one statement makes equal and that have other sizes by themselves. All these axes are in one class, which
-    /// keeps the first of its sizes only.
+    /// The sizes of axes that one statement makes equal and that have other sizes by themselves. All these axes are in
+    /// one class, which keeps only the first of its sizes.
     fn hidden_conflicts(&self) -> Vec<SizeConflict> {
         let mut found = Vec::new();
         for join in &self.joins {
@@ -92,7 +93,7 @@ impl SizeSolver<'_> {
         axis_place(self.program, tensor, self.axes.axes_of(tensor), index)
     }
 
-    /// An axis with its extent, and its size where that is known.
+    /// An axis with its extent, and its size if that is known.
     fn sized_axis_text(&self, at: AxisOf, size: Option<i64>) -> String {
         let text = self.axis_text(at);
         let axis = self.axes.axes_of(at.0).get(at.1 as usize);
@@ -121,7 +122,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// The error where one statement makes two axes equal.
+    /// The error if one statement makes two axes equal.
     fn single_op_error(&self, conflict: &SizeConflict, join: &OpJoin) -> Diag {
         let one = self.sized_axis_text(join.first, Some(conflict.old.value));
         let other = self.sized_axis_text(join.second, Some(conflict.new.value));
@@ -140,7 +141,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// The axes that a select has to do with: their numbers are counted without reductions.
+    /// A note about the axes of a select: their numbers do not count reductions.
     fn select_note(&self, op: OpId) -> Option<String> {
         let found = self.program.op(op);
         let (domain, tensor) = (found.domain_attr(AttrKey::Axis)?, found.input_tensors().next()?);
@@ -150,7 +151,7 @@ impl SizeSolver<'_> {
         Some(format!("it selects on axis {position} of {name}, whose axes are {axes}; reductions do not count"))
     }
 
-    /// The error where no statement, or several, make two extents one.
+    /// The error if no statement, or several, make two extents equal.
     fn general_error(&self, conflict: &SizeConflict, path: &JoinPath) -> Diag {
         let SizeConflict { old, new, .. } = conflict;
         let message =
@@ -177,7 +178,7 @@ impl SizeSolver<'_> {
         diag
     }
 
-    /// The error of a product whose operands do not fit, with what may be meant.
+    /// The error for a GEMM whose operands do not fit, with a guess at the intention.
     fn product_error(&self, product: &ProductAxes) -> Diag {
         let [left, right] = [product.left, product.right].map(|axis| (axis, self.claimed_size(axis)));
         let [one, other] =
@@ -191,7 +192,7 @@ impl SizeSolver<'_> {
         diag.with_note(format!("the sizes are {}", sources.join(" and "))).with_note(product.advice.clone())
     }
 
-    /// A product that sums over axes of different sizes, and would not if its operands were exchanged or one of them
+    /// A GEMM that sums over axes of different sizes, and would not if its operands were exchanged or one of them
     /// transposed.
     fn wrong_product(&self, op: OpId) -> Option<ProductAxes> {
         let found = self.program.op(op);
@@ -230,14 +231,14 @@ impl SizeSolver<'_> {
         Some([(tensor, one), (tensor, other)])
     }
 
-    /// Whether two axes have one extent in the text, or one size.
+    /// Returns true if two axes have one extent in the text, or one size.
     fn are_alike(&self, one: AxisOf, other: AxisOf) -> bool {
         let [a, b] = [one, other].map(|(tensor, axis)| self.axes.axes_of(tensor)[axis as usize].extent);
         let [x, y] = [one, other].map(|axis| self.claimed_size(axis).map(|known| known.value));
         a == b || x.is_some() && x == y
     }
 
-    /// The size that an axis, or the name of its extent, was given itself.
+    /// The size that was given for an axis itself, or for the name of its extent.
     fn claimed_size(&self, (tensor, axis): AxisOf) -> Option<&KnownSize> {
         let own = self.axis_node(tensor, axis);
         let name = match self.program.expr(self.axes.axes_of(tensor)[axis as usize].extent) {

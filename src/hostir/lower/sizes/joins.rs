@@ -1,4 +1,4 @@
-//! The ops that make two extents one: what an error about two sizes has to name.
+//! The ops that make two extents equal, which an error about two sizes has to name.
 
 use super::SizeSolver;
 use crate::ir::{OpId, TensorId};
@@ -25,11 +25,11 @@ pub(super) struct JoinReason {
 pub(super) struct JoinPath {
     /// The ops on the way.
     pub(super) ops: Vec<OpJoin>,
-    /// True if tensors that share memory are a part of it.
+    /// True if tensors that share memory are on the path.
     pub(super) has_alias: bool,
 }
 
-/// An op on the way between two nodes, and the axes that it joins, in the direction of the way.
+/// An op on the path between two nodes, and the axes that it joins, in the direction of the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpJoin {
     /// The op.
@@ -41,7 +41,7 @@ pub(super) struct OpJoin {
 }
 
 impl SizeSolver<'_> {
-    /// The ops on a shortest way from one node to another.
+    /// The ops on a shortest path from one node to another.
     pub(super) fn joins_between(&self, from: u32, to: u32) -> JoinPath {
         let mut next: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for (index, join) in self.joins.iter().enumerate() {

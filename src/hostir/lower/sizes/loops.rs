@@ -1,10 +1,10 @@
 //! Sizes that only a loop ties to others.
 //!
-//! Of a program before it was cut into slices, ops say which extents are equal (`T1 = Set( T0 )`); of the
-//! slices they do not. Two things about a loop over a whole domain say it again: it selects slice `i` of an
-//! axis, with its index as it is or turned by the rank, and so goes along that axis; or its index names peers or roots of
-//! communications, and so it goes along the devices. Both are conventions, not laws: they give a size to what
-//! has none otherwise, and never contradict.
+//! Before a program is cut into slices, ops state which extents are equal (`T1 = Set( T0 )`); with slices they do not.
+//! A loop over a whole domain states it again in two cases. If it selects slice `i` of an axis, with its index
+//! unchanged or rotated by the rank, it runs along that axis; if its index names peers or roots of communications, it
+//! runs along the devices. Both are conventions, not laws: they give a size to extents that have none otherwise, and
+//! never contradict.
 
 use super::{KnownSize, SizeSolver, SizeSource, evaluate_extent};
 use crate::ir::IndexDefinitions;
@@ -22,7 +22,7 @@ enum LoopTarget {
     Devices(i64),
 }
 
-/// A loop over a whole domain, and what it goes along.
+/// A loop over a whole domain, and the axis or devices that it runs along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LoopTie {
     /// The extent of the loop's domain.
@@ -74,8 +74,8 @@ impl LoopWalk<'_> {
         }
     }
 
-    /// A select with the bare index of a loop around it, or with the index in another order: `( rank + i ) % n`,
-    /// n the loop's extent.
+    /// A select with the bare index of an enclosing loop, or with the index in another order: `( rank + i ) % n`, n the
+    /// loop's extent.
     fn slice_tie(&self, id: OpId) -> Option<LoopTie> {
         let program = self.program;
         let op = program.op(id);
@@ -96,7 +96,7 @@ impl LoopWalk<'_> {
         Some(LoopTie { extent: (*extent)?, tensor, along: LoopTarget::Axis(printed) })
     }
 
-    /// A communication whose peer or root is computed from the index of a loop around it.
+    /// A communication whose peer or root depends on the index of an enclosing loop.
     fn peer_tie(&self, id: OpId) -> Option<LoopTie> {
         let program = self.program;
         let op = program.op(id);
@@ -112,10 +112,10 @@ impl LoopWalk<'_> {
 }
 
 impl SizeSolver<'_> {
-    /// Gives one thing that has no value the one that a loop says it has; whether there is one.
+    /// Gives one extent without a value the one that a loop implies; returns true if there was one.
     pub(super) fn follow_loops(&mut self, env: &ExtentEnv) -> bool {
         let ties = self.ties.take().unwrap_or_else(|| loop_ties(self.program));
-        // What follows from it comes first: a loop is the weakest of all reasons.
+        // Consequences come first: a loop is the weakest of all reasons.
         let progress = ties.iter().any(|tie| self.follow_tie(tie, env));
         self.ties = Some(ties);
         progress

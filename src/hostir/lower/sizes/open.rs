@@ -1,4 +1,4 @@
-//! Extents that nothing gives a value: the one value that a caller has for all of them, or an error.
+//! Extents without a value: gives them the caller's one value for all, or reports them.
 
 use super::{KnownSize, SizeSolver, SizeSource};
 use crate::diag::{Diag, codes};
@@ -7,8 +7,8 @@ use crate::ir::{Expr, ExprId, Program, Symbol};
 use rustc_hash::FxHashSet;
 
 impl SizeSolver<'_> {
-    /// Gives one open extent this value; whether there was one. Others may follow from it. So names that
-    /// extents are computed from (`( 2 * i2 )`) come before those that may be such an extent, and the host
+    /// Gives one open extent this value; returns true if there was one. Others may follow from it. Names from which
+    /// extents are computed (`( 2 * i2 )`) therefore come before those that may be such an extent, and the host
     /// program's before those of its units.
     pub(super) fn fix_one_open(&mut self, value: i64) -> bool {
         let inside = self.extent_names();
@@ -24,7 +24,7 @@ impl SizeSolver<'_> {
         true
     }
 
-    /// Gives an open extent the size that the text proposes for it, if it proposes any.
+    /// Gives an open extent the size that the text proposes for it, if there is one.
     pub(super) fn fix_one_hint(&mut self) -> bool {
         for (name, value) in self.program.run_hints().sizes.clone() {
             let node = self.name_node(None, name);
@@ -43,7 +43,7 @@ impl SizeSolver<'_> {
         KnownSize { value, span: None, why: why.into(), source: SizeSource::Text }
     }
 
-    /// A size that the text proposes yields to those that the caller gives, but not to others of the text.
+    /// Checks proposed sizes: they yield to those of the caller, but not to others of the text.
     pub(super) fn check_hints(&mut self) {
         for (name, value) in self.program.run_hints().sizes.clone() {
             let node = self.name_node(None, name);
@@ -55,7 +55,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// Names that the extents of axes are computed from.
+    /// Names from which the extents of axes are computed.
     fn extent_names(&self) -> FxHashSet<Symbol> {
         let mut found = FxHashSet::default();
         for tensor in self.program.tensors().ids() {
@@ -78,7 +78,7 @@ impl SizeSolver<'_> {
         for (name, root) in open {
             let places = places.get(root).map_or(&[][..], Vec::as_slice);
             let text = match places.is_empty() {
-                // The name is no extent of its own, as in `iS0{( 2 * i2 )}`.
+                // The name is no extent by itself, as in `iS0{( 2 * i2 )}`.
                 true => match self.name_holders(name) {
                     holders if holders.is_empty() => "the extent of a loop".to_owned(),
                     holders => format!("part of the extent of {}", self.axes_text(&holders)),

@@ -1,4 +1,4 @@
-//! Sizes of HostUnits: what posts say about them.
+//! Sizes of HostUnits that follow from their PostOnStream ops.
 
 use super::{GivenExtent, KnownSize, SizeSolver, SizeSource, evaluate_extent};
 use crate::ir::{Expr, OpId, TensorId, UnitId, Value};
@@ -6,7 +6,7 @@ use crate::ops::launch::launch_call;
 use crate::plan::ExtentEnv;
 
 impl SizeSolver<'_> {
-    /// Joins the axes of a unit's tensors with those of what a post hands over.
+    /// Joins the axes of a unit's tensors with those of the operands of a PostOnStream.
     pub(super) fn link_unit(&mut self, op: OpId) {
         let Some(call) = launch_call(self.program, op) else { return };
         self.link_unit_scalars(op, call.unit);
@@ -23,7 +23,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// A scalar input of a unit that is the extent of one of its tensors has the value that a post gives it.
+    /// Gives a scalar input of a unit that is the extent of one of its tensors the value that a PostOnStream passes.
     fn link_unit_scalars(&mut self, post: OpId, unit: UnitId) {
         let program = self.program;
         for (outer, inner) in program.posted_inputs(program.op(post), unit) {
@@ -41,7 +41,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// Gives extents of units the values of the expressions that posts hand over; whether any is new.
+    /// Gives extents of units the values of the expressions that PostOnStream ops pass; returns true if any is new.
     pub(super) fn solve_unit_scalars(&mut self, env: &ExtentEnv) -> bool {
         let mut progress = false;
         for given in std::mem::take(&mut self.unit_scalars) {
@@ -58,8 +58,8 @@ impl SizeSolver<'_> {
         progress
     }
 
-    /// A name of a HostUnit that nothing else gives a value (it stands in `( i0 / 4 )` alone, say) is the
-    /// host program's of that name; whether there is one.
+    /// Gives a name of a HostUnit without another value (because it occurs only in `( i0 / 4 )`, say) the value of that
+    /// name in the host program; returns true if there was one.
     pub(super) fn name_units(&mut self) -> bool {
         let mut progress = false;
         for index in 0..self.names.len() {

@@ -1,4 +1,4 @@
-//! Collectives against plain loops: what every member holds afterwards, element by element.
+//! Tests of collectives against plain loops: the data of every member afterwards, element by element.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn moved(kind: CollectiveKind, inputs: &MemberData, outputs: &[Option<usize>]) -
     received
 }
 
-/// Four members, as each type has its senders and receivers; the root is member 2.
+/// Four members with the senders and receivers of each type; the root is member 2.
 fn roles(kind: CollectiveKind, members: usize) -> Vec<MemberRole> {
     let seat = |member| MemberSeat {
         is_root: member == 2,
@@ -161,7 +161,7 @@ fn all_to_all_transposes() {
 #[test]
 fn counts_that_fit() {
     use CollectiveKind as K;
-    // By type: what one of four members may send and receive, and a count that does not fit.
+    // By type: the numbers of elements that one of four members may send and receive, and a count that does not fit.
     let table = [
         (K::Allgather, 3, 12, 9),
         (K::ReduceScatter, 12, 3, 4),

@@ -1,4 +1,4 @@
-//! PlanMatching against a plain loop over all pairs of instructions, and tables written out by hand.
+//! Tests of PlanMatching against a plain loop over all pairs of instructions, and against tables written by hand.
 
 use super::*;
 use crate::ir::{DType, OpId};
