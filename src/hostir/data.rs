@@ -13,11 +13,11 @@ pub struct HostTensor {
     words: Vec<u64>,
 }
 
-/// Whether so many bytes of memory can be allocated.
+/// Returns true if so many bytes of memory can be allocated.
 pub(crate) fn has_room(bytes: usize) -> bool {
     let mut room = Vec::<u8>::new();
     let reserved = room.try_reserve_exact(bytes);
-    // An allocation that nobody looks at is optimised away.
+    // The optimiser would remove an allocation without a use.
     std::hint::black_box(&mut room);
     reserved.is_ok()
 }

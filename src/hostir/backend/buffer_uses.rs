@@ -1,15 +1,15 @@
-//! Counts of the uses of a plan's buffers, for backends whose memory ends with its last use.
+//! Counts the uses of a plan's buffers, for backends that free memory after its last use.
 
 use crate::plan::{BufferId, BufferView, Plan};
 
-/// By buffer: the number of uses that are to come.
+/// By buffer: the number of remaining uses.
 #[derive(Clone, Default, Debug)]
 pub(super) struct BufferUses {
     counts: Vec<u32>,
 }
 
 impl BufferUses {
-    /// The uses of a plan's buffers, by its instructions and as its outputs.
+    /// Counts the uses of a plan's buffers, by its instructions and as its outputs.
     pub(super) fn of_plan(plan: &Plan) -> Self {
         let mut uses = Self { counts: vec![0; plan.buffers.len()] };
         for inst in plan.iter() {
@@ -23,12 +23,12 @@ impl BufferUses {
         uses
     }
 
-    /// The number of uses of a buffer that are to come.
+    /// The number of remaining uses of a buffer.
     pub(super) fn count_of(&self, buffer: BufferId) -> u32 {
         self.counts[buffer.0 as usize]
     }
 
-    /// One use of a view's buffer is over; true if it was the last one.
+    /// Ends one use of a view's buffer; returns true if it was the last one.
     pub(super) fn end_use(&mut self, view: &BufferView) -> bool {
         let count = &mut self.counts[view.buffer.0 as usize];
         *count = count.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Compute types: the type in which each backend computes; results are rounded to their element type once.
+//! Compute types: the type in which each backend computes. Results are rounded to their element type once.
 
 use crate::ir::DType;
 

@@ -69,13 +69,13 @@ fn offset_bounds(first: &[ClockStep], other: &[ClockStep]) -> Option<(i128, i128
 /// Computes the clock offset of a process from the same steps as seen by rank 0 and by that process.
 pub fn estimate_offset(first: &[ClockStep], other: &[ClockStep]) -> ClockOffset {
     let Some((least, most)) = offset_bounds(first, other) else { return ClockOffset::default() };
-    // Bounds that cross come from clocks that do not go evenly.
+    // Bounds that cross come from clocks that run unevenly.
     let error = u64::try_from((most - least).unsigned_abs().div_ceil(2)).unwrap_or(u64::MAX);
     let ahead = i64::try_from((least + most).div_euclid(2)).unwrap_or(0);
     ClockOffset { ahead_ns: ahead, error_ns: error }
 }
 
-/// Whether the same steps on rank 0 and on another process allow an offset.
+/// Returns true if the same steps on rank 0 and on another process allow an offset.
 fn is_possible(offset: ClockOffset, first: &[ClockStep], other: &[ClockStep]) -> bool {
     offset_bounds(first, other).is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
 }
@@ -158,9 +158,9 @@ fn read_step(bytes: &[u8]) -> Option<ClockStep> {
 /// A process's clock between two comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockDrift {
-    /// The process's time at the first comparison, and the offset found then.
+    /// The process's time at the first comparison, and the measured offset.
     pub start: (u64, ClockOffset),
-    /// The process's time at the second comparison, and the offset found then.
+    /// The process's time at the second comparison, and the measured offset.
     pub end: (u64, ClockOffset),
 }
 
@@ -237,7 +237,7 @@ mod tests {
                 assert!(offset.error_ns < 1_000_000_000, "{offset:?}");
             }
         }
-        // One host, and nothing speaks against one clock.
+        // One host, and no contradiction to one clock.
         assert_eq!((found[0][0], found[0][3]), (ClockOffset::default(), ClockOffset::default()));
     }
 
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(drift.to_rank_zero(2_001_500), 2_000_000);
         assert_eq!(drift.to_rank_zero(1_501_250), 1_500_000);
         assert_eq!(drift.error_ns(), 9);
-        // Nothing is known from before and after: the nearest comparison counts.
+        // Outside of the two comparisons the nearest one counts.
         assert_eq!(drift.to_rank_zero(2_501_500), 2_500_000);
         assert_eq!(drift.to_rank_zero(10), 0);
     }

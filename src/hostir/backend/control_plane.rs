@@ -53,7 +53,7 @@ pub enum ControlPlaneError {
         /// The observed symptom.
         how: String,
     },
-    /// A process's message arrived altered: something between the two processes changed it.
+    /// A message was altered between the two processes.
     Altered {
         /// The rank that sent the message.
         rank: u32,
@@ -99,7 +99,7 @@ impl ControlPlaneError {
     }
 }
 
-/// Whether an error concerns other processes, so that they already know of it.
+/// Returns true if an error concerns other processes, which therefore know it already.
 pub fn is_known_to_all(diag: &Diag) -> bool {
     [codes::PROCESS, codes::ALTERED].contains(&diag.code)
 }
@@ -128,7 +128,7 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-/// The failure that another process reported; all processes have the same text, so its place is a place here.
+/// The failure that another process reported; all processes have the same text, so its location is valid here.
 fn reported_failure(rank: u32, why: &str) -> Diag {
     let mut lines = why.lines();
     let (code, place) = (lines.next().unwrap_or("?"), lines.next().unwrap_or(""));
@@ -159,7 +159,7 @@ pub fn agree_on_step<T>(
             Ok(value)
         }
         Err(diags) => {
-            // What came from a peer is known to all already.
+            // All processes already know an error that came from a peer.
             if !diags.first().is_some_and(is_known_to_all) {
                 control_plane.report_failure(&failure_report(&diags));
             }
@@ -168,7 +168,7 @@ pub fn agree_on_step<T>(
     }
 }
 
-/// Checks that there are as many processes as the program has ranks.
+/// Checks that the number of processes is the program's number of ranks.
 ///
 /// # Errors
 /// If there is a control plane, and not one process for each rank.
@@ -211,7 +211,7 @@ struct SharedRound {
     changed: Condvar,
 }
 
-/// The state of the gathers: the open step, and the last one that ended.
+/// The state of the gathers: the open step, and the last completed one.
 #[derive(Default)]
 struct GatherRound {
     what: String,
@@ -232,7 +232,7 @@ impl ThreadControlPlane {
 
 impl SharedRound {
     fn lock_round(&self) -> MutexGuard<'_, GatherRound> {
-        // A thread that panicked left nothing half done: every change is one assignment.
+        // A thread that panicked left no partial change: every change is one assignment.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -309,7 +309,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// Does something on every rank; what each returns, by rank.
+    /// Calls `work` on every rank; returns the results by rank.
     fn on_all<T: Send>(world: u32, timeout: Duration, work: impl Fn(&ThreadControlPlane) -> T + Sync) -> Vec<T> {
         let ranks = ThreadControlPlane::new(world, timeout);
         std::thread::scope(|scope| {

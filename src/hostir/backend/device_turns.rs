@@ -1,9 +1,9 @@
 //! The turns of a plan's instructions on a modelled device.
 //!
-//! Streams share a device equally, except that other ranks wait for communications: what the first communication waits
-//! for goes first, then what the second one waits for, and so on in the order in which the host issues them. With equal
-//! shares for all, the iterations of a pipeline, ready together, would end their first stages together and late, and a
-//! loop that runs them one by one would seem faster.
+//! Streams share a device equally, except that other ranks wait for communications: the work that the first
+//! communication waits for comes first, then that of the second one, and so on in the order in which the host issues
+//! them. With equal shares for all, the iterations of a pipeline, ready together, would end their first stages together
+//! and late, and a loop that runs them one by one would seem faster.
 
 use crate::ir::Id;
 use crate::plan::{InstId, InstKind, Plan};
@@ -15,12 +15,12 @@ pub(super) struct DeviceTurns {
     turns: Vec<u32>,
 }
 
-/// The turn of what no communication waits for.
+/// The turn of work for which no communication waits.
 const LAST_TURN: u32 = u32::MAX;
 
 impl DeviceTurns {
-    /// Finds, for each instruction, the first communication in issue order that waits for it: over its stream, and
-    /// over events on other streams. A walk backwards knows for each stream and event what follows it.
+    /// Finds, for each instruction, the first communication in issue order that waits for it: over its stream, and over
+    /// events on other streams. A walk backwards knows the successors of each stream and event.
     pub(super) fn of_plan(plan: &Plan) -> Self {
         let mut turns = vec![LAST_TURN; plan.inst_count()];
         let mut after_stream = vec![LAST_TURN; plan.streams as usize];

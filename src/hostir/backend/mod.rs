@@ -1,4 +1,4 @@
-//! Backends carry plans out. A backend sees plans, and names for messages; it does not see the program.
+//! Backends carry out plans. A backend sees plans, and names for messages; it does not see the program.
 
 mod buffer_uses;
 pub mod class;

@@ -1,8 +1,8 @@
 //! The null backend: runs programs without doing their work.
 //!
-//! Programs are planned and followed to their end without data, memory or arithmetic. Deadlocks and communications
-//! whose sides disagree are found, and outputs are absent. With a [`ControlPlane`] it takes the same steps as
-//! processes on GPUs, as a dry run of a launch that needs no GPU.
+//! The backend follows plans to their end without data, memory or arithmetic. It finds deadlocks and communications
+//! whose sides disagree; there are no outputs. With a [`ControlPlane`] it takes the same steps as processes on GPUs, as
+//! a dry run of a launch that needs no GPU.
 
 use super::control_plane::{self, ControlPlane};
 use super::simulation::simulate_run;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The null backend.
 #[derive(Clone, Default)]
 pub struct NullBackend {
-    /// The other processes of the run, one a rank; without it this process has all ranks.
+    /// The other processes of the run, one for each rank; without it this process has all ranks.
     pub control_plane: Option<Arc<dyn ControlPlane>>,
 }
 
@@ -31,7 +31,7 @@ impl NullBackend {
     /// Checks the plans of all ranks; with a control plane, in the steps of a run on GPUs.
     ///
     /// # Errors
-    /// If the plans do not pass [`check_plans`], there is not one process a rank, or another process fails.
+    /// If the plans do not pass [`check_plans`], there is not one process for each rank, or another process fails.
     pub fn run_plans(&self, prepared: &PreparedProgram) -> Result<RunResult, Vec<Diag>> {
         self.end_step("load", control_plane::check_process_count(prepared, self.control_plane.as_deref()))?;
         self.end_step("run", check_plans(prepared))?;

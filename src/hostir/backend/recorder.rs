@@ -1,9 +1,9 @@
 //! Records the timeline of one rank, on the host's clock or on the cost model's.
 //!
-//! A stream's spans follow from the times at which it reached each of its positions: a wait lasts from there until
-//! the stream continues. A communication lasts from the moment the rank takes part (its queue is free and the
-//! issuing streams have reached it) until it is done. On the model's clock the ends are computed; nothing else
-//! differs.
+//! A stream's spans follow from the times at which it reached each of its positions: a wait lasts from there until the
+//! stream continues. A communication lasts from the moment the rank takes part (its queue is free and the issuing
+//! streams have reached it) until it is done. On the model's clock the ends are computed; otherwise both clocks work
+//! alike.
 
 use super::trace::{self, PartialTrace, SpanDependency, SpanKind, TraceSpan};
 use crate::plan::cost::{CostModel, inst_flop};
@@ -36,7 +36,7 @@ pub(super) struct RankRecorder {
     rank: u32,
     streams: u32,
     part: PartialTrace,
-    /// The time at which each stream came to each of its positions; the first is 0.
+    /// The time at which each stream reached each of its positions; the first is 0.
     arrivals: Vec<Vec<u64>>,
     /// The time at which each communicator's queue is free.
     free: Vec<u64>,
@@ -100,7 +100,7 @@ impl RankRecorder {
         }
     }
 
-    /// The time at which the stream came to a position; 0 after its end.
+    /// The time at which the stream reached a position; 0 after its end.
     fn arrival_time(&self, position: &StreamPosition) -> u64 {
         let arrivals = &self.arrivals[position.stream.0 as usize];
         arrivals.get(position.count as usize).copied().unwrap_or(0)

@@ -1,34 +1,34 @@
 //! A modelled device that the streams of one rank share.
 //!
 //! The device has two resources: arithmetic and memory bandwidth. An instruction needs some of each (a
-//! [`LocalDemand`]), is served by both at the same time, and is done when it has had all of both. Each resource is a
-//! processor-sharing server: while it serves `n` instructions, each gets `1/n` of its rate. This is Kleinrock's
+//! [`LocalDemand`]), is served by both at the same time, and is done when both have served it completely. Each resource
+//! is a processor-sharing server: while it serves `n` instructions, each gets `1/n` of its rate. This is Kleinrock's
 //! egalitarian processor sharing ("Time-shared systems: a theoretical treatment", JACM 14, 1967), here among the
-//! instructions of one turn (`device_turns`). Turns have strict priority, the earlier one first, and a later one gets a resource that
-//! the earlier ones leave over.
+//! instructions of one turn (`device_turns`). Turns have strict priority, the earlier one first, and a later turn gets
+//! a resource only while no earlier one uses it.
 //!
 //! All instructions of a turn on a resource attain service at the same rate, so the order in which they finish is known
-//! when they arrive: by the service that the turn will have given to each member. A set in that order makes every
+//! when they arrive: by the service that each member of the turn will have received. A set in that order makes every
 //! step cost the logarithm of the number of streams.
 
 use crate::plan::cost::LocalDemand;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Differences of time below this are errors of rounding, in nanoseconds.
+/// Differences of time below this are rounding errors, in nanoseconds.
 const ROUNDING_NS: f64 = 1e-3;
 
 /// The instructions of one turn that a resource serves.
 #[derive(Default, Debug)]
 struct TurnShare {
-    /// The service that a member has had that was there from the beginning, in nanoseconds of the whole resource.
+    /// The service that a member from the beginning has received, in nanoseconds of the whole resource.
     attained: f64,
-    /// The value of `attained` at which a stream's instruction has had all it needs. These are not negative, so
-    /// their bits have their order.
+    /// The values of `attained` at which each stream's instruction is served completely. They are not negative, so the
+    /// order of their bits is theirs.
     goals: BTreeSet<(u64, usize)>,
 }
 
 impl TurnShare {
-    /// The time until the first member has had all it needs, if nothing changes.
+    /// The time until the first member is served completely, if nothing changes.
     fn first_wait(&self) -> Option<f64> {
         let &(goal, _) = self.goals.first()?;
         Some((f64::from_bits(goal) - self.attained).max(0.0) * self.goals.len() as f64)
@@ -43,7 +43,7 @@ struct SharedResource {
 }
 
 impl SharedResource {
-    /// The time until the first instruction has had all it needs, if nothing changes.
+    /// The time until the first instruction is served completely, if nothing changes.
     fn first_wait(&self) -> Option<f64> {
         self.turns.values().next()?.first_wait()
     }
@@ -61,7 +61,7 @@ impl SharedResource {
         }
     }
 
-    /// Removes an instruction that has had all it needs at `now`, and gives its stream.
+    /// Removes an instruction that is served completely at `now`, and returns its stream.
     fn take_satisfied(&mut self, now: f64) -> Option<usize> {
         let mut first = self.turns.first_entry()?;
         let wait = first.get().first_wait()?;
@@ -109,7 +109,7 @@ impl SharedDevice {
         }
     }
 
-    /// A stream's instruction begins at `now`, not before the time that the device was last advanced to.
+    /// Begins a stream's instruction at `now`, not before the time to which the device was last advanced.
     pub(super) fn begin_inst(&mut self, now: u64, stream: usize, turn: u32, demand: LocalDemand) {
         self.jobs[stream] = Some(DeviceJob { turn, demand, unsatisfied: 0 });
         self.launches.insert((now.saturating_add(demand.launch_ns), stream));
@@ -120,7 +120,7 @@ impl SharedDevice {
         self.next_instant().map(|instant| (instant - ROUNDING_NS).max(self.now).ceil() as u64)
     }
 
-    /// Goes on to a time, and gives the streams whose instructions are done by then, in order of their ends.
+    /// Advances to a time, and returns the streams whose instructions are done by then, in order of their ends.
     pub(super) fn advance_to(&mut self, ns: u64) -> Vec<usize> {
         let end = ns as f64;
         let mut finished = Vec::new();
@@ -143,7 +143,7 @@ impl SharedDevice {
         launched.into_iter().chain(satisfied).min_by(f64::total_cmp)
     }
 
-    /// Makes the changes that are due; whether there were any.
+    /// Makes the changes that are due; returns true if there were any.
     fn settle_changes(&mut self, finished: &mut Vec<usize>) -> bool {
         let mut changed = false;
         while let Some(stream) =
@@ -167,7 +167,7 @@ impl SharedDevice {
         changed
     }
 
-    /// A stream's instruction is launched: the resources that it needs serve it from now on.
+    /// Serves a stream's instruction after its launch with the resources that it needs.
     fn serve_launched(&mut self, stream: usize, finished: &mut Vec<usize>) {
         let Some(job) = &mut self.jobs[stream] else { return };
         let demands = [(&mut self.arithmetic, job.demand.arithmetic_ns), (&mut self.memory, job.demand.memory_ns)];
@@ -193,7 +193,7 @@ mod tests {
         LocalDemand { launch_ns: 10, arithmetic_ns, memory_ns }
     }
 
-    /// Runs the device until it is idle; the ends by stream.
+    /// Runs the device until it is idle; returns the ends by stream.
     fn ends_of(mut device: SharedDevice, streams: usize) -> Vec<u64> {
         let mut ends = vec![0; streams];
         while let Some(ns) = device.next_change() {
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(ends_of(started(&[(0, demand(50.0, 20.0)), (0, demand(0.0, 30.0))]), 2), [60, 60]);
     }
 
-    /// A later turn goes on with what an earlier one leaves, and yields when an earlier one arrives.
+    /// A later turn uses the resources that an earlier one leaves, and yields when an earlier one arrives.
     #[test]
     fn turns_in_order() {
         assert_eq!(ends_of(started(&[(1, demand(40.0, 0.0)), (0, demand(100.0, 0.0))]), 2), [150, 110]);

@@ -1,9 +1,9 @@
 //! Simulated runs: timelines from the cost model, without data.
 //!
 //! The walk of the plans determines the order, as for every run. Here a queue of events leads it through time: an event
-//! is a stream that can go on, or a change on a rank's device. Communications are carried out as soon as all sides
-//! are there, and their ends computed: what has not been reached yet is later than every event, so it cannot come
-//! before them.
+//! is a stream that can continue, or a change on a rank's device. The simulation carries out communications as soon as
+//! all sides are there, and computes their ends: everything not reached yet is later than all past events, so it cannot
+//! precede them.
 
 use super::device_turns::DeviceTurns;
 use super::recorder::{RankRecorder, TimeSource, recorded_parts};
@@ -39,7 +39,7 @@ enum EventSubject {
     Stream(usize),
 }
 
-/// Something that happens at a time. Events of one time have an order, so that equal programs have equal timelines.
+/// An event in time. Events of one time have an order, so that equal programs have equal timelines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct TimedEvent {
     ns: u64,
@@ -50,11 +50,11 @@ struct TimedEvent {
 /// One rank of a simulated run.
 struct SimulatedRank {
     device: SharedDevice,
-    /// The time of the device's event that counts; others are out of date.
+    /// The time of the device's valid event; others are out of date.
     wake: Option<u64>,
     /// By stream: it has an event, or an instruction on the device.
     busy: Vec<bool>,
-    /// By communicator: the unit that it has started is known to the communications.
+    /// By communicator: true if the communications know the unit that it has started.
     started: Vec<bool>,
     turns: DeviceTurns,
 }
@@ -150,7 +150,8 @@ impl<'p> SimulatedRun<'p> {
         self.walk.ranks[rank].queues.started_unit(CommSlot(comm as u32)).is_some()
     }
 
-    /// Whether a rank, of which a stream has gone on, takes part in a communication that the others do not know of yet.
+    /// Returns true if a rank, one of whose streams has continued, takes part in a communication that the others do not
+    /// know of yet.
     fn has_new_posts(&self, rank: usize, stream: usize) -> bool {
         let queues = &self.walk.ranks[rank].queues;
         let initiates = |head| queues.inst(head).kind.initiates_transfer();
@@ -159,7 +160,7 @@ impl<'p> SimulatedRun<'p> {
             || comms.any(|comm| !self.ranks[rank].started[comm] && self.has_started(rank, comm))
     }
 
-    /// Makes an event for each stream of a rank that can go on and has none.
+    /// Makes an event for each stream of a rank that can continue and has none.
     fn expect_streams(&mut self, rank: usize) {
         for stream in 0..self.ranks[rank].busy.len() {
             self.expect_stream(rank, stream);
@@ -177,7 +178,7 @@ impl<'p> SimulatedRun<'p> {
         }
     }
 
-    /// A stream goes on with its next instruction: on the device, or without it at once.
+    /// Continues a stream with its next instruction: on the device, or without it at once.
     fn run_stream(&mut self, rank: usize, stream: usize, ns: u64) -> Result<(), Diag> {
         let queues = &self.walk.ranks[rank].queues;
         let Some(head) = queues.stream_head(stream) else { return Ok(()) };
@@ -213,7 +214,7 @@ impl<'p> SimulatedRun<'p> {
         }
     }
 
-    /// A stream's next instruction ends, and makes events for what follows.
+    /// Ends a stream's next instruction, and makes events for what follows.
     fn end_step(&mut self, rank: usize, stream: usize, ns: u64) -> Result<(), Diag> {
         let state = &mut self.walk.ranks[rank];
         let head = state.queues.stream_head(stream);
@@ -231,7 +232,7 @@ impl<'p> SimulatedRun<'p> {
     }
 }
 
-/// Whether an instruction of a stream takes time on the device: it computes or copies.
+/// Returns true if an instruction of a stream takes time on the device: it computes or copies.
 fn needs_device(kind: &InstKind) -> bool {
     kind.is_local() && kind.is_work()
 }

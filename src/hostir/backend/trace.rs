@@ -15,7 +15,7 @@ pub enum TraceClock {
     Host,
     /// Measured by the devices and converted to one clock.
     Device,
-    /// Worked out from sizes, without running anything ([`crate::plan::cost`]).
+    /// Computed from sizes, without running anything ([`crate::plan::cost`]).
     Model,
 }
 
@@ -26,7 +26,7 @@ pub enum SpanKind {
     Compute,
     /// Copies within a rank.
     Copy,
-    /// Collectives, sends and receives, from the moment this rank takes part until they end.
+    /// Collectives, sends and receives, from the moment when this rank takes part until they end.
     Communication,
     /// A stream that waits for another one or for a communication.
     Wait,
@@ -205,7 +205,7 @@ impl Trace {
             tracks: self.ranks.get(rank as usize).cloned().unwrap_or_default(),
             ..PartialTrace::default()
         };
-        // By slice: its place among those of the rank.
+        // By span: its position among those of the rank.
         let mut places = vec![None; self.slices.len()];
         for (at, slice) in self.slices.iter().enumerate().filter(|(_, slice)| slice.rank == rank) {
             places[at] = Some(part.slices.len());

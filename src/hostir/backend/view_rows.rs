@@ -15,7 +15,7 @@ impl ViewRows {
     /// The rows of a view.
     pub(super) fn new(view: &BufferView) -> Self {
         let mut outer = ViewDims::new();
-        // Neighbouring axes that follow each other in memory are one axis.
+        // Neighbouring axes that are contiguous in memory are one axis.
         for &dim in view.dims.iter().filter(|dim| dim.extent != 1) {
             match outer.last_mut() {
                 Some(last) if last.stride == dim.stride * dim.extent => {
@@ -64,7 +64,7 @@ pub(super) fn element_offsets(view: &BufferView) -> Vec<usize> {
     all
 }
 
-/// A view with the axes to reduce after the others, and the number of elements that one result is made of.
+/// A view with the axes to reduce after the others, and the number of elements in one result.
 pub(super) fn reduced_axes_last(view: &BufferView, axes: &[usize]) -> (BufferView, usize) {
     let kept = (0..view.dims.len()).filter(|axis| !axes.contains(axis));
     let dims = kept.chain(axes.iter().copied()).map(|axis| view.dims[axis]).collect();
@@ -72,7 +72,7 @@ pub(super) fn reduced_axes_last(view: &BufferView, axes: &[usize]) -> (BufferVie
     (BufferView { dims, ..view.clone() }, count)
 }
 
-/// The value as an index, if it is one of an axis of this extent.
+/// The value as an index, if it is valid for an axis of this extent.
 pub(super) fn index_within(value: i64, extent: usize) -> Option<usize> {
     usize::try_from(value).ok().filter(|&value| value < extent)
 }

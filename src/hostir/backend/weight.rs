@@ -1,4 +1,4 @@
-//! The worth of a program beside others that repair the same text.
+//! Weighs a program against others that repair the same text.
 
 use super::simulation::simulate_run;
 use crate::lower::PreparedProgram;

@@ -1,4 +1,4 @@
-//! 8-bit floating point: what a code means, and which code a float becomes.
+//! 8-bit floating point: the value of a code, and the code of a float.
 //!
 //! | type | sign, exponent, mantissa | largest | smallest | beyond the largest | specification |
 //! |---|---|---|---|---|---|
@@ -6,17 +6,16 @@
 //! | `__e5m2` | 1, 5 (bias 15), 2 | 57344 | 2^-16 | infinity | OCP OFP8 |
 //! | `__e8m0` | 0, 8 (bias 127), 0 | 2^127 | 2^-127 | NaN; there is no zero | OCP MX |
 //!
-//! Floats round to the nearest code, ties to the even one, and nothing saturates: what would round to
-//! the code after the largest number becomes what the table says, as `tensor.to(torch.float8_e4m3fn)`
-//! and CUDA's conversions with `__NV_NOSAT` have it. `__e8m0` takes the exponent of the magnitude,
-//! rounded up from one and a half, as PyTorch's `float8_e8m0fnu`. A NaN keeps its sign in the types that
-//! have one.
+//! Floats round to the nearest code, ties to the even one, and do not saturate: a float that rounds to the code after
+//! the largest number becomes the value in the table, as `tensor.to(torch.float8_e4m3fn)` and CUDA's conversions with
+//! `__NV_NOSAT` have it. `__e8m0` takes the exponent of the magnitude, rounded up from one and a half, as PyTorch's
+//! `float8_e8m0fnu`. A NaN keeps its sign in the types that have one.
 //!
-//! The crate `float8` saturates, so this is our own; `backend/cuda/compile/codegen` says the same in C++.
+//! The crate `float8` saturates, so this is our own; `backend/cuda/compile/codegen` has the same in C++.
 
 use crate::ir::DType;
 
-/// The float that a code of a type is; `None` for types that are not 8-bit floats.
+/// The function from a type's code to its float; `None` for types that are not 8-bit floats.
 pub fn decoder_for(dtype: DType) -> Option<fn(u8) -> f32> {
     match dtype {
         DType::Float8E4M3 => Some(from_e4m3),
@@ -26,7 +25,7 @@ pub fn decoder_for(dtype: DType) -> Option<fn(u8) -> f32> {
     }
 }
 
-/// The code of a type that a float becomes; `None` for types that are not 8-bit floats.
+/// The function from a float to a type's code; `None` for types that are not 8-bit floats.
 pub fn encoder_for(dtype: DType) -> Option<fn(f32) -> u8> {
     match dtype {
         DType::Float8E4M3 => Some(|value| round_to_fp8(value, 3, 7, 0x7f)),
@@ -44,7 +43,7 @@ const BIAS: u32 = 127;
 fn from_e4m3(code: u8) -> f32 {
     let magnitude = match code & 0x7f {
         0x7f => f32::NAN,
-        // Exponent and mantissa in a float's place, times 2^(127 - 7): subnormals come out right too.
+        // Exponent and mantissa at the place of a float's, times 2^(127 - 7): subnormals are right, too.
         bits => f32::from_bits(u32::from(bits) << 20) * f32::from_bits((2 * BIAS - 7) << MANTISSA),
     };
     if code & 0x80 == 0 { magnitude } else { -magnitude }
@@ -69,7 +68,7 @@ fn round_to_fp8(value: f32, mantissa: u32, bias: u32, beyond: u8) -> u8 {
     let bits = value.to_bits() & 0x7fff_ffff;
     let dropped = MANTISSA - mantissa;
     let code = if bits < (BIAS + 1 - bias) << MANTISSA {
-        // Subnormal: the last bit of this sum is the smallest number, and the sum rounds as we have to.
+        // Subnormal: the last bit of this sum is the smallest number, and the sum rounds correctly.
         let unit = (BIAS + 1 + dropped - bias) << MANTISSA;
         (f32::from_bits(bits) + f32::from_bits(unit)).to_bits() - unit
     } else {
@@ -92,7 +91,7 @@ fn to_e8m0(value: f32) -> u8 {
 mod tests {
     use super::*;
 
-    /// Every code of a type by the definition of its format; NaN for what is no number.
+    /// Every code of a type by the definition of its format; NaN for codes that are no number.
     fn table(exponent_bits: i32, mantissa_bits: i32, bias: i32, numbers: usize) -> Vec<f64> {
         let value = |code: usize| {
             let (exponent, mantissa) = (code >> mantissa_bits, code & ((1 << mantissa_bits) - 1));
@@ -106,8 +105,8 @@ mod tests {
         (0..numbers).map(value).collect()
     }
 
-    /// The code of the nearest number by search, the even one of two; the number after the last one
-    /// stands for all that is too large.
+    /// The code of the nearest number by search, the even one of two; the number after the last one stands for all
+    /// larger ones.
     fn nearest(table: &[f64], beyond: f64, value: f64) -> usize {
         let mut best = 0;
         let all: Vec<f64> = table.iter().copied().chain([beyond]).collect();
@@ -120,7 +119,7 @@ mod tests {
         best
     }
 
-    /// Floats near all codes, between them, and all over the range.
+    /// Floats near all codes, between them, and over the whole range.
     fn samples(table: &[f64]) -> Vec<f32> {
         let mut all = vec![0.0, f32::MAX, f32::MIN_POSITIVE, f32::from_bits(1), 1e-30, 1e30];
         for pair in table.windows(2) {

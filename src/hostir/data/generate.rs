@@ -1,9 +1,9 @@
 //! Synthetic data.
 //!
-//! The value of an element depends on the seed, the tensor's position among the inputs and the
-//! element's index in the *whole* tensor, and on nothing else: however a program shards a tensor, on
-//! however many devices, it sees the same numbers. So each value is made by hashing a counter
-//! (splitmix64's finaliser, <https://prng.di.unimi.it/splitmix64.c>), not by stepping a generator.
+//! The value of an element depends on the seed, the tensor's position among the inputs and the element's index in the
+//! *whole* tensor, and on nothing else: a program sees the same numbers however it shards a tensor, on any number of
+//! devices. Each value is therefore the hash of a counter (splitmix64's finaliser,
+//! <https://prng.di.unimi.it/splitmix64.c>), not by stepping a generator.
 
 use super::HostTensor;
 use crate::ir::DType;
@@ -77,7 +77,7 @@ pub fn generate_tensor(
 /// Elements that one thread makes at a time.
 const PART: usize = 1 << 14;
 
-/// The seed that the elements of one tensor are hashed with.
+/// The seed of the hashes for the elements of one tensor.
 fn tensor_key(seed: u64, position: usize) -> u64 {
     mix_bits(mix_bits(seed) ^ (position as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -25,7 +25,7 @@ pub(super) fn move_message<C: RankClock>(
     write_received(prepared, receiver, receive.inst, &receive.view, &bytes)
 }
 
-/// Reads what the members of a collective send, combines it and writes what they receive.
+/// Reads the data that the members of a collective send, combines it and writes the data that they receive.
 pub(super) fn move_collective<C: RankClock>(
     walk: &mut WalkRanks<'_, '_, CpuRank<'_>, C>,
     ends: &[CollectiveEnd<'_>],
@@ -69,13 +69,13 @@ fn write_received(
     written.map_err(|fault| fault.into_diag(prepared, plan, plan.inst(inst).origin))
 }
 
-/// A result of a reduction, and the share of the inputs that it is of.
+/// A result of a reduction, and its share of the inputs.
 struct ReducedShare {
     share: EqualShare,
     bytes: Vec<u8>,
 }
 
-/// By member: what it receives of what members have sent.
+/// By member: the data that it receives.
 pub(super) fn received_bytes(
     ends: &[CollectiveEnd<'_>],
     sent: &[Option<Vec<u8>>],
@@ -108,13 +108,13 @@ pub(super) fn received_bytes(
     Ok(received)
 }
 
-/// The bytes that a transfer reads of its sender's input.
+/// The bytes of the sender's input that a transfer reads.
 fn source_bytes<'s>(transfer: &CollectiveTransfer, sent: &'s [Option<Vec<u8>>]) -> Option<&'s [u8]> {
     let input = sent.get(transfer.from)?.as_deref()?;
     input.get(transfer.source.share_range(input.len()))
 }
 
-/// The members' parts combined in team order, rounded to their type once.
+/// Combines the members' shards in team order, and rounds to their type once.
 fn reduced_bytes<'s>(
     ends: &[CollectiveEnd<'_>],
     parts: impl Iterator<Item = &'s [u8]>,

@@ -20,12 +20,13 @@ pub(super) struct CpuRank<'p> {
     pub(super) memory: RankMemory,
     /// Sums over what it has done.
     pub(super) stats: RunStats,
-    /// Counts the instructions of streams, for onlookers.
+    /// Counts the instructions of streams, for other threads.
     pub(super) done: Option<&'p AtomicU64>,
 }
 
 impl<'p> CpuRank<'p> {
-    /// A rank with its inputs, and with patterns in fresh memory if it is poisoned. `done` counts its instructions on streams.
+    /// A rank with its inputs, and with patterns in new memory if it is poisoned. `done` counts its instructions on
+    /// streams.
     pub(super) fn new(
         plan: &'p Plan,
         inputs: Vec<HostTensor>,
@@ -35,7 +36,7 @@ impl<'p> CpuRank<'p> {
         Ok(Self { plan, memory: RankMemory::new(plan, inputs, poison)?, stats: RunStats::default(), done })
     }
 
-    /// Carries out an instruction that touches memory of its rank only.
+    /// Carries out an instruction that accesses memory of its rank only.
     pub(super) fn execute_local(&mut self, kind: &InstKind) -> Result<(), ExecutionFault> {
         let (memory, plan) = (&mut self.memory, self.plan);
         match kind {

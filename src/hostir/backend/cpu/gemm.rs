@@ -1,5 +1,5 @@
-//! Matrix products through the crates `gemm-f32` and `gemm-f64`, whose kernels use AVX-512 where the processor has it. (The
-//! crate `gemm` above them also compiles complex products, which takes longer than the rest of this library.)
+//! GEMMs through the crates `gemm-f32` and `gemm-f64`, whose kernels use AVX-512 if the processor has it. (The crate
+//! `gemm` above them also compiles complex GEMMs, which takes longer than the rest of this library.)
 
 use super::lanes::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
@@ -89,7 +89,7 @@ lanes_as!(f64s, F64, f64);
 lanes_as!(f32s, F32, f32);
 lanes_as!(i64s, I64, i64);
 
-/// A factor of a product: the buffer itself where it has the type to compute in, else a copy.
+/// A factor of a GEMM: the buffer itself if it has the compute type, else a copy.
 fn load_operand<'m, T: Pod>(
     memory: &'m RankMemory,
     view: &BufferView,
@@ -135,7 +135,7 @@ fn dense_elements(memory: &RankMemory, view: &BufferView) -> Result<(ElementVect
 type MatrixKernel<T> =
     fn(&GemmOperand<'_, T>, usize, &GemmOperand<'_, T>, usize, [usize; 3], &mut [T]) -> Result<(), ExecutionFault>;
 
-/// All batches, one after the other; batches that share the right factor are one product.
+/// Multiplies all batches, one after the other; batches that share the right factor are one GEMM.
 fn multiply_batches<T: Copy + Default>(
     a: &GemmOperand<'_, T>,
     b: &GemmOperand<'_, T>,
@@ -178,7 +178,7 @@ fn batch_offset(dims: &[ViewDim], mut batch: usize) -> usize {
     offset
 }
 
-/// Products of fewer multiplications than this run on the calling thread alone.
+/// GEMMs of fewer multiplications than this run on the calling thread alone.
 const ALONE: usize = 1 << 18;
 
 #[allow(unsafe_code, reason = "the crate takes raw pointers; what they reach is checked here")]
@@ -199,8 +199,8 @@ fn multiply_matrix<T: GemmElement>(
     let is_small = m.saturating_mul(n).saturating_mul(k) < ALONE;
     let parallelism = if is_small { Parallelism::None } else { Parallelism::Rayon(0) };
     let (mut left, mut right) = (Cow::Borrowed(&a.values[from_a..]), Cow::Borrowed(&b.values[from_b..]));
-    // Small products are summed in an order that depends on the layout of the factors: the same matrices have to give the
-    // same bits however they lie.
+    // Small GEMMs sum in an order that depends on the layout of the factors: the same matrices have to give the same
+    // bits in any layout.
     let rows = [[k as isize, 1], [n as isize, 1]];
     if is_small && a_strides != rows[0] {
         (left, a_strides) = (packed_rows(&left, a_strides, [m, k]).into(), rows[0]);
@@ -217,7 +217,7 @@ fn multiply_matrix<T: GemmElement>(
     Ok(())
 }
 
-/// A matrix of a kernel's: where its first element lies, and the strides of its rows and columns.
+/// A matrix of a kernel: the address of its first element, and the strides of its rows and columns.
 #[derive(Clone, Copy)]
 struct KernelOperand<P> {
     start: P,
@@ -266,8 +266,8 @@ impl GemmElement for f64 {
     }
 }
 
-/// Computes `out = left @ right`. Kernels are made for results that lie column by column; one that lies row by row is its
-/// transpose, `right^T @ left^T`.
+/// Computes `out = left @ right`. The kernels expect column-major results; a row-major result is the transpose
+/// `right^T @ left^T`.
 ///
 /// # Safety
 /// The extents and strides stay inside of memory that lives during the call; nobody else uses that of `out`.

@@ -1,4 +1,4 @@
-//! Element values while a kernel computes: doubles, floats or 64-bit integers.
+//! Element values during a computation: doubles, floats or 64-bit integers.
 //!
 //! `float` and the narrower floats compute in floats, integers and `bool` in 64 bits; results are
 //! rounded (or wrapped) once to their type.
@@ -108,7 +108,7 @@ impl ElementVector {
         if let ElementVector::I64(values) = self { Some(values) } else { None }
     }
 
-    /// The values as another class; reals truncate to integers.
+    /// Converts the values to another class; reals truncate to integers.
     pub(super) fn into_class(self, class: ComputeClass) -> ElementVector {
         match (class, self) {
             (ComputeClass::F64, ElementVector::F32(v)) => ElementVector::F64(v.into_iter().map(f64::from).collect()),
@@ -121,7 +121,7 @@ impl ElementVector {
         }
     }
 
-    /// The values converted to a type and back to the class it computes in.
+    /// Converts the values to a type and back to the class that it computes in.
     pub(super) fn rounded_to(self, dtype: DType) -> Result<ElementVector, ExecutionFault> {
         if dtype == DType::Bool {
             return Ok(ElementVector::I64(self.nonzero_mask().into_iter().map(i64::from).collect()));

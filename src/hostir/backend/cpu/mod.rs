@@ -1,11 +1,10 @@
-//! The CPU backend, the reference for all others. Runs all ranks in one process, deterministically.
+//! The CPU backend, the reference for all others. It runs all ranks in one process, deterministically.
 //!
-//! The order is that of [`crate::plan_checks`]: ranks run their own queues in parallel until only
-//! communications are left. Then the communications whose sides have all arrived are carried out
-//! (`communication`), and the ranks go on.
+//! The order is that of [`crate::plan_checks`]: ranks run their own queues in parallel until only communications are
+//! left. Then it carries out the communications whose sides have all arrived (`communication`), and the ranks continue.
 //!
-//! Kernels (`pointwise`, `reduce`, `gemm`) read their operands into dense vectors, compute, and
-//! write the result. This is simple, safe when views overlap, and detects elements that nothing wrote.
+//! Kernels (`pointwise`, `reduce`, `gemm`) read their operands into dense vectors, compute, and write the result. This
+//! is simple, safe when views overlap, and detects uninitialised elements.
 
 mod communication;
 mod executor;

@@ -112,7 +112,7 @@ fn apply_number(
     })
 }
 
-/// A function of each element; `None` if it has another number of operands.
+/// Applies a function to each element; `None` if it has another number of operands.
 fn apply_elements<T: Copy>(function: ElementFunction<T>, args: &[&[T]]) -> Option<Vec<T>> {
     match (function, args) {
         (ElementFunction::Unary(f), [a]) => Some(a.iter().map(|&a| f(a)).collect()),
@@ -141,7 +141,7 @@ fn test_elements(test: fn(f64) -> bool, values: ElementVector) -> Option<Element
     }
 }
 
-/// A comparison of each pair of elements of one class.
+/// Compares each pair of elements of one class.
 fn compare_elements(form: ComparisonForm, a: &ElementVector, b: &ElementVector) -> Option<ElementVector> {
     match (a, b) {
         (ElementVector::F64(a), ElementVector::F64(b)) => Some(compare_pairs(form.double, a, b)),

@@ -1,4 +1,4 @@
-//! The patterns of memory that nothing has written (`--poison`): NaN for floats, the byte 0xa5 for all else.
+//! The patterns of uninitialised memory (`--poison`): NaN for floats, the byte 0xa5 for all else.
 
 use crate::ir::DType;
 

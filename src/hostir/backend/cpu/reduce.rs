@@ -59,7 +59,7 @@ fn fold_row<T: Copy>(row: &[T], f: fn(T, T) -> T, initial: Option<T>) -> T {
     row[1..].iter().fold(first, |all, &x| f(all, x))
 }
 
-/// Combines the members' values in the order given. Never called without members.
+/// Combines the members' values in the order given. There is at least one member.
 pub(super) fn combine_members(
     op: RedOp,
     truths: bool,

@@ -15,8 +15,8 @@ use crate::plan::Plan;
 use crate::plan_checks::walk::{NoClock, PlanWalk};
 use std::time::Instant;
 
-/// Checks that there is memory for a run. Deep in a run a tensor without memory ends the process, so it is
-/// asked for all at once before, and given back.
+/// Checks that there is memory for a run: allocates all of it at once and frees it. A failed allocation in the middle
+/// of a run would end the process.
 ///
 /// # Errors
 /// If there is not.
@@ -37,12 +37,12 @@ pub(in crate::backend) fn check_room(bytes: u64) -> Result<(), Diag> {
 }
 
 /// Runs all ranks of a prepared program. `inputs` are indexed by `[rank][tensor input]` and hold each rank's shard
-/// ([`mod@crate::lower::shard`]); any tensor will do for a rank outside of the input's mesh. Outputs are indexed by
+/// ([`mod@crate::lower::shard`]); a rank outside of the input's mesh may have any tensor. Outputs are indexed by
 /// `[rank][output]`.
 ///
 /// # Errors
-/// If the inputs do not fit, an instruction fails, or the plans do not pass
-/// [`crate::plan_checks::check_plans`]; with places in the text, rank and iteration.
+/// If the inputs do not fit, an instruction fails, or the plans do not pass [`crate::plan_checks::check_plans`]; errors
+/// have their place in the text, rank and iteration.
 ///
 /// ```
 /// use hostir::data::HostTensor;
@@ -69,7 +69,7 @@ pub fn run_plans(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Re
     run_with_progress(prepared, inputs, &StepCounter::default())
 }
 
-/// [`run_plans`], and `steps` says meanwhile how far it is.
+/// Runs as [`run_plans`] does; `steps` reports the progress.
 ///
 /// # Errors
 /// Those of [`run_plans`].
@@ -86,8 +86,9 @@ pub fn run_with_progress(
     finish_run(prepared, walk.ranks.into_iter().map(|rank| rank.executor).collect())
 }
 
-/// [`run_plans`] with its timeline. Streams of one rank take turns in one thread, and communications of all
-/// ranks are carried out by one, so nothing of a rank overlaps: it shows where the time of the CPU went.
+/// Runs as [`run_plans`] does, with a timeline. Streams of one rank take turns in one thread, and one thread carries
+/// out the communications of all ranks, so a rank's work does not overlap: the timeline shows where the CPU's time
+/// went.
 ///
 /// # Errors
 /// Those of [`run_plans`].
@@ -114,7 +115,7 @@ pub fn run_traced(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> R
 /// The ranks of a run with their inputs.
 ///
 /// # Errors
-/// If the inputs do not fit, or a buffer is of a type without kernels.
+/// If the inputs do not fit, or the backend lacks kernels for a buffer's type.
 pub(super) fn start_ranks<'p>(
     prepared: &'p PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,

@@ -1,9 +1,9 @@
-//! The progress of a run, for onlookers in other threads.
+//! The progress of a run, for other threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts the instructions of all ranks' streams as they are carried out. (Communications have a queue of their
-/// own; what waits for them stands on a stream.)
+/// Counts the instructions of all ranks' streams as they are carried out. (Communications have a queue of their own;
+/// the instructions that wait for them are on a stream.)
 #[derive(Default, Debug)]
 pub struct StepCounter {
     done: AtomicU64,
@@ -20,7 +20,7 @@ impl StepCounter {
     pub(super) fn add_insts(&self, count: u64) {
         self.all.fetch_add(count, Ordering::Relaxed);
     }
-    /// The counter of the instructions that are done.
+    /// The counter of completed instructions.
     pub(super) fn done_counter(&self) -> &AtomicU64 {
         &self.done
     }

@@ -46,7 +46,7 @@ impl BufferStorage {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.elements]
     }
 
-    /// Errors unless all elements of the view are initialised.
+    /// Fails unless all elements of the view are initialised.
     fn check_initialized(&self, view: &BufferView) -> Result<(), ExecutionFault> {
         let Some(InitializedSet { bits, .. }) = &self.written else { return Ok(()) };
         let rows = ViewRows::new(view);
@@ -107,7 +107,7 @@ fn reserve_values<T>(count: usize) -> Result<Vec<T>, ExecutionFault> {
 pub(super) struct RankMemory {
     buffers: Vec<Option<BufferStorage>>,
     uses: BufferUses,
-    /// True if fresh memory holds the patterns of [`poison_words`].
+    /// True if new memory holds the patterns of [`poison_words`].
     poison: bool,
 }
 
@@ -147,7 +147,7 @@ impl RankMemory {
         Ok(())
     }
 
-    /// One use of each of the views' buffers is over; memory without further uses ends.
+    /// Ends one use of each of the views' buffers, and frees memory without further uses.
     pub(super) fn release_views<'v>(&mut self, views: impl IntoIterator<Item = &'v BufferView>) {
         for view in views {
             if self.uses.end_use(view) {
@@ -231,7 +231,7 @@ impl RankMemory {
         Ok(())
     }
 
-    /// A whole buffer's elements, of which the view's are initialised; `None` if it has none yet.
+    /// All elements of a buffer, of which the view's are initialised; `None` if it has none yet.
     pub(super) fn borrow_buffer<T: Pod>(&self, view: &BufferView) -> Result<Option<&[T]>, ExecutionFault> {
         let Some(storage) = self.buffer_storage(view.buffer) else { return Ok(None) };
         storage.check_initialized(view)?;

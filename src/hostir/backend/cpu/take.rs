@@ -58,8 +58,8 @@ fn load_indices(
     Err(ExecutionFault::Index { tensor, element, value: values[wrong], extent })
 }
 
-/// `output = base`, plus the rows of the value at the rows that the index names, in the index's order.
-/// `half` and narrower floats add in `float` and are rounded once.
+/// `output = base`, plus the rows of the value at the rows that the index names, in the index's order. `half` and
+/// narrower floats add in `float` and are rounded once.
 pub(super) fn run_accumulate(memory: &mut RankMemory, plan: &Plan, put: &AccumulateInst) -> Result<(), ExecutionFault> {
     let rows = load_indices(memory, plan, &put.index, put.output.dims[0].extent)?;
     let base = ElementVector::load_view(memory, &put.base)?;

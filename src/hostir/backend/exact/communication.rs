@@ -47,7 +47,7 @@ impl RankExecutor for ExactRank<'_> {
     }
 }
 
-/// Reads what the members of a collective send, combines it and writes what they receive.
+/// Reads the elements that the members of a collective send, combines them and writes the elements that they receive.
 fn move_members<C: RankClock>(
     walk: &mut WalkRanks<'_, '_, ExactRank<'_>, C>,
     ends: &[CollectiveEnd<'_>],
@@ -81,7 +81,7 @@ fn read_sent<C: RankClock>(
     end.collective.input.as_ref().map(|view| rank.memory.read_view(rank.plan, view))
 }
 
-/// The elements that a transfer reads of its sender's input.
+/// The elements of the sender's input that a transfer reads.
 fn source_part(transfer: &CollectiveTransfer, sent: &[Option<ExactColumn>]) -> Option<ExactColumn> {
     let input = sent.get(transfer.from)?.as_ref()?;
     let values = input.values.get(transfer.source.share_range(input.values.len()))?.to_vec();
@@ -98,7 +98,7 @@ fn join_parts(parts: &[ExactColumn]) -> ExactColumn {
     joined
 }
 
-/// The members' parts combined, element by element.
+/// Combines the members' parts element by element.
 fn combine_parts(
     op: RedOp,
     dtype: DType,

@@ -101,7 +101,7 @@ pub(super) fn differing_replica(side: RanProgram<'_>, output: usize) -> Option<V
     wrong.map(|(_, whole)| unravel_index(&side.prepared.outputs[output].whole_shape(), whole))
 }
 
-/// An output by element, and all places of all ranks with the element that each holds.
+/// An output by element, and the elements that each place of each rank holds.
 fn whole_output(
     RanProgram { prepared, run }: RanProgram<'_>,
     output: usize,

@@ -1,4 +1,4 @@
-//! Degrees of the rational functions that elements are, and the bound on a wrong verdict.
+//! Degrees of the rational functions of elements, and the bound on a wrong verdict.
 
 use super::field::MODULUS;
 
@@ -55,7 +55,7 @@ impl RationalDegree {
     }
 }
 
-/// The counts from which the bound on a wrong verdict follows.
+/// The counts that determine the bound on a wrong verdict.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct ErrorCounts {
     /// Number of hashes of operands.
@@ -69,10 +69,10 @@ impl ErrorCounts {
     pub(super) fn join_counts(self, other: Self) -> Self {
         Self { hashes: self.hashes.saturating_add(other.hashes), operands: self.operands.join_degrees(other.operands) }
     }
-    /// A bound on the probability that outputs agree in one run of random inputs though they are different functions.
-    /// `compared` is the degree of their difference: it is zero with a probability of at most degree / p
-    /// (Schwartz-Zippel), if all hashes of different operands are different. Of these, each pair agrees by chance with
-    /// a probability of at most (degree + 1) / p.
+    /// A bound on the probability that outputs agree in one run of random inputs although they are different functions.
+    /// `compared` is the degree of their difference: if hashes of different operands all differ, it is zero with a
+    /// probability of at most degree / p (Schwartz-Zippel). Each pair of these hashes agrees by chance with a
+    /// probability of at most (degree + 1) / p.
     pub(super) fn wrong_verdict(self, compared: u64) -> f64 {
         let hashes = self.hashes as f64;
         let pairs = hashes * hashes / 2.0;

@@ -1,5 +1,4 @@
-//! Finds the parts of inputs, and the functions, from which a difference comes: each is changed alone, in both
-//! programs.
+//! Finds the parts of inputs, and the functions, that cause a difference: it changes each alone, in both programs.
 
 use super::compare::{OutputDifference, OutputPlace, value_at};
 use super::field::FieldElement;
@@ -12,12 +11,12 @@ use crate::plan::InstKind;
 
 /// Most parts into which an axis is divided.
 const MOST_PARTS: usize = 64;
-/// Elements that all runs of a diagnosis may visit together.
+/// The maximum number of elements that all runs of a diagnosis visit together.
 const MOST_VISITS: u64 = 2_000_000_000;
-/// The largest factor between two weights that is recognised.
+/// The largest recognised factor between two weights.
 const MOST_WEIGHT: u64 = 64;
 
-/// The way in which an element depends on a part of an input, compared with the reference's.
+/// The dependence of an element on a part of an input, compared with the reference's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PartRelation {
     /// Only the reference's depends on it.
@@ -30,7 +29,7 @@ pub(super) enum PartRelation {
     Otherwise,
 }
 
-/// A part of an input from which the difference comes.
+/// A part of an input that causes the difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct WrongPart {
     /// The position of the input.
@@ -41,7 +40,7 @@ pub(super) struct WrongPart {
     pub(super) relation: PartRelation,
 }
 
-/// The causes of a difference, as far as they are known.
+/// The known causes of a difference.
 #[derive(Clone, Default, Debug)]
 pub(super) struct DifferenceCauses {
     /// Parts of inputs.
@@ -63,7 +62,7 @@ impl ElementPair {
     }
 }
 
-/// The dependence of the two elements, and of their difference, on something.
+/// The dependence of the two elements, and of their difference, on one part or function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Dependence {
     program: bool,
@@ -72,7 +71,7 @@ struct Dependence {
 }
 
 impl Dependence {
-    /// The relation of what only one of the elements depends on.
+    /// The relation if only one of the elements depends on the part.
     fn one_sided(self) -> Option<PartRelation> {
         match (self.program, self.reference) {
             (false, true) => Some(PartRelation::Missing),
@@ -152,7 +151,7 @@ impl ElementProbe<'_> {
         }
     }
 
-    /// The parts of an input from which the difference comes.
+    /// The parts of an input that cause the difference.
     fn wrong_parts(&self, input: usize, port: &IoTensor) -> Vec<WrongPart> {
         let whole: Vec<Vec<usize>> = port.whole_shape().iter().map(|&extent| (0..extent).collect()).collect();
         if !self.dependence_on(input, &whole).difference {

@@ -32,7 +32,7 @@ impl ExactRank<'_> {
         HashContext { keys: self.keys, extremes: &self.extremes, notes: &mut self.notes, op }
     }
 
-    /// Carries out an instruction that touches memory of its rank only.
+    /// Carries out an instruction that accesses memory of its rank only.
     pub(super) fn execute_local(&mut self, inst: &Inst) -> Result<(), ExecutionFault> {
         let (memory, plan) = (&mut self.memory, self.plan);
         let (extremes, notes) = (&self.extremes, &mut self.notes);

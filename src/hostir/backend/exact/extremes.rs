@@ -1,4 +1,4 @@
-//! Minima and maxima: hashes of the sets of their operands, so that no order and no grouping matters.
+//! Minima and maxima: hashes of their sets of operands, so that order and grouping do not matter.
 
 use super::field::FieldElement;
 use super::hash::{HashKeys, HashedSubject};
@@ -13,14 +13,14 @@ struct KnownExtreme {
     value: FieldElement,
 }
 
-/// The sets of which all minima and maxima of a run are.
+/// The operand sets of all minima and maxima of a run.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ExtremeSets {
     sets: Arc<Mutex<FxHashMap<KnownExtreme, Arc<[FieldElement]>>>>,
 }
 
 impl ExtremeSets {
-    /// The minimum or maximum of operands, of which some may be such values themselves.
+    /// The minimum or maximum of operands, some of which may be such values themselves.
     pub(super) fn extreme_value(&self, op: RedOp, operands: &[FieldElement], keys: &HashKeys) -> FieldElement {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         let mut members: Vec<FieldElement> = Vec::with_capacity(operands.len());

@@ -1,5 +1,5 @@
-//! Keyed hashes into the field: of inputs, of memory that nothing has written, and of functions of which only the
-//! operands are known.
+//! Keyed hashes into the field: of inputs, of uninitialised memory, and of functions of which only the operands are
+//! known.
 
 use super::field::{FieldElement, MODULUS};
 use crate::ir::DType;
@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(super) enum HashedSubject {
     /// An element of a tensor input, by its position.
     Input(usize),
-    /// An element of memory that nothing has written.
+    /// An element of uninitialised memory.
     FreshMemory,
     /// A function of elements.
     Function(Function),
@@ -32,7 +32,7 @@ pub(super) enum HashedSubject {
 pub(super) struct HashKeys {
     /// The seed of the run.
     pub(super) seed: u64,
-    /// The subject that has another key than other runs of the seed.
+    /// The subject whose key differs from that of other runs of the seed.
     pub(super) altered: Option<HashedSubject>,
 }
 

@@ -1,4 +1,4 @@
-//! A rank's memory of exact elements. What nothing has written holds hashes of its place.
+//! A rank's memory of exact elements. Uninitialised elements hold hashes of their place.
 
 use super::degree::RationalDegree;
 use super::hash::{HashKeys, HashedSubject};
@@ -33,7 +33,7 @@ impl ExactMemory {
         self.buffers[view.buffer.0 as usize] = Some(ExactColumn { values, degree: RationalDegree::VARIABLE });
     }
 
-    /// One use of each of the views' buffers is over; memory without further uses ends.
+    /// Ends one use of each of the views' buffers, and frees memory without further uses.
     pub(super) fn release_views<'v>(&mut self, views: impl IntoIterator<Item = &'v BufferView>) {
         for view in views {
             if self.uses.end_use(view) {
@@ -72,7 +72,7 @@ impl ExactMemory {
         });
     }
 
-    /// A view's buffer, which is made at its first use.
+    /// A view's buffer, which is created at its first use.
     fn buffer_elements(&mut self, plan: &Plan, view: &BufferView) -> &mut ExactColumn {
         let at = view.buffer.0 as usize;
         let (keys, [program, rank]) = (self.keys, self.place);

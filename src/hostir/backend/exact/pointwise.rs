@@ -12,7 +12,7 @@ use crate::ir::functions::{ExactForm, FieldOperation, FunctionForm};
 use crate::plan::{KernelStep, Plan, PointwiseKernel, RedOp, ScalarValue, StepOperand};
 use smallvec::SmallVec;
 
-/// The largest exponent that is taken for a number of factors.
+/// The largest exponent that counts as a number of factors.
 const MOST_FACTORS: u64 = 64;
 
 /// Runs a kernel's steps over its whole index space.
@@ -153,7 +153,7 @@ fn result_degree(step: &KernelStep, args: &[ExactColumn], operands: RationalDegr
     }
 }
 
-/// The function of one element of each operand.
+/// Applies a function to one element of each operand.
 fn apply_element(
     step: &KernelStep,
     args: &[ExactValue],
@@ -180,7 +180,7 @@ fn apply_element(
     }
 }
 
-/// A function of integers; `None` if it computes in reals.
+/// Applies a function of integers; `None` if it computes in reals.
 fn integer_result(step: &KernelStep, args: &[i64]) -> Result<Option<i64>, ExecutionFault> {
     Ok(match step.function.row().form {
         FunctionForm::Truth { value, .. } => {
@@ -249,11 +249,11 @@ fn apply_operation(operation: FieldOperation, args: &[FieldElement], cx: &mut Ha
     })
 }
 
-/// An element of the type that a step computes in, as one of another type.
+/// Converts an element of the type that a step computes in to another type.
 pub(super) fn convert_element(value: ExactValue, from: DType, to: DType, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
         ExactValue::Integer(integer) => stored_integer(integer, to),
-        // Casts of floats are identities, and so is the way from an integer to a float or to a wider integer.
+        // Casts of floats are identities, and so are conversions of an integer to a float or to a wider integer.
         ExactValue::Number(_) if holds_numbers(to) || from == to => value,
         ExactValue::Number(_) if from == DType::Bool || (from == DType::Int32 && to != DType::Bool) => value,
         ExactValue::Number(number) => cx.hash_unknown(HashedSubject::Conversion(to), &[number]),

@@ -19,10 +19,10 @@ const MOST_SEEDS: u32 = 12;
 /// The bound on a wrong verdict.
 const WANTED_ERROR: f64 = 1e-15;
 
-/// Proves that a program computes what its reference does, for all inputs of their sizes.
+/// Proves that a program computes the function of its reference, for all inputs of their sizes.
 ///
 /// # Errors
-/// Runs that fail: deadlocks, indices that are out of range or depend on floats.
+/// If a run fails: by a deadlock, or by indices that are out of range or depend on floats.
 ///
 /// ```
 /// use hostir::backend::exact::{ExactRequest, prove_equal};
@@ -58,7 +58,7 @@ pub fn prove_equal(request: &ExactRequest<'_>) -> Result<ExactReport, SideFailur
     Ok(runs.into_report(if proof.error > WANTED_ERROR { Err(report::weak_proof(request, proof)) } else { Ok(proof) }))
 }
 
-/// The bytes of all buffers of the program that has more of them.
+/// The bytes of all buffers of the larger program.
 fn memory_bytes(request: &ExactRequest<'_>) -> u64 {
     let bytes = [request.program, request.reference].map(|prepared| {
         let buffers = prepared.plans.iter().flat_map(|plan| plan.buffers.iter());
@@ -67,7 +67,7 @@ fn memory_bytes(request: &ExactRequest<'_>) -> u64 {
     bytes.into_iter().max().unwrap_or(0)
 }
 
-/// Runs of both programs, which are equal so far.
+/// Runs of both programs, which have been equal so far.
 struct ExactRuns<'r> {
     request: &'r ExactRequest<'r>,
     /// Of the program, and of the reference.
@@ -143,7 +143,7 @@ fn explain_difference(
     report::different_output(request, difference, &causes, &own.notes.unknown, &unknown)
 }
 
-/// A bound on the probability that two runs agree though the programs differ.
+/// A bound on the probability that two runs agree although the programs differ.
 fn run_error(own: &ExactRun, expected: &ExactRun, results: usize) -> f64 {
     let degrees = (0..results).map(|output| output_degree(own, output).of_difference(output_degree(expected, output)));
     own.notes.counts.join_counts(expected.notes.counts).wrong_verdict(degrees.max().unwrap_or(0))

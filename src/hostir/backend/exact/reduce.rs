@@ -41,7 +41,7 @@ pub(super) fn run_reduction(
     Ok(())
 }
 
-/// An integer wrapped to a type; a number as it is.
+/// Wraps an integer to a type; leaves a number as it is.
 fn stored_element(value: ExactValue, dtype: DType) -> ExactValue {
     match value {
         ExactValue::Integer(integer) => stored_integer(integer, dtype),
@@ -94,7 +94,7 @@ fn hash_elements(op: RedOp, numbers: impl Iterator<Item = FieldElement>, cx: &mu
     cx.hash_unknown(subject, &[FieldElement::ZERO, sum])
 }
 
-/// `out = a @ b * row scale * column scale + bias` for every batch.
+/// Computes `out = a @ b * row scale * column scale + bias` for every batch.
 pub(super) fn run_gemm(memory: &mut ExactMemory, plan: &Plan, gemm: &GemmInst, cx: &mut HashContext<'_>) {
     let a = memory.read_view(plan, &gemm.a);
     let b = memory.read_view(plan, &transposed_view(&gemm.b));
@@ -127,7 +127,7 @@ fn transposed_view(view: &BufferView) -> BufferView {
     turned
 }
 
-/// The products of all batches, of `a` and the transposed `b`.
+/// Multiplies all batches of `a` and the transposed `b`.
 fn multiply_columns(gemm: &GemmInst, a: &ExactColumn, b: &ExactColumn, cx: &mut HashContext<'_>) -> Vec<ExactValue> {
     let elements = 0..gemm.out.len();
     let real = holds_numbers(gemm.a.dtype);
@@ -150,7 +150,7 @@ fn multiply_columns(gemm: &GemmInst, a: &ExactColumn, b: &ExactColumn, cx: &mut 
     products.collect()
 }
 
-/// The ranges of `a` and of the transposed `b` whose product an element of the result is.
+/// The ranges of `a` and of the transposed `b` whose product is an element of the result.
 fn factor_ranges(gemm: &GemmInst, flat: usize) -> [Range<usize>; 2] {
     let mut extents = gemm.out.dims.iter().rev().map(|dim| dim.extent.max(1));
     let (columns, rows) = (extents.next().unwrap_or(1), extents.next().unwrap_or(1));

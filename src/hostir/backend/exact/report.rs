@@ -55,8 +55,8 @@ pub(super) fn given_values(prepared: &PreparedProgram, port: &IoTensor) -> Diag 
         .with_note("integers wrap around and select elements, which has no meaning modulo a prime")
 }
 
-/// A warning for each op that uses functions without a meaning. Of those that the other program uses too, nothing is
-/// said if `others` has them.
+/// A warning for each op that uses functions without a meaning. With `others`, functions that the other program uses
+/// too are left out.
 pub(super) fn unknown_functions(
     prepared: &PreparedProgram,
     unknown: &[UnknownUse],
@@ -78,7 +78,7 @@ fn unknown_function(prepared: &PreparedProgram, op: OpId, uses: &[UnknownUse]) -
     notes.into_iter().fold(diag, Diag::with_note)
 }
 
-/// Says what a function without a meaning is taken for.
+/// The note that says how a function without a meaning is treated.
 fn unknown_note(subject: HashedSubject) -> &'static str {
     match subject {
         HashedSubject::IntegerArithmetic => "integers that are computed from floats are taken not to wrap around",
@@ -110,7 +110,7 @@ pub(super) fn different_output(
         port.name, request.name, difference.elements, difference.of_all
     );
     let (span, label) = written_place(prepared, difference);
-    // Where the difference goes through a function without a meaning, nothing is known.
+    // If the difference goes through a function without a meaning, nothing is known.
     let code = if through.is_empty() { codes::DIFFERENT_MEANING } else { codes::UNPROVED_MEANING };
     let mut diag = Diag::error(code, span, message).with_primary_text(label);
     let element = format!("{}{}", port.name, index_text(&difference.index));
@@ -150,7 +150,7 @@ fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (
     }
 }
 
-/// Notes that nothing is known of the functions through which a difference goes.
+/// Adds a note that nothing is known of the functions through which a difference goes.
 fn function_note(diag: Diag, subjects: &[HashedSubject]) -> Diag {
     let functions: Vec<HashedSubject> =
         subjects.iter().copied().filter(|subject| *subject != HashedSubject::FreshMemory).collect();
@@ -201,7 +201,7 @@ fn indices_text(indices: &[usize]) -> String {
     if ranges.len() == 1 { ranges.concat() } else { format!("{{{}}}", ranges.join(", ")) }
 }
 
-/// ` (the shard of rank 1)`, if the part is that of some ranks.
+/// ` (the shard of rank 1)`, if the part belongs to some ranks.
 fn shard_text(prepared: &PreparedProgram, port: &IoTensor, part: &[Vec<usize>]) -> String {
     let sharded: Vec<usize> = (0..part.len()).filter(|&axis| port.axes[axis].device.is_some()).collect();
     let of_some = sharded.iter().any(|&axis| part[axis].len() < port.axes[axis].extent);

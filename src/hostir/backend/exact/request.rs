@@ -42,14 +42,14 @@ pub struct SideFailure {
 pub struct ExactProof {
     /// The number of runs of each program.
     pub seeds: u32,
-    /// A bound on the probability that the programs are different all the same.
+    /// A bound on the probability that the programs differ nevertheless.
     pub error: f64,
 }
 
 /// The result of a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ExactReport {
-    /// The proof, if there is one; else `program` has an error.
+    /// The proof, if there is one; otherwise `program` has an error.
     pub proof: Option<ExactProof>,
     /// Errors and warnings about the program's text.
     pub program: Vec<Diag>,

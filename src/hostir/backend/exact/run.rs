@@ -18,7 +18,7 @@ use crate::plan_checks::walk::{NoClock, PlanWalk};
 pub(super) struct ExactProgram<'p> {
     /// The program.
     pub(super) prepared: &'p PreparedProgram,
-    /// A number that tells its memory from that of other programs.
+    /// A number that distinguishes its memory from that of other programs.
     pub(super) number: u64,
     /// By input: the values of integers.
     pub(super) given: &'p [Option<HostTensor>],

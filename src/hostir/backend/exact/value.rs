@@ -4,8 +4,8 @@ use super::degree::RationalDegree;
 use super::field::FieldElement;
 use crate::ir::DType;
 
-/// An element. Floats are numbers of the field. Integers and truth values are integers where they depend on no input
-/// that is drawn, else numbers of the field as well.
+/// An element. Floats are numbers of the field. Integers and truth values are integers if they do not depend on random
+/// inputs, else numbers of the field as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExactValue {
     /// A number of the field.
@@ -36,8 +36,8 @@ pub(super) fn holds_numbers(dtype: DType) -> bool {
     dtype.is_float()
 }
 
-/// Returns true for the types of inputs that are drawn at random. A truth value is a number of the field, as what
-/// chooses between two elements is a polynomial of it.
+/// Returns true for the types of inputs that are drawn at random. A truth value is a number of the field, because a
+/// selection between two elements is a polynomial of it.
 pub(super) fn is_drawn(dtype: DType) -> bool {
     holds_numbers(dtype) || dtype == DType::Bool
 }

@@ -1,4 +1,4 @@
-//! The notes of a rank while it computes: hashes for the error bound, and functions without a meaning.
+//! Records of a rank's computation: hashes for the error bound, and functions without a meaning.
 
 use super::degree::{ErrorCounts, RationalDegree};
 use super::extremes::ExtremeSets;
@@ -85,7 +85,7 @@ impl HashContext<'_> {
         self.notes.counts.hashes += 1;
         ExactValue::Number(self.extremes.extreme_value(op, operands, &self.keys))
     }
-    /// Notes a use of a function without a meaning.
+    /// Records a use of a function without a meaning.
     pub(super) fn note_unknown(&mut self, subject: HashedSubject) {
         let used = UnknownUse { op: self.op, subject };
         self.notes.add_subject(subject);

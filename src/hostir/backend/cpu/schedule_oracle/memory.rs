@@ -1,10 +1,10 @@
-//! Memory as the steps of a schedule see it: sets of elements that all views hold wholly or not at all.
+//! The memory of a schedule's steps: sets of elements that each view contains wholly or not at all.
 
 use super::steps::StepId;
 use crate::plan::{BufferId, BufferView};
 use rustc_hash::FxHashMap;
 
-/// Elements of a memory that are in exactly the same views; they are read and written together.
+/// Elements of a memory that are in exactly the same views; steps read and write them together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ElementClass {
     /// The memory.
@@ -13,14 +13,14 @@ pub(super) struct ElementClass {
     pub(super) element: u32,
 }
 
-/// An allocation of a rank, from its Alloc on; what the caller holds lasts for all runs.
+/// An allocation of a rank, from its Alloc on; memory of the caller lasts for all runs.
 #[derive(Clone, Debug)]
 pub(super) struct MemoryObject {
     /// The rank.
     pub(super) rank: u32,
     /// The buffer of its plan.
     pub(super) buffer: BufferId,
-    /// True for inputs, which hold values when the first run begins.
+    /// True for inputs, which have values when the first run begins.
     pub(super) filled: bool,
     elements: usize,
     views: Vec<BufferView>,
@@ -35,7 +35,7 @@ struct ViewUse {
     writes: bool,
 }
 
-/// The uses of memory by steps, while the steps are made.
+/// Collects the uses of memory by steps.
 #[derive(Clone, Default, Debug)]
 pub(super) struct MemoryUses {
     objects: Vec<MemoryObject>,
@@ -63,7 +63,7 @@ impl MemoryUses {
         self.uses.push(ViewUse { step, memory, view: place as u32, writes });
     }
 
-    /// The elements that all views visit together; what dividing memory into classes costs.
+    /// The number of elements that all views visit together, which is the cost of dividing memory into classes.
     pub(super) fn visited_elements(&self) -> u64 {
         let of_object = |object: &MemoryObject| -> u64 {
             object.views.iter().filter(|view| !is_whole(view, object.elements)).map(|view| view.len() as u64).sum()
@@ -71,7 +71,7 @@ impl MemoryUses {
         self.objects.iter().map(of_object).sum()
     }
 
-    /// Divides all memory into classes, and says which each of `steps` steps touches.
+    /// Divides all memory into classes; returns the classes that each of `steps` steps accesses.
     pub(super) fn into_access_table(self, steps: usize) -> AccessTable {
         let mut table = AccessTable { touched: vec![Vec::new(); steps], ..AccessTable::default() };
         let mut of_views: Vec<Vec<Vec<u32>>> = Vec::with_capacity(self.objects.len());
@@ -92,7 +92,7 @@ fn is_whole(view: &BufferView, elements: usize) -> bool {
     view.is_contiguous() && view.len() == elements
 }
 
-/// Divides a memory into classes; gives those of each view, in order.
+/// Divides a memory into classes; returns those of each view, in order.
 fn divide_object(memory: u32, object: &MemoryObject, classes: &mut Vec<ElementClass>) -> Vec<Vec<u32>> {
     let first = classes.len() as u32;
     if object.views.iter().all(|view| is_whole(view, object.elements)) {
@@ -116,7 +116,7 @@ fn divide_object(memory: u32, object: &MemoryObject, classes: &mut Vec<ElementCl
     object.views.iter().map(of_view).collect()
 }
 
-/// By element: a number that elements have in common which are in the same views.
+/// By element: a number that is equal for elements in the same views.
 fn refine_classes(object: &MemoryObject) -> Vec<u32> {
     let mut class_of = vec![0u32; object.elements];
     let mut visited = vec![0u32; object.elements];
@@ -127,7 +127,7 @@ fn refine_classes(object: &MemoryObject) -> Vec<u32> {
         }
         let mut inside: FxHashMap<u32, u32> = FxHashMap::default();
         for_each_element(view, |element| {
-            // An expanded axis comes to an element several times.
+            // An expanded axis visits an element several times.
             if std::mem::replace(&mut visited[element], number) == number {
                 return;
             }

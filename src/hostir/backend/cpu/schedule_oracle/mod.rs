@@ -1,17 +1,17 @@
 //! The schedule oracle: runs of a program under many orders of its queues.
 //!
-//! The steps of all ranks' queues (`steps`, `rank_steps`, `transfers`) are taken one at a time in an order that a rule
-//! chooses among all that the semantics allow (`schedules`). No values are computed: each write leaves a tag, and the
-//! tags that each step finds are compared with those of a first order (`records`). They are the same for a program
-//! without races.
+//! The oracle takes the steps of all ranks' queues (`steps`, `rank_steps`, `transfers`) one at a time, in an order that
+//! a rule chooses among all that the semantics allow (`schedules`). It computes no values: each write leaves a tag, and
+//! the oracle compares the tags that each step finds with those of a first order (`records`). They are the same for a
+//! program without races.
 //!
-//! With one order for each step that touches memory, which delays it as long as anything else can run, every pair of
-//! accesses whose order is open is seen both ways round. Two runs follow each other, and after each the caller reads
-//! and writes inputs and outputs on its stream.
+//! One order for each step that accesses memory delays that step as long as anything else can run. Together these
+//! orders show every unordered pair of accesses both ways round. Two runs follow each other, and after each the caller
+//! reads and writes inputs and outputs on its stream.
 //!
 //! [`run_seeded_schedule`] computes values in such an order (`values`).
 //!
-//! This judges programs by what runs do, independently of the checks that prove things about plans.
+//! The oracle judges programs by what runs do, independently of the checks that prove properties of plans.
 
 mod memory;
 mod rank_steps;
@@ -48,13 +48,13 @@ struct OracleModel<'p> {
     table: AccessTable,
 }
 
-/// The first order, in which communications meet before they move data, and what its steps find.
+/// The first order, in which communications meet before they move data, and the records of its steps.
 struct ReferenceSchedule {
     order: Vec<StepId>,
     records: ScheduleRecords,
 }
 
-/// Runs a program under a first order, under orders that delay each step that touches memory, and under some that
+/// Runs a program under a first order, under orders that delay each step that accesses memory, and under some that
 /// seeds choose.
 pub fn judge_all_schedules(prepared: &PreparedProgram, limits: &OracleLimits) -> ScheduleVerdict {
     let (model, reference) = match start_oracle(prepared, limits) {
@@ -77,7 +77,7 @@ pub fn judge_seeded_schedule(prepared: &PreparedProgram, seed: u64, limits: &Ora
     compare_schedules(&model, &waits, &reference, [ChoiceRule::Seeded(seed)].into_iter())
 }
 
-/// Makes the steps and takes them in the first order.
+/// Creates the steps and takes them in the first order.
 fn start_oracle<'p>(
     prepared: &'p PreparedProgram,
     limits: &OracleLimits,
@@ -137,7 +137,7 @@ fn disagreement(mismatch: SideMismatch) -> ScheduleVerdict {
     ScheduleVerdict::Misuse(vec![MemoryMisuse::Disagreement { first, second }])
 }
 
-/// The first steps that wait for ever, one a rank.
+/// The first steps that wait forever, one for each rank.
 fn stuck_steps(graph: &StepGraph, order: &[StepId]) -> Vec<DeadlockedStep> {
     let mut taken = vec![false; graph.steps.len()];
     order.iter().for_each(|step| taken[step.0 as usize] = true);
@@ -161,7 +161,7 @@ struct RepeatedStep {
     writes: bool,
 }
 
-/// The steps to delay: all that touch memory; if these are too many, those of the first and last iteration of each op
+/// The steps to delay: all that access memory; if these are too many, those of the first and last iteration of each op
 /// on each rank.
 fn delayed_steps(model: &OracleModel<'_>, most_taken: usize) -> Vec<StepId> {
     let steps = (0..model.graph.steps.len() as u32).map(StepId);
@@ -182,7 +182,7 @@ fn delayed_steps(model: &OracleModel<'_>, most_taken: usize) -> Vec<StepId> {
     chosen
 }
 
-/// Compares what the steps find under these rules with the first order.
+/// Compares the records of the steps under these rules with those of the first order.
 fn compare_schedules(
     model: &OracleModel<'_>,
     waits: &StepWaits,
@@ -198,7 +198,7 @@ fn compare_schedules(
         }
     }
     if !search.races.is_empty() {
-        // The caller's accesses are a consequence of others, as often as not.
+        // The caller's accesses are often a consequence of others.
         search.races.sort_by_key(|race| race.first.inst.is_none() || race.second.inst.is_none());
         return ScheduleVerdict::Race(search.races);
     }

@@ -6,7 +6,7 @@ use crate::plan::{BufferId, BufferView, CommSlot, EventId, Inst, InstId, InstKin
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// The steps of a communication on one rank, for what its other sides wait for.
+/// The steps of a communication on one rank for which its other sides wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SideSteps {
     /// The side has started: data may move.
@@ -28,9 +28,9 @@ pub(super) struct StepsInProgress {
     pub(super) uses: MemoryUses,
     /// The steps of communications.
     pub(super) sides: FxHashMap<(u32, u32, InstId), SideSteps>,
-    /// By rank: the memory of the buffers that the caller holds.
+    /// By rank: the memory of the caller's buffers.
     pub(super) held: Vec<FxHashMap<BufferId, u32>>,
-    /// By rank: the last steps of the queues of the run before.
+    /// By rank: the last steps of the queues in the previous run.
     pub(super) ends: Vec<Vec<StepId>>,
     /// Uses of a buffer after its Free or before its Alloc.
     pub(super) dead_uses: Vec<DeadUse>,
@@ -68,7 +68,7 @@ pub(super) struct RankSteps<'a> {
 }
 
 impl<'a> RankSteps<'a> {
-    /// Adds the steps of a rank in a run, which come after the rank's steps of the run before.
+    /// Adds the steps of a rank in a run, after the rank's steps of the previous run.
     pub(super) fn add_plan(plan: &'a Plan, run: u32, all: &'a mut StepsInProgress) {
         let rank = plan.rank as usize;
         let before = std::mem::take(&mut all.ends[rank]);
@@ -129,7 +129,7 @@ impl<'a> RankSteps<'a> {
         }
     }
 
-    /// A buffer has memory from here on: that which the caller holds, or memory of its own.
+    /// Gives a buffer memory from here on: the caller's, or its own.
     fn start_life(&mut self, buffer: BufferId) {
         let held = self.all.held[self.plan.rank as usize].get(&buffer).copied();
         let elements = self.plan.buffers[buffer].elements;
@@ -150,7 +150,7 @@ impl<'a> RankSteps<'a> {
         step
     }
 
-    /// A stream waits for a step; for ever if there is none.
+    /// Makes a stream wait for a step; forever if there is none.
     fn add_wait(&mut self, id: InstId, inst: &Inst, awaited: Option<StepId>) {
         let step = self.add_to_stream(id, inst, StepRole::Done);
         match awaited {
@@ -182,7 +182,7 @@ impl<'a> RankSteps<'a> {
         }
     }
 
-    /// An instruction of a stream that only touches memory of its rank.
+    /// Adds an instruction of a stream that accesses memory of its rank only.
     fn add_local(&mut self, id: InstId, inst: &Inst) {
         let reads = !inst.kind.read_views().is_empty();
         let read = reads.then(|| self.add_to_stream(id, inst, StepRole::Read));
@@ -190,11 +190,11 @@ impl<'a> RankSteps<'a> {
         self.add_uses(id, inst, read, write);
     }
 
-    /// The steps between a side's start and its end.
+    /// Adds the steps between a side's start and its end.
     fn add_side(&mut self, id: InstId, inst: &Inst, start: StepId, done: StepId) {
         let reads = !inst.kind.read_views().is_empty();
         let read = reads.then(|| self.new_step(id, StepRole::Read, &[start]));
-        // What a side of a collective receives may lie where it has what it contributes.
+        // A side of a collective may receive into the memory of its contribution.
         let after = read.unwrap_or(start);
         let write = inst.kind.written_view().map(|_| self.new_step(id, StepRole::Write, &[after]));
         for step in read.into_iter().chain(write) {
@@ -204,7 +204,7 @@ impl<'a> RankSteps<'a> {
         self.all.sides.insert((self.run, self.plan.rank, id), SideSteps { start, read, write, done });
     }
 
-    /// A communication of a communicator's queue, alone or in the open group.
+    /// Adds a communication of a communicator's queue, alone or in the open group.
     fn add_queued(&mut self, id: InstId, inst: &Inst, comm: CommSlot, work: WorkSlot) {
         let stream = self.streams[inst.stream.0 as usize];
         if let Some(OpenGroup { start, done }) = self.group {
@@ -233,8 +233,8 @@ impl<'a> RankSteps<'a> {
         self.works.insert(work, done);
     }
 
-    /// A side of a message on a stream. The stream of the side that copies waits until that is done; the stream of
-    /// the other side goes on.
+    /// Adds a side of a message on a stream. The stream of the initiator waits until the copy is done; the stream of
+    /// the target continues.
     fn add_stream_message(&mut self, id: InstId, inst: &Inst, work: WorkSlot) {
         let start = self.add_to_stream(id, inst, StepRole::Start);
         let done = self.new_step(id, StepRole::Done, &[start]);
@@ -245,7 +245,7 @@ impl<'a> RankSteps<'a> {
         self.add_side(id, inst, start, done);
     }
 
-    /// The caller reads and writes inputs and outputs after the end of its stream.
+    /// Adds the caller's reads and writes of inputs and outputs after the end of its stream.
     fn add_caller(&mut self) {
         let Some(&last) = self.streams.first() else { return };
         let step = QueueStep { rank: self.plan.rank, run: self.run, inst: None, role: StepRole::Read };
@@ -253,7 +253,7 @@ impl<'a> RankSteps<'a> {
         let write = self.all.graph.add_step(QueueStep { role: StepRole::Write, ..step }, &[read]);
         self.streams[0] = write;
         for view in self.plan.inputs.iter().chain(&self.plan.outputs).flatten() {
-            // An output that has been given back has no memory to look at.
+            // A freed output has no memory to read.
             if let Some(&memory) = self.memories.get(&view.buffer) {
                 self.all.uses.add_use(read, memory, view, false);
                 self.all.uses.add_use(write, memory, view, true);

@@ -1,7 +1,7 @@
-//! Records: what each step of a schedule finds in memory.
+//! Records: the tags that each step of a schedule finds in memory.
 //!
-//! Every write leaves its tag. A read notes the tag that it finds; a write notes the tag that it replaces, and which
-//! steps have read that since. If two schedules of a program leave different records, the order of two accesses is
+//! Every write leaves its tag. A read records the tag that it finds; a write records the tag that it replaces, and the
+//! steps that have read that tag. If two schedules of a program leave different records, the order of two accesses is
 //! open, and at least one of them writes: a race, whatever the values.
 
 use super::memory::AccessTable;
@@ -10,10 +10,10 @@ use super::steps::StepId;
 
 /// The tag of memory that nothing has written.
 const UNWRITTEN: u64 = 0;
-/// The tag of what the caller's inputs hold at first.
+/// The tag of the initial contents of the caller's inputs.
 const GIVEN: u64 = u64::MAX;
 
-/// A class that a step reads before anything has written it.
+/// A class that a step reads before any write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct UnwrittenRead {
     /// The step.
@@ -38,7 +38,7 @@ struct ClassTags {
     readers: u64,
 }
 
-/// Takes the steps in this order and notes what each finds.
+/// Takes the steps in this order and records what each finds.
 pub(super) fn record_schedule(table: &AccessTable, order: &[StepId]) -> ScheduleRecords {
     let start = |class: usize| {
         let writer = if table.object_of(class as u32).filled { GIVEN } else { UNWRITTEN };
@@ -60,7 +60,7 @@ pub(super) fn record_schedule(table: &AccessTable, order: &[StepId]) -> Schedule
                 records.unwritten.push(UnwrittenRead { step, class: access.class });
             }
             found = mix_bits(found ^ mix_bits(class.writer));
-            // The order of reads among each other means nothing.
+            // The order of reads among each other does not matter.
             class.readers = class.readers.wrapping_add(mix_bits(tag));
         }
         records.found[step.0 as usize] = found;

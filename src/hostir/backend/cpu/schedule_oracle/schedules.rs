@@ -1,21 +1,21 @@
-//! Schedules: orders in which all steps are taken, one at a time.
+//! Schedules: orders of all steps, which are taken one at a time.
 
 use super::steps::{StepId, StepWaits};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The rule by which a schedule chooses among the steps that may be taken.
+/// The rule by which a schedule chooses among the ready steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChoiceRule {
     /// The first in the order of ranks and instructions.
     InOrder,
-    /// The same, but this step only when nothing else may be taken.
+    /// The same, but this step only when no other is ready.
     Delayed(StepId),
     /// Any, as a seed chooses.
     Seeded(u64),
 }
 
-/// Steps in the order in which they are taken; fewer than there are if the rest waits for ever.
+/// Takes the steps in order; returns fewer than there are if the rest waits forever.
 pub(super) fn walk_schedule(waits: &StepWaits, rule: ChoiceRule) -> Vec<StepId> {
     match rule {
         ChoiceRule::InOrder => walk_in_order(waits, None),

@@ -1,18 +1,18 @@
-//! Steps: what the queues of all ranks do, cut where another queue's work may come between.
+//! Steps: the work of all ranks' queues, divided where another queue's work may come between.
 //!
-//! An instruction that touches memory is a step that reads and a step that writes. A step may be taken once all steps
-//! that it waits for are taken; nothing else orders steps.
+//! An instruction that accesses memory is a step that reads and a step that writes. A step is ready once all steps that
+//! it waits for are taken; nothing else orders steps.
 
 use crate::plan::InstId;
 
-/// A step of a run, by its place in the order in which steps are made.
+/// A step of a run, by its number in the order of creation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct StepId(pub(super) u32);
 
 /// The part of an instruction that a step is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StepRole {
-    /// A queue's work begins: of a run, or of a communication.
+    /// The start of a queue's work: of a run, or of a communication.
     Start,
     /// The sources are read.
     Read,
@@ -29,7 +29,7 @@ pub(super) struct QueueStep {
     pub(super) rank: u32,
     /// The run, from 0.
     pub(super) run: u32,
-    /// The instruction; `None` for what the caller does before and after a run.
+    /// The instruction; `None` for the caller's accesses before and after a run.
     pub(super) inst: Option<InstId>,
     /// The part of it.
     pub(super) role: StepRole,
@@ -38,7 +38,7 @@ pub(super) struct QueueStep {
 /// The assumptions of a schedule about communications. A later one keeps the orders of all earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum TransferModel {
-    /// A communication may touch a side's memory from the side's start to its end.
+    /// A communication may access a side's memory from the side's start to its end.
     Windows,
     /// Data is written after it has been read.
     Causal,
@@ -46,7 +46,7 @@ pub(super) enum TransferModel {
     Rendezvous,
 }
 
-/// A step waits for another one, in schedules of this model and of later ones.
+/// A wait of a step for another one, in schedules of this model and of later ones.
 #[derive(Clone, Copy, Debug)]
 struct StepEdge {
     before: StepId,
@@ -114,7 +114,7 @@ impl StepGraph {
     }
 }
 
-/// By step: how many others it waits for, and which wait for it.
+/// By step: the number of steps that it waits for, and the steps that wait for it.
 #[derive(Clone, Debug)]
 pub(super) struct StepWaits {
     starts: Vec<u32>,

@@ -77,8 +77,8 @@ fn join_message(
         return Ok(());
     }
     match (sender.initiates_transfer(), receiver.initiates_transfer()) {
-        // The initiator touches its own memory when both are there; the other side's may be touched from its start on, and
-        // its work ends with the initiator's.
+        // The initiator accesses its own memory when both sides have started; the target's may be accessed from the
+        // target's start on, and its work ends with the initiator's.
         (true, false) => {
             all.graph.add_wait(write, from.done, TransferModel::Windows);
             all.graph.add_wait(from.done, to.done, TransferModel::Windows);
@@ -173,7 +173,7 @@ fn all_equal(amounts: &[usize]) -> bool {
     amounts.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// The members of a collective meet before any of them moves data, in schedules that say so.
+/// Makes the members of a collective meet before any of them moves data, in the schedules of that model.
 fn add_meeting(run: u32, at: RankInst, members: &[JoinedMember], all: &mut StepsInProgress) {
     let step = QueueStep { rank: at.rank, run, inst: Some(at.inst), role: StepRole::Start };
     let starts: Vec<_> = members.iter().map(|member| member.side.start).collect();

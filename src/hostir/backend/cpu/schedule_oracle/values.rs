@@ -1,7 +1,7 @@
 //! A run that computes values in the order of a seed's schedule.
 //!
-//! An instruction's operands are read when its read step comes, and its result is written when its write step comes,
-//! so that another queue's work may come between. Data of communications is written after it has been read.
+//! A read step reads an instruction's operands, and a write step writes its result, so that another queue's work may
+//! come between. Communications write their data after they have read it.
 
 use super::super::communication::received_bytes;
 use super::super::executor::CpuRank;
@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 /// those of [`run_plans`](crate::backend::cpu::run_plans).
 ///
 /// # Errors
-/// If the inputs do not fit, an instruction fails in this order, or the order does not come to its end.
+/// If the inputs do not fit, an instruction fails in this order, or the order does not reach its end.
 pub fn run_seeded_schedule(
     prepared: &PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,
@@ -49,7 +49,7 @@ struct CollectiveNumber {
     number: usize,
 }
 
-/// The memory of all ranks, and what has been read and not written yet.
+/// The memory of all ranks, and the data that was read and is not written yet.
 struct ValueRun<'p> {
     prepared: &'p PreparedProgram,
     matching: PlanMatching<'p>,
@@ -141,7 +141,7 @@ impl<'p> ValueRun<'p> {
     }
 }
 
-/// The result of an instruction that touches memory of its rank only, as memory is now.
+/// The result of an instruction that accesses memory of its rank only, for the present memory.
 fn local_result(rank: &CpuRank<'_>, inst: InstId) -> Result<Vec<u8>, ExecutionFault> {
     let kind = &rank.plan.inst(inst).kind;
     let memory = rank.memory.copy_buffers(kind.read_views());

@@ -1,4 +1,4 @@
-//! Verdicts, and the two accesses behind a difference of records.
+//! Verdicts, and the two accesses that explain a difference of records.
 
 use super::records::{ScheduleRecords, UnwrittenRead};
 use super::schedules::ChoiceRule;
@@ -10,12 +10,12 @@ use crate::plan::{BufferId, InstId};
 /// The limits of the oracle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OracleLimits {
-    /// Steps that touch memory are all delayed, one an order, if these orders have no more steps than this together;
-    /// else those of first and last iterations are.
+    /// The limit of steps of all orders together, with one order for each delayed step. Beyond it, only steps of first
+    /// and last iterations are delayed.
     pub most_taken: usize,
     /// The number of orders that seeds choose.
     pub seeded: u64,
-    /// The most elements that views may visit together.
+    /// The maximum number of elements that views may visit together.
     pub most_elements: u64,
     /// The most waits of steps for each other.
     pub most_waits: usize,
@@ -49,10 +49,10 @@ pub enum ScheduleName {
     Seeded(u64),
 }
 
-/// Two accesses of one element that come in either order, and at least one of which writes.
+/// Two accesses of one element in no fixed order, at least one of which writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessRace {
-    /// The access that comes first in the first order.
+    /// The access that is earlier in the first order.
     pub first: AccessPlace,
     /// The other one.
     pub second: AccessPlace,
@@ -60,9 +60,9 @@ pub struct AccessRace {
     pub rank: u32,
     /// The buffer.
     pub buffer: BufferId,
-    /// The first element of the buffer that both touch.
+    /// The first element of the buffer that both access.
     pub element: usize,
-    /// The order in which they come the other way round.
+    /// The schedule that has them in the opposite order.
     pub schedule: ScheduleName,
 }
 
@@ -80,7 +80,7 @@ pub enum MemoryMisuse {
         /// The first such element.
         element: usize,
     },
-    /// A buffer is used that has no memory: after its Free, or before its Alloc.
+    /// A buffer is used without memory: after its Free, or before its Alloc.
     AfterFree {
         /// The use.
         place: AccessPlace,
@@ -114,7 +114,7 @@ pub enum ScheduleVerdict {
     Equal,
     /// Some orders differ.
     Race(Vec<AccessRace>),
-    /// Nothing can run, and work is left: the first step of each rank that waits for ever.
+    /// No step is ready, and work is left: the first step of each rank that waits forever.
     Deadlock(Vec<DeadlockedStep>),
     /// Memory is misused in every order.
     Misuse(Vec<MemoryMisuse>),
@@ -130,7 +130,7 @@ pub(super) fn access_place(step: &QueueStep) -> AccessPlace {
     AccessPlace { rank: step.rank, run: step.run, inst: step.inst, writes: step.role == StepRole::Write }
 }
 
-/// Reads of elements that nothing wrote, one for each instruction of the first run.
+/// Reads of uninitialised elements, one for each instruction of the first run.
 pub(super) fn unwritten_reads(model: &OracleModel<'_>, reads: &[UnwrittenRead]) -> Vec<MemoryMisuse> {
     let mut found: Vec<MemoryMisuse> = Vec::new();
     let mut last = None;
@@ -189,7 +189,7 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
         Self { model, users: Vec::new(), places: schedule_places(order), races: Vec::new() }
     }
 
-    /// Adds the race behind an order whose records differ. Returns false once there are enough.
+    /// Adds the race that explains an order with different records. Returns false once there are enough.
     pub(super) fn add_difference(
         &mut self,
         rule: ChoiceRule,
@@ -211,7 +211,7 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
         self.races.len() < MOST_RACES
     }
 
-    /// The nearest step that conflicts with this one and comes the other way round.
+    /// The nearest step that conflicts with this one and comes in the opposite order.
     fn open_pair(&self, step: StepId, places: &[u32]) -> Option<OpenPair> {
         let own = self.places[step.0 as usize];
         let mut nearest: Option<(u32, OpenPair)> = None;
@@ -247,7 +247,7 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
         ops
     }
 
-    /// Keeps a race; of those of the same two ops, one.
+    /// Keeps a race; only one for each pair of ops.
     fn add_race(&mut self, pair: OpenPair, rule: ChoiceRule) {
         let (first, second) = (self.place_of_step(pair.first), self.place_of_step(pair.second));
         let (class, object) = (self.model.table.classes[pair.class as usize], self.model.table.object_of(pair.class));
@@ -261,7 +261,7 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
         let ops = self.ops_of_race(&race);
         let known = self.races.iter().position(|known| self.ops_of_race(known) == ops);
         match known.map(|at| &mut self.races[at]) {
-            // What the first run shows is easier to follow.
+            // A race of the first run is easier to follow.
             Some(known) if known.first.run.max(known.second.run) > first.run.max(second.run) => *known = race,
             Some(_) => {}
             None => self.races.push(race),
