@@ -45,8 +45,8 @@ pub fn word_of_dtype(dtype: DType) -> &'static str {
     DTYPE_WORDS.iter().find(|(_, known)| *known == dtype).map_or("f32", |(word, _)| word)
 }
 
-/// For each tensor: the memory of a type that names none. Inputs and outputs of the program or of the tensor's HostUnit,
-/// results of ALLOCATE and tensors of communications that are no slices are global, all others local.
+/// For each tensor: the memory of a type that names none. Inputs and outputs of the program or of the tensor's
+/// HostUnit, results of ALLOCATE and tensors of communications that are no slices are global; all others are local.
 pub fn default_memories(program: &Program) -> Vec<MemoryType> {
     let mut memories = vec![MemoryType::Local; program.tensors().len()];
     let mut sliced = vec![false; program.tensors().len()];
@@ -93,7 +93,7 @@ pub fn default_team(program: &Program, op: &Op) -> Option<Vec<i64>> {
     Some(team)
 }
 
-/// Whether an op is a post: what `wait` can stand in front of.
+/// Returns true if an op is a communication that `wait` can precede.
 pub fn is_post(op: &Op) -> bool {
     op.kind.layout() == OpLayout::Keyed && op.kind.effect() == OpEffect::Communicate && op.number().is_some()
 }
@@ -108,18 +108,18 @@ pub fn default_program_name(number: usize) -> String {
     if number == 0 { "main".to_owned() } else { format!("main{}", number + 1) }
 }
 
-/// Whether a name is a default one: followed by `_` as often as the shorter ones are names of something else.
+/// Returns true if a name is a default one, or a default one with as many `_` as are needed to differ from other names.
 pub fn is_default_name(text: &str, default: &str, is_taken: impl Fn(&str) -> bool) -> bool {
     let Some(rest) = text.strip_prefix(default) else { return false };
     rest.bytes().all(|byte| byte == b'_') && (default.len()..text.len()).all(|end| is_taken(&text[..end]))
 }
 
-/// Whether an op copies as nvFuser's Set does, which always names a `cache_op`.
+/// Returns true if an op copies as nvFuser's Set does, which always names a `cache_op`.
 pub fn has_cache_op(op: &Op) -> bool {
     op.kind.spec().args.iter().any(|arg| arg.key == Some(AttrKey::CacheOp))
 }
 
-/// Whether an ALLOCATE that says neither `keep` nor `fresh` keeps the memory that its tensor already has.
+/// Returns true if an ALLOCATE with neither `keep` nor `fresh` keeps the memory that its tensor already has.
 pub fn keeps_by_default(in_loop: bool) -> bool {
     !in_loop
 }
@@ -188,12 +188,13 @@ pub fn keyword(declared: &crate::ops::ArgSpec) -> &'static str {
     }
 }
 
-/// Whether an argument of a call stands without its word: operands that have none, and those that a call always has.
+/// Returns true if an argument of a call is written without its word: operands that have none, and those that a call
+/// always has.
 pub fn is_positional(kind: OpKind, declared: &crate::ops::ArgSpec) -> bool {
     declared.word.is_none() || is_callable(kind) && declared.is_named_operand() && !declared.is_optional_named_operand()
 }
 
-/// Whether ops of a kind are written as calls with results.
+/// Returns true if ops of a kind are written as calls with results.
 pub fn is_callable(kind: OpKind) -> bool {
     let by_layout = matches!(
         kind.layout(),

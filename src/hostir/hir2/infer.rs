@@ -1,6 +1,6 @@
 //! The types of results that a text may leave out.
 //!
-//! Reader and writer of `hir 2` share these rules: a type is left out exactly where they give it back.
+//! Reader and writer of `hir 2` share these rules: a type is left out exactly if they return it.
 
 use crate::axes::{stored_axis_number, stored_axis_place, stored_rank};
 use crate::ir::functions::{cast_result, find_function};
@@ -73,7 +73,8 @@ impl TensorType {
     }
 }
 
-/// Whether a type says all about how its tensor is stored: nothing was split, and no position of a kernel is noted.
+/// Returns true if a type describes the storage of its tensor completely: nothing was split, and no position of a
+/// kernel is recorded.
 fn is_plain(program: &Program, id: TensorId) -> bool {
     let tensor = program.tensor(id);
     !tensor.split && tensor.logical.is_none() && tensor.positions == Symbol(0)
@@ -97,8 +98,8 @@ pub fn select_type(program: &Program, operand: TensorId, axis: usize) -> Option<
     Some(TensorType::of_tensor(program, operand).without(|at, _| at == printed))
 }
 
-/// Gives results the element types that follow from those of the operands, in a program whose text has no element types:
-/// a comparison is `bool`.
+/// Gives results the element types that follow from those of the operands, in a program whose text has no element
+/// types: a comparison is `bool`.
 pub(crate) fn infer_element_types(program: &mut Program) {
     let mut ops = Vec::new();
     program.walk_with_units(&mut |id| ops.push(id));
@@ -111,8 +112,8 @@ pub(crate) fn infer_element_types(program: &mut Program) {
     }
 }
 
-/// The types of an op's results; `None` if the text has to say them. The op's operands, attributes and number of
-/// results count, its results do not.
+/// The types of an op's results; `None` if the text must contain them. They depend on the op's operands, attributes and
+/// number of results.
 pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
     if op.kind == OpKind::PostOnStream {
         return posted_types(program, op);
@@ -149,7 +150,7 @@ pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
     Some(smallvec![ty])
 }
 
-/// The number of the stored axis that a select takes; `None` if its domain is none of the operand's.
+/// The number of the stored axis that a select takes; `None` if the operand does not have its domain.
 pub fn selected_axis(program: &Program, op: &Op) -> Option<usize> {
     let operand = op.input_tensors().next()?;
     let tensor = program.tensor(operand);
@@ -174,7 +175,7 @@ fn permuted_type(program: &Program, op: &Op, operand: TensorId) -> Option<Tensor
     Some(TensorType::plain(tensor.dtype, order.collect::<Option<_>>()?, tensor.mesh))
 }
 
-/// Axes are aligned from the right; each is that of the first operand that has no broadcast there.
+/// Aligns axes from the right; each is that of the first operand without a broadcast there.
 fn pointwise_type(program: &Program, op: &Op, operands: &[TensorId]) -> Option<TensorType> {
     let dtype = pointwise_dtype(program, op, operands)?;
     let first = *operands.first()?;
@@ -247,7 +248,7 @@ fn linear_type(program: &Program, a: TensorId, weight: TensorId) -> Option<Tenso
     Some(TensorType::plain(tensor.dtype, domains, tensor.mesh))
 }
 
-/// The reduction that a product leaves of its contracted axis.
+/// The reduction in a matmul's result for its contracted axis.
 fn contracted(k: IterDomain) -> IterDomain {
     IterDomain { iter: IterType::Reduction, ..k }
 }
@@ -289,7 +290,7 @@ fn squeezed_type(program: &Program, op: &Op, operand: TensorId) -> Option<Tensor
     (domains.len() == flags.len()).then(|| TensorType::plain(tensor.dtype, kept, tensor.mesh))
 }
 
-/// The types of a HostUnit's outputs, with the extents of the values that a post passes.
+/// The types of a HostUnit's outputs, with the extents of the values that a PostOnStream passes.
 fn posted_types(program: &Program, op: &Op) -> Option<TypeList> {
     let unit = program.posted_unit(op)?;
     let mut extents: FxHashMap<ExprId, ExprId> = FxHashMap::default();

@@ -1,7 +1,7 @@
 //! `hir 2`: the notation of the IR that people write.
 //!
-//! `read` makes IR of a syntax tree, `write` text of IR. What a text leaves out is decided in `infer` (types of results)
-//! and `defaults` (memory, sizes, teams), which both use, so that reading what was written gives the same IR.
+//! `read` turns a syntax tree into IR, `write` turns IR into text. Both use `infer` (types of results) and `defaults`
+//! (memory, sizes, teams) for the parts that a text leaves out, so that reading a written text gives the same IR.
 
 pub mod defaults;
 pub mod infer;

@@ -21,12 +21,12 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 
 impl ProgramReader<'_> {
-    /// Whether a call names a kernel or an op of the table.
+    /// Returns true if a call names a kernel or an op of the table.
     pub(super) fn is_op_call(&self, name: NameSyntax) -> bool {
         self.kernels.contains_key(&name.name) || self.table_op(name.name).is_some()
     }
 
-    /// Whether a name is a pointwise function or a cast, whatever its operands.
+    /// Returns true if a name is a pointwise function or a cast, whatever its operands.
     pub(super) fn is_function(&self, name: NameSyntax) -> bool {
         let text = self.name_text(name.name);
         self.word_dtype(name.name).is_some() || (1..=3).any(|arity| find_function(text, arity).is_some())
@@ -224,7 +224,7 @@ impl ProgramReader<'_> {
         Some(())
     }
 
-    /// An attribute by the kind that the table declares.
+    /// Reads an attribute of the kind that the table declares.
     pub(super) fn read_attribute(&mut self, spec: &ArgSpec, arg: &ArgNode, of: Option<TensorId>) -> Option<AttrValue> {
         let file = self.file;
         let value = *file.expr(arg.value);
@@ -285,14 +285,14 @@ impl ProgramReader<'_> {
         found.into_iter().collect()
     }
 
-    /// Reports a list of other items; the items of a tuple are left for when it is a list.
+    /// Reports a list of wrong items; the items of a tuple are not reported before it is a list.
     fn report_list(&mut self, what: &str, example: &str, arg: &ArgNode) {
         if !self.has_tuple(arg.value) {
             report::report_list(what, example, arg.span, self.diags);
         }
     }
 
-    /// True if a list or one in it is written as a tuple, which is an error of its own.
+    /// Returns true if a list or one in it is written as a tuple, which is an error of its own.
     fn has_tuple(&self, list: ast::ExprId) -> bool {
         let file = self.file;
         match *file.expr(list) {
@@ -537,7 +537,7 @@ impl ProgramReader<'_> {
     }
 }
 
-/// Whether a declaration that is positional in the table is given by its word.
+/// Returns true if an argument that is positional in the table is given by its word.
 fn is_keyed_only(args: &[ArgNode], file: &hostir_grammar::hir2::ast::FileSyntax, spec: &ArgSpec) -> bool {
     spec.key.is_some() && args.iter().any(|arg| arg.key.is_some_and(|key| file.symbol_text(key.name) == keyword(spec)))
 }

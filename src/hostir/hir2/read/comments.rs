@@ -7,8 +7,8 @@ use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
 
-/// The comments at lines of meshes, each with the program that keeps it: programs share meshes. They are in the order in
-/// which a writer has them, that of the first uses of their meshes.
+/// The comments at lines of meshes, each with the program that keeps it, since programs share meshes. They are in the
+/// order of the first uses of their meshes, as a writer writes them.
 pub(super) fn find_mesh_comments(file: &FileSyntax, programs: &[ProgramPlace]) -> Vec<MeshComment> {
     let mut found: Vec<MeshComment> = Vec::new();
     let mut uses = None;
@@ -57,7 +57,7 @@ fn first_mesh_uses(file: &FileSyntax) -> FxHashMap<MeshGrid<'_>, FirstMeshUse> {
 }
 
 impl<'a> ProgramReader<'a> {
-    /// Hands the comments of the program with this number among the items on, and those of its kernels.
+    /// Places the comments of the program with this number among the items, and those of its kernels.
     pub(super) fn place_comments(&mut self, kernels: &[usize], number: usize) {
         let comments = self.near_comments(number);
         for comment in comments {
@@ -72,7 +72,7 @@ impl<'a> ProgramReader<'a> {
         self.program.source.comments.extend(of_meshes);
     }
 
-    /// At the mesh if the program has it, else at the top of the file.
+    /// Places a comment at the mesh if the program has it, else at the top of the file.
     fn place_mesh_comment(&self, found: &MeshComment) -> SourceComment {
         let named = self.shared.meshes.get(&found.mesh);
         let id = named.and_then(|named| self.program.mesh_ids.get(&named.mesh).copied());
@@ -101,12 +101,13 @@ impl<'a> ProgramReader<'a> {
         &all[first..end]
     }
 
-    /// Whether the file has comments or blank lines that are kept: only then the places of statements are noted.
+    /// Returns true if the file has comments or blank lines that are kept: only then the reader records the places of
+    /// statements.
     pub(super) fn has_comments(&self) -> bool {
         !self.file.comments.is_empty()
     }
 
-    /// Notes the first and the last op of a statement.
+    /// Records the first and the last op of a statement.
     pub(super) fn note_statement(&mut self, stmt: StmtId, first: OpId, last: OpId) {
         self.tables.note_statement(stmt, (first, last));
     }
@@ -159,7 +160,7 @@ impl<'a> ProgramReader<'a> {
         unit.map_or(CommentPlace::File, |(_, unit)| CommentPlace::StartOf(unit.body))
     }
 
-    /// True for an item of the file that is a mesh.
+    /// Returns true for an item of the file that is a mesh.
     fn is_mesh(&self, item: u32) -> bool {
         matches!(self.file.items.get(item as usize), Some(ItemSyntax::Mesh(_)))
     }
@@ -171,8 +172,9 @@ impl<'a> ProgramReader<'a> {
         programs.get(next).map(|program| program.item)
     }
 
-    /// Above a statement of the program with this number; above the next one if it has no ops, as a declaration; and at the
-    /// end of the program if there is none, as after `alias`. Those of `define:` are the first definition's.
+    /// The place above a statement of the program with this number. A statement without ops, such as a declaration,
+    /// stands for the next one; without a next one, as after `alias`, the place is the end of the program. Statements
+    /// of `define:` stand for the first definition.
     fn place_above(&self, stmt: StmtId, number: usize) -> Option<CommentPlace> {
         let own = self.ops_of_statement(stmt).or_else(|| self.ops_of_statement(self.first_definition(stmt)?));
         let next = own.map(|(first, _)| first).or_else(|| self.silent.get(&stmt).copied());
@@ -191,7 +193,7 @@ impl<'a> ProgramReader<'a> {
         self.file.blocks[block.index()].stmts.first().copied()
     }
 
-    /// Notes for the statements of a block that have no op the first op of the next one that has.
+    /// Records, for the statements of a block without ops, the first op of the next statement that has one.
     pub(super) fn note_silent_statements(&mut self, stmts: &[StmtId]) {
         let mut next = None;
         for stmt in stmts.iter().rev() {

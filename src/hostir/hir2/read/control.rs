@@ -29,7 +29,7 @@ impl ProgramReader<'_> {
         done
     }
 
-    /// Makes the index a scalar inside the loop; gives back what the name meant before.
+    /// Makes the index a scalar inside the loop; returns the earlier meaning of the name.
     fn enter_loop(&mut self, index: NameSyntax) -> Option<super::scope::ScopeEntry> {
         self.loops += 1;
         let before = self.tables.scope.get(index.name);
@@ -200,7 +200,7 @@ impl ProgramReader<'_> {
         Some(())
     }
 
-    /// `stream e:` with a block, after which the stream of before is current again.
+    /// `stream e:` with a block, after which the earlier stream is current again.
     pub(super) fn read_stream_block(&mut self, stream: ast::ExprId, body: ast::BlockId, span: Span) -> Option<()> {
         let Some(stream) = self.scalar(stream) else {
             self.read_statements(body);

@@ -8,7 +8,7 @@ use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::NameSyntax;
 
 impl ProgramReader<'_> {
-    /// Declares a name; false if it is reserved or taken, which is reported.
+    /// Declares a name; reports it and returns false if it is reserved or taken.
     pub(super) fn declare(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
         if !self.check_name(name, meaning) {
             return false;
@@ -23,7 +23,8 @@ impl ProgramReader<'_> {
         true
     }
 
-    /// Reports a name that nothing of this meaning can have: a word of the language, or one that stands for a number, `T7` or `h7`.
+    /// Reports a name that is invalid for this meaning: a word of the language, or one that stands for a number, `T7`
+    /// or `h7`.
     pub(super) fn check_name(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
         let text = self.file.symbol_text(name.name);
         if is_reserved_word(text) {

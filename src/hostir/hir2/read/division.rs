@@ -1,4 +1,4 @@
-//! `//` after a complete statement, where the quotient of other languages is meant.
+//! Reports `//` after a complete statement where the quotient of other languages is meant.
 
 use super::program::ProgramReader;
 use super::scope::Meaning;
@@ -26,8 +26,8 @@ impl ProgramReader<'_> {
         None
     }
 
-    /// True if a comment repeats a name or a number of the expression in front of it, as in `at = rank % 4 // 4`. After
-    /// brackets that says nothing: `(m + 4 - 1) // 4`.
+    /// Returns true if a comment repeats a name or a number of the expression before it, as in `at = rank % 4 // 4`.
+    /// After brackets a repetition proves nothing: `(m + 4 - 1) // 4`.
     fn repeats_part(&self, divisor: &CommentedDivisor<'_>, value: ExprId) -> bool {
         let mut last = value;
         while let ExprNode::Binary(_, _, right) = *self.file.expr(last) {
@@ -37,7 +37,7 @@ impl ProgramReader<'_> {
         !matches!(self.file.expr(last), ExprNode::Paren(_)) && divisor.repeats_part_of(text)
     }
 
-    /// The `//` directly after an expression, if all of the comment is an expression of scalars.
+    /// The `//` directly after an expression, if the whole comment is an expression of scalars.
     fn divisor_behind(&self, value: ExprId) -> Option<(Span, CommentedDivisor<'_>)> {
         let end = self.file.expr_span(value).end as usize;
         let line = self.source.get(end..)?.lines().next()?;
@@ -48,7 +48,7 @@ impl ProgramReader<'_> {
         is_divisor.then_some((Span::new(start, start + 2), divisor))
     }
 
-    /// True if a name, perhaps with a field, is that of a scalar.
+    /// Returns true if a name, perhaps with a field, is that of a scalar.
     fn is_scalar(&self, name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         let Some(symbol) = self.file.strings.find_symbol(first) else { return false };
@@ -59,14 +59,14 @@ impl ProgramReader<'_> {
         }
     }
 
-    /// True if a name is an extent of a type, or has a size in the header.
+    /// Returns true if a name is an extent of a type, or has a size in the header.
     fn is_extent(&self, name: Symbol) -> bool {
         let is_name = |axis: &AxisSyntax| *self.file.expr(axis.extent) == ExprNode::Name(name);
         self.file.sizes.iter().any(|size| size.name == name) || self.file.axes.iter().any(is_name)
     }
 }
 
-/// A `//` that is meant as an operator: an error if that is sure.
+/// Reports a `//` that is meant as an operator; as an error if that is certain.
 fn report_division(sign: Span, is_sure: bool, diags: &mut Diags) {
     let fix = Fix::replacement("write `/`", sign, "/");
     let message = "`//` begins a comment";

@@ -13,7 +13,7 @@ use hostir_grammar::hir2::ast::{ArgNode, ExprNode, IndexItem, NameSyntax, NodeRa
 use hostir_grammar::{Span, SyntaxError, misfit_of_literal, misfit_of_number};
 use smallvec::SmallVec;
 
-/// The most literals and names in the printed form of a `wrap`.
+/// The maximum number of literals and names in the printed form of a `wrap`.
 const MAX_PRINTED: usize = 1 << 14;
 
 impl ProgramReader<'_> {
@@ -52,7 +52,7 @@ impl ProgramReader<'_> {
     pub(super) fn name_expr(&mut self, name: ast::Symbol) -> ExprId {
         let symbol = match self.name_text(name) {
             "streams" => self.program.names.intern("numberOfStreams"),
-            // The newer spelling of the same name, which would date the printed text.
+            // The newer spelling of the same name, which would give the printed text another date.
             "streamIdx" => self.program.names.intern("StreamIdx"),
             _ => self.symbol(name),
         };
@@ -118,7 +118,7 @@ impl ProgramReader<'_> {
         Some(self.program.exprs.intern(Expr::Call(name, values)))
     }
 
-    /// `( ( ( e % n ) + n ) % n )`, in which `n` stands three times: in each other, such calls would grow without limit.
+    /// `( ( ( e % n ) + n ) % n )`, which contains `n` three times: nested calls would grow exponentially.
     fn wrapped(&mut self, value: ExprId, count: ExprId, span: Span) -> Option<ExprId> {
         let size = self.printed_size(value).saturating_add(self.printed_size(count).saturating_mul(3));
         if size > MAX_PRINTED {
@@ -225,7 +225,7 @@ impl ProgramReader<'_> {
 
     // Operands.
 
-    /// Whether an expression is a tensor, or a slice of one.
+    /// Returns true if an expression is a tensor, or a slice of one.
     pub(super) fn names_tensor(&self, id: ast::ExprId) -> bool {
         match *self.file.expr(id) {
             ExprNode::Name(name) => {
@@ -245,7 +245,7 @@ impl ProgramReader<'_> {
         self.tables.scope.get(name).is_some_and(|entry| entry.meaning == Meaning::Poisoned)
     }
 
-    /// Whether a tensor stands anywhere in an expression.
+    /// Returns true if an expression contains a tensor.
     pub(super) fn holds_tensor(&self, id: ast::ExprId) -> bool {
         let file = self.file;
         match *file.expr(id) {
@@ -259,7 +259,7 @@ impl ProgramReader<'_> {
         }
     }
 
-    /// True if a name that was declared with an error stands in an expression, which may be a scalar then.
+    /// Returns true if an expression, which may be a scalar then, contains a name that was declared with an error.
     fn holds_poison(&self, id: ast::ExprId) -> bool {
         let file = self.file;
         match *file.expr(id) {
@@ -286,7 +286,7 @@ impl ProgramReader<'_> {
         self.scalar(id).map(Value::Scalar)
     }
 
-    /// Reports an operation inside of another one: that which has none inside itself, so that it can be written as a statement.
+    /// Reports an operation inside of another one: the innermost, so that it can be written as a statement.
     fn report_innermost(&mut self, id: ast::ExprId) {
         let file = self.file;
         let mut found = id;
@@ -304,7 +304,7 @@ impl ProgramReader<'_> {
         report::report_nested(self.source, file.expr_span(found), self.diags);
     }
 
-    /// `G[i]` for a tensor that is called like a function, `G(i)`.
+    /// The slice `G[i]` for a tensor that is called like a function, `G(i)`.
     pub(super) fn slice_spelling(&self, id: ast::ExprId) -> Option<String> {
         let ExprNode::Call(name, _) = *self.file.expr(id) else { return None };
         let meaning = self.tables.scope.get(name.name)?.meaning;
@@ -353,7 +353,7 @@ impl ProgramReader<'_> {
     }
 }
 
-/// The operands of functions that only scalars have.
+/// The number of operands of functions that only scalars have.
 fn scalar_function(name: &str, given: usize) -> Option<usize> {
     (name == "ReverseArray").then_some(given)
 }

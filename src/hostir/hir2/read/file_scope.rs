@@ -7,9 +7,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// A mesh that a file declares.
 pub(super) struct NamedMesh {
     pub(super) mesh: DeviceMesh,
-    /// True if it has the name that a mesh without one is written with.
+    /// True if it has the name that a writer gives to a mesh without one.
     pub(super) is_default: bool,
-    /// True if its declaration has an error: what uses it is not reported.
+    /// True if its declaration has an error, so that its uses are not reported.
     pub(super) is_poisoned: bool,
 }
 

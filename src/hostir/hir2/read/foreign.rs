@@ -1,16 +1,16 @@
-//! Names and spellings of other languages, and what stands here instead of them.
+//! Names and spellings of other languages, and their equivalents here.
 
 use crate::hir2::defaults::is_callable;
 use crate::ir::functions::function_names;
 use crate::ops::find_op;
 
-/// The operation that `W.T` and `W.mT` mean elsewhere.
+/// The operation here for `W.T` and `W.mT` of other languages.
 pub(super) fn transpose_of(text: &str) -> Option<String> {
     let name = text.strip_suffix(".mT").or_else(|| text.strip_suffix(".T"))?;
     name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({name}, perm=[1, 0])"))
 }
 
-/// The spelling here of calls that other languages name otherwise, by the last part of the name there.
+/// The spelling here of calls with other names in other languages, by the last part of the name there.
 fn foreign_call(text: &str) -> Option<&'static str> {
     Some(match text.rsplit('.').next()? {
         "mm" | "bmm" | "dot" | "einsum" | "tensordot" => "products are written `matmul(A, B)`",
@@ -45,7 +45,7 @@ fn foreign_call(text: &str) -> Option<&'static str> {
     })
 }
 
-/// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`, and of what has another name.
+/// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`, and of functions with other names here.
 pub(super) fn method_of(text: &str) -> Option<String> {
     if let Some(note) = foreign_call(text) {
         return Some(note.to_owned());
@@ -56,12 +56,12 @@ pub(super) fn method_of(text: &str) -> Option<String> {
     is_function(name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
 }
 
-/// True for the name of a pointwise function, and of an op that is called like one.
+/// Returns true for the name of a pointwise function, and of an op that is called like one.
 fn is_function(name: &str) -> bool {
     function_names().any(|known| known == name) || find_op(name).is_some_and(is_callable)
 }
 
-/// The spelling of what other languages allocate memory with.
+/// The spelling here of other languages' allocations.
 pub(super) fn allocation_of(text: &str) -> Option<&'static str> {
     match text {
         "allocate" | "ALLOCATE" | "Allocate" | "malloc" | "empty" | "new" => Some("alloc"),

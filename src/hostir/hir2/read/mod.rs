@@ -1,7 +1,7 @@
 //! Reads `hir 2`: makes IR of a syntax tree.
 //!
-//! Reading never fails: what cannot be read is reported and left out. The IR is built in the style of June 2025 and
-//! converted at the end if the text asks for another one. A statement may become several ops: slices inside of it
+//! Reading never fails: it reports errors and leaves the statements out. It builds the IR in the style of June 2025 and
+//! converts it at the end if the text asks for another one. A statement may become several ops: slices inside of it
 //! (`slices`), the loops of `on streams` (`control`), a communication and its Wait (`posts`).
 
 mod calls;
@@ -57,7 +57,7 @@ pub fn program_names(file: &FileSyntax) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The offset at which each item of a file begins, and the number of the program that it belongs to; `None` for a mesh.
+/// The offset at which each item of a file begins, and the number of its program; `None` for a mesh.
 pub(crate) fn item_starts(file: &FileSyntax) -> Vec<(u32, Option<usize>)> {
     let mut programs = 0;
     let mut starts = Vec::with_capacity(file.items.len());
@@ -75,7 +75,7 @@ pub(crate) fn item_starts(file: &FileSyntax) -> Vec<(u32, Option<usize>)> {
     starts
 }
 
-/// Reads all programs of a file; `source` is the text that `file` was read from.
+/// Reads all programs of a file; `source` is its text.
 pub fn read_file(file: &FileSyntax, source: &str, diags: &mut Diags) -> Vec<Program> {
     let mut reader = FileReader::new(file, source);
     (0..program_count(file)).map(|position| reader.read_program(position, diags)).collect()
@@ -87,7 +87,7 @@ pub fn read_program(file: &FileSyntax, source: &str, position: usize, diags: &mu
     FileReader::new(file, source).read_program(position, diags)
 }
 
-/// Reads the programs of a file. What is known of the file is found once.
+/// Reads the programs of a file; collects the facts about the file once.
 pub struct FileReader<'a> {
     file: &'a FileSyntax,
     source: &'a str,
@@ -222,8 +222,8 @@ fn name_default_meshes(file: &FileSyntax, given_names: &FxHashSet<Symbol>, meshe
     }
 }
 
-/// The names of the meshes of tensors, each with the number of the kernel or program among the items; program by program,
-/// of inputs and outputs first.
+/// The names of the meshes of tensors, each with the number of the kernel or program among the items; program by
+/// program, inputs and outputs first.
 fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = (usize, Symbol)> + '_ {
     let programs = file.items.iter().enumerate().filter_map(|(number, item)| match item {
         ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some((number, program)),

@@ -14,7 +14,7 @@ use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, StmtFo
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 
-/// The keys of a post, each with the attribute that it fills.
+/// The keys of a communication, each with the attribute that it fills.
 const KEYS: &[(&str, AttrKey)] = &[
     ("team", AttrKey::Team),
     ("root", AttrKey::Root),
@@ -44,7 +44,7 @@ impl<'a> ProgramReader<'a> {
         }
     }
 
-    /// The handle on the left side: new, or one that another branch posts too.
+    /// The handle on the left side: new, or one that another branch also uses.
     pub(super) fn handle_target(&mut self, target: &TargetSyntax) -> Option<u32> {
         let name = self.plain_target(target)?;
         if let Some(ty) = target.ty {
@@ -68,7 +68,7 @@ impl<'a> ProgramReader<'a> {
         number
     }
 
-    /// True if a collective has an operand but no arrow, as a function of PyTorch: `G = allgather(A)`.
+    /// Returns true if a collective has an operand but no arrow, as a function of PyTorch: `G = allgather(A)`.
     pub(super) fn is_collective_result(&self, name: NameSyntax, args: NodeRange) -> bool {
         let file = self.file;
         let positional = || file.args[args.indices()].iter().filter(|arg| arg.key.is_none());
@@ -403,7 +403,7 @@ impl<'a> ProgramReader<'a> {
         Some(())
     }
 
-    /// The handle of a name, which may be posted further down in a loop.
+    /// The handle of a name; a loop may start its communication further down.
     fn waited_handle(&mut self, name: NameSyntax) -> Option<u32> {
         match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Handle(number)) => Some(number),
@@ -435,7 +435,7 @@ impl<'a> ProgramReader<'a> {
         self.tables.posted.as_ref().is_some_and(|posted| posted.contains(&name))
     }
 
-    /// The names that posts and groups of the file have.
+    /// The names of the communications and groups of the file.
     fn posted_names(&self) -> FxHashSet<ast::Symbol> {
         let file = self.file;
         let names = file.stmts.iter().filter_map(|stmt| match stmt.form {
@@ -482,7 +482,7 @@ type OpList = SmallVec<[OpId; 4]>;
 
 /// The result of a statement of a group.
 enum MemberOps {
-    /// A post in no block yet; its slices are in front of the group.
+    /// A communication in no block yet; its slices are in front of the group.
     Post(OpId),
     /// Ops at the end of those that are collected.
     Statement,

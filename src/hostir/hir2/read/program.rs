@@ -47,7 +47,7 @@ pub(super) struct ProgramReader<'a> {
     pub(super) loops: u32,
     /// True once the caller's stream has a name.
     pub(super) has_caller: bool,
-    /// The streams of the blocks around the statement that is read.
+    /// The streams of the blocks around the present statement.
     pub(super) current: Vec<ExprId>,
     next_tensor: u32,
     next_domain: u32,
@@ -62,26 +62,26 @@ pub(super) struct ProgramReader<'a> {
     pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
     /// For a statement without ops: the first op after it in its block.
     pub(super) silent: FxHashMap<StmtId, OpId>,
-    /// For the block of a `stream e:`: the op that makes the stream of before current again.
+    /// For the block of a `stream e:`: the op that makes the earlier stream current again.
     pub(super) stream_ends: FxHashMap<ast::BlockId, OpId>,
     item_numbers: Vec<usize>,
-    /// Scalar names that nothing has declared where they are used.
+    /// Scalar names that are not declared at their uses.
     pub(super) unbound: UnboundNames,
     /// Tensors by number, for verbatim texts.
     pub(super) numbered: NumberedTensors,
-    /// The sizes of expressions inside of a `wrap`, as they are printed.
+    /// The printed sizes of expressions inside of a `wrap`.
     pub(super) printed_sizes: FxHashMap<ExprId, usize>,
 }
 
-/// Tables of the words, names and statements of a file, for the program that is read.
+/// Tables of the words, names and statements of a file, for the present program.
 pub(super) struct ProgramTables {
     words: WordTable,
     pub(super) scope: Scope,
-    /// The ops of statements; empty if nothing asks for them.
+    /// The ops of statements; empty if not needed.
     pub(super) statements: Vec<Option<StatementOps>>,
     /// The statements whose ops are known.
     noted: Range<usize>,
-    /// The names of posts and groups of the file, once somebody asks.
+    /// The names of communications and groups of the file; collected at the first query.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
     /// True if the comments of the file are in the order of the text.
     pub(super) has_sorted_comments: bool,
@@ -101,7 +101,7 @@ impl ProgramTables {
         }
     }
 
-    /// Notes the first and the last op of a statement.
+    /// Records the first and the last op of a statement.
     pub(super) fn note_statement(&mut self, stmt: StmtId, ops: StatementOps) {
         let at = stmt.index();
         if let Some(place) = self.statements.get_mut(at) {
@@ -220,7 +220,7 @@ impl<'a> ProgramReader<'a> {
         self.unit = None;
     }
 
-    /// The name of the program, unless it is the one that a program without a name is written with.
+    /// Names the program, unless it has the name that a writer gives to a program without one.
     fn name_program(&mut self, item: &ProgramItem) {
         let default = default_program_name(self.place.position);
         let (file, name) = (self.file, item.name.name);
@@ -237,7 +237,7 @@ impl<'a> ProgramReader<'a> {
         found
     }
 
-    /// Tensors are declared, or named again; other names are scalars.
+    /// Declares tensors, or names them again; other names are scalars.
     fn read_params(&mut self, params: &[ParamSyntax]) -> Vec<Value> {
         if self.has_unknown_mesh {
             self.report_params_twice(params);
@@ -245,7 +245,7 @@ impl<'a> ProgramReader<'a> {
         params.iter().filter_map(|param| self.read_param(param)).collect()
     }
 
-    /// Tensors on a mesh with an error are not declared, but named all the same.
+    /// A tensor on a mesh with an error is not declared, but its name counts.
     fn report_params_twice(&mut self, params: &[ParamSyntax]) {
         let mut first: FxHashMap<ast::Symbol, Span> = FxHashMap::default();
         for name in params.iter().filter(|param| param.ty.is_some()).map(|param| param.name) {
@@ -286,7 +286,7 @@ impl<'a> ProgramReader<'a> {
         self.program.hints.streams = file.streams.and_then(|streams| u32::try_from(streams.value).ok());
     }
 
-    /// The program, with memory where types name none, in the style of the file.
+    /// Returns the program in the style of the file; gives tensors memory if their types name none.
     pub(super) fn finish(mut self) -> Program {
         self.settle_memory();
         let numbers = std::mem::take(&mut self.item_numbers);
@@ -338,7 +338,7 @@ impl<'a> ProgramReader<'a> {
         self.tables.words.word_meaning(self.file, name).dtype
     }
 
-    /// The calls of a name that start a communication.
+    /// The kind of communication that a call of a name starts.
     pub(super) fn post_word(&self, name: ast::Symbol) -> PostWord {
         self.tables.words.word_meaning(self.file, name).post
     }
@@ -367,7 +367,8 @@ impl<'a> ProgramReader<'a> {
         self.given_memory.push(memory.is_some());
     }
 
-    /// Tensors up to this count that nobody has noted come from verbatim texts, which say their memory.
+    /// Records the memory of the tensors up to this count: those not recorded yet come from verbatim texts, which
+    /// contain it.
     pub(super) fn note_verbatim_memory(&mut self, count: usize) {
         self.given_memory.resize(count, true);
     }
@@ -401,10 +402,11 @@ impl<'a> ProgramReader<'a> {
     }
 }
 
-/// Makes room for the program of a file: about as many ops and tensors as it has statements and slices.
+/// Reserves memory for the program of a file: about as many ops and tensors as it has statements and slices.
 fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
     let loops = file.stmts.iter().filter(|stmt| matches!(stmt.form, StmtForm::For { on_streams: true, .. })).count();
-    // A loop on streams has seven ops of its own, a group or a post with its Wait one more than statements.
+    // A loop on streams has seven ops of its own; a group, or a communication with its Wait, has one more than
+    // statements.
     let ops = file.stmts.len() + file.stmts.len() / 4 + file.index_items.len() + 7 * loops;
     let tensors = file.targets.len() + file.types.len() + file.index_items.len();
     program.ops.try_reserve_exact(ops);
@@ -415,7 +417,7 @@ fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
     program.blocks.try_reserve_exact(file.blocks.len() + loops);
 }
 
-/// The first of the numbers that no name of the file stands for.
+/// The first number for which no name of the file stands.
 #[derive(Clone, Copy)]
 struct NumberRange {
     tensor: u32,
@@ -449,7 +451,7 @@ fn leading_number(text: &str) -> Option<u32> {
     text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Whether a mesh, kernel or program of the file has a name.
+/// Returns true if a mesh, kernel or program of the file has a name.
 fn is_item_name(file: &FileSyntax, text: &str) -> bool {
     file.items.iter().any(|item| file.symbol_text(item.name().name) == text)
 }

@@ -21,13 +21,13 @@ fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note
     diags.push(if note.is_empty() { diag } else { diag.with_note(note) });
 }
 
-/// The nearest of some names. A name of one letter is near to all others of one letter, which says nothing.
+/// The nearest of several names. A name of one letter is near to all others of one letter, which means nothing.
 pub(super) fn nearest_name<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = crate::diag::nearest_candidate(text, known.into_iter().filter(|name| *name != text))?;
     (text.chars().nth(1).is_some() || near.eq_ignore_ascii_case(text)).then_some(near)
 }
 
-/// An unknown argument of an op, a post or `alloc`.
+/// Reports an unknown argument of an op, a communication or `alloc`.
 pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("`{owner}` has no argument `{found}`"));
     diags.push(match nearest_name(found, known.iter().copied()) {
@@ -37,10 +37,10 @@ pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], spa
     });
 }
 
-/// An unknown word, with the nearest known one as a fix.
+/// Reports an unknown word, with the nearest known one as a fix.
 pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
-    // Words such as `f32` are letters and a number, of which only the order may be a slip.
+    // Words such as `f32` are letters and a number, of which only the order may be wrong.
     let turned = known.iter().copied().find(|word| sorted_letters(word) == sorted_letters(found));
     let diag = match nearest_name(found, known.iter().copied()).or(turned) {
         Some(near) => diag.with_near_word(span, found, near),
@@ -49,7 +49,7 @@ pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, d
     diags.push(diag);
 }
 
-/// A word that is called otherwise elsewhere: `meant` is its name here.
+/// Reports a word of another language: `meant` is its name here.
 pub(super) fn report_foreign_word(what: &str, found: &str, meant: &str, span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
     diags.push(diag.with_meant_word(span, meant));
@@ -59,7 +59,7 @@ fn without_number(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// A word that names no mesh. Names of meshes are short: one of another number is no slip.
+/// Reports a word that names no mesh. Names of meshes are short: one with another number is no misspelling.
 pub(super) fn report_mesh(found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let near: Vec<&str> = known.iter().copied().filter(|word| without_number(word) != without_number(found)).collect();
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown mesh `{found}`"));
@@ -87,7 +87,7 @@ fn list_words(words: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// A name that is declared again; `meaning` says what it is.
+/// Reports a name that is declared again; `meaning` is its kind.
 pub(super) fn report_taken(file: &FileSyntax, name: NameSyntax, meaning: Meaning, first: Span, diags: &mut Diags) {
     report_twice(file, name, first, diags);
     if let Some(diag) = diags.items.last_mut() {
@@ -149,8 +149,7 @@ pub(super) fn report_style(file: &FileSyntax, style: NameSyntax, diags: &mut Dia
     report_word("style", file.symbol_text(style.name), &eras, style.span, diags);
 }
 
-/// A mesh names each device once.
-/// Whether a mesh has each of its devices once.
+/// Checks that a mesh names each device once.
 pub(super) fn check_mesh_devices(item: &MeshItem, diags: &mut Diags) -> bool {
     let mut seen = FxHashSet::default();
     let twice = item.devices.iter().find(|device| !seen.insert(**device));
@@ -161,7 +160,7 @@ pub(super) fn check_mesh_devices(item: &MeshItem, diags: &mut Diags) -> bool {
     twice.is_none()
 }
 
-/// A kernel is called like an op, so its name must be none.
+/// Checks the name of a kernel: a kernel is called like an op, so it must not have an op's name.
 pub(super) fn check_kernel_name(file: &FileSyntax, name: NameSyntax, diags: &mut Diags) {
     let text = file.symbol_text(name.name);
     let is_taken = find_op(text).is_some()
@@ -179,7 +178,7 @@ pub(super) fn report_order(rank: usize, span: Span, diags: &mut Diags) {
     push(diags, codes::AXES_ORDER, span, message, "it says which axis each printed position shows, from 0");
 }
 
-/// A tensor is needed; `slice` is the right spelling of a tensor that is called, `G(i)`.
+/// Reports that a tensor is needed; `slice` is the right spelling of a tensor that is called, `G(i)`.
 pub(super) fn report_needed_tensor(slice: Option<String>, span: Span, diags: &mut Diags) {
     let note = slice.map_or_else(String::new, |slice| format!("write a slice as `{slice}`"));
     push(diags, codes::WRONG_KIND, span, "a tensor is needed here".to_owned(), note);
@@ -260,10 +259,10 @@ pub(super) fn report_nested(source: &str, span: Span, diags: &mut Diags) {
     );
 }
 
-/// The most errors for which names are looked for: each time all of the text is searched.
+/// The maximum number of errors for which names are searched: each search reads the whole text.
 const MOST_NAMED: usize = 64;
 
-/// A name that stands nowhere in the text, and that no note has proposed.
+/// A name that the text does not contain, and that no note has proposed.
 fn unused_name(source: &str, diags: &Diags) -> String {
     if diags.items.len() > MOST_NAMED {
         return "U".to_owned();
@@ -287,7 +286,7 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
     });
 }
 
-/// A name that nothing declares, where a tensor or a scalar can stand.
+/// Reports a name that nothing declares, in the place of a tensor or a scalar.
 pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_SCALAR, span, format!("the name `{text}` is not declared"));
     diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
@@ -299,13 +298,13 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
     });
 }
 
-/// A name that stands for something else than a tensor.
+/// Reports a name of anything but a tensor.
 pub(super) fn report_needs_tensor(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
     let message = format!("`{text}` is {}, but a tensor is needed here", describe_meaning(meaning));
     push(diags, codes::WRONG_KIND, span, message, "");
 }
 
-/// `wait` in front of something else than a communication.
+/// Reports `wait` in front of anything but a communication.
 pub(super) fn report_no_wait(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
     let message = format!("`{text}` is {}, but `wait` needs a communication", describe_meaning(meaning));
     let note = match meaning {
@@ -325,7 +324,7 @@ fn describe_meaning(meaning: Meaning) -> &'static str {
     }
 }
 
-/// `streams n` needs a positive number, and a size stands in the header once.
+/// Checks that `streams n` has a positive number, and that the header has each size once.
 pub(super) fn check_hints(file: &FileSyntax, diags: &mut Diags) {
     if let Some(streams) = file.streams.filter(|streams| !(1..=i64::from(u32::MAX)).contains(&streams.value)) {
         let message = format!("a program cannot run on {} streams", streams.value);
@@ -378,7 +377,7 @@ pub(super) fn report_own_index(
     diags.push(Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes));
 }
 
-/// `rank` counts from 0 over all ranks, which is the position in the mesh only if the mesh is 0..n.
+/// Checks an index `rank`: it counts from 0 over all ranks, which is the position in the mesh only if the mesh is 0..n.
 pub(super) fn check_rank_index(program: &Program, tensor: TensorId, span: Span, diags: &mut Diags) {
     let Some(mesh) = program.tensor_mesh(tensor) else { return };
     if mesh.devices.iter().copied().eq(0..mesh.devices.len() as u32) {
@@ -431,7 +430,7 @@ pub(super) fn report_target(slice: Option<String>, span: Span, diags: &mut Diags
     push(diags, codes::WRONG_KIND, span, "this cannot be assigned to".to_owned(), note);
 }
 
-/// A slice on the left side of what only gives a name to something.
+/// Reports a slice on the left side of a statement that only names its result.
 pub(super) fn report_slice_target(span: Span, diags: &mut Diags) {
     let note = "ops write slices, `C[i] = relu(A[i])`, and messages take theirs as an argument: `recv(C[i], from=p)`";
     push(diags, codes::WRONG_KIND, span, "this statement needs a name on its left side".to_owned(), note);
@@ -465,7 +464,7 @@ pub(super) fn report_scalar_value(source: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::WRONG_KIND, span, message, "give the scalar a name of its own, or fill the tensor with `full`");
 }
 
-/// A name that is called and is no op, kernel, function or communication.
+/// Reports a called name that is no op, kernel, function or communication.
 pub(super) fn report_unknown_op(
     file: &FileSyntax,
     kernels: &FxHashMap<Symbol, UnitId>,

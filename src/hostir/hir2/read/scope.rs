@@ -29,7 +29,7 @@ pub(super) struct ScopeEntry {
 /// The names of one program or kernel.
 #[derive(Default)]
 pub(super) struct Scope {
-    /// By symbol: the scope that declared it, and what it means there.
+    /// By symbol: the scope that declared it, and its meaning there.
     slots: Vec<Option<(u32, ScopeEntry)>>,
     /// The number of scopes before this one.
     number: u32,

@@ -63,7 +63,7 @@ impl ProgramReader<'_> {
         Some(tensor)
     }
 
-    /// The index of a select: on an axis over devices only the rank's own part.
+    /// The index of a select; on an axis over devices it must be the rank's own shard.
     fn slice_index(&mut self, tensor: TensorId, axis: usize, index: ast::ExprId) -> Option<ExprId> {
         let file = self.file;
         let span = file.expr_span(index);

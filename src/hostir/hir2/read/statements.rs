@@ -31,7 +31,7 @@ impl<'a> ProgramReader<'a> {
         self.program.blocks[id].ops = std::mem::replace(&mut self.ops, outer);
     }
 
-    /// Reads the statements of a block to the end of the ops that are collected.
+    /// Reads the statements of a block to the end of the collected ops.
     pub(super) fn read_statements(&mut self, block: ast::BlockId) {
         let file = self.file;
         let Some(node) = file.blocks.get(block.index()) else { return };
@@ -46,7 +46,7 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn read_statement(&mut self, id: StmtId) {
         let stmt = self.file.stmts[id.index()];
         let before = self.ops.len();
-        // What a statement with an error leaves would only raise more errors.
+        // The remains of a statement with an error would only raise more errors.
         if self.read_form(&stmt).is_none() {
             self.ops.truncate(before);
             self.poison_targets(&stmt);
@@ -97,7 +97,7 @@ impl<'a> ProgramReader<'a> {
         source.get(start..end).unwrap_or_default()
     }
 
-    /// The names that a statement with an error would have declared.
+    /// Poisons the names that a statement with an error would have declared.
     fn poison_targets(&mut self, stmt: &StatementNode) {
         let file = self.file;
         match stmt.form {
@@ -114,7 +114,7 @@ impl<'a> ProgramReader<'a> {
         }
     }
 
-    /// What could not be parsed may have begun with `name =` or `name: type`.
+    /// Poisons the first word: an unparsed statement may have begun with `name =` or `name: type`.
     fn poison_first_word(&mut self, span: Span) {
         let Some(text) = self.source.get(span.as_usize_range()) else { return };
         let mut word = first_word(text);
@@ -203,7 +203,7 @@ impl<'a> ProgramReader<'a> {
         self.define_scalar(target, value, span)
     }
 
-    /// Whether the left side is a tensor: declared, with a type, or a slice.
+    /// Returns true if the left side is a tensor: declared, with a type, or a slice.
     fn is_tensor_target(&self, target: &TargetSyntax) -> bool {
         target.ty.is_some() || self.names_tensor(target.value)
     }
@@ -277,7 +277,7 @@ impl<'a> ProgramReader<'a> {
         }
     }
 
-    /// A tensor may be declared once more with the same type.
+    /// Checks that a tensor is declared again with the same type only.
     fn check_type_again(&mut self, name: NameSyntax, tensor: TensorId, ty: TypeId) -> Option<()> {
         let node = *self.file.tensor_type(ty);
         let (again, memory) = self.tensor_type(&node)?;
@@ -291,7 +291,8 @@ impl<'a> ProgramReader<'a> {
         Some(())
     }
 
-    /// The result of an op whose operands and attributes are known: a slice, or a name. Slices were made before.
+    /// Adds an op whose operands and attributes are known; its result is a slice or a name. Slices of operands come
+    /// before.
     pub(super) fn finish_op(&mut self, mut op: Op, targets: &[ResultTarget], span: Span) -> Option<()> {
         let needed = targets.iter().any(|target| self.needs_type(target));
         let inferred = if needed { result_types(&self.program, &op) } else { None };
@@ -310,7 +311,7 @@ impl<'a> ProgramReader<'a> {
         Some(())
     }
 
-    /// Whether the type of a result has to be inferred: it is a new name, and the text says no type.
+    /// Returns true if the type of a result has to be inferred: its name is new, and the text has no type.
     fn needs_type(&self, target: &ResultTarget) -> bool {
         match target {
             ResultTarget::Name(name, None) => self.tables.scope.get(name.name).is_none(),
@@ -443,7 +444,7 @@ impl<'a> ProgramReader<'a> {
         Some(())
     }
 
-    /// `define:`: its statements stand after the program.
+    /// Reads `define:`, whose statements follow the program.
     fn read_definitions(&mut self, block: ast::BlockId) -> Option<()> {
         // Definitions may use the indices of loops; the verifier knows these names.
         let outside = std::mem::replace(&mut self.unbound.in_type, true);

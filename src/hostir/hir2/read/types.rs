@@ -119,7 +119,7 @@ impl ProgramReader<'_> {
         let mesh = match node.mesh {
             Some(name) if file.symbol_text(name.name) == NO_MESH => Some(None),
             Some(name) => self.find_mesh(name).map(Some),
-            // An error in the mesh is none of the tensors.
+            // An error in the mesh is no error of the tensors.
             None => (!self.has_unknown_mesh).then_some(self.default_mesh),
         };
         let axes = axes.into_iter().collect::<Option<DomainList>>()?;
@@ -270,8 +270,8 @@ impl ProgramReader<'_> {
     }
 }
 
-/// True if a text is positions, as the printed form writes them after the domains of a scheduled tensor:
-/// `ca_pos( 3 ) produce_pos( 2 )`.
+/// Returns true if a text is a list of positions, as the printed form writes them after the domains of a scheduled
+/// tensor: `ca_pos( 3 ) produce_pos( 2 )`.
 fn are_positions(text: &str) -> bool {
     let mut parts = text.split(')');
     let after = parts.next_back().unwrap_or_default();

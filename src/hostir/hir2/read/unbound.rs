@@ -11,10 +11,10 @@ use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::NameSyntax;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The most unknown names of a program for which a similar one is looked for.
+/// The maximum number of unknown names of a program for which a similar one is searched.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// Names that were unknown where they were used, and what depends on them.
+/// Names that were unknown at their uses, and the errors that depend on them.
 #[derive(Default)]
 pub(super) struct UnboundNames {
     /// Each with its first use, in text order.
@@ -24,13 +24,13 @@ pub(super) struct UnboundNames {
     last: Option<NameSyntax>,
     /// True inside of a type, whose names are extents.
     pub(super) in_type: bool,
-    /// True if a header has an error, so that nobody knows what is declared.
+    /// True if a header has an error, so that the declared names are not known.
     pub(super) is_silent: bool,
     /// Scalars whose definition uses an unknown name, and that name: they may be tensors.
     doubtful: FxHashMap<ast::Symbol, ast::Symbol>,
-    /// Errors that are only true if a name is known in the end.
+    /// Errors that apply only if a name is known in the end.
     deferred: Vec<(ast::Symbol, Diag)>,
-    /// The number of unknown names for which similar ones were asked for.
+    /// The number of unknown names for which similar ones were searched.
     asked: usize,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct UnboundNames {
 #[derive(Clone, Copy)]
 struct UnboundUse {
     name: NameSyntax,
-    /// The scalar that is known there, such as a loop's index, and has nearly this name.
+    /// A known scalar at the use, such as a loop's index, with a similar name.
     near: Option<ast::Symbol>,
 }
 
@@ -51,7 +51,7 @@ impl UnboundNames {
         self.last
     }
 
-    /// Notes that a scalar is defined by the name that was used last.
+    /// Records that the last used name defines a scalar.
     pub(super) fn mark_doubtful(&mut self, scalar: ast::Symbol) {
         if let Some(last) = self.last {
             self.doubtful.insert(scalar, last.name);
@@ -60,7 +60,7 @@ impl UnboundNames {
 }
 
 impl<'f> ProgramReader<'f> {
-    /// Notes the use of a name that is not declared so far.
+    /// Records the use of a name that is not declared so far.
     pub(super) fn note_unbound(&mut self, name: ast::Symbol, span: Span) {
         let text = self.name_text(name);
         if self.unbound.in_type && !is_tensor_number(text) {
@@ -85,8 +85,8 @@ impl<'f> ProgramReader<'f> {
         self.file.strings.find_symbol(near)
     }
 
-    /// A scalar, communication or stream where a tensor is needed. A scalar that is defined by an unknown name may have
-    /// been meant as a tensor.
+    /// Reports a scalar, communication or stream where a tensor is needed. A scalar that an unknown name defines may
+    /// have been meant as a tensor.
     pub(super) fn report_other_meaning(&mut self, name: NameSyntax, meaning: Meaning) {
         let mut found = Diags::default();
         report::report_needs_tensor(self.file.symbol_text(name.name), meaning, name.span, &mut found);
@@ -98,11 +98,11 @@ impl<'f> ProgramReader<'f> {
         }
     }
 
-    /// A name that is unknown as the value of a tensor: `G: T = aloc`.
+    /// Reports an unknown name as the value of a tensor: `G: T = aloc`.
     pub(super) fn report_no_value(&mut self, name: NameSyntax) {
         let after = self.source.get(name.span.end as usize..).unwrap_or_default();
         if matches!(self.name_text(name.name), "keep" | "fresh" | "zero" | "resets") && after.starts_with(" alloc") {
-            // `G: T = keep alloc` is an error of the parser.
+            // The parser reports `G: T = keep alloc`.
             return;
         }
         let mut known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Tensor(_)));
@@ -110,8 +110,8 @@ impl<'f> ProgramReader<'f> {
         report::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
     }
 
-    /// Names that an unknown one may have been meant as: those with a meaning of some kind. None after many errors, since
-    /// each of them looks at all names.
+    /// The names that an unknown one may have been meant as: those with a meaning of some kind. None after many errors,
+    /// since each search visits all names.
     pub(super) fn names_to_suggest(&mut self, wanted: impl Fn(Meaning) -> bool) -> Vec<&'f str> {
         self.unbound.asked += 1;
         if self.unbound.asked > MAX_SUGGESTIONS {
@@ -129,7 +129,7 @@ impl<'f> ProgramReader<'f> {
             return;
         }
         let bound = bound_names(&self.program);
-        // A definition that needs a loop's index is bound inside of that loop: the verifier says where it is not.
+        // A definition that needs a loop's index is bound inside of that loop: the verifier reports uses outside of it.
         let is_bound: FxHashSet<Symbol> = bound.iter().copied().chain(defined_names(&self.program)).collect();
         let mut missing = FxHashSet::default();
         for UnboundUse { name: used, near } in uses {
@@ -159,7 +159,7 @@ impl<'f> ProgramReader<'f> {
     }
 }
 
-/// Whether a name is that of a tensor without one, `T7`: no scalar can be called so.
+/// Returns true if a name is that of a tensor without one, `T7`: no scalar may have it.
 fn is_tensor_number(name: &str) -> bool {
     name.strip_prefix('T').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -9,7 +9,7 @@ use hostir_grammar::Span;
 use hostir_grammar::ast;
 use rustc_hash::FxHashMap;
 
-/// The newest tensor of each number in each scope, as far as verbatim texts asked for them.
+/// The newest tensor of each number in each scope, as far as verbatim texts needed them.
 #[derive(Default)]
 pub(super) struct NumberedTensors {
     tensors: FxHashMap<(Option<UnitId>, u32), TensorId>,
@@ -53,7 +53,7 @@ impl ProgramReader<'_> {
         Some(self.program.domains[domain])
     }
 
-    /// The ops of a text in the printed form, in which numbers stand for this program's tensors.
+    /// Resolves a text in the printed form to ops; numbers in it stand for this program's tensors.
     fn resolve_printed(&mut self, text: &str, span: Span) -> Option<Vec<OpId>> {
         let known: Vec<(u32, TensorId)> = self.known_tensors(text);
         let mut found = Diags::default();
@@ -68,7 +68,7 @@ impl ProgramReader<'_> {
         None
     }
 
-    /// The tensors of this scope whose numbers stand in a text.
+    /// The tensors of this scope whose numbers a text contains.
     fn known_tensors(&mut self, text: &str) -> Vec<(u32, TensorId)> {
         self.numbered.note_tensors(&self.program);
         let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
@@ -76,7 +76,7 @@ impl ProgramReader<'_> {
         found.collect()
     }
 
-    /// Tensors that a verbatim text declares have the memory that it says.
+    /// Records the memory of the tensors that a verbatim text declares.
     fn note_new_tensors(&mut self) {
         let count = self.program.tensors.len();
         self.note_verbatim_memory(count);

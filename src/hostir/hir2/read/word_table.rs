@@ -46,7 +46,7 @@ pub(super) struct WordMeaning {
 /// The meanings of the words of a file, by symbol.
 pub(super) struct WordTable {
     meanings: Vec<Cell<Option<WordMeaning>>>,
-    /// Names of the IR, each with the program that it was interned in. `None` if they have the numbers of the file's.
+    /// Names of the IR, each with the program that interned it. `None` if they have the numbers of the file's strings.
     symbols: Option<Vec<(u32, Symbol)>>,
     /// The number of programs so far.
     programs: u32,
@@ -63,7 +63,7 @@ impl WordTable {
         self.programs += 1;
     }
 
-    /// The program gets all strings of the file for its names, which then have the same numbers.
+    /// Copies all strings of the file to the program's names, which then have the same numbers.
     pub(super) fn share_strings(&mut self, file: &FileSyntax, program: &mut Program) {
         program.names = NameInterner::with_strings(file.strings.clone());
         self.symbols = None;

@@ -1,4 +1,5 @@
-//! Runs of ops that one statement stands for: loops on streams, blocks on a stream, groups, posts with their waits.
+//! Matches runs of ops that one statement represents: loops on streams, blocks on a stream, groups, communications with
+//! their waits.
 
 use super::ProgramWriter;
 use crate::hir2::defaults::is_post;
@@ -24,14 +25,14 @@ pub(super) enum StatementForm {
 pub(super) struct StatementRun {
     /// Place of the first op, a hidden select if there is one.
     pub(super) first: usize,
-    /// Place of the op that the statement is about.
+    /// Place of the op that the statement writes.
     pub(super) main: usize,
     /// One past the last op.
     pub(super) end: usize,
     pub(super) form: StatementForm,
 }
 
-/// The depth of `stream` blocks in each other beyond which ops are written one by one.
+/// The depth of nested `stream` blocks beyond which ops are written one by one.
 const MOST_NESTED_STREAMS: usize = 16;
 
 /// The stream that an op of this kind names.
@@ -82,13 +83,13 @@ impl ProgramWriter<'_> {
             && matches!(op.results.as_slice(), [Value::Stream(stream)] if self.program.exprs().as_int(*stream) == Some(0))
     }
 
-    /// Whether no comment stands between an op and the next one.
+    /// Returns true if no comment is between an op and the next one.
     fn are_joined(&self, ops: &[OpId], at: usize) -> bool {
         let Some(&next) = ops.get(at + 1) else { return false };
         !self.has_comments(CommentPlace::Trailing(ops[at])) && !self.has_comments(CommentPlace::Above(next))
     }
 
-    /// Whether the op after a post is a Wait for it, and nothing else names it.
+    /// Returns true if the op after a communication is its only Wait.
     fn is_waited(&self, ops: &[OpId], post: usize) -> bool {
         let Some(&wait) = ops.get(post + 1) else { return false };
         let Some(number) = self.program.op(ops[post]).number() else { return false };
@@ -121,11 +122,11 @@ impl ProgramWriter<'_> {
         (!self.has_comments(CommentPlace::Trailing(ops[start]))).then_some(back)
     }
 
-    /// The place after `start`, which chooses a stream, that goes back to the stream `around`; what lies between may
-    /// have blocks of its own, down to a depth that text has.
+    /// Finds the place after `start`, which chooses a stream, that returns to the stream `around`; the ops between may
+    /// contain nested blocks, down to the depth that text allows.
     ///
-    /// The first way back ends the block, unless the next thing that happens is that the block's stream is left again: then
-    /// that is the end, and a block on the stream around stands inside.
+    /// The first return ends the block, unless the next op chooses the block's stream again: then that op is the end,
+    /// and a block on the outer stream is nested inside.
     fn find_way_back(&self, ops: &[OpId], start: usize, around: ExprId, depth: usize) -> Option<usize> {
         let stream = self.chosen_stream(ops, start)?;
         if stream == around || depth > MOST_NESTED_STREAMS {
@@ -141,7 +142,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// True if two ops that follow each other choose these streams.
+    /// Returns true if two consecutive ops choose these streams.
     fn is_left_again(&self, ops: &[OpId], at: usize, [first, second]: [ExprId; 2]) -> bool {
         self.chosen_stream(ops, at) == Some(first) && self.chosen_stream(ops, at + 1) == Some(second)
     }
@@ -171,7 +172,7 @@ impl ProgramWriter<'_> {
         exprs.find_expr(&Expr::Binary(BinaryOp::Mod, index, count))
     }
 
-    /// Whether two loops are what `for s in .. on streams:` is read as.
+    /// Returns true if two loops are the form that the reader gives `for s in .. on streams:`.
     fn is_stream_loop(&self, ops: &[OpId], at: usize) -> bool {
         let program = self.program;
         let (Some(&fork), Some(&body)) = (ops.get(at), ops.get(at + 1)) else { return false };

@@ -1,4 +1,4 @@
-//! Comments that the reader would take for the divisor of the statement in front of them: `k = rank // 2`.
+//! Finds comments that the reader would take for the divisor of the statement before them: `k = rank // 2`.
 
 use super::ProgramWriter;
 use super::contract::StatementRun;
@@ -6,7 +6,7 @@ use crate::ir::{CommentPlace, OpId, OpKind};
 use hostir_grammar::hir2::division::CommentedDivisor;
 
 impl ProgramWriter<'_> {
-    /// Puts the comment after a statement, whose text begins at `begin`, above it if it reads like a divisor there.
+    /// Moves the comment after a statement, whose text begins at `begin`, above it if it reads like a divisor there.
     pub(super) fn raise_divisor(&mut self, ops: &[OpId], run: StatementRun, begin: usize) {
         let kind = self.program.op(ops[run.main]).kind;
         let divides =
@@ -31,14 +31,14 @@ impl ProgramWriter<'_> {
         self.out.push_str(&statement);
     }
 
-    /// The comments after a statement, as they stand on its line.
+    /// The comments after a statement, on its line.
     fn trailing_comments(&self, place: CommentPlace) -> String {
         let comments = &self.program.source().comments;
         let texts = self.comments_at(place).into_iter().map(|index| &*comments[index as usize].text);
         texts.filter(|text| !text.is_empty()).collect::<Vec<&str>>().join(" ")
     }
 
-    /// True if the reader may refuse a comment after a statement. It may be true of one that it would not refuse.
+    /// Returns true if the reader may refuse a comment after a statement. It may return true for an accepted one.
     fn is_divisor_behind(&self, statement: &str, comment: &str, kind: OpKind) -> bool {
         let divisor = CommentedDivisor::of_comment(comment.trim_end());
         let Some(divisor) = divisor.filter(|divisor| divisor.behind.is_empty() && divisor.is_plain) else {
@@ -53,7 +53,7 @@ impl ProgramWriter<'_> {
         !repeats && divisor.names.iter().all(|name| self.names_scalar(name))
     }
 
-    /// True if a name, perhaps with a field, may be that of a scalar.
+    /// Returns true if a name, perhaps with a field, may be that of a scalar.
     fn names_scalar(&self, name: &str) -> bool {
         let (first, has_field) = name.split_once('.').map_or((name, false), |(first, _)| (first, true));
         let is_mesh = has_field && self.file.meshes.iter().any(|mesh| mesh.name == first);

@@ -53,7 +53,7 @@ impl ProgramWriter<'_> {
         !comments.is_empty()
     }
 
-    /// The same at the end of a block, which no blank line ends.
+    /// Writes the comments at the end of a block, which no blank line ends.
     pub(super) fn write_end_comments(&mut self, place: CommentPlace, block_start: usize) -> bool {
         let written = self.write_comment_lines(place, block_start);
         while written && self.out.ends_with("\n\n") {
@@ -62,7 +62,7 @@ impl ProgramWriter<'_> {
         written
     }
 
-    /// Whether a place has comments or a blank line.
+    /// Returns true if a place has comments or a blank line.
     pub(super) fn has_comments(&self, place: CommentPlace) -> bool {
         self.tables.has_comments(place)
     }

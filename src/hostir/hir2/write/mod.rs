@@ -1,9 +1,9 @@
 //! The writer of `hir 2`: IR to the text that people write.
 //!
-//! Every program has a text, and reading it gives the same program up to numbers. `prepare` brings a program into the
+//! Every program has a text, and reading it gives the same program up to numbers. `prepare` converts a program to the
 //! style of June 2025, `uses` counts, `names` spells; `slices` decides which selects the statements contain, `contract`
-//! which runs of ops one statement stands for. Where the short form of a construct does not fit exactly, the next more
-//! explicit form is written, at the end the printed form in backquotes.
+//! which runs of ops one statement represents. If the short form of a construct does not fit exactly, the writer uses
+//! the next more explicit form, in the end the printed form in backquotes.
 
 mod contract;
 mod divisor;
@@ -31,7 +31,7 @@ use tables::WriteTables;
 
 /// The text of a file that holds these programs.
 ///
-/// They are unchanged afterwards: what is written is their form in the style of June 2025.
+/// The programs are unchanged afterwards: the text has their form in the style of June 2025.
 pub fn write_file(programs: &mut [Program]) -> String {
     let names = FileNames::new(programs);
     let mut out = String::from("hir 2\n");
@@ -62,14 +62,14 @@ pub fn write_file(programs: &mut [Program]) -> String {
 struct HeadComments<'p> {
     /// Those below the first line.
     of_file: Vec<&'p str>,
-    /// Those above a mesh, by its place in the text.
+    /// The comments above a mesh, by its place in the text.
     above: FxHashMap<usize, Vec<&'p str>>,
     /// Those at the end of its line.
     behind: FxHashMap<usize, Vec<&'p str>>,
 }
 
 impl<'p> HeadComments<'p> {
-    /// Those of a mesh that the programs have no longer are the file's.
+    /// Comments of a mesh that the programs no longer have are the file's.
     fn new(programs: &'p [Program], names: &FileNames) -> Self {
         let mut found = HeadComments::default();
         for ((at, program), places) in programs.iter().enumerate().zip(&names.mesh_places) {
@@ -197,11 +197,11 @@ struct ProgramWriter<'p> {
     units: &'p [String],
     mesh_places: &'p FxHashMap<MeshId, usize>,
     tables: &'p WriteTables<'p>,
-    /// For each tensor: whether its type stands in the text, or was inferred.
+    /// For each tensor: whether the text contains its type, or inference gives it.
     declared: Vec<bool>,
     /// The mesh of the header.
     header_mesh: Option<MeshId>,
-    /// True if `stream 0 = current` stands in the text so far, or a statement that implies it.
+    /// True if the text so far contains `stream 0 = current`, or a statement that implies it.
     stream_bound: bool,
     /// The streams of the blocks and loops around.
     streams: Vec<ExprId>,

@@ -22,7 +22,7 @@ pub(super) fn is_reserved_word(text: &str) -> bool {
     crate::ir::is_reserved_word(text)
 }
 
-/// Whether a word calls something else than a kernel.
+/// Returns true if a word calls anything but a kernel.
 pub(super) fn is_call_word(text: &str) -> bool {
     let known = find_op(text).is_some() || dtype_of_word(text).is_some();
     let listed = matches!(text, "permute" | "wrap") || COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text);
@@ -64,7 +64,7 @@ impl FileNames {
         names
     }
 
-    /// Takes a given name if it can be used, else a default one, which yields to given ones.
+    /// Takes a given name if it is usable, else a default one, which given ones replace.
     fn take_name(&mut self, given: Option<&str>, default: String) -> String {
         let given = given.filter(|name| is_user_name(name) && !self.taken.contains(*name));
         if let Some(given) = given {
@@ -150,7 +150,7 @@ fn given_item_names(programs: &[Program]) -> FxHashSet<String> {
     names
 }
 
-/// The meshes that the text of a program shows, in the order of the text: kernels stand before the program.
+/// The meshes in the text of a program, in order: kernels precede the program.
 fn used_meshes(program: &Program) -> Vec<MeshId> {
     let mut walk = MeshWalk { program, used: vec![false; program.meshes().len()], found: Vec::new() };
     for (_, unit) in program.units().iter() {
@@ -347,7 +347,7 @@ impl ProgramNames {
     pub(super) fn stream_name(&self, stream: u64) -> Option<Symbol> {
         self.streams.get(&stream).copied()
     }
-    /// True if a symbol names a scalar or an extent.
+    /// Returns true if a symbol names a scalar or an extent.
     pub(super) fn is_scalar(&self, name: Symbol) -> bool {
         self.used_by_scalars.get(name.0 as usize).copied().unwrap_or(false)
     }
@@ -366,7 +366,7 @@ struct GivenTensorNames {
 }
 
 impl GivenTensorNames {
-    /// Takes a name of a scope; false if it was taken before.
+    /// Takes a name of a scope; returns false if it is taken.
     fn take_name(&mut self, unit: Option<UnitId>, name: Symbol) -> bool {
         match unit {
             None => !std::mem::replace(&mut self.host[name.0 as usize], true),

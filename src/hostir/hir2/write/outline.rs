@@ -1,4 +1,4 @@
-//! The lines of programs with their names apart, so that programs can be compared up to names and numbers.
+//! The lines of programs with separated names, so that programs can be compared up to names and numbers.
 
 use super::names::{FileNames, is_call_word, is_reserved_word};
 use super::write_file;
@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 pub struct OutlineLine {
     /// The line in `hir 2`.
     pub text: String,
-    /// The line with a mark in the place of each name.
+    /// The line with a placeholder for each name.
     pub skeleton: String,
     /// The names, in order.
     pub names: Vec<OutlineName>,
@@ -29,8 +29,8 @@ pub struct OutlineName {
     pub is_of_file: bool,
 }
 
-/// The lines of programs without comments, in one style, with numbers in order of appearance; what they propose for
-/// a run is left out. The programs are changed accordingly.
+/// The lines of programs without comments, in one style, with numbers in order of appearance; proposals for a run are
+/// left out. Changes the programs accordingly.
 pub fn outline_programs(programs: &mut [Program]) -> Vec<OutlineLine> {
     for program in programs.iter_mut() {
         let mut edit = Edit::new(program);
@@ -63,7 +63,7 @@ fn is_parameters(after: &str) -> bool {
 struct StreamNumbers {
     /// The number or name of the caller's stream.
     caller: Option<String>,
-    /// The program computes no number of a stream, so that other numbers would do as well.
+    /// True if the program computes no number of a stream, so that other numbers would do as well.
     are_names: bool,
 }
 
@@ -92,7 +92,7 @@ impl StreamNumbers {
         numbers
     }
 
-    /// Whether a line only gives the caller's stream its name.
+    /// Returns true if a line only names the caller's stream.
     fn names_caller(&self, line: &str) -> bool {
         let named = line.trim_start().strip_prefix("stream ").and_then(|rest| rest.strip_suffix(" = current"));
         named.is_some() && named == self.caller.as_deref()
@@ -159,7 +159,7 @@ impl OutlineNames {
         }
     }
 
-    /// Whether a word is the name of a tensor or a communication that has none, `T7` or `h7`, or one that was given.
+    /// Returns true if a word is the name of an unnamed tensor or communication, `T7` or `h7`, or a given name.
     fn is_of_program(&self, word: &str) -> bool {
         let number = word.strip_prefix(['T', 'h']).unwrap_or_default();
         let numbered = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -203,8 +203,8 @@ impl OutlineNames {
     }
 }
 
-/// Whether a word that is also a name is a word of the notation where it stands: the sort of an axis (`x:4`, `r.k`), a
-/// coordinate (`d.x`), memory (`f32.l`), the key of an argument (`to=p`).
+/// Returns true if a word that is also a name is a word of the notation at its place: the sort of an axis (`x:4`,
+/// `r.k`), a coordinate (`d.x`), memory (`f32.l`), the key of an argument (`to=p`).
 fn is_notation(before: &str, word: &str, after: &str) -> bool {
     let mut next = after.chars();
     let (sign, continues) = (next.next(), next.next().is_some_and(|second| !second.is_whitespace()));
@@ -213,7 +213,7 @@ fn is_notation(before: &str, word: &str, after: &str) -> bool {
     is_sort || is_key || before.strip_suffix('.').is_some_and(is_qualifier)
 }
 
-/// Whether the word at the end of a text, which a dot follows, qualifies the next word: not in `1..n` and `r.k`.
+/// Returns true if the word at the end of a text, before a dot, qualifies the next word: not in `1..n` and `r.k`.
 fn is_qualifier(text: &str) -> bool {
     let word = text.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
     !matches!(word, "" | "r" | "b")

@@ -1,14 +1,14 @@
 //! Long blocks in two parts, each by a thread.
 //!
-//! The state after the first part (declared tensors, the stream of the caller) is foretold, so that the second can
-//! begin at once. If it turns out otherwise, the second part is written again.
+//! The writer predicts the state after the first part (declared tensors, the stream of the caller), so that the second
+//! can begin at once. If the prediction is wrong, it writes the second part again.
 
 use super::ProgramWriter;
 use super::statements::BlockShape;
 use super::tables::PARALLEL;
 use crate::ir::{OpId, OpKind, Value};
 
-/// The first line's end, before the second part: a blank line may follow it.
+/// The end of the line before the second part, which a blank line may follow.
 const LINE_BEFORE: &str = "\n";
 
 impl<'p> ProgramWriter<'p> {
@@ -47,14 +47,14 @@ impl<'p> ProgramWriter<'p> {
         (ops.len() / 2..ops.len()).take(PARALLEL).find(|at| self.begins_statement(ops, *at))
     }
 
-    /// Whether an op that is not the first begins a statement, in all likelihood.
+    /// Returns true if an op that is not the first probably begins a statement.
     fn begins_statement(&self, ops: &[OpId], at: usize) -> bool {
         let kind = self.program.op(ops[at]).kind;
         !self.tables.hidden[ops[at - 1].0 as usize]
             && matches!(kind, OpKind::Allocate | OpKind::Pointwise | OpKind::Matmul | OpKind::Define)
     }
 
-    /// A writer as it is after these ops, with the end of a line written.
+    /// A writer in its state after these ops, at the end of a line.
     fn writer_behind(&self, ops: &[OpId]) -> ProgramWriter<'p> {
         let mut after = ProgramWriter {
             declared: self.declared.clone(),

@@ -1,4 +1,4 @@
-//! The form that a program gets before it is written: the style of June 2025, no redundant parentheses.
+//! The form of a program for writing: the style of June 2025, no redundant parentheses.
 
 use crate::ir::edit::Edit;
 use crate::ir::{
@@ -40,8 +40,8 @@ fn equal_features(a: Style, b: Style) -> usize {
     equal.iter().filter(|equal| **equal).count()
 }
 
-/// Gives a program the form in which it is written. Returns for each op whether it is an allocation whose size is the
-/// stored size of its tensor.
+/// Converts a program to the form in which it is written. Returns for each op whether it is an allocation whose size is
+/// the stored size of its tensor.
 pub(super) fn prepare_program(edit: &mut Edit<'_>) -> IdVec<OpId, bool> {
     restyle_program(edit, Era::E2025_06.style());
     if (0..edit.program().exprs().len()).any(|at| matches!(edit.program().expr(ExprId(at as u32)), Expr::Set(_))) {

@@ -41,7 +41,7 @@ fn wrapped_parts(program: &Program, expr: &Expr) -> Option<(ExprId, ExprId)> {
     (added == n && divisor == n).then_some((e, n))
 }
 
-/// Whether a function of scalars can be called by its name.
+/// Returns true if a function of scalars can be called by its name.
 fn is_function_name(name: &str) -> bool {
     is_identifier(name)
         && !is_reserved_word(name)
@@ -165,7 +165,7 @@ impl ProgramWriter<'_> {
         }
         let strength = binding_strength(op);
         self.open_parenthesis(least > strength);
-        // A comparison of a comparison has brackets: the reader refuses `a < b < c`, and others are hard to read.
+        // Nested comparisons have brackets: the reader refuses `a < b < c`, and others are hard to read.
         let [left, right] =
             if (EQUALITY..=ORDER).contains(&strength) { [ORDER + 1; 2] } else { [strength, strength + 1] };
         self.write_bound_expr(a, left);
@@ -189,7 +189,7 @@ impl ProgramWriter<'_> {
         self.close_parenthesis(!bare);
     }
 
-    /// Whether `base.field` is read as a field: not as a rank's coordinate or another name.
+    /// Returns true if the reader takes `base.field` for a field: not for a rank's coordinate or another name.
     fn is_plain_field(&self, base: ExprId, field: Symbol) -> bool {
         if !is_identifier(self.program.name(field)) {
             return false;
@@ -221,7 +221,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// A scalar in a header, where a name stands as it is: `n.1` is no axis there.
+    /// Writes a scalar in a header, where a name is unquoted: `n.1` is no axis there.
     pub(super) fn write_scalar_param(&mut self, id: ExprId) {
         let name = self.program.exprs().as_name(id).map(|name| self.program.name(name));
         match name.filter(|name| is_given_name(name)) {

@@ -1,8 +1,8 @@
 //! Slices inside of statements: which selects a statement contains.
 //!
-//! A select is hidden in the statement that uses its result if reading the statement gives the same ops back: the
-//! result has no name and the type of a slice, is used once, and the selects stand directly before the statement in the
-//! order that the reader makes, those of the results first, then those of the operands from left to right.
+//! A select is hidden in the statement that uses its result if reading the statement gives the same ops. Its result has
+//! no name, has the type of a slice and is used once. The selects are directly before the statement in the reader's
+//! order: those of the results first, then those of the operands from left to right.
 
 use super::ProgramWriter;
 use super::tables::WriteTables;
@@ -127,14 +127,14 @@ impl WriteTables<'_> {
         (!device || own).then_some(SliceIndex { axis, device })
     }
 
-    /// Hides those of the candidates that stand directly before a statement.
+    /// Hides those of the candidates that are directly before a statement.
     fn hide_selects(&mut self, ops: &[OpId], statement: usize, candidates: CandidateList) {
         let mut left = candidates.len();
         let mut first = statement;
         while left > 0 && first > 0 {
             let op = ops[first - 1];
             let Some(at) = candidates[..left].iter().rposition(|candidate| candidate.op == op) else { break };
-            // The slice of a slice that stays a statement belongs to that one.
+            // The slice of a slice that remains a statement belongs to that one.
             let skipped = candidates[at + 1..left].iter().any(|later| later.chain == candidates[at].chain);
             let commented =
                 self.has_comments(CommentPlace::Above(ops[first])) || self.has_comments(CommentPlace::Trailing(op));
@@ -158,7 +158,7 @@ impl ProgramWriter<'_> {
         self.write_slice_indices(&chain);
     }
 
-    /// The tensor that a slice is taken from, and its selects, innermost first.
+    /// The base tensor of a slice, and its selects, innermost first.
     fn slice_base(&self, tensor: TensorId, chain: &mut SmallVec<[OpId; 4]>) -> TensorId {
         let mut base = tensor;
         while let Some(op) = self.tables.hidden_slices[base.0 as usize] {

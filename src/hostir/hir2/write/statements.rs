@@ -7,7 +7,7 @@ use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{AttrKey, AttrValue, BlockId, CommentPlace, Expr, ExprId, Op, OpId, OpKind, OpLayout, TensorId, Value};
 use std::ops::Range;
 
-/// The most columns of a line that holds more than one statement.
+/// The maximum number of columns of a line that holds more than one statement.
 pub(super) const LINE_WIDTH: usize = 120;
 
 /// The shape of a written block.
@@ -15,7 +15,7 @@ pub(super) const LINE_WIDTH: usize = 120;
 pub(super) struct BlockShape {
     /// Number of statements, declarations included.
     statements: usize,
-    /// True if something cannot stand after a colon: a comment or a statement with a block.
+    /// True if something cannot follow a colon on its line: a comment or a statement with a block.
     spread: bool,
 }
 
@@ -36,7 +36,7 @@ impl ProgramWriter<'_> {
         shape
     }
 
-    /// The statements that begin in a range of ops. Returns the place after the last one.
+    /// Writes the statements that begin in a range of ops. Returns the place after the last one.
     pub(super) fn write_some_ops(&mut self, ops: &[OpId], range: Range<usize>, shape: &mut BlockShape) -> usize {
         // Further parts of a block do not begin it.
         let start = if range.start == 0 { self.out.len() } else { 0 };
@@ -198,7 +198,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// `if c:` and `else:`, each with its only statement on the line if that is short.
+    /// Writes `if c:` and `else:`, each with its only statement on the line if that is short.
     fn write_branch(&mut self, id: OpId, op: &Op) {
         let program = self.program;
         self.push("if");
@@ -224,7 +224,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// A block after a colon, on the same line if it can.
+    /// Writes a block after a colon, on the same line if possible.
     fn write_suite(&mut self, block: BlockId, trailing: CommentPlace) {
         let line = self.out.rfind('\n').map_or(0, |at| at + 1);
         let colon = self.out.len();
@@ -384,7 +384,7 @@ impl ProgramWriter<'_> {
         1
     }
 
-    /// Whether a tensor was not declared before; it is now.
+    /// Returns true if a tensor was not declared before, and declares it.
     pub(super) fn take_undeclared(&mut self, tensor: TensorId) -> bool {
         let first = self.tables.names.first_of_number(tensor);
         !std::mem::replace(&mut self.declared[first.0 as usize], true)

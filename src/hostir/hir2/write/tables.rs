@@ -1,4 +1,4 @@
-//! Tables about a program that are made before it is written.
+//! Tables about a program that are computed before it is written.
 
 use super::names::ProgramNames;
 use super::uses::OccurrenceTable;
@@ -19,11 +19,11 @@ pub(super) struct WriteTables<'p> {
     /// Allocations of the usual size.
     pub(super) usual_sizes: IdVec<OpId, bool>,
     comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>>,
-    /// For each op: whether a comment stands above or after it. Empty if there are no comments.
+    /// For each op: true if a comment is above or after it. Empty if there are no comments.
     commented: Vec<bool>,
     /// True if some expression has `getMetaData`.
     pub(super) has_metadata: bool,
-    /// For each op: whether it is a select that a statement contains.
+    /// For each op: true if it is a select that a statement contains.
     pub(super) hidden: Vec<bool>,
     /// For each tensor: the hidden select that makes it.
     pub(super) hidden_slices: Vec<Option<OpId>>,
@@ -72,7 +72,7 @@ impl<'p> WriteTables<'p> {
         self.memories.get(id.0 as usize).copied().unwrap_or(MemoryType::Local)
     }
 
-    /// Whether a place has comments or a blank line.
+    /// Returns true if a place has comments or a blank line.
     pub(super) fn has_comments(&self, place: CommentPlace) -> bool {
         let possible = match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => {

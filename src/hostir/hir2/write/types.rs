@@ -112,7 +112,7 @@ impl ProgramWriter<'_> {
         self.out.push_str(parallel);
         let extent = self.out.len();
         self.write_expr(domain.extent);
-        // A field of a scalar with such a name, and a name in backquotes, which would be read as a domain.
+        // A field of a scalar with such a name, and a name in backquotes, would be read as a domain.
         if ["r.", "b.", "`"].iter().any(|prefix| self.out[extent..].starts_with(prefix)) {
             self.out.truncate(start);
             return self.write_verbatim_axis(domain);

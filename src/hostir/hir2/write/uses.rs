@@ -5,11 +5,11 @@ use rustc_hash::FxHashMap;
 
 /// The places where tensors and handles occur.
 pub(super) struct OccurrenceTable {
-    /// For each tensor, how often it occurs in its scope.
+    /// For each tensor, the number of its occurrences in its scope.
     pub(super) tensors: Vec<u32>,
     /// For each tensor, the last slice that makes it.
     pub(super) slices: Vec<Option<OpId>>,
-    /// For each number of a communication, how often it occurs.
+    /// For each number of a communication, the number of its occurrences.
     pub(super) handles: FxHashMap<u32, u32>,
     /// For each loop in a domain of a tensor that occurs before: the tensor and the position of the domain.
     pub(super) loop_axes: FxHashMap<OpId, (TensorId, u32)>,
@@ -33,7 +33,7 @@ impl OccurrenceTable {
     }
 }
 
-/// The domains of loops, which nothing owns yet.
+/// The domains of loops, which have no owner yet.
 fn loop_domains(program: &Program) -> FxHashMap<IterDomain, Option<(TensorId, u32)>> {
     let mut domains = FxHashMap::default();
     program.walk_with_units(&mut |id| {
@@ -73,7 +73,7 @@ impl OccurrenceWalk<'_> {
         }
         for at in 0..program.exprs().len() {
             if let Expr::MetaData(tensor) = program.expr(ExprId(at as u32)) {
-                // Wherever it stands, the tensor needs a name.
+                // The tensor needs a name wherever it occurs.
                 self.table.tensors[tensor.0 as usize] += 2;
             }
         }
