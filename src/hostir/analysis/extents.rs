@@ -1,8 +1,8 @@
 //! Equal extents and known extents.
 //!
 //! Every axis link says that two extents are equal, and a device axis is as long as its mesh. These facts imply
-//! equalities across the program (`i4` is `i3` where a matmul contracts them) and values. The scalars of a
-//! HostUnit have their own name space.
+//! equalities across the program (`i4` is `i3` where a matmul contracts them) and values. The scalars of a HostUnit
+//! have a name space of their own.
 
 use crate::axes::LastAxes;
 use crate::ir::AxisLink;

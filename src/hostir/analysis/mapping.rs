@@ -72,7 +72,7 @@ impl AxisMap {
         Self { starts, classes: Vec::new(), printed, split }
     }
 
-    /// The class of an axis; `None` for a tensor made later than the map, or an axis it does not have.
+    /// The class of an axis; `None` for a tensor that was created after the map, or an axis that it does not have.
     pub fn class_of(&self, tensor: TensorId, axis: u32) -> Option<u32> {
         Some(self.classes[self.axis_node(tensor, axis)? as usize])
     }
@@ -86,7 +86,7 @@ impl AxisMap {
     pub fn printed_positions(&self, tensor: TensorId) -> impl Iterator<Item = u32> {
         self.tensor_nodes(tensor).map(|(_, node)| self.printed[node as usize])
     }
-    /// Whether the axes of a tensor are made by splits, and so claim nothing.
+    /// Returns true if splits make the axes of a tensor, which therefore carry no claim.
     pub fn is_split(&self, tensor: TensorId) -> bool {
         self.split.get(tensor.0 as usize).copied().unwrap_or(false)
     }

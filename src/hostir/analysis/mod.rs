@@ -1,4 +1,4 @@
-//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, inputs that are written.
+//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, written inputs.
 
 pub mod extents;
 pub mod mapping;

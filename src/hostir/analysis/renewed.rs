@@ -66,7 +66,7 @@ fn visit_tensors(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Tou
     let touch = &mut |tensor, how| touch(program.memory_tensor(tensor), how);
     let shares = op.shared_memory().is_some();
     let manages = matches!(effect, OpEffect::Allocate | OpEffect::Free) && !shares;
-    // Communications and kernels write into memory that is there.
+    // Communications and kernels write into existing memory.
     let writes = match effect {
         _ if manages => TouchKind::Manages,
         OpEffect::Communicate => TouchKind::Needs,
@@ -111,7 +111,8 @@ struct LoopBodyWalk<'p> {
     seen: FxHashSet<TensorId>,
     /// The tensors that must keep their contents from the previous iteration.
     kept: Vec<TensorId>,
-    /// If the key keeps its memory, so do these: memory that it is a part of, the other results of a unit.
+    /// The tensors that keep their memory if the key does: the memory that it is a part of, the other results of a
+    /// unit.
     ties: FxHashMap<TensorId, Vec<TensorId>>,
     touches: FxHashMap<TensorId, u32>,
 }
@@ -147,7 +148,7 @@ impl<'p> LoopBodyWalk<'p> {
                 TouchKind::Needs if self.defined.contains(&tensor) => {}
                 TouchKind::Needs => self.kept.push(tensor),
                 TouchKind::Manages if allocates => {
-                    // What has memory in this iteration is given none.
+                    // A tensor that has memory in this iteration gets none.
                     if op.keeps_memory() && !self.defined.contains(&tensor) {
                         self.kept.push(tensor);
                     }
@@ -218,7 +219,7 @@ impl<'p> LoopBodyWalk<'p> {
     /// Returns the tensors that are new in each iteration; `all` counts the uses of tensors in the whole program.
     fn finish(mut self, all: &FxHashMap<TensorId, u32>) -> Vec<TensorId> {
         let mut stack = std::mem::take(&mut self.kept);
-        // What some iterations do not define, and others than them see, stays.
+        // A tensor keeps its memory if some iterations do not define it and others see it.
         let partly = self.results.iter().filter(|tensor| !self.defined.contains(tensor));
         stack.extend(partly.filter(|tensor| all.get(*tensor) > self.touches.get(*tensor)));
         let mut kept = FxHashSet::default();

@@ -52,10 +52,9 @@ pub fn op_devices(program: &Program, op: OpId) -> Option<Vec<u32>> {
     Some(devices)
 }
 
-/// Whether a compute op needs data of other devices: its tensors' meshes differ, or a device axis of
-/// an operand is not the same device axis of the result, or the other way round. Streams do not
-/// count; host ops and communications never do, and of slices of memory only those that
-/// [`needs_slice_resharding`] names.
+/// Returns true if a compute op needs data of other devices: its tensors' meshes differ, or a device axis of an operand
+/// is not the same device axis of the result, or the other way round. Streams do not count. Host ops and communications
+/// never need such data; of the slices of memory only those that [`needs_slice_resharding`] names.
 pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let kind = op.kind;
@@ -87,7 +86,7 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
 /// in different ways. The selected axis does not count: of a sharded axis, a slice takes the rank's own shard.
 pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    // A symmetric tensor is one memory for all devices, which its view just shows.
+    // A symmetric tensor is one memory for all devices, which its view only shows.
     if op.kind == OpKind::SymmetricContiguousView {
         return false;
     }
@@ -159,7 +158,7 @@ pub fn has_different_shardings(
     let from = |k: u32| links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1);
     let moves = (0..DEVICE_TYPES.len()).any(|kind| {
         let moved = sharded.axes[kind].is_some_and(|k| to(k).is_none() || to(k) != wanted.axes[kind]);
-        // An axis that the operand does not have (a matmul's N for A) needs nothing from it.
+        // An operand needs no data for an axis that it does not have (a matmul's N for A).
         let cut = wanted.axes[kind].and_then(from).is_some_and(|k| sharded.axes[kind] != Some(k));
         moved || cut
     });

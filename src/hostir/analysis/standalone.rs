@@ -3,7 +3,7 @@
 use crate::ir::StandaloneRule;
 use crate::ir::{OpId, Program};
 
-/// Whether an op runs as an op of the host program; others need a HostUnit. nvFuser's
+/// Returns true if an op runs as an op of the host program; others need a HostUnit. nvFuser's
 /// `isLowerableAsStandaloneHostOp`.
 pub fn is_standalone(program: &Program, op: OpId) -> bool {
     let op = program.op(op);

@@ -3,7 +3,7 @@
 use crate::ir::{OpEffect, Program, TensorId};
 use rustc_hash::FxHashMap;
 
-/// Returns the inputs that an op writes, also through an alias, a part or an allocation that shares their memory.
+/// Returns the inputs that an op writes, also through an alias, a slice or an allocation that shares their memory.
 pub fn written_inputs(program: &Program) -> Vec<TensorId> {
     let mut owners = FxHashMap::default();
     let mut written = Vec::new();
@@ -24,7 +24,7 @@ pub fn written_inputs(program: &Program) -> Vec<TensorId> {
     inputs.filter(|input| written.contains(input)).collect()
 }
 
-/// The tensor whose memory a tensor is, or is a part of.
+/// The tensor that owns the memory of a tensor.
 fn owner_of(program: &Program, owners: &FxHashMap<TensorId, TensorId>, tensor: TensorId) -> TensorId {
     let tensor = program.memory_tensor(tensor);
     owners.get(&tensor).copied().unwrap_or(tensor)

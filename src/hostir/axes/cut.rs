@@ -1,6 +1,7 @@
-//! Axes that a split spreads over devices or streams, of tensors whose axes are given.
+//! Axes that a split shards over devices or streams, of tensors whose axes are given.
 //!
-//! A domain over devices or streams stands, in the order of the axes, in front of the domain that has the rest of its axis.
+//! A domain over devices or streams comes, in the order of the axes, directly before the domain with the rest of its
+//! axis.
 
 use super::{LogicalAxis, ceil_div_dividend, plain_axis};
 use crate::ir::{BinaryOp, Expr, ExprId, ParallelType, Program, TensorId};
@@ -16,7 +17,7 @@ enum AxisSpread {
     Whole(u32),
 }
 
-/// The axes that `logical` gives; those that the printed domains spread over devices, with their parallel type.
+/// The axes that `logical` gives; those that the printed domains shard over devices, with their parallel type.
 pub(super) fn given_axes(program: &Program, tensor: TensorId, logical: &[ExprId]) -> SmallVec<[LogicalAxis; 8]> {
     let mut axes: SmallVec<[LogicalAxis; 8]> = logical.iter().map(|&extent| plain_axis(extent)).collect();
     let domains = program.domains(tensor);
@@ -39,7 +40,7 @@ pub(super) fn given_axes(program: &Program, tensor: TensorId, logical: &[ExprId]
     axes
 }
 
-/// The axis that lies on streams, of a tensor whose axes are given.
+/// The stream axis of a tensor whose axes are given.
 pub(super) fn given_stream_axis(program: &Program, tensor: TensorId) -> Option<u32> {
     let logical = program.tensor(tensor).logical.as_deref()?;
     let spread = find_spread(program, tensor, logical)?;
@@ -51,7 +52,7 @@ pub(super) fn given_stream_axis(program: &Program, tensor: TensorId) -> Option<u
     axis.map(|axis| axis as u32)
 }
 
-/// The spread of each given axis; `None` if the printed domains are others than these axes and their parts.
+/// The device or stream domain of each given axis; `None` if the printed domains are not these axes and their parts.
 fn find_spread(program: &Program, tensor: TensorId, logical: &[ExprId]) -> Option<SmallVec<[AxisSpread; 8]>> {
     let domains = program.domains(tensor);
     let mut found: SmallVec<[AxisSpread; 8]> = SmallVec::new();
@@ -88,7 +89,7 @@ fn find_spread(program: &Program, tensor: TensorId, logical: &[ExprId]) -> Optio
     (found.len() == logical.len()).then_some(found)
 }
 
-/// Whether an axis of extent `whole` consists of `parts` parts of extent `inner`.
+/// Returns true if an axis of extent `whole` consists of `parts` parts of extent `inner`.
 fn is_product(program: &Program, whole: ExprId, parts: ExprId, inner: ExprId) -> bool {
     match merged_extent(program, parts, inner) {
         Some(Expr::Int(product)) => program.exprs().as_int(whole) == Some(product),

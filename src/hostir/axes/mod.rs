@@ -1,10 +1,10 @@
 //! The logical axes of tensors.
 //!
-//! The text prints loop domains, and [`Program::logical_axes`] gives the order in which they are axes: device
-//! domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains made by splits
-//! (`ceilDiv` extents, `rf` beside a parallel axis, numbers that suggest it) do not determine the axes: such tensors
-//! need `logical=`, and nothing is inferred for them without it. The exceptions are a split of an axis of extent
-//! `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`, and what the reader of a text infers ([`crate::style`]).
+//! The text prints loop domains, and [`Program::logical_axes`] gives the order in which they are axes: device domains
+//! may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains made by splits (`ceilDiv`
+//! extents, `rf` beside a parallel axis, numbers that suggest it) do not determine the axes: such tensors need
+//! `logical=`, without which nothing is inferred for them. The exceptions are a split of an axis of extent `i0` over n
+//! streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`, and what the reader of a text infers ([`crate::style`]).
 
 mod cut;
 pub mod pairing;
@@ -31,8 +31,8 @@ pub struct LogicalAxis {
     pub number: Option<u32>,
     /// Position among the tensor's printed domains; `u32::MAX` for an axis given by `logical=`.
     pub printed: u32,
-    /// The number of parts of an axis that a split spreads over devices, each of which stores one part. `None`: of an
-    /// axis that is spread over devices each stores one index.
+    /// The number of parts of an axis that a split shards over devices, each of which stores one part. `None` if each
+    /// device stores one index of the axis.
     pub parts: Option<ExprId>,
 }
 
@@ -56,15 +56,15 @@ impl LogicalAxis {
     pub fn is_broadcast(&self) -> bool {
         self.iter == IterType::Broadcast
     }
-    /// Whether the axis is stored and spread over devices.
+    /// Returns true if the axis is stored and sharded over devices.
     pub fn is_sharded(&self) -> bool {
         self.device_type().is_some()
     }
-    /// Whether each device stores one index of the axis.
+    /// Returns true if each device stores one index of the axis.
     pub fn is_device_index(&self) -> bool {
         self.is_sharded() && self.parts.is_none()
     }
-    /// The device type that the axis is stored over, if any.
+    /// The device type over which the axis is stored, if any.
     pub fn device_type(&self) -> Option<ParallelType> {
         (self.parallel.is_device() && !self.is_reduction()).then_some(self.parallel)
     }
@@ -81,7 +81,8 @@ pub struct LogicalAxes {
 }
 
 impl LogicalAxes {
-    /// Whether an axis is a product of domains: nothing is known of such axes, or a split spreads one over devices.
+    /// Returns true if an axis is a product of domains: nothing is known of the axes, or a split shards one over
+    /// devices.
     pub fn has_parts(&self) -> bool {
         self.split || self.axes.iter().any(|axis| axis.parts.is_some())
     }
@@ -187,8 +188,8 @@ pub fn axis_text(program: &Program, tensor: TensorId, axis: &LogicalAxis) -> Str
     }
 }
 
-/// `axis 1 of T6`, counted without reductions as a user of the tensor counts; of a reduction `the reduced axis i2 of T6`.
-/// `axes` are the tensor's.
+/// `axis 1 of T6`, counted without reductions as users count; for a reduction `the reduced axis i2 of T6`. `axes` are
+/// the tensor's.
 pub fn axis_place(program: &Program, tensor: TensorId, axes: &[LogicalAxis], index: u32) -> String {
     let name = program.tensor_name(tensor);
     match axes.get(index as usize) {
@@ -226,7 +227,7 @@ pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
     let inner = domains.iter().position(|domain| ceil_div_dividend(program, domain.extent, parts).is_some())?;
     let whole = ceil_div_dividend(program, domains[inner].extent, parts)?;
     let order = program.logical_axes(tensor);
-    // Of several axes of one extent the one in the place of the domain.
+    // Of several axes of one extent, the one at the position of the domain.
     let before = order.iter().map(|&at| at as usize).take_while(|&at| at != inner);
     let place = before.filter(|&at| !is_stream_domain(&domains[at])).count();
     let axis = match axes.get(place).is_some_and(|axis| axis.extent == whole) {
@@ -291,18 +292,18 @@ fn plain_axis(extent: ExprId) -> LogicalAxis {
     }
 }
 
-/// Whether some printed domain is a part of an axis.
+/// Returns true if some printed domain is a part of an axis.
 fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
     domains.iter().any(|domain| is_ceil_div(program, domain.extent))
         || (domains.iter().any(IterDomain::is_distributed) && domains.iter().any(|domain| domain.rfactor))
 }
 
-/// Whether an extent is a quotient, `ceilDiv(i0, 4)`.
+/// Returns true if an extent is a quotient, `ceilDiv(i0, 4)`.
 pub(crate) fn is_quotient(program: &Program, extent: ExprId) -> bool {
     is_ceil_div(program, extent)
 }
 
-/// Whether an extent is a quotient by this number of parts.
+/// Returns true if an extent is a quotient by this number of parts.
 pub(crate) fn is_quotient_by(program: &Program, extent: ExprId, parts: ExprId) -> bool {
     ceil_div_dividend(program, extent, parts).is_some()
 }

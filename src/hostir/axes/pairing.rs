@@ -1,8 +1,8 @@
 //! Pairing of the axes of an op's operands and results.
 //!
 //! An op's link function ([`LinkFn`]) appends links (equal extents, equal indices) and reports axes that cannot match.
-//! The op table uses it twice: `OpSpec::axes` takes the links, `OpSpec::verify` also reports the [`AxisMismatch`]. If an
-//! operand's printed domains come from splits, nothing is linked and nothing is reported.
+//! The op table uses it twice: `OpSpec::axes` takes the links, `OpSpec::verify` also reports the [`AxisMismatch`]. It
+//! links and reports nothing if an operand's printed domains come from splits.
 //!
 //! nvFuser's broadcasts are explicit: operands of pointwise ops have equal ranks and pair position by
 //! position; a broadcast axis beside another one is linked as such ([`AxisLink::broadcast`]).
@@ -123,7 +123,7 @@ pub(crate) fn rank_mismatch(
     }
 }
 
-/// The stored axes of two sides that must have as many; `None` if splits hide the axes of either.
+/// The stored axes of two sides, which must have equal numbers; `None` if splits hide the axes of either.
 ///
 /// # Errors
 /// Sides of different ranks.

@@ -1,4 +1,4 @@
-//! `Index definitions:`: expressions that replace names wherever these are used.
+//! `Index definitions:`: expressions that replace names at their uses.
 //!
 //! A definition has no position in the program's order. It may use the index of a loop; its name is then
 //! meaningful only inside that loop, with the index of the current iteration.
@@ -95,7 +95,7 @@ impl IndexDefinitions {
             }
         });
     }
-    /// Visits what has no parts, such as names, in an expression and in all definitions that it uses.
+    /// Visits the leaves, such as names, of an expression and of all definitions that it uses.
     pub fn visit_leaves(&self, program: &Program, expr: ExprId, visit: &mut dyn FnMut(&Expr)) {
         let mut seen = FxHashSet::default();
         let mut stack = vec![expr];

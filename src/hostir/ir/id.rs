@@ -52,7 +52,7 @@ impl<I: Id, T> IdVec<I, T> {
     }
     /// Reserves room for exactly `count` more items; fails if memory is short.
     pub fn try_reserve_exact(&mut self, count: usize) {
-        // Without the room the list grows when it has to.
+        // Without reserved memory the list grows when it has to.
         let _ = self.items.try_reserve_exact(count);
     }
     /// Number of items.

@@ -1,4 +1,4 @@
-//! Names of HostUnits, meshes, streams and communications as messages say them: those that the user gave, else numbers.
+//! Names of HostUnits, meshes, streams and communications for messages: the user's names, else numbers.
 
 use super::ids::MeshId;
 use super::program::Program;

@@ -15,7 +15,7 @@ pub struct NameInterner {
 }
 
 impl NameInterner {
-    /// An interner that knows these strings, each with the same number.
+    /// An interner with these strings, which keep their numbers.
     pub fn with_strings(strings: StringInterner) -> Self {
         Self { strings }
     }

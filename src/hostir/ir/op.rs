@@ -129,7 +129,7 @@ attr_keys! {
     Step = "step",
     /// The number of inputs among the operands, for ops that list inputs and outputs together.
     NumInputs = "num_inputs",
-    /// The operands that the op has among those with a word that it may lack, as places in the op table.
+    /// The operands that are present among those with a word, as indices in the op table.
     Given = "given",
     /// Extents of full, rng, expand.
     Extents = "extents",

@@ -26,11 +26,11 @@ pub struct OpIdentity {
     pub results: usize,
     /// Its effect.
     pub effect: OpEffect,
-    /// Ops that nvFuser's lowering makes ops of the host program; others go into HostUnits.
+    /// The ops of the kind that nvFuser's lowering makes ops of the host program; others go into HostUnits.
     pub standalone: StandaloneRule,
     /// The ranks that run it.
     pub runs_on: RunsOn,
-    /// True if it makes axes of its result from the elements of several axes, or of parts of one: such an axis has no
+    /// True if it makes axes of its result from the elements of several axes, or from parts of one: such an axis has no
     /// link although its elements come from the operand.
     pub reshapes: bool,
 }
@@ -48,7 +48,7 @@ impl OpIdentity {
         reshapes: false,
     };
 
-    /// Whether ops of the kind have a number (`Communication 39`).
+    /// Returns true if ops of the kind have a number (`Communication 39`).
     pub const fn is_numbered(&self) -> bool {
         matches!(self.layout, OpLayout::Keyed | OpLayout::Words(WordLink::Number))
     }
@@ -125,11 +125,11 @@ impl fmt::Debug for OpKind {
 /// The ranks that run an op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunsOn {
-    /// Those in the mesh of one of its tensors, or all if one of them has no mesh.
+    /// The ranks in the mesh of one of its tensors, or all if one of them has no mesh.
     Mesh,
     /// The members of its team.
     Team,
-    /// Those that run the communications whose handles it names.
+    /// The ranks that run the communications whose handles it names.
     Handle,
 }
 
@@ -180,7 +180,7 @@ pub enum CallPadding {
     Tight,
 }
 
-/// The effect of running an op; passes and checks ask for this and never for the kind.
+/// The effect of running an op; passes and checks query this and never the kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpEffect {
     /// Computes its results from its operands and nothing else.
@@ -201,7 +201,7 @@ pub enum OpEffect {
     Opaque,
 }
 
-/// Ops of a kind that stand in a host program by themselves (nvFuser's `isLowerableAsStandaloneHostOp`).
+/// The ops of a kind that occur in a host program by themselves (nvFuser's `isLowerableAsStandaloneHostOp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StandaloneRule {
     /// None.

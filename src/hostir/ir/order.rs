@@ -60,8 +60,8 @@ pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
     })
 }
 
-/// The rest of the axis of which the domain over devices or streams at `outer` looks like the outer part, by its number. Where
-/// the axis was swizzled after its split, the domain is the third new one, and the rest comes before it.
+/// The rest of the axis whose outer part, judging by its number, is the device or stream domain at `outer`. If the axis
+/// was swizzled after its split, the domain is the third new one, and the rest comes before it.
 pub fn split_partner(domains: &[IterDomain], outer: usize) -> Option<usize> {
     let number = domains[outer].number?;
     let find = |wanted: Option<u32>| domains.iter().position(|domain| wanted.is_some() && domain.number == wanted);
@@ -74,7 +74,7 @@ pub fn split_partner(domains: &[IterDomain], outer: usize) -> Option<usize> {
     })
 }
 
-/// Returns the first number for what is new: the one after the largest in use, or the start of the widest gap if the
+/// Returns the first number for new domains: the one after the largest in use, or the start of the widest gap if the
 /// largest is so high that 32 bits might not hold all numbers after it.
 pub fn first_free_number(numbers: impl Iterator<Item = u32>) -> u32 {
     let mut used: Vec<u32> = numbers.collect();

@@ -1,4 +1,4 @@
-//! Partitions: numbered elements that fall into classes, by union-find.
+//! Partitions: numbered elements in classes, by union-find.
 
 /// A partition of the numbers `0..len` into classes. The smallest element of a class names it.
 ///
@@ -10,7 +10,7 @@
 /// ```
 #[derive(Clone, Default, Debug)]
 pub struct Partition {
-    /// By element: an element of its class that is not larger; of the one that names the class, itself.
+    /// By element: an element of its class that is not larger; for the one that names the class, itself.
     parents: Vec<u32>,
 }
 
@@ -40,7 +40,7 @@ impl Partition {
         element
     }
 
-    /// The class of an element. Shortens the way to it for later calls.
+    /// The class of an element. Shortens the path to it for later calls.
     pub fn find_class(&mut self, mut element: u32) -> u32 {
         while self.parents[element as usize] != element {
             let up = self.parents[self.parents[element as usize] as usize];
@@ -50,7 +50,7 @@ impl Partition {
         element
     }
 
-    /// Joins the classes of two elements. Returns the class that is left and the class that is gone; `None` if both
+    /// Joins the classes of two elements. Returns the class that remains and the one that it absorbs; `None` if both
     /// elements are of one class already.
     pub fn join_classes(&mut self, a: u32, b: u32) -> Option<(u32, u32)> {
         let (a, b) = (self.find_class(a), self.find_class(b));
@@ -61,7 +61,7 @@ impl Partition {
 
     /// Makes [`Self::class_of`] answer at once, until classes are joined again.
     pub fn flatten(&mut self) {
-        // A parent is never larger than its child, and so is flat before it.
+        // A parent is never larger than its child, and so is flattened before it.
         for element in 0..self.parents.len() {
             self.parents[element] = self.parents[self.parents[element] as usize];
         }

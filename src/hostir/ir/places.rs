@@ -8,7 +8,7 @@ pub(crate) fn count_text(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
-/// Points at where a tensor was first written in full, unless that is in the op's own statement.
+/// Adds a label at the first full text of a tensor, unless that is in the op's own statement.
 pub(crate) fn with_declaration(diag: Diag, program: &Program, tensor: TensorId, op: OpId) -> Diag {
     let (place, statement) = (tensor_span(program, tensor), program.op_span(op));
     if place.start >= statement.start && place.end <= statement.end {
@@ -22,7 +22,7 @@ pub(crate) fn tensor_span(program: &Program, tensor: TensorId) -> Span {
     program.source().tensors.get(tensor).copied().unwrap_or_default()
 }
 
-/// The smallest number that is twice in a list.
+/// The smallest number that occurs twice in a list.
 pub(crate) fn smallest_duplicate<T: Copy + Ord>(items: &[T]) -> Option<T> {
     if items.is_sorted() && items.windows(2).all(|pair| pair[0] < pair[1]) {
         return None;

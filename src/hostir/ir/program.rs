@@ -49,7 +49,7 @@ pub struct TextFrame {
     pub version: Option<u32>,
 }
 
-/// Names that a user gave to what has a number only.
+/// Names that a user gave to objects that otherwise have a number only.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GivenNames {
     /// The program's own name.
@@ -62,7 +62,7 @@ pub struct GivenNames {
     pub meshes: FxHashMap<MeshId, Symbol>,
 }
 
-/// Values that a text proposes for a run; options of the command line go before them.
+/// Values that a text proposes for a run; options of the command line replace them.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct RunHints {
     /// Values of extents and integer scalars, in the order of the text.
@@ -76,7 +76,7 @@ pub struct RunHints {
 pub enum CommentPlace {
     /// Before the container, and detached from it.
     File,
-    /// Above the line of a mesh in `hir 2`; the printed form has it with those of the file.
+    /// Above the line of a mesh in `hir 2`; the printed form has it among those of the file.
     AboveMesh(MeshId),
     /// At the end of that line.
     BehindMesh(MeshId),
@@ -97,7 +97,7 @@ pub enum CommentPlace {
 }
 
 impl CommentPlace {
-    /// True outside of all programs, in front of one.
+    /// True for a place outside of all programs, in front of one.
     pub fn is_of_file(self) -> bool {
         matches!(self, Self::File | Self::AboveMesh(_) | Self::BehindMesh(_))
     }
@@ -112,7 +112,7 @@ pub struct SourceComment {
     pub text: Box<str>,
 }
 
-/// Information that diagnostics and the printer need, and no analysis: spans and comments.
+/// Information for diagnostics and the printer, but not for analyses: spans and comments.
 #[derive(Clone, Default, Debug)]
 pub struct SourceMap {
     /// Span of each op's statement; ops made by passes inherit one.
@@ -130,7 +130,8 @@ pub struct SourceMap {
 }
 
 impl SourceMap {
-    /// True if all comments above the program are the file's: a blank line in front of the program tells that in the printed form.
+    /// Returns true if all comments above the program are the file's: the printed form shows that by a blank line in
+    /// front of the program.
     pub fn has_detached_comments(&self) -> bool {
         let mut places = self.comments.iter().map(|comment| comment.place);
         places.clone().any(CommentPlace::is_of_file) && places.all(|place| place != CommentPlace::Container)
@@ -299,7 +300,7 @@ impl Program {
     }
     /// Returns the HostUnit with a number.
     pub fn unit_by_number(&self, number: u32) -> Option<UnitId> {
-        // Units are nearly always numbered in their order.
+        // Units are nearly always numbered in order.
         let id = UnitId(number);
         if self.units.get(id).is_some_and(|unit| unit.number == number) {
             return Some(id);
@@ -363,7 +364,7 @@ impl Program {
     pub fn given_names(&self) -> &GivenNames {
         &self.given
     }
-    /// Whether the program has something that nvFuser's form has no place for: names, or values for a run.
+    /// Returns true if the program has something that nvFuser's form cannot express: names, or values for a run.
     pub fn has_names(&self) -> bool {
         let given = &self.given;
         let others = given.handles.is_empty() && given.streams.is_empty() && given.meshes.is_empty();
@@ -394,7 +395,7 @@ impl Program {
             (None, None) => format!("T{}", tensor.number),
         }
     }
-    /// Whether the program was read from a text in `hir 2`, so that messages about it speak that form.
+    /// Returns true if the program was read from a text in `hir 2`, so that messages about it use that form.
     pub fn is_hir2(&self) -> bool {
         self.frame.version == Some(2)
     }

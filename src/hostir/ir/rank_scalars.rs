@@ -45,7 +45,7 @@ impl RankScalars {
         Self { names }
     }
 
-    /// Whether the value of an expression may differ between ranks.
+    /// Returns true if the value of an expression may differ between ranks.
     pub fn is_dependent(&self, program: &Program, expr: ExprId) -> bool {
         match program.expr(expr) {
             Expr::Name(name) => self.names.contains(name),
@@ -54,7 +54,7 @@ impl RankScalars {
         }
     }
 
-    /// Whether a scalar that an op reads, as an operand or an attribute, may differ between ranks.
+    /// Returns true if a scalar that an op reads, as an operand or an attribute, may differ between ranks.
     pub fn is_op_dependent(&self, program: &Program, op: &Op) -> bool {
         scalars_of(op).any(|expr| self.is_dependent(program, expr))
     }

@@ -52,8 +52,8 @@ impl Program {
     }
 }
 
-/// Whether every member of a team is at its own position. A team that nvFuser cut off is none, for nobody knows
-/// its other members.
+/// Returns true if every member of a team is at its own position. A truncated team is not, since its other members are
+/// not known.
 pub fn is_identity(team: &[i64]) -> bool {
     team.iter().zip(0..).all(|(&device, position)| device == position)
 }

@@ -1,4 +1,4 @@
-//! Scalar names: their binders, and the uses without one.
+//! Scalar names: their binders, and their uses without one.
 //!
 //! Bound everywhere: the extents of all tensors and loops, scalar inputs, results of scalar ops, and
 //! what the runtime binds (`rank`, `deviceIdx.x`, `numberOfStreams`). A loop binds its index inside
@@ -26,9 +26,9 @@ pub struct FreeName {
 /// A defect that [`scan_names`] reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameFinding {
-    /// The op uses the index of a loop that it is not in.
+    /// The op uses the index of a loop outside of that loop.
     OutsideLoop(OpId, Symbol),
-    /// The op uses a definition that needs the index of a loop that it is not in.
+    /// The op uses a definition that needs the index of a loop, outside of that loop.
     DefinitionOutside(OpId, Symbol, Symbol),
     /// The op uses a name that nothing binds.
     Unbound(OpId, Symbol),
@@ -36,8 +36,7 @@ pub enum NameFinding {
     Shadows(OpId, Symbol, OpId),
 }
 
-/// The scalars whose definitions nvFuser left out (`i84`), in program order: a run needs the
-/// expression written inline in their place.
+/// The scalars whose definitions nvFuser left out (`i84`), in program order: a run needs their expressions inline.
 pub fn free_names(program: &Program) -> Vec<FreeName> {
     let mut free = Vec::new();
     scan_names(program, &mut |finding| {
@@ -50,7 +49,7 @@ pub fn free_names(program: &Program) -> Vec<FreeName> {
     free
 }
 
-/// Whether a name is of the form that nvFuser makes up: a prefix for its type and a number.
+/// Returns true if a name has the form that nvFuser makes up: a prefix for its type and a number.
 pub fn is_generated(name: &str) -> bool {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let prefix = &name[..name.len() - digits];
@@ -72,14 +71,14 @@ pub fn bound_names(program: &Program) -> Vec<Symbol> {
     (0..bound.len()).filter(|&k| bound[k]).map(|k| Symbol(k as u32)).collect()
 }
 
-/// The names that `define:` or `Index definitions:` give a value.
+/// The names to which `define:` or `Index definitions:` give a value.
 pub fn defined_names(program: &Program) -> impl Iterator<Item = Symbol> + '_ {
     let ops = program.index_definitions().map_or(&[][..], |block| &program.block(block).ops);
     let results = ops.iter().flat_map(|&id| &program.op(id).results);
     results.filter_map(|value| program.exprs().as_name(value.as_scalar()?))
 }
 
-/// Visits every use of a scalar name that its place does not bind.
+/// Visits every use of a scalar name that is not bound at its place.
 pub fn scan_names(program: &Program, found: &mut dyn FnMut(NameFinding)) {
     let bindings = NameBindings::new(program);
     let mut scan = NameScan { program, bindings, loops: Vec::new(), defining: false, found };
@@ -100,9 +99,9 @@ struct NameBindings {
     bound: Vec<bool>,
     /// By symbol: the index of some loop.
     index: Vec<bool>,
-    /// By expression: has a name that is not bound everywhere.
+    /// By expression: true if it has a name that is not bound everywhere.
     open: Vec<bool>,
-    /// The indices of loops that a definition is computed from.
+    /// The loop indices from which a definition is computed.
     needs: FxHashMap<Symbol, SmallVec<[Symbol; 2]>>,
 }
 
@@ -138,13 +137,13 @@ impl NameBindings {
         table
     }
 
-    /// Definitions that are computed from the index of a loop are bound in the loop only.
+    /// Definitions that depend on the index of a loop are bound in the loop only.
     fn bind_definitions(&mut self, program: &Program) {
         let users = IndexDefinitions::new(program).name_users(program);
         if users.is_empty() {
             return;
         }
-        // From each index to what is computed from it: as many steps as there are needs.
+        // Visits each index and all names computed from it: as many steps as there are needs.
         let mut unbound = Vec::new();
         for k in (0..self.index.len()).filter(|&k| self.index[k] && !self.bound[k]) {
             let index = Symbol(k as u32);
@@ -165,7 +164,7 @@ impl NameBindings {
         }
     }
 
-    /// Names in extents: expressions are made after their parts, so one pass backwards reaches all.
+    /// Binds names in extents: expressions are created after their parts, so one pass backwards reaches all.
     fn bind_extents(&mut self, program: &Program) {
         let mut reached = vec![false; program.exprs().len()];
         for tensor in program.tensors().ids() {
@@ -233,7 +232,7 @@ struct NameScan<'a> {
     program: &'a Program,
     bindings: NameBindings,
     loops: Vec<(Symbol, OpId)>,
-    /// True while the walk is in the definitions, whose names are checked where they are used.
+    /// True while the walk is in the definitions, whose names are checked at their uses.
     defining: bool,
     found: &'a mut dyn FnMut(NameFinding),
 }

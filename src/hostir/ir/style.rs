@@ -1,7 +1,7 @@
-//! Spelling features: the spelling that a file uses where eras of nvFuser differ.
+//! Spelling features: the spelling of a file where eras of nvFuser differ.
 //!
-//! The rest of the IR is independent of eras: `resolve` notes the features that a file uses, `print` reads
-//! them, [`crate::style`] changes them, and an [`Era`] is only a preset of all features.
+//! The rest of the IR is independent of eras: `resolve` records the features that a file uses, `print` reads them,
+//! [`crate::style`] changes them, and an [`Era`] is only a preset of all features.
 
 /// The spelling of the stream parallel type and of loop indices over it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

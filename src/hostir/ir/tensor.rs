@@ -40,12 +40,12 @@ impl IterDomain {
     pub fn is_broadcast(&self) -> bool {
         self.iter == IterType::Broadcast
     }
-    /// Whether the axis is sharded: spread over devices and stored.
+    /// Returns true if the axis is sharded: distributed over devices and stored.
     pub fn is_sharded(&self) -> bool {
         self.parallel.is_device() && !self.is_reduction()
     }
 
-    /// Whether the axis is distributed over devices or streams.
+    /// Returns true if the axis is distributed over devices or streams.
     pub fn is_distributed(&self) -> bool {
         self.parallel.is_device() || self.parallel == ParallelType::Stream
     }
@@ -72,7 +72,7 @@ impl DeviceMesh {
         let index = self.devices.iter().position(|&d| d == device)? as u32;
         self.coordinate_at(index, parallel)
     }
-    /// The coordinate of the device at a place of the list of devices.
+    /// The coordinate of the device at an index of the list of devices.
     fn coordinate_at(&self, mut index: u32, parallel: ParallelType) -> Option<u32> {
         let inside = parallel.mesh_axis_from_inside()?;
         for (from_inside, extent) in self.shape.iter().rev().enumerate() {
@@ -109,7 +109,7 @@ impl DeviceMesh {
         let own: FxHashSet<u32> = self.devices.iter().copied().collect();
         other.devices.iter().all(|device| own.contains(device))
     }
-    /// Returns true if all devices of another mesh have their coordinates there in this one, too.
+    /// Returns true if the devices of another mesh have the same coordinates in this one.
     pub fn agrees_with_mesh(&self, other: &DeviceMesh, parallel: ParallelType) -> bool {
         if self == other {
             return true;
@@ -148,8 +148,8 @@ pub struct Tensor {
     /// The axes, outermost first: positions among the printed domains. `None` if the domains are printed in
     /// axis order.
     pub axes: Option<Box<[u32]>>,
-    /// True if the reader of the text found that some domain is a part of a split axis: the numbers say so, and the ops do
-    /// not contradict (see [`looks_split`](super::order::has_split_numbers)), or an extent is a quotient.
+    /// True if the reader of the text found that some domain is a part of a split axis: the numbers suggest it, and the
+    /// ops do not contradict (see [`looks_split`](super::order::has_split_numbers)), or an extent is a quotient.
     pub split: bool,
     /// Extents of the axes before all splits: those of `logical=`, or, with `split`, those that the reader inferred.
     pub logical: Option<Box<[ExprId]>>,
@@ -158,7 +158,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Whether the reader of the text inferred the axes before the splits, which no text gives.
+    /// Returns true if the reader of the text inferred the axes before the splits, which no text gives.
     pub fn has_inferred_axes(&self) -> bool {
         self.split && self.logical.is_some()
     }

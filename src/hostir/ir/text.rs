@@ -1,4 +1,4 @@
-//! TextCache of tensors, domains, meshes and scalars.
+//! The cached texts of tensors, domains, meshes and scalars.
 
 use crate::ir::functions;
 use crate::ir::order;
@@ -7,16 +7,16 @@ use crate::ir::{
     UnaryOp,
 };
 
-/// The range of a text that has not been made yet.
+/// The range of a text that does not exist yet.
 const UNSEEN: (u32, u32) = (u32::MAX, 0);
 
-/// TextCache made so far, one after the other in one buffer.
+/// The texts that exist so far, one after the other in one buffer.
 pub(crate) struct TextCache {
     style: Style,
     buffer: String,
     tensors: Vec<(u32, u32)>,
     exprs: Vec<(u32, u32)>,
-    /// By tensor: whether a reader takes its printed order for that of its axes.
+    /// By tensor: true if a reader takes its printed order for that of its axes.
     permuted: Vec<bool>,
 }
 
@@ -141,7 +141,7 @@ impl TextWriter<'_> {
         }
     }
 
-    /// `{axes={1, 0, 2}` where the numbers would tell a reader something else; returns whether they would.
+    /// Writes `{axes={1, 0, 2}` if a reader would derive other axes from the numbers; returns true if so.
     fn write_axes(&mut self, id: TensorId, permuted: bool, key: &str) -> bool {
         let axes = self.program.logical_axes(id);
         if axes == order::implied_axes(self.program.domains(id), permuted) {
@@ -303,7 +303,7 @@ impl TextWriter<'_> {
     }
 }
 
-/// Whether a minus directly in front of an operand would be the sign of a number: `-2`.
+/// Returns true if a minus directly before an operand would be the sign of a number: `-2`.
 pub(crate) fn is_unsigned_integer(program: &Program, expr: ExprId) -> bool {
     program.exprs().as_int(expr).is_some_and(|value| value >= 0)
 }

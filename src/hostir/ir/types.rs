@@ -97,15 +97,15 @@ impl DType {
                 | DType::Float4E2M1x2
         )
     }
-    /// Whether elements can be indices of another tensor.
+    /// Returns true if elements can be indices of another tensor.
     pub fn is_index(self) -> bool {
         matches!(self, DType::Int | DType::Int32 | DType::Index)
     }
-    /// Whether it is an 8-bit floating point type of which products can be made.
+    /// Returns true for an 8-bit floating point type that GEMMs accept as a factor.
     pub fn is_fp8_factor(self) -> bool {
         matches!(self, DType::Float8E4M3 | DType::Float8E5M2)
     }
-    /// Whether it is an integer type (`bool` is not).
+    /// Returns true for an integer type (`bool` is none).
     pub fn is_integer(self) -> bool {
         !self.is_float() && !matches!(self, DType::Bool | DType::ComplexFloat | DType::ComplexDouble)
     }

@@ -1,13 +1,13 @@
-//! The statements of a text that could not be read: what they define, write, post or free is not known.
+//! The statements of a text that could not be read: their definitions, writes, posts and frees are unknown.
 
 use rustc_hash::FxHashSet;
 
-/// The words of statements with errors. A check that follows names leaves these out, so that it reports nothing that only follows from
-/// such a statement.
+/// The words of statements with errors. Checks that follow names skip these words, so that they report nothing that
+/// only follows from such a statement.
 #[derive(Clone, Default, Debug)]
 pub struct UnreadText {
     words: FxHashSet<Box<str>>,
-    /// True if nobody knows where a statement ends.
+    /// True if the end of a statement is not known.
     is_lost: bool,
 }
 
@@ -26,7 +26,7 @@ impl UnreadText {
         self.is_lost |= text.matches(['(', '[', '{']).count() != text.matches([')', ']', '}']).count();
     }
 
-    /// Notes that more than single statements is missing.
+    /// Records that more than single statements is missing.
     pub fn lose_order(&mut self) {
         self.is_lost = true;
     }
@@ -36,12 +36,13 @@ impl UnreadText {
         self.words.is_empty()
     }
 
-    /// Whether nobody knows what the program does where.
+    /// Returns true if the order of the program's statements is unknown.
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Whether a name stands in such a statement. Of one that a pass would derive, `G.1`, the first part counts.
+    /// Returns true if such a statement contains a name. For a name that a pass would derive, `G.1`, the first part
+    /// counts.
     pub fn has_word(&self, name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         self.words.contains(first)

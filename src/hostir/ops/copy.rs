@@ -77,7 +77,7 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
 pub fn link_permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
-    // Without numbers nothing says which axis is which.
+    // Without numbers the text does not determine the axes.
     let Some(perm) = program.op(op).ints_attr(AttrKey::Perm) else { return Ok(()) };
     let order: Option<AxisPositions> = perm.iter().map(|&k| u32::try_from(k).ok()).collect();
     let order = order.filter(|order| order.len() == b.len() && is_permutation(order));

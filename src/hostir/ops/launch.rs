@@ -76,7 +76,7 @@ pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink
     Ok(())
 }
 
-/// Checks that a post names a unit of the program (V23) and that their inputs and outputs agree (V24).
+/// Checks that a PostOnStream names a unit of the program (V23) and that their inputs and outputs agree (V24).
 fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(number) = op.posted_number() else { return };

@@ -1,4 +1,4 @@
-//! V53: literals that become elements of a tensor are values of its type.
+//! V53: a literal that becomes an element of a tensor is a value of its type.
 
 use crate::diag::Diags;
 use crate::ir::functions::{literal_value, misfit_of_element};
@@ -9,7 +9,8 @@ pub(crate) fn check_fill_literal(program: &Program, id: OpId, diags: &mut Diags)
     check_element(program, id, AttrKey::Fill, diags);
 }
 
-/// The initial value of a reduction of floats. Integers may start from values beyond their type that change nothing.
+/// Checks the initial value of a reduction of floats. Integers may start from values beyond their type that do not
+/// change the result.
 pub(crate) fn check_initial_literal(program: &Program, id: OpId, diags: &mut Diags) {
     if program.op(id).output_tensors().any(|tensor| program.tensor(tensor).dtype.is_float()) {
         check_element(program, id, AttrKey::Init, diags);
@@ -22,7 +23,7 @@ pub(crate) fn check_iota_literals(program: &Program, id: OpId, diags: &mut Diags
     check_element(program, id, AttrKey::Step, diags);
 }
 
-/// An attribute that is an element of the result, or a difference of two.
+/// Checks an attribute that is an element of the result, or a difference of two.
 fn check_element(program: &Program, id: OpId, key: AttrKey, diags: &mut Diags) {
     let op = program.op(id);
     if let (Some(result), Some(value)) = (op.output_tensors().next(), op.expr_attr(key)) {
@@ -30,7 +31,8 @@ fn check_element(program: &Program, id: OpId, key: AttrKey, diags: &mut Diags) {
     }
 }
 
-/// Literals without a type beside tensors of floats: functions compute in 64 bits for `double`, in 32 for all narrower types.
+/// Checks untyped literals beside tensors of floats: functions compute in 64 bits for `double`, in 32 for all narrower
+/// types.
 pub(crate) fn check_operand_literals(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(tensor) = op.input_tensors().chain(op.output_tensors()).next() else { return };

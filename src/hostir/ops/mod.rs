@@ -137,7 +137,8 @@ pub fn head_words() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// FOR and IF are keywords of the grammar; pointwise ops and definitions have no word of their own.
+/// Returns true if a kind has a head word: FOR and IF are keywords of the grammar, pointwise ops and definitions have
+/// no word of their own.
 fn has_head_word(kind: OpKind) -> bool {
     !matches!(kind, OpKind::For | OpKind::ForRange | OpKind::If | OpKind::Pointwise | OpKind::Define)
 }

@@ -62,7 +62,7 @@ pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
     Ok(())
 }
 
-/// The `broadcast` that gives an operand the leading axes that it lacks.
+/// The `broadcast` that gives an operand its missing leading axes.
 fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
     let number = first_free_number(program.tensors().iter().map(|(_, tensor)| tensor.number));
     let free = first_free_number(program.all_domains().filter_map(|domain| domain.number));
@@ -115,8 +115,8 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-/// V33: the operands of arithmetic have the result's element type, those of a comparison one type, and
-/// `where` chooses by a `bool`.
+/// V33: the operands of arithmetic have the result's element type, those of a comparison one type, and the condition of
+/// `where` is a `bool`.
 fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(name) = op.word_attr(AttrKey::Function).map(|name| program.name(name)) else { return };
@@ -226,7 +226,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] })))
 }
 
-/// The type that a function computes in: its operands' for predicates and casts, else its result's.
+/// The type in which a function computes: its operands' for predicates and casts, else its result's.
 fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOperand], result: DType) -> DType {
     if !function.is_predicate() && function != Function::Cast {
         return result;

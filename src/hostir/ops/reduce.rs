@@ -109,7 +109,7 @@ fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Re
     let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
     let value = cx.eval_scalar(expr)?;
     check_initial(cx, how, dtype, value)?;
-    // An infinity is the result of `fmax` where all elements are NaN.
+    // `fmax` of elements that are all NaN is an infinity.
     let skips_nan = how != how.ignoring_nan();
     let initial = (skips_nan || !how.is_identity(dtype, value)).then_some(value);
     Ok(ReductionFold { op: how, initial })
@@ -118,7 +118,7 @@ fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Re
 /// Checks the type of an initial value: integers start from integers; a minimum or maximum also from an infinity,
 /// which stands for the limit of the type.
 fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarValue) -> Result<(), Diag> {
-    // What is beyond the type's end and changes nothing stands for that end.
+    // An initial value beyond the type's limit that does not change the result stands for that limit.
     let [low, high] = type_range(dtype).map(ScalarValue::as_i64);
     let held = match value {
         _ if dtype.is_float() => true,

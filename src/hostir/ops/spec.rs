@@ -79,7 +79,7 @@ impl ArgKind {
     }
 }
 
-/// The cases in which an argument stands in the text.
+/// The cases in which the text contains an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgPresence {
     /// Always.
@@ -161,8 +161,8 @@ impl ArgSpec {
     pub fn is_named_operand(&self) -> bool {
         self.word.is_some() && self.key.is_none() && !self.result
     }
-    /// Whether it is an operand with a word that may be left out. An op lists those that it has
-    /// ([`AttrKey::Given`]), since the number of its operands does not say which they are.
+    /// Returns true for an operand with a word that may be left out. An op lists those that it has
+    /// ([`AttrKey::Given`]), since the number of its operands does not determine them.
     pub fn is_optional_named_operand(&self) -> bool {
         self.is_named_operand() && self.presence == ArgPresence::Optional
     }
@@ -194,14 +194,14 @@ pub enum Lower {
 /// A check of one op.
 pub type OpCheck = fn(&Program, OpId, &mut Diags);
 
-/// A head word, and a function that says whether a style asks for it.
+/// A head word, and a function that returns true if a style uses it.
 pub type HeadSpelling = (&'static str, fn(&Style) -> bool);
 
 /// One row of the op table.
 pub struct OpSpec {
     /// Name, layout, effect and the other facts that need no function.
     pub identity: OpIdentity,
-    /// Other head words and when the style asks for them.
+    /// Other head words, each with the styles that use it.
     pub spellings: &'static [HeadSpelling],
     /// One sentence.
     pub summary: &'static str,
@@ -232,13 +232,13 @@ impl OpSpec {
             check(program, op, diags);
         }
     }
-    /// Whether an op has the operand that the argument at a place of the table stands for. True of what is no operand
-    /// with a word that may be left out.
+    /// Returns true if an op has the operand for the argument at an index of the table. True for all arguments except
+    /// operands with a word that may be left out.
     pub fn has_named_operand(&self, op: &Op, place: usize) -> bool {
         let optional = self.args.get(place).is_some_and(ArgSpec::is_optional_named_operand);
         !optional || op.ints_attr(AttrKey::Given).is_some_and(|given| given.contains(&(place as i64)))
     }
-    /// Lists in an op which operands with a word it has, of those that it may lack.
+    /// Lists in an op the operands with a word that it has, among those that it may lack.
     pub fn list_given(&self, op: &mut Op, has: impl Fn(usize) -> bool) {
         let given = (0..self.args.len()).filter(|&place| self.args[place].is_optional_named_operand() && has(place));
         let given: Box<[i64]> = given.map(|place| place as i64).collect();

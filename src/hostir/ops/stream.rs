@@ -81,7 +81,7 @@ pub fn lower_set_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<()
     Ok(())
 }
 
-/// The current stream waits for what was issued on another one.
+/// Makes the current stream wait for the work issued on another one.
 ///
 /// # Errors
 /// If the op names no stream, the stream's index cannot be evaluated or is negative, no GetCurrentStream has bound its

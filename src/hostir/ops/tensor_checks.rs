@@ -59,7 +59,7 @@ fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2]
     diags.push(if link.to.0 == link.from.0 { diag } else { with_declaration(diag, program, link.to.0, id) });
 }
 
-/// The repair where a matrix has the wanted extent at its other axis, as weights `[out, in]` have that are a right factor.
+/// The repair if a matrix has the wanted extent at its other axis, as a weight `[out, in]` that is a right factor.
 fn turn_note(program: &Program, id: OpId, link: &AxisLink, wanted: i64) -> Option<String> {
     let (tensor, k) = link.to;
     let axes = &logical_axes(program, tensor).axes;

@@ -1,10 +1,10 @@
-//! Axes that are parts of extents which do not divide: an error of ops that give memory other axes.
+//! Axes that are parts of extents with a remainder: an error of ops that give memory other axes.
 
 use crate::diag::{Diag, codes};
 use crate::ir::{BinaryOp, Expr, ExprId, TensorId, expr_text};
 use crate::plan::PlanBuilder;
 
-/// The error for an axis that is a part of an extent, `( i0 / 4 )`, where that is no multiple of the number of parts.
+/// The error for an axis that is a part of an extent, `( i0 / 4 )`, if that is no multiple of the number of parts.
 pub(crate) fn uneven_split(cx: &PlanBuilder<'_>, tensors: &[TensorId]) -> Option<Diag> {
     let found = tensors.iter().find_map(|&tensor| {
         let mut axes = cx.axes.stored_axes(tensor).zip(0..);
@@ -19,7 +19,7 @@ pub(crate) fn uneven_split(cx: &PlanBuilder<'_>, tensors: &[TensorId]) -> Option
     Some(cx.error_here(codes::SHAPES, message).with_note(note))
 }
 
-/// The division in an extent that leaves a rest: what is divided, its value, and by how much.
+/// The division in an extent that leaves a remainder: the dividend, its value, and the divisor.
 fn inexact_division(cx: &PlanBuilder<'_>, extent: ExprId) -> Option<(ExprId, i64, i64)> {
     match *cx.program.expr(extent) {
         Expr::Binary(BinaryOp::Div, a, b) => {

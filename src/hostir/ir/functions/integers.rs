@@ -11,7 +11,7 @@ pub(super) fn floor_remainder(a: i64, b: i64) -> i64 {
     if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
 }
 
-/// A power; of a negative exponent 0, but for the bases 1 and -1.
+/// A power; for a negative exponent 0, except for the bases 1 and -1.
 pub(super) fn wrapping_power(base: i64, exponent: i64) -> i64 {
     if exponent < 0 {
         return match base {
@@ -32,7 +32,7 @@ pub(super) fn wrapping_power(base: i64, exponent: i64) -> i64 {
     result
 }
 
-/// Greatest common divisor, not negative but for the smallest integer.
+/// Greatest common divisor; not negative, except for the smallest integer.
 pub(super) fn common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 { a.wrapping_abs() } else { common_divisor(b, a.wrapping_rem(b)) }
 }

@@ -20,15 +20,15 @@ pub fn literal_value(program: &Program, expr: ExprId) -> Option<f64> {
     }
 }
 
-/// The element type that a cast converts a literal to, if that type does not have the literal's value.
+/// The element type to which a cast converts a literal, if that type does not have the literal's value.
 pub fn misfit_of_cast(program: &Program, cast: &str, operand: ExprId) -> Option<DType> {
     let dtype = cast_result(cast)?;
     let value = literal_value(program, operand)?;
     (!holds_number(dtype.name(), value)).then_some(dtype)
 }
 
-/// The error of a literal, `text` in the statement at `span`, that becomes an element of a type without its value. An infinity stands
-/// for the end of a type; whether an op takes one is its own rule.
+/// The error for a literal, `text` in the statement at `span`, that becomes an element of a type without its value. An
+/// infinity is the extreme value of a type; each op decides whether it accepts one.
 pub fn misfit_of_element(dtype: DType, value: f64, text: &str, span: Span) -> Option<Diag> {
     if value.is_infinite() || value.is_nan() || holds_number(dtype.name(), value) {
         return None;

@@ -44,7 +44,7 @@ impl Function {
     pub fn name(self) -> &'static str {
         self.row().name
     }
-    /// Whether the result is a truth value whatever the operands' type.
+    /// Returns true if the result is a truth value whatever the operands' type.
     pub fn is_predicate(self) -> bool {
         self.row().is_predicate()
     }
@@ -115,12 +115,12 @@ pub fn find_function(name: &str, arity: usize) -> Option<&'static FunctionRow> {
         .or_else(|| is_cast(name).then(|| Function::Cast.row()))
 }
 
-/// Whether a name is a cast in the newest spelling.
+/// Returns true if a name is a cast in the newest spelling.
 pub fn is_cast(name: &str) -> bool {
     CASTS.iter().any(|(new, _)| *new == name) || is_narrow_cast(name)
 }
 
-/// The element type that a cast in the newest spelling converts to.
+/// The element type to which a cast in the newest spelling converts.
 pub fn cast_result(name: &str) -> Option<DType> {
     if !is_cast(name) {
         return None;
@@ -149,11 +149,11 @@ pub fn cast_result(name: &str) -> Option<DType> {
     })
 }
 
-/// Whether a function's text is a cast between real types.
+/// Returns true if a function's text is a cast between real types.
 fn is_real_cast(text: &str) -> bool {
     let real = !text.contains("complex");
     let c_style = text.starts_with('(') && text.ends_with(')');
-    // Of a real, `std::real` is the number itself.
+    // `std::real` of a real number is the number itself.
     let named =
         text.starts_with("__to_") || text.starts_with("__real_then_") || (text.starts_with("__") && text.contains('2'));
     real && (c_style || named)

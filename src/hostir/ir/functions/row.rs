@@ -20,7 +20,7 @@ pub enum FunctionSpelling {
 pub enum FunctionCost {
     /// Less, for all element types.
     Low,
-    /// Less where it computes in float, a handful of instructions there.
+    /// Lower where it computes in float, a handful of instructions there.
     LowInFloat,
     /// More.
     High,
@@ -38,7 +38,7 @@ pub enum ElementFunction<T> {
 }
 
 impl<T: Copy> ElementFunction<T> {
-    /// The value for operands; `None` if their number is another.
+    /// The value for operands; `None` for another number of operands.
     pub fn value_of(self, args: &[T]) -> Option<T> {
         match (self, args) {
             (ElementFunction::Unary(f), &[a]) => Some(f(a)),
@@ -91,7 +91,7 @@ pub struct NumberForm {
     pub real: Option<RealForm>,
     /// The function of integers whose result is an integer.
     pub integer: Option<IntegerForm>,
-    /// The function of integers whose result is a truth value, if it is another.
+    /// The function of integers whose result is a truth value, if it is another one.
     pub truth: Option<IntegerForm>,
 }
 
@@ -129,7 +129,7 @@ pub enum FunctionForm {
     Number(NumberForm),
 }
 
-/// A function of known scalars, with its name in the text. An error is a clause that says why there is no value.
+/// A function of known scalars, with its name in the text. An error is a clause with the reason why there is no value.
 pub type HostFunction = fn(&str, &[ScalarValue]) -> Result<ScalarValue, String>;
 
 /// The evaluation of a function in scalar expressions.
@@ -137,7 +137,7 @@ pub type HostFunction = fn(&str, &[ScalarValue]) -> Result<ScalarValue, String>;
 pub enum HostForm {
     /// In double, of integers as well.
     Double,
-    /// In double, but of integers alone like a kernel's integers.
+    /// In double; of integers alone, like a kernel's integers.
     DoubleOrInteger,
     /// By a function of its own.
     Own(HostFunction),
@@ -269,7 +269,7 @@ impl FunctionRow {
         let numbers = self.number_form();
         self.kernel_form(FunctionForm::Number(NumberForm { integer, ..numbers }))
     }
-    /// The value of integers where the result is a truth value.
+    /// The value of integers whose result is a truth value.
     pub(super) const fn truth_form(self, cuda: &'static str, value: ElementFunction<i64>) -> Self {
         let truth = Some(IntegerForm { value, cuda, divides: false });
         let numbers = self.number_form();
@@ -292,12 +292,13 @@ impl FunctionRow {
         self.host = host;
         self
     }
-    /// The operation of a field that the function is. Functions without this or [`Self::unknown_form`] are hashed.
+    /// The operation of a field that the function computes. Functions without this or [`Self::unknown_form`] are
+    /// hashed.
     pub(super) const fn field_form(mut self, operation: FieldOperation) -> Self {
         self.exact = ExactForm::Field(operation);
         self
     }
-    /// The function is the smallest or the largest of its operands.
+    /// Marks the function as the smallest or the largest of its operands.
     pub(super) const fn extreme_form(mut self, form: ExactForm) -> Self {
         self.exact = form;
         self
@@ -316,7 +317,7 @@ impl FunctionRow {
 }
 
 impl FunctionRow {
-    /// Whether the function is written as an operator.
+    /// Returns true if the function is written as an operator.
     pub fn is_operator(&self) -> bool {
         self.spelling == FunctionSpelling::Operator
     }
@@ -324,11 +325,11 @@ impl FunctionRow {
     pub fn is_listed(&self) -> bool {
         self.spelling != FunctionSpelling::Internal
     }
-    /// Whether the function has a computation of its own.
+    /// Returns true if the function has a computation of its own.
     pub fn is_computed(&self) -> bool {
         !matches!(self.form, FunctionForm::NotComputed | FunctionForm::SameAs(_))
     }
-    /// Whether the result is a truth value whatever the operands' type.
+    /// Returns true if the result is a truth value whatever the operands' type.
     pub fn is_predicate(&self) -> bool {
         matches!(self.form, FunctionForm::Truth { .. } | FunctionForm::Test { .. } | FunctionForm::Comparison(_))
     }

@@ -22,7 +22,7 @@ impl FunctionRow {
         self.kernel_value(args).ok_or_else(|| refusal(name))
     }
 
-    /// The value that a kernel of doubles gives, or one of integers where the row wants that.
+    /// The value of a kernel of doubles, or of integers if the row requires that.
     fn kernel_value(&self, args: &[ScalarValue]) -> Option<ScalarValue> {
         match (self.form, args) {
             (FunctionForm::Test { value, .. }, [a]) => Some(ScalarValue::Bool(value(a.as_f64()))),
@@ -62,7 +62,7 @@ fn is_nan(value: ScalarValue) -> bool {
     matches!(value, ScalarValue::Float(value) if value.is_nan())
 }
 
-/// Whether one number is less than another; integers compare exactly.
+/// Returns true if one number is less than another; integers compare exactly.
 fn is_less(a: ScalarValue, b: ScalarValue) -> bool {
     if a.is_real() || b.is_real() { a.as_f64() < b.as_f64() } else { a.as_i64() < b.as_i64() }
 }
@@ -138,7 +138,7 @@ pub(super) fn ceil_div_value(name: &str, args: &[ScalarValue]) -> HostResult {
     Ok(ScalarValue::Int(quotient + i64::from(rest > 0)))
 }
 
-/// The operands of a remainder; an integer is not divided by 0.
+/// The operands of a remainder; refuses an integer division by 0.
 fn divided_operands(name: &str, args: &[ScalarValue]) -> Result<[ScalarValue; 2], String> {
     let [a, b] = operands(name, args)?;
     if !has_real(args) && b.as_i64() == 0 {

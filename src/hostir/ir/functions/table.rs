@@ -330,7 +330,7 @@ function_table! {
         .real_form(real!("pow{f}({a}, {b})", Binary, Real::powf))
         .integer_form("i_pow({a}, {b})", Binary(integers::wrapping_power))
         .host_form(HostForm::Own(scalars::power_value)),
-    /// `a - b * floor(a / b)`: what `a % b` leaves, with the sign of `b`.
+    /// `a - b * floor(a / b)`: the remainder with the sign of `b`.
     Remainder("remainder", 2) = plain_row()
         .one_type()
         .real_form(real!("r_remainder<{T}>(fmod{f}({a}, {b}), {b})", Binary, |a, b| {
@@ -361,7 +361,8 @@ function_table! {
         }))
         .integer_form("n_min<long long>(n_max<long long>({a}, {b}), {c})", Ternary(|x, low, high| x.max(low).min(high)))
         .host_form(HostForm::DoubleOrInteger),
-    /// `start + weight * (end - start)`, from the end on where the weight is a half or more: a line that reaches both ends.
+    /// `start + weight * (end - start)`, computed from the end for a weight of a half or more: a line that reaches both
+    /// ends.
     Lerp("lerp", 3) = plain_row()
         .field_form(FieldOperation::Line)
         .one_type()

@@ -139,7 +139,7 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
     }
 }
 
-/// Only copies on the current stream have a side that copies.
+/// Checks the protocol: only copies on the current stream have an initiator.
 fn check_protocol(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let words = [AttrKey::Protocol, AttrKey::Backend].map(|key| op.word_attr(key).map(|word| program.name(word)));

@@ -15,8 +15,8 @@ pub(crate) fn has_root(kind: &str) -> bool {
     matches!(kind, "Gather" | "Scatter" | "Reduce" | "Broadcast" | "SendRecv")
 }
 
-/// Communication: position by position; the input's device axis of a reducing type becomes the
-/// output's reduction, or is gone.
+/// Communication: position by position; the input's device axis of a reducing type becomes the output's reduction, or
+/// disappears.
 pub(crate) fn link_communication(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     if has_split_axis(&[&from, &to]) {
@@ -50,7 +50,7 @@ fn link_shard(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide, links
     link_kept_axes(program, op, from, to, links)
 }
 
-/// The axes of which each device stores more than one index.
+/// The axes with more than one index on each device.
 fn unsharded_axes(side: &LinkSide, axes: &[u32]) -> AxisPositions {
     axes.iter().copied().filter(|&k| !side.axes.axes[k as usize].is_device_index()).collect()
 }

@@ -51,7 +51,7 @@ fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
     Ok(team)
 }
 
-/// A view that a communication can use: one range of memory. Of an expanded broadcast, what is stored.
+/// A view that a communication can use: one range of memory. For an expanded broadcast, the stored elements.
 fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: &BufferView) -> Result<BufferView, Diag> {
     let view = cx.declared_part(tensor, view);
     if view.is_contiguous() {
@@ -220,7 +220,7 @@ fn check_layout(
     if wholes.len() != view.dims.len() {
         return Ok(());
     }
-    // A result that does not name the reduction has one axis less than the input: not its partial one.
+    // If the result does not name the reduction, it has one axis less than the input: the partial one is missing.
     let partial = wholes.iter().position(|(axis, _)| axis.is_device_index());
     if let (CollectiveKind::ReduceScatter, Some(partial), true) = (kind, partial, wholes.len() == parts.len() + 1) {
         wholes.remove(partial);
@@ -247,7 +247,7 @@ fn check_layout(
     }
 }
 
-/// Element counts and types that one rank can check by itself.
+/// Checks the element counts and types that one rank can check by itself.
 fn check_counts(
     cx: &PlanBuilder<'_>,
     kind: CollectiveKind,
@@ -290,8 +290,8 @@ fn check_counts(
     Ok(())
 }
 
-/// Remembers the work for a Wait. A second post before the Wait is an error: one of the two would never
-/// be waited for. Members of a group are waited for with the group.
+/// Records the work for a Wait. A second communication with its number before the Wait is an error: one of the two
+/// would never be waited for. A Wait for a group covers its members.
 fn register_work(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<(), Diag> {
     let Some(number) = op.number() else { return Ok(()) };
     if cx.pending.insert(number, work).is_some() && cx.group.is_none() {
@@ -320,8 +320,8 @@ fn peer_rank(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
     Ok(peer)
 }
 
-/// `P2PCommunication`: one send or receive on the world's communicator, or, with `backend=CUDA`, on the
-/// current stream, where the side that copies (`protocol`) waits for the other one.
+/// Lowers `P2PCommunication`: one send or receive on the world's communicator, or, with `backend=CUDA`, on the current
+/// stream, where the initiator (`protocol`) waits for the target.
 pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let me = require_rank(cx)?;
     let op = cx.program.op(id);
@@ -361,8 +361,8 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     }
 }
 
-/// `CollectivePermute`: one send and one receive that start together, a group of its own; peers are positions in the
-/// team.
+/// Lowers `CollectivePermute`: one send and one receive that start together, a group of their own; peers are positions
+/// in the team.
 pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let me = require_rank(cx)?;
     require_no_group(cx)?;
@@ -397,7 +397,7 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
     cx.emit_inst(InstKind::GroupEnd { comm, work })
 }
 
-/// The device that an attribute names by its place in the team.
+/// The device that an attribute names by its position in the team.
 fn team_member(cx: &PlanBuilder<'_>, op: &Op, team: &[u32], key: AttrKey) -> Result<u32, Diag> {
     let Some(expr) = op.expr_attr(key) else {
         return Err(cx.error_here(codes::TEAM, format!("`{}` is unknown", key.word())));
@@ -438,7 +438,7 @@ pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result
     cx.emit_inst(InstKind::GroupEnd { comm, work })
 }
 
-/// The current stream waits for a communication.
+/// Makes the current stream wait for a communication.
 pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     require_rank(cx)?;
     let op = cx.program.op(id);
@@ -463,7 +463,7 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     Ok(())
 }
 
-/// Handles are exchanged when a run starts; nothing is left to do.
+/// Lowers to nothing: handles are exchanged when a run starts.
 pub(super) fn lower_share_mem_handles(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
     require_rank(cx).map(|_| ())
 }

@@ -13,11 +13,11 @@ pub const COMMUNICATION_TYPES: &[&str] =
     &["Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv", "AllToAll"];
 /// Types of a P2PCommunication.
 pub const P2P_TYPES: &[&str] = &["send", "recv"];
-/// The side of a message that copies on the CUDA backend; `get`, the receiver, when left out.
+/// The initiator of a message on the CUDA backend; `get`, the receiver, by default.
 pub const PROTOCOLS: &[&str] = &["get", "put"];
 /// Communicator backends.
 pub const BACKENDS: &[&str] = &["NCCL", "UCC", "CUDA"];
-/// Reduce operations of a Communication; `sum` when left out.
+/// Reduce operations of a Communication; `sum` by default.
 pub const RED_OPS: &[&str] = &["sum", "avg", "product", "min", "max", "band", "bor", "bxor"];
 
 /// `Communication`.

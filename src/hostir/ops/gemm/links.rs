@@ -137,7 +137,7 @@ pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     link_bias(program, op, &product.out, &c[need - n..], links)
 }
 
-/// A weight with leading axes over devices, which nvFuser squeezes out: the result begins with them.
+/// Links a weight with leading axes over devices, which nvFuser squeezes out: the result begins with them.
 fn link_device_axes(program: &Program, op: OpId, product: &GemmAxes, links: &mut Vec<AxisLink>) -> LinkResult {
     let (w, c) = (product.b.stored_positions(), product.out.stored_positions());
     let leading = &w[..w.len() - 2];

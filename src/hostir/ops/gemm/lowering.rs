@@ -25,7 +25,8 @@ pub(super) fn lower_matmul_add(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(),
     emit_matmul(cx, [left, right, result], Some(accumulator), out)
 }
 
-/// A product of operands that may be vectors: these get an axis of extent 1, as do the result and what is added to it.
+/// Appends a GEMM of operands that may be vectors: vectors get an axis of extent 1, as do the result and the added
+/// term.
 fn emit_matmul(
     cx: &mut PlanBuilder<'_>,
     tensors: [TensorId; 3],

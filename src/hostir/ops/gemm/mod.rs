@@ -63,8 +63,8 @@ pub const LINEAR: OpSpec = OpSpec {
     lower: Lower::Instructions(lowering::lower_linear),
 };
 
-/// V32 for products: two 8-bit floats may differ, and give them or any wider float up to `float`; what is
-/// added has the result's type.
+/// V32 for GEMMs: the factors may be two different 8-bit floats, with a result of either type or of any wider float up
+/// to `float`; the added term has the result's type.
 fn check_gemm_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let mut tensors = op.input_tensors();

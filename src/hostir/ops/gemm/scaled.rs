@@ -40,7 +40,7 @@ pub const SCALED_MATMUL: OpSpec = OpSpec {
     lower: Lower::Instructions(lower_scaled_matmul),
 };
 
-/// The scales, by their places among the operands.
+/// The indices of the scales among the operands.
 const SCALES: [usize; 2] = [2, 3];
 
 /// The bias, if the op has one.
@@ -73,7 +73,7 @@ fn rank_error(side: &LinkSide, message: String) -> AxisMismatch {
     AxisMismatch { code: codes::RANK, message, note: String::new(), tensor: Some(side.tensor) }
 }
 
-/// Whether an axis has one element, on one device.
+/// Returns true if an axis has one element, on one device.
 fn is_unit_axis(program: &Program, axis: &LogicalAxis) -> bool {
     let one = axis.is_broadcast() && axis.expanded.is_none() || program.exprs().as_int(axis.extent) == Some(1);
     one && !axis.is_sharded()
@@ -134,7 +134,7 @@ fn link_bias(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResu
     Ok(())
 }
 
-/// V32 for products with scales: factors of 8 bits, a wider result, scales in `float`, a bias of the result's type.
+/// V32 for scaled GEMMs: factors of 8 bits, a wider result, scales in `float`, a bias of the result's type.
 fn check_scaled_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let tensors: Vec<TensorId> = op.input_tensors().collect();

@@ -12,7 +12,7 @@ struct GatherAxes {
     input: TensorId,
     index: TensorId,
     result: TensorId,
-    /// The axis that is chosen along, where it is a constant.
+    /// The selected axis, if it is a constant.
     dim: Option<i64>,
 }
 
@@ -24,7 +24,7 @@ fn match_gather(program: &Program, id: OpId) -> Option<GatherAxes> {
     Some(GatherAxes { input, index, result: op.output_tensors().next()?, dim })
 }
 
-/// The gathers: integers choose along one of the operand's axes, and elements keep their type.
+/// Checks a gather: its indices are integers that select along one of the operand's axes, and elements keep their type.
 pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(GatherAxes { input, index, result, dim }) = match_gather(program, id) else { return };
     check_integer_index(program, id, index, diags);
@@ -38,7 +38,7 @@ pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-/// torchGather: beside that, the index is nowhere longer than the operand but along the chosen axis, and
+/// Checks torchGather: in addition, the index is nowhere longer than the operand except along the selected axis, and
 /// the result is as long as the index.
 pub(crate) fn check_gather_fit(program: &Program, id: OpId, diags: &mut Diags) {
     check_gather(program, id, diags);
@@ -91,7 +91,7 @@ fn constant_extent(program: &Program, tensor: TensorId, axis: usize) -> Option<i
     stored_extents(program, tensor).get(axis).and_then(|&extent| program.exprs().as_int(extent))
 }
 
-/// The extents of the stored axes; none where they are not known.
+/// The extents of the stored axes; `None` for unknown ones.
 fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
     let axes = logical_axes(program, tensor);
     if axes.split {

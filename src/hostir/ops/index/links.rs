@@ -24,7 +24,7 @@ fn index_rank_mismatch(program: &Program, op: OpId, side: &LinkSide, need: Strin
     }
 }
 
-/// The axis that a gather chooses from, if it is one of so many.
+/// The axis from which a gather selects, if the operand has it.
 fn chosen_axis(program: &Program, op: OpId, rank: usize) -> Option<usize> {
     let dim = program.op(op).expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim))?;
     usize::try_from(dim).ok().filter(|&dim| dim < rank)
@@ -56,7 +56,7 @@ impl GatherSides {
     }
 }
 
-/// indexSelect: the operand's axes, and the index's in the place of the chosen one.
+/// indexSelect: the operand's axes, with the index's in the place of the selected one.
 pub(super) fn link_index_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let gather = GatherSides::new(program, op)?;
     gather.check_ranks(program, op, &[&gather.out])?;
@@ -78,13 +78,13 @@ pub(super) fn link_index_select(program: &Program, op: OpId, links: &mut Vec<Axi
     Ok(())
 }
 
-/// takeAlongAxis: the index's axes, and the operand's but for the chosen one.
+/// takeAlongAxis: the index's axes, and the operand's except the selected one.
 pub(super) fn link_take_along(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     link_other_axes(program, op, links, |_, _| true)
 }
 
-/// torchGather: the same, but the operand may be longer. Only axes that are known to be equal are linked, of
-/// others the first elements are read.
+/// torchGather: the same, but the operand may be longer. Only axes that are known to be equal are linked; of others the
+/// first elements are read.
 pub(super) fn link_gather(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     link_other_axes(program, op, links, |from, to| {
         let [from, to] = [from, to].map(|(side, axis)| &side.axes.axes[axis as usize]);
@@ -116,7 +116,7 @@ fn link_other_axes(
     Ok(())
 }
 
-/// indexPutAccumulate: all axes but the first; the index has as many elements as the value has rows.
+/// indexPutAccumulate: all axes except the first; the index has as many elements as the value has rows.
 pub(super) fn link_index_put(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (base, index) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?);
     let (value, out) = (operand_side(program, op, 2)?, result_side(program, op)?);

@@ -4,7 +4,7 @@ use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, Op, OpId, TensorId};
 use crate::plan::{AccumulateInst, BufferView, InstKind, PlanBuilder, TakeInst, ViewDim, expanded_view};
 
-/// The view repeated along its axes of extent 1 to the shape, but as it is along `axis`.
+/// The view with its axes of extent 1 repeated to the shape, except along `axis`.
 fn broadcast_except_axis(view: &BufferView, axis: usize, shape: &[usize]) -> Option<BufferView> {
     let mut wanted = shape.to_vec();
     *wanted.get_mut(axis)? = view.dims.get(axis)?.extent;
@@ -48,7 +48,7 @@ impl GatherOperands {
     }
 }
 
-/// Indices are integers, and elements are only moved or added to others of their type.
+/// Checks that indices are integers, and that elements are moved or added to others of their type.
 fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId]) -> Result<(), Diag> {
     if !cx.tensor_dtype(index).is_index() {
         let found = cx.tensor_dtype(index).name();
@@ -63,7 +63,7 @@ fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId])
     Err(cx.error_here(codes::SHAPES, message))
 }
 
-/// `indexSelect`: the index has one axis, which takes the place of the chosen one.
+/// `indexSelect`: the index has one axis, which replaces the selected one.
 pub(super) fn lower_index_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let mut gather = GatherOperands::new(cx, op)?;
@@ -92,7 +92,7 @@ pub(super) fn lower_torch_gather(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(
     let shape = gather.index.1.shape();
     let input = &mut gather.input.1;
     for (axis, (dim, &extent)) in input.dims.iter_mut().zip(&shape).enumerate() {
-        // What is too short stays and does not fit: nothing is broadcast here.
+        // An axis that is too short does not fit: nothing is broadcast here.
         if axis != gather.axis && dim.extent < extent {
             let full = gather.input.1.shape();
             return Err(cx.shape_error(gather.index.0, &shape, gather.input.0, &full));

@@ -19,7 +19,7 @@ impl FactoredProduct {
     fn one() -> Self {
         Self { constant: 1, factors: SmallVec::new() }
     }
-    /// Multiplies by an expression, products taken apart; `None` past 64 bits.
+    /// Multiplies by an expression, whose products are split into factors; `None` past 64 bits.
     fn multiply_by(&mut self, program: &Program, expr: ExprId) -> Option<()> {
         let mut stack: SmallVec<[ExprId; 8]> = SmallVec::from_slice(&[expr]);
         while let Some(expr) = stack.pop() {
@@ -83,7 +83,7 @@ fn size_differs(program: &Program, tensor: TensorId, size: ExprId) -> Option<boo
     }
     found.multiply_by(program, size)?;
     need.cancel_common(&mut found);
-    // Factors left on both sides may be equal by way of other ops.
+    // Factors left on both sides may be equal because of other ops.
     let same = need.factors.is_empty() && found.factors.is_empty();
     Some(if same { need.constant != found.constant } else { need.factors.is_empty() != found.factors.is_empty() })
 }

@@ -7,15 +7,15 @@ use crate::axes::pairing::{
 use crate::diag::codes;
 use crate::ir::{AttrKey, AxisLink, OpId, Program, domain_text};
 
-/// HirAliasSelect and select: the axis goes away, the others keep their order. The result may keep
-/// the operand's reduced axes or drop them.
+/// HirAliasSelect and select: the selected axis disappears, the others keep their order. The result may keep the
+/// operand's reduced axes or drop them.
 pub(super) fn link_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     let printed = selected_axis(program, op, &from)?;
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    // With `logical=` the printed axis may be a part of one, or of none.
+    // With `logical=` the printed axis may be a part of an axis, or no axis.
     let Some(axis) = printed.and_then(|printed| from.axes.of_printed(printed)) else {
         return Ok(());
     };
@@ -34,7 +34,7 @@ pub(super) fn link_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     )
 }
 
-/// The printed position of the selected axis; `None` where it cannot be told.
+/// The printed position of the selected axis; `None` if the text does not determine it.
 fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<u32>, AxisMismatch> {
     let tensor = program.tensor(from.tensor);
     let Some(domain) = program.op(op).domain_attr(AttrKey::Axis) else {

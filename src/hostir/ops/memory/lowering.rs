@@ -6,7 +6,7 @@ use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, stream_part};
 
-/// Allocates a tensor unless it has memory already that it keeps.
+/// Allocates a tensor unless it keeps memory that it already has.
 pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let tensor = match op.attr(AttrKey::Buffer) {
@@ -32,7 +32,7 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
     Ok(())
 }
 
-/// Binds a tensor to the first elements of the memory that another one has.
+/// Binds a tensor to the first elements of another one's memory.
 fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: TensorId) -> Result<(), Diag> {
     let (memory, shape) = (cx.input_view(original)?.stored_part(), cx.local_shape(tensor)?);
     let (have, need) = (memory.shape(), cx.stored_shape(tensor)?);
@@ -69,7 +69,7 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
     Ok(())
 }
 
-/// The elements of a shape; more than can be counted are as many as can.
+/// The number of elements of a shape; the largest number if it overflows.
 fn count_elements(shape: &[usize]) -> usize {
     shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).unwrap_or(usize::MAX)
 }
@@ -169,9 +169,9 @@ fn bind_subview(cx: &mut PlanBuilder<'_>, input: TensorId, result: TensorId, vie
     cx.rebind_tensor(result, Some(view))
 }
 
-/// Binds the result to one part of the operand's memory: of the axis that lies on the streams, in the result
-/// or in the operand. Parts are as long as the extent divided by their number, rounded up; the last ones are
-/// shorter where that does not come out even.
+/// Binds the result to one part of the operand's memory: of the stream axis of the result or of the operand. A part is
+/// as long as the extent divided by the number of parts, rounded up; the last ones are shorter if that leaves a
+/// remainder.
 pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);

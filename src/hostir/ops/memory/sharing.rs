@@ -16,7 +16,7 @@ pub(crate) fn check_own_memory(program: &Program, new: TensorId, span: Span, dia
     }
 }
 
-/// The number of elements that a tensor stores, where the text says so.
+/// The number of elements that a tensor stores, if the text determines it.
 pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> {
     let axes = logical_axes(program, tensor);
     if axes.split {

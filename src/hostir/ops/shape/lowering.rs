@@ -74,7 +74,7 @@ pub(super) fn lower_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     emit_copy(cx, source, reshaped)
 }
 
-/// The stored elements of both sides of a view along the axes that both repeat, at the same place.
+/// The stored elements of both sides of a view, without the axes that both repeat at the same place.
 fn without_repetition(mut source: BufferView, mut dst: BufferView) -> (BufferView, BufferView) {
     let (mut before, mut place) = (1usize, 0);
     for axis in 0..dst.dims.len() {
@@ -95,8 +95,8 @@ fn without_repetition(mut source: BufferView, mut dst: BufferView) -> (BufferVie
     (source, dst)
 }
 
-/// A rank's part of a view is the view of its part only where device axes stay where they are. What lies on
-/// one device has one part, wherever the axis is.
+/// Checks that device axes stay in place: only then is a rank's shard of a view the view of its shard. An axis on one
+/// device has one shard, wherever it is.
 fn check_view_sharding(cx: &PlanBuilder<'_>, input: TensorId, result: TensorId) -> Result<(), Diag> {
     if cx.rank.is_none() {
         return Ok(());
@@ -177,7 +177,7 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
     emit_copy_to_result(cx, input, view, result)
 }
 
-/// Whether a range is that of the whole axis of a tensor.
+/// Returns true if a range covers the whole axis of a tensor.
 fn is_whole_axis(cx: &PlanBuilder<'_>, tensor: TensorId, axis: usize, range: &[ExprId; 3]) -> Result<bool, Diag> {
     let Some(extent) = cx.axes.stored_axes(tensor).nth(axis).map(|axis| axis.extent) else { return Ok(false) };
     let [start, stop, step] = [cx.eval_int(range[0])?, cx.eval_int(range[1])?, cx.eval_int(range[2])?];
@@ -190,7 +190,7 @@ fn clamp_bound(value: i64, extent: i64) -> i64 {
     value.clamp(0, extent)
 }
 
-/// `pad`: widths are (before, after) pairs from the outermost axis; the value is 0 unless given.
+/// `pad`: widths are (before, after) pairs from the outermost axis; the default value is 0.
 pub(super) fn lower_pad(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
@@ -224,8 +224,8 @@ pub(super) fn lower_pad(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     emit_copy(cx, src, dst)
 }
 
-/// The elements that a pad keeps, in its input and in its result. `pads` are the width before each axis
-/// and the axis's extent in the result; negative widths cut off.
+/// The elements that a pad keeps, in its input and in its result. `pads` are the width before each axis and the axis's
+/// extent in the result; negative widths truncate.
 fn padded_views(mut src: BufferView, mut dst: BufferView, pads: &[(i64, i64)]) -> (BufferView, BufferView) {
     for (axis, &(before, total)) in pads.iter().enumerate() {
         let extent = src.dims[axis].extent as i64;
