@@ -1,18 +1,18 @@
-//! Fixes: edits of the text that repair what a diagnostic is about.
+//! Fixes: edits of the text that repair the cause of a diagnostic.
 
 use super::Span;
 use std::fmt::Write as _;
 
-/// The certainty that a fix is what the author wants, as rustc tells its suggestions apart.
+/// The certainty that a fix is what the author wants, as rustc grades its suggestions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applicability {
-    /// Tools may apply it: with it the diagnostic is gone, and nothing else is wrong that was right before.
+    /// Tools may apply it: it removes the diagnostic, and breaks nothing that was right before.
     MachineApplicable,
     /// It may be what the author wants.
     MaybeIncorrect,
-    /// It says the same in other words, and nobody has tried it yet: if it works, tools may apply it.
+    /// A rewording that has not been tried yet: if it works, tools may apply it.
     Untried,
-    /// The repair is said in words only; there are no edits.
+    /// The repair is described in words only; there are no edits.
     InWords,
 }
 
@@ -53,7 +53,7 @@ impl Fix {
         Self { message: message.into(), edits: Vec::new(), applicability: Applicability::InWords }
     }
 
-    /// A fix of one edit that nobody has tried yet.
+    /// A fix of one edit that has not been tried yet.
     pub fn replacement(message: impl Into<String>, span: Span, text: impl Into<String>) -> Self {
         let edits = vec![TextEdit { span, text: text.into() }];
         Self { message: message.into(), edits, applicability: Applicability::MaybeIncorrect }
@@ -64,13 +64,13 @@ impl Fix {
         self.applicability == Applicability::MachineApplicable
     }
 
-    /// The text with the edits; `None` if they overlap or do not fit it.
+    /// Applies the edits to the text; `None` if they overlap or do not fit it.
     pub fn apply_to(&self, text: &str) -> Option<String> {
         apply_edits(text, &self.edits)
     }
 }
 
-/// The text with edits, which are in its order; `None` if they overlap or do not fit it.
+/// Applies edits in the order of the text; `None` if they overlap or do not fit it.
 pub fn apply_edits(text: &str, edits: &[TextEdit]) -> Option<String> {
     let mut out = String::with_capacity(text.len() + edits.iter().map(|edit| edit.text.len()).sum::<usize>());
     let mut done = 0;
@@ -83,10 +83,10 @@ pub fn apply_edits(text: &str, edits: &[TextEdit]) -> Option<String> {
     Some(out)
 }
 
-/// The most lines of two texts that are compared one by one, as a product.
+/// The maximum product of the line counts of two texts that are compared line by line.
 const MOST_COMPARED: usize = 1 << 22;
 
-/// The edits of whole lines that turn one text into another: as few lines as there can be, unless the texts are very
+/// The edits of whole lines that turn one text into another: the minimum number of lines, unless the texts are very
 /// long.
 ///
 /// ```
@@ -107,7 +107,7 @@ pub fn line_edits(old: &str, new: &str) -> Vec<TextEdit> {
     edits.found
 }
 
-/// Lines of two texts that are equal, in the order of both: as many as there can be, unless the texts are very long.
+/// Lines of two texts that are equal, in the order of both: the maximum number, unless the texts are very long.
 pub(crate) fn aligned_lines(old: &[String], new: &[String]) -> Vec<(usize, usize)> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
@@ -189,7 +189,7 @@ impl LineEdits {
     }
 }
 
-/// By places in two lists of lines: how many lines their rests have in common, in order.
+/// By position in two lists of lines: the number of lines that their rests have in common, in order.
 fn common_lengths(old: &[&str], new: &[&str]) -> Vec<Vec<u32>> {
     let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
@@ -203,11 +203,11 @@ fn common_lengths(old: &[&str], new: &[&str]) -> Vec<Vec<u32>> {
     common
 }
 
-/// Columns of a line that are shown of an edit.
+/// The maximum number of columns that an edit shows.
 const SHOWN: usize = 160;
 
-/// The lines that edits change, one a line: the number, `-` for a line that goes and `+` for one that comes, and the
-/// line. After a mere insertion stands the line that follows it.
+/// The lines that edits change, one a line: the number, `-` for a removed line and `+` for an added one, and the line.
+/// After a mere insertion comes the line that follows it.
 pub fn edited_lines(text: &str, edits: &[TextEdit]) -> String {
     let rows = list_edited(text, edits);
     let width = rows.iter().map(|row| row.number.to_string().len()).max().unwrap_or(0);
@@ -222,12 +222,12 @@ pub fn edited_lines(text: &str, edits: &[TextEdit]) -> String {
     out
 }
 
-/// A line that an edit changes, or one beside it.
+/// A line that an edit changes, or a neighbour of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EditedLine {
-    /// From 1: in the old text for a line that goes, else in the new one.
+    /// From 1: in the old text for a removed line, else in the new one.
     pub number: usize,
-    /// `-` if it goes, `+` if it comes, else a blank.
+    /// `-` if it is removed, `+` if it is added, else a blank.
     pub sign: char,
     /// The line with its line break.
     pub line: String,
@@ -243,7 +243,7 @@ pub fn list_edited(text: &str, edits: &[TextEdit]) -> Vec<EditedLine> {
 /// Collects the lines that edits change.
 struct EditedLines<'a> {
     text: &'a str,
-    /// The lines that edits so far have added, less those that they have removed.
+    /// The lines that edits have added so far, less those that they have removed.
     shift: isize,
     rows: Vec<EditedLine>,
 }

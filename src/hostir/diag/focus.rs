@@ -1,8 +1,9 @@
-//! Narrow places: checks know the statement that they are about, and which word of it is meant; the text shows where that is.
+//! Narrow places: a check knows its statement and the word in it that is meant; this module finds the word in the text.
 
 use super::{Diag, Span};
 
-/// Lets each diagnostic with a focus point at that part of its place in the text; at the whole place where the part is not found.
+/// Points each diagnostic with a focus at that part of its place in the text; at the whole place if the part is not
+/// found.
 pub fn narrow_places(text: &str, diags: &mut [Diag]) {
     for diag in diags {
         let (Some(part), Some(primary)) = (&diag.focus, &mut diag.primary) else { continue };
@@ -14,14 +15,14 @@ pub fn narrow_places(text: &str, diags: &mut [Diag]) {
     }
 }
 
-/// The place of a part in a statement: after its `=` if it stands there, since results are in front of it.
+/// The place of a part in a statement: after its `=` if it is there, since results are in front of it.
 fn find_part(place: &str, part: &str) -> Option<std::ops::Range<usize>> {
     let equals = place.match_indices('=').map(|(at, _)| at).find(|&at| is_assignment(place, at));
     let first = equals.and_then(|at| find_word(place, part, at));
     first.or_else(|| find_word(place, part, 0))
 }
 
-/// Whether the sign at `at` is that of an assignment: not of `==`, `<=` or an argument's key.
+/// Returns true if the sign at `at` is that of an assignment: not of `==`, `<=` or an argument's key.
 fn is_assignment(place: &str, at: usize) -> bool {
     let bytes = place.as_bytes();
     bytes.get(at + 1) == Some(&b' ') && at > 0 && bytes[at - 1].is_ascii_whitespace()

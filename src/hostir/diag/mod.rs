@@ -44,7 +44,7 @@ pub struct Diag {
     pub code: &'static str,
     /// One sentence.
     pub message: String,
-    /// The place it is about; `None` when there is none in the text.
+    /// The place of the cause in the text; `None` if it has none.
     pub primary: Option<DiagLabel>,
     /// Other places.
     pub labels: Vec<DiagLabel>,
@@ -52,7 +52,7 @@ pub struct Diag {
     pub notes: Vec<String>,
     /// Repairs.
     pub fixes: Vec<Fix>,
-    /// A part of the text at the place that it is about, which is shown in its stead ([`focus`]).
+    /// A part of the text at the place, which is shown in its stead ([`focus`]).
     pub focus: Option<String>,
 }
 
@@ -115,7 +115,7 @@ impl Diag {
         self.notes.push(text.into());
         self
     }
-    /// Says which part of the text at the primary place is meant.
+    /// Sets the part of the text at the primary place that is meant.
     pub fn with_focus(mut self, part: impl Into<String>) -> Self {
         self.focus = Some(part.into());
         self
@@ -125,7 +125,7 @@ impl Diag {
         self.fixes.push(fix);
         self
     }
-    /// Adds the name that is nearest to the one at a place. It may be the name of another thing.
+    /// Adds a fix with the name nearest to the one at a place. It may be the name of another thing.
     pub fn with_near_name(self, span: Span, near: &str) -> Self {
         self.with_proposed_name(span, near, Applicability::MaybeIncorrect)
     }
@@ -133,12 +133,12 @@ impl Diag {
         let fix = Fix { applicability, ..Fix::replacement(format!("write `{near}`"), span, near) };
         self.with_note(format!("did you mean `{near}`?")).with_fix(fix)
     }
-    /// Adds the word of the language that means the one at a place: tools may write it.
+    /// Adds a fix with the word of the language for the one at a place: tools may write it.
     pub fn with_meant_word(self, span: Span, meant: &str) -> Self {
         self.with_proposed_name(span, meant, Applicability::Untried)
     }
-    /// Adds the word of the language that is nearest to `found` at a place. Other capitals or underscores make no other
-    /// word; another letter may, as in `gelu` for `relu`.
+    /// Adds a fix with the word of the language that is nearest to `found` at a place. Other capitals or underscores
+    /// make no other word; another letter may, as in `gelu` for `relu`.
     pub fn with_near_word(self, span: Span, found: &str, near: &str) -> Self {
         match is_same_word(found, near) {
             true => self.with_meant_word(span, near),
@@ -159,14 +159,14 @@ impl Diags {
     pub fn push(&mut self, diag: Diag) {
         self.items.push(diag);
     }
-    /// Adds the error of a result, or gives its value.
+    /// Adds the error of a result, or returns its value.
     pub fn keep_error<T>(&mut self, result: Result<T, impl Into<Box<Diag>>>) -> Option<T> {
         result.map_err(|diag| self.push(*diag.into())).ok()
     }
     /// The value, if there is no error.
     ///
     /// # Errors
-    /// Gives all diagnostics if one of them is an error.
+    /// Returns all diagnostics if one of them is an error.
     pub fn or_value<T>(self, value: T) -> Result<T, Self> {
         if self.has_errors() { Err(self) } else { Ok(value) }
     }
@@ -182,26 +182,25 @@ impl Diags {
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    /// Orders them by place (those without one last), keeping the order found among equals.
+    /// Sorts the diagnostics by place (those without one last); diagnostics of one place keep their order.
     pub fn sort_by_place(&mut self) {
         self.items.sort_by_key(|diag| diag.primary.as_ref().map_or(u32::MAX, |l| l.span.start));
     }
 }
 
-/// Characters of a name that slips of the pen are looked for in; the work grows with their square.
+/// Maximum length of a name that is compared with others; the work grows with its square.
 const MOST_NEAR: usize = 256;
 
-/// The nearest of `candidates` to `text`, if one is near enough to be a slip of the pen: at most a
-/// third of the letters differ (Damerau-Levenshtein distance), whatever their case. Longer texts than names are
-/// have none.
+/// The nearest of `candidates` to `text`, if it is near enough to be a misspelling: at most a third of the letters
+/// differ (Damerau-Levenshtein distance), whatever their case. A text longer than names has none.
 pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = text.chars().take(MOST_NEAR + 1).count();
     if length > MOST_NEAR {
         return None;
     }
-    // Names of one letter differ in case at most: each is near to all others otherwise.
+    // Names of one letter may differ in case only: each would be near to all others otherwise.
     let limit = if length < 2 { 0 } else { (length / 3).max(1) };
-    // Letters that one of the two has more cost an edit each; of a long one not all are counted.
+    // Letters that only one of the two has cost an edit each, so a long text need not be counted to its end.
     let counted = length + limit + 1;
     candidates
         .into_iter()
@@ -216,7 +215,7 @@ pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'
         .map(|(_, candidate)| candidate)
 }
 
-/// Functions that others have and host programs have not: none of them is a slip for one that they have.
+/// Functions of other languages that host programs do not have: none of them is a misspelling of one that they have.
 const OTHER_FUNCTIONS: &[&str] = &[
     "add", "all", "and", "any", "cast", "cbrt", "celu", "cot", "csc", "diag", "div", "dot", "elu", "eq", "exp10",
     "flip", "fma", "ge", "gelu", "gt", "hypot", "inv", "le", "len", "load", "logit", "lt", "mean", "mish", "mod",
@@ -236,7 +235,7 @@ fn is_same_word(found: &str, known: &str) -> bool {
     found.replace('_', "").eq_ignore_ascii_case(&known.replace('_', ""))
 }
 
-/// `T0`, `i12`: a letter and a number. One such name is no likely slip for another one.
+/// `T0`, `i12`: a letter and a number. One such name is no likely misspelling of another one.
 fn is_numbered(name: &str) -> bool {
     let mut chars = name.chars();
     let letter = chars.next().is_some_and(|first| first.is_ascii_alphabetic());
@@ -280,7 +279,7 @@ mod tests {
         assert_eq!(nearest_candidate("T1", ["T0", "i1"]), None);
         assert_eq!(nearest_candidate("q", ["m", "k"]), None);
         assert_eq!(nearest_candidate("S", ["m", "s"]), Some("s"));
-        // Others write long names: none is compared, whatever its letters are.
+        // Long names are not compared, whatever their letters are.
         let long = "ü".repeat(2_000_000);
         assert_eq!(nearest_candidate("streams", [long.as_str(), "stream"]), Some("stream"));
         assert_eq!(nearest_candidate(&long, [long.as_str()]), None);

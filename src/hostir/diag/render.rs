@@ -1,4 +1,4 @@
-//! Renders diagnostics with codespan-reporting, in this place only.
+//! Renders diagnostics with codespan-reporting. No other module does.
 
 use super::fix::edited_lines;
 use super::visible::{self, ShownFile};
@@ -6,8 +6,8 @@ use super::{Applicability, Diag, DiagLabel, Fix, Severity, Span};
 use codespan_reporting::diagnostic as cs;
 use codespan_reporting::term;
 
-/// Renders diagnostics as plain text against one source file. What would act on a terminal is shown by its number
-/// ([`visible`]).
+/// Renders diagnostics as plain text against one source file. Characters that would act on a terminal appear as their
+/// numbers ([`visible`]).
 pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
     let file = ShownFile::new(name, text);
     let config = term::Config::default();
@@ -23,7 +23,8 @@ pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
     out
 }
 
-/// The diagnostic with its fixes as notes. A word in the place that the diagnostic marks needs none: a note names it.
+/// The diagnostic with its fixes as notes. A fix of one word in the marked place needs no note: another note names the
+/// word.
 pub fn with_fix_notes(text: &str, diag: &Diag) -> Diag {
     let mut shown = diag.clone();
     let others = diag.fixes.iter().filter(|fix| diag.notes.is_empty() || !is_marked(diag, fix));
@@ -31,7 +32,7 @@ pub fn with_fix_notes(text: &str, diag: &Diag) -> Diag {
     shown
 }
 
-/// Whether a fix is an edit within the place that the diagnostic marks.
+/// Returns true if a fix is an edit within the place that the diagnostic marks.
 fn is_marked(diag: &Diag, fix: &Fix) -> bool {
     match (&fix.edits[..], &diag.primary) {
         ([edit], Some(primary)) => {

@@ -1,17 +1,18 @@
 //! Escaping of text for terminals: characters that would act on the terminal or be invisible appear as `\u{1b}`.
 //!
-//! Programs, file names, names in files and messages of other processes come from others. A terminal interprets control
+//! Programs, file names, names in files and messages of other processes are untrusted. A terminal interprets control
 //! characters in them as commands (set the title, clear the screen, answer as if typed), a bidirectional override shows
 //! a line in another order than it is read in, and a zero-width character makes two names look the same. All text for
-//! people goes through [`escape_line()`] or [`escape_block()`]; printed programs and JSON do not, because they are data.
+//! people goes through [`escape_line()`] or [`escape_block()`]; printed programs and JSON do not, because they are
+//! data.
 
 use super::{Diag, DiagLabel, Fix};
 use codespan_reporting::files::{Error, Files, SimpleFile};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Whether a character is shown as its number: control characters but the tab, marks of direction, line and
-/// paragraph separators, and what has no width without being part of a letter.
+/// Returns true if a character is shown as its number: control characters except the tab, directional marks, line and
+/// paragraph separators, and characters without width that are no part of a letter.
 pub fn is_hidden(c: char) -> bool {
     match c {
         '\t' | ' '..='~' => false,
@@ -25,7 +26,7 @@ pub fn is_hidden(c: char) -> bool {
     }
 }
 
-/// A text without layout of its own, such as a name or a sentence: line breaks are shown too.
+/// Escapes a text without layout of its own, such as a name or a sentence, with its line breaks.
 pub fn escape_line(text: &str) -> Cow<'_, str> {
     escape_unless(text, |_, _| false)
 }
@@ -35,12 +36,12 @@ pub fn escape_block(text: &str) -> Cow<'_, str> {
     escape_unless(text, is_break)
 }
 
-/// Whether a character is a line break, or the first of the two of Windows.
+/// Returns true if a character is a line break, or the first of the two of Windows.
 fn is_break(c: char, rest: &str) -> bool {
     c == '\n' || (c == '\r' && rest.starts_with('\n'))
 }
 
-/// A line that another program wrote: sequences that colour or underline pass, and end with the line.
+/// Escapes a line of another program: sequences that colour or underline are kept, and end with the line.
 pub fn escape_colored(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -66,7 +67,7 @@ pub fn escape_colored(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Bytes of `ESC [ 1 ; 31 m` at the start of a text; 0 if something else stands there.
+/// Bytes of `ESC [ 1 ; 31 m` at the start of a text; 0 if there is no such sequence.
 fn style_length(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("\u{1b}[") else { return 0 };
     let numbers = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
@@ -74,7 +75,7 @@ fn style_length(text: &str) -> usize {
     if ends && is_style(&rest[..numbers]) { numbers + 3 } else { 0 }
 }
 
-/// Whether numbers (ECMA-48, select graphic rendition) set or reset colours, bold or underlined letters, and
+/// Returns true if numbers (ECMA-48, select graphic rendition) set or reset colours, bold or underlined letters, and
 /// nothing that hides or moves: `1;38;5;196` is bold and colour 196 of a table.
 fn is_style(numbers: &str) -> bool {
     let mut numbers = numbers.split(';').map(|number| match number {
@@ -101,7 +102,7 @@ fn is_style(numbers: &str) -> bool {
     true
 }
 
-/// `keep` is asked about what would be shown by its number, with what follows it.
+/// Escapes a text. `keep` gets each hidden character with the text that follows it, and returns true for those to keep.
 fn escape_unless(text: &str, keep: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -117,7 +118,7 @@ fn escape_unless(text: &str, keep: impl Fn(char, &str) -> bool) -> Cow<'_, str> 
     Cow::Owned(out)
 }
 
-/// A JSON text in which such characters stand as `\u001b`, which means the same: they occur in strings only.
+/// Escapes a JSON text: such characters become `\u001b`, which means the same, since they occur in strings only.
 pub fn escape_json(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| is_hidden(c) && c != '\n') {
         return Cow::Borrowed(text);
@@ -135,7 +136,7 @@ pub fn escape_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The diagnostic with all its words as they are shown.
+/// Escapes all words of a diagnostic.
 pub fn escape_diag(diag: &Diag) -> Diag {
     Diag {
         severity: diag.severity,
@@ -158,7 +159,7 @@ fn escape_label(label: &DiagLabel) -> DiagLabel {
     DiagLabel { span: label.span, text: escape_line(&label.text).into_owned() }
 }
 
-/// A whole text as it is shown. Places are those of the text, not of what is shown.
+/// A whole escaped text. Places refer to the original text.
 pub(super) struct ShownFile<'a> {
     text: &'a str,
     shown: SimpleFile<String, Cow<'a, str>>,
@@ -172,7 +173,7 @@ impl<'a> ShownFile<'a> {
     pub(super) fn len(&self) -> usize {
         self.shown.source().len()
     }
-    /// The column at which a place of the text is shown.
+    /// The column of the escaped text for a place of the original.
     pub(super) fn shown_column(&self, offset: u32) -> usize {
         let before = (0..=self.text.len().min(offset as usize)).rev();
         let before = before.filter_map(|end| self.text.get(..end)).next().unwrap_or_default();

@@ -7,7 +7,7 @@ use super::text_change::Candidate;
 use super::wait_candidates::match_waits;
 use crate::diag::{Applicability, Diag, codes};
 
-/// Whether there are candidates for such a diagnostic, or it has fixes that nobody has tried.
+/// Returns true if there are candidates for such a diagnostic, or it has fixes that were not tried yet.
 pub(super) fn is_repairable(diag: &Diag) -> bool {
     let has_untried = diag.fixes.iter().any(|fix| fix.applicability == Applicability::Untried);
     has_untried || (REPAIRABLE.contains(&diag.code) && diag.fixes.iter().all(|fix| fix.edits.is_empty()))
@@ -56,8 +56,8 @@ fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, other
     }
 }
 
-/// Whether the order that a race lacks would leave the first of two writes without any use: the program then means
-/// something, but hardly what was meant.
+/// Returns true if the missing order of a race would make the first of two writes useless: the program then has a
+/// meaning, but hardly the intended one.
 pub(super) fn is_lost_write(text: &str, diag: &Diag) -> bool {
     let is_pair_of_writes = diag.code == codes::RACE && diag.message.ends_with(" writes it");
     if !is_pair_of_writes || !diag.message.contains(" may write it while ") {
@@ -74,7 +74,7 @@ pub(super) fn is_lost_write(text: &str, diag: &Diag) -> bool {
     found.next().unwrap_or(false)
 }
 
-/// Keeps the first of candidates with one text.
+/// Keeps the first of candidates with equal texts.
 fn remove_repeated(found: &mut Vec<Candidate>) {
     let mut known = rustc_hash::FxHashSet::default();
     found.retain(|candidate| known.insert(candidate.text.clone()));

@@ -1,21 +1,21 @@
-//! Edits of a canonical text as edits of the author's, whose layout is another one.
+//! Converts edits of a canonical text to edits of the author's, whose layout differs.
 //!
-//! Both texts have the same statements. Lines with the same words correspond to each other, and so do those that hold the
-//! same ops: only what an edit changes gets the canonical layout.
+//! Both texts have the same statements. Lines with the same words correspond to each other, and so do those with the
+//! same ops: only the changed lines get the canonical layout.
 
 use crate::diag::Span;
 use crate::diag::TextEdit;
 use crate::diag::fix::{aligned_lines, apply_edits};
 use std::ops::Range;
 
-/// The most lines of a text that get the canonical layout with a fix.
+/// The maximum number of lines of a text that get the canonical layout with a fix.
 const MOST_LAID_OUT: usize = 8;
 
 /// The correspondence of a canonical text and the author's.
 pub(super) struct TextLayout<'a> {
     canonical: Vec<&'a str>,
     authored: Vec<&'a str>,
-    /// Parts of both texts that stand for each other, in order and without gaps.
+    /// Corresponding parts of both texts, in order and without gaps.
     parts: Vec<LayoutPart>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> TextLayout<'a> {
         layout
     }
 
-    /// Adds the parts of lines with other words, as small as the ops that both have allow.
+    /// Adds the parts of lines with other words, as small as the common ops allow.
     fn add_unequal(&mut self, links: &[LinePair], from: LinePair, to: LinePair) {
         let mut at = from;
         while at.canonical < to.canonical {
@@ -65,7 +65,7 @@ impl<'a> TextLayout<'a> {
         }
     }
 
-    /// The fewest lines from a pair on that no op of theirs leaves; a line without ops belongs to the next one.
+    /// The fewest lines from a pair on whose ops all belong to them; a line without ops belongs to the next one.
     fn closed_part(&self, links: &[LinePair], from: LinePair, to: LinePair) -> LayoutPart {
         let mut part =
             LayoutPart { canonical: from.canonical..from.canonical + 1, authored: from.authored..from.authored };
@@ -89,7 +89,7 @@ impl<'a> TextLayout<'a> {
         }
     }
 
-    /// The edits of the canonical text as those of the author's; `None` if they would change the layout of many lines.
+    /// Converts edits of the canonical text to the author's; `None` if they would change the layout of many lines.
     pub(super) fn edits_of_author(&self, edits: &[TextEdit]) -> Option<Vec<TextEdit>> {
         let starts = line_starts(&self.canonical);
         let mut moved: Vec<TextEdit> = Vec::new();
@@ -111,8 +111,8 @@ impl<'a> TextLayout<'a> {
         Some(moved)
     }
 
-    /// The parts that an edit changes; for an insertion an empty range between two, unless it goes into a block that the
-    /// author has written on the line of its header.
+    /// The parts that an edit changes. An insertion has an empty range between two, unless it goes into a block that
+    /// the author has written on the line of its header.
     fn parts_of_edit(&self, edit: &TextEdit, starts: &[usize]) -> Range<usize> {
         let [first, end] =
             [edit.span.start, edit.span.end].map(|byte| starts.partition_point(|&start| start < byte as usize));
@@ -121,7 +121,7 @@ impl<'a> TextLayout<'a> {
         if first < end {
             return from..to.max(from);
         }
-        // Lines that only the author's text has come before what is inserted.
+        // Lines that only the author's text has come before the insertion.
         let is_between = self.parts.get(from).is_none_or(|part| part.canonical.start >= first);
         let is_inner = from > 0 && is_between && self.is_inside_header_line(&self.parts[from - 1], &edit.text);
         match (is_inner, is_between) {
@@ -131,13 +131,14 @@ impl<'a> TextLayout<'a> {
         }
     }
 
-    /// Whether lines after a part are indented more than its first one, although its author has written it on one line.
+    /// Returns true if lines after a part are indented more than its first one, although its author has written it on
+    /// one line.
     fn is_inside_header_line(&self, part: &LayoutPart, lines: &str) -> bool {
         let is_shortened = part.canonical.len() > 1 && part.authored.len() == 1;
         is_shortened && indentation(lines).len() > indentation(self.canonical[part.canonical.start]).len()
     }
 
-    /// Edits of some parts of the canonical text as one of the author's.
+    /// Joins edits of some parts of the canonical text to one of the author's.
     fn joined_edit(&self, edits: &[TextEdit], parts: Range<usize>, starts: &[usize]) -> Option<TextEdit> {
         let changed = &self.parts[parts.clone()];
         if changed.iter().filter(|part| !self.is_same(part)).map(|part| part.authored.len()).sum::<usize>()
@@ -161,7 +162,7 @@ impl<'a> TextLayout<'a> {
         Some(TextEdit { span: Span::new(start, stop), text })
     }
 
-    /// Whether a part is one line of the same words.
+    /// Returns true if a part is one line of the same words.
     fn is_same(&self, part: &LayoutPart) -> bool {
         part.canonical.len() == 1
             && part.authored.len() == 1
@@ -170,8 +171,8 @@ impl<'a> TextLayout<'a> {
                 .eq(self.authored[part.authored.start].split_whitespace())
     }
 
-    /// A line of the changed canonical text, from between or from these lines: as the author's, if the author has it
-    /// there, or else with the indentation that the author's lines beside it have.
+    /// A line of the changed canonical text, from between or from these lines: the author's, if there is one, else with
+    /// the indentation of the author's lines beside it.
     fn as_authored(&self, line: &str, lines: Range<usize>) -> String {
         let same = self.parts.iter().filter(|part| lines.contains(&part.canonical.start) && self.is_same(part));
         if let Some(part) = same.clone().find(|part| self.canonical[part.canonical.start] == line) {

@@ -1,4 +1,4 @@
-//! Candidates about memory, and about statements that can go.
+//! Candidates about memory, and about removable statements.
 
 use super::outline::{Outline, Place, stream_text};
 use super::text_change::{Candidate, TextChange};
@@ -11,8 +11,8 @@ pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candi
     delete_emptied_block(outline, statement).into_iter().chain(alone).collect()
 }
 
-/// Deletes a statement with the change of the stream in front of it and the way back after it, if they stand around
-/// nothing else; and the name of the caller's stream, if nothing else has that.
+/// Deletes a statement with the change of the stream before it and the way back after it, if they contain nothing else;
+/// and the name of the caller's stream, if nothing else uses it.
 fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candidate> {
     let (choice, back) = (statement.checked_sub(1)?, statement + 1);
     let block = outline.statements[statement].block;
@@ -34,13 +34,13 @@ fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candi
     change.into_candidate()
 }
 
-/// True for a statement of a block that chooses a stream.
+/// Returns true for a statement of a block that chooses a stream.
 fn chooses_stream(outline: &Outline<'_>, statement: usize, block: BlockId) -> bool {
     outline.statements.get(statement).is_some_and(|found| found.block == block)
         && outline.kind(statement) == OpKind::SetCurrentStream
 }
 
-/// Candidates for a use after a Deallocate: the Deallocate comes later, or goes.
+/// Candidates for a use after a Deallocate: the Deallocate moves or is deleted.
 pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(user) == OpKind::Deallocate {
         return delete_waste(outline, user);
@@ -75,7 +75,7 @@ pub(super) fn keep_private(outline: &Outline<'_>, allocation: usize) -> Vec<Cand
     change.and_then(TextChange::into_candidate).into_iter().collect()
 }
 
-/// Whether memory starts as zeros: it may hold a sum of all iterations.
+/// Returns true if memory starts as zeros: it may hold a sum of all iterations.
 fn is_cleared(outline: &Outline<'_>, allocation: usize) -> bool {
     outline.statement_text(allocation).contains("zero_init=true")
 }
@@ -98,8 +98,9 @@ pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -
     found
 }
 
-/// Candidates that give each iteration of a loop on streams scratch memory of its own: an ALLOCATE in front of the loop,
-/// whose tensor only the loop uses, moves into it, and one in the loop no longer keeps its memory. Cleared memory stays.
+/// Candidates that give each iteration of a loop on streams scratch memory of its own: an ALLOCATE before the loop,
+/// whose tensor only the loop uses, moves into it, and one in the loop no longer keeps its memory. Cleared memory
+/// stays.
 pub(super) fn move_scratch(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
     let owners = outline.accessed_owners(first, second);
     let loops = outline.common_loops(first, second).into_iter().filter(|&around| switches_stream(outline, around));
@@ -120,7 +121,7 @@ pub(super) fn move_scratch(outline: &Outline<'_>, first: usize, second: usize) -
     found
 }
 
-/// True if iterations of a loop choose their stream.
+/// Returns true if iterations of a loop choose their stream.
 fn switches_stream(outline: &Outline<'_>, around: usize) -> bool {
     outline.is_loop(around)
         && outline.op(around).blocks.iter().all(|&block| {
@@ -129,7 +130,7 @@ fn switches_stream(outline: &Outline<'_>, around: usize) -> bool {
         })
 }
 
-/// True if nothing outside of a loop uses a tensor, or is called like it, but for its ALLOCATE and Deallocate.
+/// Returns true if only a loop uses a tensor or its name, except for its ALLOCATE and Deallocate.
 fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bool {
     let program = outline.program;
     let memory = program.memory_tensor(tensor);
@@ -147,8 +148,8 @@ fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bo
         })
 }
 
-/// Moves an ALLOCATE to the start of a loop's body, after the choice of its stream; what frees its tensor outside of
-/// the loop goes.
+/// Moves an ALLOCATE to the start of a loop's body, after the choice of its stream; deletes the Deallocate of its
+/// tensor outside of the loop.
 fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Option<Candidate> {
     let place = match outline.kind(around + 1) {
         OpKind::SetCurrentStream => Place::After(around + 1),
@@ -174,7 +175,7 @@ fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Optio
     change.described(format!("move the ALLOCATE of {name} into the loop")).into_candidate()
 }
 
-/// Candidates for a sum that adds to what nothing has written: its memory starts as zeros.
+/// Candidates for a sum with uninitialised memory: the memory starts as zeros.
 pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> {
     let added: Vec<TensorId> = added_tensors(outline, reader).into_iter().map(|tensor| outline.owner(tensor)).collect();
     let mut sums = outline.op(reader).output_tensors().map(|tensor| outline.owner(tensor));
@@ -186,7 +187,7 @@ pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> 
     changes.filter_map(TextChange::into_candidate).collect()
 }
 
-/// The operands of a statement whose elements are added to something.
+/// The operands of a statement whose elements are added.
 fn added_tensors(outline: &Outline<'_>, reader: usize) -> Vec<TensorId> {
     let op = outline.op(reader);
     let function = op.word_attr(AttrKey::Function).map(|word| outline.program.name(word));

@@ -3,7 +3,7 @@
 //! A repair is a change of the text: a statement that is inserted, moved or deleted (`candidates`), or the spelling
 //! that a diagnostic proposes. `search` tries the candidates in order: it changes the text, and a [`TextJudge`] reads
 //! and proves the result. A change that leaves an error, or brings a new one, is not offered. Warnings are repaired
-//! only where there are no errors: what a wrong program wastes may be what it needs elsewhere.
+//! only if there are no errors: a wrong program may need its waste elsewhere.
 
 mod candidates;
 mod judge;
@@ -24,7 +24,7 @@ use search::RepairSearch;
 
 pub use judge::{TextJudge, TextVerdict, TextWeight};
 
-/// Adds fixes to diagnostics about a text, where some are found that work.
+/// Adds tested fixes to diagnostics about a text.
 pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     if diags.iter().all(|diag| !candidates::is_repairable(diag)) {
         return;
@@ -47,10 +47,10 @@ pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     }
 }
 
-/// Diagnostics of one text that fixes are looked for.
+/// The maximum number of diagnostics of one text for which fixes are searched.
 const MOST_DIAGS: usize = 20;
 
-/// The most fixes that are applied to one text.
+/// The maximum number of fixes that are applied to one text.
 const MOST_ROUNDS: usize = 100;
 
 /// A text after fixes.
@@ -58,11 +58,11 @@ const MOST_ROUNDS: usize = 100;
 pub struct RepairedText {
     /// The text.
     pub text: String,
-    /// The fixes, in the order in which they were applied; places are those of the text at that time.
+    /// The fixes, in the order of their application; places are those of the text at that time.
     pub applied: Vec<Fix>,
 }
 
-/// Applies machine-applicable fixes, each to the text that the one before has left, until there are none.
+/// Applies machine-applicable fixes until there are none, each to the text that the previous one produced.
 pub fn repair_text(text: &str, judge: &mut dyn TextJudge) -> RepairedText {
     let mut repaired = RepairedText { text: text.to_owned(), applied: Vec::new() };
     while repaired.applied.len() < MOST_ROUNDS {

@@ -7,18 +7,18 @@ use super::text_change::{Candidate, TextChange};
 use super::wait_candidates::{ending_number, waits_of};
 use crate::ir::OpKind;
 
-/// The end of an access that something is to wait for.
+/// The end of an access for which a statement is to wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum AwaitedEnd {
     /// The end of the communication of this number.
     Communication(u32),
-    /// The text that the stream was given; the statement may use the names in it.
+    /// The work that the stream got before a statement, in whose text names have their meaning.
     Stream(StreamName, usize),
 }
 
 /// Candidates that order one statement's work before another's, as the host issues them.
 pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
-    // Waiting would let the iterations run one after the other.
+    // Waiting would make the iterations run one after the other.
     let mut found = move_scratch(outline, first, second);
     let places = outline.up_to_common(second, first);
     for awaited in awaited_ends(outline, first) {
@@ -53,7 +53,7 @@ pub(super) fn join_end(outline: &Outline<'_>, access: usize) -> Vec<Candidate> {
     found
 }
 
-/// The ends whose order may help, the likeliest first.
+/// The ends whose order may help, likeliest first.
 fn awaited_ends(outline: &Outline<'_>, first: usize) -> Vec<AwaitedEnd> {
     let mut ends = Vec::new();
     if let Some(number) = ending_number(outline, first) {
@@ -84,7 +84,7 @@ fn streams_at(outline: &Outline<'_>, statement: usize) -> impl Iterator<Item = A
     streams.map(move |stream| AwaitedEnd::Stream(stream.clone(), statement))
 }
 
-/// Adds a Wait or a Synchronize at a place: new, and moved there from further down.
+/// Adds a Wait or a Synchronize at a place: a new one, or a moved one from further down.
 fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found: &mut Vec<Candidate>) {
     let change = TextChange::new(outline);
     let Some((change, waiting)) = waiting_statement(outline, awaited, place, change) else { return };
@@ -94,14 +94,14 @@ fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found:
     found.extend(moved.into_iter().flatten().filter_map(TextChange::into_candidate));
 }
 
-/// The first statement after a place that waits as a new one would.
+/// The first statement after a place that waits for the same.
 fn later_waiting(outline: &Outline<'_>, waiting: &NewStatement, place: Place) -> Option<usize> {
     let mut waits = (place_number(outline, place)..outline.statements.len())
         .filter(|&statement| matches!(outline.kind(statement), OpKind::Wait | OpKind::Synchronize));
     waits.find(|&statement| outline.short_text(statement) == waiting.text)
 }
 
-/// Moves a branch that waits on some ranks for one thing, on others for another, to a place.
+/// Moves a branch that waits on some ranks for one access, on others for another, to a place.
 fn move_waiting_branch(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place) -> Option<Candidate> {
     let (change, waiting) = waiting_statement(outline, awaited, place, TextChange::new(outline))?;
     let later = later_waiting(outline, &waiting, place)?;
@@ -110,7 +110,7 @@ fn move_waiting_branch(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place
     if holds_more { change.with_moved(branch, place)?.into_candidate() } else { None }
 }
 
-/// The statement that waits for an end at a place; the change binds the caller's stream where it has no name there.
+/// The statement that waits for an end at a place; the change binds the caller's stream if it has no name there.
 fn waiting_statement<'o, 'a>(
     outline: &'o Outline<'a>,
     awaited: &AwaitedEnd,
@@ -154,7 +154,7 @@ fn place_number(outline: &Outline<'_>, place: Place) -> usize {
     }
 }
 
-/// Goes back to the caller's stream at the end, and waits there.
+/// Returns to the caller's stream at the end, and waits there.
 fn return_and_wait(outline: &Outline<'_>, awaited: &AwaitedEnd, last: usize) -> Option<Candidate> {
     let place = Place::After(last);
     let (change, name) = with_caller_name(outline, place, TextChange::new(outline))?;

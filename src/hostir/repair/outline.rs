@@ -18,15 +18,15 @@ pub(super) enum StreamName {
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
     pub(super) op: OpId,
-    /// Its bytes; of a loop or a branch those of its first line.
+    /// Its bytes; for a loop or a branch those of its first line.
     pub(super) span: Range<usize>,
     /// The block that it stands in.
     pub(super) block: BlockId,
     /// The statement whose block that is.
     pub(super) parent: Option<usize>,
-    /// The number of the first statement after it and all that it holds.
+    /// The number of the first statement after it and its contents.
     pub(super) next: usize,
-    /// The streams that may be current in front of it.
+    /// The streams that may be current before it.
     pub(super) streams: Vec<StreamName>,
 }
 
@@ -46,9 +46,9 @@ pub(super) struct Outline<'a> {
     pub(super) statements: Vec<Statement>,
     /// The streams that may be current at the end.
     pub(super) last_streams: Vec<StreamName>,
-    /// The name that the program gives to the caller's stream, and where.
+    /// The program's name for the caller's stream, and its place.
     pub(super) caller: Option<CallerName>,
-    /// Of tensors that are parts of other ones, or share their memory, those whose memory it is.
+    /// The owners of the memory of tensors that are parts of others, or share their memory.
     owners: FxHashMap<TensorId, TensorId>,
 }
 
@@ -110,19 +110,19 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// The tensor whose memory a tensor is, or is a part of.
+    /// The tensor that owns the memory of a tensor.
     pub(super) fn owner(&self, tensor: TensorId) -> TensorId {
         let tensor = self.program.memory_tensor(tensor);
         self.owners.get(&tensor).copied().unwrap_or(tensor)
     }
 
-    /// The tensors whose memory two statements access.
+    /// The owners of the memory that two statements access.
     pub(super) fn accessed_owners(&self, first: usize, second: usize) -> Vec<TensorId> {
         let accessed = [first, second].into_iter().flat_map(|at| self.op(at).all_tensors());
         accessed.map(|tensor| self.owner(tensor)).collect()
     }
 
-    /// Follows the current stream through the statements from one up to another, and gives back those at their end.
+    /// Follows the current stream through the statements from one up to another, and returns those at their end.
     fn follow_block(&mut self, first: usize, end: usize, mut streams: Vec<StreamName>) -> Vec<StreamName> {
         let mut at = first;
         while at < end {
@@ -179,7 +179,7 @@ impl<'a> Outline<'a> {
         Some(expr_text(self.program, index))
     }
 
-    /// The statements of a diagnostic's place: the one that stands there, or those that post the unit that it is in.
+    /// The statements at a diagnostic's place: the one there, or those that post the unit that contains it.
     pub(super) fn statements_at(&self, span: Span) -> Vec<usize> {
         let start = span.start as usize;
         let own = self.statements.iter().position(|statement| statement.span.start == start);
@@ -200,7 +200,7 @@ impl<'a> Outline<'a> {
         numbers.filter(|&statement| self.program.posted_unit(self.op(statement)) == Some(unit)).collect()
     }
 
-    /// The statement, or the branch that holds nothing else.
+    /// The statement, or the branch that contains nothing else.
     pub(super) fn guarded(&self, statement: usize) -> usize {
         match self.statements[statement].parent {
             Some(outer) if self.kind(outer) == OpKind::If && self.statements[outer].next == outer + 2 => outer,
@@ -208,14 +208,14 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Whether a statement does more than to order others, or to hold memory for them.
+    /// Returns true if a statement does more than order others, or manage memory for them.
     pub(super) fn does_work(&self, statement: usize) -> bool {
         let kind = self.kind(statement);
         let effects = [OpEffect::Stream, OpEffect::Control, OpEffect::Allocate, OpEffect::Free];
         kind != OpKind::Wait && !effects.contains(&kind.effect())
     }
 
-    /// The branches and loops around a statement that hold nothing else: the outermost of them, or the statement.
+    /// The branches and loops around a statement that contain nothing else: the outermost of them, or the statement.
     pub(super) fn sole_holder(&self, statement: usize) -> usize {
         let mut holder = statement;
         while let Some(outer) = self.statements[holder].parent {
@@ -227,7 +227,7 @@ impl<'a> Outline<'a> {
         holder
     }
 
-    /// The branches around a statement that hold nothing but waits: the outermost of them, or the statement.
+    /// The branches around a statement that contain only waits: the outermost of them, or the statement.
     pub(super) fn waiting_branch(&self, statement: usize) -> usize {
         self.ancestors(statement).take_while(|&outer| self.only_waits(outer)).last().unwrap_or(statement)
     }
@@ -237,7 +237,7 @@ impl<'a> Outline<'a> {
         all.all(|at| matches!(self.kind(at), OpKind::If | OpKind::Wait | OpKind::Synchronize))
     }
 
-    /// The place, or the one in front of the group of messages that it is in, or after it: a group holds nothing else.
+    /// The place itself, or the one before or after its group of messages: a group contains nothing else.
     pub(super) fn outside_groups(&self, place: Place) -> Place {
         let (Place::Before(statement) | Place::After(statement)) = place;
         let mut around = std::iter::once(statement).chain(self.ancestors(statement));
@@ -263,23 +263,23 @@ impl<'a> Outline<'a> {
         (statement <= end).then_some(start..=end)
     }
 
-    /// The statements that hold this one, the innermost first.
+    /// The statements that contain this one, the innermost first.
     pub(super) fn ancestors(&self, statement: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(self.statements[statement].parent, |&outer| self.statements[outer].parent)
     }
 
-    /// This statement and those that hold it, up to the one in the block that holds `other` too.
+    /// This statement and those that contain it, up to the one in a block that also contains `other`.
     pub(super) fn up_to_common(&self, statement: usize, other: usize) -> Vec<usize> {
         let around = self.ancestors(statement).take_while(|&outer| !self.holds_statement(outer, other));
         std::iter::once(statement).chain(around).collect()
     }
 
-    /// Whether a statement is the other one, or holds it.
+    /// Returns true if a statement is the other one, or contains it.
     fn holds_statement(&self, outer: usize, statement: usize) -> bool {
         outer <= statement && statement < self.statements[outer].next
     }
 
-    /// The loops that hold both statements, the innermost first.
+    /// The loops that contain both statements, the innermost first.
     pub(super) fn common_loops(&self, first: usize, second: usize) -> Vec<usize> {
         let loops = self.ancestors(second).filter(|&outer| self.is_loop(outer));
         loops.filter(|&outer| self.holds_statement(outer, first)).collect()
@@ -296,7 +296,7 @@ impl<'a> Outline<'a> {
         self.statements.iter().rposition(|statement| statement.block == block)
     }
 
-    /// Whether a statement that the host may issue between two others reads what the first writes.
+    /// Returns true if a statement that the host may issue between two others reads the result of the first.
     pub(super) fn is_read_between(&self, first: usize, second: usize) -> bool {
         let between = match self.common_loops(first, second).last() {
             Some(&outer) if first >= second => outer + 1..self.statements[outer].next,
@@ -333,7 +333,7 @@ impl<'a> Outline<'a> {
         before.trim().is_empty().then_some(before)
     }
 
-    /// The lines of a statement, if it has them alone but for a comment.
+    /// The lines of a statement, if no other statement shares them; comments may.
     fn own_lines(&self, statement: usize) -> Option<Range<usize>> {
         self.indentation(statement)?;
         let span = &self.statements[statement].span;
@@ -376,7 +376,7 @@ impl<'a> Outline<'a> {
         self.ancestors(statement)
     }
 
-    /// The insertion of whole lines, which end as the text's own lines do.
+    /// Inserts whole lines, with the text's own line ends.
     pub(super) fn insertion(&self, place: Place, lines: String) -> Option<TextEdit> {
         let at = self.place_offset(place)?;
         // A text may end without a line break.
@@ -388,7 +388,7 @@ impl<'a> Outline<'a> {
         (!is_open).then(|| TextEdit { span: Span::new(at, at), text: lines })
     }
 
-    /// The deletion of a statement, with what it holds; a comment after one that holds nothing stays.
+    /// Deletes a statement with its contents; a comment after one without contents stays.
     pub(super) fn deletion(&self, statement: usize) -> Option<TextEdit> {
         let lines = self.own_lines(statement)?;
         if self.statements[statement].next > statement + 1 {
@@ -401,13 +401,13 @@ impl<'a> Outline<'a> {
         Some(TextEdit { span: Span::new(whole.start, whole.end), text: String::new() })
     }
 
-    /// The lines of a statement and all that it holds, with the comments above it and after it.
+    /// The lines of a statement and its contents, with the comments above it and after it.
     pub(super) fn whole_lines(&self, statement: usize) -> Option<Span> {
         let start = self.place_offset(Place::Before(statement))?;
         Some(Span::new(start, self.place_offset(Place::After(statement))?))
     }
 
-    /// These lines as they stand, for a place with another indentation.
+    /// These lines for a place with another indentation.
     pub(super) fn moved_lines(&self, statement: usize, indentation: &str) -> Option<String> {
         let old = self.indentation(statement)?;
         let lines = self.text.get(self.whole_lines(statement)?.as_usize_range())?;

@@ -1,4 +1,4 @@
-//! The search for a fix: candidates are tried in order, and the first that leaves nothing wrong wins.
+//! The search for a fix: tries candidates in order; the first that leaves no error wins.
 
 use super::candidates::{is_lost_write, list_candidates};
 use super::judge::{TextJudge, TextVerdict};
@@ -8,13 +8,13 @@ use crate::diag::fix::line_edits;
 use crate::diag::{Applicability, Diag, Fix, Severity, TextEdit, codes};
 use rustc_hash::FxHashMap;
 
-/// The texts that are tried for all diagnostics of a text together.
+/// The maximum number of texts that are tried for all diagnostics of a text together.
 const MOST_TRIALS: u32 = 400;
 
-/// The texts that are tried for one diagnostic.
+/// The maximum number of texts that are tried for one diagnostic.
 const MOST_EACH: u32 = 120;
 
-/// The instructions of all tried plans together.
+/// The maximum number of instructions of all tried plans together.
 const MOST_INSTRUCTIONS: u64 = 1_000_000;
 
 /// Bytes of text whose reading counts as an instruction.
@@ -23,13 +23,13 @@ const BYTES: u64 = 64;
 /// The changes that one fix may consist of.
 const MOST_STEPS: u32 = 3;
 
-/// The most changes of a fix that a tool may apply.
+/// The maximum number of changes of a fix that a tool may apply.
 const MOST_SURE_STEPS: u32 = 2;
 
 /// The candidates for a race that are tried after the first one that works: another one may cost less time.
 const MOST_COMPARED: u32 = 24;
 
-/// Changes that repair one error and bring another, and from which the search goes on.
+/// The maximum number of changes that repair one error and cause another, and from which the search continues.
 const MOST_BRANCHES: usize = 4;
 
 /// Whether a diagnostic is an error.
@@ -37,7 +37,7 @@ pub(super) fn is_error(diag: &Diag) -> bool {
     diag.severity == Severity::Error
 }
 
-/// The words that tell two diagnostics about different texts apart.
+/// The words that identify a diagnostic across texts.
 type DiagWords = (&'static str, String);
 
 /// The number of times that the same is said.
@@ -64,9 +64,9 @@ fn diag_words(diag: &Diag) -> DiagWords {
 
 /// The effect of a change on a diagnostic.
 enum TrialOutcome {
-    /// It is gone, and there is no new error; so many warnings are left.
+    /// It is gone, and there is no new error; this many warnings are left.
     Repaired(usize),
-    /// It is gone, and there are other errors, but not more than before; the first is this one.
+    /// It is gone, and there are other errors, but no more than before; the first is this one.
     Traded(Box<Diag>),
     /// Anything else.
     Failed,
@@ -79,11 +79,11 @@ struct TriedChange {
     message: String,
     /// The number of candidates that it consists of.
     steps: u32,
-    /// It may give the program another meaning than its author has in mind.
+    /// True if it may give the program another meaning than the author intended.
     is_doubtful: bool,
 }
 
-/// Looks for fixes of the diagnostics of one text.
+/// Searches fixes for the diagnostics of one text.
 pub(super) struct RepairSearch<'a> {
     text: &'a str,
     judge: &'a mut dyn TextJudge,
@@ -104,7 +104,7 @@ impl<'a> RepairSearch<'a> {
         &self.verdict.diags
     }
 
-    /// Tries the fixes that a diagnostic has; if it has none but words, looks for one.
+    /// Tries the fixes of a diagnostic; searches one if it has none but words.
     pub(super) fn add_fix(&mut self, diag: &mut Diag) {
         let known = DiagCounts::of_diags(self.verdict.diags.iter());
         let is_beside_errors = !is_error(diag) && count_errors(&self.verdict.diags) > 0;
@@ -118,7 +118,7 @@ impl<'a> RepairSearch<'a> {
         }
         let trial = Trial { target: diag.clone(), limit };
         if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
-            // An order that takes so many changes may not be the order that the author meant.
+            // An order that takes so many changes may not be the intended one.
             let is_doubtful = found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag);
             let applicability = match is_doubtful {
                 true => Applicability::MaybeIncorrect,
@@ -136,7 +136,7 @@ impl<'a> RepairSearch<'a> {
             let Some(text) = fix.apply_to(self.text) else { continue };
             let works = match self.try_text(&trial, &text) {
                 Some(TrialOutcome::Repaired(_)) => true,
-                // Other errors of a statement are told when its words can be read.
+                // Other errors of a statement are reported once its words can be read.
                 Some(TrialOutcome::Traded(_)) => replaces_words(self.text, fix),
                 Some(TrialOutcome::Failed) | None => false,
             };
@@ -146,7 +146,7 @@ impl<'a> RepairSearch<'a> {
         }
     }
 
-    /// A change of `text` with which the trial's target is gone and nothing else is worse than in the source. The
+    /// Finds a change of `text` that removes the trial's target and makes nothing else worse than in the source. The
     /// candidates are those for `diag`, which is about `text`.
     fn find_change(&mut self, trial: &Trial, text: &str, diag: &Diag, steps: u32) -> Option<TriedChange> {
         let mut found: Vec<(usize, Candidate)> = Vec::new();
@@ -181,7 +181,7 @@ impl<'a> RepairSearch<'a> {
         })
     }
 
-    /// Of changes of a text that work, each with the warnings that it leaves, the one to offer.
+    /// Chooses the change to offer among those that work, each with its remaining warnings.
     fn choose_found(&mut self, text: &str, diag: &Diag, found: Vec<(usize, Candidate)>) -> Option<TriedChange> {
         let Some(race) = RacePair::of_diag(text, diag).filter(|_| !found.is_empty()) else {
             return found.into_iter().min_by_key(|(warnings, _)| *warnings).map(|(_, candidate)| candidate.into());
@@ -208,7 +208,7 @@ impl<'a> RepairSearch<'a> {
     }
 }
 
-/// The diagnostic that a fix is looked for, and when to stop.
+/// The diagnostic for which a fix is searched, and the limits of the search.
 struct Trial {
     target: Diag,
     limit: u32,
@@ -230,13 +230,13 @@ impl Trial {
     }
 }
 
-/// True if what a diagnostic says is said less often than before, and no error is said more often.
+/// Returns true if a diagnostic occurs less often than before, and no error occurs more often.
 pub(super) fn is_repaired(target: &Diag, before: &[Diag], after: &[Diag]) -> bool {
     let trial = Trial { target: target.clone(), limit: 0 };
     matches!(trial.compare_verdicts(before, after), TrialOutcome::Repaired(_))
 }
 
-/// True if a fix only writes words in place of others: one that is misspelt says which one is meant.
+/// Returns true if a fix only replaces words: a misspelt word shows which one is meant.
 fn replaces_words(text: &str, fix: &Fix) -> bool {
     let mut edits = fix.edits.iter();
     edits.all(|edit| is_word(&edit.text) && text.get(edit.span.as_usize_range()).is_some_and(is_word))

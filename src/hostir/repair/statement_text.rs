@@ -1,4 +1,4 @@
-//! Texts of statements that are inserted, in the form of the file.
+//! Texts of inserted statements, in the form of the file.
 
 use super::outline::{Outline, Place, StreamName};
 
@@ -12,7 +12,7 @@ pub(super) struct NewStatement {
 }
 
 impl NewStatement {
-    /// `Synchronize Stream 1`; `from` is a statement that may use the names in it.
+    /// `Synchronize Stream 1`, as it is written at a statement whose names it may use, `from`.
     pub(super) fn synchronize(outline: &Outline<'_>, stream: &str, from: usize) -> Self {
         Self { text: worded_call(outline, "Synchronize", " ", stream), loops: used_loops(outline, stream, from) }
     }
@@ -40,8 +40,8 @@ impl NewStatement {
         Self { text, loops: Vec::new() }
     }
 
-    /// Its lines at a place, in loops of its own where the place is outside of those that it needs; `None` if the
-    /// headers of those cannot be repeated.
+    /// Its lines at a place, in loops of its own if the place is outside of those that it needs; `None` if the headers
+    /// of those cannot be repeated.
     pub(super) fn lines_at(&self, outline: &Outline<'_>, place: Place) -> Option<String> {
         let mut indentation = outline.place_indentation(place)?.to_owned();
         let around: Vec<usize> = outline.place_ancestors(place).collect();

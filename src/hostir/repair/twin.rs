@@ -1,7 +1,7 @@
-//! Fixes of texts in `hir 2`: found in the printed form of the same programs, and written back.
+//! Fixes of texts in `hir 2`: finds them in the printed form of the same programs, and converts them back.
 //!
-//! Candidates are changes of statements of the printed form. A text in `hir 2` has a twin in that form; what repairs the
-//! twin becomes `hir 2` again, and the lines that differ are the fix. Each is judged once more as a fix of the text.
+//! Candidates are changes of statements of the printed form. A text in `hir 2` has a twin in that form; the repaired
+//! twin becomes `hir 2` again, and the lines that differ are the fix. Each fix is tested once more on the text itself.
 
 use super::judge::{TextJudge, TextVerdict};
 use super::layout::TextLayout;
@@ -32,13 +32,13 @@ impl PrintedTwin {
             let version = if number == 0 { VersionLine::Always } else { VersionLine::Never };
             print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut printed);
         }
-        // As a repaired twin is read: comments in front of the programs may belong to another place than in the text.
+        // Reads the twin as a repaired one: comments before the programs may belong to another place than in the text.
         let (programs, diags) = crate::load(&printed);
         let canonical = canonical_text(programs);
         (!diags.has_errors()).then_some(Self { text: printed, canonical })
     }
 
-    /// The edits of a text in `hir 2` that do what was done to its twin.
+    /// The edits of a text in `hir 2` that correspond to those of its twin.
     fn edits_for(&self, text: &str, repaired: &str) -> Option<Vec<TextEdit>> {
         let (mut programs, diags) = crate::load(repaired);
         if diags.has_errors() {
@@ -52,7 +52,7 @@ impl PrintedTwin {
     }
 }
 
-/// A canonical text with the line ends of another one, or its lines would all differ.
+/// Converts a canonical text to the line ends of another one; otherwise all lines would differ.
 fn with_line_ends_of<'t>(text: &str, canonical: &'t str) -> Cow<'t, str> {
     match text.contains("\r\n") {
         true => Cow::Owned(canonical.replace('\n', "\r\n")),
@@ -61,7 +61,7 @@ fn with_line_ends_of<'t>(text: &str, canonical: &'t str) -> Cow<'t, str> {
 }
 
 /// Moves slices without names after the waits that were put between them and their use, so that they stay inside of the
-/// statement that uses them. A slice only names memory: its order with a wait means nothing.
+/// statement that uses them. A slice only names memory: its order with a wait does not matter.
 fn sink_slices(program: &mut Program) {
     let blocks: Vec<BlockId> = program.blocks.ids().collect();
     for block in blocks {
@@ -81,7 +81,7 @@ fn sink_slices(program: &mut Program) {
     }
 }
 
-/// Whether an op only waits: a Wait, a Synchronize, or a branch with nothing else.
+/// Returns true if an op only waits: a Wait, a Synchronize, or a branch with nothing else.
 fn is_wait(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     match op.kind {
@@ -100,7 +100,7 @@ fn is_hidden_slice(program: &Program, id: OpId) -> bool {
 
 fn canonical_text(mut programs: Vec<Program>) -> String {
     for program in &mut programs {
-        // The version says which form messages speak; the writer does not look at it.
+        // The version determines the form of messages; the writer ignores it.
         program.frame.version = Some(2);
     }
     write_file(&mut programs)
@@ -133,7 +133,7 @@ pub(super) fn offer_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn T
     }
 }
 
-/// The diagnostic of the twin that says the same: both texts are the same program, so the n-th with a code is the n-th.
+/// The twin's counterpart of a diagnostic: both texts are the same program, so the n-th with a code is the n-th.
 fn twin_diag(diag: &Diag, verdict: &TextVerdict, twins: &[Diag]) -> Option<Diag> {
     let mut same_code = verdict.diags.iter().filter(|other| other.code == diag.code);
     let number =
@@ -141,8 +141,7 @@ fn twin_diag(diag: &Diag, verdict: &TextVerdict, twins: &[Diag]) -> Option<Diag>
     twins.iter().filter(|other| other.code == diag.code).nth(number).cloned()
 }
 
-/// True if what a diagnostic says is gone with a fix, and no error is said that was not before. After the fix of a
-/// warning there are fewer of them, too.
+/// Returns true if a fix removes a diagnostic, and causes no new error. The fix of a warning leaves fewer of them, too.
 fn repairs(text: &str, fix: &Fix, diag: &Diag, before: &TextVerdict, judge: &mut dyn TextJudge) -> bool {
     let Some(repaired) = fix.apply_to(text) else { return false };
     let after = judge.judge_text(&repaired).diags;

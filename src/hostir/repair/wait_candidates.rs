@@ -27,8 +27,8 @@ pub(super) fn waits_of(outline: &Outline<'_>, number: u32) -> impl Iterator<Item
     waits.filter(move |&statement| outline.op(statement).operands.contains(&Value::Handle(number)))
 }
 
-/// True if a post stands in a branch that its only Wait is outside of: where the branch is not taken, there is nothing to
-/// wait for, and where it is taken, the Wait is needed.
+/// Returns true if a post is in a branch that does not contain its only Wait: without the branch there is nothing to
+/// wait for, and with it the Wait is needed.
 fn is_in_other_branch(outline: &Outline<'_>, post: usize, wait: usize) -> bool {
     let mut between = outline.up_to_common(post, wait).into_iter().skip(1);
     let mut waits = outline.op(wait).operands.iter().filter_map(|value| match value {

@@ -1,4 +1,4 @@
-//! Weighing of changes that repair the same race: by the time that the programs take, and by the writes that they lose.
+//! Weighs changes that repair the same race: by the time that the programs take, and by the writes that they lose.
 
 use super::judge::TextWeight;
 use super::outline::Outline;
@@ -20,11 +20,11 @@ impl WeighedChange {
     }
 }
 
-/// The part of the fastest time that is hardly more: one in so many.
+/// The fraction of the fastest time that counts as small: one in so many.
 const LITTLE: u64 = 20;
 
-/// The change to offer for a race, and whether it is doubtful, as one is that loses a write. Of the others it is one that
-/// takes hardly more time than the fastest, and leaves the fewest warnings.
+/// Chooses the change to offer for a race, and returns whether it is doubtful, as is one that loses a write. Among the
+/// others it takes one that is hardly slower than the fastest, and leaves the fewest warnings.
 pub(super) fn choose_change(mut found: Vec<WeighedChange>, race: &RacePair) -> Option<(Candidate, bool)> {
     let is_doubtful = found.iter().all(|change| race.loses_write(change));
     found.retain(|change| is_doubtful || !race.loses_write(change));
@@ -63,8 +63,8 @@ impl RacePair {
         })
     }
 
-    /// Whether the order of the pair makes the changed program lose a write, as far as is known: what the first statement
-    /// overwrites could have been meant for the second one, or what it writes is overwritten by that.
+    /// Returns true if the order of the pair is known to make the changed program lose a write: the first statement
+    /// overwrites data that could have been meant for the second one, or the second one overwrites the first one's.
     fn loses_write(&self, changed: &WeighedChange) -> bool {
         if !self.first_writes {
             return false;
@@ -85,7 +85,7 @@ fn have_common(one: &[usize], other: &[usize]) -> bool {
     one.iter().any(|number| other.contains(number))
 }
 
-/// The numbers of the statements at a place among those of the program that are no waits and nothing about memory.
+/// The numbers of the statements at a place, among those of the program that are no waits and do not manage memory.
 fn numbers_at(text: &str, span: Span) -> Vec<usize> {
     let (programs, _) = crate::load(text);
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
