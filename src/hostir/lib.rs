@@ -78,7 +78,7 @@ pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
     (programs, diags)
 }
 
-/// A text in either notation after parsing: its programs are not resolved yet.
+/// A parsed text in either notation, whose programs are not resolved yet.
 #[derive(Debug)]
 pub enum ParsedFile {
     /// The printed form.
@@ -88,7 +88,7 @@ pub enum ParsedFile {
 }
 
 impl ParsedFile {
-    /// Parses a text in the notation that its first line says; the errors are those of syntax.
+    /// Parses a text in the notation of its first line; the errors are those of syntax.
     pub fn parse(text: &str) -> (Self, Diags) {
         let (file, errors) = if hostir_grammar::hir2::is_hir2(text) {
             let parsed = hostir_grammar::hir2::parse(text);
@@ -124,7 +124,7 @@ impl ParsedFile {
         matches!(self, ParsedFile::Hir2(_))
     }
 
-    /// A reader of the programs; `text` is what was parsed.
+    /// A reader of the programs; `text` is the parsed text.
     pub fn reader<'a>(&'a self, text: &'a str) -> SourceReader<'a> {
         SourceReader(match self {
             ParsedFile::Printed(ast) => FormReader::Printed(Box::new(resolve::FileResolver::new(ast, text))),
@@ -132,10 +132,10 @@ impl ParsedFile {
         })
     }
 
-    /// Leaves out of the errors of [`ParsedFile::parse`] those of other programs than this one, from 0. Errors outside
+    /// Removes from the errors of [`ParsedFile::parse`] those of other programs than this one, from 0. Errors outside
     /// of all programs stay.
     pub fn keep_errors_of(&self, number: usize, diags: &mut Diags) {
-        // The first offset of each program, and which one it is; `None` for what all programs share.
+        // The first offset of each program with its number; `None` for the parts that all programs share.
         let starts: Vec<(u32, Option<usize>)> = match self {
             ParsedFile::Printed(ast) => {
                 ast.containers.iter().enumerate().map(|(at, node)| (node.header.start, Some(at))).collect()
@@ -160,7 +160,7 @@ enum FormReader<'a> {
 }
 
 impl SourceReader<'_> {
-    /// With the element type of tensors whose text has none, as in texts before December 2024.
+    /// Sets the element type of tensors whose text has none, as in texts before December 2024.
     #[must_use]
     pub fn with_element_type(self, element_type: ir::DType) -> Self {
         match self.0 {

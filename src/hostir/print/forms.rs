@@ -5,7 +5,7 @@ use crate::ir::OpKind;
 use crate::ir::{AttrKey, AttrValue, ExprId, Op, OpId, Value};
 
 impl ProgramPrinter<'_> {
-    /// The line break after an op in a text whose waits stand on the lines of communications.
+    /// Ends the line after an op in a text whose waits follow communications on one line.
     pub(super) fn print_joined_end(&mut self, op: OpId, next: Option<OpId>) {
         let kind = |op: OpId| self.program.op(op).kind;
         let has_comments = !self.comments.is_empty();
@@ -120,7 +120,7 @@ impl ProgramPrinter<'_> {
         self.push(":");
     }
 
-    /// Each element is followed by a comma, the last one too.
+    /// Prints a PostOnStream. A comma follows each element, the last one too.
     pub(super) fn print_post_on_stream(&mut self, op: &Op) {
         self.push("PostOnStream (");
         let mut operands = op.operands.iter();

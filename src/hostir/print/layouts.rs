@@ -87,8 +87,7 @@ impl ProgramPrinter<'_> {
         self.push(")");
     }
 
-    /// nvFuser indents before the `,` and `)` that follow the second operand, and the third stands
-    /// in column 10.
+    /// nvFuser indents before the `,` and `)` that follow the second operand, and starts the third in column 10.
     fn print_aligned_loose(&mut self, op: &Op, spec: &OpSpec) {
         self.print_results(op);
         self.break_line(3);
@@ -270,7 +269,7 @@ impl ProgramPrinter<'_> {
         }
     }
 
-    /// Whether a text without the attribute is read as if it had it.
+    /// Returns true if the reader takes a text without the attribute as if it had it.
     pub(super) fn is_implied(&self, op: &Op, key: AttrKey) -> bool {
         match key {
             AttrKey::RootAs => op.attr(AttrKey::Root).is_some(),
@@ -281,7 +280,7 @@ impl ProgramPrinter<'_> {
         }
     }
 
-    /// Whether the numbers of the result tell the permutation.
+    /// Returns true if the numbers of the result determine the permutation.
     fn is_implied_by_numbers(&self, op: &Op) -> bool {
         let Some(result) = op.output_tensors().next() else { return false };
         let program = self.program;
@@ -290,7 +289,7 @@ impl ProgramPrinter<'_> {
         program.tensor(result).logical.is_none() && told.as_deref() == op.ints_attr(AttrKey::Perm)
     }
 
-    /// `root_as=rank`, where the text would be read as the other one.
+    /// Prints `root_as=rank`, if the reader would take the text for the other meaning.
     fn print_root_as(&mut self, op: &Op, key: AttrKey, separator: &'static str) -> &'static str {
         if key != AttrKey::RootAs || op.attr(AttrKey::Root).is_none() {
             return separator;
@@ -364,7 +363,7 @@ impl ProgramPrinter<'_> {
         self.push("}");
     }
 
-    /// `(0 1 2)`, or `(0 1 2 ... )` where nvFuser cut it off.
+    /// `(0 1 2)`, or `(0 1 2 ... )` for a team that nvFuser truncated.
     fn print_team(&mut self, team: &[i64]) {
         self.push("(");
         for (index, device) in team.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The printer: IR to text, byte for byte as nvFuser prints it.
+//! The printer: writes IR as text, byte for byte as nvFuser prints it.
 //!
 //! The layout follows from the program alone: two blanks for each block, one function for each
-//! [`Layout`](crate::ir::OpLayout), spelling by [`Style`]. The text of a tensor or scalar is made once
-//! and then copied.
+//! [`Layout`](crate::ir::OpLayout), spelling by [`Style`]. It makes the text of a tensor or scalar once and then copies
+//! it.
 
 mod forms;
 mod layouts;
@@ -22,7 +22,7 @@ pub enum PrintForm {
     /// nvFuser's: every tensor in full.
     #[default]
     Full,
-    /// For people: `T3` alone once its text is known.
+    /// For messages: `T3` alone once its text is known.
     Short,
 }
 
@@ -38,7 +38,7 @@ pub struct PrintOptions {
 /// The cases in which the first line of a printed text is `hir 1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum VersionLine {
-    /// Where it was read, and where a program in `hir 2` has names.
+    /// If the text had it, and if a program in `hir 2` has names.
     #[default]
     AsRead,
     /// Always: some program of the text has names.
@@ -84,7 +84,7 @@ pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<S
     let mut printer = ProgramPrinter::new(program, &mut out);
     printer.known = Some(FxHashMap::default());
     let line = |op| {
-        // The first time tells the printer what the tensors are.
+        // The first pass tells the printer the tensors.
         for _ in 0..2 {
             printer.out.clear();
             printer.print_statement(op);
@@ -109,7 +109,7 @@ struct ProgramPrinter<'p> {
     /// The meaning of roots without `root_as=`; `None` until first needed.
     spelled_root: Option<RootAs>,
     version: VersionLine,
-    /// Tensors and meshes whose names still have to be printed, at their first place.
+    /// Tensors and meshes whose names are still to be printed, at their first place.
     unnamed: UnprintedNames,
 }
 
@@ -152,7 +152,7 @@ impl<'p> ProgramPrinter<'p> {
         self.out.push_str(&BLANKS[..count]);
     }
 
-    /// A line break and `extra` blanks more than the statement has.
+    /// Breaks the line, and indents by `extra` blanks more than the statement.
     fn break_line(&mut self, extra: usize) {
         self.out.push('\n');
         self.print_blanks(self.indent + extra);

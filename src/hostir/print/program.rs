@@ -1,4 +1,4 @@
-//! The container around the statements: header, HostUnits, aliases, index definitions.
+//! Prints the container around the statements: header, HostUnits, aliases, index definitions.
 
 use super::ProgramPrinter;
 use super::names::UnprintedNames;
@@ -74,7 +74,7 @@ impl ProgramPrinter<'_> {
         }
     }
 
-    /// `HostUnit0: [...]`, after a blank line unless another one stands there.
+    /// `HostUnit0: [...]`, after a blank line unless there is one already.
     fn print_elided_unit(&mut self, unit: &HostUnit, after_elided: bool) {
         self.push(if after_elided { "HostUnit" } else { "\nHostUnit" });
         self.print_number(unit.number);
@@ -135,7 +135,8 @@ impl ProgramPrinter<'_> {
     }
 }
 
-/// True if a text in parentheses reads as a cast. The grammar has casts to `int32_t`, too, which the IR calls `int`.
+/// Returns true if a text in parentheses reads as a cast. The grammar also has casts to `int32_t`, which the IR calls
+/// `int`.
 fn is_cast_type(text: &str) -> bool {
     DType::parse(text).is_some() || text == "int32_t"
 }

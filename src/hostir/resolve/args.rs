@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 /// The argument for each declared one.
 type ArgSlots<'a> = SmallVec<[Option<&'a ArgSyntax>; 8]>;
 
-/// The matched arguments: one a declaration, and the rest of the repeated one.
+/// The matched arguments: one for each declaration, and the rest of the repeated one.
 struct MatchedArgs<'a> {
     slots: ArgSlots<'a>,
     /// All arguments of the repeated declaration.
@@ -44,7 +44,7 @@ impl Resolver<'_> {
         good.then_some(op)
     }
 
-    /// Puts one argument where it belongs; whether it could.
+    /// Puts one argument in its place; returns true if it could.
     fn fill_argument(&mut self, declared: &ArgSpec, arg: &ArgSyntax, op: &mut Op) -> bool {
         if let Some(key) = declared.key {
             let of = op.operands.first().and_then(|operand| operand.as_tensor());
@@ -74,7 +74,7 @@ impl Resolver<'_> {
         true
     }
 
-    /// Resolves the results that the statement has before `=`.
+    /// Resolves the results before the `=` of the statement.
     pub(super) fn resolve_results(&mut self, spec: &OpSpec, stmt: &StmtSyntax, op: &mut Op) -> bool {
         let ast = self.ast;
         let results = ast.args_in(stmt.results);

@@ -5,11 +5,11 @@ use crate::ir::{CommentPlace, SourceComment};
 use hostir_grammar::ast;
 
 impl Resolver<'_> {
-    /// Hands the comments of container number `container` on. Those of a statement with an error go
-    /// with it; the file's own belong to the container that follows, or to the last one.
+    /// Resolves the comments of container number `container`. A statement with an error takes its comments with it; the
+    /// file's own belong to the container that follows, or to the last one.
     pub(super) fn resolve_comments(&mut self, container: usize) {
         let ast = self.ast;
-        // Those of a container stand after the start of the one before and before the start of the next one.
+        // Comments of a container are between the start of the previous one and the start of the next one.
         let start = container.checked_sub(1).map_or(0, |before| ast.containers[before].span.start);
         let end = ast.containers.get(container + 1).map_or(u32::MAX, |next| next.span.start);
         let first = ast.comments.partition_point(|comment| comment.span.start < start);

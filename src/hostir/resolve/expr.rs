@@ -61,7 +61,7 @@ impl Resolver<'_> {
         Some(self.program.exprs.intern(expr))
     }
 
-    /// Whether parentheses around an expression are its own.
+    /// Returns true if parentheses around an expression are its own.
     fn is_composite(&self, id: ast::ExprId) -> bool {
         match self.ast.exprs[id.index()].0 {
             ast::ExprSyntax::Call(name, _) => self.ast.symbol_text(name) != "getMetaData",

@@ -1,4 +1,4 @@
-//! The spelling features that a text shows, itself or one of its containers.
+//! The spelling features of a text, or of one of its containers.
 
 use crate::ir::functions::CASTS;
 use crate::ir::{CastSpelling, StreamSpelling};
@@ -24,7 +24,7 @@ enum FeatureWord {
     OldCast,
 }
 
-/// The place at which a word shows a feature. Elsewhere a user may have given it as a name to something.
+/// The place at which a word shows a feature. Elsewhere it may be a name that a user gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum WordPlace {
     /// The name of a statement.
@@ -107,7 +107,7 @@ pub(super) struct ShownFeatures {
 }
 
 impl ShownFeatures {
-    /// The features, with those of `other` where nothing is shown.
+    /// The features, completed by those of `other`.
     fn or(self, other: &Self) -> Self {
         let mut words = WordSet::default();
         for choice in CHOICES {
@@ -148,13 +148,13 @@ impl ShownFeatures {
         self.words.has(FeatureWord::View)
     }
 
-    /// Slices are called `select`, in a text whose communications have no backend.
+    /// Returns true if slices are called `select`, in a text whose communications have no backend.
     pub(super) fn has_old_select(&self) -> bool {
         let old = self.words.has(FeatureWord::Communication) && !self.words.has(FeatureWord::Backend);
         old && self.words.has(FeatureWord::Select) && !self.words.has(FeatureWord::AliasSelect)
     }
 
-    /// Communications have an `Input`, not an `input`.
+    /// Returns true if communications have an `Input`, not an `input`.
     pub(super) fn has_capital_input(&self) -> bool {
         self.words.has(FeatureWord::CapitalInput)
     }
@@ -170,7 +170,7 @@ struct TensorFeatures {
 /// The features that a file shows, and tables for finding those of each of its containers.
 pub(super) struct FileFeatures {
     shown: ShownFeatures,
-    /// The words that each symbol is; empty for a file with one container.
+    /// The words of each symbol; empty for a file with one container.
     words: Vec<WordSet>,
     /// The features of each tensor text; empty for a file with one container.
     tensors: Vec<TensorFeatures>,
@@ -201,7 +201,7 @@ impl FileFeatures {
         file
     }
 
-    /// The features of a container: those that it shows, else those that the file shows.
+    /// The features of a container: its own, completed by those of the file.
     pub(super) fn of_container(&self, ast: &SyntaxTree, container: &ContainerSyntax) -> ShownFeatures {
         if self.words.is_empty() {
             return self.shown;

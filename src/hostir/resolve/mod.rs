@@ -1,8 +1,8 @@
 //! Name resolution: turns the syntax tree into IR, where names have a meaning and ops a kind.
 //!
-//! Resolving never fails: a part that cannot be resolved is reported (`H01`, see [`crate::diag::codes`]) and left out of the
-//! program. One walk over the tree in text order; every name, tensor text and head word is looked up once per file and
-//! cached by its dense id.
+//! Resolving never fails: it reports a part that cannot be resolved (`H01`, see [`crate::diag::codes`]) and leaves it
+//! out of the program. It walks the tree once in text order, looks up every name, tensor text and head word once per
+//! file, and caches it by its dense id.
 
 mod args;
 mod comments;
@@ -29,7 +29,8 @@ use tables::ResolverTables;
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
 ///
-/// Of several containers of a text, [`FileResolver`] takes no more time for each than it is long.
+/// For a text with several containers, use [`FileResolver`], whose time for each container depends on its own length
+/// alone.
 ///
 /// ```
 /// use hostir::diag::Diags;
@@ -62,13 +63,13 @@ impl<'a> FileResolver<'a> {
         Self { ast, source, features, tables: ResolverTables::new(ast), element_type: DType::Float, has_untyped: false }
     }
 
-    /// With the element type of tensors whose text has none.
+    /// Sets the element type of tensors whose text has none.
     #[must_use]
     pub fn with_element_type(self, element_type: DType) -> Self {
         Self { element_type, ..self }
     }
 
-    /// Whether the last container has tensors whose text has no element type.
+    /// Returns true if the last container has tensors whose text has no element type.
     pub(crate) fn has_untyped(&self) -> bool {
         self.has_untyped
     }
@@ -77,7 +78,7 @@ impl<'a> FileResolver<'a> {
     pub fn resolve_container(&mut self, container: usize, diags: &mut Diags) -> Program {
         let shown = style::StyleEvidence::from_container(self.ast, container);
         let style = style::detect_style(&self.features, self.ast, self.ast.containers.get(container), shown);
-        // An element type that is not the usual one has to be in the text.
+        // An unusual element type has to be in the text.
         let element_types = style.element_types || self.element_type != DType::Float;
         let style = Style { element_types, ..style };
         self.tables.begin_container();
@@ -96,8 +97,8 @@ impl<'a> FileResolver<'a> {
     }
 }
 
-/// Resolves statements of the printed form as part of a program: their ops are in no block. `known` has the tensors that
-/// numbers stand for, `unit` is the unit whose body they belong to, and all their places are `span`.
+/// Resolves statements of the printed form as part of a program: their ops are in no block. `known` has the tensors of
+/// the numbers, `unit` is the unit whose body contains them, and all their places are `span`.
 pub(crate) fn resolve_fragment(
     program: Program,
     known: &[(u32, TensorId)],
@@ -156,7 +157,7 @@ struct Resolver<'a> {
     undefined: FxHashSet<(u32, u32)>,
     /// Numbers of the tensors that permuting ops of this scope write.
     permuted: FxHashSet<u32>,
-    /// Tensors without `axes=` and `logical=` that have domains over devices or streams: these may be parts of axes.
+    /// Tensors without `axes=` and `logical=` that have domains over devices or streams, which may be parts of axes.
     in_doubt: Vec<TensorId>,
     unit: Option<UnitId>,
     /// The op of a statement and the block of a block, kept only if there are comments.
@@ -264,7 +265,7 @@ impl<'a> Resolver<'a> {
         self.unit = None;
     }
 
-    /// The lists of the section's first line are repeated in its `Inputs:` and `Outputs:` lines.
+    /// Checks that the lists of the section's first line are repeated in its `Inputs:` and `Outputs:` lines.
     fn check_unit_lists(&mut self, node: &ast::HostUnitSyntax, inputs: &[ir::Value], outputs: &[ir::Value]) {
         let lists = [
             ("Inputs", inputs, node.inputs, node.fusion_inputs),
@@ -288,7 +289,7 @@ impl<'a> Resolver<'a> {
     fn resolve_frame(&mut self, container: usize) {
         let node = &self.ast.containers[container];
         let next = self.ast.containers.get(container + 1);
-        // Comments stand between the blank lines after one container and those before the next.
+        // Comments are between the blank lines after one container and those before the next.
         let shared =
             u32::from(next.is_some_and(|next| next.blank_before && !has_comment_between(self.ast, node, next)));
         let sections = node.aliases.is_some() || node.index_definitions.is_some();
@@ -342,7 +343,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Whether a comment that belongs to neither container stands between two that follow each other.
+/// Returns true if a comment between two consecutive containers belongs to neither.
 fn has_comment_between(ast: &SyntaxTree, before: &ast::ContainerSyntax, next: &ast::ContainerSyntax) -> bool {
     let first = ast.comments.partition_point(|comment| comment.span.start < before.span.end);
     let mut between = ast.comments[first..].iter().take_while(|comment| comment.span.start < next.span.start);

@@ -6,7 +6,7 @@ use crate::ir::{self, Expr, NO_MESH, Op, OpKind, Value, is_given_name};
 use hostir_grammar::ast::{self, ArgSyntax, ContainerSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, ValueSyntax};
 
 impl Resolver<'_> {
-    /// The name of the container, and what the first line proposes for a run.
+    /// Resolves the name of the container, and the first line's proposals for a run.
     pub(super) fn resolve_container_names(&mut self, node: &ContainerSyntax) {
         if let Some(name) = node.given_name {
             self.program.given.program = self.checked_name(name, node.header);
@@ -76,7 +76,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// The name of a mesh: none is called as the tensors without one are marked.
+    /// Resolves the name of a mesh; refuses the word that marks tensors without one.
     pub(super) fn resolve_mesh_name(&mut self, arg: &ArgSyntax) -> Option<ir::Symbol> {
         let name = self.resolve_name_value(arg)?;
         if self.program.name(name) != NO_MESH {
@@ -91,7 +91,7 @@ impl Resolver<'_> {
     fn checked_name(&mut self, name: ast::Symbol, span: Span) -> Option<ir::Symbol> {
         let text = self.ast.symbol_text(name);
         if self.ast.version.is_none() {
-            // One error asks for the line; further names need no others.
+            // One error requests the line; further names need no others.
             if self.diags.items.iter().any(|diag| diag.code == codes::NAME_WITHOUT_VERSION) {
                 return None;
             }
@@ -119,7 +119,7 @@ impl Resolver<'_> {
         self.diags.push(Diag::error(codes::NAME_TWICE, span, message).with_note("give it one name"));
     }
 
-    /// Notes the name after a communication, a group or a `GetCurrentStream`.
+    /// Records the name after a communication, a group or a `GetCurrentStream`.
     pub(super) fn note_given_name(&mut self, op: &Op, stmt: &StmtSyntax) {
         let Some(name) = stmt.given_name else { return };
         let stream = op.results.first().and_then(|value| match value {

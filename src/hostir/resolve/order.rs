@@ -1,4 +1,4 @@
-//! The two orders that domain numbers decide, found while a text is read; see [`crate::ir::order`].
+//! Decides the two orders that depend on domain numbers while a text is read; see [`crate::ir::order`].
 
 use super::Resolver;
 use super::tables::HeadMeaning;
@@ -7,7 +7,8 @@ use crate::style::infer_split_axes;
 use hostir_grammar::ast;
 
 impl Resolver<'_> {
-    /// Notes the results of the permuting ops of a name space: their axes are printed in their order.
+    /// Records the results of the permuting ops of a name space: the order of their printed domains is that of their
+    /// axes.
     pub(super) fn note_permuted(&mut self, blocks: &[ast::BlockId]) {
         self.permuted.clear();
         let ast = self.ast;
@@ -38,14 +39,14 @@ impl Resolver<'_> {
             && matches!(self.resolve_head(stmt.name), HeadMeaning::Op(kind) if kind.has_permutation())
     }
 
-    /// A permuting op without `perm=` has the permutation that the numbers of its result give.
+    /// Gives a permuting op without `perm=` the permutation that the numbers of its result imply.
     pub(super) fn with_permutation(&self, mut op: Op) -> Op {
         if !op.kind.has_permutation() || op.attr(AttrKey::Perm).is_some() {
             return op;
         }
         let Some(result) = op.output_tensors().next() else { return op };
         let program = &self.program;
-        // Numbers of domains that are no axes say nothing.
+        // Numbers of domains that are no axes imply nothing.
         if program.tensors[result].logical.is_none() {
             let axes = program.logical_axes(result);
             let perm = order::implied_permutation(program.domains(result), &axes);

@@ -9,7 +9,7 @@ use crate::ops::{ArgKind, ArgSpec, OpSpec};
 use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, Symbol, ValueSyntax};
 
 impl Resolver<'_> {
-    /// A program whose tensors have no element types.
+    /// Reports a program whose tensors have no element types.
     pub(super) fn report_untyped(&mut self) {
         let Some((number, span)) = self.untyped else { return };
         let word = self.element_type.name();
@@ -18,7 +18,7 @@ impl Resolver<'_> {
         self.diags.push(Diag::error(codes::NO_ELEMENT_TYPE, span, message).with_note(note).into_remark());
     }
 
-    /// Records an error; of very many only the first.
+    /// Records an error; only the first of very many.
     fn report_error(&mut self, diag: Diag) {
         let most = hostir_grammar::MAX_ERRORS;
         match self.diags.items.len() {
@@ -104,7 +104,7 @@ impl Resolver<'_> {
         self.report_error(Diag::error(codes::PREFIX_OPERATOR, span, message).with_note(note));
     }
 
-    /// `a ** b`, which the grammar reads as `a * (*b)`; says how it is written.
+    /// Returns true for `a ** b`, which the grammar reads as `a * (*b)`, and reports its spelling.
     pub(super) fn is_power(&mut self, symbol: Symbol, a: ast::ExprId, b: ast::ExprId) -> bool {
         let ast = self.ast;
         let ExprSyntax::Unary(second, b) = ast.exprs[b.index()].0 else { return false };
@@ -320,14 +320,14 @@ impl Resolver<'_> {
         self.report_error(diag);
     }
 
-    /// A literal that is cast to a type without its value.
+    /// Reports a literal that is cast to a type without its value.
     pub(super) fn report_literal(&mut self, dtype: DType, arg: &ArgSyntax) {
         let text = self.source.get(arg.span.as_usize_range()).unwrap_or_default();
         let error = hostir_grammar::misfit_of_number(dtype.name(), dtype.name(), text, arg.span);
         self.diags.push(syntax_error(error));
     }
 
-    /// Once for each number: one declaration repairs all uses.
+    /// Reports each number once: one declaration repairs all uses.
     pub(super) fn report_undefined_tensor(&mut self, number: u32, span: Span) {
         if self.header_failed || !self.undefined.insert((self.tables.scope, number)) {
             return;
@@ -465,7 +465,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The operator for what other tools have as a function of two operands.
+/// The operator for a function of two operands of other tools.
 fn operator_of(name: &str) -> Option<&'static str> {
     let signs = [("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/")];
     signs.iter().find(|(known, _)| *known == name).map(|(_, sign)| *sign)
@@ -490,7 +490,7 @@ fn did_you_mean(diag: Diag, place: Option<Span>, word: &str, words: &[&str]) -> 
     }
 }
 
-/// Names the nearest word, as a fix where the place of the wrong one is known.
+/// Names the nearest word, as a fix if the place of the wrong one is known.
 fn name_near(diag: Diag, place: Option<Span>, found: &str, near: &str) -> Diag {
     match place {
         Some(place) => diag.with_near_word(place, found, near),

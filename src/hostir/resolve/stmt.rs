@@ -43,7 +43,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Tensors that a statement with an error writes in full are not reported as undefined where they are used.
+    /// Marks the tensors that a statement with an error writes in full, so that their uses are not reported as
+    /// undefined.
     fn poison_declared(&mut self, stmt: &StmtSyntax) {
         if !self.tables.short_form {
             return;
@@ -55,7 +56,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Notes what a statement with an error and its blocks name.
+    /// Records the names of a statement with an error and of its blocks.
     fn note_unread(&mut self, stmt: &StmtSyntax) {
         let ast = self.ast;
         self.program.source.unread.add_text(self.source.get(stmt.span.as_usize_range()).unwrap_or_default());
@@ -64,7 +65,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The blocks of a statement that could not be read are resolved for their errors.
+    /// Resolves the blocks of an unreadable statement for their errors.
     fn resolve_broken(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         for block in [stmt.body, stmt.else_body].into_iter().flatten() {
             self.resolve_block(block);

@@ -1,7 +1,7 @@
 //! Detects the spelling features that a file uses.
 //!
-//! Features that a container shows are taken from it, then those that the file shows, the others from the era that
-//! fits those. The form of stream statements, which also decides the meaning of roots, is detected for each container.
+//! A container's features are its own, then those of the file, then those of the era that fits. The form of stream
+//! statements, which also decides the meaning of roots, is detected for each container.
 
 use super::Resolver;
 use super::features::FileFeatures;
@@ -60,7 +60,7 @@ impl StyleEvidence {
     }
 }
 
-/// The style of a container: by the features that it shows, else by those that the file shows, else by the era that fits.
+/// The style of a container: its own features, else those of the file, else those of the era that fits.
 pub(super) fn detect_style(
     file: &FileFeatures,
     ast: &SyntaxTree,
@@ -99,8 +99,8 @@ pub(super) fn detect_style(
     }
 }
 
-/// The search for a maximum or minimum that is spelled `max` or `min`: as a function of tensors or scalars, or as what a reduction
-/// does. Communications name what they reduce by alike in all styles.
+/// The search for a maximum or minimum that is spelled `max` or `min`: a function of tensors or scalars, or the
+/// operation of a reduction. Communications name their operation alike in all styles.
 struct ShortMaxSearch<'t> {
     ast: &'t SyntaxTree,
     /// `max` and `min`, where the text has them.
@@ -161,8 +161,7 @@ impl<'t> ShortMaxSearch<'t> {
 }
 
 impl Resolver<'_> {
-    /// Writes into the communications how their roots are counted: as `root_as=` says, or as the container's
-    /// spelling does.
+    /// Stores in the communications how their roots are counted: by `root_as=`, or by the container's spelling.
     pub(super) fn resolve_roots(&mut self, shown: StyleEvidence) {
         let spelled = self.program.spelled_root();
         let unlike = self.find_other_spelling(shown);
@@ -185,7 +184,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A statement whose spelling contradicts what decides how roots are counted.
+    /// A statement whose spelling contradicts the one that decides how roots are counted.
     fn find_other_spelling(&self, shown: StyleEvidence) -> Option<Span> {
         match shown.call_form()? {
             true => shown.words,

@@ -1,7 +1,7 @@
 //! Tables of the symbols, tensor texts and domains of a tree, by their dense ids.
 //!
-//! The tables serve all containers of a text. An entry says for which container or scope it was made, so that
-//! nothing has to be cleared between two containers: the time for each depends on its own length alone.
+//! The tables serve all containers of a text. An entry records its container or scope, so that nothing has to be
+//! cleared between two containers: the time for each depends on its own length alone.
 
 use crate::ir::{self, BinaryOp, DomainId, ExprId, OpKind, TensorId};
 use crate::ops::permuting_head_words;
@@ -38,7 +38,7 @@ pub(super) struct ResolverTables {
     /// The containers begun so far.
     container: u32,
     words: Vec<SymbolInfo>,
-    /// By tensor text: the scope it was last seen in, and its tensor there.
+    /// By tensor text: the last scope that contained it, and its tensor there.
     pub(super) tensors: Vec<(u32, TensorId)>,
     /// The domain of the pool for a domain outside of tensors, with the container.
     domains: Vec<(u32, DomainId)>,
@@ -64,7 +64,7 @@ impl ResolverTables {
         }
     }
 
-    /// Forgets what was known: another container begins.
+    /// Starts another container, without the earlier entries.
     pub(super) fn begin_container(&mut self) {
         self.container += 1;
         self.scope += 1;

@@ -1,7 +1,7 @@
 //! Tensors, domains and meshes.
 //!
-//! A tensor is one declaration per scope, however it is spelled; `T3` alone is the last full text of that number
-//! that came before it.
+//! A tensor is one declaration per scope, however it is spelled; `T3` alone is the last earlier full text of that
+//! number.
 
 use super::Resolver;
 use crate::ir::order::{self, DomainPositions};
@@ -22,7 +22,7 @@ struct TensorAttrs {
 }
 
 impl Resolver<'_> {
-    /// The tensor of a text, or of a short reference that stands at `span`.
+    /// The tensor of a text, or of a short reference at `span`.
     pub(super) fn resolve_tensor(&mut self, id: TensorRefId, span: Span) -> Option<TensorId> {
         let (scope, tensor) = self.tables.tensors[id.index()];
         if scope == self.tables.scope {
@@ -45,7 +45,7 @@ impl Resolver<'_> {
                 before
             }
             _ => {
-                // The first time that a text stands in the file may be in an earlier container.
+                // The first occurrence of a text in the file may be in an earlier container.
                 let first = scope == 0 && node.span.start >= self.program.source.header.start;
                 self.program.source.tensors.push(if first { node.span } else { span });
                 tensor
@@ -58,8 +58,8 @@ impl Resolver<'_> {
         Some(tensor)
     }
 
-    /// Whether the newest tensor is an older one in other words (`iS0{i0*2}` for `iS0{( i0 * 2 )}`);
-    /// it is dropped then.
+    /// Returns true if the newest tensor is an older one in other words (`iS0{i0*2}` for `iS0{( i0 * 2 )}`), and drops
+    /// it.
     fn is_respelled(&mut self, before: TensorId, newest: TensorId) -> bool {
         let program = &mut self.program;
         let (a, b) = (&program.tensors[before], &program.tensors[newest]);
@@ -67,7 +67,7 @@ impl Resolver<'_> {
             && a.dtype == b.dtype
             && a.positions == b.positions
             && a.mesh == b.mesh
-            // Said once it holds wherever the tensor stands.
+            // One statement of it is valid wherever the tensor occurs.
             && (a.logical == b.logical || b.logical.is_none())
             && (a.name == b.name || b.name.is_none())
             && a.axes == b.axes
@@ -130,8 +130,8 @@ impl Resolver<'_> {
         tensor
     }
 
-    /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with these domains. Both say which axis a domain over devices
-    /// or streams is a part of: that of the domain after it.
+    /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with these domains. Both determine the axis of which a
+    /// domain over devices or streams is a part: that of the domain after it.
     fn resolve_tensor_attrs(&mut self, attrs: ArgRange, domains: &[IterDomain]) -> TensorAttrs {
         let (rank, spread) = (domains.len(), domains.iter().any(IterDomain::is_distributed));
         let ast = self.ast;
@@ -154,7 +154,7 @@ impl Resolver<'_> {
         found
     }
 
-    /// The positions of the domains in the order of the axes; each stands there once.
+    /// The positions of the domains in the order of the axes; each occurs once.
     fn resolve_axes_attr(&mut self, arg: &ArgSyntax, rank: usize) -> Option<DomainPositions> {
         let listed = self.resolve_expr_list(arg)?;
         let exprs = &self.program.exprs;

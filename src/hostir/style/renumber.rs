@@ -1,4 +1,4 @@
-//! The canonical representative of a program: numbers in order of appearance, and nothing that means nothing.
+//! The canonical representative of a program: numbers in order of appearance, without redundant parts.
 //!
 //! Two programs that differ in numbers, redundant parentheses and blank lines only have one representative. Numbers name
 //! domains, and ascend in axis order, so that a reader needs no `axes=` and no `perm=` where nvFuser's numbers would need
@@ -46,9 +46,9 @@ pub fn renumber_program(program: &mut Program) {
 #[derive(Default)]
 struct NumberScope {
     tensors: FxHashMap<u32, u32>,
-    /// By what the domain was, extents renamed: the number of the first one.
+    /// By the earlier domain with renamed extents: the number of the first one.
     domains: FxHashMap<IterDomain, u32>,
-    /// Numbers of domains outside of tensors, which are told by all but their number.
+    /// Numbers of domains outside of tensors, which are identified by everything except their number.
     loops: FxHashMap<IterDomain, u32>,
     /// Domains outside of tensors.
     pool: FxHashMap<IterDomain, DomainId>,
@@ -206,7 +206,7 @@ impl<'p> ProgramRenumberer<'p> {
         op.attrs.insert(at, (AttrKey::CacheOp, AttrValue::Word(word)));
     }
 
-    /// Names of handles and streams go with their numbers; blank lines around the program go.
+    /// Moves names of handles and streams to their new numbers; removes blank lines around the program.
     fn finish_names(&mut self) {
         let mut given = self.edit.program().given_names().clone();
         let handles = given.handles.iter().filter_map(|(number, name)| Some((*self.handles.get(number)?, *name)));
@@ -261,8 +261,8 @@ impl<'p> ProgramRenumberer<'p> {
         }
     }
 
-    /// The order in which a tensor's domains get ascending numbers: that of its axes. Of a permuting op's
-    /// result it is that of the operand's axes, so that the text needs no `perm=`.
+    /// The order in which a tensor's domains get ascending numbers: that of its axes. For the result of a permuting op
+    /// it is that of the operand's axes, so that the text needs no `perm=`.
     fn number_order(&self, id: TensorId) -> Vec<u32> {
         let program = self.edit.program();
         let axes = program.logical_axes(id).to_vec();
@@ -279,8 +279,8 @@ impl<'p> ProgramRenumberer<'p> {
         order
     }
 
-    /// A domain outside of tensors has the number of the first tensor's domain that was equal to it in all; those that
-    /// are equal to none share a number if they differ in theirs alone.
+    /// A domain outside of tensors gets the number of the first tensor's domain that was completely equal; the others
+    /// share a number if they differ in theirs alone.
     fn pool_domain(&mut self, id: DomainId) -> DomainId {
         if self.settled[id.0 as usize] {
             return id;

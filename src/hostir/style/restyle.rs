@@ -13,7 +13,7 @@ use crate::ir::{IdVec, TensorId};
 use crate::ir::{OpEffect, OpKind, ParallelType, StreamSpelling, Symbol};
 use crate::ir::{RootAs, is_identity, set_root_as};
 
-/// Gives a program another spelling. It computes the same afterwards.
+/// Gives a program another spelling, without changing its meaning.
 pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
     let style = style_that_spells(edit.program(), style);
     let selects = edit.program().style().alias_select != style.alias_select;
@@ -34,7 +34,7 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
         replace_op(edit, id, new);
     }
     edit.set_style(style);
-    // How roots are read depends on what else the text shows.
+    // The meaning of roots depends on the rest of the text.
     let counted = edit.program().spelled_root();
     for (id, _) in statements {
         if edit.program().op(id).attr(AttrKey::Root).is_none() {
@@ -46,8 +46,8 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
     }
 }
 
-/// A style, changed where it has no spelling for what a program has: where a maximum is spelled `fmax`, nothing spells the function
-/// of that name, which leaves NaN out; and tensors without element types are read as `float`.
+/// A style, changed where it cannot spell something in a program. If it spells a maximum `fmax`, it has no spelling for
+/// the function of that name, which leaves NaN out; and tensors without element types are read as `float`.
 pub fn style_that_spells(program: &Program, style: Style) -> Style {
     let element_types = style.element_types || program.tensors().iter().any(|(_, tensor)| tensor.dtype != DType::Float);
     Style { short_max: style.short_max || has_fmax(program), element_types, ..style }
@@ -60,8 +60,9 @@ pub fn printed_style(program: &Program) -> Style {
     Style { std_fmax, ..style }
 }
 
-/// Whether the text of a program in a style with `max(` shows that its `fmax(` is not Max: by a maximum or minimum, or by what else
-/// was spelled otherwise as long as Max was spelled `fmax`. The reader decides by the same (`resolve/style.rs`).
+/// Returns true if the text of a program in a style with `max(` shows that its `fmax(` is not Max: by a maximum or
+/// minimum, or by another spelling that changed together with Max. The reader decides by the same rule
+/// (`resolve/style.rs`).
 fn shows_short_max(program: &Program, style: Style) -> bool {
     let mut found = false;
     program.walk_with_units(&mut |id| {
@@ -83,7 +84,7 @@ fn has_streams(program: &Program, tensor: TensorId) -> bool {
     program.domains(tensor).iter().any(|domain| domain.parallel == ParallelType::Stream)
 }
 
-/// True for a program that has `fmax` or `fmin` beside the maxima and minima that let NaN through.
+/// Returns true for a program that has `fmax` or `fmin` beside the maxima and minima that propagate NaN.
 fn has_fmax(program: &Program) -> bool {
     program.ops().iter().flat_map(|(_, op)| &op.attrs).any(|(_, value)| has_fmax_word(program, value))
         || (0..program.exprs().len()).any(|at| calls_fmax(program, ExprId(at as u32)))
@@ -101,7 +102,7 @@ fn is_fmax(program: &Program, name: Symbol) -> bool {
     matches!(program.name(name), "fmax" | "fmin")
 }
 
-/// Whether the text of an op may differ between styles; that of a select only if `selects`.
+/// Returns true if the text of an op may differ between styles; for a select only if `selects`.
 fn is_respelled(op: &Op, selects: bool) -> bool {
     match op.kind {
         OpKind::Allocate | OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute => true,
@@ -110,7 +111,7 @@ fn is_respelled(op: &Op, selects: bool) -> bool {
     }
 }
 
-/// Whether an ALLOCATE says all that the long form says, at its place. `same` as in [`restyle_allocate`].
+/// Returns true if an ALLOCATE has all attributes of the long form, at its place. `same` as in [`restyle_allocate`].
 fn is_long_allocate(op: &Op, same: bool) -> bool {
     let usual = [AttrKey::Buffer, AttrKey::MemType, AttrKey::Size, AttrKey::ZeroInit, AttrKey::ResetsToZero];
     let keeps = match op.attrs.as_slice() {
@@ -126,7 +127,7 @@ fn replace_op(edit: &mut Edit<'_>, id: OpId, new: Op) {
     }
 }
 
-/// Whether a program does more than mathematics: allocates, communicates, loops or orders streams.
+/// Returns true if a program does more than mathematics: allocates, communicates, loops or orders streams.
 fn is_host_program(program: &Program) -> bool {
     let mut found = false;
     program.walk(program.body(), &mut |id| {
@@ -135,8 +136,8 @@ fn is_host_program(program: &Program) -> bool {
     found
 }
 
-/// The ops of the host program and those inside of them, each with whether its first result has surely no
-/// memory yet when the op runs: it is in no loop, and nothing before it makes or binds that tensor.
+/// The ops of the host program and those inside of them. Each has true if its first result certainly has no memory yet
+/// when the op runs: it is in no loop, and no earlier op creates or binds that tensor.
 fn collect_statements(program: &Program) -> Vec<(OpId, bool)> {
     let inputs = program.inputs().iter().filter_map(|value| value.as_tensor());
     let mut made = IdVec::filled(false, program.tensors().len());
@@ -173,7 +174,7 @@ impl StatementWalk<'_> {
     }
 }
 
-/// The long or the short form. `same` says that both make new memory here.
+/// Writes the long or the short form. `same` means that both create new memory here.
 fn restyle_allocate(edit: &mut Edit<'_>, op: &mut Op, short: bool, same: bool) {
     let Some(tensor) = op.output_tensors().next() else { return };
     let keeps = if same { !short } else { op.keeps_memory() };
@@ -215,7 +216,7 @@ pub fn stored_size(edit: &mut Edit<'_>, tensor: TensorId) -> ExprId {
         }
         let extent = domain.extent;
         let value = edit.program().exprs().as_int(extent);
-        // What is too large to be folded stays a factor.
+        // A factor that is too large to be folded stays a factor.
         match (value.and_then(|value| literal.checked_mul(value)), product) {
             (Some(folded), _) => literal = folded,
             (None, None) => product = Some(extent),
@@ -247,8 +248,8 @@ fn restyle_backend(edit: &mut Edit<'_>, op: &mut Op, printed: bool) {
     }
 }
 
-/// Counts a root as the text is read without `root_as=`, where that can be said: a number is converted, and a
-/// scalar is the same for a team in which every member is at its own position.
+/// Converts a root to the meaning that a text has without `root_as=`, if possible: a number is converted, and a scalar
+/// is the same for a team in which every member is at its own position.
 fn restyle_root(edit: &mut Edit<'_>, op: &mut Op, counted: RootAs) {
     let (Some(root), Some(team)) = (op.expr_attr(AttrKey::Root), op.ints_attr(AttrKey::Team)) else {
         return;
@@ -271,7 +272,7 @@ fn restyle_root(edit: &mut Edit<'_>, op: &mut Op, counted: RootAs) {
     set_root_as(op, position.then(|| edit.intern_name(RootAs::Position.word())));
 }
 
-/// A root that is counted the other way; `None` if the team does not say which it is.
+/// A root in the other meaning; `None` if the team does not determine it.
 fn converted_root(root: i64, team: &[i64], counted: RootAs) -> Option<i64> {
     match counted {
         RootAs::Position => team.iter().zip(0..).find(|(device, _)| **device == root).map(|(_, at)| at),

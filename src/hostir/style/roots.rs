@@ -3,9 +3,9 @@
 use crate::ir::{AttrKey, BlockId, OpKind, Program, RootAs};
 
 impl Program {
-    /// Returns the meaning of a root number where the program's text has no `root_as=`. The form of waits and stream
-    /// statements decides: with `Wait(..)`, the spelling of 2026, roots are positions; with `Wait ..`, the older one, they
-    /// are ranks. A program without such statements has positions if it has a short ALLOCATE.
+    /// Returns the meaning of a root number in a text without `root_as=`. The form of waits and stream statements
+    /// decides: with `Wait(..)`, the spelling of 2026, roots are positions; with `Wait ..`, the older one, they are
+    /// ranks. A program without such statements has positions if it has a short ALLOCATE.
     pub fn spelled_root(&self) -> RootAs {
         let call_form = match self.spelling_op(self.body()) {
             Some(OpKind::Allocate) => true,
@@ -15,7 +15,7 @@ impl Program {
         if call_form { RootAs::Position } else { RootAs::Rank }
     }
 
-    /// The op of a block that tells the spelling: the first Wait or stream op, else a short ALLOCATE.
+    /// The op of a block that determines the spelling: the first Wait or stream op, else a short ALLOCATE.
     fn spelling_op(&self, block: BlockId) -> Option<OpKind> {
         let mut short = None;
         for &id in &self.block(block).ops {

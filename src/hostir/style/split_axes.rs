@@ -1,9 +1,9 @@
-//! Axes of tensors of which the text has only the parts, because nvFuser prints domains after splits.
+//! Axes of tensors whose text has only their parts, because nvFuser prints domains after splits.
 //!
-//! A domain over devices or streams is the outer part of an axis if the rest of the axis is printed, too: with the extent
-//! `ceilDiv(i0, n)`, or with the next number, where the number of the whole axis is missing. Numbers decide only where the ops do not
-//! contradict. The reader stores what it finds as [`Tensor::logical`](crate::ir::Tensor::logical) beside
-//! [`Tensor::split`](crate::ir::Tensor::split), and `print` leaves it out wherever a reader finds the same.
+//! A domain over devices or streams is the outer part of an axis if the rest of the axis is printed, too: with the
+//! extent `ceilDiv(i0, n)`, or with the next number, where the number of the whole axis is missing. Numbers decide only
+//! if the ops do not contradict. The reader stores the axes as [`Tensor::logical`](crate::ir::Tensor::logical) beside
+//! [`Tensor::split`](crate::ir::Tensor::split), and `print` leaves them out wherever a reader infers the same.
 
 use crate::axes::{is_quotient, is_quotient_by, logical_axes, merged_extent};
 use crate::diag::Diags;
@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 
 /// The axes of a tensor before splits.
 struct MergedAxes {
-    /// The order of the printed domains: each part over devices or streams stands in front of the rest of its axis.
+    /// The order of the printed domains: each part over devices or streams comes before the rest of its axis.
     order: Vec<u32>,
     /// The extents of the stored axes.
     extents: Vec<Expr>,
@@ -26,7 +26,7 @@ enum DomainReading {
     Parts,
 }
 
-/// Decides for tensors whose text gives neither order nor extents of the axes which of their domains are parts of axes.
+/// Decides which domains are parts of axes, for tensors whose text gives neither order nor extents of the axes.
 pub(crate) fn infer_split_axes(program: &mut Program, unsaid: &[TensorId]) {
     let unsaid: Vec<TensorId> = unsaid.iter().copied().filter(|&tensor| has_spread_domain(program, tensor)).collect();
     if unsaid.is_empty() {
@@ -48,8 +48,9 @@ pub(crate) fn infer_split_axes(program: &mut Program, unsaid: &[TensorId]) {
     decide_by_ops(program, permuted, &in_doubt);
 }
 
-/// A gap in the numbers of people's domains need not be a split. Where the ops fit the printed domains as they stand, those
-/// are the axes; where they would not, the domains are parts of axes. Where they fit both, the spelling of 2026 means parts.
+/// Decides between the two readings by the ops. A gap in the numbers of hand-written domains need not be a split. If
+/// the ops fit the printed domains as they are, those are the axes; if not, the domains are parts of axes. If they fit
+/// both, the spelling of 2026 means parts.
 fn decide_by_ops(program: &mut Program, permuted: &[bool], in_doubt: &[TensorId]) {
     if in_doubt.is_empty() {
         return;
@@ -99,7 +100,7 @@ fn set_axes(program: &mut Program, tensor: TensorId, merged: Option<&MergedAxes>
     }
 }
 
-/// Whether a stored domain of the tensor lies on devices or streams.
+/// Returns true if a stored domain of the tensor is over devices or streams.
 fn has_spread_domain(program: &Program, tensor: TensorId) -> bool {
     program.domains(tensor).iter().any(is_spread)
 }
@@ -108,8 +109,8 @@ fn is_spread(domain: &IterDomain) -> bool {
     domain.is_distributed() && !domain.is_reduction()
 }
 
-/// The axes of a tensor whose domains over devices and streams are outer parts of axes. `None` if no domain is, or another
-/// split remains.
+/// The axes of a tensor whose domains over devices and streams are outer parts of axes. `None` if no domain is, or
+/// another split remains.
 fn merge_parts(program: &Program, permuted: &[bool], tensor: TensorId) -> Option<MergedAxes> {
     let domains = program.domains(tensor);
     let rests = find_rests(program, domains);
@@ -150,15 +151,15 @@ fn find_rests(program: &Program, domains: &[IterDomain]) -> Vec<Option<u32>> {
     rests
 }
 
-/// Whether a domain may be the rest of an axis, and is not that of another one.
+/// Returns true if a domain may be the rest of an axis, and is not that of another one.
 fn is_free_rest(domains: &[IterDomain], rests: &[Option<u32>], rest: usize) -> bool {
     let domain = &domains[rest];
     let plain = !domain.is_distributed() && !domain.is_reduction() && !domain.is_broadcast();
     plain && !rests.contains(&Some(rest as u32))
 }
 
-/// The program as its text is written: without the axes that a reader infers. If a reader would infer others, the text says
-/// them. `None` if no axes were inferred.
+/// The program as its text is written: without the axes that a reader infers. If a reader would infer others, the text
+/// contains them. `None` if no axes were inferred.
 pub(crate) fn leave_inferred_axes_out(program: &Program) -> Option<Program> {
     let tensors = program.tensors().iter();
     let inferred: Vec<TensorId> = tensors.filter(|(_, tensor)| tensor.has_inferred_axes()).map(|(id, _)| id).collect();
@@ -196,8 +197,8 @@ fn drop_inferred_axes(program: &Program, inferred: &[TensorId]) -> Option<Progra
     same.then_some(unsaid)
 }
 
-/// Notes which axes of a program in `hir 2`, whose text says all of them, a reader of the printed form infers: there they are
-/// left out.
+/// Marks the axes of a program in `hir 2`, whose text has all of them, that a reader of the printed form infers: that
+/// form leaves them out.
 pub(crate) fn mark_inferred_axes(program: &mut Program) {
     let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.logical.is_some() && !tensor.split);
     let said: Vec<TensorId> = tensors.map(|(id, _)| id).filter(|&id| has_spread_domain(program, id)).collect();
@@ -210,7 +211,7 @@ pub(crate) fn mark_inferred_axes(program: &mut Program) {
     }
 }
 
-/// Whether a text without `axes=` gives the tensor its axes.
+/// Returns true if a text without `axes=` gives the tensor its axes.
 fn is_implied(program: &Program, permuted: &[bool], tensor: TensorId) -> bool {
     program.logical_axes(tensor) == implied_axes(program.domains(tensor), permuted[tensor.index()])
 }

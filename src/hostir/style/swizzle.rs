@@ -2,11 +2,11 @@
 //!
 //! nvFuser makes a CollectivePermute for an axis on streams that is *swizzled*. There its evaluator takes shard
 //! `( i + p ) % n` for index `i` of a ShardByStream, where `p` is the rank's position among the `n` devices of the mesh
-//! (`HostIrEvaluator::handle(ShardByStream*)`, Swizzle1D); the text says `i`. A ShardByStream whose result a
-//! CollectivePermute writes is swizzled, and with it those of its loop that have the same index, because the ops of
-//! a loop work on one shard.
+//! (`HostIrEvaluator::handle(ShardByStream*)`, Swizzle1D); the text has `i`. A ShardByStream whose result a
+//! CollectivePermute writes is swizzled, and so are those of its loop with the same index, because the ops of a loop
+//! work on one shard.
 //!
-//! In the IR each index is written out. An op whose text has no shift is marked ([`AttrKey::Swizzle`]), and `print` leaves
+//! In the IR each index is explicit. An op whose text has no shift is marked ([`AttrKey::Swizzle`]), and `print` leaves
 //! the shift out wherever a reader adds it again.
 
 use crate::ir::scalar_names::loop_index;
@@ -32,8 +32,8 @@ struct IndexShift {
     devices: i64,
 }
 
-/// Writes the shifts that a text of the printed form leaves out into the indices of its program. (`hir 2` writes each index out,
-/// and `swizzle=true` after it is the mark.)
+/// Adds the shifts that a text of the printed form leaves out to the indices of its program. (`hir 2` has explicit
+/// indices, and `swizzle=true` after an index is the mark.)
 pub(crate) fn add_index_shifts(program: &mut Program) {
     let cuts: Vec<OpId> = find_cuts(program);
     if cuts.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn add_index_shifts(program: &mut Program) {
     }
 }
 
-/// The program whose indices are as its text says them: without the shifts that a reader of the printed form adds, and with
+/// The program with the indices of its text: without the shifts that a reader of the printed form adds, and with
 /// `swizzle=false` where a reader would add one that is not there. `None` if that is the program itself.
 pub(crate) fn drop_index_shifts(program: &Program) -> Option<Program> {
     let permutes = program.ops().iter().any(|(_, op)| op.kind == OpKind::CollectivePermute);
@@ -86,7 +86,7 @@ pub(crate) fn drop_index_shifts(program: &Program) -> Option<Program> {
     Some(said)
 }
 
-/// Whether the index of an op was read without its shift.
+/// Returns true if the text of an op's index has no shift.
 fn is_marked(program: &Program, id: OpId) -> bool {
     said_shift(program.op(id)) == Some(true)
 }
@@ -116,8 +116,8 @@ fn said_shift(op: &Op) -> Option<bool> {
     }
 }
 
-/// Every ShardByStream whose index a reader shifts, by the index that the text has: `None` for an op whose text says whether
-/// it is shifted.
+/// Every ShardByStream whose index a reader shifts, by the index in the text: `None` for an op whose text states
+/// whether it is shifted.
 fn find_implied_shifts(program: &Program, text_index: &dyn Fn(OpId) -> Option<ExprId>) -> Vec<ImpliedShift> {
     let ranks = RankScalars::new(program);
     let mut found = Vec::new();
@@ -142,7 +142,7 @@ fn find_implied_shifts(program: &Program, text_index: &dyn Fn(OpId) -> Option<Ex
     found
 }
 
-/// The ops of a block and of the branches in it; `bodies` gets the bodies of its loops.
+/// The ops of a block and of the branches in it; adds the bodies of its loops to `bodies`.
 fn collect_body(program: &Program, block: BlockId, ops: &mut Vec<OpId>, bodies: &mut Vec<BlockId>) {
     for &id in &program.block(block).ops {
         ops.push(id);
@@ -179,7 +179,7 @@ impl IndexShift {
         exprs.intern_binary(BinaryOp::Mod, sum, devices)
     }
 
-    /// The index of which an expression is the shift.
+    /// The index from which an expression is shifted.
     fn index_without(self, program: &Program, full: ExprId) -> Option<ExprId> {
         let Expr::Binary(BinaryOp::Mod, sum, devices) = *program.expr(full) else { return None };
         let Expr::Binary(BinaryOp::Add, index, place) = *program.expr(sum) else { return None };

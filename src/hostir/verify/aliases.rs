@@ -10,8 +10,8 @@ use crate::ir::{IdVec, Program, TensorId};
 use crate::ops::memory::sharing::{check_own_memory, mesh_difference};
 use rustc_hash::FxHashSet;
 
-/// V9: aliases are between tensors of the program. One that only aliases name is a link of a chain; of a chain that nothing uses, the
-/// first alias is told.
+/// V9: aliases are between tensors of the program. A tensor that only aliases name is a link of a chain; for a chain
+/// without a use, the first alias is reported.
 pub(super) fn check_aliases(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
     let Some(aliases) = program.aliases() else { return };
     let mut known = IdVec::filled(false, program.tensors().len());

@@ -18,10 +18,10 @@ const MAX_AXES: usize = 64;
 pub(super) struct ReferencedTensors {
     /// In order of their first appearance.
     pub(super) tensors: Vec<TensorId>,
-    /// For each tensor, the first with its number in its scope: tensors whose declarations differ are
-    /// one tensor to the checks that follow.
+    /// For each tensor, the first with its number in its scope: later checks treat tensors with different declarations
+    /// as one.
     pub(super) first: IdVec<TensorId, TensorId>,
-    /// The same, with each alias as the tensor whose memory it has.
+    /// The same, with each alias replaced by the tensor whose memory it has.
     pub(super) memory: IdVec<TensorId, TensorId>,
 }
 
@@ -259,18 +259,18 @@ struct MeshFault {
     extent: Option<i64>,
 }
 
-/// The faults that were reported: of one mesh that does not fit there is one error, which shows some of its tensors.
+/// The faults that were reported: a mesh that does not fit has one error, which shows some of its tensors.
 #[derive(Default)]
 struct MeshFaults {
     /// For each, the number of its error.
     reported: FxHashMap<MeshFault, usize>,
 }
 
-/// Most further tensors that an error about a mesh shows.
+/// The maximum number of further tensors that an error about a mesh shows.
 const MOST_SHOWN: usize = 3;
 
 impl MeshFaults {
-    /// Whether a fault was reported; the error shows this axis then, too.
+    /// Returns true if a fault was reported; its error then shows this axis, too.
     fn is_known(&mut self, fault: MeshFault, axis: &str, name: &str, span: Span, diags: &mut Diags) -> bool {
         let Some(&at) = self.reported.get(&fault) else {
             self.reported.insert(fault, diags.items.len());

@@ -6,10 +6,10 @@ use crate::ir::IndexDefinitions;
 use crate::ir::{OpId, Program, Symbol};
 use rustc_hash::FxHashMap;
 
-/// The most definitions of a circle that an error shows.
+/// The maximum number of definitions of a cycle that an error shows.
 const SHOWN: usize = 8;
 
-/// A definition on the way: its name, its statement, and what it uses that is left to follow.
+/// A definition on the path: its name, its statement, and its uses that remain to be followed.
 type DefinitionStep = (Symbol, OpId, Vec<(Symbol, OpId)>);
 
 /// The state of the search at a definition.
@@ -21,7 +21,7 @@ enum VisitState {
     Done,
 }
 
-/// Follows the uses of each definition; one that leads back to a definition on the way closes a circle.
+/// Follows the uses of each definition; a use that leads back to a definition on the path closes a cycle.
 pub(super) fn check_definitions(program: &Program, diags: &mut Diags) {
     let definitions = IndexDefinitions::new(program);
     let mut marks: FxHashMap<OpId, VisitState> = FxHashMap::default();

@@ -26,17 +26,17 @@ struct FlowChecker<'a> {
     states: IdVec<TensorId, DefinitionState>,
     /// Tensors whose undefined use was reported.
     reported: IdVec<TensorId, bool>,
-    /// Loops around, and of those the ones with a branch further in.
+    /// The number of enclosing loops, and of those the ones with a branch further in.
     loops: u32,
     branches: u32,
-    /// Uses that a later definition in the loop would make good.
+    /// Uses that a later definition in the loop would make valid.
     pending: Vec<(TensorId, OpId)>,
 }
 
 /// Checks the host program and its units.
 pub(super) fn check_flow(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
     let mut states = IdVec::filled(DefinitionState::Undefined, program.tensors().len());
-    // Nobody knows what a statement with an error does to the tensors that it names.
+    // The effect of a statement with an error on its tensors is unknown.
     let unread = &program.source().unread;
     for &tensor in referenced.tensors.iter().filter(|_| !unread.is_empty()) {
         let number = format!("T{}", program.tensor(tensor).number);
@@ -81,7 +81,7 @@ impl FlowChecker<'_> {
             }
             self.check_inner_blocks(op);
         }
-        // Whether the block ran is not known after it.
+        // After a block it is not known whether it ran.
         for tensor in freed {
             if matches!(self.states[tensor], DefinitionState::Freed(_)) && self.loops + self.branches > 0 {
                 self.states[tensor] = DefinitionState::Defined;

@@ -26,7 +26,7 @@ const KEYS: &[AttrKey] = &[
     AttrKey::Step,
 ];
 
-/// Functions that are real whatever their operand is, without the `f` of float functions: none of these ends in one.
+/// Functions that are real for every operand, without the `f` of float functions: no name here ends in one.
 const REALS: &[&str] = &[
     "acos",
     "acosh",
@@ -64,7 +64,7 @@ enum NumberKind {
     Truth,
 }
 
-/// Checks the declared extents of all tensors, and what each op needs integers for.
+/// Checks the declared extents of all tensors, and the integer operands of each op.
 pub(super) fn check_integers(program: &Program, diags: &mut Diags) {
     for tensor in program.tensors().ids() {
         check_declaration(program, tensor, diags);
@@ -93,7 +93,7 @@ fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
     }
 }
 
-/// A broadcast has extent 1, and says after `ex` how long it is where it is used.
+/// Checks a broadcast: its extent is 1, and after `ex` comes its length where it is used.
 fn check_broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &mut Diags) {
     let plain = matches!(domain.parallel, ParallelType::Serial | ParallelType::Stream);
     let extent = program.exprs().as_int(domain.extent);

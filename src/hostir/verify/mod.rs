@@ -123,9 +123,9 @@ pub fn verify(program: &Program, diags: &mut Diags) {
     diags.items.append(&mut found.items);
 }
 
-/// Checks what each declaration and each op says by itself, and the order of definitions and uses of names: for a program some
-/// statements of which could not be read, so that nobody knows what they do to the names in them, or what they post or wait for.
-/// Warnings are left out, and so is what is about a place that holds one of the errors found `earlier`.
+/// Checks each declaration and each op by itself, and the order of definitions and uses of names. This is for a program
+/// with unreadable statements, whose effects on names, posts and waits are unknown. It leaves out warnings, and errors
+/// about a place that contains one of the errors found `earlier`.
 pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     /// Errors that may only mean that the statement with the counterpart is missing.
     const NEED_OTHERS: &[&str] =
@@ -154,12 +154,12 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     diags.items.append(&mut found.items);
 }
 
-/// Whether a label shows text in which there was an error before.
+/// Returns true if a label shows text in which there was an error before.
 fn is_spoilt(label: &DiagLabel, earlier: &[Span]) -> bool {
     earlier.iter().any(|at| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end)
 }
 
-/// Errors after which an extent that needs two values is no consequence of theirs.
+/// Errors that do not cause an extent to need two values.
 const INDEPENDENT: &[&str] = &[
     codes::UNDEFINED,
     codes::UNDEFINED_OUTPUT,
@@ -170,8 +170,8 @@ const INDEPENDENT: &[&str] = &[
     codes::EXTENT,
 ];
 
-/// The extents that need two values. After most errors of declarations and ops that is only another view of the same error, and so it
-/// is where an op has an error.
+/// The extents that need two values. After most errors of declarations and ops these are only another view of the same
+/// error, and so they are if an op has an error.
 fn independent_extents(found: &Diags, extents: Diags) -> Vec<Diag> {
     let mut errors = found.items.iter().filter(|diag| diag.severity == Severity::Error);
     if errors.any(|diag| !INDEPENDENT.contains(&diag.code)) {
@@ -196,7 +196,7 @@ fn without_duplicates(program: &Program, declarations: &Diags, all: Diags) -> Di
     check_ops(program, &twice)
 }
 
-/// Declarations, and what is defined, used and freed where.
+/// Checks declarations, and the order of definitions, uses and frees.
 fn check_structure(program: &Program) -> Diags {
     let mut found = Diags::default();
     let referenced = declarations::ReferencedTensors::new(program);

@@ -50,7 +50,7 @@ struct NameTable<'a> {
     owners: Vec<Option<NameOwner>>,
     /// Names that have an owner.
     owned: Vec<Symbol>,
-    /// For each expression, the last scope that it was met in.
+    /// For each expression, the last scope in which it was met.
     seen: Vec<u32>,
     /// The number of the scope, from 1.
     scope: u32,
@@ -81,7 +81,7 @@ impl NameTable<'_> {
         );
     }
 
-    /// Units, meshes and the program itself are called in a whole file.
+    /// Adds the names of units, meshes and the program itself, which are valid in a whole file.
     fn add_units(&mut self) {
         let program = self.program;
         let header = program.source().header;
@@ -114,7 +114,7 @@ impl NameTable<'_> {
     fn add_posts_and_streams(&mut self) {
         let program = self.program;
         let given = program.given_names();
-        // What several statements name is called once.
+        // A name that several statements share counts once.
         let (mut posts, mut streams) = (FxHashSet::default(), FxHashSet::default());
         program.walk(program.body(), &mut |id| {
             let op = program.op(id);

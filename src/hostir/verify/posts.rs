@@ -85,7 +85,7 @@ struct GroupChecker<'a> {
 }
 
 impl GroupChecker<'_> {
-    /// A group opens and closes in one block (V19) and holds communications only (V20).
+    /// Checks a block: a group opens and closes in one block (V19) and contains communications only (V20).
     fn check_block(&mut self, block: BlockId) {
         let program = self.program;
         let mut open: Option<OpId> = None;

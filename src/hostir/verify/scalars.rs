@@ -86,7 +86,7 @@ fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) 
     });
 }
 
-/// Whether a name is the whole operand `Stream name` of a statement.
+/// Returns true if a name is the whole operand `Stream name` of a statement.
 fn is_stream_name(program: &Program, op: OpId, name: &str) -> bool {
     let op = program.op(op);
     op.results.iter().chain(&op.operands).any(|value| match value {
@@ -103,7 +103,7 @@ fn enclosing_indices(program: &Program, op: OpId) -> Vec<Symbol> {
     found
 }
 
-/// Adds the indices of the loops of a block that contain an op; whether it is in the block.
+/// Adds the indices of the loops of a block that contain an op; returns true if the op is in the block.
 fn add_loop_indices(program: &Program, block: BlockId, wanted: OpId, found: &mut Vec<Symbol>) -> bool {
     program.block(block).ops.iter().any(|&id| {
         let op = program.op(id);

@@ -43,7 +43,7 @@ pub(super) fn check_streams(program: &Program, diags: &mut Diags) {
 struct LoopFacts {
     touches: TouchCounts,
     definitions: IndexDefinitions,
-    /// The op that makes each memory first, counted in ops from 1; inputs at 0.
+    /// The op that first defines each memory, counted in ops from 1; inputs at 0.
     made: FxHashMap<TensorId, u32>,
 }
 
@@ -102,7 +102,7 @@ fn check_loop(program: &Program, looped: OpId, position: u32, about: &LoopFacts,
     }
 }
 
-/// The op that makes each memory first, in one walk for all loops.
+/// Finds the op that first defines each memory, in one walk for all loops.
 fn first_definitions(program: &Program) -> FxHashMap<TensorId, u32> {
     let inputs = program.inputs().iter().filter_map(|value| value.as_tensor());
     let mut made: FxHashMap<TensorId, u32> = inputs.map(|tensor| (program.memory_tensor(tensor), 0)).collect();
@@ -127,23 +127,23 @@ struct StreamUse {
     steps: (u32, u32),
 }
 
-/// A walk over one iteration. Tensors that are aliases count as their original, but for those in `kept`.
+/// A walk over one iteration. Tensors that are aliases count as their original, except for those in `kept`.
 struct IterationWalk<'p> {
     program: &'p Program,
     definitions: &'p IndexDefinitions,
-    /// The loop's index and what is computed from it.
+    /// The loop's index and the names that depend on it.
     names: FxHashSet<Symbol>,
-    /// The iteration's own stream where that is current, and the op that made it so.
+    /// The iteration's own stream while it is current, and the op that made it so.
     stream: Option<(ExprId, OpId)>,
     step: u32,
     /// The first step that waits for a communication, and the last one that starts one.
     waited: Option<u32>,
     posted: u32,
-    /// The iteration's stream waits for one that all iterations have.
+    /// True if the iteration's stream waits for one that all iterations share.
     follows: bool,
-    /// A stream that all iterations have waits for the iteration's.
+    /// True if a stream that all iterations share waits for the iteration's.
     joined: bool,
-    /// Streams of several iterations wait for each other.
+    /// True if streams of several iterations wait for each other.
     chained: bool,
     /// Tensors that have memory in this iteration.
     bound: FxHashSet<TensorId>,
@@ -249,7 +249,7 @@ impl<'p> IterationWalk<'p> {
         }
     }
 
-    /// Scalars that are computed from the index differ between iterations.
+    /// Defines scalars: those that depend on the index differ between iterations.
     fn define_scalars(&mut self, op: &Op) {
         if op.operands.iter().filter_map(|value| value.as_scalar()).any(|expr| self.varies_by_iteration(expr)) {
             let results = op.results.iter().filter_map(|value| value.as_scalar());
@@ -279,7 +279,7 @@ impl<'p> IterationWalk<'p> {
         self.parts.extend(parts.filter(|&part| part != from).map(|part| (part, whole)));
     }
 
-    /// Notes what an op reads and writes while the iteration's stream is current.
+    /// Records the tensors that an op reads and writes while the iteration's stream is current.
     fn note_touches(&mut self, id: OpId, op: &Op, on_stream: bool) {
         let Some((_, set)) = self.stream else { return };
         let reads = op.input_tensors().map(|tensor| (tensor, false));
@@ -299,7 +299,7 @@ impl<'p> IterationWalk<'p> {
         }
     }
 
-    /// Branches start on one stream; of their ends one that is the iteration's counts.
+    /// Walks the branches, which start on one stream; of their ends, one on the iteration's stream counts.
     fn walk_control(&mut self, op: &Op) {
         let start = self.stream;
         let mut end = None;

@@ -7,7 +7,7 @@ use crate::ir::Program;
 use crate::ir::places::tensor_span;
 use rustc_hash::FxHashMap;
 
-/// Checks the units themselves: one a number (V21), tensor ops only (V22).
+/// Checks the units themselves: one for each number (V21), tensor ops only (V22).
 pub(super) fn check_units(program: &Program, diags: &mut Diags) {
     let mut numbers = FxHashMap::default();
     for (id, unit) in program.units().iter() {
