@@ -1,4 +1,4 @@
-//! allocate-and-deallocate: memory for matrix products, and an end to all memory the program makes.
+//! allocate-and-deallocate: allocates memory for GEMMs, and frees all memory that the program makes.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -86,7 +86,7 @@ fn run_allocate_and_deallocate(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Resu
 
 struct AllocationInserter<'e, 'p> {
     build: OpBuilder<'e, 'p>,
-    /// Tensors that the program has made or bound so far, in some branch at least.
+    /// Tensors that the program has defined or bound so far, in some branch at least.
     defined: FxHashSet<TensorId>,
     /// The same in order, without the inputs.
     log: Vec<TensorId>,
@@ -116,7 +116,7 @@ impl AllocationInserter<'_, '_> {
         }
     }
 
-    /// Allocates in the blocks of an op. What one branch makes, the other has not.
+    /// Allocates in the blocks of an op. A tensor of one branch does not exist in the other.
     fn visit_inner_blocks(&mut self, op: OpId) {
         let blocks = self.build.program().op(op).blocks.clone();
         let mark = self.log.len();
@@ -153,7 +153,7 @@ fn made_tensors(program: &Program, id: OpId) -> Vec<TensorId> {
     }
 }
 
-/// The ops that nvFuser runs with an `out=` argument. No effect tells them from others.
+/// The ops that nvFuser runs with an `out=` argument. No effect distinguishes them from others.
 fn needs_memory(program: &Program, op: OpId) -> bool {
     matches!(program.op(op).kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::Linear)
 }

@@ -1,7 +1,7 @@
-//! canonicalize: simplifies what is surely the same when simpler.
+//! canonicalize: simplifies a program without changing its meaning.
 //!
-//! Four steps: fold scalar expressions, take constant branches and drop loops that never run
-//! ([`RegionReferences`] says what may go), drop stream changes and waits without effect, drop what is empty.
+//! Four steps: fold scalar expressions; take constant branches and drop loops that never run ([`RegionReferences`]
+//! decides what may be dropped); drop stream changes and waits without effect; drop empty blocks and sections.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::fold::ExprFolder;
@@ -102,7 +102,7 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
     }
 }
 
-/// The expressions that `Stream x` is bound to by name: a folded index must not become such a name.
+/// The expressions to which `Stream x` is bound by name: a folded index must not become such a name.
 fn bound_streams(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     let results = ops.iter().flat_map(|&op| program.op(op).results.iter());
     results
@@ -135,8 +135,8 @@ fn folded_op(edit: &mut Edit<'_>, folder: &mut ExprFolder, bound: &FxHashSet<Exp
         return false;
     }
     edit.set_op(id, op);
-    // A constant that comes out may be one that the verifier rejects, an index past the end of its axis.
-    // Such a program fails when it runs; it is not this pass that says so.
+    // A folded constant may be one that the verifier rejects, such as an index past the end of its axis. Such a program
+    // fails when it runs; this pass does not report it.
     let mut found = Diags::default();
     old.kind.spec().verify(edit.program(), id, &mut found);
     if found.has_errors() {
@@ -158,7 +158,7 @@ enum ControlFate {
     Never,
 }
 
-/// Asks for the kinds of control ops: only IF has a condition, only loops have bounds.
+/// Queries the kinds of control ops: only IF has a condition, only loops have bounds.
 fn control_fate(program: &Program, op: &Op) -> ControlFate {
     let [start, stop] = [AttrKey::Start, AttrKey::Stop].map(|key| stated_int(program, op, key));
     match op.kind {
@@ -182,7 +182,7 @@ fn control_fate(program: &Program, op: &Op) -> ControlFate {
     }
 }
 
-/// The value of a bound that an op states; `None` in it where that is not constant.
+/// The value of a bound that an op states; the inner `None` if it is not constant.
 fn stated_int(program: &Program, op: &Op, key: AttrKey) -> Option<Option<i64>> {
     op.expr_attr(key).map(|expr| program.exprs().as_int(expr))
 }
@@ -197,9 +197,9 @@ fn fate_of_loop(program: &Program, op: &Op, start: Option<i64>, stop: Option<i64
 
 struct ControlFolder {
     regions: RegionReferences,
-    /// The new places of comments above and after an op that goes.
+    /// The new places of comments above and after a removed op.
     above: FxHashMap<OpId, CommentPlace>,
-    /// The new places of comments at the end of a block that goes.
+    /// The new places of comments at the end of a removed block.
     end_of: FxHashMap<BlockId, CommentPlace>,
 }
 
@@ -267,7 +267,7 @@ impl ControlFolder {
         }
     }
 
-    /// The new place of a comment, if its old one goes.
+    /// The new place of a comment, if its old one is removed.
     fn moved(&self, place: CommentPlace) -> Option<CommentPlace> {
         match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
@@ -300,10 +300,10 @@ enum ReferenceKey {
 /// Ops that name something, in text order, and whether each defines it.
 type ReferenceList = Vec<(OpId, bool)>;
 
-/// Stands for the caller, who defines the inputs first and reads the outputs last.
+/// A stand-in for the caller, who defines the inputs first and reads the outputs last.
 const CALLER: OpId = OpId(u32::MAX);
 
-/// The definitions and uses of everything that has a name, to tell if a region may go.
+/// The definitions and uses of everything that has a name, which decide whether a region may be removed.
 struct RegionReferences {
     all: FxHashMap<ReferenceKey, ReferenceList>,
 }
@@ -325,15 +325,15 @@ impl RegionReferences {
         Self { all }
     }
 
-    /// True if ops may go as far as one of their names is concerned: what is left of its uses has to start with a
-    /// definition, as all of them do now.
+    /// True if ops may be removed as far as one of their names is concerned: its remaining uses have to start with a
+    /// definition, as they do now.
     fn is_free(&self, key: ReferenceKey, ops: &FxHashSet<OpId>) -> bool {
         let all = self.all.get(&key).map_or(&[][..], Vec::as_slice);
         all.iter().find(|(op, _)| !ops.contains(op)).is_none_or(|(_, defines)| *defines)
             || !all.iter().any(|(op, defines)| *defines && ops.contains(op))
     }
 
-    /// Forgets the blocks if nothing else needs what they define; else says `false`.
+    /// Removes the blocks if nothing else needs their definitions; returns false otherwise.
     fn remove(&mut self, program: &Program, blocks: &[BlockId]) -> bool {
         let mut ops = FxHashSet::default();
         let mut keys = Vec::new();
@@ -357,7 +357,7 @@ impl RegionReferences {
     }
 }
 
-/// Calls `visit` for everything that an op names, with true where it defines that.
+/// Calls `visit` for everything that an op names, with true for a definition.
 fn visit_references(program: &Program, id: OpId, visit: &mut dyn FnMut(ReferenceKey, bool)) {
     let op = program.op(id);
     visit_accesses(program, id, &mut |tensor, access| {
@@ -380,8 +380,8 @@ fn visit_references(program: &Program, id: OpId, visit: &mut dyn FnMut(Reference
 
 // ---- streams ----
 
-/// Names that are bound by one GetCurrentStream outside of loops. Another one leaves an older binding
-/// alone, so that the name need not mean the stream that is current there.
+/// Names that are bound by one GetCurrentStream outside of loops. A second one keeps an older binding, so the name need
+/// not mean the stream that is current there.
 fn bound_once(program: &Program, block: BlockId) -> FxHashSet<ExprId> {
     let mut counts: FxHashMap<ExprId, u32> = FxHashMap::default();
     program.walk(block, &mut |id| {
@@ -393,7 +393,7 @@ fn bound_once(program: &Program, block: BlockId) -> FxHashSet<ExprId> {
             }
         }
     });
-    // The order does not matter: each entry is looked at on its own.
+    // The order does not matter: each entry is examined on its own.
     let all = counts.into_iter().collect::<Vec<_>>();
     all.into_iter().filter(|(_, count)| *count == 1).map(|(stream, _)| stream).collect()
 }
@@ -412,8 +412,8 @@ fn stream_of(op: &Op) -> Option<ExprId> {
     })
 }
 
-/// Collects stream ops without effect. Asks for kinds: the effect of all three ops is the same, what
-/// they do to the current stream is not.
+/// Collects stream ops without effect. It queries kinds, because all three ops have the same effect, but change the
+/// current stream differently.
 struct StreamOpFolder<'a> {
     program: &'a Program,
     /// See [`bound_once`].
@@ -425,7 +425,7 @@ impl StreamOpFolder<'_> {
     /// `current` is the stream known to be current when the block starts. Returns the one known to be
     /// current when it ends.
     fn fold_block(&mut self, block: BlockId, mut current: Option<ExprId>) -> Option<ExprId> {
-        // A SetCurrentStream directly before the op at hand, with the stream current before it.
+        // A SetCurrentStream directly before the present op, with the stream current before it.
         let mut pending: Option<(OpId, Option<ExprId>)> = None;
         let program = self.program;
         for &id in &program.block(block).ops {
@@ -453,7 +453,7 @@ impl StreamOpFolder<'_> {
                     current = current.or(stream.filter(|stream| self.once.contains(stream)));
                 }
                 _ if !op.blocks.is_empty() => current = self.fold_inner_blocks(op, current),
-                // A scalar defined anew may change what `Stream x` means.
+                // A scalar that is defined again may change the meaning of `Stream x`.
                 _ if defines_scalar(op) => current = None,
                 _ => {}
             }

@@ -1,8 +1,8 @@
 //! cse: computes equal things once.
 //!
-//! The language is not SSA and its ops run on streams, so "the same op on the same operands" is not
-//! enough. One forward walk keeps, for each block, the ops whose results still hold, and when each
-//! tensor was last written and bound; [`ProgramFacts`] answers what needs the whole program.
+//! The language is not SSA and its ops run on streams, so "the same op on the same operands" is not enough. One forward
+//! walk keeps, for each block, the ops whose results are still valid, and the times at which each tensor was last
+//! written and bound; [`ProgramFacts`] has the facts about the whole program.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
@@ -163,7 +163,7 @@ impl ProgramFacts {
     }
 }
 
-/// An op whose result can be used again, and when it ran.
+/// An op whose result can be used again, and the time at which it ran.
 #[derive(Clone, Copy)]
 struct AvailableOp {
     op: OpId,
@@ -182,7 +182,7 @@ struct CseWalk {
     last_write: Vec<u32>,
     /// The time at which a tensor was last bound or freed.
     last_bind: IdVec<TensorId, u32>,
-    /// The time at which an op last changed streams, communicated or did something opaque.
+    /// The time at which an op last changed streams, communicated or had an opaque effect.
     last_fence: u32,
     /// The time at which a scalar or stream was last defined.
     last_definition: u32,
@@ -289,7 +289,7 @@ impl CseWalk {
         });
     }
 
-    /// True if running `earlier` again now would give the same result as then.
+    /// True if running `earlier` again now would give the same result.
     fn still_holds(&mut self, program: &Program, earlier: AvailableOp) -> bool {
         let op = program.op(earlier.op);
         if self.last_definition > earlier.at || op.all_tensors().any(|t| self.last_bind[t] > earlier.at) {
@@ -305,7 +305,7 @@ impl CseWalk {
             && outputs.into_iter().all(|t| self.last_write[self.storage.class_of(t)] <= earlier.at)
     }
 
-    /// The reason that uses of `dropped` cannot use `kept` instead.
+    /// The reason why uses of `dropped` cannot use `kept` instead.
     fn replacement_obstacle(
         &mut self,
         program: &Program,
@@ -374,7 +374,7 @@ impl CseWalk {
         }
     }
 
-    /// The domain at the same place of the tensor that replaces the one `domain` belongs to.
+    /// The domain at the same position of the tensor that replaces the owner of `domain`.
     fn renamed_domain(&self, program: &Program, tensors: &[TensorId], domain: DomainId) -> DomainId {
         for &tensor in tensors {
             let Some(kept) = self.renamed[tensor] else { continue };
@@ -387,7 +387,7 @@ impl CseWalk {
     }
 }
 
-/// Whether an op may be replaced by an equal one.
+/// True if an op may be replaced by an equal one.
 fn is_candidate(op: &Op) -> bool {
     matches!(op.kind.effect(), OpEffect::Pure | OpEffect::Alias)
         && op.blocks.is_empty()
@@ -416,7 +416,7 @@ fn are_equal_ops(a: &Op, b: &Op) -> bool {
     a.kind == b.kind && a.number == b.number && a.operands == b.operands && a.attrs == b.attrs
 }
 
-/// True if two tensors differ in nothing but their numbers and those of their domains.
+/// True if two tensors differ only in their numbers and those of their domains.
 fn is_same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
     let (x, y) = (program.tensor(a), program.tensor(b));
     let declared = x.memory == y.memory

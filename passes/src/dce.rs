@@ -1,7 +1,7 @@
 //! dce: removes ops whose results nobody reads.
 //!
-//! Liveness is by storage class and ignores order: a write stays if anything, anywhere, reads memory
-//! that it may have written. That keeps writes through views and across loop iterations.
+//! Liveness is by storage class and ignores order: a write stays if any op reads memory that it may have written. That
+//! keeps writes through views and across loop iterations.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
@@ -83,8 +83,9 @@ fn named_tensors(program: &Program) -> FxHashSet<TensorId> {
     named
 }
 
-/// Ops in loops that need what an earlier iteration left in a tensor that the loop also binds to memory of others.
-/// Without such an op the tensor has new memory in each iteration, and what is written to it is not seen there.
+/// Ops in loops that need the contents of a tensor from an earlier iteration, although the loop also binds the tensor
+/// to memory of others. Without such an op the tensor has new memory in each iteration, and its writes would not be
+/// seen there.
 fn carrying_ops(program: &Program) -> Vec<OpId> {
     let mut found = Vec::new();
     let touches = TouchCounts::from_program(program);
@@ -150,7 +151,7 @@ struct OpLiveness<'a> {
     binders: Vec<Vec<OpId>>,
     /// Pure ops, by the storage class they write.
     writers: Vec<Vec<OpId>>,
-    /// Ops found to stay whose tensors are still to be marked.
+    /// Ops known to stay whose tensors are still to be marked.
     work: Vec<OpId>,
 }
 
@@ -181,7 +182,7 @@ impl<'a> OpLiveness<'a> {
         liveness.live
     }
 
-    /// Fills the side tables and keeps what must stay anyway. Returns the ops that free memory.
+    /// Fills the side tables and keeps the ops that stay in any case. Returns the ops that free memory.
     fn index(&mut self) -> Vec<OpId> {
         let program = self.program;
         let mut frees = Vec::new();
@@ -230,7 +231,7 @@ impl<'a> OpLiveness<'a> {
         }
     }
 
-    /// The tensor's elements are read: what wrote them stays.
+    /// Marks the tensor's elements as read: the ops that wrote them stay.
     fn mark_read(&mut self, tensor: TensorId) {
         self.mark_named(tensor);
         let class = self.storage.class_of(tensor);
@@ -242,7 +243,7 @@ impl<'a> OpLiveness<'a> {
         }
     }
 
-    /// The tensor is named: what binds it to memory stays.
+    /// Marks the tensor as named: the ops that bind it to memory stay.
     fn mark_named(&mut self, tensor: TensorId) {
         if !self.needed[tensor] {
             self.needed[tensor] = true;

@@ -1,4 +1,4 @@
-//! finalize-multidevice-domains: device axes to the front of what no communication touches.
+//! finalize-multidevice-domains: moves device axes to the front in tensors that no communication accesses.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -70,7 +70,7 @@ fn run_finalize_domains(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
     Ok(())
 }
 
-/// For each tensor: true if it is the result of a permuting op, or of a post whose HostUnit permutes it.
+/// For each tensor: true if it is the result of a permuting op, or of a PostOnStream whose HostUnit permutes it.
 fn permuted_outputs(program: &Program) -> Vec<bool> {
     let mut permuted = permuted_results(program);
     program.walk(program.body(), &mut |id| {
@@ -85,7 +85,7 @@ fn permuted_outputs(program: &Program) -> Vec<bool> {
     permuted
 }
 
-/// All tensors of the program have a mesh, or none has.
+/// Checks that all tensors of the program have a mesh, or none has.
 fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     let mut diags = Diags::default();
     let mut with: Option<TensorId> = None;
@@ -102,14 +102,14 @@ fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     Ok(())
 }
 
-/// Whether a device axis stands after another one.
+/// True if a device axis comes after another axis.
 fn has_inner_device_axis(program: &Program, tensor: TensorId) -> bool {
     let domains = program.domains(tensor);
     let devices = domains.iter().take_while(|domain| domain.parallel.is_device()).count();
     domains[devices..].iter().any(|domain| domain.parallel.is_device())
 }
 
-/// Moves the device axes to the front, in their order.
+/// Moves the device axes to the front, in order.
 fn move_device_axes_first(build: &mut OpBuilder<'_, '_>, tensor: TensorId, moved: &mut MovedDomains) {
     let domains = build.program().domains(tensor).to_vec();
     let (mut order, others): (Vec<u32>, Vec<u32>) =

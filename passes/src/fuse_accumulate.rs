@@ -1,4 +1,4 @@
-//! fuse-accumulate: the sum with a product becomes the accumulator of its GEMM.
+//! fuse-accumulate: turns the sum with a GEMM's result into an accumulating GEMM.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
@@ -84,7 +84,7 @@ fn fused_remark(program: &Program, found: &FusibleSum) -> Diag {
     Diag::error(FUSED, program.op_span(found.sum), message)
 }
 
-/// A product, and the sum that is fused into it.
+/// A GEMM, and the sum that is fused into it.
 struct FusibleSum {
     product: OpId,
     sum: OpId,
@@ -94,7 +94,7 @@ struct FusibleSum {
 struct AccumulatorSearch<'p> {
     program: &'p Program,
     storage: StorageClasses,
-    /// By tensor: how many ops name it, and the caller's mentions.
+    /// By tensor: the number of ops that name it, and the caller's mentions.
     mentions: FxHashMap<TensorId, usize>,
     found: Vec<FusibleSum>,
 }
@@ -111,7 +111,7 @@ impl<'p> AccumulatorSearch<'p> {
     }
 
     fn search_block(&mut self, block: BlockId) {
-        // The products of this block that may still move to a later place.
+        // The GEMMs of this block that may still move to a later place.
         let mut movable: FxHashMap<TensorId, OpId> = FxHashMap::default();
         for &id in &self.program.block(block).ops {
             let op = self.program.op(id);
@@ -129,7 +129,7 @@ impl<'p> AccumulatorSearch<'p> {
         }
     }
 
-    /// Forgets the products that must not move after an op.
+    /// Drops the GEMMs that must not move after an op.
     fn drop_overwritten(&mut self, id: OpId, movable: &mut FxHashMap<TensorId, OpId>) {
         let program = self.program;
         match program.op(id).kind.effect() {
@@ -156,7 +156,7 @@ impl<'p> AccumulatorSearch<'p> {
         let is_sum = op.word_attr(AttrKey::Function).is_some_and(|name| self.program.name(name) == "+");
         let [Value::Tensor(x), Value::Tensor(y)] = op.operands.as_slice() else { return };
         let Some(result) = op.output_tensors().next().filter(|_| is_sum && x != y) else { return };
-        // Of two products the second operand takes the first as its accumulator.
+        // Of two GEMMs the second operand takes the first as its accumulator.
         for (product, added) in [(*y, *x), (*x, *y)] {
             let Some(&gemm) = movable.get(&product) else { continue };
             let local = !is_resharding(self.program, gemm) && !is_resharding(self.program, id);
@@ -181,7 +181,7 @@ impl<'p> AccumulatorSearch<'p> {
     }
 }
 
-/// The number of stored axes; none of a tensor with split or broadcast ones.
+/// The number of stored axes; `None` for a tensor with split or broadcast ones.
 fn plain_rank(program: &Program, tensor: TensorId) -> Option<usize> {
     let axes = logical_axes(program, tensor);
     let stored = axes.stored_positions();

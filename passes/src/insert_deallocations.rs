@@ -1,4 +1,4 @@
-//! insert-deallocations: frees what the program allocates after its last use.
+//! insert-deallocations: frees memory that the program allocates after its last use.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::lifetime::{self, ReleaseDepth};

@@ -1,8 +1,8 @@
 //! Passes over host programs, and the framework that runs them.
 //!
 //! [`PASSES`] is the table: a new pass is one source file and one line of it. `framework` reads pipelines
-//! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); `support` holds what passes
-//! share. A pass asks ops for their effects ([`hostir::ops::OpSpec`]), not for their kinds; a tidy check lists the
+//! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); `support` has the code that passes
+//! share. A pass queries the effects of ops ([`hostir::ops::OpSpec`]), not their kinds; a tidy check lists the
 //! exceptions with their reasons.
 
 mod framework;

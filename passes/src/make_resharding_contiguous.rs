@@ -1,4 +1,4 @@
-//! make-resharding-contiguous: what moves between devices lies in one piece.
+//! make-resharding-contiguous: makes data that moves between devices contiguous.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -101,7 +101,7 @@ fn find_strided_operands(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, T
     diags.or_value(found)
 }
 
-/// Whether a view leaves gaps: its operand has some, or an axis before the sliced one is stored.
+/// True if a view has gaps: its operand has some, or an axis before the sliced one is stored.
 fn is_strided(program: &Program, id: OpId, strided: &[bool]) -> bool {
     let op = program.op(id);
     let Some(operand) = op.input_tensors().next() else { return false };

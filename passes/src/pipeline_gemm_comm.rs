@@ -1,5 +1,5 @@
-//! pipeline-gemm-comm: an allgather and a matrix product as one loop over streams, as nvFuser did it
-//! before it streamed every op.
+//! pipeline-gemm-comm: turns an allgather and a GEMM into one loop over streams, as nvFuser did before it streamed
+//! every op.
 
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
@@ -117,7 +117,7 @@ fn unused_index_name(program: &Program) -> String {
     format!("i{}", used.max().map_or(0, |largest| largest.saturating_add(1)))
 }
 
-/// Operands, result and what they have to look like.
+/// Checks the operands and the result of a GEMM.
 fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let op = program.op(id);
     let operands: Vec<TensorId> = op.input_tensors().collect();
@@ -156,7 +156,7 @@ fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     Ok(())
 }
 
-/// The error for a product that cannot be pipelined.
+/// The error for a GEMM that cannot be pipelined.
 fn refusal(program: &Program, id: OpId, message: String, note: &str) -> Box<Diag> {
     Box::new(Diag::error(PIPELINE_PRODUCT, program.op_span(id), message).with_note(note))
 }

@@ -1,7 +1,7 @@
-//! propagate-shardings: hands meshes and shardings on to tensors without a mesh.
+//! propagate-shardings: propagates meshes and shardings to tensors without a mesh.
 //!
-//! Once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and
-//! is left alone.
+//! It walks once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and left
+//! alone.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::printed_domain;
@@ -102,7 +102,7 @@ fn propagate_forward(edit: &mut Edit<'_>, id: OpId) -> Result<u64, Diag> {
     Ok(results.len() as u64)
 }
 
-/// Shards the operands of an op without a mesh as its most parallel result is.
+/// Shards the operands of an op without a mesh like its most parallel result.
 fn propagate_backward(edit: &mut Edit<'_>, id: OpId, is_input: &[bool]) -> Result<u64, Diag> {
     let program = edit.program();
     if !is_tensor_op(program, id) {
@@ -119,7 +119,7 @@ fn propagate_backward(edit: &mut Edit<'_>, id: OpId, is_input: &[bool]) -> Resul
     };
     refuse_splits(program, id)?;
     for &operand in &operands {
-        // What the caller hands over is whole unless the text says otherwise.
+        // Inputs are whole unless the text says otherwise.
         if !is_input[operand.index()] {
             shard_like(edit, id, reference, operand);
         }
@@ -136,10 +136,10 @@ fn device_axis_count(program: &Program, tensor: TensorId) -> usize {
     program.domains(tensor).iter().filter(|domain| domain.parallel.is_device()).count()
 }
 
-/// The operands with a mesh, the one that decides first.
+/// The operands with a mesh, the deciding one first.
 fn reference_operands(program: &Program, op: &Op) -> Vec<TensorId> {
     let operands: Vec<TensorId> = op.input_tensors().collect();
-    // nvFuser's order: of a product the weights decide, which are sharded on purpose.
+    // nvFuser's order: for a GEMM the weights decide, which are sharded on purpose.
     let mut found: Vec<TensorId> = match (op.kind, operands.as_slice()) {
         (OpKind::Matmul, &[a, b]) => vec![b, a],
         (OpKind::MatmulAdd, &[a, b, added]) => vec![b, added, a],
@@ -165,8 +165,8 @@ fn reference_operands(program: &Program, op: &Op) -> Vec<TensorId> {
     found
 }
 
-/// The axes of `to` that are device axes of `like` become device axes; a device type that `to` has
-/// already, or an axis that is spread over something, stays.
+/// Makes the axes of `to` that are device axes of `like` device axes. A device type that `to` has already, or an axis
+/// that is distributed already, stays.
 fn shard_like(edit: &mut Edit<'_>, id: OpId, like: TensorId, to: TensorId) {
     let program = edit.program();
     let links = OpLinks::from_op(program, id);
@@ -195,9 +195,9 @@ fn set_mesh(edit: &mut Edit<'_>, tensor: TensorId, mesh: MeshId) {
     edit.set_tensor(tensor, new);
 }
 
-/// A view that loses a device axis splits or merges it.
+/// Refuses a view that loses a device axis: it splits or merges it.
 fn refuse_view(program: &Program, id: OpId, reference: TensorId, results: &[TensorId]) -> Result<(), Diag> {
-    // Other ops that lose an axis (a select, a matmul) are done with it; a view hands its elements on.
+    // Other ops that lose an axis (a select, a matmul) have consumed it; a view passes its elements on.
     if program.op(id).kind != OpKind::View {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! reorder-sharded-axis: brings the axis that is gathered or scattered to the front and back.
+//! reorder-sharded-axis: moves the gathered or scattered axis to the front and back.
 
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
@@ -84,7 +84,7 @@ fn run_reorder_sharded_axis(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<
     let mut build = OpBuilder::new(edit);
     let mut moved = MovedDomains::default();
     rebuild_body(&mut build, work, |build, op, (), out| {
-        // Asked again: an operand that was declared anew has other positions.
+        // Checked again: an operand that was declared anew has other positions.
         match inner_axis(build.program(), op).ok().flatten() {
             None => out.push(op),
             Some(axis) => reorder_axis(build, &mut moved, op, axis, out),
@@ -94,7 +94,7 @@ fn run_reorder_sharded_axis(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<
     Ok(())
 }
 
-/// Whether a loop over streams will take the op slice by slice.
+/// True if a loop over streams will take the op slice by slice.
 fn is_streamed(program: &Program, id: OpId) -> bool {
     program.op(id).output_tensors().any(|result| {
         let axes = logical_axes(program, result).axes;
@@ -102,10 +102,10 @@ fn is_streamed(program: &Program, id: OpId) -> bool {
     })
 }
 
-/// The operand's axis that has to come first; `None` where it does already, or no axis moves.
+/// The operand's axis that has to come first; `None` if it does already, or no axis moves.
 fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
     let op = program.op(id);
-    // Communications are made of these two kinds; insert-reshardings leaves no other.
+    // Communications come from these two kinds; insert-reshardings leaves no other.
     if !matches!(op.kind, OpKind::Set | OpKind::Reduction) {
         return Ok(None);
     }
@@ -145,7 +145,7 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
     Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).with_note(note))
 }
 
-/// Whether a stored axis stands before this one.
+/// True if a stored axis comes before this one.
 fn is_inner(axes: &[LogicalAxis], at: u32) -> bool {
     axes.iter().take(at as usize).any(takes_room)
 }
@@ -186,7 +186,7 @@ fn reorder_axis(build: &mut OpBuilder<'_, '_>, moved: &mut MovedDomains, id: OpI
     out.push(build.build_permute(result, arrived, &order));
 }
 
-/// The result of a permutation: `order[k]` is the place of its k-th axis in `domains`, the operand's.
+/// The result of a permutation: `order[k]` is the position of its k-th axis in `domains`, the operand's.
 fn permuted_tensor(
     build: &mut OpBuilder<'_, '_>,
     like: TensorId,
@@ -200,8 +200,8 @@ fn permuted_tensor(
     new
 }
 
-/// Declares a tensor as the result of a permutation: `sources` are its logical axes in the order of the
-/// operand's. Reduced axes are left out. Gives the permutation.
+/// Declares a tensor as the result of a permutation: `sources` are its logical axes in the order of the operand's.
+/// Leaves out reduced axes. Returns the permutation.
 fn permute_declaration(
     build: &mut OpBuilder<'_, '_>,
     moved: &mut MovedDomains,

@@ -1,4 +1,4 @@
-//! strip-names: drops the names that users gave, which nvFuser's form has no place for.
+//! strip-names: drops the names that users gave, which nvFuser's form cannot express.
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use hostir::diag::{Diag, Diags};

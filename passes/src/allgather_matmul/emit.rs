@@ -1,4 +1,4 @@
-//! The loop that gathers one part in each iteration, and multiplies it.
+//! The loop that gathers one part in each iteration and multiplies it.
 //!
 //! In iteration h rank r works on part `r + h`, which rank `r + h` sends it, and sends its own part to rank `r - h`.
 //! Iteration 0 is its own part.
@@ -10,12 +10,12 @@ use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, emit_loop_on_streams, get_message, iteration_stream, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
 
-/// The way in which a loop makes the gathered copy that the program has.
+/// The way in which a loop makes the program's gathered copy.
 #[derive(Clone, Copy)]
 pub(super) struct CopyMethod {
-    /// Parts arrive in memory of the loop, not in the copy; each is copied after its products.
+    /// True if parts arrive in memory of the loop, not in the copy; each is copied after its GEMMs.
     pub(super) in_buffer: bool,
-    /// The rank's own part comes back from the rank that it sent it to first.
+    /// True if the rank's own part comes back from the rank to which it was sent first.
     pub(super) own_returns: bool,
 }
 
@@ -113,8 +113,7 @@ impl GatherLoop<'_> {
         vec![build.build_branch(first, here, there)]
     }
 
-    /// Copies a part to the gathered copy that the program has. Nothing waits for it; in front of the products it would delay
-    /// them.
+    /// Copies a part to the program's gathered copy. Nothing waits for the copy; before the GEMMs it would delay them.
     fn copy_part(&self, build: &mut OpBuilder<'_, '_>, part: &LoopPart) -> Vec<OpId> {
         let mut ops = Vec::new();
         if let Some(copy) = self.copy {
@@ -125,8 +124,8 @@ impl GatherLoop<'_> {
         ops
     }
 
-    /// Starts and ends the return of the rank's own part, in the first iteration in which one arrives: a rank offers that, and pulls
-    /// its own from where it went.
+    /// Starts and ends the return of the rank's own part, in the first iteration in which one arrives: a rank signals
+    /// it ready, and pulls its own from the rank that has it.
     fn return_own_part(&self, build: &mut OpBuilder<'_, '_>, copy: TensorId, arrived: &LoopPart) -> (OpId, OpId) {
         let (own, from) = (build.name_expr("rank"), self.shifted_rank(build, BinaryOp::Sub));
         let mut ops = Vec::new();
@@ -150,7 +149,7 @@ impl GatherLoop<'_> {
         self.on_copy_stream(build, ops, send)
     }
 
-    /// Appends messages on the stream after those of the iterations, so that copies follow each other.
+    /// Appends messages on the stream that follows the iterations, so that copies are in order.
     fn on_copy_stream<R>(
         &self,
         build: &mut OpBuilder<'_, '_>,
@@ -164,7 +163,7 @@ impl GatherLoop<'_> {
         made
     }
 
-    /// The products of a part: first those that stand alone, then those that are added to the sums of parts before.
+    /// The GEMMs of a part: first the independent ones, then those that are added to the sums of earlier parts.
     fn products(&self, build: &mut OpBuilder<'_, '_>, part: &LoopPart) -> Vec<OpId> {
         let mut ops = Vec::new();
         let (sums, alone): (Vec<_>, Vec<_>) = self.region.products.iter().partition(|product| product.sum.is_some());
@@ -176,7 +175,7 @@ impl GatherLoop<'_> {
         ops
     }
 
-    /// The product of a part. Slices stand in the order in which `hir 2` reads them inside of a statement.
+    /// The GEMM of a part. Slices are in the order in which `hir 2` reads them inside of a statement.
     fn emit_product(
         &self,
         build: &mut OpBuilder<'_, '_>,
@@ -212,7 +211,7 @@ impl GatherLoop<'_> {
         ops.push(build.push(op));
     }
 
-    /// The transpose of a part, where a product reads that. GPUs do not carry it out: the GEMM reads the part as it is.
+    /// The transpose of a part, if a GEMM reads it. GPUs do not carry it out: the GEMM reads the part itself.
     fn transpose_part(
         &self,
         build: &mut OpBuilder<'_, '_>,
@@ -232,7 +231,7 @@ impl GatherLoop<'_> {
         Some(turned)
     }
 
-    /// Waits for the stream of the iteration before, which added to the same sums.
+    /// Waits for the stream of the previous iteration, which added to the same sums.
     fn follow_iteration_before(&self, build: &mut OpBuilder<'_, '_>) -> OpId {
         let one = build.int_expr(1);
         let before = build.binary_expr(BinaryOp::Sub, self.hop, one);
@@ -240,7 +239,7 @@ impl GatherLoop<'_> {
         build.build_synchronize(stream)
     }
 
-    /// The rank `hop` after this one, or before it.
+    /// The rank that is `hop` after this one, or before it.
     fn shifted_rank(&self, build: &mut OpBuilder<'_, '_>, op: BinaryOp) -> ExprId {
         let ranks = build.int_expr(i64::from(self.region.ranks));
         let mut base = build.name_expr("rank");
@@ -252,7 +251,7 @@ impl GatherLoop<'_> {
     }
 }
 
-/// A tensor, or the rank's part of it where columns lie across devices.
+/// A tensor, or the rank's shard of it if its columns are sharded over devices.
 fn own_columns(product: &GatheredProduct, tensor: TensorId, zero: ExprId) -> Slice {
     let whole = Slice::whole(tensor);
     if product.sharded { whole.index_axis(0, zero) } else { whole }

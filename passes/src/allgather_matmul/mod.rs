@@ -1,7 +1,7 @@
-//! allgather-matmul: products of gathered rows, part by part as the parts arrive.
+//! allgather-matmul: multiplies gathered rows, part by part as the parts arrive.
 //!
-//! [`region`] finds products that share an operand which lies across devices, and with [`operands`] what a part of the
-//! others is; [`emit`] writes one loop for them.
+//! [`region`] finds GEMMs that share an operand which is sharded over devices, [`operands`] finds the parts of the
+//! other operands, and [`emit`] writes one loop for them.
 
 mod emit;
 mod operands;
@@ -68,7 +68,7 @@ pub(crate) const GATHER_INTO: OptionSpec = OptionSpec {
     default: Some("copy"),
     help: "Where the parts of gathered rows that the program has as a tensor arrive: there, or in a buffer",
 };
-/// The way of the rank's own part; also an option of `overlap-lower`.
+/// The source of the rank's own part; also an option of `overlap-lower`.
 pub(crate) const OWN_PART: OptionSpec = OptionSpec {
     name: "own_part",
     ty: OptionType::Choice(&["copy", "return"]),

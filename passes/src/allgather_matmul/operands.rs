@@ -1,13 +1,13 @@
-//! The operands of products of gathered rows: which one is gathered, and what a part of the others is.
+//! The operands of GEMMs of gathered rows: the gathered one, and the parts of the others.
 
 use crate::support::reshard::{has_one_element, stored_domains};
 use hostir::ir::{AttrKey, AttrValue, IterDomain, Op, OpId, OpKind, ParallelType, Program, TensorId};
 use rustc_hash::FxHashMap;
 
-/// An operand of a product, as the product of one part takes it.
+/// An operand in the form that the GEMM of one part takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProductOperand {
-    /// The part that is gathered, or its transpose.
+    /// The gathered part, or its transpose.
     Gathered { transposed: bool },
     /// The gathered scales of the part's rows.
     GatheredScales,
@@ -19,7 +19,7 @@ pub(super) enum ProductOperand {
     Part(TensorId),
 }
 
-/// The operand of a product that lies across devices and is needed from all of them.
+/// The operand of a GEMM that is sharded over devices and needed from all of them.
 #[derive(Clone, Copy)]
 pub(super) struct GatheredOperand {
     /// Its place among the operands.
@@ -28,7 +28,7 @@ pub(super) struct GatheredOperand {
     pub(super) source: TensorId,
     /// The op that widens it to `[1, device, m, k]`.
     pub(super) broadcast: Option<OpId>,
-    /// The op that exchanges the last two axes of what is widened.
+    /// The op that exchanges the last two axes of the widened tensor.
     pub(super) permute: Option<OpId>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct GatheredScales {
     pub(super) broadcast: Option<OpId>,
 }
 
-/// The ops of a program that lie between operands and what is gathered.
+/// The ops of a program between operands and the gathered tensors.
 pub(super) struct OperandOrigins<'p> {
     program: &'p Program,
     /// The broadcast, and the exchange of the last two of four axes, that make each tensor.
@@ -64,7 +64,8 @@ impl<'p> OperandOrigins<'p> {
         Self { program, broadcasts, transposes }
     }
 
-    /// The operand that a product needs from all devices: one that was widened, or one that lies across devices itself.
+    /// The operand that a GEMM needs from all devices: one that was widened, or one that is sharded over devices
+    /// itself.
     pub(super) fn find_gathered(&self, op: &Op) -> Option<GatheredOperand> {
         let operands: Vec<TensorId> = op.input_tensors().take(2).collect();
         let found = operands.iter().zip(0..).map(|(&tensor, place)| self.trace_operand(tensor, place));
@@ -73,7 +74,7 @@ impl<'p> OperandOrigins<'p> {
         widened.or_else(|| traced.first()).copied()
     }
 
-    /// The transposes that make operands of a product.
+    /// The transposes that make operands of a GEMM.
     pub(super) fn transposes_of(&self, op: &Op) -> Vec<OpId> {
         op.input_tensors().filter_map(|tensor| self.transposes.get(&tensor).copied()).collect()
     }
@@ -98,9 +99,9 @@ fn is_transpose(op: &Op) -> bool {
     matches!(op.attr(AttrKey::Perm), Some(AttrValue::Ints(order)) if order.as_ref() == [0, 1, 3, 2])
 }
 
-/// The axes of a product, for the answer to what its operands are.
+/// The axes of a GEMM, which determine the forms of its operands.
 pub(super) struct ProductAxes<'a> {
-    /// Those of what is gathered, `[device, m, k]`.
+    /// The axes of the gathered operand, `[device, m, k]`.
     pub(super) rows: &'a [IterDomain],
     /// Those of the operand that is gathered.
     pub(super) factor: &'a [IterDomain],
@@ -125,7 +126,7 @@ impl ProductAxes<'_> {
             .ok_or("it is not `[1, device, m, k]` and `[device, 1, k, n]` to `[device, part, m, n]`")
     }
 
-    /// The form in which a product of one part takes another operand.
+    /// The form in which the GEMM of one part takes another operand.
     pub(super) fn classify(&self, program: &Program, tensor: TensorId, sharded: bool) -> Option<ProductOperand> {
         let domains = stored_domains(program, tensor);
         if domains.len() <= 2 && is_local(&domains) {
@@ -143,7 +144,7 @@ impl ProductAxes<'_> {
         }
     }
 
-    /// The scales of a product's rows as they are gathered, `[device, m, 1]`, if they lie as the rows do.
+    /// The scales of a GEMM's rows in gathered form, `[device, m, 1]`, if they are sharded like the rows.
     pub(super) fn row_scales(
         &self,
         origins: &OperandOrigins<'_>,
@@ -176,7 +177,7 @@ fn is_widened(domains: &[IterDomain], device: ParallelType) -> bool {
     domains.len() == 4 && domains[0].is_broadcast() && domains[1].parallel == device
 }
 
-/// True if the first of four axes lies across devices, and no other.
+/// True if the first of four axes is sharded over devices, and no other.
 fn is_spread_first(domains: &[IterDomain], device: ParallelType) -> bool {
     domains.len() == 4 && domains[0].parallel == device && is_local(&domains[1..])
 }

@@ -23,7 +23,7 @@ pub(super) struct GatheredProduct {
     scales: Option<GatheredScales>,
     /// True for `[device, part, m, n]`, false for `[part, m, n]`.
     pub(super) sharded: bool,
-    /// The sum of the product's parts, which nothing else reads.
+    /// The sum of the GEMM's parts, which nothing else reads.
     pub(super) sum: Option<OpId>,
     /// The op that transposes what is gathered.
     permute: Option<OpId>,
@@ -37,16 +37,16 @@ pub(super) struct GatheredCopy {
     pub(super) result: TensorId,
 }
 
-/// Products that share the operand which is gathered.
+/// GEMMs that share the gathered operand.
 pub(super) struct GatherRegion {
     /// The operand, `[device, m, k]`.
     pub(super) source: TensorId,
-    /// The scales of its rows, `[device, m, 1]`, which all products share.
+    /// The scales of its rows, `[device, m, 1]`, which all GEMMs share.
     pub(super) scales: Option<TensorId>,
     pub(super) products: Vec<GatheredProduct>,
-    /// Transposes of other operands that come along to the first product's place.
+    /// Transposes of other operands that move to the first GEMM's place.
     pub(super) moved: Vec<OpId>,
-    /// A copy of the operand that every device has whole: the loop gathers into it.
+    /// A complete copy of the operand on every device: the loop gathers into it.
     pub(super) copy: Option<GatheredCopy>,
     /// The number of devices, and of parts.
     pub(super) ranks: u32,
@@ -56,7 +56,7 @@ pub(super) struct GatherRegion {
 pub(super) struct GatherSearch<'p> {
     program: &'p Program,
     pub(super) motion: BodyMotion<'p>,
-    /// Products of gathered rows that stay, and why.
+    /// GEMMs of gathered rows that are not rewritten, with the reasons.
     pub(super) kept: Vec<(OpId, &'static str)>,
     mentions: FxHashMap<TensorId, usize>,
     origins: OperandOrigins<'p>,
@@ -88,7 +88,7 @@ impl<'p> GatherSearch<'p> {
         }
     }
 
-    /// The regions, in the order of their first products.
+    /// The regions, in the order of their first GEMMs.
     pub(super) fn find_regions(&mut self) -> Vec<GatherRegion> {
         let program = self.program;
         let mut regions: Vec<GatherRegion> = Vec::new();
@@ -113,7 +113,7 @@ impl<'p> GatherSearch<'p> {
     }
 
     fn add_product(&mut self, regions: &mut Vec<GatherRegion>, product: GatheredProduct, source: TensorId, ranks: u32) {
-        // The last loop over the operand: what is written to it in between would be seen by neither.
+        // The last loop over the operand: neither loop would see a write between them.
         let scales = product.scales.map(|scales| scales.source);
         let last = regions.iter_mut().rev().find(|region| region.source == source && region.scales == scales);
         if let Some(region) = last
@@ -126,8 +126,8 @@ impl<'p> GatherSearch<'p> {
         regions.push(GatherRegion { source, scales, products: vec![product], moved: Vec::new(), copy: None, ranks });
     }
 
-    /// The transposes that come along if a product, and the sum of its parts, are computed at the place of a region's
-    /// first product; None if they cannot be.
+    /// The transposes that move along if a GEMM, and the sum of its parts, are computed at the place of a region's
+    /// first GEMM; `None` if that is impossible.
     fn join_with(&mut self, product: &GatheredProduct, region: &GatherRegion) -> Option<Vec<OpId>> {
         let first = region.products[0].op;
         let own = self.origins.transposes_of(self.program.op(product.op));
@@ -139,7 +139,7 @@ impl<'p> GatherSearch<'p> {
         (free && summed && self.motion.can_precede(product.op, &passed, first)).then_some(moved)
     }
 
-    /// The first copy of a region's operand to `[part, m, k]` on every device that may stand where the loop does.
+    /// The first copy of a region's operand to `[part, m, k]` on every device that may be at the loop's place.
     fn find_copy(&mut self, region: &GatherRegion) -> Option<GatheredCopy> {
         let program = self.program;
         let found = program.block(program.body()).ops.iter().find_map(|&id| {
@@ -165,7 +165,7 @@ impl<'p> GatherSearch<'p> {
         plain && one_mesh && made.len() == rows.len() && is_local(&made) && axes.is_part_axis(program, &made[0])
     }
 
-    /// The broadcasts and transposes of gathered operands that nothing but the products of regions reads.
+    /// The broadcasts and transposes of gathered operands that only the GEMMs of regions read.
     pub(super) fn private_ops(&self, regions: &[GatherRegion]) -> Vec<OpId> {
         let products: Vec<&GatheredProduct> = regions.iter().flat_map(|region| &region.products).collect();
         let mut readers: FxHashMap<OpId, usize> = FxHashMap::default();
@@ -224,7 +224,7 @@ impl<'p> GatherSearch<'p> {
         Ok((GatheredProduct { op: id, result, operands, scales, sharded, sum, permute, broadcast }, ranks))
     }
 
-    /// The forms in which the product of a part takes its operands.
+    /// The forms in which the GEMM of a part takes its operands.
     fn check_operands(
         &self,
         id: OpId,
@@ -260,8 +260,8 @@ impl<'p> GatherSearch<'p> {
         Ok(form)
     }
 
-    /// The sum of a product over its parts, and the result, if nothing else reads the product. Ranks add the parts in
-    /// different orders, so each has to have a result of its own.
+    /// The sum of a GEMM over its parts, and the result, if nothing else reads the GEMM. Ranks add the parts in
+    /// different orders, so each must have a result of its own.
     fn sum_of_parts(&mut self, id: OpId, made: TensorId, sharded: bool) -> Option<(OpId, TensorId)> {
         if !sharded {
             return None;
@@ -288,15 +288,15 @@ struct ProductForm {
     scales: Option<GatheredScales>,
 }
 
-/// True if the product of a part may take an operand at a place. Only `matmul` takes parts of others, transposes and
-/// gathered right factors; `linear` has no product with a device axis.
+/// True if the GEMM of a part may take an operand at a position. Only `matmul` takes parts of others, transposes and
+/// gathered right factors; no `linear` has a device axis.
 fn is_taken(kind: OpKind, operand: ProductOperand, place: usize, sharded: bool) -> bool {
     match operand {
         ProductOperand::Gathered { transposed } if kind != OpKind::Matmul => {
             place == 0 && !transposed && (kind == OpKind::ScaledMatmul || !sharded)
         }
         ProductOperand::Part(_) => kind == OpKind::Matmul,
-        // A right factor without columns across devices would give a product that is the same on all devices.
+        // A right factor without columns across devices would give a result that is the same on all devices.
         ProductOperand::Whole(_) => place > 1 || !sharded,
         ProductOperand::Gathered { .. } | ProductOperand::GatheredScales | ProductOperand::Columns(_) => true,
     }

@@ -1,4 +1,4 @@
-//! Whether the iterations of a loop may run at the same time.
+//! Checks whether the iterations of a loop may run at the same time.
 
 use crate::support::lifetime::{ReleaseDepth, release_points};
 use crate::support::storage::{StorageClasses, TensorAccess, interface_tensors, visit_accesses, visit_host_ops};
@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// assign-streams: iterations that access each other's memory.
 const ITERATIONS_DEPEND: &str = "H0381";
 
-/// The kind of memory that a tensor is to the iterations of a loop.
+/// The role of a tensor's memory for the iterations of a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TensorRole {
     /// All iterations have the same memory.
@@ -49,8 +49,8 @@ pub(super) fn check_independence(program: &Program, loops: &[(OpId, ExprId)]) ->
     diags.or_value(())
 }
 
-/// Sets the roles of the tensors that a loop makes or binds; returns them. `slices` says whether an op selects
-/// by the loop's index. An alias has the role of its original, as everywhere here.
+/// Sets the roles of the tensors that a loop defines or binds; returns them. `slices` returns true if an op selects by
+/// the loop's index. An alias has the role of its original.
 fn assign_roles(
     program: &Program,
     ops: &[OpId],
@@ -89,7 +89,7 @@ fn assign_roles(
             }
         }
     }
-    // What shares memory that the iteration frees later is freed with it.
+    // Memory that is shared with a tensor that the iteration frees later is freed with it.
     for (tensor, original) in sharing {
         if roles[tensor] == TensorRole::Kept {
             roles[tensor] = roles[original];
@@ -103,7 +103,7 @@ fn selected_index(op: &Op) -> Option<ExprId> {
     op.expr_attr(AttrKey::Index).or_else(|| op.expr_attr(AttrKey::StreamIndex))
 }
 
-/// Tensors that have memory, or a name, outside of loops: inputs, and what ops of the body make.
+/// Tensors that have memory, or a name, outside of loops: inputs, and results of ops of the body.
 fn defined_outside_loops(program: &Program) -> FxHashSet<TensorId> {
     let ops = program.block(program.body()).ops.iter();
     let made = ops.flat_map(|&op| program.op(op).output_tensors());
@@ -111,13 +111,13 @@ fn defined_outside_loops(program: &Program) -> FxHashSet<TensorId> {
     inputs.chain(made).map(|tensor| program.memory_tensor(tensor)).collect()
 }
 
-/// The repair where iterations read and write the same memory.
+/// The repair if iterations read and write the same memory.
 const ACCUMULATED: &str = "let each iteration write its own slice of a tensor with an axis for the iterations, and combine the slices after the loop";
 
 /// The use of one storage class by the iterations of one loop.
 #[derive(Default)]
 struct ClassUse {
-    /// A write of memory that other iterations have too.
+    /// A write of memory that other iterations share.
     shared_write: Option<(OpId, TensorId)>,
     /// A read of the same.
     shared_read: Option<(OpId, TensorId)>,
@@ -127,7 +127,7 @@ struct ClassUse {
 }
 
 impl ClassUse {
-    /// Notes an access to memory that other iterations have too.
+    /// Records an access to memory that other iterations share.
     fn note_shared(&mut self, op: OpId, tensor: TensorId, reads: bool, writes: bool) {
         if writes {
             self.shared_write.get_or_insert((op, tensor));
@@ -184,7 +184,8 @@ fn check_loop_independence(
     }
 }
 
-/// The tensors that a post writes: its results, and the operands that its unit writes in place. `None` for other ops.
+/// The tensors that a PostOnStream writes: its results, and the operands that its unit writes in place. `None` for
+/// other ops.
 fn tensors_written_by_post(program: &Program, op: &Op) -> Option<FxHashSet<TensorId>> {
     let unit = &program.units()[program.posted_unit(op)?];
     let mut classes = Partition::of_singletons(program.tensors().len());
@@ -211,7 +212,7 @@ fn tensors_written_by_post(program: &Program, op: &Op) -> Option<FxHashSet<Tenso
     Some(op.output_tensors().chain(in_place).map(|tensor| program.memory_tensor(tensor)).collect())
 }
 
-/// A loop, for what a note says about memory that its iterations keep.
+/// A loop, for notes about memory that its iterations keep.
 struct LoopContext<'a> {
     program: &'a Program,
     ops: &'a [OpId],
@@ -219,7 +220,7 @@ struct LoopContext<'a> {
 }
 
 impl LoopContext<'_> {
-    /// The repair that makes iterations independent that keep memory of this class.
+    /// The repair that makes iterations that keep memory of this class independent.
     fn repair_note(&self, class: usize) -> &'static str {
         let mut storage = self.storage.clone();
         let inside: FxHashSet<OpId> = self.ops.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! The axes that are one, and whether every tensor and op can be cut along them.
+//! The class of axes that are split together, and the check that every tensor and op can work on chunks of them.
 
 use hostir::analysis::AxisMap;
 use hostir::axes::{LogicalAxis, logical_axes};
@@ -39,7 +39,7 @@ pub(super) struct ChunkedAxes {
     pub(super) extent: hostir::ir::ExprId,
 }
 
-/// Tensors of the host program: inputs, outputs, and what ops have.
+/// Tensors of the host program: inputs, outputs, and those of ops.
 pub(super) fn host_tensors(program: &Program) -> impl Iterator<Item = TensorId> + use<> {
     let mut seen = vec![false; program.tensors().len()];
     let interface = program.inputs().iter().chain(program.outputs());
@@ -63,7 +63,7 @@ impl ChunkedAxes {
         let mut diags = Diags::default();
         if let Some(root) = map.class_of(named, axis) {
             for tensor in host_tensors(program) {
-                // The others with the axis would say the same.
+                // The other tensors with the axis would report the same.
                 if let Err(diag) = class.add_tensor(program, &map, tensor, root, config) {
                     diags.push(*diag);
                     return Err(diags);
@@ -81,17 +81,17 @@ impl ChunkedAxes {
     pub(super) fn chunked_axis(&self, tensor: TensorId) -> Option<ChunkedAxis> {
         self.cuts[tensor]
     }
-    /// The axis of a tensor that is cut and stored.
+    /// The axis of a tensor that is split and stored.
     pub(super) fn stored_chunked_axis(&self, tensor: TensorId) -> Option<u32> {
         self.cuts[tensor].filter(|cut| !cut.reduced).map(|cut| cut.axis)
     }
-    /// True if an op has to work on chunks: it reads the axis, or its result says that it reduces it.
+    /// True if an op has to work on chunks: it reads the axis, or its result declares that it reduces it.
     pub(super) fn needs_chunking(&self, op: &Op) -> bool {
         op.input_tensors().any(|tensor| self.stored_chunked_axis(tensor).is_some())
             || op.output_tensors().any(|tensor| self.cuts[tensor].is_some())
     }
 
-    /// Notes the axis of a tensor that is cut: the one of the class `root`, if there is one.
+    /// Records the axis of a tensor that is split: the one of the class `root`, if there is one.
     fn add_tensor(
         &mut self,
         program: &Program,
@@ -181,7 +181,7 @@ impl ChunkedAxes {
             OpKind::ScaledMatmul if is_contracted(program, id, self) => {
                 Some(("its scales apply to whole rows and columns", "split another axis"))
             }
-            // A chunk axis in front would be the one that the index names rows of.
+            // A leading chunk axis would be the one whose rows the index names.
             OpKind::IndexSelect | OpKind::TakeAlongAxis | OpKind::TorchGather | OpKind::IndexPutAccumulate => Some((
                 "its index refers to an axis that the chunk axis would shift",
                 "split an axis that the op does not index",
@@ -195,7 +195,7 @@ impl ChunkedAxes {
         let op = program.op(id);
         let makes = op.input_tensors().next().is_none();
         if makes {
-            // A `full` says its extents; what else makes tensors counts.
+            // A `full` declares its extents; other ops that make tensors count.
             return op.kind != OpKind::Full;
         }
         op.all_tensors().any(|tensor| {

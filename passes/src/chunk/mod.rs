@@ -1,7 +1,7 @@
 //! chunk: splits an axis into chunks, so that a program can be distributed over streams.
 //!
 //! [`class`] finds all axes that correspond to the named one and checks that every op can work on chunks of it;
-//! [`rewrite`] adds a first axis to their tensors that counts chunks.
+//! [`rewrite`] adds a leading axis that counts chunks to their tensors.
 
 mod class;
 mod rewrite;

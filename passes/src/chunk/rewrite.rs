@@ -1,4 +1,4 @@
-//! Tensors with a chunk axis in the place of those without.
+//! Replaces tensors by tensors with a chunk axis.
 
 use super::class::{ChunkOptions, ChunkedAxes, is_contracted};
 use crate::support::builder::{OpBuilder, printed_domain};
@@ -17,13 +17,13 @@ pub(super) struct ChunkRewriter<'b, 'e, 'p> {
     build: &'b mut OpBuilder<'e, 'p>,
     class: &'b ChunkedAxes,
     config: ChunkOptions,
-    /// The tensor with chunks for each tensor of the class: itself where it is declared anew.
+    /// The tensor with chunks for each tensor of the class; the tensor itself if it is declared anew.
     chunked: FxHashMap<TensorId, TensorId>,
-    /// Operands with more broadcast axes, by what was added: (before which axis, how many).
+    /// Operands with more broadcast axes, by the added ones: (before which axis, how many).
     widened: FxHashMap<(TensorId, usize, usize), TensorId>,
-    /// Tensors that ops of the body have made so far.
+    /// Tensors that ops of the body have defined so far.
     made: FxHashSet<TensorId>,
-    /// The ops that cut inputs: before everything else, so that they stand between no two ops of a loop.
+    /// The ops that split inputs: before everything else, so that they are between no two ops of a loop.
     head: Vec<OpId>,
     out: RewriteOutcome,
     /// Outputs to fold.
@@ -101,7 +101,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         self.out.ops.push(id);
     }
 
-    /// The chunks that a permuting op makes are numbered as it permutes.
+    /// Numbers the chunks of a permuting op in its order.
     fn number_permuted_chunks(&mut self, op: &Op) {
         let result = op.output_tensors().next();
         let result = result.filter(|made| self.chunked.values().any(|chunks| chunks == made));
@@ -114,7 +114,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
     // ---- operands ----
 
     fn rewrite_operands(&mut self, op: &mut Op, contracted: bool) {
-        // Axes of pointwise operands pair by position; products align theirs at the end.
+        // Axes of pointwise operands pair by position; GEMMs align theirs at the end.
         let positional = op.kind == OpKind::Pointwise;
         let product = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul);
         let most = op.input_tensors().map(|tensor| self.batch_axes(tensor)).max();
@@ -136,7 +136,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         }
     }
 
-    /// The number of batch axes that the value of a tensor of the program had.
+    /// The number of batch axes of a tensor of the original program.
     fn batch_axes(&self, tensor: TensorId) -> usize {
         let count = logical_axes(self.build.program(), tensor).stored_positions().len();
         let anew = self.chunked.get(&tensor) == Some(&tensor) && self.class.stored_chunked_axis(tensor).is_some();
@@ -241,13 +241,13 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         self.build.part_extent_expr(self.class.extent, self.config.factor)
     }
 
-    /// Gives a tensor other domains; its axes in their order, but for one at the front.
+    /// Gives a tensor other domains; its axes keep their order, except for one at the front.
     fn redeclare_tensor(&mut self, tensor: TensorId, domains: &[IterDomain]) {
         let program = self.build.program();
         let axes = logical_axes(program, tensor).axes;
         let old: Vec<DomainId> = axes.iter().map(|axis| printed_domain(program, tensor, axis.printed)).collect();
         let new = declare_domains(self.build, tensor, domains);
-        // After the chunk axis come the old ones; of a contracted axis none is left.
+        // After the chunk axis come the old ones; a contracted axis disappears.
         old.into_iter().zip(new.into_iter().skip(1)).for_each(|(old, new)| {
             self.out.moved.replace_domain(old, new);
         });
@@ -269,7 +269,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         self.restore_whole_extent(tensor);
     }
 
-    /// The output's axis is as long as the inputs': nothing else would say so any more.
+    /// Makes the output's axis as long as the inputs': nothing else in the program implies it any more.
     fn restore_whole_extent(&mut self, tensor: TensorId) {
         let Some(axis) = self.class.stored_chunked_axis(tensor) else { return };
         let printed = logical_axes(self.build.program(), tensor).axes[axis as usize].printed;
@@ -280,7 +280,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         }
     }
 
-    /// A product along chunks of the contracted axis: one for each chunk, and their sum.
+    /// Appends a GEMM along chunks of the contracted axis: one for each chunk, and their sum.
     fn emit_partial_gemms(&mut self, id: OpId, mut op: Op, result: TensorId, parallel: ParallelType) {
         let rest = stored_domains(self.build.program(), result);
         let contracted = self.class.chunked_axis(result).is_some();
@@ -304,14 +304,14 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
 
     // ---- helpers ----
 
-    /// The place of the cut axis among the stored ones.
+    /// The position of the split axis among the stored ones.
     fn chunked_axis_position(&self, tensor: TensorId) -> usize {
         let stored = logical_axes(self.build.program(), tensor).stored_positions();
         let axis = self.class.stored_chunked_axis(tensor);
         stored.iter().position(|&k| Some(k) == axis).unwrap_or(0)
     }
 
-    /// A permutation and its result: `order[k]` is the place of its k-th axis in `domains`, the operand's.
+    /// A permutation and its result: `order[k]` is the position of its k-th axis in `domains`, the operand's.
     fn permute_operand(&mut self, like: TensorId, operand: TensorId, order: &[usize]) -> (TensorId, OpId) {
         let domains = stored_domains(self.build.program(), operand);
         let printed: Vec<IterDomain> = order
@@ -324,7 +324,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         (new, permute)
     }
 
-    /// Lists that have an entry for each axis get one for the chunk axis.
+    /// Extends lists that have an entry for each axis by one for the chunk axis.
     fn extend_attributes(&mut self, op: &mut Op) {
         let (factor, inner) = (self.build.int_expr(self.config.factor), self.chunk_extent());
         let (zero, one) = (self.build.int_expr(0), self.build.int_expr(1));
@@ -370,10 +370,10 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
         }
     }
 
-    /// The place of the cut axis among the stored ones before it was cut.
+    /// The original position of the split axis among the stored ones.
     fn original_axis_position(&self, tensor: TensorId) -> usize {
         match self.chunked.get(&tensor) == Some(&tensor) {
-            // Declared anew: the chunk axis stands before the others, whose order is what it was.
+            // Declared anew: the chunk axis comes before the others, which keep their order.
             true => {
                 let axis = self.class.stored_chunked_axis(tensor).unwrap_or(0);
                 let axes = logical_axes(self.build.program(), tensor).axes;
@@ -385,7 +385,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
     }
 }
 
-/// The parallel type of an axis, streams left out.
+/// The parallel type of an axis, without streams.
 fn parallel_without_stream(domain: &IterDomain) -> ParallelType {
     match domain.parallel {
         ParallelType::Stream => ParallelType::Serial,

@@ -1,7 +1,7 @@
 //! Branches and loops that not every member of a team takes.
 //!
-//! A communication waits for its whole team. Where the rank decides whether an op is reached, or how often, it can
-//! become one only if the rank decides the same for all members.
+//! A communication waits for its whole team. If a branch or loop that depends on the rank contains an op, the op can
+//! become a communication only if the condition is the same for all members.
 
 use super::table::CommDecision;
 use crate::support::fold;
@@ -67,7 +67,7 @@ impl RankBranchWalk<'_> {
             let op = self.program.op(id);
             let depends = control_scalars(self.program, id).any(|expr| self.depends_on_rank(expr));
             if depends {
-                // A definition hands it on, and so does the index of a loop.
+                // A definition propagates it, and so does the index of a loop.
                 let results = op.results.iter().filter_map(|value| value.as_scalar());
                 let named = results.filter_map(|expr| self.program.exprs().as_name(expr));
                 self.names.extend(named);
@@ -96,7 +96,7 @@ impl RankBranchWalk<'_> {
     }
 }
 
-/// The scalars that decide how often the blocks of an op run; of an op without blocks, its scalars.
+/// The scalars that decide how often the blocks of an op run; for an op without blocks, its scalars.
 fn control_scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
     let op = program.op(id);
     let bounds = [AttrKey::Start, AttrKey::Stop, AttrKey::Step].map(|key| op.expr_attr(key));
@@ -106,7 +106,7 @@ fn control_scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> 
     operands.chain(bounds.into_iter().flatten()).chain(extent)
 }
 
-/// True if a branch or loop surely does the same on all ranks of a team.
+/// True if a branch or loop certainly does the same on all ranks of a team.
 fn is_uniform_over_team(program: &Program, control: OpId, team: &[u32]) -> bool {
     let Some((&first, rest)) = team.split_first() else { return true };
     control_scalars(program, control).all(|expr| {
@@ -117,7 +117,7 @@ fn is_uniform_over_team(program: &Program, control: OpId, team: &[u32]) -> bool 
     })
 }
 
-/// The value of an expression on a rank, if it is made of the rank and constants.
+/// The value of an expression on a rank, if it consists of the rank and constants.
 fn value_on_rank(program: &Program, expr: ExprId, rank: u32) -> Option<Expr> {
     match program.expr(expr) {
         Expr::Int(value) => Some(Expr::Int(*value)),

@@ -14,13 +14,13 @@ pub(super) struct ShardingChange {
     pub(super) device: ParallelType,
     /// The side that is sharded, and the axis among its logical axes.
     pub(super) sharded: (TensorId, u32),
-    /// The same axis of the other side; `None` where nothing is known about it.
+    /// The same axis of the other side; `None` if it is unknown.
     pub(super) whole: Option<(TensorId, u32)>,
     /// True if the result has it.
     pub(super) gained: bool,
 }
 
-/// The axes that change. A device axis that the op reduces is none of them.
+/// The axes that change, without device axes that the op reduces.
 pub(super) fn sharding_changes(
     program: &Program,
     op: OpId,
@@ -58,8 +58,8 @@ pub(super) fn operand_result_links(program: &Program, op: OpId) -> Vec<AxisLink>
     links
 }
 
-/// The changes by device types that only one side has: of tensors made by splits no more is known than the device
-/// types of their loops.
+/// The changes by device types that only one side has: for tensors that splits made, only the device types of their
+/// loops are known.
 fn own_types(tensor: TensorId, axes: &LogicalAxes, other: &LogicalAxes, gained: bool) -> SmallVec<[ShardingChange; 2]> {
     let mut found = SmallVec::new();
     for (axis, k) in axes.axes.iter().zip(0..) {
@@ -71,8 +71,8 @@ fn own_types(tensor: TensorId, axes: &LogicalAxes, other: &LogicalAxes, gained: 
     found
 }
 
-/// The axis outside of an axis that keeps its parts from being ranges of memory: in nvFuser's order (that
-/// of the printed domains) and in memory order. Devices, reductions and broadcasts take no room.
+/// The axis outside of an axis that keeps its parts from being ranges of memory: in nvFuser's order (that of the
+/// printed domains) and in memory order. Devices, reductions and broadcasts take no memory.
 pub(super) fn outer_axis(program: &Program, tensor: TensorId, axis: u32) -> Option<IterDomain> {
     let axes = logical_axes(program, tensor);
     let domains = program.domains(tensor);
@@ -84,8 +84,8 @@ pub(super) fn outer_axis(program: &Program, tensor: TensorId, axis: u32) -> Opti
     outer.find(|domain| !(domain.parallel.is_device() || domain.is_reduction() || domain.is_broadcast())).copied()
 }
 
-/// The select, with the axis outside of the selected one, that makes a slice more than one range of
-/// memory. `selects` gives the op that each slice comes from.
+/// The select, with the axis outside of the selected one, that makes a slice more than one range of memory. `selects`
+/// returns the op that made each slice.
 pub(super) fn find_strided_select(
     program: &Program,
     selects: &FxHashMap<TensorId, OpId>,

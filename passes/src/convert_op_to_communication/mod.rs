@@ -123,8 +123,8 @@ impl Config {
     }
 }
 
-/// The error of an op that moves data between devices and can become no communication, even with its axes in
-/// another order.
+/// The error for an op that moves data between devices and cannot become a communication, even with its axes in another
+/// order.
 pub(crate) fn refuse_in_any_order(program: &Program, op: OpId) -> Option<Diag> {
     let diag = table::decide_communication(program, op).err()?;
     (diag.code != table::CONVERT_INNER).then_some(*diag)
@@ -141,7 +141,7 @@ fn run_convert_to_communication(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Res
     let mut blocks: Vec<(BlockId, Vec<OpId>)> = Vec::new();
     let mut moves = CommentMoves::default();
     let mut build = OpBuilder::new(edit);
-    // Decisions are in the order of the ops, and those of one block stand together or nearly so.
+    // Decisions are in the order of the ops, and those of one block are (nearly) adjacent.
     for (block, ops) in group_by_block(build.program(), &decisions) {
         let mut out = Vec::with_capacity(ops.len() * 2);
         for op in ops {
@@ -175,8 +175,7 @@ fn run_convert_to_communication(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Res
     Ok(())
 }
 
-/// The resharding ops of the host program with what they become, by id. Reports all that cannot be
-/// converted.
+/// The resharding ops of the host program with their replacements, by id. Reports all that cannot be converted.
 fn decide_conversions(program: &Program) -> Result<Vec<(OpId, CommDecision)>, Diags> {
     let mut decisions = Vec::new();
     let mut diags = Diags::default();
@@ -206,7 +205,7 @@ fn decide_conversions(program: &Program) -> Result<Vec<(OpId, CommDecision)>, Di
     diags.or_value(decisions)
 }
 
-/// Communications take one range of memory. (nvFuser takes every slice for one.)
+/// Refuses slices with gaps: a communication takes one range of memory. (nvFuser takes every slice for one.)
 fn refuse_strided(
     program: &Program,
     selects: &FxHashMap<TensorId, OpId>,
@@ -227,7 +226,7 @@ fn refuse_strided(
     Some(diag.with_note(note))
 }
 
-/// The blocks that hold ops to convert, in text order, with their ops.
+/// The blocks with ops to convert, in text order, with their ops.
 fn group_by_block(program: &Program, decisions: &[(OpId, CommDecision)]) -> Vec<(BlockId, Vec<OpId>)> {
     let mut blocks = vec![program.body()];
     program.walk(program.body(), &mut |op| blocks.extend(program.op(op).blocks.iter().copied()));
@@ -238,7 +237,7 @@ fn group_by_block(program: &Program, decisions: &[(OpId, CommDecision)]) -> Vec<
     blocks.into_iter().map(|block| (block, program.block(block).ops.clone())).collect()
 }
 
-/// Appends what an op becomes. Returns the number of communications.
+/// Appends the replacement of an op. Returns the number of communications.
 fn emit_conversion(
     build: &mut OpBuilder<'_, '_>,
     config: &Config,
@@ -257,8 +256,8 @@ fn emit_conversion(
     let mut posted = None;
     let mut made = 0;
     for post in decision.posts.iter().filter(|post| is_team_member(config, post)) {
-        // Of several communications each gets its allocation, as in nvFuser; those that stand for one
-        // communication of nvFuser's share it.
+        // Each of several communications gets its allocation, as in nvFuser; those that replace one communication of
+        // nvFuser share it.
         if allocates && (made == 0 || !decision.rows) {
             out.push(build.build_allocate(output));
         }
@@ -278,7 +277,7 @@ fn emit_conversion(
         made += 1;
     }
     if made == 0 {
-        // Nothing happens on this rank, but the text still has to say what the result is.
+        // This rank does nothing, but the text still has to declare the result.
         out.push(build.build_allocate(output));
     }
     if let (Some(&above), Some(trailing)) = (out.get(first), posted) {

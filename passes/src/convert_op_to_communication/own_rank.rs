@@ -1,9 +1,9 @@
 //! `rank=R`: the ops of one rank.
 //!
-//! As nvFuser's `involvedDevices(..).count(my_device)`: an op stays if a mesh of its tensors holds the rank.
-//! What stays may name tensors of other ranks (a root sends what a receiver never has), and the text still
-//! has to say what those are: their slices and allocations stay too, and an op that would have computed
-//! one becomes an allocation, which does nothing on a rank outside of the tensor's mesh.
+//! As in nvFuser's `involvedDevices(..).count(my_device)`, an op stays if a mesh of its tensors contains the rank. Such
+//! an op may name tensors of other ranks (a root sends data that a receiver never has), which the text still has to
+//! declare: their slices and allocations stay too, and an op that would have computed one becomes an allocation, which
+//! does nothing on a rank outside of the tensor's mesh.
 
 use crate::support::builder::OpBuilder;
 use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
@@ -13,11 +13,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The ops of a program that stay for one rank.
 struct OwnRankFilter {
     kept: FxHashSet<OpId>,
-    /// Tensors that the text has to say something about.
+    /// Tensors that the text has to declare.
     named: FxHashSet<TensorId>,
 }
 
-/// Leaves the ops of `rank`. Returns how many others there were.
+/// Keeps the ops of `rank`. Returns the number of removed ones.
 pub(super) fn keep_own_ops(build: &mut OpBuilder<'_, '_>, rank: u32) -> u64 {
     let filter = OwnRankFilter::new(build.program(), rank);
     let body = build.program().body();
@@ -42,7 +42,7 @@ impl OwnRankFilter {
                 found.keep_op(program, id);
             }
         }
-        // Backwards: a slice of a slice names its tensor in front of it.
+        // Backwards: a slice of a slice names the tensor of an earlier op.
         for &id in ops.iter().rev() {
             let op = program.op(id);
             let says = op.kind == OpKind::Allocate || op.kind.effect() == OpEffect::Alias;
@@ -79,7 +79,7 @@ fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: 
     }
 }
 
-/// Rewrites a block and those in it. `declared` are the tensors that an op before has said something about.
+/// Rewrites a block and its nested blocks. `declared` are the tensors that earlier ops declare.
 fn filter_block(
     build: &mut OpBuilder<'_, '_>,
     filter: &OwnRankFilter,

@@ -1,4 +1,4 @@
-//! The communications that an op becomes: nvFuser's decision table.
+//! The communications that replace an op: nvFuser's decision table.
 
 use super::change::{ShardingChange, operand_result_links, outer_axis, sharding_changes};
 use hostir::analysis::tensor_sharding;
@@ -35,7 +35,7 @@ const CONVERT_INITIAL: &str = "H0240";
 /// convert-op-to-communication: a tensor without a mesh where the other side has one.
 const CONVERT_NO_MESH: &str = "H0350";
 
-/// The most members that the communications of one op may have together: the text lists each.
+/// The maximum number of members of all communications of one op: the text lists each.
 const MOST_MEMBERS: usize = 1 << 24;
 
 /// The communications that an op becomes.
@@ -43,13 +43,13 @@ const MOST_MEMBERS: usize = 1 << 24;
 pub(super) struct CommDecision {
     /// `Allgather`.
     pub(super) kind: &'static str,
-    /// The reduce operation, where it is not the default.
+    /// The reduce operation, if it is not the default.
     pub(super) red_op: Option<&'static str>,
     pub(super) input: TensorId,
     pub(super) output: TensorId,
     /// In the order they are posted.
     pub(super) posts: Vec<PlannedComm>,
-    /// True if each rank takes part in exactly one of the posts: one a row of the mesh.
+    /// True if each rank takes part in exactly one of the communications: one for each row of the mesh.
     pub(super) rows: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
     let (input, output) = single_tensors(program, id)?;
     let (sender, receiver) = (require_mesh(program, id, input)?, require_mesh(program, id, output)?);
     let question = ReshardingQuery { program, id, input, output, sender, receiver };
-    // Communications copy or reduce: no effect or axis link says that an op does nothing else.
+    // Communications copy or reduce: no effect or axis link shows that an op does nothing else.
     match program.op(id).kind {
         OpKind::Set => question.decide_set_op(),
         OpKind::Reduction => question.decide_reduction_op(),
@@ -122,7 +122,7 @@ fn require_mesh(program: &Program, id: OpId, tensor: TensorId) -> DecisionResult
     })
 }
 
-/// The device type that a tensor is sharded by for the table: none on a mesh of one device.
+/// The device type over which the table counts a tensor as sharded: none on a mesh of one device.
 fn is_sharded(program: &Program, tensor: TensorId, mesh: &DeviceMesh) -> bool {
     mesh.devices.len() > 1 && tensor_sharding(program, tensor).is_sharded()
 }
@@ -175,7 +175,7 @@ impl ReshardingQuery<'_> {
         self.decide_reduce(red_op)
     }
 
-    /// A communication has no initial value: each member would add it, or none.
+    /// Checks the initial value: a communication has none, so each member would add it, or none.
     fn check_initial(&self) -> DecisionResult<()> {
         let op = self.program.op(self.id);
         let (Some((_, false)), Some(initial)) =
@@ -251,7 +251,7 @@ impl ReshardingQuery<'_> {
         let link = links.iter().find(|link| to.axes[link.to.1 as usize].is_reduction());
         let device = match link {
             Some(link) => from.axes[link.from.1 as usize].device_type(),
-            // Loops of splits: the device loop that the result has no more.
+            // Loops of splits: the device loop that the result no longer has.
             None if from.has_parts() || to.has_parts() => {
                 sharding_changes(self.program, self.id, self.input, self.output)
                     .iter()
@@ -339,7 +339,7 @@ impl ReshardingQuery<'_> {
         Ok(self.make_decision("Gather", self.comm_per_receiver("Gather")?))
     }
 
-    /// For each receiving device one communication of the senders with it as the root.
+    /// One communication of the senders for each receiving device, which is the root.
     fn comm_per_receiver(&self, kind: &str) -> DecisionResult<Vec<PlannedComm>> {
         let (senders, receivers) = (self.sender.devices.len(), self.receiver.devices.len());
         if senders.saturating_mul(receivers) > MOST_MEMBERS {
@@ -413,7 +413,7 @@ fn plan_send_receive(from: u32, to: u32) -> PlannedComm {
     PlannedComm { team, root: Some(from) }
 }
 
-/// The devices, and the root after them where it is not one of them.
+/// The devices, followed by the root if it is not one of them.
 fn rooted_comm(devices: &[u32], root: u32) -> PlannedComm {
     let mut team = devices.to_vec();
     if !team.contains(&root) {

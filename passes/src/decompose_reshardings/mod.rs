@@ -105,7 +105,7 @@ fn run_decompose_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     check_convertible(edit)
 }
 
-/// Everything that moves data can become a communication, once its axes are in place.
+/// Checks that each op that moves data can become a communication, once its axes are in place.
 fn check_convertible(edit: &Edit<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let mut diags = Diags::default();

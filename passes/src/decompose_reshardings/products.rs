@@ -1,4 +1,4 @@
-//! Products that are contracted across devices.
+//! GEMMs that are contracted across devices.
 
 use crate::support::builder::{OpBuilder, printed_domain};
 use crate::support::reshard::{
@@ -10,7 +10,7 @@ use hostir::axes::logical_axes;
 use hostir::ir::OpKind;
 use hostir::ir::{DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId};
 
-/// A product whose contracted axis lies across devices.
+/// A GEMM whose contracted axis is sharded over devices.
 pub(super) struct ShardedGemm {
     a: TensorId,
     b: TensorId,
@@ -22,10 +22,10 @@ pub(super) struct ShardedGemm {
     transposed: bool,
 }
 
-/// A product whose operands both have their contracted axis across the same devices.
+/// A GEMM whose operands both have their contracted axis sharded over the same devices.
 pub(super) fn match_sharded_gemm(program: &Program, id: OpId) -> Option<ShardedGemm> {
     let op: &Op = program.op(id);
-    // All are products; that the weight of a linear is transposed no link says.
+    // All are GEMMs; no link shows that the weight of a linear is transposed.
     let transposed = match op.kind {
         OpKind::Matmul | OpKind::MatmulAdd => false,
         OpKind::Linear => true,
@@ -53,7 +53,7 @@ pub(super) fn match_sharded_gemm(program: &Program, id: OpId) -> Option<ShardedG
     across.then_some(ShardedGemm { a, b, bias, result, axis, transposed })
 }
 
-/// The product of each device's part, its sum over devices, and the bias.
+/// The GEMM of each device's shard, its sum over devices, and the bias.
 pub(super) fn decompose_gemm(
     build: &mut OpBuilder<'_, '_>,
     moved: &mut MovedDomains,
@@ -64,7 +64,7 @@ pub(super) fn decompose_gemm(
     let program = build.program();
     let rank = stored_axes(program, product.result).len();
     let (of_a, of_b) = (stored_axes(program, product.a).len(), stored_axes(program, product.b).len());
-    // The place of the contracted axis among those of the product.
+    // The position of the contracted axis among those of the GEMM.
     let place = if product.transposed { rank } else { rank - 1 };
     let missing = rank + 1;
     let (a, b) = if product.transposed {
@@ -101,7 +101,7 @@ pub(super) fn decompose_gemm(
     }
 }
 
-/// The tensor of products: each axis lies as it does in the operand that it comes from, or on the result's
+/// The tensor of partial results: each axis is distributed as in the operand that it comes from, or over the result's
 /// streams.
 fn declare_partial_results(build: &mut OpBuilder<'_, '_>, id: OpId, product: &ShardedGemm, place: usize) -> TensorId {
     let program = build.program();
@@ -157,7 +157,7 @@ fn widen_in_front(build: &mut OpBuilder<'_, '_>, tensor: TensorId, count: usize)
     widen_at(build, tensor, count, None)
 }
 
-/// Broadcast axes in front, and one more before place `at`.
+/// Adds leading broadcast axes, and one more before position `at`.
 fn widen_at(
     build: &mut OpBuilder<'_, '_>,
     tensor: TensorId,
@@ -168,7 +168,7 @@ fn widen_at(
     widen_tensor(build, tensor, &places)
 }
 
-/// Declares a tensor with other reduced axes: the stored ones are those it has, in their order.
+/// Declares a tensor with other reduced axes; the stored ones stay, in order.
 fn redeclare_reduced(build: &mut OpBuilder<'_, '_>, moved: &mut MovedDomains, tensor: TensorId, list: &[IterDomain]) {
     let program = build.program();
     let old: Vec<DomainId> = logical_axes(program, tensor)

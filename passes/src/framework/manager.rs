@@ -1,5 +1,5 @@
-//! Runs a pipeline: verifies around every pass, rolls back what a pass must not leave behind, and
-//! keeps the books (time, statistics, op counts, remarks).
+//! Runs a pipeline: verifies around every pass, rolls back changes that a pass must not leave, and records time,
+//! statistics, op counts and remarks.
 
 use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo};
 use crate::framework::pipeline::{self, Pipeline, PipelineStep};
@@ -18,7 +18,7 @@ const NOTHING_TO_DO: &str = "H0309";
 /// A pass was skipped because it is disabled.
 const SKIPPED: &str = "H0310";
 
-/// The largest number of pipeline passes inside each other.
+/// The maximum nesting depth of pipeline passes.
 const MAX_DEPTH: usize = 8;
 
 /// The settings of the manager.
@@ -43,11 +43,11 @@ impl Config {
     }
 }
 
-/// Looks at the program around every pass: dumps, progress.
+/// Observes the program around every pass: dumps, progress.
 pub trait PassObserver {
-    /// Before `pass` runs. Passes inside pipeline passes are seen, too.
+    /// Called before `pass` runs, also for passes inside of pipeline passes.
     fn before_pass(&mut self, pass: &'static PassInfo, program: &Program);
-    /// After `pass` ran and its result was verified; `changed` is whether it changed anything.
+    /// Called after `pass` ran and its result was verified; `changed` is true if it changed the program.
     fn after_pass(&mut self, pass: &'static PassInfo, program: &Program, changed: bool);
 }
 
@@ -64,11 +64,11 @@ impl PassObserver for SilentObserver {
 pub struct PassRun {
     /// The pass.
     pub pass: &'static PassInfo,
-    /// 0, or the number of pipeline passes it stands in.
+    /// The number of enclosing pipeline passes.
     pub depth: usize,
     /// True if the pass was skipped.
     pub skipped: bool,
-    /// Time of the pass itself; of a pipeline pass, of everything in it.
+    /// The time of the pass itself; for a pipeline pass, of everything in it.
     pub time: Duration,
     /// Time of the verification after it.
     pub verify_time: Duration,
@@ -87,24 +87,24 @@ pub struct PassRun {
 pub struct PipelineReport {
     /// All runs in the order they started.
     pub runs: Vec<PassRun>,
-    /// Warnings, and remarks if they were asked for.
+    /// Warnings, and remarks if they were requested.
     pub notices: Diags,
     /// The verdicts of proofs, in the order of the passes.
     pub verdicts: Vec<ProofVerdict>,
 }
 
-/// The reason that a pipeline stopped. The program is as it was before the pass that failed.
+/// The reason why a pipeline stopped. The program is as it was before the failed pass.
 #[derive(Debug)]
 pub struct PipelineFailure {
     /// The errors, those of `faults` first.
     pub errors: Diags,
     /// Errors that are the fault of option values.
     pub faults: Vec<OptionFault>,
-    /// The pipeline's step that failed; of a pipeline pass, not the one of its own.
+    /// The pipeline's failed step; if it is a pipeline pass, not the step inside of it.
     pub step: usize,
     /// The pass that failed; `None` if the input was invalid.
     pub pass: Option<&'static PassInfo>,
-    /// The steps that were still to run, the failing pass first: with the program as it is now, a test case.
+    /// The steps that were still to run, the failed one first: with the present program, a test case.
     pub remaining: Pipeline,
     /// The record up to the failure.
     pub report: PipelineReport,
@@ -173,11 +173,11 @@ pub fn run_pipeline(
     Ok(manager.report)
 }
 
-/// The reason that a step stopped, and what was still to run.
+/// The reason why a step stopped, and the remaining steps.
 struct StepFailure {
     errors: Diags,
     faults: Vec<OptionFault>,
-    /// The step, at the depth that the stop has come up to.
+    /// The step, at the depth that the error has reached on its way up.
     step: usize,
     pass: &'static PassInfo,
     remaining: Vec<PipelineStep>,
@@ -188,7 +188,7 @@ impl StepFailure {
         let remaining = vec![step.clone()];
         Self { errors, faults: Vec::new(), step: 0, pass: step.pass, remaining }
     }
-    /// A stop at a pipeline pass whose pipeline is wrong.
+    /// A stop at a pipeline pass with a wrong pipeline.
     fn at_bug(step: &PipelineStep, what: String) -> Self {
         let mut diags = Diags::default();
         diags.push(Diag::global_error(INVALID_RESULT, what));
@@ -275,7 +275,7 @@ impl PassManager<'_> {
         self.report.verdicts.append(&mut cx.take_verdicts());
         let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);
-        // An edit that is not committed rolls itself back when it is dropped.
+        // An edit rolls itself back when it is dropped without a commit.
         result.map_err(|errors| StepFailure::new(step, errors).with_faults(faults))?;
         if self.config.verify_each {
             let start = Instant::now();

@@ -17,11 +17,11 @@ pub const ANY_NAME: &str = "NAME";
 /// One option of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
-    /// `communicator_backend`; in a pipeline `-` and `_` are the same. [`ANY_NAME`] stands for all others.
+    /// `communicator_backend`; in a pipeline `-` and `_` are equivalent. [`ANY_NAME`] stands for all others.
     pub name: &'static str,
     /// The type of its value.
     pub ty: OptionType,
-    /// The default, as a user would write it; `None` for an option that has to be given.
+    /// The default, as a user would write it; `None` for a required option.
     pub default: Option<&'static str>,
     /// One sentence.
     pub help: &'static str,
@@ -60,7 +60,7 @@ impl OptionType {
             OptionType::Words => "a list of words such as {a,b}".to_owned(),
         }
     }
-    /// The value of a text; `None` if it is not of the type.
+    /// The value of a text; `None` if it does not fit the type.
     pub fn parse_value(self, text: &str) -> Option<OptionValue> {
         match self {
             OptionType::Bool => match text {
@@ -84,7 +84,7 @@ impl OptionType {
     }
 }
 
-/// Compares two names; `-` and `_` are the same.
+/// Compares two names; `-` and `_` are equivalent.
 pub(crate) fn is_same_name(a: &str, b: &str) -> bool {
     a.len() == b.len()
         && a.bytes().zip(b.bytes()).all(|pair| matches!(pair, (b'-' | b'_', b'-' | b'_')) || pair.0 == pair.1)
@@ -139,13 +139,13 @@ pub struct GivenOption<'a> {
 struct OptionSlot {
     name: &'static str,
     value: Option<OptionValue>,
-    /// The place of the key, if the option was given.
+    /// The place of the key, if the user gave the option.
     given: Option<Span>,
-    /// The place of the value; of a bare key, of the key.
+    /// The place of the value; for a bare key, of the key.
     at: Option<Span>,
 }
 
-/// The options of one run of a pass: what was given, and defaults for the rest.
+/// The options of one run of a pass: the given ones, and defaults for the rest.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Options {
     slots: Vec<OptionSlot>,
@@ -165,8 +165,8 @@ impl Options {
         Self { slots: slots.collect(), named: Vec::new() }
     }
 
-    /// Checks what was given to `pass` (at `pass_span`) against its options. Every error is reported;
-    /// spans are those of the pipeline text.
+    /// Checks the options that the user gave to `pass` (at `pass_span`). Reports every error; spans are those of the
+    /// pipeline text.
     pub fn parse_given(
         pass: &str,
         pass_span: Span,
@@ -234,7 +234,7 @@ impl Options {
     pub fn named_values(&self) -> &[(String, i64)] {
         &self.named
     }
-    /// The value of an option, given or default; `None` if it has neither or was never declared.
+    /// The given or default value of an option; `None` if it has neither or was never declared.
     pub fn get(&self, name: &str) -> Option<&OptionValue> {
         let slot = self.slots.iter().find(|slot| slot.name == name);
         debug_assert!(slot.is_some(), "no option {name} is declared");
@@ -275,8 +275,7 @@ impl Options {
     }
 }
 
-/// `{key=value,...}` with what was given; nothing if nothing was. A pipeline pass hands options on
-/// with it.
+/// `{key=value,...}` with the given options; empty if there are none. A pipeline pass forwards options with it.
 impl std::fmt::Display for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let given: Vec<String> = self

@@ -1,4 +1,4 @@
-//! The declaration of a pass, and what it is given when it runs.
+//! The declaration of a pass, and the context in which it runs.
 //!
 //! A pass is one file with one [`PassInfo`] and one line in the table `PASSES`. Help,
 //! `--list-passes`, `docs/passes.md`, option parsing and messages follow from that data. The contract:
@@ -33,8 +33,8 @@ pub struct PassInfo {
 pub enum PassAction {
     /// Changes the program through an edit. An error rolls the edit back.
     Rewrite(fn(&mut Edit<'_>, &mut PassCx<'_>) -> Result<(), Diags>),
-    /// Stands for other passes: gives their pipeline text for its options. The manager runs each as a
-    /// step of its own, so that dumps, timings and `--disable-pass` see them.
+    /// Stands for other passes: returns their pipeline text for its options. The manager runs each as a step of its
+    /// own, so that dumps, timings and `--disable-pass` see them.
     Pipeline(fn(&Options) -> String),
 }
 
@@ -59,7 +59,7 @@ pub struct StatisticSpec {
 }
 
 impl PassInfo {
-    /// The name as nvFuser's classes and logs spell it: `StreamParallelType`.
+    /// The name in the spelling of nvFuser's classes and logs: `StreamParallelType`.
     pub fn class_name(&self) -> String {
         let mut out = String::with_capacity(self.name.len());
         for word in self.name.split('-') {
@@ -69,13 +69,13 @@ impl PassInfo {
         }
         out
     }
-    /// Whether `text` names this pass; `-` and `_` are the same.
+    /// Returns true if `text` names this pass; `-` and `_` are equivalent.
     pub fn is_named(&self, text: &str) -> bool {
         is_same_name(self.name, text)
     }
 }
 
-/// The context of a running pass beside the program: its options, counters and remarks.
+/// The context of a running pass besides the program: its options, counters and remarks.
 pub struct PassCx<'a> {
     info: &'static PassInfo,
     options: &'a Options,
@@ -86,11 +86,10 @@ pub struct PassCx<'a> {
     wants_remarks: bool,
 }
 
-/// An error that is the fault of option values, and so of whoever wrote the pipeline: the program is as good
-/// as any.
+/// An error in the values of options, and so in the pipeline: the program is not at fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionFault {
-    /// The options, the one that the error is about first.
+    /// The options, the faulty one first.
     pub options: &'static [&'static str],
     /// The error, about no place of the program.
     pub diag: Diag,
@@ -107,7 +106,7 @@ impl<'a> PassCx<'a> {
     pub fn options(&self) -> &'a Options {
         self.options
     }
-    /// Raises a counter of [`PassInfo::statistics`].
+    /// Adds to a counter of [`PassInfo::statistics`].
     pub fn add_count(&mut self, statistic: &str, by: u64) {
         let index = self.info.statistics.iter().position(|spec| spec.name == statistic);
         debug_assert!(index.is_some(), "{} declares no statistic {statistic}", self.info.name);
@@ -115,7 +114,7 @@ impl<'a> PassCx<'a> {
             self.counts[index] += by;
         }
     }
-    /// Says why something was or was not done. `remark` runs only when remarks are wanted.
+    /// Adds a remark with the reason why something was or was not done. Calls `remark` only if remarks are requested.
     pub fn add_remark(&mut self, remark: impl FnOnce() -> Diag) {
         if self.wants_remarks {
             self.notices.push(remark().into_remark());
@@ -133,13 +132,13 @@ impl<'a> PassCx<'a> {
     pub fn take_verdicts(&mut self) -> Vec<ProofVerdict> {
         std::mem::take(&mut self.verdicts)
     }
-    /// Says that the values of options are wrong; the pass then returns an error, which may be empty.
-    /// `diag` is about no place: who reads the pipeline knows where the options stand.
+    /// Reports that the values of options are wrong; the pass then returns an error, which may be empty. `diag` has no
+    /// place: the reader of the pipeline knows the places of the options.
     pub fn reject_options(&mut self, options: &'static [&'static str], diag: Diag) {
         self.faults.push(OptionFault { options, diag });
     }
-    /// The counters with their names, the remarks and warnings in the order they were made, and what is
-    /// wrong with the options.
+    /// The counters with their names, the remarks and warnings in the order in which they were made, and the errors in
+    /// the options.
     pub fn finish(self) -> (Vec<(&'static str, u64)>, Diags, Vec<OptionFault>) {
         let names = self.info.statistics.iter().map(|spec| spec.name);
         (names.zip(self.counts).collect(), self.notices, self.faults)

@@ -1,8 +1,8 @@
 //! Pipelines as text: `canonicalize,stream-parallel-type{allgather=ring},dce`.
 //!
-//! Passes are separated by commas; options stand in braces, separated by commas or blanks, each
-//! `key=value` or a bare `key`; a value may be a list in braces. Every error of a text is reported, at
-//! its place in the text. Spans in this file are places in the pipeline text, not in a program.
+//! Passes are separated by commas; options are in braces, separated by commas or blanks, each `key=value` or a bare
+//! `key`; a value may be a list in braces. The parser reports every error of a text, at its place in the text. Spans in
+//! this file are places in the pipeline text, not in a program.
 
 use crate::framework::options::{GivenOption, Options};
 use crate::framework::pass::{OptionFault, PassInfo};
@@ -30,7 +30,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// The error of a step with the places of the options that it is about, in the text of the pipeline.
+    /// Adds to the error of a step the places of its options in the text of the pipeline.
     pub fn locate_fault(&self, step: usize, fault: &OptionFault) -> Diag {
         let mut diag = fault.diag.clone();
         let Some(options) = self.steps.get(step).map(|step| &step.options) else { return diag };
@@ -59,14 +59,14 @@ impl std::fmt::Display for Pipeline {
 /// Reads a pipeline over the passes of `table`.
 ///
 /// # Errors
-/// Reports every error of the text: its syntax, unknown passes, and options that a pass does not have.
+/// Fails with every error of the text: its syntax, unknown passes, and options that a pass does not have.
 pub fn parse_pipeline(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags> {
     let mut parser = PipelineParser { text, at: 0, table, diags: Diags::default() };
     let pipeline = parser.parse_steps();
     if parser.diags.has_errors() { Err(parser.diags) } else { Ok(pipeline) }
 }
 
-/// The pass of a name (`-` and `_` are the same), or a diagnostic at `span` with the nearest name.
+/// The pass of a name (`-` and `_` are equivalent), or a diagnostic at `span` with the nearest name.
 ///
 /// # Errors
 /// Fails if no pass of the table has the name; the error proposes the nearest one.
@@ -79,7 +79,7 @@ pub fn find_pass(name: &str, span: Span, table: &[&'static PassInfo]) -> Result<
     let near = nearest_candidate(&dashed, table.iter().map(|info| info.name))
         .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
     Err(match near {
-        // `--pass=dce{a=1,b=2}` without quotes: the shell has made two words of it.
+        // `--pass=dce{a=1,b=2}` without quotes: the shell has split it into two words.
         Some(near) if name.starts_with(near) => diag
             .with_primary_text(format!("did you mean `{near}`?"))
             .with_note(format!("quote options to protect them from the shell: --pass='{near}{{name=value}}'")),
@@ -88,7 +88,7 @@ pub fn find_pass(name: &str, span: Span, table: &[&'static PassInfo]) -> Result<
     })
 }
 
-/// Whether `text` is nvFuser's spelling (`StreamParallelType`) of a pass name.
+/// Returns true if `text` is nvFuser's spelling (`StreamParallelType`) of a pass name.
 fn is_class_name(name: &str, text: &str) -> bool {
     name.bytes().filter(|byte| *byte != b'-').eq(text.bytes().map(|byte| byte.to_ascii_lowercase()))
 }
@@ -216,7 +216,7 @@ impl<'a> PipelineParser<'a> {
         &self.text[start..self.at]
     }
 
-    /// `builtin.module(cse)`: MLIR's nesting by op. Answers with what to write.
+    /// Rejects `builtin.module(cse)`, MLIR's nesting by op, with the right spelling.
     fn reject_nested(&mut self, name: &str, start: usize) -> Option<PipelineStep> {
         let open = self.at;
         let mut depth = 0usize;
@@ -283,13 +283,13 @@ impl<'a> PipelineParser<'a> {
         let end = self.at + self.peek().map_or(0, char::len_utf8);
         self.diags.push(Diag::error(PIPELINE_SYNTAX, Span::new(self.at, end), message));
     }
-    /// Skips to the next comma outside of braces without passing it.
+    /// Skips to the next comma outside of braces without consuming it.
     fn skip_to_comma_inside(&mut self) {
         while self.peek().is_some_and(|c| c != ',') {
             self.balanced_text();
         }
     }
-    /// Skips past the next comma outside of braces; `false` at the end.
+    /// Skips past the next comma outside of braces; returns false at the end.
     fn skip_to_comma(&mut self) -> bool {
         self.skip_to_comma_inside();
         let found = self.peek().is_some();

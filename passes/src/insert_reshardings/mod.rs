@@ -79,13 +79,13 @@ fn run_insert_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<()
 /// The differences between `decompose-reshardings` and this pass.
 #[derive(Clone, Copy)]
 pub(crate) struct InsertionForm {
-    /// Copies after ops of several operands too, where these lie in one way.
+    /// Copies after ops of several operands too, if these are sharded alike.
     pub(crate) after: bool,
     /// An op whose result is copied to streams works on streams itself.
     pub(crate) streams_back: bool,
 }
 
-/// Gives the ops of the body their data. Counts `sets-inserted` and `reductions-split`.
+/// Inserts the reshardings of the ops of the body. Counts `sets-inserted` and `reductions-split`.
 pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: InsertionForm) -> Result<(), Diags> {
     let program = edit.program();
     let ops = program.block(program.body()).ops.clone();
@@ -115,7 +115,7 @@ enum InsertionStep {
     Reduce,
 }
 
-/// The ops that need something, in order. Reports all that cannot be helped.
+/// The ops that need a resharding, in order. Reports all that cannot be resharded.
 fn plan_insertions(program: &Program, ops: &[OpId], form: InsertionForm) -> Result<Vec<(OpId, InsertionStep)>, Diags> {
     let mut diags = Diags::default();
     let mut work = Vec::new();
@@ -132,7 +132,7 @@ fn decide_step(program: &Program, id: OpId, form: InsertionForm) -> Result<Optio
     refuse_slice(program, id)?;
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(None) };
-    // Communications are made of these two kinds, nvFuser's `canLower`.
+    // Communications come from these two kinds, nvFuser's `canLower`.
     match op.kind {
         OpKind::Set => return Ok(None),
         OpKind::Reduction => match reduce::reduction_steps(program, id) {
@@ -181,7 +181,7 @@ fn is_sharded_as_copied(program: &Program, links: &OpLinks, operand: TensorId, r
     })
 }
 
-/// A slice is a part of its operand's memory: what would be written to a copy of it is lost.
+/// Refuses a slice: it is a part of its operand's memory, so writes to a copy of it would be lost.
 fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
     if op.kind.effect() != OpEffect::Alias || op.kind == OpKind::Select {
@@ -210,7 +210,7 @@ fn can_run_on_operand_devices(program: &Program, links: &OpLinks, operand: Tenso
     })
 }
 
-/// True if there is a sharding of the result with which the op moves nothing.
+/// True if the op moves no data for some sharding of its result.
 fn has_common_sharding(program: &Program, links: &OpLinks, operands: &[TensorId], result: TensorId) -> bool {
     let Some((&first, rest)) = operands.split_first() else { return false };
     let mesh = program.tensor(first).mesh;
@@ -292,7 +292,7 @@ fn apply_step(
     }
 }
 
-/// Copies operands to where the result lies. The op itself is still to be put after the copies.
+/// Copies operands to the devices of the result. The op itself must still be appended after the copies.
 fn copy_operands_before(build: &mut OpBuilder<'_, '_>, id: OpId, operands: &[TensorId], out: &mut Vec<OpId>) {
     let mut op: Op = build.program().op(id).clone();
     let Some(result) = op.output_tensors().next() else { return };
@@ -308,7 +308,7 @@ fn copy_operands_before(build: &mut OpBuilder<'_, '_>, id: OpId, operands: &[Ten
     build.edit.set_op(id, op);
 }
 
-/// The axis of a select is a domain of the tensor it selects from.
+/// Makes the axis of a select follow: it is a domain of the tensor that it selects from.
 fn follow_axis(build: &OpBuilder<'_, '_>, op: &mut Op, old: TensorId, new: TensorId) {
     let program = build.program();
     let stored: Vec<u32> =
@@ -323,7 +323,7 @@ fn follow_axis(build: &OpBuilder<'_, '_>, op: &mut Op, old: TensorId, new: Tenso
     }
 }
 
-/// Computes a result where the operand lies and copies it to its place.
+/// Computes a result on the operand's devices and copies it to its place.
 fn copy_result_after(
     build: &mut OpBuilder<'_, '_>,
     moved: &mut MovedDomains,

@@ -9,8 +9,8 @@ use hostir::ir::{
 };
 use hostir::plan::{RedOp, starts_from_identity};
 
-/// The steps of a reduction whose data lies across devices along a reduced axis: the operand's axes
-/// that each reduces. One step is a communication; `None`: no reduced axis lies across devices.
+/// The steps of a reduction whose data is sharded over devices along a reduced axis: the operand's axes that each
+/// reduces. One step is a communication; `None` if no reduced axis is sharded over devices.
 pub(super) fn reduction_steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32>>> {
     let op = program.op(id);
     let (operand, result) = (op.input_tensors().next()?, op.output_tensors().next()?);
@@ -37,16 +37,16 @@ pub(super) fn reduction_steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32
     Some(across)
 }
 
-/// True if a reduction starts from a value that changes its result: a step after the others has to bring it
-/// in, once and not on every device.
+/// True if a reduction starts from a value that changes its result: a later step has to include it, once and not on
+/// every device.
 pub(super) fn has_effective_initial(program: &Program, id: OpId) -> bool {
     matches!(starts_from_identity(program, id), Some((_, false)))
 }
 
-/// Replaces a reduction by its steps. All but the last compute tensors that are sharded like the
-/// operand. An initial value that changes the result is joined with what the steps leave.
+/// Replaces a reduction by its steps. All but the last compute tensors that are sharded like the operand. An initial
+/// value that changes the result is combined with the result of the steps.
 pub(super) fn split_reduction(build: &mut OpBuilder<'_, '_>, moved: &mut MovedDomains, id: OpId, out: &mut Vec<OpId>) {
-    // Of the operand as it is now: an op in front may have taken its reduced axes.
+    // Uses the present operand: an earlier op may have taken its reduced axes.
     let Some(steps) = reduction_steps(build.program(), id) else {
         out.push(id);
         return;
@@ -90,8 +90,7 @@ pub(super) fn split_reduction(build: &mut OpBuilder<'_, '_>, moved: &mut MovedDo
     }
 }
 
-/// A tensor for what the last step of a reduction leaves: the result's axes, with the reduced ones of that
-/// step only.
+/// A tensor for the result of a reduction's last step: the result's axes, with the reduced ones of that step only.
 fn last_step_result(build: &mut OpBuilder<'_, '_>, result: TensorId, reduced: &[u32]) -> TensorId {
     let axes = axes_with_domains(build.program(), result);
     let domains: Vec<IterDomain> = (0..)
@@ -112,7 +111,7 @@ fn join_op(function: Symbol, total: TensorId, value: ExprId, result: TensorId) -
     op
 }
 
-/// The pointwise function that joins two values as a reduction does.
+/// The pointwise function that combines two values as a reduction does.
 fn join_function(how: RedOp) -> &'static str {
     match how {
         RedOp::Sum | RedOp::Avg => "+",
@@ -127,7 +126,7 @@ fn join_function(how: RedOp) -> &'static str {
     }
 }
 
-/// Lets a reduction start from what changes nothing, if it starts elsewhere: the function that joins its old
+/// Makes a reduction start from its identity, if it starts elsewhere: returns the function that combines its old
 /// initial value with the result, and that value.
 fn take_initial(build: &mut OpBuilder<'_, '_>, id: OpId, op: &mut Op) -> Option<(&'static str, ExprId)> {
     let (how, false) = starts_from_identity(build.program(), id)? else { return None };
@@ -168,8 +167,8 @@ fn partial_result(
     declare_local_tensor(build, operand, mesh, &domains)
 }
 
-/// A new tensor with all axes of `result`, reduced ones included, spread over `types`; numbered as the result
-/// of the permutation `perm` where that is one.
+/// A new tensor with all axes of `result`, reduced ones included, sharded over `types`; numbered as the result of the
+/// permutation `perm` if there is one.
 pub(super) fn declare_like_result(
     build: &mut OpBuilder<'_, '_>,
     result: TensorId,
@@ -190,7 +189,7 @@ pub(super) fn declare_like_result(
     new
 }
 
-/// Takes reduced axes out of a tensor's declaration: what is copied to it has none.
+/// Removes reduced axes from a tensor's declaration, since a copy has none.
 pub(super) fn drop_reduced(
     build: &mut OpBuilder<'_, '_>,
     moved: &mut MovedDomains,

@@ -1,4 +1,4 @@
-//! Parts in several chunks of rows: while the sum of one chunk travels, the next one is multiplied.
+//! Parts in several chunks of rows: while the sum of one chunk is in transit, the next one is multiplied.
 //!
 //! A chunk is a slice of tensors that share the memory of the left factor and of the result, with the rows as two axes,
 //! `[.., chunk, m / chunks, ..]`.
@@ -8,14 +8,14 @@ use crate::support::builder::OpBuilder;
 use crate::support::reshard::{axes_with_domains, has_one_element, stored_domains};
 use hostir::ir::{Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
 
-/// The number of chunks for each part of a sum, and why it is another one than asked for.
+/// The number of chunks for each part of a sum, and the reason if it differs from the requested one.
 #[derive(Clone, Copy)]
 pub(super) struct ChunkChoice {
     pub(super) count: u32,
     pub(super) refused: Option<&'static str>,
 }
 
-/// Chooses the number of chunks: the wanted one, or of 0 the number that docs/overlap.md gives for the sum.
+/// Chooses the number of chunks: the requested one, or for 0 the number that docs/overlap.md gives for the sum.
 pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMethod, wanted: u32) -> ChunkChoice {
     let [rows, columns] = part_extents(program, region.partial);
     let automatic = default_count(region, method, rows.zip(columns));
@@ -32,12 +32,12 @@ pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMe
     ChunkChoice { count: if refused.is_some() { 1 } else { count }, refused }
 }
 
-/// Parts of a sum with more elements than this have two chunks where all ranks get it. On parts of 4096 x 8192 the
-/// second GEMM costs nothing that shows, on parts of 2048 x 4096 as much as the copies that it hides
+/// Parts of a sum with more elements than this have two chunks if all ranks get it. On parts of 4096 x 8192 the second
+/// GEMM costs nothing measurable, on parts of 2048 x 4096 as much as the copies that it hides
 /// (docs/overlap.md#measured).
 const LARGE_PART: i64 = 1 << 23;
 
-/// An all-reduce sends finished chunks to all ranks, which hides behind the GEMMs of the later ones. A reduce-scatter
+/// An allreduce sends finished chunks to all ranks, which hides behind the GEMMs of the later ones. A reduce-scatter
 /// has nothing to send at its end, and smaller GEMMs are slower.
 fn default_count(region: &SumRegion, method: SumMethod, part: Option<(i64, i64)>) -> u32 {
     let is_large = part.is_some_and(|(rows, columns)| rows.saturating_mul(columns) > LARGE_PART && rows % 2 == 0);
@@ -47,7 +47,7 @@ fn default_count(region: &SumRegion, method: SumMethod, part: Option<(i64, i64)>
     }
 }
 
-/// The rows and columns of a part, as the text or its sizes give them.
+/// The rows and columns of a part, from the text or its sizes.
 fn part_extents(program: &Program, partial: TensorId) -> [Option<i64>; 2] {
     let domains = stored_domains(program, partial);
     [2, 1].map(|back| {
@@ -78,15 +78,16 @@ pub(super) struct PartChunks {
     pub(super) count: u32,
     /// The index of a chunk.
     pub(super) index: ExprId,
-    /// The left factors of the products and the result, with the rows as two axes.
+    /// The left factors of the GEMMs and the result, with the rows as two axes.
     pub(super) lefts: Vec<TensorId>,
     pub(super) output: TensorId,
-    /// The scales of the rows of an only product's left factor, likewise, where it has such.
+    /// The scales of the rows of an only GEMM's left factor, likewise, if it has any.
     pub(super) row_scales: Option<TensorId>,
 }
 
 impl PartChunks {
-    /// Appends the tensors that share memory with the left factors and with the result, which has memory above.
+    /// Appends the tensors that share memory with the left factors and with the result, whose memory is allocated
+    /// before.
     pub(super) fn share_memory(
         build: &mut OpBuilder<'_, '_>,
         region: &SumRegion,
@@ -113,7 +114,7 @@ pub(super) fn has_part_scales(program: &Program, scales: TensorId) -> bool {
 
 /// Appends a tensor that shares the memory of a whole one, with the rows as two axes.
 fn share_with_chunks(build: &mut OpBuilder<'_, '_>, whole: TensorId, count: u32, out: &mut Vec<OpId>) -> TensorId {
-    // A sum keeps the axis that it reduces, in front; a product loses the one at its end.
+    // A sum keeps the axis that it reduces, in front; a GEMM loses the one at its end.
     let mut domains: Vec<IterDomain> =
         axes_with_domains(build.program(), whole).into_iter().map(|(_, domain)| domain).collect();
     domains.truncate(domains.iter().rposition(|domain| !domain.is_reduction()).map_or(0, |last| last + 1));
@@ -123,7 +124,7 @@ fn share_with_chunks(build: &mut OpBuilder<'_, '_>, whole: TensorId, count: u32,
     chunks
 }
 
-/// Axes with the last but one, the rows, as two: chunks, and the rows of a chunk.
+/// Splits the last but one axis, the rows, into two: chunks, and the rows of a chunk.
 pub(super) fn split_rows(build: &mut OpBuilder<'_, '_>, mut domains: Vec<IterDomain>, count: u32) -> Vec<IterDomain> {
     let place = domains.len().saturating_sub(2);
     let rows = domains[place];

@@ -1,4 +1,4 @@
-//! A product and a sum over devices, part by part.
+//! A GEMM and a sum over devices, part by part.
 
 use super::chunks::{PartChunks, has_part_scales, split_rows};
 use super::exchange::PartExchange;
@@ -17,13 +17,13 @@ pub(super) struct LoopNames {
     pub(super) piece: String,
 }
 
-/// The way in which the sum of a region is written.
+/// The form in which the sum of a region is written.
 pub(super) struct SumPlan {
     pub(super) region: SumRegion,
     pub(super) method: SumMethod,
     /// The number of chunks of each part.
     pub(super) chunks: u32,
-    /// Products that a ring multiplies while sums travel.
+    /// GEMMs that a ring computes while sums are in transit.
     pub(super) inside: Vec<OpId>,
 }
 
@@ -60,11 +60,11 @@ fn emit_ring_sum(build: &mut OpBuilder<'_, '_>, sum: PartSum<'_>, chunks: u32, n
 pub(super) struct PartSum<'r> {
     pub(super) region: &'r SumRegion,
     pub(super) hop: ExprId,
-    /// The chunks of each part, where there are several.
+    /// The chunks of each part, if there are several.
     pub(super) chunks: Option<PartChunks>,
-    /// The places of the results of a chain's products but the last, which take them in turn.
+    /// The places of the results of a chain's GEMMs except the last, which they use in turn.
     kept: Vec<Slice>,
-    /// Products that need nothing of the sum, and are multiplied while it travels.
+    /// GEMMs that do not need the sum, and are computed while it is in transit.
     pub(super) inside: Vec<OpId>,
 }
 
@@ -73,19 +73,20 @@ impl<'r> PartSum<'r> {
         Self { region, hop, chunks: None, kept: Vec::new(), inside: Vec::new() }
     }
 
-    /// Memory for results inside of a chain, for as many parts at a time. A GEMM does not read where it writes, so there
-    /// are two.
+    /// Allocates memory for intermediate results of a chain, for as many parts at a time. A GEMM does not read where it
+    /// writes, so there are two.
     pub(super) fn chain_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32, chunks: u32) -> Vec<TensorId> {
         let inside = self.region.chain.len().saturating_sub(1).min(2);
         (0..inside).map(|_| self.part_slots(build, count, chunks)).collect()
     }
 
-    /// Takes slots for results inside of a chain; `number` is that of the part's slot.
+    /// Takes slots for intermediate results of a chain; `number` is that of the part's slot.
     pub(super) fn use_chain_slots(&mut self, slots: &[TensorId], number: ExprId) {
         self.kept = slots.iter().map(|&slots| self.slot(slots, number)).collect();
     }
 
-    /// A tensor for as many parts: `[count, m, n]`, or `[count, chunk, m / chunks, n]`, which is not spread over devices.
+    /// A tensor for as many parts: `[count, m, n]`, or `[count, chunk, m / chunks, n]`, which is not sharded over
+    /// devices.
     pub(super) fn part_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32, chunks: u32) -> TensorId {
         let count = build.int_expr(i64::from(count));
         let mut domains = stored_domains(build.program(), self.region.partial);
@@ -100,7 +101,7 @@ impl<'r> PartSum<'r> {
         build.new_tensor(self.region.partial, MemoryType::Global, &domains)
     }
 
-    /// A part of slots, of a factor or of a result: its chunk, where parts have several.
+    /// A part of slots, of a factor or of a result: its chunk, if parts have several.
     pub(super) fn chunk_of(&self, part: Slice) -> Slice {
         match &self.chunks {
             Some(chunks) => part.index_axis(0, chunks.index),
@@ -113,7 +114,8 @@ impl<'r> PartSum<'r> {
         self.chunk_of(Slice::whole(slots).index_axis(0, number))
     }
 
-    /// The place of the rank's own part in a tensor with the result's parts: the result, or what shares its memory.
+    /// The place of the rank's own part in a tensor with the result's parts: the result, or a tensor that shares its
+    /// memory.
     pub(super) fn own_part(&self, build: &mut OpBuilder<'_, '_>, output: TensorId) -> Slice {
         match self.region.result {
             SumResult::Scattered => self.own_shard(build, output),
@@ -121,12 +123,12 @@ impl<'r> PartSum<'r> {
         }
     }
 
-    /// The result, with the rows as two axes where parts have several chunks.
+    /// The result, with the rows as two axes if parts have several chunks.
     pub(super) fn output(&self) -> TensorId {
         self.chunks.as_ref().map_or(self.region.output, |chunks| chunks.output)
     }
 
-    /// The chain of products of a part, plus `added`.
+    /// The chain of GEMMs of a part, plus `added`.
     pub(super) fn chain_statements(
         &self,
         build: &mut OpBuilder<'_, '_>,
@@ -150,7 +152,7 @@ impl<'r> PartSum<'r> {
         self.gemm_statement(build, 0, part, self.place_of_result(0, into), added)
     }
 
-    /// The products of a part after the first, each plus the one before.
+    /// The GEMMs of a part after the first, each plus the one before.
     pub(super) fn later_statements(&self, build: &mut OpBuilder<'_, '_>, part: ExprId, into: &Slice) -> Vec<OpId> {
         let mut ops = Vec::new();
         for link in 1..self.region.chain.len() {
@@ -160,13 +162,13 @@ impl<'r> PartSum<'r> {
         ops
     }
 
-    /// The place of a product's result: `into` for the last one.
+    /// The place of a GEMM's result: `into` for the last one.
     fn place_of_result<'s>(&'s self, link: usize, into: &'s Slice) -> &'s Slice {
         let is_last = link + 1 == self.region.chain.len();
         self.kept.get(link % 2).filter(|_| !is_last).unwrap_or(into)
     }
 
-    /// A product of a part, plus `added`. Slices stand in the order in which `hir 2` reads them inside of a statement.
+    /// A GEMM of a part, plus `added`. Slices are in the order in which `hir 2` reads them inside of a statement.
     fn gemm_statement(
         &self,
         build: &mut OpBuilder<'_, '_>,
@@ -207,7 +209,8 @@ impl<'r> PartSum<'r> {
         build.binary_expr(BinaryOp::Lt, self.hop, limit)
     }
 
-    /// Appends the messages with which all ranks get all finished parts, or the chunk of each, if the result is such.
+    /// Appends the messages by which all ranks get all finished parts, or the chunk of each, if every rank has the
+    /// whole result.
     fn emit_gather(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
         if self.region.result == SumResult::Replicated {
             let body = self.gather_body(build);
@@ -215,7 +218,7 @@ impl<'r> PartSum<'r> {
         }
     }
 
-    /// Each rank sends its part to the rank `hop` after it, and receives that of the rank `hop` before it.
+    /// Sends each rank's part to the rank `hop` after it, and receives that of the rank `hop` before it.
     fn gather_body(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let from = self.shifted_rank(build, i64::from(self.region.ranks), BinaryOp::Sub);
         let to = self.shifted_rank(build, 0, BinaryOp::Add);
@@ -249,7 +252,7 @@ impl<'r> PartSum<'r> {
         build.binary_expr(BinaryOp::Mod, sum, ranks)
     }
 
-    /// The rank's own part of a tensor that is spread over devices along one axis.
+    /// The rank's own shard of a tensor that is sharded over devices along one axis.
     fn own_shard(&self, build: &mut OpBuilder<'_, '_>, tensor: TensorId) -> Slice {
         let domains = stored_domains(build.program(), tensor);
         let place = domains.iter().position(|domain| domain.parallel.is_device());

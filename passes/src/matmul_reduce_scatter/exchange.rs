@@ -1,8 +1,8 @@
-//! Products that travel by copies while later ones are computed, and one sum at the end.
+//! Partial results that are copied while later ones are computed, and one sum at the end.
 //!
 //! In hop h rank r works on part `r + 1 + h` and sends it to the rank of that number; its own part comes last. Copies
-//! are on a stream of their own, so that they follow each other. The products of a part are kept by the numbers of the
-//! ranks that made them, so all parts are summed in the same order.
+//! are on a stream of their own, so that they are in order. The results of a part are stored by the numbers of the
+//! ranks that computed them, so all parts are summed in the same order.
 
 use super::chunks::PartChunks;
 use super::emit::PartSum;
@@ -16,7 +16,7 @@ pub(super) struct PartExchange<'r> {
     /// The index of the loop: the hop, or a count of the chunks of all hops.
     piece: ExprId,
     chunks: u32,
-    /// The products of the rank's own part, by the ranks that made them.
+    /// The partial results of the rank's own part, by the ranks that computed them.
     arrived: TensorId,
     /// The products that are sent, by hop.
     sent: TensorId,

@@ -1,4 +1,4 @@
-//! Products after a sum over devices that need nothing of it: a ring multiplies them while its sums travel.
+//! GEMMs after a sum over devices that do not need it: a ring computes them while its sums are in transit.
 
 use super::emit::SumPlan;
 use super::region::{SumMethod, is_product};
@@ -15,7 +15,7 @@ pub(super) struct IndependentProducts<'p> {
     program: &'p Program,
     /// Tensors that an ALLOCATE gives memory.
     bound: FxHashSet<TensorId>,
-    /// Products of sums over devices, and those that a ring has.
+    /// GEMMs of sums over devices, and those that a ring has.
     taken: FxHashSet<OpId>,
 }
 
@@ -24,9 +24,9 @@ impl<'p> IndependentProducts<'p> {
         Self { program, bound: allocated_tensors(program), taken: chains.into_iter().collect() }
     }
 
-    /// The products that may stand in front of a sum, in their order; or the reason for which there are none.
+    /// The GEMMs that may move before a sum, in order; or the reason why there are none.
     ///
-    /// A stream that the program has chosen could be that of the copies.
+    /// If the program has chosen a stream, it could be that of the copies.
     pub(super) fn for_sum(&mut self, plan: &SumPlan, motion: &mut BodyMotion<'p>) -> Result<Vec<OpId>, &'static str> {
         let (program, sum) = (self.program, plan.region.sum);
         if plan.method != SumMethod::RingAccumulate {
@@ -49,7 +49,7 @@ impl<'p> IndependentProducts<'p> {
         if found.is_empty() { Err("no product behind the sum can be moved in front of it") } else { Ok(found) }
     }
 
-    /// True for a product that no later pass has to change: of data of other devices, or in a loop over streams.
+    /// True for a GEMM that no later pass has to change because of data of other devices or a loop over streams.
     fn is_free_product(&self, op: OpId) -> bool {
         let program = self.program;
         let is_bound = program.op(op).output_tensors().any(|tensor| self.bound.contains(&tensor));

@@ -1,8 +1,8 @@
-//! matmul-reduce-scatter: partial products are summed over devices part by part.
+//! matmul-reduce-scatter: sums partial GEMMs over devices part by part.
 //!
-//! [`region`] finds a chain of products and the sum of its parts over devices; [`emit`] writes loops in their place, by a ring of
-//! accumulating GEMMs ([`ring`]) or by an exchange of products ([`exchange`]), with parts in [`chunks`] and other products between
-//! ([`independent`]).
+//! [`region`] finds a chain of GEMMs and the sum of its parts over devices; [`emit`] writes loops in their place, by a
+//! ring of accumulating GEMMs ([`ring`]) or by an exchange of partial results ([`exchange`]), with parts in [`chunks`]
+//! and other GEMMs between ([`independent`]).
 
 mod chunks;
 mod emit;
@@ -99,7 +99,7 @@ What has another form stays for the passes behind; `--remarks` tells the reason.
     action: PassAction::Rewrite(run_matmul_reduce_scatter),
 };
 
-/// The place of products after a sum that do not need it.
+/// The place of GEMMs after a sum that do not need it.
 pub(crate) const INDEPENDENT_PRODUCTS: OptionSpec = OptionSpec {
     name: "independent_products",
     ty: OptionType::Choice(&["behind", "inside"]),
@@ -146,7 +146,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     let mut search = SumSearch::new(program);
     let chunks_wanted = u32::try_from(cx.options().int_value("chunks")).unwrap_or(0);
     let mut choices: Vec<SumChoice> = Vec::new();
-    // Products of all sums, also of those that another run of the pass takes.
+    // GEMMs of all sums, also of those that another run of the pass takes.
     let mut chains: Vec<OpId> = Vec::new();
     for &op in &program.block(program.body()).ops {
         match search.region_of_sum(op) {
@@ -211,11 +211,11 @@ impl SumResult {
     }
 }
 
-/// The plan for a sum, and the reasons for which it is not more.
+/// The plan for a sum, and the reasons for its limits.
 struct SumChoice {
     plan: SumPlan,
     chunks: ChunkChoice,
-    /// The reason for a ring to have no products inside, if it was asked to.
+    /// The reason why a ring has no GEMMs inside, if they were requested.
     none_inside: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Products whose parts are summed over devices.
+//! GEMMs whose parts are summed over devices.
 
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::storage::{allocated_tensors, count_mentions};
@@ -7,10 +7,10 @@ use hostir::ir::{OpId, OpKind, ParallelType, Program, TensorId};
 use hostir::plan::{RedOp, starts_from_identity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The place of the device axis, and of the parts, among the axes of a product.
+/// The position of the device axis, and of the parts, among the axes of a GEMM.
 pub(super) const DEVICES: usize = 0;
 pub(super) const PARTS: usize = 1;
-/// The axes of a product: devices, parts, rows, columns.
+/// The axes of a GEMM: devices, parts, rows, columns.
 const RANK: usize = 4;
 
 /// The way in which the products of a part are summed.
@@ -31,7 +31,7 @@ pub(super) enum SumResult {
     Replicated,
 }
 
-/// A product: the only one of a sum, or a link of a chain in which each adds to the one before.
+/// A GEMM: the only one of a sum, or a link of a chain in which each adds to the previous one.
 pub(super) struct Product {
     pub(super) op: OpId,
     /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
@@ -41,12 +41,12 @@ pub(super) struct Product {
     pub(super) scales: Option<[TensorId; 2]>,
 }
 
-/// A chain of products and the sum of its parts over devices.
+/// A chain of GEMMs and the sum of its parts over devices.
 pub(super) struct SumRegion {
     pub(super) sum: OpId,
     /// The products in their order, at least one.
     pub(super) chain: Vec<Product>,
-    /// The result of the last product, `[device, part, m, n]`.
+    /// The result of the last GEMM, `[device, part, m, n]`.
     pub(super) partial: TensorId,
     /// The sum.
     pub(super) output: TensorId,
@@ -55,7 +55,7 @@ pub(super) struct SumRegion {
     pub(super) ranks: u32,
 }
 
-/// The answer to the question if a sum over devices can be taken part by part.
+/// The result of the search for a sum over devices that can be computed part by part.
 pub(super) enum SearchOutcome {
     /// It is no sum of a product over devices.
     NoSum,
@@ -145,7 +145,7 @@ impl<'p> SumSearch<'p> {
         Ok(SumRegion { sum, chain, partial, output, result, ranks })
     }
 
-    /// The products that a sum adds up, from the first one. Each result is read by the next product, or by the sum, only.
+    /// The GEMMs that a sum adds, from the first one. Only the next GEMM, or the sum, reads each result.
     fn chain_of_product(&self, last: OpId, partial: TensorId) -> Result<Vec<OpId>, &'static str> {
         let (mut chain, mut made) = (vec![last], partial);
         loop {
@@ -194,7 +194,7 @@ impl<'p> SumSearch<'p> {
         consecutive_rank_count(program, partial).ok_or("its devices are not 0, 1, and so on in one row")
     }
 
-    /// The device axis of the product, `[device, part, m, n]`.
+    /// The device axis of the GEMM, `[device, part, m, n]`.
     fn partial_device_type(&self, partial: TensorId, ranks: u32) -> Result<ParallelType, &'static str> {
         let program = self.program;
         let axes = logical_axes(program, partial);
@@ -214,7 +214,7 @@ impl<'p> SumSearch<'p> {
         }
     }
 
-    /// The place in which the sum leaves its parts.
+    /// The place of the parts in the result of the sum.
     fn result_of_sum(&self, output: TensorId, device: ParallelType) -> Result<SumResult, &'static str> {
         let axes = logical_axes(self.program, output);
         let Some((first, rest)) = axes.axes.split_first().filter(|_| !axes.has_parts()) else {
@@ -244,7 +244,7 @@ impl<'p> SumSearch<'p> {
         !axes.has_parts() && (whole || stored.len() == RANK && is_spread_first(&stored, device))
     }
 
-    /// The left factor is `[device, part, m, k]`, the right one `[device, 1, k, n]` or `[k, n]`.
+    /// Checks that the left factor is `[device, part, m, k]`, the right one `[device, 1, k, n]` or `[k, n]`.
     fn check_factors(&self, factors: [TensorId; 2], device: ParallelType) -> Result<(), &'static str> {
         let [left, right] = factors.map(|tensor| logical_axes(self.program, tensor));
         let (a, b) = (stored_axes_of(&left.axes), stored_axes_of(&right.axes));
@@ -262,7 +262,7 @@ impl<'p> SumSearch<'p> {
     }
 }
 
-/// True for a matrix product, also one that adds.
+/// True for a GEMM, also one that adds.
 pub(super) fn is_product(program: &Program, op: OpId) -> bool {
     matches!(program.op(op).kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul)
 }
@@ -271,7 +271,7 @@ fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {
     axes.iter().filter(|axis| !axis.is_reduction()).copied().collect()
 }
 
-/// True if the first axis lies across devices, and no other.
+/// True if the first axis is sharded over devices, and no other.
 fn is_spread_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
     axes.first().is_some_and(|axis| axis.device_type() == Some(device))
         && axes.iter().skip(1).all(|axis| axis.device_type().is_none())

@@ -1,7 +1,7 @@
 //! A ring of GEMMs that add.
 //!
-//! Part p travels through ranks p + 1, p + 2, .., p, each of which adds its product: in hop h rank r works on part
-//! `r - 1 - h`, which the rank before worked on in hop h - 1.
+//! Part p travels through ranks p + 1, p + 2, .., p, each of which adds its GEMM: in hop h rank r works on part
+//! `r - 1 - h`, on which the rank before worked in hop h - 1.
 
 use super::chunks::PartChunks;
 use super::emit::PartSum;
@@ -14,7 +14,7 @@ pub(super) struct PartRing<'r> {
     /// The sums that arrive, and those that are sent, by hop: `[hop, m, n]`, or `[hop, chunk, m / chunks, n]`.
     arrived: TensorId,
     sent: TensorId,
-    /// The stream of the ring, where copies on another one send sums.
+    /// The stream of the ring, if copies on another one send sums.
     caller: Option<ExprId>,
 }
 
@@ -43,7 +43,8 @@ impl<'r> PartRing<'r> {
         }
         let only = build.int_expr(0);
         sum.use_chain_slots(&kept, only);
-        // Products inside leave time for copies, beside which a GEMM is faster than one that stores in another rank's memory.
+        // GEMMs inside leave time for copies, beside which a GEMM is faster than one that stores in another rank's
+        // memory.
         let caller = if sum.inside.is_empty() { None } else { Some(bind_caller_stream(build, out)) };
         Self { sum, arrived, sent, caller }
     }
@@ -81,7 +82,7 @@ impl<'r> PartRing<'r> {
         ops
     }
 
-    /// Appends the message that sends a sum; its handle.
+    /// Appends the message that sends a sum; returns its handle.
     fn send_sum(&self, build: &mut OpBuilder<'_, '_>, sent: &Slice, after: ExprId, ops: &mut Vec<OpId>) -> u32 {
         let Some(caller) = self.caller else { return put_message(build, false, sent, after, ops) };
         let copies = build.name_expr("numberOfStreams");
@@ -91,7 +92,7 @@ impl<'r> PartRing<'r> {
         departure
     }
 
-    /// The independent products, spread over the hops in which sums travel.
+    /// The independent GEMMs, distributed over the hops in which sums are in transit.
     fn products_inside(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let (inside, hops) = (&self.sum.inside, self.sum.region.ranks as usize - 1);
         if hops == 1 {

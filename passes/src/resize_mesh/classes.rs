@@ -1,8 +1,8 @@
 //! The axes and loops that count devices.
 //!
-//! Axes that ops link have one extent, so they are one class; a loop whose index picks slices of an axis
-//! is in the axis's class. A class counts devices if one of its axes lies across them, if `rank` picks its
-//! slices, or if a loop's index is a peer, a root, or compared with what is one.
+//! Axes that ops link have one extent, so they are one class; a loop whose index picks slices of an axis is in the
+//! axis's class. A class counts devices if one of its axes is sharded over them, if `rank` picks its slices, or if a
+//! loop's index is a peer, a root, or compared with a device number.
 
 use super::uses::{DeviceCounts, ReachableItems, ScalarRole, ScalarUse};
 use hostir::axes::logical_axes;
@@ -17,7 +17,7 @@ pub(super) struct AxisClasses {
     partition: Partition,
     /// By node; holds for roots.
     device: Vec<bool>,
-    /// By loop: whether some axis or device says what it runs over.
+    /// By loop: true if some axis or device determines its range.
     tied: Vec<bool>,
     /// Names that hold device numbers everywhere.
     names: FxHashSet<Symbol>,
@@ -67,11 +67,11 @@ impl AxisClasses {
     pub(super) fn counts_devices(&self, node: u32) -> bool {
         self.device[self.class_root(node) as usize]
     }
-    /// Whether something says what a loop runs over.
+    /// True if a loop's range is determined.
     pub(super) fn is_tied(&self, number: u32) -> bool {
         self.tied[number as usize] || self.counts_devices(self.loop_node(number))
     }
-    /// True if a scalar is computed from device numbers.
+    /// True if a scalar depends on device numbers.
     pub(super) fn is_device_scalar(&self, program: &Program, one: &ScalarUse, expr: ExprId) -> bool {
         match program.expr(expr) {
             Expr::Name(name) => match one.innermost_loop(*name) {
@@ -81,8 +81,8 @@ impl AxisClasses {
             other => sub_expressions(other).iter().any(|&part| self.is_device_scalar(program, one, part)),
         }
     }
-    /// The node of the axis that a slice is picked along. A broadcast has one slice for all indices, so
-    /// they say nothing about it, and it says nothing about them.
+    /// The node of the axis along which a slice is picked. A broadcast has one slice for all indices, so neither says
+    /// anything about the other.
     pub(super) fn sliced_axis_node(&self, program: &Program, kind: ScalarRole) -> Option<u32> {
         let ScalarRole::Slice(tensor, Some(printed)) = kind else { return None };
         let axes = logical_axes(program, tensor);
@@ -112,7 +112,7 @@ impl AxisClasses {
         }
     }
 
-    /// A loop over a domain of the same number as one axis's runs over that axis.
+    /// Joins loops with axes: a loop over a domain with the number of one axis's runs over that axis.
     fn join_loop_domains(&mut self, program: &Program, walked: &ReachableItems) {
         let mut by_number: FxHashMap<Option<u32>, Option<u32>> = FxHashMap::default();
         for &tensor in walked.tensors.iter().filter(|&&t| program.tensor(t).unit.is_none()) {
@@ -132,7 +132,7 @@ impl AxisClasses {
         }
     }
 
-    /// Learns from one scalar; whether that was new.
+    /// Learns from one scalar; returns true if that was new.
     fn learn_use(&mut self, program: &Program, one: &ScalarUse, devices: DeviceCounts) -> bool {
         let mut new = self.learn_parts(program, one, one.expr, devices);
         match one.kind {
@@ -166,15 +166,15 @@ impl AxisClasses {
         new
     }
 
-    /// `( rank + i ) % 4`, where nothing says that i counts devices: it may only be the order in which the
-    /// slices of some axis are worked on.
+    /// True for `( rank + i ) % 4` without other evidence that i counts devices: it may only be the order in which the
+    /// slices of some axis are processed.
     fn is_rotation(&self, program: &Program, one: &ScalarUse, names: &[Symbol]) -> bool {
         let modulo = matches!(program.expr(one.expr), Expr::Binary(BinaryOp::Mod, ..));
         let loops = names.iter().filter_map(|&name| one.innermost_loop(name));
         modulo && loops.into_iter().any(|number| !self.counts_devices(self.loop_node(number)))
     }
 
-    /// `( rank + i ) % D` and `i == rank` say that i is a device number too.
+    /// Learns from `( rank + i ) % D` and `i == rank` that i is a device number too.
     fn learn_parts(&mut self, program: &Program, one: &ScalarUse, expr: ExprId, devices: DeviceCounts) -> bool {
         let mut new = false;
         if let Expr::Binary(op, a, b) = *program.expr(expr) {

@@ -1,7 +1,7 @@
 //! The new value of every extent.
 //!
-//! Classes that count devices get the new number. Extents of inputs stay. What a view makes of axes that
-//! change follows, so that it holds as many elements as its operand (`views`).
+//! Classes that count devices get the new number. Extents of inputs stay. The axes that a view makes of changed axes
+//! follow, so that it has as many elements as its operand (`views`).
 
 use super::classes::AxisClasses;
 use super::sizes::{ClassExtents, RESIZE_EXTENT, count_literal};
@@ -27,7 +27,7 @@ pub(super) enum ExtentChange {
     Attr { op: OpId, key: AttrKey, value: AttrValue },
 }
 
-/// Finds what the extents of all classes become.
+/// Computes the new extents of all classes.
 ///
 /// # Errors
 /// Reports every view and every other op whose axes cannot follow the number of devices.
@@ -42,7 +42,7 @@ pub(super) fn solve<'a>(
     for &op in &walked.ops {
         let mut links = Vec::new();
         program.op(op).kind.spec().axes(program, op, &mut links);
-        // A view is the one op that keeps the number of elements of axes that it does not link.
+        // A view is the only op that keeps the number of elements of axes that it does not link.
         let checked = match program.op(op).kind {
             OpKind::View => views::solve_view(&mut sizes, program, op, &links),
             _ => Ok(()),
@@ -63,12 +63,12 @@ pub(super) fn solve<'a>(
     diags.or_value(sizes)
 }
 
-/// An op that does not say how an axis of an operand and the result correspond works with its extent.
+/// Checks that an op does not depend on the old extent of an axis of an operand without a counterpart in the result.
 fn check(sizes: &ClassExtents<'_>, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let op = program.op(id);
     let kind = op.kind;
     let messages = kind.effect() == OpEffect::Communicate;
-    // Views are checked already, and a select leaves the one axis out that it names.
+    // Views are checked already, and a select leaves out the axis that it names.
     let skips = matches!(op.kind, OpKind::View | OpKind::Select);
     if skips || !(messages || matches!(kind.effect(), OpEffect::Pure | OpEffect::Opaque)) {
         return Ok(());
@@ -103,7 +103,7 @@ fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag
     Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)
 }
 
-/// The list of changes, with scalars that refuse.
+/// The list of changes; fails for scalars that cannot change.
 pub(super) fn collect_changes(
     edit: &mut Edit<'_>,
     walked: &ReachableItems,
@@ -164,7 +164,7 @@ fn tensor_changes(
     Ok(())
 }
 
-/// The new extent, if it changes; an error where that cannot be told.
+/// The new extent, if it changes; an error if that is undecidable.
 fn resized_extent(
     edit: &mut Edit<'_>,
     sizes: &ClassExtents<'_>,
@@ -252,7 +252,7 @@ fn loop_changes(
     let extent = program.domain(domain).extent;
     let (classes, devices) = (sizes.classes, sizes.devices);
     let Some(literal) = program.exprs().as_int(extent) else {
-        // A composite extent is that of the axis it runs over, or nobody knows.
+        // A composite extent is that of the axis it runs over; otherwise it is unknown.
         let root = classes.class_root(classes.loop_node(number)) as usize;
         let new = self::resized_extent(edit, sizes, root, extent, false);
         let new = new.map_err(|()| Box::new(unclear_loop_error(edit.program(), op, devices.old)))?;
@@ -275,14 +275,14 @@ fn loop_changes(
     Ok(())
 }
 
-/// The error for a loop that nothing ties to an axis or to devices.
+/// The error for a loop that is tied to no axis or device.
 pub(super) fn unclear_loop_error(program: &Program, op: OpId, old: i64) -> Diag {
     let message = format!("the extent {old} of this loop is ambiguous: it may or may not be the number of devices");
     let note = "loop over the axis that the loop slices (`FOR i in iS0{4}` with its number), or up to a name";
     Diag::error(RESIZE_CONSTANT, program.op_span(op), message).with_note(note)
 }
 
-/// The extents that an attribute repeats of a tensor.
+/// The extents of a tensor that an attribute repeats.
 struct Renew<'r, 'p> {
     edit: &'r mut Edit<'p>,
     sizes: &'r ClassExtents<'r>,
@@ -290,7 +290,7 @@ struct Renew<'r, 'p> {
 }
 
 impl Renew<'_, '_> {
-    /// The new extent of the stored axis at a place, or the old one.
+    /// The new extent of the stored axis at a position, or the old one.
     fn extent(&mut self, at: usize, old: ExprId) -> ExprId {
         let program = self.edit.program();
         let axis = logical_axes(program, self.tensor).stored_positions().get(at).copied();
@@ -301,7 +301,7 @@ impl Renew<'_, '_> {
     }
 }
 
-/// Lists of extents and ranges that repeat extents of the result or the operand.
+/// Updates lists of extents and ranges that repeat extents of the result or the operand.
 fn attr_changes(edit: &mut Edit<'_>, sizes: &ClassExtents<'_>, id: OpId, out: &mut Vec<ExtentChange>) {
     let op = edit.program().op(id).clone();
     for (key, value) in &op.attrs {
@@ -318,7 +318,7 @@ fn attr_changes(edit: &mut Edit<'_>, sizes: &ClassExtents<'_>, id: OpId, out: &m
                 let list = list.map(|(at, &[start, stop, step])| [start, renew.extent(at, stop), step]);
                 AttrValue::Ranges(list.collect())
             }
-            // Of an iota; that of an ALLOCATE is summed up anew.
+            // Only for an iota; that of an ALLOCATE is computed anew.
             (AttrKey::Size, AttrValue::Expr(size)) if op.kind != OpKind::Allocate => {
                 AttrValue::Expr(renew.extent(0, *size))
             }

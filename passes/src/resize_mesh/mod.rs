@@ -1,8 +1,8 @@
 //! resize-mesh: adapts a program to another number of devices.
 //!
-//! [`uses`] lists the scalars of the program with the loops around them, [`classes`] finds the axes
-//! and loops that count devices, [`extents`] computes every new extent, [`scalars`] every new scalar,
-//! and this file checks meshes and teams and rewrites the program.
+//! [`uses`] lists the scalars of the program with the loops around them, [`classes`] finds the axes and loops that
+//! count devices, [`extents`] computes every new extent, [`scalars`] every new scalar, and this file checks meshes and
+//! teams and rewrites the program.
 
 mod classes;
 mod extents;
@@ -112,7 +112,7 @@ fn run_resize_mesh(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
     if old == 1 { refuse_moving(edit.program(), &walked) } else { Ok(()) }
 }
 
-/// The number of devices that the program is for; `None` if it names none.
+/// The number of devices of the program; `None` if it names none.
 fn device_count(program: &Program, walked: &ReachableItems) -> Result<Option<i64>, Diags> {
     let mut diags = Diags::default();
     let mut first: Option<(TensorId, i64)> = None;
@@ -148,7 +148,7 @@ fn device_count(program: &Program, walked: &ReachableItems) -> Result<Option<i64
     diags.or_value(count)
 }
 
-/// An axis of which each device has a part is printed as two domains, and both would change.
+/// Refuses an axis with a part on each device: it is printed as two domains, and both would change.
 fn refuse_parts(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for &tensor in &walked.tensors {
@@ -164,7 +164,7 @@ fn refuse_parts(program: &Program, walked: &ReachableItems) -> Result<(), Diags>
     diags.or_value(())
 }
 
-/// The coordinates of another mesh may or may not be those of the one that is resized.
+/// Refuses the coordinates of another mesh, which may or may not be those of the resized one.
 fn refuse_coordinates(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for one in &walked.uses {
@@ -184,7 +184,8 @@ fn mesh_coordinate_in(program: &Program, expr: ExprId) -> Option<String> {
     }
 }
 
-/// On one device every communication is a copy, and lowering takes any kind for any op.
+/// Refuses a lowered program on one device: every communication is a copy there, and lowering takes any kind for any
+/// op.
 fn refuse_lowered(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let Some(&id) = walked.ops.iter().find(|id| {
         let op = program.op(**id);
@@ -199,7 +200,7 @@ fn refuse_lowered(program: &Program, walked: &ReachableItems) -> Result<(), Diag
     Err(diags)
 }
 
-/// With one device nothing moves between devices, so a lowered program may hold ops that would with several.
+/// Refuses a lowered program with ops that would move data between several devices; with one device they do not.
 fn refuse_moving(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let mut ops = walked.ops.iter();
     let Some(&mark) =
@@ -255,7 +256,7 @@ fn apply_scalars(edit: &mut Edit<'_>, scalars: Vec<(ScalarUse, hostir::ir::ExprI
     }
 }
 
-/// Puts new extents into domains, `logical=` lists and attributes, and sums up allocations anew.
+/// Puts new extents into domains, `logical=` lists and attributes, and recomputes the sizes of allocations.
 fn apply_extents(edit: &mut Edit<'_>, walked: &ReachableItems, change: &[ExtentChange]) {
     let mut changed = vec![false; edit.program().tensors().len()];
     for one in change {
@@ -285,7 +286,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &ReachableItems, change: &[ExtentC
     let mut build = OpBuilder::new(edit);
     for &id in &walked.ops {
         let op = build.program().op(id);
-        // The sum of an ALLOCATE; `size` of an iota is an operand.
+        // The size of an ALLOCATE is computed; `size` of an iota is an operand.
         let tensor = op.output_tensors().next().filter(|_| op.kind == OpKind::Allocate);
         let Some(tensor) = tensor.filter(|tensor| changed[tensor.0 as usize]) else { continue };
         let mut new = op.clone();
@@ -301,7 +302,7 @@ fn apply_meshes(edit: &mut Edit<'_>, walked: &ReachableItems, devices: DeviceCou
     let team = AttrValue::Ints((0..devices.new).collect());
     let mesh = edit.intern_mesh(DeviceMesh { shape: vec![devices.new as u32], devices: row });
     let mut count = 0;
-    // Tensors that earlier passes left behind too: they share names of extents with the others.
+    // Tensors of earlier passes, too: they share names of extents with the others.
     for tensor in edit.program().tensors().ids() {
         let lies = edit.program().tensor_mesh(tensor).map(|mesh| mesh.devices.len() as i64);
         if lies == Some(devices.old) {

@@ -1,7 +1,7 @@
 //! The new value of every scalar of an op.
 //!
-//! A constant stands for the number of devices D where it bounds device numbers: `x % D`, a sum inside of
-//! that, `x < D`. Beside device numbers 0 and 1 stay what they are; any other constant may be made from D.
+//! A constant stands for the number of devices D where it bounds device numbers: `x % D`, a sum inside of that,
+//! `x < D`. Next to device numbers, 0 and 1 keep their values; any other constant may come from D.
 
 use super::classes::AxisClasses;
 use super::extents::{RESIZE_CONSTANT, unclear_loop_error};
@@ -40,7 +40,7 @@ pub(super) fn rewrite_scalars(
     diags.or_value(out)
 }
 
-/// The constant that cannot be told; `None` for a device that will not be there.
+/// The undecidable constant; `None` for a device that will not exist.
 type UnclearConstant = Option<i64>;
 
 struct ScalarRewriter<'r, 'p> {
@@ -83,8 +83,7 @@ impl ScalarRewriter<'_, '_> {
         match (counts, literal) {
             (_, Some(0)) | (Some(false), Some(_)) => Ok(expr),
             (_, Some(index)) => Err(Some(index)),
-            // The order in which ranks work on an axis that has nothing to do with devices, unless it is
-            // as long as the mesh.
+            // The order in which ranks work on an axis that is unrelated to devices, unless it is as long as the mesh.
             (Some(false), None) if self.rotates_over(expr, self.devices.old) => Err(Some(self.devices.old)),
             (Some(false), None) if self.sliced_extent().is_some_and(|e| self.rotates_over(expr, e)) => Ok(expr),
             _ if self.is_device_scalar(expr) || counts == Some(true) => self.rewrite_device_scalar(expr),
@@ -103,7 +102,7 @@ impl ScalarRewriter<'_, '_> {
         }
     }
 
-    /// The extent of the axis that a slice is picked along, if it is written out.
+    /// The extent of the axis along which a slice is picked, if it is a literal.
     fn sliced_extent(&self) -> Option<i64> {
         let ScalarRole::Slice(tensor, Some(printed)) = self.one.kind else { return None };
         let program = self.edit.program();
@@ -128,12 +127,12 @@ impl ScalarRewriter<'_, '_> {
         }
     }
 
-    /// A scalar that is computed from device numbers.
+    /// A scalar that depends on device numbers.
     fn rewrite_device_scalar(&mut self, expr: ExprId) -> Result<ExprId, UnclearConstant> {
         let DeviceCounts { old, new } = self.devices;
         match *self.edit.program().expr(expr) {
             Expr::Binary(BinaryOp::Mod, a, b) if self.is_int(b, old) => {
-                // As many streams as devices, or four streams?
+                // As many streams as devices, or four streams: undecidable.
                 if self.one.kind == ScalarRole::Stream {
                     return Err(Some(old));
                 }
@@ -155,7 +154,7 @@ impl ScalarRewriter<'_, '_> {
         let DeviceCounts { old, new } = self.devices;
         match *self.edit.program().expr(expr) {
             Expr::Int(value) if value == old => Ok(self.edit.intern_expr(Expr::Int(new))),
-            // The next device, or the one before it where D is 2.
+            // The next device, or the previous one if D is 2.
             Expr::Int(1) if old == 2 => Err(Some(1)),
             Expr::Binary(BinaryOp::Add | BinaryOp::Sub, ..) => self.rewrite_operands(expr, Self::rewrite_modular),
             _ => self.rewrite_device_scalar(expr),

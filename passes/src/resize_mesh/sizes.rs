@@ -17,12 +17,12 @@ pub(super) struct ClassExtents<'a> {
     pub(super) old: Vec<Option<i64>>,
     /// The extent from now on, where it is known.
     pub(super) new: Vec<Option<i64>>,
-    /// By class: true if an extent with the number of devices in it follows that.
+    /// By class: true if an extent that contains the number of devices follows it.
     pub(super) follows: Vec<bool>,
 }
 
 impl<'a> ClassExtents<'a> {
-    /// The extents that are written out: new ones of devices, and those of inputs.
+    /// The literal extents: new ones of devices, and those of inputs.
     pub(super) fn of_literals(
         program: &Program,
         walked: &ReachableItems,
@@ -57,11 +57,11 @@ impl<'a> ClassExtents<'a> {
     pub(super) fn axis_root(&self, tensor: TensorId, axis: u32) -> usize {
         self.classes.class_root(self.classes.axis_node(tensor, axis)) as usize
     }
-    /// The new extent of a class whose literal extent is `old`, where that changes.
+    /// The new extent of a class whose literal extent is `old`, if it changes.
     pub(super) fn new_extent(&self, root: usize, old: i64) -> Option<i64> {
         self.new[root].filter(|&new| self.old[root] == Some(old) && new != old)
     }
-    /// True if the extent of an axis is written out and changes.
+    /// True if the extent of an axis is a literal and changes.
     pub(super) fn has_changed_extent(&self, program: &Program, tensor: TensorId, axis: u32) -> bool {
         let axes = logical_axes(program, tensor).axes;
         let literal = axes.get(axis as usize).and_then(|axis| program.exprs().as_int(axis.extent));

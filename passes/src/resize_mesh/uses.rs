@@ -24,7 +24,7 @@ pub(super) enum ScalarRole {
     Step(u32),
     /// It defines a name.
     Define(Symbol),
-    /// A condition, or anything else that the host computes.
+    /// A condition, or another value that the host computes.
     Other,
 }
 
@@ -66,7 +66,7 @@ impl ScalarUse {
 
 /// Everything that is part of the program.
 pub(super) struct ReachableItems {
-    /// All ops; those of a HostUnit where it is first posted.
+    /// All ops; those of a HostUnit at its first PostOnStream.
     pub(super) ops: Vec<OpId>,
     /// All tensors, in the order of their numbers in the arena.
     pub(super) tensors: Vec<TensorId>,
@@ -180,7 +180,7 @@ impl ScalarWalk<'_> {
     }
 }
 
-/// Scalars that ops compute with, element by element, count nothing.
+/// The role of an op's scalar operands: those of element-wise computations count nothing.
 fn operand_kind(program: &Program, op: &Op) -> Option<ScalarRole> {
     let defined = op.results.first().and_then(|value| value.as_scalar());
     match defined.and_then(|expr| program.exprs().as_name(expr)) {

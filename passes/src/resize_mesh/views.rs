@@ -26,7 +26,7 @@ impl ViewGroup {
     }
 }
 
-/// Finds the extents that the result of a view has when those of its operand are known.
+/// Computes the extents of a view's result from those of its operand.
 pub(super) fn solve_view(
     sizes: &mut ClassExtents<'_>,
     program: &Program,
@@ -65,7 +65,7 @@ pub(super) fn solve_view(
     }
 }
 
-/// Looks at a view whose extents are all known: an axis that it pairs with one of extent 1 may not have followed it.
+/// Checks a view whose extents are all known: an axis that it pairs with one of extent 1 may not have followed it.
 pub(super) fn check_view(sizes: &ClassExtents<'_>, program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
     let [from, to] =
@@ -100,8 +100,7 @@ fn view_group(program: &Program, tensor: TensorId, links: &[AxisLink]) -> ViewGr
     ViewGroup { tensor, axes: axes.collect() }
 }
 
-/// A view of axes with names for extents: where one that is written out changes, `( 4 * i1 )` on the other
-/// side does too.
+/// Solves a view of axes with names for extents: if a literal one changes, `( 4 * i1 )` on the other side does too.
 fn solve_symbolic_view(
     sizes: &mut ClassExtents<'_>,
     program: &Program,
@@ -111,7 +110,7 @@ fn solve_symbolic_view(
 ) -> Result<(), Diag> {
     let (left, right) = (a.changes(sizes, program), b.changes(sizes, program));
     if left == right {
-        // Nothing changes, or the same on both sides: as many elements as before, by the verifier.
+        // No change, or the same on both sides: as many elements as before, by the verifier.
         return if left { Err(symbolic_extents_error(program, id)) } else { Ok(()) };
     }
     let other = if left { b } else { a };

@@ -1,4 +1,4 @@
-//! The tensors that one loop slices, and how the program uses each.
+//! The tensors that one loop slices, and the program's uses of each.
 
 use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::ir::IndexDefinitions;
@@ -22,7 +22,7 @@ pub(super) struct LoopBuffer {
     pub(super) looped: OpId,
 }
 
-/// The reason that a buffer stays as it is, with the op that it is about.
+/// The reason why a buffer stays as it is, with the op that causes it.
 pub(super) type KeepReason = (OpId, String);
 
 /// The uses of each tensor by the program.
@@ -37,11 +37,11 @@ pub(super) struct TensorUses {
 #[derive(Clone, Default)]
 struct UseRecord {
     allocates: SmallVec<[OpId; 1]>,
-    /// Selects with the loop of the body that holds them.
+    /// Selects with the loop of the body that contains them.
     selects: Vec<(OpId, Option<OpId>)>,
     /// Any other use.
     other: Option<OpId>,
-    /// The loop of the body that holds all uses: `Some(None)` outside of loops or in several.
+    /// The loop of the body that contains all uses: `Some(None)` outside of loops or in several.
     home: Option<Option<OpId>>,
 }
 
@@ -98,12 +98,12 @@ impl TensorUses {
         });
     }
 
-    /// Whether everything that uses a tensor is in one loop of the body.
+    /// True if all uses of a tensor are in one loop of the body.
     pub(super) fn is_within(&self, tensor: TensorId, looped: OpId) -> bool {
         self.found[tensor].home == Some(Some(looped)) && !self.seen[tensor]
     }
 
-    /// A tensor as a buffer; `None` for what is no buffer of a loop at all, or has its slots already.
+    /// A tensor as a buffer; `None` for a tensor that is no buffer of a loop, or has its slots already.
     pub(super) fn match_buffer(&self, program: &Program, tensor: TensorId) -> Result<Option<LoopBuffer>, KeepReason> {
         let found = &self.found[tensor];
         let Some(&(first, looped)) = found.selects.first() else {
@@ -162,7 +162,7 @@ impl TensorUses {
         Ok(Some(LoopBuffer { tensor, allocate, selects, axis, looped }))
     }
 
-    /// Only asked for tensors that the option names.
+    /// Called only for tensors that the option names.
     fn not_a_buffer_reason(&self, tensor: TensorId) -> Result<Option<LoopBuffer>, KeepReason> {
         let op = self.found[tensor].allocates.first().copied().or(self.found[tensor].other);
         Err((op.unwrap_or(OpId(0)), "no loop slices it".to_owned()))
@@ -174,7 +174,7 @@ fn sliced_by(program: &Program, op: OpId) -> (Option<DomainId>, Option<ExprId>) 
     (program.op(op).domain_attr(AttrKey::Axis), program.op(op).expr_attr(AttrKey::Index))
 }
 
-/// Whether a scalar is `( i % numberOfStreams )`.
+/// True if a scalar is `( i % numberOfStreams )`.
 pub(super) fn is_slot(program: &Program, expr: ExprId, index: Symbol, streams: Symbol) -> bool {
     let Expr::Binary(BinaryOp::Mod, a, b) = *program.expr(expr) else { return false };
     let exprs = program.exprs();

@@ -1,7 +1,7 @@
-//! Whether a slot is free when its stream comes round again.
+//! Checks that a slot is free when its stream uses it again.
 //!
-//! One walk over the body of each loop follows the current stream, what is written, and messages that are
-//! under way, for all buffers that the loop slices.
+//! One walk over the body of each loop follows the current stream, the writes, and messages in flight, for all buffers
+//! that the loop slices.
 
 use super::buffers::{KeepReason, LoopBuffer, TensorUses, is_slot};
 use crate::support::storage::{TensorAccess, visit_accesses};
@@ -25,11 +25,11 @@ struct SliceState {
 struct PendingMessage {
     buffer: usize,
     op: OpId,
-    /// The number that a Wait names; none in a group that is still open.
+    /// The number that a Wait names; `None` in a group that is still open.
     handle: Option<u32>,
 }
 
-/// The state at the end of a branch, as far as it changed.
+/// The changes of the state at the end of a branch.
 struct BranchEnd {
     states: Vec<(usize, SliceState)>,
     pending: Vec<PendingMessage>,
@@ -56,7 +56,7 @@ struct SliceOrderWalk<'a> {
     log: Vec<(usize, SliceState)>,
     pending: Vec<PendingMessage>,
     reasons: Vec<Option<KeepReason>>,
-    /// The current stream; `None` where it is not known.
+    /// The current stream; `None` if it is not known.
     stream: Option<ExprId>,
     /// Between StartCoalescing and EndCoalescing.
     in_group: bool,
@@ -152,7 +152,7 @@ impl SliceOrderWalk<'_> {
         self.states[buffer] = state;
     }
 
-    /// Branches start from one state; what both have done is done. A loop may run no iteration.
+    /// Walks the branches from one state; the effects of both hold afterwards. A loop may run no iteration.
     fn walk_control(&mut self, op: &Op) {
         let looped = loop_index(self.program, op).is_some();
         let mut ends: Vec<BranchEnd> = op.blocks.iter().map(|&block| self.walk_branch(block)).collect();
@@ -218,7 +218,7 @@ impl SliceOrderWalk<'_> {
         for result in op.output_tensors() {
             let known = self.slices.get(&result).copied();
             let Some(from) = from else {
-                // A name that meant a slice may mean something else now.
+                // A name of a slice may mean something else now.
                 if let Some(known) = known {
                     self.reject_buffer(known.buffer, id, "its slice is rebound to other memory here");
                 }
@@ -239,12 +239,12 @@ impl SliceOrderWalk<'_> {
         }
     }
 
-    /// Whether a tensor is a buffer itself, no slice of one.
+    /// True if a tensor is a buffer itself, not a slice of one.
     fn is_buffer(&self, tensor: TensorId) -> bool {
         self.slices.contains_key(&tensor) && !self.uses.is_within(tensor, self.looped)
     }
 
-    /// An allocation of what has memory does nothing, unless it makes new memory each time.
+    /// Walks an allocation: without effect if there is memory, unless it makes new memory each time.
     fn walk_allocate(&mut self, id: OpId, op: &Op) {
         if op.keeps_memory() {
             return;
@@ -274,7 +274,7 @@ impl SliceOrderWalk<'_> {
         }
     }
 
-    /// A read or a write of a slice, or of a part of one.
+    /// Records a read or a write of a slice, or of a part of one.
     fn touch_slice(&mut self, id: OpId, slice: LoopSlice, writes: bool) {
         let worker = self.stream.is_some_and(|stream| self.is_worker_stream(stream));
         if !worker {

@@ -1,10 +1,9 @@
 //! The ops that go into one HostUnit, and the order of units and ops.
 //!
-//! Every op gets a level: an op that stays has the highest level of its producers, one that is fused
-//! too, but one more after a producer that stays. A way from one fused op to another through an op
-//! that stays raises the level, so fused ops of one level never wait for each other that way, and
-//! those that feed each other share a unit. A group whose consumers are all of a higher level moves up
-//! to the first that is fused. All of it is linear.
+//! Every op gets a level. An op that stays has the highest level of its producers; so has a fused op, but one more
+//! after a producer that stays. A path from one fused op to another through an op that stays raises the level, so fused
+//! ops of one level never wait for each other that way, and those that feed each other share a unit. A group whose
+//! consumers are all of a higher level moves up to the first that is fused. All steps are linear.
 
 use crate::support::reshard::is_tensor_op;
 use crate::support::storage::StorageClasses;
@@ -30,7 +29,7 @@ pub(super) enum SegmentGroup {
 
 const NONE: u32 = u32::MAX;
 
-/// Cuts the body at the ops that nothing may cross and groups what lies between.
+/// Divides the body at the ops that nothing may cross, and groups the ops between.
 pub(super) fn split_runs(program: &Program, storage: &mut StorageClasses, ops: &[OpId]) -> Vec<BodyRun> {
     let mut graph = SegmentGraph::new(program.tensors().len());
     let mut runs = Vec::new();
@@ -56,7 +55,7 @@ struct SegmentGraph {
     fused: Vec<bool>,
     /// Edges from producer to consumer, by consumer.
     edges: Vec<(u32, u32)>,
-    /// By storage class: the run that touched it last, and its writer in that run.
+    /// By storage class: the run that accessed it last, and its writer in that run.
     touched: Vec<(u32, u32)>,
     run: u32,
 }
@@ -66,13 +65,13 @@ impl SegmentGraph {
         Self { ops: Vec::new(), fused: Vec::new(), edges: Vec::new(), touched: vec![(NONE, NONE); tensors], run: 0 }
     }
 
-    /// True if an op writes a tensor that an earlier one has touched.
+    /// True if an op writes a tensor that an earlier one has accessed.
     fn has_write_conflict(&self, program: &Program, storage: &mut StorageClasses, op: OpId) -> bool {
         let mut results = program.op(op).output_tensors();
         results.any(|tensor| self.touched[storage.class_of(tensor)].0 == self.run)
     }
 
-    /// True if an op reads under another name what an earlier one has written. A unit has no aliases.
+    /// True if an op reads an alias of a tensor that an earlier one has written. A unit has no aliases.
     fn reads_alias(&self, program: &Program, storage: &mut StorageClasses, op: OpId) -> bool {
         let mut operands = program.op(op).input_tensors();
         operands.any(|tensor| {
@@ -214,7 +213,7 @@ impl<'a> LevelClasses<'a> {
         }
     }
 
-    /// The groups so that each comes after those that it needs, else in text order.
+    /// The groups in an order in which each follows those that it needs, else in text order.
     fn ordered_groups(mut self, ops: &[OpId], edges: &[(u32, u32)]) -> Vec<SegmentGroup> {
         let members = self.class_members();
         let producers = NumberLists::new(ops.len(), edges.iter().map(|&(from, to)| (to, from)));
@@ -251,7 +250,7 @@ impl<'a> LevelClasses<'a> {
     }
 }
 
-/// True for a tensor op that does not stand by itself.
+/// True for a tensor op that is not standalone.
 pub(super) fn belongs_in_unit(program: &Program, op: OpId) -> bool {
     let pure = program.op(op).kind.effect() == OpEffect::Pure;
     pure && is_tensor_op(program, op) && !is_standalone(program, op)

@@ -1,11 +1,10 @@
-//! The tensors that have memory: the outputs of a PostOnStream all have some, or none has.
+//! The tensors with memory: the outputs of a PostOnStream all have some, or none has.
 
 use hostir::ir::OpEffect;
 use hostir::ir::{OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
 
-/// The tensors that have memory after the statements that have passed. Aliases are one memory, named by one of
-/// their tensors.
+/// The tensors that have memory after the statements so far. Aliases are one memory, named by one of their tensors.
 pub(super) struct AllocatedTensors {
     /// Tensors that have some for sure.
     has: FxHashSet<TensorId>,
@@ -49,7 +48,7 @@ impl AllocatedTensors {
         }
     }
 
-    /// The outputs of a post that need an ALLOCATE, since others have memory, or may have some.
+    /// The outputs of a PostOnStream that need an ALLOCATE, since others have memory, or may have some.
     pub(super) fn missing_allocations(&self, program: &Program, post: OpId) -> Vec<TensorId> {
         let mut outputs: Vec<TensorId> = program.op(post).output_tensors().collect();
         if !outputs.iter().any(|&tensor| self.may.contains(&program.memory_tensor(tensor))) {

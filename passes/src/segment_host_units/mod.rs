@@ -112,7 +112,7 @@ fn run_segment_host_units(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<()
     Ok(())
 }
 
-/// Inputs and outputs of units are in global memory, and so is what the program allocates for them.
+/// Puts inputs and outputs of units, and the program's allocations for them, into global memory.
 fn finalize_allocations(edit: &mut Edit<'_>) {
     let mut moved = Vec::new();
     let program = edit.program();

@@ -10,9 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The reads of each tensor in the host program.
 pub(super) struct HostUses {
-    /// By tensor: how many operands it is, and how often it is an output of the program.
+    /// By tensor: the number of its uses as an operand and as an output of the program.
     reads: Vec<u32>,
-    /// By tensor: whether others may share its memory.
+    /// By tensor: true if others may share its memory.
     shared: Vec<bool>,
 }
 
@@ -42,7 +42,7 @@ struct UnitInterface {
     scalars: Vec<ExprId>,
 }
 
-/// Makes the unit and gives the op that posts it.
+/// Makes the unit and returns its PostOnStream.
 pub(super) fn make_unit(build: &mut OpBuilder<'_, '_>, uses: &HostUses, ops: &[OpId]) -> OpId {
     let ports = unit_interface(build.program(), uses, ops);
     for &tensor in ports.inputs.iter().chain(&ports.outputs) {
@@ -97,7 +97,7 @@ fn unit_interface(program: &Program, uses: &HostUses, ops: &[OpId]) -> UnitInter
     ports
 }
 
-/// The extents of a group's tensors: a unit knows them without being told.
+/// The extents of a group's tensors, which a unit knows without inputs for them.
 fn tensor_extents(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     let tensors = ops.iter().map(|&id| program.op(id));
     let tensors = tensors.flat_map(|op| op.all_tensors());

@@ -99,7 +99,7 @@ pub(super) fn emit_op(
 /// A tensor and one of its axes.
 type LinkEnd = (TensorId, u32);
 
-/// Tensors of an op that have an axis that is the loop's.
+/// Tensors of an op whose axis is the loop's.
 type Mapped = SmallVec<[(TensorId, MappedAxis); 4]>;
 
 /// The tensors of an op that the loop slices, each once.
@@ -128,15 +128,15 @@ fn axis_links(program: &Program, id: OpId) -> Vec<AxisLink> {
     links
 }
 
-/// True if an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices pair
-/// as the tensors do.
+/// True if an op pairs axes of equal positions only, and all its tensors lose the axis of one position: then slices
+/// pair as the tensors do.
 fn pairs_equal_positions(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
     let Some((_, first)) = mapped.first() else { return true };
     links.iter().all(|link| link.from.1 == link.to.1)
         && op.all_tensors().all(|tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis))
 }
 
-/// The axis of a tensor as one of its slice; `false` if that does not have it.
+/// Replaces an axis of a tensor by that of its slice; returns false if the slice does not have it.
 fn replace_by_slice(cuts: &AxisSlices, end: &mut LinkEnd) -> bool {
     let (tensor, axis) = end;
     let Some(&(_, gone, slice)) = cuts.iter().find(|(whole, ..)| whole == tensor) else {
@@ -148,8 +148,7 @@ fn replace_by_slice(cuts: &AxisSlices, end: &mut LinkEnd) -> bool {
     kept
 }
 
-/// Whether an op may have the operands and results that it has: a slice of a vector has no range left to
-/// choose.
+/// True if an op may have its present operands and results: a slice of a vector has no range left to choose.
 fn is_valid(program: &Program, id: OpId) -> bool {
     let mut found = Diags::default();
     program.op(id).kind.spec().verify(program, id, &mut found);
@@ -163,8 +162,8 @@ fn paired_axes(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
     pairs
 }
 
-/// The op takes axes by their places, and slices have them at other places: a matrix of three axes becomes
-/// one of two, which is a batch no more.
+/// The error for an op that takes axes by position, if slices have them at other positions: a matrix of three axes
+/// becomes one of two, which is no longer a batch.
 fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
     let name = hostir::ir::op_display_name(program, id);
     let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
@@ -173,7 +172,8 @@ fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
     Diag::error(STREAM_PAIRS, program.op_span(id), message).with_note(note)
 }
 
-/// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
+/// The error for a collective whose ranks work on different parts, so that they cannot meet. (nvFuser lets them, and
+/// mixes parts.)
 fn collective_on_ring_error(program: &Program, id: OpId) -> Diag {
     let name = hostir::ir::op_display_name(program, id);
     let message = format!("`{name}` moves data between devices in a loop whose ranks process different shards");
@@ -186,8 +186,8 @@ fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
     domain.parallel.is_device() && !domain.is_reduction()
 }
 
-/// An op can work on slices only if it relates the sliced axes of operands and result itself: else the
-/// iterations would need each other's slices.
+/// Checks that an op itself relates the sliced axes of operands and result: else the iterations would need each other's
+/// slices.
 fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> Result<(), Diag> {
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(()) };

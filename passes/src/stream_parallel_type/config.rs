@@ -18,7 +18,7 @@ pub(super) enum AllgatherMethod {
     Broadcast,
 }
 
-/// The algorithm that adds up and scatters the partial results of a product.
+/// The algorithm that reduces and scatters the partial results of a GEMM.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReduceScatter {
     /// Parts are exchanged in the loop; the program adds them after it.
@@ -178,7 +178,7 @@ impl Config {
     }
 }
 
-/// An option of messages by copies where there are none.
+/// The warning for an option of copied messages if there are none.
 fn no_messages_error(option: &str, word: &str, backend: &str) -> Diag {
     let (why, note) = match backend {
         "CUDA" => (
@@ -194,8 +194,8 @@ fn no_messages_error(option: &str, word: &str, backend: &str) -> Diag {
     Diag::global_error(OPTION_UNUSED, message).with_note(note)
 }
 
-/// The algorithm for allgathers: `allgather`, or nvFuser's name for a ring. `matmul_reduce_scatter` alone sets
-/// the offset of a loop that scatters.
+/// The algorithm for allgathers: `allgather`, or nvFuser's name for a ring. `matmul_reduce_scatter` alone sets the
+/// offset of a loop that scatters.
 fn allgather_method(cx: &mut PassCx<'_>) -> Result<AllgatherMethod, Diags> {
     let options = cx.options();
     let offset = options.bool_value(OFFSET);

@@ -1,4 +1,4 @@
-//! A sharded axis that becomes the stream axis: what other devices hold is moved in the loop.
+//! A sharded axis that becomes the stream axis: the loop moves the data of other devices.
 
 use super::config::{AllgatherMethod, Config, MessageTransport};
 use super::loop_body::LoopBody;
@@ -14,7 +14,7 @@ const STREAM_EXCHANGE: &str = "H0329";
 /// stream-parallel-type: a backend that does not support the messages of a loop.
 const STREAM_BACKEND: &str = "H0332";
 
-/// Gathers one part in each iteration, of an input whose axis lies across devices.
+/// Gathers one part in each iteration, of an input whose axis is sharded over devices.
 pub(super) fn emit_gather(
     body: &mut LoopBody<'_, '_, '_>,
     id: OpId,
@@ -59,11 +59,11 @@ pub(super) struct Swap {
     pub(super) from: ExprId,
     /// The rank that receives from this one.
     pub(super) to: ExprId,
-    /// True where the rank works on its own part, and copies instead.
+    /// True if the rank works on its own part, and copies instead.
     pub(super) own: ExprId,
 }
 
-/// Appends both messages, or the ops of `copy` where the rank works on its own part.
+/// Appends both messages, or the ops of `copy` if the rank works on its own part.
 pub(super) fn emit_messages(body: &mut LoopBody<'_, '_, '_>, swap: &Swap, copy: Vec<OpId>) {
     let (build, config) = (&mut *body.build, body.config);
     if !matches!(config.messages, MessageTransport::CudaGet | MessageTransport::CudaPut) {
@@ -77,7 +77,7 @@ pub(super) fn emit_messages(body: &mut LoopBody<'_, '_, '_>, swap: &Swap, copy: 
     }
     let (receive, received) = build.build_p2p(true, swap.received, swap.from, &config.backend);
     let (send, sent) = build.build_p2p(false, swap.sent, swap.to, &config.backend);
-    // Both are on one stream: the side that copies comes second, else each rank waits for its peer.
+    // Both are on one stream: the initiator's side comes second, else each rank waits for its peer.
     let mut order = [send, receive];
     if config.messages == MessageTransport::CudaPut {
         order = [receive, send];
@@ -94,12 +94,12 @@ pub(super) fn emit_messages(body: &mut LoopBody<'_, '_, '_>, swap: &Swap, copy: 
     }
     messages.push(build.build_wait(received));
     body.ops.push(build.build_branch(swap.own, copy, messages));
-    // Nothing in the iteration needs what was sent to be gone.
+    // Nothing in the iteration waits for the end of the send.
     let wait = build.build_wait(sent);
     body.epilogue.push(build.build_branch(swap.own, Vec::new(), vec![wait]));
 }
 
-/// Posts an op on the stream after those of the iterations, which waits for what this iteration has done so far.
+/// Issues an op on the stream that follows the iterations, which waits for this iteration's earlier work.
 fn post_on_copy_stream(build: &mut OpBuilder<'_, '_>, post: OpId) -> [OpId; 4] {
     let (worker, streams) = (build.worker_stream_expr(), build.name_expr("numberOfStreams"));
     let there = build.build_set_current_stream(streams);
@@ -107,8 +107,8 @@ fn post_on_copy_stream(build: &mut OpBuilder<'_, '_>, post: OpId) -> [OpId; 4] {
     [there, after, post, build.build_set_current_stream(worker)]
 }
 
-/// Makes the next iteration's stream wait for this one's, if the options say so: `IF ( ( StreamIdx + 1 ) < numberOfStreams )`. nvFuser
-/// does not go round from the last stream to the first.
+/// Makes the next iteration's stream wait for this one's, if the options say so:
+/// `IF ( ( StreamIdx + 1 ) < numberOfStreams )`. nvFuser does not wrap around from the last stream to the first.
 fn chain_streams(body: &mut LoopBody<'_, '_, '_>) {
     if !body.config.inter_stream_synchronization {
         return;
@@ -127,7 +127,7 @@ fn chain_streams(body: &mut LoopBody<'_, '_, '_>) {
 }
 
 /// `( ( ( i0 + rank ) - StreamIdx ) % i0 )`: the rank that works on the own part when this one works on part
-/// `( ( rank + StreamIdx ) % i0 )`. If the own part comes last, both are one further.
+/// `( ( rank + StreamIdx ) % i0 )`. If the own part comes last, both are one higher.
 pub(super) fn opposite_rank(build: &mut OpBuilder<'_, '_>, config: &Config, domain: DomainId) -> ExprId {
     let (index, rank) = (build.stream_index_expr(), build.name_expr("rank"));
     let stop = build.program().domain(domain).extent;
@@ -151,7 +151,7 @@ pub(super) fn device_shards(program: &Program, tensor: TensorId, first: usize) -
     axes.iter().skip(first).filter(|axis| !axis.is_reduction()).map(|axis| axis.device_type()).collect()
 }
 
-/// The op is a Set from `[device, ..]` to `[stream, ..]` on devices 0 to D-1; gives its result.
+/// Checks that the op is a Set from `[device, ..]` to `[stream, ..]` on devices 0 to D-1; returns its result.
 fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Result<TensorId, Diag> {
     let op = program.op(id);
     let name = program.tensor_name(input);
@@ -188,12 +188,12 @@ fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis
     Ok(output)
 }
 
-/// The error for an op that a loop cannot exchange parts for.
+/// The error for an op whose parts a loop cannot exchange.
 fn refuse<T>(program: &Program, id: OpId, message: String, note: &str) -> Result<T, Diag> {
     Err(Diag::error(STREAM_EXCHANGE, program.op_span(id), message).with_note(note))
 }
 
-/// The repair where two tensors are sharded differently after their first axes.
+/// The repair if two tensors are sharded differently after their first axes.
 fn shard_difference_note(program: &Program, input: TensorId, output: TensorId) -> &'static str {
     let (from, to) = (logical_axes(program, input).axes, logical_axes(program, output).axes);
     let turns = from.get(1).is_some_and(|axis| axis.parallel == ParallelType::Stream)
@@ -229,7 +229,7 @@ pub(super) fn check_devices(program: &Program, id: OpId, input: TensorId, output
     Ok(())
 }
 
-/// The backend can carry messages between two ranks.
+/// Checks that the backend can carry messages between two ranks.
 pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Result<(), Diag> {
     if config.messages != MessageTransport::None {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The ops that share a loop when they may change places: `merge=graph`.
+//! The ops that share a loop if they may be reordered: `merge=graph`.
 //!
-//! A list scheduler over the dependences of a run of ops. Ops without a stream axis go first; then a loop
-//! opens and takes every op of its axis that waits for nothing else, those included that wait for members
-//! only. The next loop is the one that the longest chain of loops waits for.
+//! A list scheduler over the dependences of a run of ops. Ops without a stream axis go first; then a loop opens and
+//! takes every op of its axis that is ready, also those that wait for members only. The next loop is the one on the
+//! longest chain of waiting loops.
 
 use super::loops::{BodyItem, GraphNode, StreamLoop};
 use crate::support::storage::StorageClasses;
@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// True if an op may change its place: it only reads its operands and writes its results. (A HostUnit computes
-/// as ops do; kernels that nobody sees into stay where they are.)
+/// True if an op may be reordered: it only reads its operands and writes its results. (A HostUnit computes as ops do;
+/// opaque kernels stay in place.)
 pub(super) fn is_movable(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let computes = match op.kind.effect() {
@@ -33,7 +33,7 @@ type LoopAxis = (u32, ExprId);
 struct DependenceEdge {
     from: u32,
     to: u32,
-    /// True if both may stand in one loop: one reads slice by slice what the other has written.
+    /// True if both may share a loop: one reads slice by slice the result of the other.
     sliced: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn schedule_items(program: &Program, storage: &mut StorageClasses, no
     }
 }
 
-/// Reads wait for writes, writes for reads and writes, by storage class. In the order of `to`.
+/// The dependences: reads wait for writes, writes for reads and writes, by storage class. In the order of `to`.
 fn dependence_edges(program: &Program, storage: &mut StorageClasses, nodes: &[GraphNode]) -> Vec<DependenceEdge> {
     let mut touched: FxHashMap<usize, LastAccess> = FxHashMap::default();
     let mut edges = Vec::new();
@@ -93,11 +93,11 @@ struct LoopScheduler<'a> {
     behind: Vec<u32>,
     /// Ops without a stream axis that can run.
     plain: BTreeSet<u32>,
-    /// Ops of loops that can run, the most urgent first.
+    /// Ready ops of loops, the most urgent first.
     streamed: BTreeSet<(Reverse<u32>, u32)>,
     /// The same by axis.
     of_axis: FxHashMap<LoopAxis, BTreeSet<u32>>,
-    /// By op: whether it must not stand in the loop that is open.
+    /// By op: true if it must not share the open loop.
     apart: Vec<bool>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> LoopScheduler<'a> {
         }
     }
 
-    /// Ends the waits for an op; inside a loop, those that must stand apart from it are marked.
+    /// Releases the ops that wait for an op; inside a loop, marks those that must not share it.
     fn release_op(&mut self, at: u32, in_loop: bool) -> Vec<u32> {
         let mut marked = Vec::new();
         for edge in std::mem::take(&mut self.after[at as usize]) {
@@ -173,7 +173,7 @@ impl<'a> LoopScheduler<'a> {
         while let Some(at) = self.of_axis.get_mut(&axis).and_then(BTreeSet::pop_first) {
             let node = self.nodes[at as usize];
             let Some(streamed) = node.streamed else { continue };
-            // The most urgent op says what the loop moves.
+            // The most urgent op determines what the loop moves.
             let opens = found.is_none() && at != first;
             match &mut found {
                 _ if opens || self.apart[at as usize] => left.push(at),
@@ -187,7 +187,7 @@ impl<'a> LoopScheduler<'a> {
             self.streamed.remove(&(Reverse(self.behind[at as usize]), at));
             marked.extend(self.release_op(at, true));
             if at == first {
-                // Those before it in the text have their turn now.
+                // Earlier ops of the text have their turn now.
                 let set = self.of_axis.entry(axis).or_default();
                 set.extend(left.drain(..));
             }

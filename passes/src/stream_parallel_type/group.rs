@@ -62,7 +62,7 @@ fn group_adjacent(program: &Program, nodes: &[GraphNode], items: &mut Vec<BodyIt
     }
 }
 
-/// Between two ops that keep their places, ops change theirs where that saves a loop.
+/// Reorders the ops between two that keep their places, if that saves a loop.
 fn group_over_graph(program: &Program, nodes: &[GraphNode], items: &mut Vec<BodyItem>) {
     let mut storage = StorageClasses::from_program(program);
     for run in nodes.chunk_by(|a, b| graph::is_movable(program, a.op) && graph::is_movable(program, b.op)) {
@@ -95,8 +95,8 @@ fn data_role(program: &Program, map: &AxisMap, op: OpId, class: u32) -> DataRole
     if is_resharding(program, op) { DataRole::Collective } else { DataRole::Local }
 }
 
-/// The loop that an op moves into, if its result has a stream-parallel axis. An op with several results stays where it
-/// is if none of them has one.
+/// The loop that an op moves into, if its result has a stream-parallel axis. An op with several results stays in place
+/// if none of them has one.
 fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> Result<Option<StreamedOp>, Box<Diag>> {
     let op = program.op(id);
     let results: Vec<TensorId> = op.output_tensors().collect();
@@ -125,7 +125,7 @@ fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> R
     }
     let domain = &program.domains(tensor)[printed as usize];
     if domain.expanded.is_some() {
-        // All its slices are one in memory. (nvFuser loops over them.)
+        // All its slices share one place in memory. (nvFuser loops over them.)
         let message = format!("`{text}` of {result} is an expanded broadcast, which has only one slice");
         let note = "write it without the stream type, or write a result that is not expanded";
         return Err(refusal(program, id, STREAM_EXPANDED, message, note));
@@ -181,7 +181,7 @@ fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
     refusal(program, id, STREAM_RESULTS, message, note)
 }
 
-/// The name of an op for people; of a HostUnit of one op, that of the op that they wrote.
+/// The name of an op for users; for a HostUnit of one op, the name of that op.
 fn written_op_name(program: &Program, id: OpId) -> &str {
     let unit = program.posted_unit(program.op(id)).map(|unit| program.units()[unit].body);
     match unit.map(|body| program.block(body).ops.as_slice()) {

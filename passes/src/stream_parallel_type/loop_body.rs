@@ -1,4 +1,4 @@
-//! The body of a loop over streams while it is made: its ops, and the slices that they work on.
+//! The body of a loop over streams under construction: its ops, and the slices that they work on.
 
 use super::config::Config;
 use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};
@@ -35,7 +35,7 @@ impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
         self.ops
     }
 
-    /// The slice of a tensor in this iteration; the op that makes it is appended where it is new.
+    /// The slice of a tensor in this iteration; appends the op that makes it if it is new.
     pub(super) fn slice(&mut self, tensor: TensorId, axis: MappedAxis) -> TensorId {
         if let Some(&slice) = self.slices.get(&tensor) {
             return slice;

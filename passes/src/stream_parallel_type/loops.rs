@@ -1,4 +1,4 @@
-//! Loops over streams, before they are made: their ops, and how each gets its data.
+//! Loops over streams before their construction: their ops, and the source of each one's data.
 
 use super::config::{AllgatherMethod, Config};
 use hostir::ir::{DomainId, OpId, Program};
@@ -17,7 +17,7 @@ pub(super) struct StreamLoop {
     pub(super) domain: DomainId,
     /// Its class.
     pub(super) class: u32,
-    /// The ops in order, and how each gets its data.
+    /// The ops in order, with the source of each one's data.
     pub(super) ops: Vec<(OpId, DataRole)>,
     /// The communication of its ops, if any.
     moves: Option<DeviceMove>,
@@ -31,10 +31,10 @@ impl StreamLoop {
     }
     /// True if an op may join the loop.
     ///
-    /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange waits
-    /// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
-    /// them, and hangs.) Reduce-scatters stay apart from both: their ranks work on other parts than those of an
-    /// exchange, and their result is whole only after the loop.
+    /// True if an op may join the loop. A loop that exchanges parts takes no collective, nor the other way round: rank
+    /// 1's first exchange waits for rank 0's second iteration, which would wait for a collective with rank 1's first.
+    /// (nvFuser merges them, and hangs.) Reduce-scatters join neither: their ranks work on other parts than those of an
+    /// exchange, and their result is complete only after the loop.
     pub(super) fn can_join(&self, program: &Program, streamed: StreamedOp) -> bool {
         let moves = streamed.role.device_move();
         self.class == streamed.class
@@ -65,9 +65,9 @@ pub(super) enum DataRole {
     Collective,
     /// The part that another rank holds.
     Gather,
-    /// Partial results that other ranks have of its own part, one rank's in each iteration.
+    /// Partial results of its own part on other ranks, one rank's in each iteration.
     Scatter,
-    /// All partial results of one rank's part, added up on their way there.
+    /// All partial results of one rank's part, reduced on their way there.
     Reduce,
 }
 
@@ -85,7 +85,7 @@ enum DeviceMove {
 }
 
 impl DataRole {
-    /// Whether the op becomes a collective here, and not by convert-op-to-communication.
+    /// True if this pass turns the op into a collective, and not convert-op-to-communication.
     pub(super) fn is_collective_of_pass(self, config: &Config) -> bool {
         match self {
             DataRole::Reduce => true,

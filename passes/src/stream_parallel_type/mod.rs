@@ -96,7 +96,7 @@ fn emit_loop(
 ) {
     for &(op, role) in &found.ops {
         build.origin = op;
-        // CUDA's collectives write what all devices can see.
+        // CUDA's collectives write memory that all devices can access.
         let shared = config.backend == "CUDA" && role.is_collective_of_pass(config);
         let results: Vec<TensorId> = build.program().op(op).output_tensors().collect();
         for tensor in results {

@@ -1,9 +1,9 @@
-//! Partial results that are added up and scattered over the devices, one part in each iteration.
+//! Reduces and scatters partial results over the devices, one part in each iteration.
 //!
-//! The partial results lie as `[device, stream, ..]`: the first axis says whose they are, the second whose
-//! they will be. A `Set` to `[stream, device, ..]` collects those of a device's own part, an addition to
-//! `[reduced stream, device, ..]` adds them too. The loop runs over the *operand's* stream axis, which is
-//! that of the product before, and which the result has on its devices.
+//! The partial results are `[device, stream, ..]`: the first axis counts the devices that have them, the second those
+//! that will. A `Set` to `[stream, device, ..]` collects those of a device's own part, a reduction to
+//! `[reduced stream, device, ..]` also adds them. The loop runs over the *operand's* stream axis, which is that of the
+//! GEMM before, and which the result has on its devices.
 
 use super::config::ReduceScatter;
 use super::exchange::{Swap, check_devices, check_messages, device_shards, emit_messages, opposite_rank};
@@ -20,8 +20,7 @@ use hostir::plan::{RedOp, starts_from_identity};
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 
-/// The stream axis of the operand and its class, if the op scatters partial results in the way the
-/// options ask for.
+/// The stream axis of the operand and its class, if the op scatters partial results in the requested way.
 pub(super) fn reduce_scatter_axis(
     program: &Program,
     map: &AxisMap,
@@ -30,7 +29,7 @@ pub(super) fn reduce_scatter_axis(
 ) -> Option<(DomainId, u32)> {
     let how = how?;
     let op = program.op(id);
-    // Only a copy moves parts as they are, and only a sum is what a communication adds up.
+    // Only a copy moves parts unchanged, and a communication adds only for a sum.
     let fits = match how {
         ReduceScatter::P2p => op.kind == OpKind::Set,
         ReduceScatter::Reduce => {
@@ -70,7 +69,7 @@ fn operand_and_result(program: &Program, id: OpId) -> Option<(TensorId, TensorId
     Some((op.input_tensors().next()?, op.output_tensors().next()?))
 }
 
-/// An axis by its place among a tensor's logical axes.
+/// An axis by its position among a tensor's logical axes.
 fn mapped_axis_at(program: &Program, tensor: TensorId, place: usize) -> MappedAxis {
     let printed = logical_axes(program, tensor).axes.get(place).map_or(0, |axis| axis.printed);
     MappedAxis { axis: place as u32, printed }
@@ -95,14 +94,14 @@ pub(super) fn emit_exchange(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result
     Ok(())
 }
 
-/// In iteration i all ranks add up their results for rank i, which keeps the sum.
+/// In iteration i all ranks reduce their results for rank i, which keeps the sum.
 pub(super) fn emit_reduce(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(), Diag> {
     let program = body.program();
     let Some((input, output)) = operand_and_result(program, id) else { return Ok(()) };
     check_devices(program, id, input, output)?;
     let (part, kept) = (mapped_axis_at(program, input, SECOND), mapped_axis_at(program, output, SECOND));
     let sent = body.slice(input, part);
-    // A device holds one index of an axis that lies across devices, whatever index is selected.
+    // A device holds one index of an axis that is sharded over devices, whichever index is selected.
     let received = body.slice(output, kept);
     body.collective("Reduce", input, sent, received);
     Ok(())

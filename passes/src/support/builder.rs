@@ -1,4 +1,4 @@
-//! New ops, tensors and scalars, as lowering makes them.
+//! Builds new ops, tensors and scalars for passes.
 
 use super::derived_names::DerivedNames;
 use hostir::ir::OpKind;
@@ -11,7 +11,7 @@ use hostir::ir::{
 use hostir::plan::RedOp;
 use rustc_hash::FxHashSet;
 
-/// Makes ops in an edit and gives what it makes numbers that the program does not have.
+/// Makes ops in an edit, with numbers that the program does not have yet.
 pub(crate) struct OpBuilder<'e, 'p> {
     pub(crate) edit: &'e mut Edit<'p>,
     /// The op that new ops come from: they inherit its place in the text.
@@ -32,7 +32,8 @@ pub(crate) struct CollectiveSpec<'a> {
     pub(crate) kind: &'static str,
     /// Devices in team order.
     pub(crate) team: &'a [u32],
-    /// The device that sends or receives the whole, by its number or its place in the team, as the program's style counts.
+    /// The device that sends or receives the whole tensor, by its number or its position in the team, as the program's
+    /// style counts.
     pub(crate) root: Option<ExprId>,
     /// The tensor that is sent.
     pub(crate) input: TensorId,
@@ -40,7 +41,7 @@ pub(crate) struct CollectiveSpec<'a> {
     pub(crate) output: TensorId,
     /// `NCCL`.
     pub(crate) backend: &'a str,
-    /// The reduce operation where it is not the default, `sum`.
+    /// The reduce operation, if it is not the default, `sum`.
     pub(crate) red_op: Option<&'static str>,
 }
 
@@ -133,7 +134,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         }
         new
     }
-    /// Takes the derived name of a slice back: `hir 2` writes a slice that has none in place of its uses, `G[at]`.
+    /// Removes the derived name of a slice: `hir 2` writes an unnamed slice in place of its uses, `G[at]`.
     fn drop_derived_name(&mut self, tensor: TensorId) {
         if !self.derived.remove(&tensor) {
             return;
@@ -200,7 +201,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         self.next_number = self.next_number.saturating_add(1);
         self.next_number - 1
     }
-    /// `T = ALLOCATE(...)` in global memory (in the tensor's, where that is symmetric).
+    /// `T = ALLOCATE(...)` in global memory (or in the tensor's, if that is symmetric).
     pub(crate) fn build_allocate(&mut self, tensor: TensorId) -> OpId {
         self.make_global(tensor);
         let memory = self.program().tensor(tensor).memory;
@@ -227,7 +228,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         self.edit.set_op(id, op);
         id
     }
-    /// An ALLOCATE of a tensor that has no memory yet, in the program's own style.
+    /// An ALLOCATE of a tensor without memory, in the program's own style.
     pub(crate) fn build_new_allocation(&mut self, tensor: TensorId) -> OpId {
         let id = self.build_allocate(tensor);
         if self.program().style().short_allocate {
@@ -278,7 +279,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         op.attrs = vec![(AttrKey::Function, self.word_attr(function))];
         self.push(op)
     }
-    /// The value from which a reduction over elements of a type changes nothing, as nvFuser prints it.
+    /// The identity of a reduction over elements of a type, as nvFuser prints it.
     pub(crate) fn identity_expr(&mut self, how: RedOp, dtype: DType) -> ExprId {
         let value = how.identity_value(dtype);
         let expr = if dtype.is_float() {

@@ -1,18 +1,18 @@
-//! Reads of one run of a loop's body from the run before: memory that may not end with an iteration.
+//! Reads of one iteration of a loop's body from the previous one: memory that must survive an iteration.
 //!
-//! A walk over the body follows what each tensor surely is at each place: nothing of this iteration's, bound to
-//! memory, or written. Who needs more than it is, needs what an earlier iteration left.
+//! A walk over the body follows the least that is known of each tensor at each place: no memory of this iteration,
+//! bound to memory, or written. An op that needs more reads the contents of an earlier iteration.
 
 use crate::support::storage::StorageClasses;
 use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
 use hostir::ir::{OpEffect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Classes that each communication or group touches, by the number that a Wait names.
+/// Classes that each communication or group accesses, by the number that a Wait names.
 pub(crate) type PendingClasses = FxHashMap<u32, Vec<usize>>;
 
-/// The storage classes that a block, which runs several times, needs from its run before. `is_view` says which
-/// tensors some op binds to a part of another one.
+/// The storage classes that a block, which runs several times, needs from its previous run. `is_view` returns true for
+/// tensors that some op binds to a part of another one.
 pub(crate) fn carried_classes(
     program: &Program,
     storage: &mut StorageClasses,
@@ -66,7 +66,7 @@ impl CarriedWalk<'_> {
         }
     }
 
-    /// Merges the ends of branches and loops: a tensor is what it is on every path.
+    /// Merges the ends of branches and loops: a tensor has the least state of all paths.
     fn walk_control(&mut self, op: &Op) {
         if op.blocks.is_empty() {
             return;
@@ -160,7 +160,7 @@ impl CarriedWalk<'_> {
         }
     }
 
-    /// All of the tensor is written. What still is a view may be one of older memory, which others see.
+    /// The state of a completely written tensor. A view may still be one of older memory, which others see.
     fn written_state(&mut self, result: TensorId) -> TensorState {
         if (self.is_view)(result) {
             self.require_state(result, TensorState::Bound);
@@ -168,7 +168,7 @@ impl CarriedWalk<'_> {
         TensorState::Written
     }
 
-    /// A Wait for what this iteration has not posted waits for another one's communication.
+    /// Walks a Wait: without a communication of this iteration it waits for another iteration's.
     fn walk_wait(&mut self, number: u32) {
         if !self.posted.contains(&number) {
             self.carried.extend(self.pending.get(&number).into_iter().flatten());

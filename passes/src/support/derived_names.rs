@@ -1,4 +1,4 @@
-//! Names of tensors that passes make of tensors with names: `G.1`, `G.2`.
+//! Names of tensors that passes derive from tensors with names: `G.1`, `G.2`.
 
 use hostir::ir::edit::Edit;
 use hostir::ir::{Program, Symbol, TensorId};
@@ -14,7 +14,7 @@ pub(crate) struct DerivedNames {
 }
 
 impl DerivedNames {
-    /// A name for a tensor that is made of another one; nothing if that one has no name.
+    /// A name for a tensor that is derived from another one; `None` if that one has no name.
     pub(crate) fn derive_name(&mut self, edit: &mut Edit<'_>, like: TensorId) -> Option<Symbol> {
         let program = edit.program();
         let base = name_stem(program.name(program.tensor(like).name?)).to_owned();

@@ -1,13 +1,13 @@
-//! Folds scalar expressions where the meaning is surely kept.
+//! Folds scalar expressions without changing their meaning.
 //!
-//! A scalar's type is not written down, so an identity such as `x + 0` is used only where `x` is surely
-//! an integer (on doubles it turns -0.0 into 0.0). Arithmetic that overflows or divides by zero stays.
+//! The type of a scalar is not written, so an identity such as `x + 0` applies only if `x` is certainly an integer (on
+//! doubles it turns -0.0 into 0.0). Arithmetic that overflows or divides by zero stays.
 
 use hostir::ir::edit::Edit;
 use hostir::ir::{BinaryOp, Expr, ExprId, Program, UnaryOp};
 use rustc_hash::FxHashMap;
 
-/// Folds expressions of one program; remembers what it folded.
+/// Folds expressions of one program; remembers the folded ones.
 #[derive(Default)]
 pub(crate) struct ExprFolder {
     done: FxHashMap<ExprId, ExprId>,
@@ -150,8 +150,8 @@ fn integer_constant(program: &Program, id: ExprId) -> Option<i64> {
     program.exprs().as_int(id)
 }
 
-/// Whether an expression surely is an integer whose evaluation cannot fail: `x == x` must not hide a
-/// division by zero.
+/// True if an expression certainly is an integer whose evaluation cannot fail: `x == x` must not hide a division by
+/// zero.
 fn is_integer(program: &Program, id: ExprId) -> bool {
     match program.expr(id) {
         Expr::Int(_) => true,

@@ -1,8 +1,8 @@
-//! ALLOCATEs that passes put into loops: whether iterations share the memory.
+//! ALLOCATEs that passes put into loops: decides whether iterations share the memory.
 //!
-//! What an iteration writes before it reads it has new memory in each iteration (`Memory of a loop` in the language
-//! reference), so that iterations may run on several streams. An ALLOCATE for it must not change that, and one
-//! for what an iteration reads of the one before must keep it.
+//! A tensor that an iteration writes before it reads it has new memory in each iteration (`Memory of a loop` in the
+//! language reference), so that iterations may run on several streams. An ALLOCATE for it must not change that, and one
+//! for a tensor that an iteration reads from the previous one must keep its memory.
 
 use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use hostir::axes::stream_axis;
@@ -32,8 +32,8 @@ impl IterationAllocations {
         Self { whole: whole.collect() }
     }
 
-    /// Decides for the ALLOCATEs that a pass has made whether they keep memory, and moves those of tensors that only an
-    /// outer loop gives new memory in front of the inner one. Those outside of loops stay as they are.
+    /// Decides for a pass's ALLOCATEs whether they keep memory, and moves those of tensors that only an outer loop
+    /// gives new memory in front of the inner one. ALLOCATEs outside of loops stay as they are.
     pub(crate) fn finalize_allocations(&self, edit: &mut Edit<'_>, made: &[OpId]) {
         if self.whole.is_empty() || made.is_empty() {
             return;
@@ -51,9 +51,9 @@ impl IterationAllocations {
         }
     }
 
-    /// Takes away those of a pass's ALLOCATEs that no attribute makes right: of a tensor that has new memory in each
-    /// iteration of an inner loop, unless the iteration before of an outer loop has left it memory of which a view is
-    /// bound. The op after such an ALLOCATE makes the memory itself. Returns the others.
+    /// Removes those of a pass's ALLOCATEs that no attribute makes right: their tensor has new memory in each iteration
+    /// of an inner loop, and no view is bound to memory that the previous iteration of an outer loop left it. The op
+    /// after such an ALLOCATE makes the memory itself. Returns the others.
     pub(crate) fn remove_undecided(&self, edit: &mut Edit<'_>, mut made: Vec<OpId>) -> Vec<OpId> {
         if self.whole.is_empty() || made.is_empty() {
             return made;
@@ -112,12 +112,11 @@ struct EnclosingLoop {
     looped: OpId,
     /// The block that the loop stands in.
     block: BlockId,
-    /// Tensors that this iteration has made or bound so far.
+    /// Tensors that this iteration has defined or bound so far.
     made: FxHashSet<TensorId>,
     /// Tensors that its body frees.
     freed: FxHashSet<TensorId>,
-    /// Tensors that still have new memory in each iteration, now that the pass has allocated; found when it is
-    /// needed.
+    /// Tensors that still have new memory in each iteration, now that the pass has allocated; computed when needed.
     renewed: Option<FxHashSet<TensorId>>,
 }
 
@@ -192,7 +191,7 @@ impl<'a> AllocationWalk<'a> {
         self.loops.push(EnclosingLoop { looped, block, made: FxHashSet::default(), freed, renewed: None });
         blocks.iter().for_each(|&block| self.walk_block(block));
         let Some(around) = self.loops.pop() else { return };
-        // What a loop's last iteration leaves is no memory for another loop, unless parts of it are in use.
+        // The memory of a loop's last iteration is no memory for another loop, unless parts of it are in use.
         let mut left = around.made;
         left.retain(|tensor| !self.before.is_new(looped, *tensor) || self.viewed.contains(tensor));
         match self.loops.last_mut() {
@@ -201,7 +200,7 @@ impl<'a> AllocationWalk<'a> {
         }
     }
 
-    /// An ALLOCATE makes new memory where its tensor has new memory in each iteration without it.
+    /// Decides for an ALLOCATE: it makes new memory if its tensor has new memory in each iteration without it.
     fn decide_allocate(&mut self, id: OpId, block: BlockId) {
         let op = self.program.op(id);
         let Some(tensor) = op.output_tensors().next() else { return };
@@ -221,22 +220,22 @@ impl<'a> AllocationWalk<'a> {
         let renewed = around
             .renewed
             .get_or_insert_with(|| LoopPrivateTensors::of_loop(program, looped, touches).tensors.into_iter().collect());
-        // The long form says nothing where the loop gives new memory in any case.
+        // The long form has no attribute if the loop gives new memory in any case.
         let given = renewed.contains(&tensor) || around.freed.contains(&tensor);
         let long = op.attr(AttrKey::Buffer).is_some();
         self.found.keeps.push((id, !fresh || (long && given)));
     }
 
-    /// Whether the innermost loop that gives a tensor new memory may find memory of the iteration before of the loop around
-    /// it, of which a view is bound.
+    /// True if the innermost loop that gives a tensor new memory may find memory of the previous iteration of the
+    /// enclosing loop, of which a view is bound.
     fn may_be_left(&self, tensor: TensorId) -> bool {
         let mut around =
             self.loops.iter().rev().skip_while(|around| !self.before.is_new(around.looped, tensor)).skip(1);
         self.viewed.contains(&tensor) && around.next().is_some_and(|outer| !self.before.is_new(outer.looped, tensor))
     }
 
-    /// The outermost loop whose iterations share a tensor's memory, if each iteration of a loop around that has new
-    /// memory. No attribute of an ALLOCATE inside says so.
+    /// The outermost loop whose iterations share a tensor's memory, if each iteration of an enclosing loop has new
+    /// memory. No attribute of an ALLOCATE inside expresses that.
     fn loop_that_shares(&self, tensor: TensorId) -> Option<&EnclosingLoop> {
         let is_new = |around: &EnclosingLoop| self.before.is_new(around.looped, tensor);
         let outer = self.loops.iter().rposition(is_new)?;

@@ -1,8 +1,8 @@
-//! The last uses of tensors, and so the places where their memory can go.
+//! The last uses of tensors, after which their memory can be freed.
 //!
-//! Lifetimes are those of storage classes: memory lives as long as any view of it is used, and until the
-//! communications that touch it have been waited for. In a loop it also lives as long as a later iteration
-//! may use it ([`LifetimeScan::drop_carried_releases`]).
+//! Lifetimes are those of storage classes: memory lives as long as any view of it is used, and until waits for the
+//! communications that access it. In a loop it also lives as long as a later iteration may use it
+//! ([`LifetimeScan::drop_carried_releases`]).
 
 use crate::support::builder::OpBuilder;
 use crate::support::carried::{PendingClasses, carried_classes};
@@ -25,17 +25,17 @@ pub(crate) enum ReleaseDepth {
 /// A place for a Deallocate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleasePoint {
-    /// The block, and the op of it that the release follows.
+    /// The block, and its op that the release follows.
     pub(crate) place: (BlockId, OpId),
     pub(crate) tensor: TensorId,
 }
 
-/// The statements that hold an op, from the outside in.
+/// The statements that contain an op, from the outside in.
 type OpPath = Vec<(BlockId, OpId)>;
 
-/// The places at which tensors that the program makes are released, by tensor. Tensors that the caller sees,
-/// views, and tensors that the program frees itself are left out; so are those made in another block than the
-/// one of the release, which may have no memory there, and what one iteration of a loop leaves for the next.
+/// The places at which tensors that the program defines are released, by tensor. Tensors that the caller sees, views,
+/// and tensors that the program frees itself are left out. So are those defined in another block than the one of the
+/// release, which may have no memory there, and those that one iteration of a loop leaves for the next.
 pub(crate) fn release_points(program: &Program, depth: ReleaseDepth) -> Vec<ReleasePoint> {
     let mut scan = LifetimeScan::new(program, depth);
     scan.note_posts(program.body());
@@ -62,8 +62,8 @@ pub(crate) fn release_points(program: &Program, depth: ReleaseDepth) -> Vec<Rele
     found
 }
 
-/// The results of a HostUnit that is posted in a loop all have memory when it is posted again, or none has: if
-/// one is not released, or gets memory elsewhere than the others, none is released.
+/// Keeps the results of a HostUnit together: if it is posted in a loop, all have memory at the next post, or none has.
+/// If one is not released, or gets memory elsewhere than the others, none is released.
 fn keep_unit_results_together(program: &Program, scan: &LifetimeScan<'_>, found: &mut Vec<ReleasePoint>) {
     let posts: Vec<&Op> = scan.posts.iter().map(|&post| program.op(post)).collect();
     loop {
@@ -124,7 +124,7 @@ struct LifetimeScan<'a> {
     program: &'a Program,
     depth: ReleaseDepth,
     storage: StorageClasses,
-    /// By storage class: the innermost statement that holds all uses, or the last of them.
+    /// By storage class: the innermost statement that contains all uses, or the last of them.
     last: Vec<OpPath>,
     made: Vec<AllocationSite>,
     /// Classes that a communication touches.
@@ -153,8 +153,8 @@ impl<'a> LifetimeScan<'a> {
         }
     }
 
-    /// Notes the tensors that each communication and each group touches, before anything is asked for it: in a
-    /// loop the Wait may stand before the post.
+    /// Records the tensors that each communication and each group accesses, before the first query: in a loop the Wait
+    /// may precede the post.
     fn note_posts(&mut self, block: BlockId) {
         let program = self.program;
         program.walk(block, &mut |id| {
@@ -164,7 +164,7 @@ impl<'a> LifetimeScan<'a> {
         });
     }
 
-    /// Takes what a later iteration needs out of the releases.
+    /// Removes from the releases the tensors that a later iteration needs.
     fn drop_carried_releases(&mut self, found: &mut Vec<ReleasePoint>) {
         let mut known: FxHashMap<BlockId, FxHashSet<usize>> = FxHashMap::default();
         found.retain(|release| {
@@ -226,7 +226,7 @@ impl<'a> LifetimeScan<'a> {
         }
     }
 
-    /// Notes what a communication touches, or the group that it ends.
+    /// Records the tensors that a communication accesses, or the group that it ends.
     fn note_communication(&mut self, id: OpId) {
         let op = self.program.op(id);
         let mut classes = Vec::new();
@@ -240,7 +240,7 @@ impl<'a> LifetimeScan<'a> {
         }
     }
 
-    /// Keeps the tensors that a communication touches in use until the Wait for it, or for its group.
+    /// Keeps the tensors that a communication accesses in use until the Wait for it, or for its group.
     fn note_wait(&mut self, id: OpId, path: &OpPath) {
         for value in &self.program.op(id).operands {
             if let Value::Handle(number) = value {

@@ -1,10 +1,10 @@
-//! Moving an op of the body to another place of the body, where it has to compute the same.
+//! Moves an op of the body to another place of the body with the same result.
 
 use crate::support::storage::{StorageClasses, TensorAccess, visit_accesses};
 use hostir::ir::{OpEffect, OpId, Program, TensorId};
 use rustc_hash::FxHashMap;
 
-/// The places of ops in the body of a program, and what may share memory.
+/// The positions of ops in the body of a program, and the tensors that may share memory.
 pub(crate) struct BodyMotion<'p> {
     program: &'p Program,
     storage: StorageClasses,
@@ -17,25 +17,25 @@ impl<'p> BodyMotion<'p> {
         Self { program, storage: StorageClasses::from_program(program), places }
     }
 
-    /// The place of an op in the body; after all others for one of another block.
+    /// The position of an op in the body; after all others for one of another block.
     pub(crate) fn place_of(&self, op: OpId) -> usize {
         self.places.get(&op).copied().unwrap_or(self.places.len())
     }
 
-    /// True if an op computes the same in front of a later one: nothing between them writes an operand, changes the
-    /// stream, communicates or launches a kernel. Readers of its result count only if they stand between the two.
+    /// True if an op has the same result directly before a later one: nothing between them writes an operand, changes
+    /// the stream, communicates or launches a kernel. Readers of its result count only if they are between the two.
     pub(crate) fn can_sink(&mut self, op: OpId, later: OpId) -> bool {
         self.can_sink_with(op, &[], later)
     }
 
-    /// True if an op computes the same in front of a later one, when others that stand between the two come along.
+    /// True if an op has the same result directly before a later one, if others between the two move along.
     pub(crate) fn can_sink_with(&mut self, op: OpId, others: &[OpId], later: OpId) -> bool {
         let (from, to) = (self.place_of(op), self.place_of(later));
         self.commutes_with(op, from + 1..to, others)
     }
 
-    /// True if an op would give the same again in front of a later one: like `can_sink`, but its result may be read
-    /// between the two.
+    /// True if an op would have the same result again directly before a later one: like `can_sink`, but its result may
+    /// be read between the two.
     pub(crate) fn can_repeat(&mut self, op: OpId, later: OpId) -> bool {
         let program = self.program;
         let tensors: Vec<usize> = program.op(op).all_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
@@ -43,26 +43,26 @@ impl<'p> BodyMotion<'p> {
         self.all_between(range, &[], &mut |class, changes| !(changes && tensors.contains(&class)))
     }
 
-    /// True if an op computes the same after an earlier one.
+    /// True if an op has the same result after an earlier one.
     pub(crate) fn can_hoist(&mut self, op: OpId, earlier: OpId) -> bool {
         let (from, to) = (self.place_of(earlier), self.place_of(op));
         self.commutes_with(op, from + 1..to, &[])
     }
 
-    /// True if an op computes the same in front of an earlier one, when others that stand between the two come along.
+    /// True if an op has the same result directly before an earlier one, if others between the two move along.
     pub(crate) fn can_precede(&mut self, op: OpId, others: &[OpId], earlier: OpId) -> bool {
         let (from, to) = (self.place_of(earlier), self.place_of(op));
         self.commutes_with(op, from..to, others)
     }
 
-    /// True if nothing after an op and in front of a later one touches the memory of a tensor.
+    /// True if nothing between an op and a later one accesses the memory of a tensor.
     pub(crate) fn is_untouched(&mut self, tensor: TensorId, op: OpId, later: OpId) -> bool {
         let class = self.storage.class_of(tensor);
         let range = self.place_of(op) + 1..self.place_of(later);
         self.all_between(range, &[], &mut |touched, _| touched != class)
     }
 
-    /// True if an op may change places with all ops of a range of the body but some.
+    /// True if an op may change places with all ops of a range of the body except some.
     fn commutes_with(&mut self, op: OpId, range: std::ops::Range<usize>, but: &[OpId]) -> bool {
         let program = self.program;
         let reads: Vec<usize> = program.op(op).input_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
@@ -72,8 +72,8 @@ impl<'p> BodyMotion<'p> {
         })
     }
 
-    /// True if all ops of a range of the body but some may change their place, and each of their accesses passes a test
-    /// of the memory's class and whether it changes it.
+    /// True if all ops of a range of the body except some may be reordered, and each of their accesses passes a test of
+    /// the memory's class and whether it writes.
     fn all_between(
         &mut self,
         range: std::ops::Range<usize>,

@@ -34,7 +34,7 @@ pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-/// Plans a program for the sizes of the options of a pass, and proves it.
+/// Plans a program for the sizes in the options of a pass, and proves it.
 ///
 /// # Errors
 /// If sizes are open or contradict each other, or the program has no plan for them.
@@ -42,7 +42,7 @@ pub(crate) fn prove_with_sizes(pass: &str, program: &Program, options: &Options)
     Ok(prove_program(&prepare_with_sizes(pass, program, options)?))
 }
 
-/// Plans a program for the sizes of the options of a pass, proves it, and looks for what it wastes.
+/// Plans a program for the sizes in the options of a pass, proves it, and searches wasted time.
 ///
 /// # Errors
 /// As [`prove_with_sizes`].
@@ -65,7 +65,7 @@ fn prepare_with_sizes(pass: &str, program: &Program, options: &Options) -> Resul
     prepare_program(program, &settings).map_err(|diags| in_options_of(pass, diags))
 }
 
-/// Errors with the options of a pass in the place of those of `hir-run`.
+/// Replaces the options of `hir-run` in errors by those of the pass.
 fn in_options_of(pass: &str, mut diags: Diags) -> Diags {
     for diag in &mut diags.items {
         for text in std::iter::once(&mut diag.message).chain(&mut diag.notes) {
@@ -91,7 +91,7 @@ fn replace_flags(pass: &str, text: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// A text without ``or `--shape X=4x8` ``: a pass takes no shapes.
+/// Removes ``or `--shape X=4x8` `` from a text: a pass takes no shapes.
 fn without_shapes(text: &str) -> String {
     const OTHER: &str = " or `--shape ";
     let mut out = String::new();

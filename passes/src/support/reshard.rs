@@ -1,5 +1,5 @@
-//! Common parts of the sharding passes: links between two tensors of an op, the sharding of one tensor
-//! carried over to another, and tensors that get new domains.
+//! Common parts of the sharding passes: links between two tensors of an op, the transfer of one tensor's sharding to
+//! another, and tensors that get new domains.
 
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::{LogicalAxis, logical_axes};
@@ -37,24 +37,24 @@ impl OpLinks {
     }
 }
 
-/// Whether an op computes tensors or binds slices: what has a sharding. (Loops, streams and
-/// communications have none, and nobody sees into kernels.)
+/// True if an op computes tensors or binds slices, which have a sharding. (Loops, streams and communications have none,
+/// and kernels are opaque.)
 pub(crate) fn is_tensor_op(program: &Program, op: OpId) -> bool {
     let op = program.op(op);
     matches!(op.kind.effect(), OpEffect::Pure | OpEffect::Alias) && op.output_tensors().next().is_some()
 }
 
-/// True if an axis takes room in memory: of devices, reductions and broadcasts there is one slice.
+/// True if an axis takes memory: devices, reductions and broadcasts have one slice.
 pub(crate) fn takes_room(axis: &LogicalAxis) -> bool {
     !(axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
 }
 
-/// True if an axis has one element, as the text says.
+/// True if an axis has one element by the text.
 pub(crate) fn has_one_element(program: &Program, axis: &IterDomain) -> bool {
     axis.is_broadcast() || program.exprs().as_int(axis.extent) == Some(1)
 }
 
-/// The outermost axis in front of another one that makes a slice along that more than one range of memory.
+/// The outermost axis before another one that makes a slice along that more than one range of memory.
 pub(crate) fn strided_over<'a>(program: &Program, axes: &'a [LogicalAxis], sliced: u32) -> Option<&'a LogicalAxis> {
     let mut outside = axes.iter().take(sliced as usize).filter(|axis| takes_room(axis));
     outside.find(|axis| program.exprs().as_int(axis.extent) != Some(1))
@@ -71,15 +71,15 @@ pub(crate) fn stored_domains(program: &Program, tensor: TensorId) -> Vec<IterDom
     stored_axes(program, tensor).into_iter().map(|(_, domain)| domain).collect()
 }
 
-/// The logical axes with the domain each is printed as.
+/// The logical axes with their printed domains.
 pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(LogicalAxis, IterDomain)> {
     let domains = program.domains(tensor);
     let pairs = logical_axes(program, tensor).axes;
     pairs.iter().filter_map(|&a| Some((a, *domains.get(a.printed as usize)?))).collect()
 }
 
-/// The error where an op has a sharded tensor whose axes are made by splits: nothing says which axis
-/// lies across devices.
+/// The error for an op with a sharded tensor whose axes are made by splits: nothing determines the axis that is sharded
+/// over devices.
 pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
     let Some(tensor) = op.all_tensors().find(|&tensor| {
@@ -100,7 +100,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).with_note(note))
 }
 
-/// The error where some tensors of an op have a mesh and but others have none.
+/// The error if some tensors of an op have a mesh and others have none.
 pub(crate) fn refuse_mixed_meshes(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
     let mut with = None;
@@ -131,8 +131,7 @@ pub(crate) fn mixed_meshes_error(
         .with_note("write a mesh for all tensors, or for none; --pass=propagate-shardings propagates meshes")
 }
 
-/// The parallel types of the axes of `to` if it is sharded as `like` is, by logical axis: device types, and
-/// streams too.
+/// The parallel types of the axes of `to` if it is sharded like `like`, by logical axis: device types, and streams too.
 pub(crate) fn parallel_types_like(
     program: &Program,
     links: &OpLinks,
@@ -153,8 +152,8 @@ pub(crate) fn parallel_types_like(
     types
 }
 
-/// A new tensor with the stored axes of `tensor`, on the mesh of `like`, spread over `types` (by
-/// logical axis of `tensor`).
+/// A new tensor with the stored axes of `tensor`, on the mesh of `like`, distributed over `types` (by logical axis of
+/// `tensor`).
 pub(crate) fn declare_stored_copy(
     build: &mut OpBuilder<'_, '_>,
     tensor: TensorId,
@@ -206,7 +205,7 @@ impl MovedDomains {
         }
         let declaration = build.program().tensor(tensor).clone();
         let start = ids.first().map_or(0, |id| id.0);
-        // The axes stay as they are, whatever the domains' new places.
+        // The axes stay, whatever the new positions of the domains.
         let axes = build.program().logical_axes(tensor);
         let axes: Vec<u32> =
             axes.iter().filter_map(|at| order.iter().position(|old| old == at).map(|place| place as u32)).collect();

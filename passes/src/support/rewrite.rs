@@ -1,4 +1,4 @@
-//! Changes that several passes make: they rebuild blocks without some ops, and keep comments in step.
+//! Changes that several passes make: rebuilds blocks without some ops, and moves their comments.
 
 use super::builder::OpBuilder;
 use hostir::ir::OpEffect;
@@ -6,8 +6,8 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, CommentPlace, OpId, SourceComment};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Unlinks the ops of `block`, and of the blocks inside, for which `keep` is false, and control ops
-/// whose blocks are empty then (they have no effect of their own). Returns whether ops are left.
+/// Unlinks the ops of `block`, and of the blocks inside, for which `keep` is false, and control ops whose blocks are
+/// empty then (they have no effect of their own). Returns true if ops are left.
 pub(crate) fn retain_ops(edit: &mut Edit<'_>, block: BlockId, keep: &dyn Fn(OpId) -> bool) -> bool {
     let ops = edit.program().block(block).ops.clone();
     let mut kept = Vec::with_capacity(ops.len());
@@ -65,11 +65,11 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
     }
 }
 
-/// The new places of the comments of ops that others replace.
+/// The new places of the comments of replaced ops.
 #[derive(Default)]
 pub(crate) struct CommentMoves {
-    /// By the op that goes: the op whose line gets the comments above it, and the one that gets its
-    /// trailing comment. For look-ups only.
+    /// By the replaced op: the op whose line gets the comments above it, and the one that gets its trailing comment.
+    /// For look-ups only.
     to: FxHashMap<OpId, (OpId, OpId)>,
 }
 
@@ -80,7 +80,7 @@ impl CommentMoves {
     }
 }
 
-/// Hands the comments of replaced ops to those in their place.
+/// Moves the comments of replaced ops to those in their place.
 pub(crate) fn move_comments(edit: &mut Edit<'_>, moves: &CommentMoves) {
     let mut comments = edit.program().source().comments.clone();
     let mut moved = false;
@@ -117,8 +117,8 @@ fn reachable_ops(edit: &Edit<'_>) -> (FxHashSet<OpId>, FxHashSet<BlockId>) {
     (ops, blocks)
 }
 
-/// Rebuilds the body of a program. `replace` appends what an op of `work` becomes; all others stay. `work` is in the
-/// order of the body.
+/// Rebuilds the body of a program. `replace` appends the replacement of an op of `work`; all others stay. `work` is in
+/// the order of the body.
 pub(crate) fn rebuild_body<W>(
     build: &mut OpBuilder<'_, '_>,
     work: Vec<(OpId, W)>,

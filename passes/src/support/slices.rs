@@ -1,4 +1,4 @@
-//! Slices that are made in front of the op that uses them, and loops and messages around them.
+//! Slices that are made before the op that uses them, and loops and messages around them.
 
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::logical_axes;
@@ -11,7 +11,7 @@ use hostir::ir::{
 #[derive(Clone)]
 pub(crate) struct Slice {
     tensor: TensorId,
-    /// Stored axes by their places, each among those that the steps before left, and indices.
+    /// Stored axes by position, each among those that the earlier steps left, and indices.
     steps: Vec<(usize, ExprId)>,
 }
 
@@ -29,7 +29,7 @@ impl Slice {
     }
 }
 
-/// Appends a message between GPUs that the sender copies; its handle.
+/// Appends a message between GPUs that the sender copies; returns its handle.
 pub(crate) fn put_message(
     build: &mut OpBuilder<'_, '_>,
     receive: bool,
@@ -42,7 +42,7 @@ pub(crate) fn put_message(
     number
 }
 
-/// Appends a message between GPUs that the receiver copies; its handle.
+/// Appends a message between GPUs that the receiver copies; returns its handle.
 pub(crate) fn get_message(
     build: &mut OpBuilder<'_, '_>,
     receive: bool,
@@ -101,8 +101,8 @@ pub(crate) fn iteration_stream(build: &mut OpBuilder<'_, '_>, index: ExprId) -> 
     build.binary_expr(BinaryOp::Mod, index, streams)
 }
 
-/// Appends a loop whose iterations run on streams of their own, after the caller's work and in front of it: what
-/// `hir 2` writes as `for index in count on streams:`.
+/// Appends a loop whose iterations run on streams of their own, after the caller's earlier work and before its later
+/// work: `hir 2` writes it as `for index in count on streams:`.
 pub(crate) fn emit_loop_on_streams(
     build: &mut OpBuilder<'_, '_>,
     index: ExprId,
@@ -119,7 +119,7 @@ pub(crate) fn emit_loop_on_streams(
     out.push(build_range_loop(build, index, [0, count], body));
 }
 
-/// The name of the caller's stream: one that the program binds above and is still on, or a new one.
+/// The name of the caller's stream: one that the program binds above and that is still current, or a new one.
 pub(crate) fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<OpId>) -> ExprId {
     let program = build.program();
     let bound = first_bound_stream(program, above).filter(|_| is_on_first_stream(program, above));
@@ -136,8 +136,8 @@ fn first_bound_stream(program: &Program, ops: &[OpId]) -> Option<ExprId> {
     found.flat_map(|&op| program.op(op).results.iter()).find_map(stream_name)
 }
 
-/// True if a program is on the stream on which it began after some ops of its body: whatever chooses another one comes
-/// back to it, by the name that the first `GetCurrentStream` binds.
+/// True if a program is on its first stream after some ops of its body: every choice of another one is undone, by the
+/// name that the first `GetCurrentStream` binds.
 pub(crate) fn is_on_first_stream(program: &Program, ops: &[OpId]) -> bool {
     let Some(first) = first_bound_stream(program, ops) else {
         return ops.iter().all(|&op| last_streams(program, op).iter().all(Option::is_none));
@@ -150,7 +150,8 @@ pub(crate) fn is_on_first_stream(program: &Program, ops: &[OpId]) -> bool {
     })
 }
 
-/// The name of the stream that an op chooses, or the last that each of its blocks does; None for one that chooses none.
+/// The name of the stream that an op chooses, or the last choice of each of its blocks; `None` for an op without a
+/// choice.
 fn last_streams(program: &Program, op: OpId) -> Vec<Option<ExprId>> {
     if program.op(op).blocks.is_empty() {
         return vec![chosen_stream(program, op)];

@@ -1,4 +1,4 @@
-//! The tensors that may share memory, and the ways in which ops touch them.
+//! The tensors that may share memory, and the ways in which ops access them.
 //!
 //! The language is not SSA: a tensor may be bound by a view, allocated, and written several times. So
 //! passes reason about *storage classes*: tensors that any view, alias or allocation ties together.
@@ -21,12 +21,12 @@ pub(crate) enum TensorAccess {
     Bind,
     /// Ends its life.
     Free,
-    /// Names it without touching its elements (the operand of a view).
+    /// Names it without accessing its elements (the operand of a view).
     Name,
 }
 
-/// Calls `visit` for every tensor that `op` touches, ops inside of it (`ShareMemHandles`) included,
-/// its blocks not.
+/// Calls `visit` for every tensor that `op` accesses, with the ops inside of it (`ShareMemHandles`), but not its
+/// blocks.
 pub(crate) fn visit_accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorId, TensorAccess)) {
     let op = program.op(op);
     let (operand, result) = match op.kind.effect() {
@@ -96,8 +96,8 @@ impl StorageClasses {
     }
 }
 
-/// Visits every op of the host program in text order: index definitions, then the body. HostUnits are
-/// name spaces of their own and not visited.
+/// Visits every op of the host program in text order: index definitions, then the body. HostUnits are name spaces of
+/// their own, which it does not visit.
 pub(crate) fn visit_host_ops(program: &Program, visit: &mut dyn FnMut(OpId)) {
     if let Some(block) = program.index_definitions() {
         program.walk(block, visit);
@@ -121,7 +121,7 @@ pub(crate) fn described_tensors(program: &Program) -> impl Iterator<Item = Tenso
     })
 }
 
-/// True if a text names a tensor: by its number, or as the user does.
+/// True if a text names a tensor: by its number, or by the user's name.
 pub(crate) fn is_tensor_name(program: &Program, tensor: TensorId, text: &str) -> bool {
     text == format!("T{}", program.tensor(tensor).number) || text == program.tensor_name(tensor)
 }
