@@ -20,7 +20,7 @@ struct Checked {
     rules: u32,
     /// The ranks that hold no part of any input or output.
     idle: Vec<u32>,
-    /// Plain math on whole tensors, of which no rank has a part.
+    /// Plain math on whole tensors, without a shard on any rank.
     is_plain: bool,
     /// Errors as JSON, and as text.
     errors: (String, String),

@@ -1,4 +1,4 @@
-//! The other ranks of a session, which Python reaches: a control plane of functions of Python's.
+//! The other ranks of a session, reached through Python: a control plane of Python functions.
 
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use pyo3::prelude::*;
@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// All ranks' messages, and why there are none if there are none.
+/// All ranks' messages, and the reason if there are none.
 #[derive(FromPyObject)]
 struct Gathered(Vec<Vec<u8>>, Option<PeerTrouble>);
 
-/// The reason that ranks did not send their message.
+/// The reason why ranks did not send their message.
 #[derive(FromPyObject)]
 enum PeerTrouble {
     /// Ranks that did not come, and the seconds for which the others waited.
     Late(Vec<u32>, f64),
-    /// A rank that ended: its report if it gave up (true), else what was seen of it.
+    /// A rank that ended: its report if it gave up (true), else the observation of its end.
     Ended(u32, String, bool),
 }
 
@@ -26,8 +26,8 @@ thread_local! {
     static DEFERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does some work under a session's lock. What the thread has to tell other ranks meanwhile waits for
-/// [`PythonControlPlane::tell_deferred`]: to tell it takes the interpreter, whose holder may want the lock.
+/// Does some work under a session's lock. Reports of the thread to other ranks wait meanwhile for
+/// [`PythonControlPlane::tell_deferred`]: sending them takes the interpreter, whose holder may want the lock.
 pub(crate) fn deferring_reports<T>(work: impl FnOnce() -> T) -> T {
     /// The mark goes also if the work panics.
     struct Deferring;
@@ -41,14 +41,14 @@ pub(crate) fn deferring_reports<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Functions of Python's, and the first failure that is known of another rank.
+/// Python functions, and the first known failure of another rank.
 pub(crate) struct PythonControlPlane {
     rank: u32,
     world: u32,
     host: String,
     gather: Py<PyAny>,
     report: Py<PyAny>,
-    /// True if there is a failure: a look that takes no lock.
+    /// True if there is a failure, to be read without a lock.
     failed: AtomicBool,
     failure: Mutex<Option<ControlPlaneError>>,
     /// The report for the other ranks, which is sent as soon as no lock is held.
@@ -62,13 +62,13 @@ impl PythonControlPlane {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Tells the other ranks what was reported under a lock.
+    /// Sends the other ranks the reports that were made under a lock.
     pub(crate) fn tell_deferred(&self) {
         let reports = std::mem::take(&mut *self.deferred.lock().unwrap_or_else(PoisonError::into_inner));
         reports.iter().for_each(|why| self.call_report(why));
     }
 
-    /// A rank that cannot be told sees that this process ends. A fork of it tells nobody.
+    /// A rank that the report does not reach sees that this process ends. A fork of it reports nothing.
     fn call_report(&self, why: &str) {
         if std::process::id() == self.process {
             let _ = Python::try_attach(|py| self.report.call1(py, (why,)));

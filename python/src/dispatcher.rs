@@ -1,8 +1,8 @@
-//! Calls of an op by what is prepared for them: the key of the call's tensors, their addresses, the current stream, memory
-//! for the results and the run, in one call from Python.
+//! Calls of an op by prepared sessions: one call from Python finds the tensors' key, their addresses and the current
+//! stream, allocates the results and enqueues the run.
 //!
-//! A call goes past torch's dispatcher only where that would do nothing but call this ([`Dispatcher::call`] says when).
-//! Whatever is not found here, or is not plain, is left to Python.
+//! A call bypasses torch's dispatcher only if that would do nothing but call this ([`Dispatcher::call`] has the
+//! conditions). Python handles calls that are not prepared, or whose tensors are not plain.
 
 use crate::exchange_api::{FoundTensor, TensorKey, TensorReader, is_plain_value, read_by_attributes, read_dtype};
 use crate::session::DeviceSession;
@@ -28,7 +28,7 @@ pub(crate) struct TorchFunctions {
     current_stream: Py<PyAny>,
     /// `torch.autograd.graph.increment_version`.
     increment_version: Py<PyAny>,
-    /// Functions without arguments, and what they return while nobody wants to see ops: no mode, trace or profile.
+    /// Functions without arguments, with their results while no dispatch mode, trace or profile is active.
     quiet: Vec<(Py<PyAny>, Py<PyAny>)>,
 }
 
@@ -66,7 +66,7 @@ struct ReadCall<'py> {
 pub(crate) struct Dispatcher {
     torch: TorchFunctions,
     readers: Vec<TensorReader>,
-    /// For each input of the program the place of its argument.
+    /// For each input of the program the position of its argument.
     places: Vec<usize>,
     calls: Mutex<Vec<Arc<PreparedCall>>>,
 }
@@ -200,7 +200,7 @@ impl Dispatcher {
 
     /// Takes something out that was inserted.
     fn remove(&self, prepared: &Bound<'_, PyAny>) {
-        // What is dropped may run code of Python's: only after the lock is free.
+        // Dropped values may run Python code, so they are dropped after the lock is released.
         let _dropped: Vec<_> = self.lock_calls().extract_if(.., |call| call.prepared.is(prepared)).collect();
     }
 }
@@ -210,7 +210,7 @@ impl Dispatcher {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The preparation for a call of the op that need not go through torch's dispatcher; `out` are tensors to write to.
+    /// The preparation for a call of the op that may bypass torch's dispatcher; `out` are tensors to write to.
     fn find_direct<'py>(
         &self,
         py: Python<'py>,
@@ -249,7 +249,7 @@ impl Dispatcher {
         Ok(self.find(&call)?.map(|prepared| (prepared, call)))
     }
 
-    /// Lets autograd know that tensors were written to. Those of the inference mode have no version.
+    /// Tells autograd that tensors were written to. Tensors of the inference mode have no version.
     fn note_written(&self, py: Python<'_>, written: &[Bound<'_, PyAny>]) -> PyResult<()> {
         for tensor in written {
             if !tensor.call_method0(intern!(py, "is_inference"))?.is_truthy()? {
@@ -292,8 +292,8 @@ impl Dispatcher {
         }
     }
 
-    /// The preparation for a call; it becomes the last used one. Values are compared without the lock: to compare them
-    /// may run Python's code.
+    /// The preparation for a call; it becomes the last used one. Values are compared without the lock, because a
+    /// comparison may run Python code.
     fn find(&self, call: &ReadCall<'_>) -> PyResult<Option<Arc<PreparedCall>>> {
         let candidates: SmallVec<[_; 2]> =
             self.lock_calls().iter().filter(|one| one.has_tensors(call)).cloned().collect();
@@ -309,7 +309,7 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// Enqueues a run, and gives new results, unless `out` says where they are to be.
+    /// Enqueues a run, and returns new results, unless `out` gives their places.
     fn run_prepared<'py>(
         &self,
         py: Python<'py>,
@@ -333,7 +333,7 @@ impl Dispatcher {
         let stream = self.current_stream(py, &call.inputs)?;
         match prepared.session.bind(py).cast::<DeviceSession>() {
             Ok(session) => session.get().run_on(py, stream, &addresses)?,
-            // A session of another making, such as a test's.
+            // A session of another kind, such as a test's.
             Err(_) => {
                 let session = prepared.session.bind(py);
                 session.call_method1(intern!(py, "run"), (stream, addresses.to_vec()))?;
@@ -360,7 +360,7 @@ impl PreparedCall {
             && self.has_results(call.out.as_deref())
     }
 
-    /// Returns true if the results may be where the caller wants them, or in new memory.
+    /// Returns true if the results may be at the caller's addresses, or in new memory.
     fn has_results(&self, out: Option<&[FoundTensor]>) -> bool {
         let mut places = self.places[self.inputs.len()..].iter();
         match out {
@@ -369,7 +369,7 @@ impl PreparedCall {
         }
     }
 
-    /// Whether the other arguments are of the same types and equal.
+    /// Returns true if the other arguments are of the same types and equal.
     fn has_others(&self, call: &ReadCall<'_>) -> PyResult<bool> {
         if self.others.len() != call.others.len() {
             return Ok(false);
@@ -392,7 +392,8 @@ fn fitting_addresses(prepared: &PreparedCall, call: &ReadCall<'_>) -> Option<Sma
     fitting.map(|(found, recipe)| (found.key == recipe.key).then_some(found.address)).collect()
 }
 
-/// Whether a tensor is all that its elements in memory are: autograd does not follow it, and no sign is pending.
+/// Returns true if the elements of a tensor are those in its memory: autograd does not follow it, and no sign is
+/// pending.
 fn is_plain_tensor(tensor: &Bound<'_, PyAny>, key: &TensorKey, followed: bool) -> PyResult<bool> {
     let py = tensor.py();
     let (conjugate, negative) = key.may_be_lazy();

@@ -1,7 +1,7 @@
 //! DLPack, the protocol by which array libraries exchange tensors: <https://dmlc.github.io/dlpack/latest/>.
 //!
-//! [`read_capsule`] copies the tensor of a capsule, and [`make_capsule`] gives away a tensor that its capsule owns. Both
-//! forms of the protocol are known: `dltensor`, and `dltensor_versioned` of version 1. All memory is the host's.
+//! [`read_capsule`] copies the tensor of a capsule, and [`make_capsule`] exports a tensor that its capsule owns. Both
+//! forms of the protocol are supported: `dltensor`, and `dltensor_versioned` of version 1. All memory is the host's.
 #![allow(unsafe_code, reason = "DLPack is structures of C behind pointers")]
 
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ const PLAIN: &CStr = c"dltensor";
 /// The name of a capsule of a `DLManagedTensorVersioned`.
 const VERSIONED: &CStr = c"dltensor_versioned";
 
-/// The axes of a tensor that is read: those of any array library are fewer.
+/// The maximum number of axes of a tensor: no array library has more.
 const MOST_AXES: i32 = 64;
 
 /// `DLDataType`.
@@ -154,7 +154,7 @@ fn copy_tensor(py: Python<'_>, tensor: &DlTensor) -> PyResult<HostTensor> {
     Ok(copy)
 }
 
-/// The error of a tensor that is too large to be copied: one without memory of its own can have any shape.
+/// The error for a tensor that is too large to be copied: one without memory of its own can have any shape.
 fn no_memory(dtype: DType, shape: &[usize]) -> Diag {
     let bytes = shape.iter().fold(dtype.byte_size() as u128, |bytes, extent| bytes.saturating_mul(*extent as u128));
     let message = format!("out of memory: a copy of the tensor of shape {shape:?} needs {bytes} bytes");
@@ -200,8 +200,8 @@ fn copy_bytes(from: *const u8, to: &mut [u8]) {
     unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
 }
 
-/// The strides, in elements, of a tensor without gaps. A tensor without elements may have extents whose product is no
-/// number: where that is so, the stride is 0, and nobody uses it.
+/// The strides, in elements, of a tensor without gaps. The extents of a tensor without elements may overflow: then the
+/// stride is 0, and nobody uses it.
 fn row_major(shape: &[usize]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -211,7 +211,7 @@ fn row_major(shape: &[usize]) -> Vec<i64> {
     strides
 }
 
-/// A tensor that is given away: its memory, and the lists that the structure of C points to.
+/// An exported tensor: its memory, and the lists that the C structure points to.
 struct GivenTensor {
     data: HostTensor,
     shape: Vec<i64>,
@@ -225,7 +225,7 @@ impl GivenTensor {
         Box::new(Self { data, shape, strides })
     }
 
-    /// The structure of C, which points into this one.
+    /// The C structure, which points into this one.
     fn describe(&mut self, bits_only: bool) -> PyResult<DlTensor> {
         let dtype = self.data.dtype();
         let unsigned = 8 * dtype.byte_size();
@@ -273,7 +273,7 @@ pub(crate) fn make_capsule(py: Python<'_>, data: HostTensor, versioned: bool, bi
     unsafe { Bound::from_owned_ptr_or_err(py, capsule) }.map(Bound::unbind)
 }
 
-/// Frees what nobody has taken: who takes the tensor of a capsule gives the capsule another name.
+/// Frees a tensor that nobody has taken: the taker of a capsule's tensor renames the capsule.
 unsafe extern "C" fn drop_capsule(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls this with a capsule of `make_capsule`, and holds the GIL.
     let plain = unsafe { ffi::PyCapsule_IsValid(capsule, PLAIN.as_ptr()) } == 1;

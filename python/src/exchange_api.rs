@@ -1,4 +1,4 @@
-//! Tensors of another library as they are, on whatever device: by DLPack's C exchange API, which their type may have
+//! Tensors of another library without a copy, on any device: by DLPack's C exchange API, if their type has it
 //! (`__dlpack_c_exchange_api__`, <https://dmlc.github.io/dlpack/latest/>), else by their attributes.
 //!
 //! The API takes tens of nanoseconds for a tensor where attributes take a microsecond, and knows the current stream.
@@ -20,7 +20,7 @@ const API: &CStr = c"dlpack_exchange_api";
 /// `kDLCUDA`.
 const CUDA: i32 = 2;
 
-/// `DLPackExchangeAPI`; what is not called here has no type.
+/// `DLPackExchangeAPI`; functions that are not called here have no type.
 #[repr(C)]
 struct ExchangeTable {
     major: u32,
@@ -56,7 +56,7 @@ impl TensorKey {
         self.device.1
     }
 
-    /// True unless the strides rule out that it is every second number of a complex tensor.
+    /// True unless the strides show that it is not every second number of a complex tensor.
     fn may_be_imaginary(&self) -> bool {
         self.axes.iter().all(|(extent, stride)| *extent < 2 || stride % 2 == 0)
     }
@@ -67,7 +67,8 @@ impl TensorKey {
         Self { device: self.device, dtype, axes }
     }
 
-    /// Whether numbers are stored in two parts, and whether they have signs that a view may turn without touching memory.
+    /// Returns whether numbers are stored in two parts, and whether a view may change their signs without access to
+    /// memory.
     pub(crate) fn may_be_lazy(&self) -> (bool, bool) {
         let complex = matches!(self.dtype, DType::ComplexFloat | DType::ComplexDouble);
         (complex, complex || matches!(self.dtype, DType::Float | DType::Double | DType::Half | DType::BFloat16))
@@ -105,7 +106,7 @@ impl TensorReader {
         object.get_type_ptr() == self.class.as_ptr().cast()
     }
 
-    /// A tensor of this type; `None` for one that has no memory with strides, or other numbers than lie there.
+    /// A tensor of this type; `None` for one without strided memory, or whose numbers differ from those in memory.
     pub(crate) fn read_tensor(&self, tensor: &Bound<'_, PyAny>) -> Option<FoundTensor> {
         let found = match self.table.and_then(|table| table.tensor_from_object) {
             Some(read) => read_by_api(read, tensor),
@@ -114,7 +115,7 @@ impl TensorReader {
         found.filter(|found| !found.key.may_be_imaginary() || !is_negative_view(tensor))
     }
 
-    /// The current stream of a device, if the API says it.
+    /// The current stream of a device, if the API has it.
     pub(crate) fn current_stream(&self, py: Python<'_>, key: &TensorKey) -> Option<usize> {
         let ask = self.table?.current_work_stream?;
         let mut stream = ptr::null_mut();
@@ -182,7 +183,7 @@ pub(crate) fn read_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     dtype_named(name.strip_prefix("torch.").unwrap_or(&name))
 }
 
-/// True of a tensor of torch whose numbers are those in memory with the other sign: the imaginary part of a conjugate.
+/// True for a tensor of torch whose numbers are the negated ones in memory: the imaginary part of a conjugate.
 fn is_negative_view(tensor: &Bound<'_, PyAny>) -> bool {
     let asked = tensor.call_method0(intern!(tensor.py(), "is_neg"));
     asked.and_then(|answer| answer.extract()).unwrap_or(false)
@@ -193,7 +194,7 @@ fn usable(found: FoundTensor) -> Option<FoundTensor> {
     (found.address != 0 || found.key.is_empty()).then_some(found)
 }
 
-/// Whether an object is of one of Python's own types of plain values: it is compared by value, and calls nothing.
+/// Returns true if an object is of one of Python's own types of plain values: comparing it calls no other code.
 pub(crate) fn is_plain_value(object: &Bound<'_, PyAny>) -> bool {
     object.is_exact_instance_of::<PyString>()
         || object.is_none()

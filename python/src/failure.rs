@@ -19,7 +19,8 @@ impl Failure {
         Self { source: source.clone(), diags }
     }
 
-    /// Tells the other ranks, unless they know already. Places are told if the error is about the text of the program.
+    /// Reports to the other ranks, unless they know already. The report has places if the error is about the text of
+    /// the program.
     pub(crate) fn report_to(&self, others: &dyn ControlPlane, text: &NamedText) {
         if self.diags.first().is_some_and(is_known_to_all) {
             return;
@@ -70,7 +71,7 @@ fn written(format: DiagFormat, source: &NamedText, diags: &[Diag]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The diagnostic with arguments of Python's functions in the place of hir-run's options.
+/// The diagnostic with arguments of Python functions in place of hir-run's options.
 fn in_words_of_python(diag: &Diag) -> Diag {
     let mut diag = diag.clone();
     let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);

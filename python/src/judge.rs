@@ -20,7 +20,7 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 /// The longest text that fixes are looked for.
 const MOST_TEXT: usize = 256 << 10;
 
-/// A text, which of its programs is meant (from 0), and the passes that were run on it.
+/// A text, the number of its program (from 0), and the passes that were run on it.
 #[derive(Clone, Debug)]
 pub(crate) struct TextRecipe {
     pub(crate) source: NamedText,
@@ -55,7 +55,7 @@ impl TextRecipe {
     /// Reads the program, and runs the passes on it.
     ///
     /// # Errors
-    /// Errors of the text, of the verifier where there are passes, and of the passes.
+    /// Fails with the errors of the text, of the verifier if there are passes, and of the passes.
     pub(crate) fn read_program(&self) -> Result<Program, Vec<Diag>> {
         let text = self.source.decoded_text();
         let (file, mut diags) = ParsedFile::parse(&text);
@@ -93,7 +93,7 @@ pub(crate) fn verify_program(program: &Program) -> Result<Vec<Diag>, Vec<Diag>> 
     if diags.has_errors() { Err(diags.items) } else { Ok(diags.items) }
 }
 
-/// Judges texts in the place of the one of a recipe.
+/// Judges texts in place of the one of a recipe.
 struct Judge<'a> {
     recipe: &'a TextRecipe,
     judged: Judged,

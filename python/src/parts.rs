@@ -1,4 +1,4 @@
-//! Sizes that the parts of a rank fix: what a model of a run needs to know of a caller's tensors.
+//! Sizes that a rank's shards fix, for a model of a run that knows only a caller's tensors.
 
 use crate::failure::Failure;
 use crate::judge::Judged;

@@ -1,4 +1,4 @@
-//! Programs: read, verified, changed by passes, written.
+//! Programs: reads, verifies, changes and writes them.
 
 use crate::failure::{Failure, diags_as_json};
 use crate::judge::{Judged, TextRecipe, verify_program};
@@ -17,7 +17,7 @@ use hostir_tool_support::source::NamedText;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// A program with the text that it was read from, and what was done to it since.
+/// A program with its text, and the passes that were run on it since.
 #[derive(Clone, Debug)]
 pub(crate) struct SourcedProgram {
     pub(crate) program: Arc<Program>,
@@ -60,7 +60,7 @@ impl SourcedProgram {
         }
     }
 
-    /// The error of a pipeline: about its text where an option is at fault, else about the program's.
+    /// The error of a pipeline: about its text if an option is at fault, else about the program's.
     fn pass_failure(&self, text: &NamedText, parsed: Pipeline, failure: PipelineFailure) -> Failure {
         if !failure.faults.is_empty() {
             let located = failure.faults.iter().map(|fault| parsed.locate_fault(failure.step, fault));
@@ -223,7 +223,7 @@ fn failure_of(recipe: &TextRecipe, mut diags: Vec<Diag>) -> Failure {
     Failure::new(&recipe.source, diags)
 }
 
-/// The places of the programs that are asked for: all, or the one of this number (from 1) or name.
+/// The numbers of the requested programs: all, or the one of this number (from 1) or name.
 fn choose_programs(name: &str, names: &[Option<String>], which: Option<&str>) -> Result<Vec<usize>, Diag> {
     let Some(which) = which else { return Ok((0..names.len()).collect()) };
     let named = names.iter().position(|known| known.as_deref() == Some(which));

@@ -1,4 +1,4 @@
-//! Runs on the CPU of tensors that ranks hold, one part each: the oracle of `hostir.torch`.
+//! Runs on the CPU of the shards that ranks hold: the oracle of `hostir.torch`.
 
 use crate::failure::Failure;
 use crate::judge::Judged;
@@ -76,7 +76,7 @@ fn run_parts(
     Ok(named.collect())
 }
 
-/// Refuses plain math, of which no rank has a part.
+/// Refuses plain math, without a shard on any rank.
 pub(crate) fn check_lowered(program: &SourcedProgram, prepared: &PreparedProgram) -> Result<(), Diag> {
     if !prepared.unlowered {
         return Ok(());
@@ -142,7 +142,7 @@ struct FoundSize {
     tensor: TensorId,
 }
 
-/// The error of two arguments that fix one extent to two values, or of one that does.
+/// The error for two arguments that fix one extent to two values, or for one that does.
 fn size_conflict(program: &Program, name: &str, known: FoundSize, new: FoundSize) -> Diag {
     let (one, other) = (program.tensor_name(known.tensor), program.tensor_name(new.tensor));
     let message = format!("args: the extent {name} is {} in {one}, but {} in {other}", known.value, new.value);
@@ -157,7 +157,7 @@ fn dense_extents(shape: &[usize]) -> Vec<Extent> {
         .rev()
         .map(|extent| {
             let own = stride;
-            // Extents of a tensor without memory may have a product that is no number; nobody uses its strides.
+            // The extents of a tensor without memory may overflow; nobody uses its strides.
             stride = i64::try_from(*extent).ok().and_then(|extent| own.checked_mul(extent)).unwrap_or(0);
             (*extent, own)
         })

@@ -131,7 +131,7 @@ fn bind_contents<'c>(
     Ok(bound)
 }
 
-/// All inputs as whole tensors; those that nobody gives are generated.
+/// All inputs as whole tensors; generates those that are not given.
 fn fill_inputs(
     prepared: &PreparedProgram,
     contents: &[Option<&InputContent>],
@@ -162,7 +162,7 @@ fn with_type(tensor: &Arc<HostTensor>, dtype: DType) -> Arc<HostTensor> {
     same.flatten().map_or_else(|| tensor.clone(), Arc::new)
 }
 
-/// Refuses a tensor that the program does not take.
+/// Refuses a tensor that does not fit the program.
 fn check_tensor(port: &IoTensor, tensor: &HostTensor) -> Result<(), Diag> {
     if !is_same_type(tensor.dtype(), port.dtype) {
         return Err(type_error(port, tensor.dtype()));
@@ -176,12 +176,12 @@ fn check_tensor(port: &IoTensor, tensor: &HostTensor) -> Result<(), Diag> {
         .with_note("inputs are whole tensors; the program's meshes shard them"))
 }
 
-/// Whether elements of one type are elements of the other.
+/// Returns true if elements of one type are elements of the other.
 pub(crate) fn is_same_type(found: DType, needed: DType) -> bool {
     found == needed || (is_int64(found) && is_int64(needed))
 }
 
-/// The error of an array of another type than the program's.
+/// The error for an array of another type than the program's.
 pub(crate) fn type_error(port: &IoTensor, found: DType) -> Diag {
     input_type_error(&port.name, port.dtype, found)
 }

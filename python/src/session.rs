@@ -1,4 +1,4 @@
-//! Sessions: programs on a GPU of this process, on memory and streams of the caller's.
+//! Sessions: programs on a GPU of this process, with the caller's memory and streams.
 
 use crate::control_plane::{GroupControlPlane, PythonControlPlane, deferring_reports};
 use crate::failure::{Failure, diags_as_text};
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// A tensor of the caller's without its address: element type, shape, strides in elements.
+/// A tensor of the caller without its address: element type, shape, strides in elements.
 #[derive(FromPyObject)]
 pub(crate) struct TensorLayout(String, Vec<usize>, Vec<i64>);
 
@@ -41,7 +41,7 @@ pub(crate) struct TensorLayout(String, Vec<usize>, Vec<i64>);
 pub(crate) struct SessionSettings {
     /// The number of the device.
     device: usize,
-    /// Copies in the place of NCCL: ranks share a device.
+    /// True if communication uses copies instead of NCCL, because ranks share a device.
     copies: bool,
     /// Seconds for connecting and for a run that is waited for.
     timeout: f64,
@@ -77,9 +77,9 @@ pub(crate) struct DeviceSession {
     control_plane: Option<Arc<PythonControlPlane>>,
     /// The runs that were enqueued.
     runs: AtomicU64,
-    /// The answer of the last look at the graphs that hold a run.
+    /// The answer of the last query about graphs that hold a run.
     recorded: AtomicBool,
-    /// True if what it has is to stay until the process ends.
+    /// True if its resources stay until the process ends.
     abandoned: AtomicBool,
     process: u32,
     session: Mutex<Option<Session>>,
@@ -103,7 +103,7 @@ impl SessionFacts {
     }
 }
 
-/// The options that all sessions of the process share, and with them what programs leave for later ones.
+/// The options that all sessions of the process share, with their resource cache.
 fn shared_options() -> &'static Options {
     static OPTIONS: OnceLock<Options> = OnceLock::new();
     OPTIONS.get_or_init(|| {
@@ -233,7 +233,7 @@ impl DeviceSession {
     fn abandon(&self, py: Python<'_>) {
         self.abandoned.store(true, Ordering::Release);
         py.detach(|| {
-            // Of one that another thread has, nothing is freed either: whoever drops it sees the mark.
+            // If another thread has it, nothing is freed either: the thread that drops it sees the flag.
             if let Some(mut held) = self.try_lock() {
                 std::mem::forget(held.take());
             }
@@ -255,7 +255,7 @@ impl DeviceSession {
         found.map(Some).map_err(|error| self.failure(error.diags()))
     }
 
-    /// Whether this is a fork of the process that prepared it.
+    /// Returns true in a fork of the process that prepared it.
     fn is_forked(&self) -> bool {
         std::process::id() != self.process
     }
@@ -274,7 +274,7 @@ impl DeviceSession {
         }
     }
 
-    /// Frees what a session has, unless it is the parent's, or others may still use it.
+    /// Frees a session, unless it is the parent's, or others may still use it.
     fn dispose(&self, session: Option<Session>) {
         if self.is_forked() || self.abandoned.load(Ordering::Acquire) {
             std::mem::forget(session);
@@ -283,7 +283,7 @@ impl DeviceSession {
         }
     }
 
-    /// Tells the other ranks what was to be told while the lock was held.
+    /// Sends the other ranks the reports that were made while the lock was held.
     fn tell_reports(&self) {
         if let Some(plane) = &self.control_plane {
             plane.tell_deferred();
@@ -332,7 +332,7 @@ impl DeviceSession {
     }
 }
 
-/// Frees what the session has without the interpreter: a run that is under way ends first, and other threads go on meanwhile.
+/// Frees the session without the interpreter: a run in flight ends first, and other threads continue meanwhile.
 impl Drop for DeviceSession {
     fn drop(&mut self) {
         let held = self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take();

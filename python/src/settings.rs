@@ -27,7 +27,7 @@ pub(crate) enum Scalar {
 #[derive(Clone, Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {
-    /// Number of ranks; `None`: as many as the meshes need.
+    /// Number of ranks; `None` for as many as the meshes need.
     devices: Option<u32>,
     /// By name; `*` for all that is left open.
     sizes: BTreeMap<String, Scalar>,
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
     /// Seconds for planning and for a run.
     timeout: Option<f64>,
-    /// Nothing is allocated: the memory of this machine is no limit.
+    /// True if nothing is allocated, so that the memory of this machine is no limit.
     pub(crate) unlimited: bool,
     /// The keys of `shapes` that are those of arrays.
     #[pyo3(default)]
@@ -52,7 +52,7 @@ impl Settings {
         Self { unlimited: true, ..self.clone() }
     }
 
-    /// The same with shapes of tensors that the caller has; shapes that were given stay.
+    /// The same with the shapes of the caller's tensors; given shapes stay.
     pub(crate) fn with_shapes(&self, shapes: impl Iterator<Item = (String, Vec<usize>)>) -> Self {
         let mut wider = self.clone();
         for (name, shape) in shapes {
@@ -64,7 +64,7 @@ impl Settings {
         wider
     }
 
-    /// The same with sizes that the caller's tensors have; sizes that were given stay.
+    /// The same with the sizes of the caller's tensors; given sizes stay.
     pub(crate) fn with_sizes(mut self, sizes: BTreeMap<String, i64>) -> Self {
         for (name, value) in sizes {
             self.sizes.entry(name).or_insert(Scalar::Int(value));
@@ -140,7 +140,7 @@ impl Settings {
     }
 }
 
-/// The error of a value for all open extents that is none.
+/// The error for an invalid value of all open extents.
 fn no_extent(value: &dyn Debug) -> Diag {
     let message = format!("`sizes[\"*\"]` is {value:?}, but an extent is an integer that is not negative");
     Diag::global_error(errors::VALUE, message).with_note("write `sizes={\"*\": 8}`")

@@ -1,4 +1,4 @@
-//! Shapes of a caller's tensors beside those of a program's shards.
+//! Matches shapes of a caller's tensors with those of a program's shards.
 //!
 //! A caller's tensor may leave out the axes that are sharded over devices, of which a rank has one index, and it may have
 //! one axis for several that follow each other, `[2 * m, n]` for `[2, m, n]`, if all of them but the last are known.
@@ -25,7 +25,7 @@ pub(crate) fn match_shard(axes: &[ShardAxis], given: &[Extent]) -> Option<Vec<Ex
     })
 }
 
-/// Splits the caller's axes so that there is one for each of the shard's: the first way that fits.
+/// Splits the caller's axes into those of the shard: the first split that fits.
 fn split_axes(axes: &[ShardAxis], given: &[Extent]) -> Option<Vec<Extent>> {
     let mut split = AxisSplit { axes, given, found: Vec::new(), refused: HashSet::new() };
     split.goes_from(0, 0, given.first().map_or(1, |(extent, _)| *extent)).then_some(split.found)
@@ -36,13 +36,13 @@ struct AxisSplit<'a> {
     axes: &'a [ShardAxis],
     given: &'a [Extent],
     found: Vec<Extent>,
-    /// The places from which no way goes on: with axes of extent 1 there are many ways to each of them.
+    /// The positions from which the search fails: with axes of extent 1 there are many paths to each of them.
     refused: HashSet<(usize, usize, usize)>,
 }
 
 impl AxisSplit<'_> {
-    /// Whether the axes from `axis` on are those of the caller's from `at` on, of whose first one the extent `left` is not split
-    /// off yet. What is found is kept.
+    /// Returns true if the axes from `axis` on match the caller's from `at` on, of whose first one the extent `left`
+    /// remains. Remembers the result.
     fn goes_from(&mut self, axis: usize, at: usize, left: usize) -> bool {
         let (Some(own), Some(&(_, stride))) = (self.axes.get(axis), self.given.get(at)) else {
             return axis == self.axes.len() && at == self.given.len();

@@ -1,4 +1,4 @@
-//! The process's symmetric memory: where tensors of which a call's ranks know each other's addresses may lie.
+//! The process's symmetric memory: the addresses at which the ranks of a call know each other's tensors.
 
 use pyo3::prelude::*;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 /// An allocation: its addresses, and the names of the groups for which it is registered.
 type SymmetricRange = (Range<u64>, Vec<String>);
 
-/// The allocations in the order of their addresses; calls look here, and most processes have none.
+/// The allocations in the order of their addresses; calls search here, and most processes have none.
 static RANGES: RwLock<Vec<SymmetricRange>> = RwLock::new(Vec::new());
 static HAS_RANGES: AtomicBool = AtomicBool::new(false);
 
@@ -34,11 +34,11 @@ fn is_symmetric(address: u64, groups: &[String]) -> bool {
     range.contains(&address) && of.iter().any(|group| groups.contains(group))
 }
 
-/// The place where a tensor of a prepared call may lie. Memory that is registered for other groups than the call's is ordinary:
-/// the other ranks of the call may have none there.
+/// The place where a tensor of a prepared call may be. Memory that is registered for other groups than the call's is
+/// ordinary: the other ranks of the call may have none there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TensorPlace {
-    /// Anywhere but in symmetric memory, for which there is a session of its own.
+    /// Anywhere except in symmetric memory, which has a session of its own.
     Ordinary,
     /// Anywhere: peers do not address the tensor.
     Anywhere,
@@ -61,7 +61,7 @@ impl TensorPlace {
         }
     }
 
-    /// Returns true if memory that is allocated for the call will do.
+    /// Returns true if newly allocated memory may be used.
     pub(crate) fn holds_new(self) -> bool {
         !matches!(self, TensorPlace::At(_))
     }

@@ -1,4 +1,4 @@
-//! Work off the interpreter: the GIL is released, Ctrl-C interrupts, and a panic becomes an exception.
+//! Work without the interpreter: releases the GIL, lets Ctrl-C interrupt, and turns a panic into an exception.
 
 use hostir_tool_support::process_limits::{build_thread_pool, start_parallel_work};
 use pyo3::exceptions::PyRuntimeError;
@@ -17,7 +17,7 @@ const SIGNALS: Duration = Duration::from_millis(20);
 /// The place and words of the last panic of this module's threads.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// The process that rayon's global threads belong to: the first one. A fork has them not.
+/// The process of rayon's global threads: the first one. A fork does not have them.
 static FIRST_PROCESS: OnceLock<u32> = OnceLock::new();
 
 /// Whether rayon's global threads have been started.
@@ -58,7 +58,7 @@ fn parallel_threads() -> PyResult<Option<&'static ThreadPool>> {
         return Ok(Some(own.pool));
     }
     let pool = build_thread_pool().map_err(|error| no_thread(&error))?;
-    // A pool of the parent's has no threads here that its end could wait for.
+    // A pool of the parent has no threads here for which its drop could wait.
     let pool = Box::leak(Box::new(pool));
     *known = Some(ProcessPool { process, pool });
     Ok(Some(pool))
@@ -81,7 +81,7 @@ pub(crate) fn run_in_parallel<T: Send>(py: Python<'_>, work: impl FnOnce() -> T 
     Ok(py.detach(|| run_on_threads(pool, work)))
 }
 
-/// Notes panics in the place of writing them: a library writes nothing. The hook is that of this module's own copy of
+/// Records panics instead of printing them: a library prints nothing. The hook belongs to this module's own copy of
 /// Rust's runtime, so no other extension loses its own.
 pub(crate) fn keep_panics_quiet() {
     std::panic::set_hook(Box::new(|info| {
@@ -99,7 +99,7 @@ pub(crate) fn run_aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -
     let pool = parallel_threads()?;
     let (sender, receiver) = mpsc::sync_channel(1);
     let worker = thread::Builder::new().name("hostir".to_owned()).spawn(move || {
-        // Nobody sees what the work leaves half done: all that it changes is its own.
+        // Nobody sees a partial result: the work changes only its own data.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(|| run_on_threads(pool, work))));
     });
     let worker = worker.map_err(|error| no_thread(&error))?;

@@ -1,4 +1,4 @@
-//! Cuts the input into texts that are run on their own, and moves diagnostics back.
+//! Splits the input into texts that are run on their own, and moves diagnostics back.
 
 use hostir::diag::{Diag, Diags, Span, syntax_error};
 use hostir_grammar::{PlaceMap, read_log};
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 pub(super) struct InputChunk<'a> {
     /// The text; the programs of a log follow each other in it.
     pub(super) text: Cow<'a, str>,
-    /// The places of the text in the part of the input that it was made from, if that is a log.
+    /// The places of the text in its part of the input, if that is a log.
     places: Option<PlaceMap>,
     /// Warnings about the log.
     pub(super) notices: Diags,
@@ -36,7 +36,7 @@ impl<'a> InputChunk<'a> {
 }
 
 impl InputChunk<'_> {
-    /// The error for bytes that were not UTF-8, if some were anywhere (they stand as U+FFFD in the text).
+    /// The error for bytes that were not UTF-8, if there were any (they are U+FFFD in the text).
     pub(super) fn not_utf8(&self, somewhere: bool) -> Option<Diag> {
         if !somewhere {
             return None;
@@ -46,7 +46,7 @@ impl InputChunk<'_> {
         Some(Diag::error("H0019", span, "bytes that are not UTF-8").with_note("save the file as UTF-8"))
     }
 
-    /// Diagnostics about the chunk as diagnostics about the input.
+    /// Converts diagnostics about the chunk to diagnostics about the input.
     pub(super) fn offset_diags(&self, mut diags: Diags) -> Diags {
         if let Some(places) = &self.places {
             diags.items.iter_mut().for_each(|diag| move_into_log(diag, places));

@@ -1,4 +1,4 @@
-//! The command line of hir-opt, and answers to what other tools call its flags.
+//! The command line of hir-opt, and answers to other tools' names of its flags.
 
 use super::dump::DumpOptions;
 use super::form::OutputForm;
@@ -36,7 +36,7 @@ pub(super) struct OptArgs {
     pub(super) others: Vec<String>,
     /// Writes texts in `hir 2` in their canonical layout.
     pub(super) format_files: bool,
-    /// Tells which texts would change, and changes none.
+    /// Lists the texts that would change, and changes none.
     pub(super) check: bool,
     /// Compares two files.
     pub(super) diff: bool,
@@ -101,7 +101,7 @@ to standard error; nothing is printed when something is wrong.";
 /// so are `--help` and `--version`.
 ///
 /// # Errors
-/// The exit status of an error, which was reported; so are `--help` and `--version`.
+/// The exit status of an error, which was reported; also for `--help` and `--version`.
 pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<OptArgs, ToolStatus> {
     if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy())) {
         io.print_message(&format!("error: {text}"));
@@ -191,7 +191,7 @@ struct Arguments {
     color: ColorArgument,
 }
 
-/// Reads the values that clap does not know about.
+/// Reads the values that clap does not check.
 fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) -> Result<OptArgs, ToolStatus> {
     io.apply_coloring(arguments.color.when);
     let mut usage = UsageReporter { io, format: arguments.error_format, failed: false };
@@ -268,7 +268,7 @@ impl UsageReporter<'_, '_> {
         }
     }
 
-    /// All `--pass` and `--pass-pipeline` in the order given, and for each step where it stands.
+    /// All `--pass` and `--pass-pipeline` in order, and for each step its place.
     fn read_pipeline(&mut self, arguments: &Arguments, matches: &ArgMatches) -> (Pipeline, Vec<OptionOrigin>) {
         let mut texts: Vec<(usize, &'static str, &String)> = Vec::new();
         for (flag, id, values) in
@@ -293,7 +293,7 @@ impl UsageReporter<'_, '_> {
         (pipeline, origins)
     }
 
-    /// The passes that a flag names, and whether it stands without a name.
+    /// The passes that a flag names, and whether it has no name.
     fn find_passes(&mut self, flag: &str, texts: &[String]) -> (bool, Vec<&'static PassInfo>) {
         let mut all = false;
         let mut passes = Vec::new();
@@ -353,7 +353,7 @@ pub(super) fn apply_style(program: &mut Program, cli: &OptArgs) {
     }
 }
 
-/// Flags of mlir-opt and opt, and what they are here.
+/// Flags of mlir-opt and opt, and their equivalents here.
 const OTHER_FLAGS: &[(&str, &str)] = &[
     ("mlir-print-ir-before", "print-ir-before"),
     ("mlir-print-ir-before-all", "print-ir-before"),

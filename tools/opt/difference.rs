@@ -110,7 +110,7 @@ fn push_changed<'a>(rows: &mut Vec<DiffRow<'a>>, old: &'a [OutlineLine], new: &'
     rows.extend(new.iter().map(|line| DiffRow { sign: '+', line: &line.text }));
 }
 
-/// The names of the second file that stand for those of the first, and back.
+/// The pairs of names of the two files that stand for each other.
 #[derive(Default)]
 struct NamePairs<'a> {
     there: HashMap<&'a OutlineName, &'a OutlineName>,
@@ -118,7 +118,7 @@ struct NamePairs<'a> {
 }
 
 impl<'a> NamePairs<'a> {
-    /// Joins the names of two lines with one skeleton; false if one of them is joined with another name.
+    /// Joins the names of two lines with one skeleton; returns false if one of them is joined with another name.
     fn join_lines(&mut self, old: &'a OutlineLine, new: &'a OutlineLine) -> bool {
         if old.begins_scope {
             self.there.retain(|name, _| name.is_of_file);
@@ -136,7 +136,7 @@ impl<'a> NamePairs<'a> {
     }
 }
 
-/// The rows that differ with those around them; `...` stands for the others.
+/// The rows that differ with their surroundings; `...` stands for the others.
 fn show_rows(rows: &[DiffRow<'_>]) -> String {
     let near = |at: usize| {
         let around = at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(rows.len());

@@ -18,7 +18,7 @@ pub(super) struct DumpOptions {
     pub(super) after_all: bool,
     /// After these passes.
     pub(super) after: Vec<&'static PassInfo>,
-    /// Only after passes that changed something; of all passes, if no flag names any.
+    /// True to dump only after passes that changed something; after all passes, if no flag names any.
     pub(super) only_changes: bool,
 }
 
@@ -29,12 +29,12 @@ impl DumpOptions {
         before.chain(self.after.iter().map(|pass| ("--print-ir-after", pass.name)))
     }
     fn wants_pass(all: bool, named: &[&'static PassInfo], pass: &PassInfo) -> bool {
-        // What a pipeline pass leaves was just shown: by its last step.
+        // The last step of a pipeline pass was just dumped, with the same program.
         (all && matches!(pass.action, PassAction::Rewrite(_))) || named.iter().any(|one| one.name == pass.name)
     }
 }
 
-/// Writes dumps, and remembers which passes ran.
+/// Writes dumps, and remembers the passes that ran.
 pub(super) struct DumpWriter<'a> {
     dumps: &'a DumpOptions,
     form: OutputForm,
@@ -48,7 +48,7 @@ impl<'a> DumpWriter<'a> {
         Self { dumps, form, out, ran: Vec::new() }
     }
     fn write_dump(&mut self, when: &str, pass: &PassInfo, program: &Program) {
-        // Unlike the result it goes to where people read.
+        // Unlike the result, it goes to users.
         let mut text = hostir::print::print_to_string(program);
         if self.form == OutputForm::Hir2 {
             // The writer changes a program for a moment, and this one is lent.
@@ -58,7 +58,7 @@ impl<'a> DumpWriter<'a> {
         let text = visible::escape_block(&text);
         let line = if text.ends_with('\n') { "" } else { "\n" };
         let rule = "=".repeat(40);
-        // A reader of standard error that went away has no one to be told to.
+        // If the reader of standard error is gone, there is nobody to report to.
         let _ = write!(self.out, "Fusion {when} pass: {}\n{text}{line}{rule}\n", pass.class_name());
     }
 }

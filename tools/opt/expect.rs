@@ -1,10 +1,9 @@
-//! `--verify-diagnostics`: compares what was said with `// expected-error@+1 {{text}}` comments.
+//! `--verify-diagnostics`: compares diagnostics with `// expected-error@+1 {{text}}` comments.
 //!
-//! Kinds are error, warning, remark and note, each with `-re` where `{{...}}` in the text is a regular
-//! expression. Places are `@+N`, `@-N`, `@below`, `@above` (the next and the previous line without an
-//! expectation), `@unknown` (about no place) and, without any, the same line. The text is part of the
-//! code, the message or the text at the place. Notes are the second places and the notes of a
-//! diagnostic; they may be left out, diagnostics may not.
+//! Kinds are error, warning, remark and note, each with `-re` if `{{...}}` in the text is a regular expression. Places
+//! are `@+N`, `@-N`, `@below`, `@above` (the next and the previous line without an expectation), `@unknown` (no place)
+//! and, without any, the same line. The text is part of the code, the message or the text at the place. Notes are the
+//! second places and the notes of a diagnostic; they may be left out, diagnostics may not.
 
 use hostir::diag::{Diag, Diags, Severity, Span};
 use hostir_tool_support::render::line_starts;
@@ -77,8 +76,7 @@ struct ProducedDiag<'a> {
     diag: Option<&'a Diag>,
 }
 
-/// Errors for expectations that were not met and diagnostics that were not expected; none if all is as
-/// expected.
+/// Errors for expectations that were not met and diagnostics that were not expected; empty if all are as expected.
 pub(super) fn compare_diags(text: &str, diags: &Diags) -> Diags {
     let starts = line_starts(text);
     let mut out = Diags::default();
@@ -173,7 +171,7 @@ fn parse_expectations(text: &str, errors: &mut Diags) -> Vec<DiagExpectation> {
 
 type ParsedExpectation = Result<(DiagExpectation, bool), Diag>;
 
-/// The expectation of a line, and whether it is about the next line without one.
+/// The expectation of a line, and true if it is about the next line without one.
 fn parse_expectation(line: &str, number: usize, start: usize, above: Option<usize>) -> Option<ParsedExpectation> {
     let at = line.find("expected-")?;
     let rest = &line[at + "expected-".len()..];
@@ -207,7 +205,7 @@ fn wrong_expectation<T>(span: Span, what: impl Into<String>) -> Option<Result<T,
     Some(Err(Diag::error(BAD_EXPECTATION, span, what.into())))
 }
 
-/// The line that a place means: `None` inside for no place. The flag is whether the next line is meant.
+/// The line of a place: `None` inside for no place. The flag is true for the next line.
 fn target_line(place: &str, number: usize, above: Option<usize>) -> Option<(Option<usize>, bool)> {
     match place {
         "" => Some((Some(number), false)),
@@ -284,7 +282,7 @@ mod tests {
         assert_eq!(codes_of(other, vec![at(other, "bad", "wrong")]), [NOT_EXPECTED, NOT_PRODUCED]);
     }
 
-    /// Notes and labels may be expected but need not be; diagnostics about no place are `@unknown`.
+    /// Notes and labels may be expected but need not be; diagnostics without a place are `@unknown`.
     #[test]
     fn notes_and_no_place() {
         let text = "bad // expected-error {{wrong}}\nfirst // expected-note {{declared}}\n";

@@ -1,5 +1,5 @@
-//! Errors of passes that are the fault of an option's value: shown where the option stands on the command
-//! line, and answered with the status of a wrong command line.
+//! Errors of passes that are caused by an option's value: shown at the option's place on the command line, with the
+//! status of a wrong command line.
 
 use super::cli::{OptArgs, OptionOrigin};
 use hostir::diag::Diag;
@@ -7,7 +7,7 @@ use hostir_passes::manager::PipelineFailure;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 
-/// Errors of the command line that were found while passes ran.
+/// Errors of the command line that passes found.
 #[derive(Default)]
 pub(super) struct PipelineFaults {
     found: Vec<(OptionOrigin, Diag)>,
@@ -18,7 +18,7 @@ impl PipelineFaults {
         self.found.is_empty()
     }
 
-    /// Takes those of a failure; several programs of one input find the same ones.
+    /// Records the errors of a failure; several programs of one input have the same ones.
     pub(super) fn record_failure(&mut self, cli: &OptArgs, failure: &PipelineFailure) {
         for fault in &failure.faults {
             let Some(origin) = cli.origins.get(failure.step) else { continue };
@@ -29,7 +29,7 @@ impl PipelineFaults {
         }
     }
 
-    /// Writes them, each with the flag that it is about.
+    /// Writes them, each with the flag that caused it.
     pub(super) fn report_faults(&self, cli: &OptArgs, io: &mut ToolIo<'_>) {
         for (origin, diag) in &self.found {
             let name = format!("--{}", origin.flag);

@@ -1,4 +1,4 @@
-//! Fixes of hir-opt: tried for what is reported, and applied with `--fix`.
+//! Fixes of hir-opt: tried for reported errors, and applied with `--fix`.
 
 use super::cli::OptArgs;
 use super::output;
@@ -19,7 +19,7 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 /// The longest text that fixes are looked for.
 const MOST_TEXT: usize = 256 << 10;
 
-/// Runs hir-opt on a text after so many containers, the passes included; `None` if the command line is wrong.
+/// Runs hir-opt with its passes on a text after so many containers; `None` if the command line is wrong.
 pub(super) type TextRun = fn(&OptArgs, usize, &str, &mut ToolIo<'_>) -> Option<JudgedText>;
 
 /// All that hir-opt says about a text.
@@ -31,7 +31,7 @@ pub(super) struct JudgedText {
     pub(super) proofs: Vec<(usize, ProofVerdict)>,
 }
 
-/// Judges texts by what hir-opt says about them.
+/// Judges texts by hir-opt's diagnostics about them.
 struct OptJudge<'a, 'io> {
     run: TextRun,
     cli: &'a OptArgs,
@@ -55,7 +55,7 @@ impl TextJudge for OptJudge<'_, '_> {
         }
     }
 
-    /// The weight of the programs as they are written, for the sizes of the proofs that the passes make.
+    /// The weight of the programs as written, for the sizes of the passes' proofs.
     fn weigh_text(&mut self, text: &str) -> Option<TextWeight> {
         if Instant::now() > self.end {
             return None;
@@ -102,10 +102,10 @@ pub(super) fn add_fixes(
     offer_fixes(text, &mut diags.items, &mut OptJudge { run, cli, containers, io, end });
 }
 
-/// Repairs the input in its file or to the output, and gives back the result.
+/// Repairs the input in its file or to the output, and returns the result.
 ///
 /// # Errors
-/// A text that cannot be edited, and a file that cannot be written.
+/// If a text cannot be edited, or a file cannot be written.
 pub(super) fn repair_input(
     run: TextRun,
     cli: &OptArgs,

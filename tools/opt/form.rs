@@ -19,7 +19,7 @@ impl Default for OutputForm {
     }
 }
 
-/// Reports what `hir 2` cannot write: a HostUnit that the text leaves out.
+/// Reports parts that `hir 2` cannot express: a HostUnit that the text leaves out.
 pub(super) fn check_hir2_form(program: &Program, diags: &mut Diags) {
     let Some((_, unit)) = program.units().iter().find(|(_, unit)| unit.is_elided) else { return };
     let message =

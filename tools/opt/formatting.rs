@@ -1,4 +1,4 @@
-//! `--format`: texts in `hir 2` in their canonical layout, in their files.
+//! `--format`: writes texts in `hir 2` in their canonical layout, in their files.
 
 use super::cli::OptArgs;
 use super::output;
@@ -20,11 +20,11 @@ const SKIPPED: &[&str] = &["target", "node_modules"];
 struct FormatCounts {
     changed: usize,
     same: usize,
-    /// Files that could not be read, written or understood.
+    /// True if files could not be read, written or parsed.
     failed: Option<ToolStatus>,
 }
 
-/// Formats every file, and every `.hir` file of a folder, or tells with `--check` which would change.
+/// Formats every file, and every `.hir` file of a folder, or lists with `--check` those that would change.
 pub(super) fn format_files(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     let mut counts = FormatCounts::default();
     for path in std::iter::once(&cli.file).chain(&cli.others) {
@@ -66,7 +66,7 @@ fn list_files(folder: &Path, shown: &str, files: &mut Vec<String>) -> std::io::R
     Ok(())
 }
 
-/// Formats a file; one that the user `named` is spoken of if it is not in `hir 2`.
+/// Formats a file; reports one that the user `named` if it is not in `hir 2`.
 fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts, io: &mut ToolIo<'_>) {
     let source = match io.read_source(path) {
         Ok(source) => source,
@@ -102,7 +102,7 @@ fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts
     }
 }
 
-/// Refuses bytes that are no text, also in comments: the layout would have U+FFFD in their place.
+/// Refuses bytes that are not text, also in comments: the layout would have U+FFFD in their place.
 fn check_utf8(source: &NamedText) -> Result<(), Diags> {
     let Err(error) = std::str::from_utf8(&source.bytes) else { return Ok(()) };
     // Up to there the decoded text has the same bytes, and then U+FFFD.
@@ -127,7 +127,7 @@ fn format_parts(text: &str, at_marks: bool) -> Result<String, Diags> {
     if found.has_errors() { Err(found) } else { Ok(out) }
 }
 
-/// A diagnostic about a part as one about the text.
+/// Converts a diagnostic about a part to one about the text.
 fn shift_diag(mut diag: Diag, by: usize) -> Diag {
     let shifted = |span: Span| Span::new(span.start as usize + by, span.end as usize + by);
     diag.primary.iter_mut().chain(&mut diag.labels).for_each(|label| label.span = shifted(label.span));

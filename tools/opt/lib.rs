@@ -68,12 +68,12 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
     }
 }
 
-/// All that is said about a text after so many containers; `None` if the command line is wrong.
+/// All diagnostics about a text after so many containers; `None` if the command line is wrong.
 fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>) -> Option<JudgedText> {
     let source = NamedText::default();
     let mut session = OptSession { containers, ..OptSession::new(cli, &source) };
     let diags = session.process_chunk(&InputChunk::whole(text), io);
-    // Each program that is asked for has a report.
+    // Each requested program has a report.
     let first = cli.container.map_or(0, |wanted| wanted.saturating_sub(containers + 1));
     let reports = session.reports.iter().zip(first..);
     let proofs = reports.filter_map(|(report, number)| Some((number, report.verdicts.last()?.clone())));
@@ -98,7 +98,7 @@ fn print_lists(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     io.print_output(&text)
 }
 
-/// Reports why the input is not read and gives back the status.
+/// Reports why the input cannot be read and returns the status.
 fn report_failure(io: &mut ToolIo<'_>, cli: &OptArgs, diag: Diag) -> i32 {
     let source = NamedText::new(cli.file.clone(), "");
     let status = errors::status_of_code(diag.code);
@@ -128,7 +128,7 @@ struct OptSession<'a> {
     reproducer: Option<String>,
     /// The number of containers so far.
     containers: usize,
-    /// The notation of the result: the one asked for, else that of the text.
+    /// The notation of the result: the requested one, else that of the text.
     form: OutputForm,
 }
 
@@ -157,7 +157,7 @@ impl<'a> OptSession<'a> {
         let chunks = chunk::split_input(&text, self.cli.split_input_file);
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
-            // With `--container` one program is printed, and nothing stands before or after it.
+            // With `--container` one program is printed, without text before or after it.
             if index > 0 && self.cli.container.is_none() {
                 self.out.push_str("// -----\n");
             }
@@ -183,7 +183,7 @@ impl<'a> OptSession<'a> {
         self.finish(io, ok)
     }
 
-    /// Runs one text and appends what comes out. Spans are those of the chunk.
+    /// Runs one text and appends the result. Spans are those of the chunk.
     fn process_chunk(&mut self, chunk: &InputChunk<'_>, io: &mut ToolIo<'_>) -> Diags {
         let start = Instant::now();
         let (file, mut found) = ParsedFile::parse(&chunk.text);
@@ -201,7 +201,7 @@ impl<'a> OptSession<'a> {
             true => OutputForm::Hir2,
             false => OutputForm::default(),
         });
-        // It is as large as the text several times over; what follows can use the memory.
+        // It is several times as large as the text; later steps can use the memory.
         drop(file);
         let mut processed = Vec::new();
         for (program, mut found) in programs {
@@ -220,7 +220,7 @@ impl<'a> OptSession<'a> {
             drop_aside(processed);
         }
         if diags.has_errors() {
-            // Syntax first, then names, then types is our order; people read a file from the top.
+            // The checks run syntax first, then names, then types; users read a file from the top.
             diags.items.sort_by_key(|diag| diag.primary.as_ref().map(|label| label.span));
         }
         diags
@@ -236,9 +236,9 @@ impl<'a> OptSession<'a> {
             }
             return;
         };
-        // The text is about as long as it was; the memory of the syntax tree is free by now.
+        // The text is about as long as the input; the memory of the syntax tree is free by now.
         self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
-        // Names need the version line, which stands above the first program of a text only.
+        // Names need the version line, which is above the first program of a text only.
         let is_part = programs.len() > 1 || self.cli.container.is_some();
         let is_named = is_part && programs.iter().any(Program::has_names);
         let mut version = if is_named { VersionLine::Always } else { VersionLine::AsRead };
@@ -248,7 +248,7 @@ impl<'a> OptSession<'a> {
         }
     }
 
-    /// The programs that are asked for, each with what was found wrong with it.
+    /// The requested programs, each with its diagnostics.
     fn resolve_programs(&mut self, file: &ParsedFile, text: &str) -> Vec<(Program, Diags)> {
         let start = Instant::now();
         let mut programs = Vec::new();
@@ -306,7 +306,7 @@ impl<'a> OptSession<'a> {
 
     fn record_failure(&mut self, program: &Program, failure: PipelineFailure, diags: &mut Diags) {
         diags.items.extend(failure.report.notices.items.iter().cloned());
-        // Shown with the command line; what a test expects, it expects of the program.
+        // Shown with the command line; a test's expectations are about the program.
         let shown = if self.cli.verify_diagnostics { 0 } else { failure.faults.len() };
         if shown > 0 {
             self.faults.record_failure(self.cli, &failure);

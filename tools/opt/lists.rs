@@ -42,8 +42,7 @@ pub(super) fn list_ops(width: usize) -> String {
         + "\nA and B are operands, T is the result, N is a number; `key=` is an argument, and\n`?` marks an optional one. `--list-ops=NAME` describes an op in detail.\n"
 }
 
-/// All about the op that a name, a function's name or a spelling of another month belongs to; else what is
-/// wrong with the name.
+/// The description of the op with this name, function name or spelling of another era; else an error about the name.
 ///
 /// # Errors
 /// A name that no op has.
@@ -115,7 +114,7 @@ fn describe_function(name: &str) -> Option<String> {
     (!forms.is_empty()).then(|| format!("{}\n  {}\n", forms.join("\n"), OpKind::Pointwise.spec().summary))
 }
 
-/// The form of an op, on several lines where one would be wider than `width`.
+/// The form of an op, on several lines if one would be wider than `width`.
 fn form_within(kind: OpKind, width: usize) -> String {
     let form = op_form(kind);
     if form.chars().count() <= width { form } else { wrap_text(&form, 0, 4, width) }
@@ -211,7 +210,7 @@ mod tests {
         }
     }
 
-    /// What is said of an option and of an op is all there, whatever the width.
+    /// The descriptions of options and ops are complete for every width.
     #[test]
     fn lists_are_complete() {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,7 +6,7 @@ use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::write_whole;
 use std::io;
 
-/// Writes `text` to `path`; `-` is standard output. A file appears whole or not at all.
+/// Writes `text` to `path`; `-` is standard output. A file is written completely or not at all.
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`] if that fails.
@@ -14,7 +14,7 @@ pub(super) fn write_output(io: &mut ToolIo<'_>, path: &str, text: &str) -> Resul
     if path == "-" {
         let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());
         return match written {
-            // A reader that went away (`| head`) is no error.
+            // A closed reader (`| head`) is no error.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(errors::cannot_write("standard output", &error))
             }

@@ -1,4 +1,5 @@
-//! Tensors of files, and how two tensors are compared. Readers take no more memory and time than the file's own length.
+//! Tensors of files, and comparisons of two tensors. Readers take time and memory in proportion to the file's own
+//! length.
 
 pub mod compare;
 pub mod npy;
@@ -27,14 +28,14 @@ impl DataError {
     }
 }
 
-/// The reason that a tensor cannot be read from a file.
+/// The reason why a tensor cannot be read from a file.
 #[derive(Debug)]
 pub enum ReadError {
     /// The system does not give the bytes.
     Io(std::io::Error),
-    /// The file is damaged, or the tensor's type is none of ours.
+    /// The file is damaged, or its element type is unknown.
     Damaged(DataError),
-    /// There is no such entry, or several and none was named.
+    /// There is no such entry, or there are several and none was named.
     Entry(DataError),
 }
 
@@ -50,7 +51,7 @@ impl From<DataError> for ReadError {
     }
 }
 
-/// Bytes of a tensor of this shape; `None` if they, or those of a part of it, are too many to count.
+/// Bytes of a tensor of this shape; `None` if they, or those of a part of it, overflow.
 fn tensor_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
     // An empty tensor's other extents are multiplied elsewhere.
     let bytes = shape.iter().try_fold(16usize, |product, extent| product.checked_mul(*extent.max(&1)));
@@ -58,7 +59,7 @@ fn tensor_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
     Some(shape.iter().product::<usize>() * dtype.byte_size())
 }
 
-/// Reads the elements of a tensor whose shape [`tensor_bytes`] has let pass.
+/// Reads the elements of a tensor whose shape [`tensor_bytes`] has accepted.
 fn read_tensor(input: &mut dyn Read, dtype: DType, shape: &[usize]) -> Result<HostTensor, ReadError> {
     let len = tensor_bytes(dtype, shape).unwrap_or(usize::MAX);
     let machine = rustix::system::sysinfo();
@@ -67,7 +68,7 @@ fn read_tensor(input: &mut dyn Read, dtype: DType, shape: &[usize]) -> Result<Ho
         let message = format!("its data have {len} bytes, which exceeds the memory of this machine");
         return Err(DataError::new(message).into());
     }
-    // The system gives memory as it is written to: a stream that announces much and sends little costs little.
+    // The system provides memory as it is written: a stream that announces much and sends little costs little.
     let mut tensor = HostTensor::zeros(dtype, shape);
     input.read_exact(tensor.bytes_mut()).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {

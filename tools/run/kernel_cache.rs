@@ -1,9 +1,9 @@
-//! Compiled kernels on disk, of hir-run and of the Python package: `kernels` in the folder that `HOSTIR_CACHE` names, else
-//! in `$XDG_CACHE_HOME/hostir`, or `~/.cache/hostir`. `HOSTIR_CACHE=0` means none.
+//! Compiled kernels on disk, of hir-run and of the Python package: `kernels` in the folder that `HOSTIR_CACHE` names,
+//! else in `$XDG_CACHE_HOME/hostir`, or `~/.cache/hostir`. `HOSTIR_CACHE=0` means none.
 //!
-//! What lies there runs on the GPU without being compiled again, so an entry counts only if nobody but this user can
-//! have written it and it is complete. The folder has to belong to the user and to be closed to writes of others, an
-//! entry has to be a plain file of the user (no link), and its content names its key and is covered by a digest:
+//! Entries run on the GPU without being compiled again, so an entry counts only if nobody but this user can have
+//! written it and it is complete. The folder has to belong to the user, and nobody else may write to it; an entry has
+//! to be a plain file of the user (no link), and its content names its key and has a digest:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | 32 | SHA-256 of the image |
 //! | rest | the image, a cubin |
 //!
-//! Anything else is compiled anew, with a warning, and replaced.
+//! Anything else is compiled again, with a warning, and replaced.
 
 use hostir::diag::Diag;
 use hostir_cuda::ImageStore;
@@ -43,9 +43,9 @@ pub struct KernelCache {
 }
 
 impl KernelCache {
-    /// Returns the user's cache; `None` where the environment turns it off or names no absolute place for it. (Relative
-    /// paths in `XDG_CACHE_HOME` are invalid by the XDG Base Directory Specification.) A relative path in `HOSTIR_CACHE`
-    /// means none: to keep code elsewhere than somebody said would surprise.
+    /// Returns the user's cache; `None` if the environment disables it or names no absolute place for it. (Relative
+    /// paths in `XDG_CACHE_HOME` are invalid by the XDG Base Directory Specification.) A relative path in
+    /// `HOSTIR_CACHE` means none: code in an unexpected place would surprise.
     pub fn locate(env: fn(&str) -> Option<OsString>) -> Option<Self> {
         if let Some(own) = env("HOSTIR_CACHE").filter(|own| !own.is_empty()) {
             return Some(PathBuf::from(own)).filter(|own| own.is_absolute()).map(|own| Self::in_folder(&own));
@@ -74,7 +74,7 @@ impl KernelCache {
         }
     }
 
-    /// Opens the folder if nobody else can write to it; `None` where there is none.
+    /// Opens the folder if nobody else can write to it; `None` if there is none.
     fn open_folder(&self) -> Result<Option<OwnedFd>, String> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = match rustix::fs::open(&self.folder, flags, Mode::empty()) {
@@ -93,7 +93,7 @@ impl KernelCache {
         Ok(Some(folder))
     }
 
-    /// Reads an entry of an open folder; `None` where there is none.
+    /// Reads an entry of an open folder; `None` if there is none.
     fn read_entry(folder: &OwnedFd, key: &str) -> Result<Option<Vec<u8>>, String> {
         // Without NONBLOCK opening a pipe waits for its writer.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -153,7 +153,7 @@ unsafe impl ImageStore for KernelCache {
     }
 
     fn put(&self, key: &str, image: &[u8]) {
-        // A folder that cannot be written costs a compilation in each run and is no error.
+        // A read-only folder costs a compilation in each run and is no error.
         let _ = self.write_entry(key, image);
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         std::fs::metadata(path).unwrap().mode() & 0o777
     }
 
-    /// The entry is refused with this problem, and a new one takes its place.
+    /// Checks that the entry is refused with this problem, and that a new one replaces it.
     fn is_refused(cache: &KernelCache, problem: &str) {
         assert_eq!(cache.get(KEY), None);
         let warnings = cache.take_warnings();

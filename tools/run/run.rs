@@ -1,8 +1,8 @@
-//! hir-run: runs a host program and checks what it computes.
+//! hir-run: runs a host program and checks its results.
 //!
-//! One road: read, verify, bind sizes, plan, bind inputs, run, put outputs together, compare, write
-//! (`execute`). Each step either hands its result to the next or ends the run with a `Failure`; files are written
-//! in the last step only, so a run that fails leaves none. Everything that needs CUDA is in `cuda`.
+//! One path: read, verify, bind sizes, plan, bind inputs, run, assemble outputs, compare, write (`execute`). Each step
+//! either passes its result to the next or ends the run with a `Failure`; only the last step writes files, so a run
+//! that fails leaves none. Everything that needs CUDA is in `cuda`.
 
 mod backend_choice;
 mod backend_names;
@@ -62,7 +62,7 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
     }
 }
 
-/// Writes the results. A reader that went away is no error.
+/// Writes the results. A closed reader is no error.
 fn print_results(text: &str, options: &Options, io: &mut ToolIo<'_>) -> i32 {
     let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());
     match written {

@@ -1,6 +1,6 @@
 //! Adds the commit to the version of release builds from a checkout.
 //!
-//! Other builds would be repeated after each commit.
+//! Other builds leave it out, since every commit would repeat them.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn main() {
 
 /// The commit of the checkout; `None` outside of one.
 fn read_commit() -> Option<String> {
-    // Packages that are unpacked below another project's checkout are not of its commit.
+    // A package that is unpacked below another project's checkout does not belong to its commit.
     let file = ask_git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let commit = ask_git(&["rev-parse", "--short=12", "HEAD"])?;
     for name in ["HEAD", "logs/HEAD"] {

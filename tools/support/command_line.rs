@@ -1,4 +1,4 @@
-//! Command lines: what both tools do with clap.
+//! Command lines: the parts of clap that both tools use.
 
 use crate::io::ToolIo;
 use crate::render::DiagFormat;
@@ -48,10 +48,10 @@ pub fn parse_element_type(text: &str) -> Result<DType, String> {
     })
 }
 
-/// Reads the arguments, the program's name first. `answer` knows better words for some errors.
+/// Reads the arguments, the program's name first. `answer` has better messages for some errors.
 ///
 /// # Errors
-/// The exit status of an error, which was reported; so are `--help` and `--version`.
+/// The exit status of an error, which was reported; also for `--help` and `--version`.
 pub fn match_arguments<A: Parser>(
     args: &[OsString],
     io: &mut ToolIo<'_>,
@@ -76,7 +76,7 @@ pub fn match_arguments<A: Parser>(
     }
 }
 
-/// Suggests no option that negates, `--no-check` for `--check`, but the only one that begins so, if there is one.
+/// Replaces a suggested negation, `--no-check` for `--check`, by the only option that begins so, if there is one.
 fn turn_suggestion(error: &mut clap::Error, command: &Command) {
     let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg).cloned() else { return };
     let Some(ContextValue::String(near)) = error.get(ContextKind::SuggestedArg).cloned() else { return };
@@ -93,8 +93,7 @@ fn turn_suggestion(error: &mut clap::Error, command: &Command) {
     }
 }
 
-/// The error of a command line as it may be shown: what acts on a terminal, and line breaks, would come back out of the
-/// words that it quotes.
+/// The error of a command line in safe form: its quotations could contain control characters and line breaks.
 fn shown_error(error: clap::Error, args: &[OsString], command: Command) -> clap::Error {
     command
         .try_get_matches_from(args.iter().map(|arg: &OsString| match arg.to_str() {

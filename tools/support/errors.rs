@@ -124,7 +124,7 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
     let path = path.to_string();
     let folder = Path::new(&path).parent().filter(|folder| !folder.as_os_str().is_empty());
     let note = match (error.kind(), folder) {
-        // A file to be written need not exist: it is the folder that is missing.
+        // An output file need not exist: its folder is missing.
         (ErrorKind::NotFound, Some(folder)) => format!(
             "nothing was written, because the folder `{0}` does not exist: create it first, for example with `mkdir -p {0}`",
             folder.display()
@@ -134,8 +134,8 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
     Diag::global_error(WRITE, format!("cannot write `{path}`: {}", system_message(error))).with_note(note)
 }
 
-/// The system's words without `(os error 2)`, in lower case like our own. Where an error is a kind alone,
-/// the words that the system has for it.
+/// The system's message without `(os error 2)`, in lower case like our own. For an error without a number, the message
+/// that the system has for its kind.
 fn system_message(error: &std::io::Error) -> String {
     match (error.raw_os_error(), error.kind()) {
         (None, ErrorKind::NotFound) => return "no such file or directory".to_owned(),

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The surroundings of a tool: streams, folder, environment.
+/// The environment of a tool: streams, folder, variables.
 pub struct ToolIo<'a> {
     /// Standard input (`-` as a file name).
     pub stdin: &'a mut dyn Read,
@@ -28,17 +28,17 @@ pub struct ToolIo<'a> {
     pub cwd: PathBuf,
     /// Diagnostics are coloured.
     pub color: bool,
-    /// Standard error is a terminal on which a line can be written again.
+    /// True if standard error is a terminal on which a line can be overwritten.
     pub terminal: bool,
-    /// Columns of the terminal that standard output is; `None` if it is none.
+    /// Columns of the terminal of standard output; `None` if it is none.
     pub columns: Option<usize>,
-    /// Columns of the terminal that standard error is; `None` if it is none.
+    /// Columns of the terminal of standard error; `None` if it is none.
     pub error_columns: Option<usize>,
     /// Variables of the environment.
     pub env: fn(&str) -> Option<OsString>,
-    /// The file of this program, where it may start itself again.
+    /// The file of this program, if it may start itself again.
     pub exe: Option<PathBuf>,
-    /// Resources of GPUs that later runs of this process use again.
+    /// Resources of GPUs that later runs of this process reuse.
     pub gpus: SharedState,
 }
 
@@ -48,7 +48,7 @@ impl ToolIo<'_> {
         self.cwd.join(os_text::unescape_text(path))
     }
 
-    /// Does something with streams that are empty and take everything.
+    /// Calls `work` with streams that are empty and accept everything.
     pub fn with_silence<T>(&self, work: impl FnOnce(&mut ToolIo<'_>) -> T) -> T {
         let (mut input, mut output, mut errors) = (std::io::empty(), std::io::sink(), std::io::sink());
         work(&mut ToolIo {
@@ -66,7 +66,7 @@ impl ToolIo<'_> {
         })
     }
 
-    /// The look of what is written for people to standard error.
+    /// The style of text for users on standard error.
     pub fn stderr_style(&self) -> OutputStyle {
         OutputStyle { color: self.color, columns: self.error_columns }
     }
@@ -74,8 +74,8 @@ impl ToolIo<'_> {
     /// Reads a program's text from `path` (`-` is standard input).
     ///
     /// # Errors
-    /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
-    /// it is long and no text.
+    /// [`errors::READ`] if that fails, [`errors::LARGE`] for a text above the length limit, `H0019` for a long file
+    /// that is no text.
     pub fn read_source(&mut self, path: &str) -> Result<NamedText, Diag> {
         if path == "-" {
             return NamedText::read_path("standard input", "<stdin>", &mut *self.stdin);
@@ -85,33 +85,33 @@ impl ToolIo<'_> {
         NamedText::read_path(path, path, file)
     }
 
-    /// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
+    /// Writes diagnostics about `source` to standard error. Ignores write errors: there is nobody to report them to.
     pub fn report(&mut self, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
         let look = self.stderr_style();
         render::write_diags(self.stderr, look, format, source, diags);
     }
 
-    /// Writes the verdict about a program to standard error, where diagnostics are data; people see it in the summary.
+    /// Writes the verdict about a program to standard error if diagnostics are data; for users the summary has it.
     pub fn report_verdict(&mut self, format: DiagFormat, source: &NamedText, verdict: &ProofVerdict) {
         if format == DiagFormat::Json {
             let _ = render::write_verdict(self.stderr, &source.name, verdict);
         }
     }
 
-    /// Takes over what `--color` says about standard error from now on.
+    /// Applies `--color` to standard error from now on.
     pub fn apply_coloring(&mut self, coloring: ColorMode) {
         if coloring != ColorMode::Auto {
             self.color = coloring == ColorMode::Always;
         }
     }
 
-    /// Writes lines for people to standard error, which may name what others have named. A writer that fails has no
-    /// one to be told to.
+    /// Writes lines for users to standard error, with escaped names. Ignores write errors: there is nobody to report
+    /// them to.
     pub fn print_message(&mut self, text: &str) {
         let _ = writeln!(self.stderr, "{}", visible::escape_block(text.trim_end_matches('\n')));
     }
 
-    /// Writes to standard output; the status to end with. A reader that went away (`| head`) is no error.
+    /// Writes to standard output; returns the status to end with. A closed reader (`| head`) is no error.
     pub fn print_output(&mut self, text: &str) -> ToolStatus {
         let written = self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush());
         match written {
@@ -131,15 +131,15 @@ impl ToolIo<'_> {
 pub struct SharedState(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
 
 impl SharedState {
-    /// The state; a new one where there is none of this type.
+    /// The state; a new one if there is none of this type.
     pub fn get_or_default<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
         let state = self.0.get_or_init(|| Arc::new(T::default()));
         Arc::clone(state).downcast().unwrap_or_default()
     }
 }
 
-/// The time that a process waits at its end for what libraries still release after a success, and after a failure, of
-/// which little is known.
+/// The time that a process waits at its end for resources that libraries still release after a success, and after a
+/// failure, of which little is known.
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);
 const TEARDOWN_LIMIT: Duration = Duration::from_secs(1);
 
@@ -164,7 +164,7 @@ pub fn process_main_with(tool: ToolFn, finish: fn(Duration) -> bool) -> std::pro
 }
 
 /// Runs a tool with these arguments (the program's name first) on this process's streams, folder and environment, and
-/// gives its exit status, with which the process is to end. `exe` is the file that starts the tool again.
+/// returns its exit status, with which the process has to end. `exe` is the file that starts the tool again.
 pub fn run_on_process(tool: ToolFn, args: &[OsString], exe: Option<PathBuf>) -> i32 {
     report_panics();
     let args: Vec<_> = args.iter().map(|arg| os_text::escape_text(arg)).collect();
@@ -190,7 +190,7 @@ pub fn run_on_process(tool: ToolFn, args: &[OsString], exe: Option<PathBuf>) -> 
         gpus: SharedState::default(),
     };
     let code = tool(&args, &mut io);
-    // A reader that went away (`| head`) is no error, and there is nobody left to tell.
+    // A closed reader (`| head`) is no error.
     let _ = stdout.flush();
     if code != 0 {
         crate::staged::end_soon(code);

@@ -1,8 +1,8 @@
-//! Arguments that are no UTF-8, such as names of files: as text and back.
+//! Arguments that are not UTF-8, such as names of files: converts them to text and back.
 //!
-//! The command line is text to everything that reads it. A byte that is no text stands in it as one
-//! character of a range that nobody writes; [`unescape_text`] makes it a byte again where a file is opened or a
-//! process is started, and [`LossyWriter`] shows it as U+FFFD.
+//! All code that reads the command line reads text. A byte that is not text becomes one character of a private range
+//! that nobody writes; [`unescape_text`] turns it into a byte again when a file is opened or a process is started, and
+//! [`LossyWriter`] shows it as U+FFFD.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -51,7 +51,7 @@ pub fn unescape_text(text: &str) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// A writer that shows U+FFFD for bytes that are no text.
+/// A writer that shows U+FFFD for bytes that are not text.
 pub struct LossyWriter<W> {
     inner: W,
     /// True if there are any to show.
@@ -59,7 +59,7 @@ pub struct LossyWriter<W> {
 }
 
 impl<W: Write> LossyWriter<W> {
-    /// Before `inner`, for a command line of these arguments.
+    /// Wraps `inner`, for a command line of these arguments.
     pub fn new(inner: W, args: &[OsString]) -> Self {
         let escaped = args.iter().any(|arg| arg.to_str().is_none_or(|arg| arg.contains(is_byte)));
         Self { inner, escaped }

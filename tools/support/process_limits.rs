@@ -1,8 +1,8 @@
-//! Limits that the system sets to a process: few threads, and the size of its files.
+//! Limits that the system sets for a process: few threads, and the size of its files.
 //!
-//! A process that reaches them is told by an error like any other. Without what is here the library for parallel work would
-//! panic if its threads cannot be started, and the signal of a file that grows too large would end the process with its
-//! temporary files in place.
+//! A process that reaches them reports an ordinary error. Otherwise the library for parallel work would panic if its
+//! threads cannot start, and the signal for a file that grows too large would end the process with its temporary files
+//! in place.
 
 use crate::errors;
 use crate::signals::ignored_signals;
@@ -15,24 +15,24 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// A system that allows more threads than this is not asked how many there can be.
+/// If the system allows more threads than this, it is not asked for the exact number.
 const MANY: u64 = 4096;
 
-/// Prepares this process for limits, before it does anything else: writes beyond the limit of a file's size are errors, and
-/// parallel work takes as many threads as there can be.
+/// Prepares this process for limits, before all other work: writes beyond the limit of a file's size become errors, and
+/// parallel work takes as many threads as can start.
 pub fn prepare_process() {
     if ignored_signals() >> (SIGXFSZ - 1) & 1 == 0 {
         // With a handler the write itself fails. Without one the process ends as it always did.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     }
     if are_threads_limited() && start_parallel_work().is_err() {
-        // This thread does it alone. The library can have been used before, by whoever called this late: then it has threads.
+        // This thread does the work alone. If the library was used before (the caller was late), it has threads.
         let _ = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
     }
 }
 
-/// Starts the threads that parallel work of this process has, at most half of those that can be started, the rest being
-/// left to others. Nothing changes if it has some already.
+/// Starts the threads for parallel work of this process: at most half of those that can start, so that others find
+/// some. Does nothing if there are threads already.
 ///
 /// # Errors
 /// If no thread can be started; it may be tried again.
@@ -43,7 +43,7 @@ pub fn start_parallel_work() -> io::Result<()> {
     Ok(())
 }
 
-/// The same as threads of their own: a fork has none of its parent's.
+/// The same with threads of their own: a fork has none of its parent's.
 ///
 /// # Errors
 /// If no thread can be started.
@@ -53,13 +53,13 @@ pub fn build_thread_pool() -> io::Result<ThreadPool> {
     pool.spawn_handler(|thread| reserve.run(thread)).build().map_err(io::Error::other)
 }
 
-/// The error of a thread that the system does not start.
+/// The error for a thread that the system does not start.
 pub fn cannot_start_thread(purpose: &str, error: &io::Error) -> Diag {
     Diag::global_error(errors::START, format!("cannot start a thread {purpose}: {error}"))
         .with_note("raise the limit of processes and threads (`ulimit -u`, or `pids.max` of the control group)")
 }
 
-/// Whether the user or the control group may have few threads.
+/// Returns true if the user or the control group may have few threads.
 fn are_threads_limited() -> bool {
     let of_user = rustix::process::getrlimit(rustix::process::Resource::Nproc).current;
     let of_group = std::fs::read_to_string("/proc/self/cgroup").ok().and_then(|groups| {
@@ -70,7 +70,7 @@ fn are_threads_limited() -> bool {
     [of_user, of_group].into_iter().flatten().any(|limit| limit <= MANY)
 }
 
-/// The number of threads that parallel work takes by itself.
+/// The default number of threads of parallel work.
 fn rayon_threads() -> usize {
     let set = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
     set.filter(|number| *number > 0).unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
@@ -78,8 +78,8 @@ fn rayon_threads() -> usize {
 
 /// Threads that wait for work, or for the end of the reserve.
 ///
-/// They are started before the library for parallel work is told of them: another process of the user may take what was
-/// free a moment ago, and threads that it cannot start are a panic.
+/// They start before the library for parallel work gets them: another process of the user may take the free ones at any
+/// moment, and threads that the library cannot start are a panic.
 struct ThreadReserve {
     count: usize,
     work: Sender<ThreadBuilder>,
@@ -88,7 +88,7 @@ struct ThreadReserve {
 }
 
 impl ThreadReserve {
-    /// Starts as many threads as there can be, up to `most`.
+    /// Starts as many threads as can start, up to `most`.
     fn start(most: usize) -> Self {
         let (work, waiting) = mpsc::channel::<ThreadBuilder>();
         let waiting = Arc::new(Mutex::new(waiting));
@@ -107,7 +107,7 @@ impl ThreadReserve {
         Self { count, work, error }
     }
 
-    /// Twice as many threads as parallel work takes by itself, or those that there can be.
+    /// Twice the default number of threads of parallel work, or those that can start.
     ///
     /// # Errors
     /// If there is none.
@@ -129,7 +129,7 @@ impl ThreadReserve {
 mod tests {
     use super::*;
 
-    /// Threads that are not needed end, and those of a pool do its work.
+    /// Unneeded threads end, and those of a pool do its work.
     #[test]
     fn reserved_threads_are_workers() {
         assert_eq!(ThreadReserve::start(0).count, 0);

@@ -1,8 +1,8 @@
-//! Diagnostics as people and programs read them.
+//! Renders diagnostics for users and for programs.
 //!
-//! Lines of nvFuser's printed form run to 400 columns and more, so a line that is too wide is cut
-//! around its labels (`view`): on a terminal to its width, in files to about 200 characters, whatever
-//! terminal there is. Positions in the output are always those of the uncut text.
+//! Lines of nvFuser's printed form run to 400 columns and more, so a line that is too wide is cut around its labels
+//! (`view`): on a terminal to its width, in files to about 200 characters. Positions in the output are always those of
+//! the uncut text.
 
 mod fit;
 mod json;
@@ -18,7 +18,7 @@ use std::io::{self, Write};
 pub use view::line_starts;
 use view::{HEAD, LineIndex, SourceExcerpt, TAIL};
 
-/// Diagnostics a person is shown of one text; the rest is counted.
+/// The maximum number of diagnostics of one text that are shown to a user; the rest is counted.
 pub const LIMIT: usize = 100;
 
 /// The form of diagnostics.
@@ -40,7 +40,7 @@ pub struct OutputStyle {
     pub columns: Option<usize>,
 }
 
-/// Writes diagnostics about `source`. A writer that fails has no one to be told to.
+/// Writes diagnostics about `source`. Ignores write errors: there is nobody to report them to.
 pub fn write_diags(out: &mut dyn Write, look: OutputStyle, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
     let text = source.decoded_text();
     let mut diags = diags.to_vec();
@@ -75,7 +75,7 @@ pub fn write_human(out: &mut dyn Write, look: OutputStyle, name: &str, text: &st
     Ok(())
 }
 
-/// A diagnostic at an empty line, which there is nothing to see of, with its place in words.
+/// A diagnostic at an empty line, which has no excerpt, with its place in words.
 fn without_line(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Option<Diag> {
     let span = diag.primary.as_ref().filter(|label| label.text.is_empty())?.span;
     if !diag.labels.is_empty() || span.start != span.end || !lines.is_blank(span.start as usize) {
@@ -96,7 +96,7 @@ fn write_diag(
 ) -> io::Result<()> {
     let plain = without_line(name, lines, diag);
     let diag = plain.as_ref().unwrap_or(diag);
-    // The excerpt has so many lines of a long label; those for lines left out must not count among them.
+    // The excerpt has so many lines of a long label; those for omitted lines must not count among them.
     let config = term::Config { start_context_lines: HEAD - 1, end_context_lines: TAIL, ..term::Config::default() };
     let diag = &hostir::diag::render::with_fix_notes(lines.whole_text(), diag);
     let (view, mapped) = SourceExcerpt::new(name, lines, diag, look.columns);
@@ -112,7 +112,7 @@ fn write_diag(
     match result {
         Ok(()) => Ok(()),
         Err(codespan_reporting::files::Error::Io(error)) => Err(error),
-        // A label outside of the text: the sentence still stands.
+        // A label outside of the text: only the sentence is shown.
         Err(_) => writeln!(out, "error[{}]: {}", diag.code, mapped.message),
     }
 }

@@ -1,4 +1,4 @@
-//! `--fix`: texts of programs that are repaired in their files.
+//! `--fix`: repairs texts of programs in their files.
 
 use crate::errors;
 use crate::io::ToolIo;
@@ -10,10 +10,10 @@ use hostir::diag::{Diag, codes};
 use hostir::repair::{TextJudge, repair_text};
 use hostir_grammar::read_log;
 
-/// The instructions of all ranks beyond which a judge proves nothing: a fix takes many proofs.
+/// The limit of instructions of all ranks for a judge's proofs: a fix takes many of them.
 pub const MOST_JUDGED: u64 = 200_000;
 
-/// The text of a file whose statements can be edited where they stand.
+/// The text of a file whose statements can be edited in place.
 ///
 /// # Errors
 /// [`errors::CONFLICT`] if it is a log, or has a container on one line; `H0019` if it is no text.
@@ -34,7 +34,7 @@ pub fn editable_text(source: &NamedText) -> Result<&str, Diag> {
     }
 }
 
-/// Repairs a text as far as it can be, and says what changed.
+/// Repairs a text as far as possible, and reports the changes.
 pub fn repair_source(source: &NamedText, text: &str, judge: &mut dyn TextJudge) -> RepairedSource {
     let repaired = repair_text(text, judge);
     let edits = line_edits(text, &repaired.text);
@@ -82,7 +82,7 @@ impl RepairedSource {
     }
 }
 
-/// Whether fixes for a list of diagnostics would be about a program's text.
+/// Returns true if fixes for a list of diagnostics would be about a program's text.
 pub fn is_about_text(source: &NamedText, diags: &[Diag]) -> bool {
     let has_places = diags.iter().any(|diag| diag.primary.is_some());
     !source.bytes.is_empty() && has_places && diags.iter().all(|diag| diag.code != codes::TIMEOUT)

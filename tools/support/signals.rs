@@ -1,12 +1,12 @@
 //! Signals that were ignored when the process began.
 
-/// A bit for each signal, from 1 up, that was ignored when this process began, as `nohup` does with HUP:
-/// that stays so, and the children have it from their parent.
+/// A bit for each signal, from 1 up, that was ignored when this process began, as `nohup` does with HUP. Such signals
+/// stay ignored, and children inherit that.
 pub fn ignored_signals() -> u64 {
     ignored_mask(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
 
-/// That line of a process's status; nothing where there is none.
+/// The mask from that line of a process's status; 0 without the line.
 fn ignored_mask(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Program texts: read from a file or standard input, alone or in a log.
+//! Program texts: reads them from a file or standard input, alone or in a log.
 
 use crate::errors;
 use hostir::diag::{Applicability, Diag};
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
 
-/// One text with the name that messages call it by.
+/// One text with its name in messages.
 #[derive(Clone, Default, Debug)]
 pub struct NamedText {
     /// The path as given, or `<stdin>`.
@@ -52,7 +52,7 @@ impl NamedText {
         Self { name, bytes: text.into_owned().into_bytes(), log }
     }
 
-    /// The text that people know, which diagnostics are moved to with [`move_into_log`].
+    /// The text known to users, to which [`move_into_log`] moves diagnostics.
     pub fn shown_text(&self) -> Cow<'_, str> {
         match &self.log {
             Some(log) => Cow::Borrowed(&log.text),
@@ -63,8 +63,8 @@ impl NamedText {
     /// Reads a text that errors of reading call `place` and messages about it `name`.
     ///
     /// # Errors
-    /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
-    /// it is long and no text.
+    /// [`errors::READ`] if that fails, [`errors::LARGE`] for a text above the length limit, `H0019` for a long file
+    /// that is no text.
     pub fn read_path(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
         Ok(Self::new(name, read_bounded(place, reader)?))
     }
@@ -74,13 +74,13 @@ impl NamedText {
     pub fn decoded_text(&self) -> Cow<'_, str> {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => text.into(),
-            // Decoding what is damaged is ten times slower than looking whether anything is.
+            // Decoding a damaged text is ten times slower than checking whether it is damaged.
             Err(_) => String::from_utf8_lossy(&self.bytes),
         }
     }
 }
 
-/// The longest input that is decoded, and looked at, though it is not UTF-8. What is longer is no text.
+/// The length limit of an input that is decoded, and examined, although it is not UTF-8. A longer one is no text.
 const DECODED: usize = 1 << 20;
 
 fn not_utf8(name: &str, at: usize) -> Diag {
@@ -88,7 +88,7 @@ fn not_utf8(name: &str, at: usize) -> Diag {
     Diag::global_error("H0019", message).with_note("save the file as UTF-8")
 }
 
-/// All that a reader gives, if it is not too much; of more, no more is read.
+/// All data of a reader, up to the limit; stops reading beyond it.
 fn read_bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
     let mut bytes = Vec::new();
     let read = reader.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes);

@@ -1,5 +1,5 @@
-//! Files that are written beside their places and moved there together, so that a run leaves all of
-//! them whole or none. The tools write files in no other way.
+//! Staged files: written beside their places and moved there together, so that a run leaves all of them complete or
+//! none. The tools write files in no other way.
 //!
 //! | at the path | what happens |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | a pipe or device | written to at once, if it is of somebody to trust; else an error |
 //! | a folder | an error |
 //!
-//! Other hard links of a file that is replaced keep the old content.
+//! Other hard links of a replaced file keep the old content.
 
 mod access;
 mod pending;
@@ -30,7 +30,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a file's name that its temporary file has in its own.
+/// The maximum number of bytes of a file's name in the name of its temporary file.
 const NAME: usize = 100;
 
 /// Writes one file, which appears whole or not at all; `name` is what messages call it.
@@ -43,8 +43,8 @@ pub fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> 
     staged.commit()
 }
 
-/// Writes a file that was there before as [`write_whole`] does, unless it is read-only: a new file takes the place of
-/// the old one, whose own mode does not keep it from being replaced.
+/// Writes an existing file as [`write_whole`] does, unless it is read-only: the new file replaces the old one, whose
+/// own mode does not prevent that.
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
@@ -57,7 +57,7 @@ pub fn replace_file(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag>
     write_whole(name, path, bytes)
 }
 
-/// Temporary files and new folders, removed unless the files were moved into place.
+/// Temporary files and new folders, which are removed unless the files were moved into place.
 #[derive(Default, Debug)]
 pub struct StagedFiles {
     files: Vec<StagedMove>,
@@ -74,7 +74,7 @@ struct StagedMove {
 }
 
 impl StagedFiles {
-    /// Writes a file's content beside its place; `name` is what messages call it.
+    /// Writes a file's content beside its place; `name` is its name in messages.
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
@@ -82,7 +82,7 @@ impl StagedFiles {
         self.write_file(name, path, |file| file.write_all(bytes))
     }
 
-    /// Has a file's content written beside its place, piece by piece; what is no plain file gets it at once.
+    /// Writes a file's content beside its place, piece by piece; a file that is not plain gets it at once.
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
@@ -111,10 +111,10 @@ impl StagedFiles {
         })
     }
 
-    /// Makes the file that is beside its place until all are moved.
+    /// Creates the file beside its place until all are moved.
     fn open_temporary(&mut self, shown: &str, spot: FolderEntry) -> io::Result<File> {
         let FolderEntry { folder, name, old } = spot;
-        // Nobody else looks into it before it is as closed as the file that it replaces.
+        // The file has the final restrictions from the start, so nobody else can open it early.
         let mode = if old.as_ref().is_some_and(|old| old.trusted) { 0o600 } else { 0o666 };
         let (beside, file) = create_temporary(&folder, &name, Mode::from_raw_mode(mode))?;
         self.files.push(StagedMove { beside, name, shown: shown.to_owned() });
@@ -124,7 +124,7 @@ impl StagedFiles {
         Ok(file)
     }
 
-    /// Makes a folder and those that it is in; `name` is what messages call it.
+    /// Makes a folder and its parents; `name` is its name in messages.
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
@@ -170,18 +170,18 @@ impl StagedFiles {
 impl Drop for StagedFiles {
     fn drop(&mut self) {
         self.files.clear();
-        // The innermost first; what somebody else has put into one keeps it.
+        // The innermost first; a folder with somebody else's files stays.
         while self.folders.pop().is_some() {}
     }
 }
 
-/// The place that a file's content is written to.
+/// The destination of a file's content.
 enum WriteTarget {
     File(FolderEntry),
     Stream(SpecialFile),
 }
 
-/// Finds what a path leads to, which has to be neither a folder nor in none.
+/// Resolves a path, which may be neither a folder nor without one.
 fn find_file(path: &Path) -> Result<WriteTarget, WriteRefusal> {
     match place::find_target(path, &|_, _| Ok(false))? {
         WalkOutcome::File(spot) => Ok(WriteTarget::File(spot)),
@@ -191,7 +191,7 @@ fn find_file(path: &Path) -> Result<WriteTarget, WriteRefusal> {
     }
 }
 
-/// Looks whether a file could be written, as far as that can be seen; `name` is what messages call it.
+/// Checks as far as possible that a file could be written; `name` is its name in messages.
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
@@ -202,7 +202,7 @@ pub fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
     Ok(())
 }
 
-/// Whether a path is a folder, or could be made one; `name` is what messages call it.
+/// Checks that a path is a folder, or could be made one; `name` is its name in messages.
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
@@ -218,7 +218,7 @@ pub fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
     }
 }
 
-/// A new file of a name that nobody can guess, in the folder of the file that it becomes.
+/// A new file with an unguessable name, in the folder of the file that it becomes.
 fn create_temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(TemporaryEntry, File)> {
     let prefix = [b".", &name.as_bytes()[..name.len().min(NAME)], b"."].concat();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -226,10 +226,10 @@ fn create_temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Resu
         .prefix(OsStr::from_bytes(&prefix))
         .suffix(".tmp")
         .rand_bytes(12)
-        // What removes it has to hold on to the folder, not to its path.
+        // The cleanup has to hold the folder, not its path.
         .disable_cleanup(true)
         .make_in("", |path| {
-            // A folder comes before the name: another one than this.
+            // The folder comes before the name, but the name belongs to another one.
             let name = path.file_name().unwrap_or(path.as_os_str());
             TemporaryEntry::create_file(folder, name, flags, mode)
         })?;
@@ -237,8 +237,8 @@ fn create_temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Resu
     Ok((temporary, file))
 }
 
-/// A copy of this process's standard output or error, if a path says so: what is written to it goes after what was
-/// written before, also where that is a plain file.
+/// A copy of this process's standard output or error, if a path names it: writes go after earlier output, also in a
+/// plain file.
 fn inherited_stream(path: &Path) -> Option<io::Result<File>> {
     let copy = match path.to_str()? {
         "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => crate::standard_output::duplicate_stdout(),
@@ -248,7 +248,7 @@ fn inherited_stream(path: &Path) -> Option<io::Result<File>> {
     Some(copy)
 }
 
-/// The error that says why nothing is written to what is called `name`.
+/// The error with the reason why `name` is not written.
 fn refusal_diag(name: &str, refusal: WriteRefusal) -> Diag {
     match refusal {
         WriteRefusal::Io(error) => errors::cannot_write(name, &error),

@@ -1,8 +1,8 @@
 //! The standard output of the process, which may have been closed when it began (`>&-` in a shell).
 //!
-//! Rust's runtime opens `/dev/null` in the place of a standard stream that is closed, so that no file that is opened
-//! later gets its number. Whoever looks after that cannot tell it from a `/dev/null` that the user meant, and what is
-//! written to it seems to be written. So a function looks before the runtime does.
+//! Rust's runtime opens `/dev/null` in the place of a closed standard stream, so that no file that is opened later gets
+//! its number. Code that runs after that cannot distinguish it from a `/dev/null` of the user, and writes to it seem to
+//! succeed. So a function checks before the runtime starts.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
@@ -22,7 +22,7 @@ static LOOK: extern "C" fn() = check_stdout;
 #[cfg(target_os = "linux")]
 extern "C" fn check_stdout() {
     let found = rustix::fs::access("/proc/self/fd/1", rustix::fs::Access::EXISTS);
-    // Links whose ends are gone or have no name exist too; without `/proc` nothing is known.
+    // Links to closed or unnamed ends exist too; without `/proc` nothing is known.
     let has_proc = rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXISTS).is_ok();
     STDOUT.store(has_proc && found == Err(rustix::io::Errno::NOENT), Ordering::Relaxed);
 }

@@ -24,6 +24,6 @@ impl ToolStatus {
     }
 }
 
-/// The exit status of a child of `--processes` that ends because another one failed, so that its parent
-/// can tell the first failure from the others.
+/// The exit status of a child of `--processes` that ends because another one failed; it lets the parent find the first
+/// failure.
 pub const FOLLOWED: i32 = 75;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 /// Columns of a text that no terminal shows.
 pub const PLAIN_WIDTH: usize = 80;
-/// Lines that are longer are hard to read, however wide the terminal is.
+/// The maximum width of lines: longer ones are hard to read, however wide the terminal is.
 const MOST_COLUMNS: usize = 100;
 /// Below this, text that is broken between words is no easier to read than text that the terminal breaks.
 const FEWEST_COLUMNS: usize = 40;
@@ -25,8 +25,8 @@ pub enum ColorMode {
 }
 
 impl ColorMode {
-    /// True if a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
-    /// the stream is comes last: a terminal that knows colours.
+    /// True if a stream is coloured. The flag wins over `NO_COLOR`, that over `CLICOLOR_FORCE`, and the kind of the
+    /// stream decides last: a terminal with colours.
     pub fn is_colored(self, is_terminal: bool, env: EnvReader) -> bool {
         match self {
             ColorMode::Always => true,
@@ -43,12 +43,12 @@ fn set_variable(env: EnvReader, name: &str) -> Option<std::ffi::OsString> {
     env(name).filter(|value| !value.is_empty())
 }
 
-/// True if the terminal can do more than write one line below the other.
+/// True if the terminal has more abilities than writing one line below the other.
 pub fn knows_colors(env: EnvReader) -> bool {
     env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Columns for help and lists: what `COLUMNS` says, else the terminal's, else 80; never more than are easy to read.
+/// Columns for help and lists: `COLUMNS`, else the terminal's, else 80; never more than are easy to read.
 pub fn help_width(env: EnvReader, columns: Option<usize>) -> usize {
     let given = env("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
     let given = given.filter(|columns: &usize| *columns > 0).or(columns);
@@ -76,14 +76,14 @@ pub fn wrap_text(text: &str, at: usize, indent: usize, width: usize) -> String {
     out
 }
 
-/// Goes to the start of a terminal's line and wipes it.
+/// Moves to the start of a terminal's line and wipes it.
 pub const WIPE_LINE: &str = "\r\x1b[K";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The last of these that is set decides nothing that one before it decides.
+    /// Each setting decides only if none with more weight is present.
     #[test]
     fn colors_in_the_order_of_their_weight() {
         let nothing: EnvReader = |_| None;

@@ -33,8 +33,8 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String) {
     (status, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-/// A wrong value of an option is a wrong command line, whoever finds it; what a program and a value cannot do
-/// together is about the program.
+/// A wrong value of an option is a wrong command line, whichever part finds it; a conflict of a program and a value is
+/// about the program.
 #[test]
 fn options_are_the_command_lines_fault() {
     let cases: [(&str, &str, i32, &str); 6] = [
@@ -53,7 +53,7 @@ fn options_are_the_command_lines_fault() {
     }
 }
 
-/// A fault in one of two programs, and an error in the other: both are said, and the command line is to be
+/// A wrong option for one of two programs, and an error in the other: both are reported, and the command line is to be
 /// repaired first.
 #[test]
 fn faults_and_errors_are_both_reported() {

@@ -51,7 +51,7 @@ pub struct ElementPair {
     pub found: f64,
     /// The expected element.
     pub expected: f64,
-    /// `|found - expected|`; NaN where only one is a NaN.
+    /// `|found - expected|`; NaN if only one is a NaN.
     pub difference: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct TensorComparison {
     pub elements: usize,
     /// Elements that differ by more than the tolerance.
     pub mismatches: usize,
-    /// The element that is worst relative to its tolerance; `None` if all are equal bit for bit.
+    /// The element with the largest difference relative to its tolerance; `None` if all are equal bit for bit.
     pub worst: Option<ElementPair>,
     /// The tolerance that was applied.
     pub tolerance: ComparisonTolerance,
@@ -71,13 +71,13 @@ pub struct TensorComparison {
 }
 
 impl TensorComparison {
-    /// Whether no element differs by more than the tolerance.
+    /// Returns true if no element differs by more than the tolerance.
     pub fn is_equal(&self) -> bool {
         self.mismatches == 0
     }
 }
 
-/// Compares what was computed with what was expected; `roundings` are the types to which values on the way are rounded.
+/// Compares results with expected values; `roundings` are the types to which values on the way are rounded.
 ///
 /// # Errors
 /// If the shapes differ, or the element types and not both are floating point.
@@ -137,7 +137,7 @@ fn choose_tolerance(
 ) -> ComparisonTolerance {
     let own = relative_tolerance(dtype).max(relative_tolerance(expected.dtype()));
     let on_the_way = roundings.iter().map(|&dtype| relative_tolerance(dtype)).fold(own, f64::max);
-    // Integers are exact, whatever they are made of.
+    // Integers are exact, whatever they are computed from.
     let default = if own == 0.0 { own } else { on_the_way };
     let atol = given.atol.unwrap_or_else(|| if default == 0.0 { 0.0 } else { default * root_mean_square(expected) });
     ComparisonTolerance { rtol: given.rtol.unwrap_or(default), atol }

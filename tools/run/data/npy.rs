@@ -14,10 +14,10 @@ use std::io::Read;
 
 const HINT: &str = "use a .safetensors file instead";
 
-/// Reads a tensor from a file or stream; `size` is the file's length where that is known.
+/// Reads a tensor from a file or stream; `size` is the file's length if that is known.
 ///
 /// # Errors
-/// If the file cannot be read, is damaged or holds something else than numbers.
+/// If the file cannot be read, is damaged or does not contain numbers.
 pub fn read_npy(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, ReadError> {
     let header = NpyHeader::read_header(input)?;
     let (dtype, big_endian) = parse_descr(&header.descr)?;
@@ -68,7 +68,7 @@ fn parse_descr(descr: &str) -> Result<(DType, bool), DataError> {
         "u1" => DType::UInt8,
         "c16" => DType::ComplexDouble,
         "c8" => DType::ComplexFloat,
-        // NumPy writes ml_dtypes' bfloat16 and 8-bit floats so: bytes without a type.
+        // NumPy writes ml_dtypes' bfloat16 and 8-bit floats as bytes without a type.
         _ if kind.starts_with('V') => {
             let message = format!("its elements have no type ({descr}): .npy does not support bfloat16");
             return Err(DataError::new(message).with_note(HINT));
@@ -100,7 +100,7 @@ fn swap_bytes(data: &mut [u8], size: usize) {
     }
 }
 
-/// Elements in Fortran order as elements in C order.
+/// Converts elements in Fortran order to C order.
 fn to_row_major(data: &[u8], size: usize, shape: &[usize]) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     let mut index = vec![0usize; shape.len()];
@@ -126,7 +126,7 @@ fn to_row_major(data: &[u8], size: usize, shape: &[usize]) -> Vec<u8> {
 /// Writes a tensor.
 ///
 /// # Errors
-/// If its element type is none of the format's.
+/// If the format lacks its element type.
 pub fn write_npy(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
     let Some(kind) = type_letter(tensor.dtype()) else {
         let name = tensor.dtype().name();
@@ -345,8 +345,7 @@ mod tests {
         assert!(error.note.unwrap().contains("one file per field"));
     }
 
-    /// What took a library whose parser goes back and forth minutes: a second of it would be thousands of times more
-    /// than this takes.
+    /// A library whose parser backtracks took minutes for this; a second would be thousands of times the expected time.
     #[test]
     fn nesting_costs_nothing() {
         for (open, close) in [("[", "]"), ("(", ")"), ("{", "}")] {

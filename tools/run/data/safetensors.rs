@@ -1,4 +1,4 @@
-//! Safetensors files: named tensors of all types that host programs have but packed FP4.
+//! Safetensors files: named tensors of all types of host programs except packed FP4.
 
 use super::{DataError, ReadError, read_tensor};
 use hostir::data::HostTensor;
@@ -36,8 +36,8 @@ const MAX_HEADER: u64 = 100_000_000;
 /// Most axes of a tensor.
 const MAX_AXES: usize = 64;
 
-/// Reads the entry `name`, or the only one, from a file or stream; `size` is the file's length where that is known.
-/// Nothing of the other entries is kept.
+/// Reads the entry `name`, or the only one, from a file or stream; `size` is the file's length if that is known. Keeps
+/// nothing of the other entries.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -70,7 +70,7 @@ fn skip_bytes(input: &mut dyn Read, bytes: u64) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// The tensors that a header tells of, by name.
+/// The tensors that a header describes, by name.
 struct SafetensorsHeader(Vec<(String, TensorInfo)>);
 
 impl<'de> Deserialize<'de> for SafetensorsHeader {
@@ -79,7 +79,7 @@ impl<'de> Deserialize<'de> for SafetensorsHeader {
     }
 }
 
-/// Keeps names that come twice, which a map would not.
+/// Keeps repeated names, which a map would not.
 struct HeaderVisitor;
 
 impl<'de> Visitor<'de> for HeaderVisitor {
@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     }
 }
 
-/// Reads the header; the entries in the order of their names, and where the data start.
+/// Reads the header; returns the entries in the order of their names, and the start of the data.
 fn read_header(input: &mut dyn Read, size: Option<u64>) -> Result<(SafetensorsHeader, u64), ReadError> {
     let mut length = Vec::new();
     input.take(8).read_to_end(&mut length)?;
@@ -140,7 +140,8 @@ fn not_parsed(error: &serde_json::Error) -> DataError {
     }
 }
 
-/// Checks that the tensors follow each other without gaps and are as long as their shapes say; where the last ends.
+/// Checks that the tensors follow each other without gaps and have the lengths of their shapes; returns the end of the
+/// last.
 fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
     let mut order: Vec<&(String, TensorInfo)> = header.0.iter().collect();
     order.sort_by_key(|(_, info)| info.data_offsets);
@@ -198,7 +199,7 @@ fn entry_at(header: &SafetensorsHeader, at: usize) -> (&str, &TensorInfo) {
     (header.0[at].0.as_str(), &header.0[at].1)
 }
 
-/// As much of a name as a message has room for.
+/// The start of a name, as long as fits a message.
 fn shorten_name(name: &str) -> Cow<'_, str> {
     const SHOWN: usize = 60;
     match name.char_indices().nth(SHOWN) {
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(damage(&99u64.to_le_bytes()), "its header of 99 bytes extends beyond the end of the file");
     }
 
-    /// The second of two equal names would decide in silence what the first is.
+    /// The second of two equal names would silently replace the first.
     #[test]
     fn names_come_once() {
         let tensor = "{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}";

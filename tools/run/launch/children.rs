@@ -1,13 +1,12 @@
-//! `--processes`: hir-run as its own launcher, one child a rank on this machine.
+//! `--processes`: hir-run as its own launcher, with one child for each rank on this machine.
 //!
-//! Rank 0's standard streams are the parent's; what other ranks print, libraries in them too, is passed on line
-//! by line with their rank in front, as text: of control characters only those that colour pass, where this process may
-//! colour too. Children learn their place from `HIR_RANK` and its kin, the name of a Unix socket from
-//! `HIR_MEETING` and a random token from `HIR_TOKEN`, and rank 0 gets the socket that it listens on as
-//! standard input, so that nobody can take it in between. A child is killed by the system when
-//! its parent ends, whatever ends it. When the first child fails, the others, which hear of it from each
-//! other, have a moment to say what they were doing; then they are killed. Children that are stopped are killed
-//! as soon as no other one is left.
+//! Rank 0's standard streams are the parent's. Output of other ranks, and of libraries in them, is copied line by line
+//! with their rank in front, as text: the only control characters that pass are those of colours, if this process may
+//! use colours too. Children read their place from `HIR_RANK` and its kin, the name of a Unix socket from `HIR_MEETING`
+//! and a random token from `HIR_TOKEN`. Rank 0 gets the socket that it listens on as standard input, so that nobody can
+//! take it in between. The system kills a child when its parent ends in any way. When the first child fails, the
+//! others, which hear of it from each other, have a moment to report what they were doing; then they are killed.
+//! Stopped children are killed as soon as no other one is left.
 
 use super::{local, token};
 use hostir::diag::{Diag, visible};
@@ -49,7 +48,7 @@ pub(super) fn end_with_parent(env: super::launcher::EnvLookup<'_>) {
     }
 }
 
-/// Starts `world` processes with these arguments and waits for them; what to exit with.
+/// Starts `world` processes with these arguments and waits for them; returns the exit status.
 ///
 /// # Errors
 /// [`errors::START`] if one cannot be started, [`errors::ENDED`] if one was killed.
@@ -58,14 +57,14 @@ pub(crate) fn run_children(args: &[OsString], world: u32, io: &mut ToolIo<'_>) -
         .exe
         .clone()
         .ok_or_else(|| cannot_start(0, &std::io::Error::other("the path of the hir-run executable is unknown")))?;
-    // Before the first child, so that no signal finds a parent that does not hand it on.
+    // Before the first child, so that a signal always finds a parent that forwards it.
     let signal = Arc::new(AtomicUsize::new(0));
     let ignored = ignored_signals();
     for number in SIGNALS.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0) {
         let registered = signal_hook::flag::register_usize(number, signal.clone(), number.unsigned_abs() as usize);
         registered.map_err(|error| cannot_start(0, &error))?;
     }
-    // Who ignores the ends of its children is never told of them; a handler that does nothing is no ignoring.
+    // A process that ignores the ends of its children never hears of them; an empty handler does not count as ignoring.
     if ignored >> (SIGCHLD - 1) & 1 == 1 {
         let registered = signal_hook::flag::register(SIGCHLD, Arc::default());
         registered.map_err(|error| cannot_start(0, &error))?;
@@ -142,7 +141,7 @@ fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
         .with_note("`--devices N` without `--processes` runs all ranks in this process")
 }
 
-/// Starts all children; what the others print is passed on by a thread each.
+/// Starts all children; a thread each copies the output of the others.
 fn start_children(
     world: u32,
     color: bool,
@@ -179,7 +178,7 @@ fn output_pipe(command: &mut Command) -> std::io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// Copies lines to standard error, each with the rank that it is from in front.
+/// Copies lines to standard error, each with its rank in front.
 fn relay_lines(rank: u32, color: bool, from: PipeReader) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -197,7 +196,7 @@ fn relayed_line(line: &[u8], color: bool) -> String {
     if color { visible::escape_colored(&line) } else { visible::escape_line(&line) }.into_owned()
 }
 
-/// The children with how they ended. Dropping it kills those that have not.
+/// The children with their exit statuses. Dropping it kills those that have not ended.
 struct ChildProcesses {
     children: Vec<(Child, Option<ExitStatus>)>,
 }
@@ -257,7 +256,7 @@ impl ChildProcesses {
         }
     }
 
-    /// True if all children that are left are stopped (SIGSTOP): none of them will say or do anything.
+    /// True if all remaining children are stopped (SIGSTOP): none of them will report or do anything.
     fn all_are_stopped(&self) -> bool {
         self.children.iter().all(|(child, ended): &(Child, Option<ExitStatus>)| {
             let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
@@ -328,7 +327,7 @@ mod tests {
         assert_eq!(root_failure(own, None), own);
     }
 
-    /// What libraries of a rank print is text, but for colours where there are any.
+    /// Output of a rank's libraries is text, with colours if there are any.
     #[test]
     fn lines_are_passed_on_as_text() {
         let line = b"NCCL \x1b[31mWARN\x1b[0m \x1b]0;x\x07\xc2\x9b2J\xff\tend\r\n";

@@ -1,9 +1,10 @@
-//! The launcher that started this process, its rank and the number of ranks: a function of the environment alone.
+//! Detects the launcher that started this process, its rank and the number of ranks: a function of the environment
+//! alone.
 //!
-//! Rank and size have exactly one source. Launchers nest (`srun torchrun hir-run`, or mpirun, whose
-//! daemons srun starts), and the variables of the outer one are still there: torchrun's agent hides every
-//! other launcher, mpirun hides srun. Variables that somebody set by hand in torchrun's manner hide
-//! nothing, so they have to agree with a launcher's.
+//! Rank and size have exactly one source. Launchers nest (`srun torchrun hir-run`, or mpirun, whose daemons srun
+//! starts), and the variables of the outer one are still there: torchrun's agent hides every other launcher, mpirun
+//! hides srun. Variables that were set by hand in torchrun's manner hide nothing, so they have to agree with a
+//! launcher's.
 
 use super::launcher::{EnvLookup, Launcher};
 use super::token::{self, LaunchToken};
@@ -71,11 +72,11 @@ struct LauncherSettings {
     rank: u32,
     world: Option<u32>,
     local_rank: Option<u32>,
-    /// All processes are on one host, if that is known.
+    /// True if all processes are on one host, if that is known.
     one_host: Option<bool>,
     address: Option<String>,
     port: Option<u16>,
-    /// A name of the run that all its processes are told. It is no secret.
+    /// A name of the run that all its processes get. It is no secret.
     job: Option<String>,
 }
 
@@ -87,8 +88,8 @@ const MOST: u32 = 4096;
 /// The place of this process; `None` if all ranks run in it.
 ///
 /// # Errors
-/// [`errors::LAUNCH`] for what is missing or not well formed, [`errors::LAUNCHERS`] for sources that
-/// disagree, [`errors::TOKEN`] and [`errors::TOKEN_FILE`] for a token that is missing or unfit.
+/// [`errors::LAUNCH`] for missing or malformed values, [`errors::LAUNCHERS`] for sources that disagree,
+/// [`errors::TOKEN`] and [`errors::TOKEN_FILE`] for a token that is missing or unfit.
 pub(crate) fn detect_rank(
     flags: &LaunchFlags,
     devices: Option<u32>,
@@ -120,8 +121,8 @@ pub(crate) fn detect_rank(
     }
 }
 
-/// Looks for what says that this process is one of several without saying which: it would do everything
-/// beside the others, which do everything too.
+/// Refuses signs that this process is one of several without a rank: it would do everything beside the others, which do
+/// everything too.
 fn no_launch(env: EnvLookup<'_>) -> Result<(), Diag> {
     let said = ["HIR_WORLD", "HIR_COORDINATOR"].into_iter().find(|name| env(name).is_some());
     if let Some(name) = said {
@@ -146,18 +147,18 @@ fn missing_setting(what: &str, why: &str) -> Diag {
     )
 }
 
-/// A number of the environment, of processes or of one of them.
+/// A number in the environment: of processes, or of one of them.
 fn env_number(env: EnvLookup<'_>, name: &str) -> Result<Option<u32>, Diag> {
     parse_env(env, name, &format!("an integer from 0 to {MOST}"))
 }
 
-/// `MASTER_PORT`; 0 stands for any port and is none.
+/// `MASTER_PORT`; `None` for 0, which means any port.
 fn master_port(env: EnvLookup<'_>) -> Result<Option<u16>, Diag> {
     let port: Option<std::num::NonZeroU16> = parse_env(env, "MASTER_PORT", "a port from 1 to 65535")?;
     Ok(port.map(|port| nearby_port(port.get())))
 }
 
-/// A value of the environment; `range` says what is well formed.
+/// A value in the environment; `range` has the well-formed ones.
 fn parse_env<T: std::str::FromStr>(env: EnvLookup<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
     let Some(text) = env(name) else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| {
@@ -246,7 +247,7 @@ fn detect_torchrun(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag>
     let because = if rank.is_some() { "`RANK`" } else { "`WORLD_SIZE`" };
     let world = required_number(env, "WORLD_SIZE", because)?;
     let local_world = env_number(env, "LOCAL_WORLD_SIZE")?;
-    // Without `--rdzv-id` the id is this word, the same for everybody.
+    // Without `--rdzv-id` the id is this word for everybody.
     let job = env("TORCHELASTIC_RUN_ID").filter(|id| id != "none");
     Ok(Some(LauncherSettings {
         launcher: Launcher::Torchrun,
@@ -285,8 +286,8 @@ fn detect_mpirun(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
     }))
 }
 
-/// srun: only inside a step that it started. A batch script, the external step and an interactive shell of
-/// `salloc` have variables of Slurm too, and are no ranks.
+/// srun: only inside a step that it started. A batch script, the external step and an interactive shell of `salloc`
+/// have variables of Slurm too, and are no ranks.
 fn detect_srun(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
     let Some(step) = env("SLURM_STEP_ID") else { return Ok(None) };
     // Slurm's numbers of the pending, external, batch and interactive steps.
@@ -333,7 +334,7 @@ fn detect_pmix(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
     }))
 }
 
-/// Puts together what was found and what flags add; `None` for a world of one process.
+/// Combines the detected launch and the flags; `None` for a world of one process.
 fn assign_rank(
     found: LauncherSettings,
     flags: &LaunchFlags,
@@ -381,7 +382,7 @@ fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
     Err(Diag::global_error(errors::LAUNCH, message).with_note(format!("a run has 1 to {MOST} processes")))
 }
 
-/// The meeting place of the ranks: with a token over the network, without one on this host alone.
+/// The meeting place of the ranks: over the network with a token, on this host alone without one.
 fn choose_rendezvous(
     found: &LauncherSettings,
     flags: &LaunchFlags,
@@ -409,7 +410,7 @@ fn choose_rendezvous(
     if token {
         return Ok(RendezvousPoint::Network(host, port));
     }
-    // Launchers count agents: two of them on one machine are two hosts to torchrun. Who says it knows better.
+    // Launchers count agents: two of them on one machine are two hosts to torchrun. An explicit setting wins.
     if hosts::is_loopback(&host) && (is_said || found.one_host != Some(false)) {
         return Ok(RendezvousPoint::Local(local::socket_name(&format!("port {port}"))));
     }
@@ -436,7 +437,7 @@ fn rendezvous_port(found: &LauncherSettings) -> Result<u16, Diag> {
     }
 }
 
-/// Rank 0's host and port, if nobody said them.
+/// Rank 0's host and port, unless they are given.
 fn rendezvous_address(found: &LauncherSettings) -> Result<(String, u16), Diag> {
     let name = found.launcher.name();
     if found.launcher == Launcher::Explicit {
@@ -456,7 +457,7 @@ fn rendezvous_address(found: &LauncherSettings) -> Result<(String, u16), Diag> {
     Err(missing_rendezvous("MASTER_ADDR", &why))
 }
 
-/// A launcher that does not say where rank 0 listens.
+/// The error for a launcher that does not give rank 0's address.
 fn missing_rendezvous(what: &str, why: &str) -> Diag {
     let message = format!("`{what}` is missing: {why}");
     Diag::global_error(errors::LAUNCH, message).with_note("set `HIR_COORDINATOR=HOST:PORT` on all ranks to where rank 0 listens; `--devices N` runs N ranks in this process")

@@ -1,8 +1,8 @@
-//! The end of a process that does not notice that its run has failed.
+//! Ends a process that does not notice that its run has failed.
 //!
-//! A call of a library may wait for a process that is gone, and cannot be told to stop; other work on this
-//! host (inputs, a comparison) does not look either. Whoever is still alive some time after the run failed
-//! is ended here.
+//! A call of a library may wait for a process that is gone, and cannot be told to stop; other work on this host
+//! (inputs, a comparison) does not poll either. This watchdog ends a process that is still alive some time after the
+//! run failed.
 
 use super::peers::SocketControlPlane;
 use crate::library_calls::finish_library_calls;
@@ -12,20 +12,20 @@ use std::io::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The time that a process may take to notice that its run has failed: longer than what watches runs on GPUs and
-/// can tell more of them.
+/// The time that a process may take to notice that its run has failed: longer than that of the watchdog for runs on
+/// GPUs, which can report more.
 const GRACE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The time that calls of libraries get to return before the process ends without its exit handlers.
 const LIBRARIES: Duration = Duration::from_millis(200);
 
-/// Watches until the connections are gone. `status` is what the process exits with. Where no thread can be started nobody
-/// watches: then a process ends when it notices the failure itself.
+/// Watches until the connections are gone; the process ends with `status`. If no thread can start, there is no
+/// watchdog: the process ends when it notices the failure itself.
 pub(super) fn watch_failures(peers: &Arc<SocketControlPlane>, status: i32) {
     let peers = Arc::downgrade(peers);
     let watch = move || {
         while let Some(error) = next_failure(&peers) {
-            // Pauses are counted, not time: a process that is suspended meanwhile gets the rest when it goes on.
+            // Counts pauses, not time: a process that is suspended meanwhile gets the rest when it continues.
             for _ in 0..GRACE.as_millis() / PAUSE.as_millis() {
                 if peers.strong_count() == 0 {
                     break;
@@ -65,7 +65,7 @@ fn next_failure(peers: &Weak<SocketControlPlane>) -> Option<ControlPlaneError> {
 mod tests {
     use super::*;
 
-    /// A deadline that passed here is what the process exits with; what happened elsewhere is not.
+    /// A deadline that passed here determines the exit status; failures elsewhere do not.
     #[test]
     fn statuses() {
         let error = |rank| ControlPlaneError::Failed { rank, why: "H0511\n\nthe run did not end".to_owned() };

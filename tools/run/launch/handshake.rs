@@ -1,4 +1,5 @@
-//! The first bytes of a connection: who is it, does it know the token, and the keys of what follows.
+//! The first bytes of a connection: identify the other end, prove knowledge of the token, and establish the keys of the
+//! frames.
 //!
 //! ```text
 //! joining      -> "HIRX" version:u16 rank:u32 world:u32 e[32] tag[16]      62 bytes
@@ -6,20 +7,18 @@
 //! joining      -> frame 0: Hello                                           29 bytes (`wire.rs`)
 //! coordinator  -> frame 0: Verdict verdict:u8                              30 bytes
 //! ```
-//! Numbers are little-endian. What begins with `e` are the two messages of the handshake
-//! `Noise_NNpsk2_25519_ChaChaPoly_SHA256` (The Noise Protocol Framework, revision 34, carried out by the
-//! crate `snow`): ephemeral X25519 keys of both ends, and a shared key, which is made of the token.
-//! What is in the clear, that is a label and the first 14 bytes, is its prologue, so that the proof is also
-//! one of version, rank and world. The tag of the first message has a key that everybody can make of `e`.
-//! From the handshake come two keys, one for each direction, that nobody has who does not know the token, nor who
-//! learns it later: they depend on the ephemeral keys, which are gone then.
+//! Numbers are little-endian. Names that begin with `e` are the two messages of the handshake
+//! `Noise_NNpsk2_25519_ChaChaPoly_SHA256` (The Noise Protocol Framework, revision 34, carried out by the crate `snow`):
+//! ephemeral X25519 keys of both ends, and a shared key, which is derived from the token. The plain text, a label and
+//! the first 14 bytes, is the prologue, so the proof also covers version, rank and world. The tag of the first message
+//! has a key that everybody can derive from `e`. The handshake yields two keys, one for each direction. Nobody has them
+//! who does not know the token, nor who learns it later: they depend on the ephemeral keys, which are gone then.
 //!
-//! The coordinator proves first, over a number of the joining end that nobody used before; a joining process
-//! sends nothing that depends on the token to whoever has not. The frames are the joining end's proof, and
-//! one that the verdict is the coordinator's. Anything else that is heard, another version included, is
-//! hearsay: [`UnprovenAnswer`].
+//! The coordinator proves first, over a number of the joining end that was never used before; a joining process sends
+//! nothing that depends on the token to an end that has not. The frames are the joining end's proof, and the proof that
+//! the verdict is the coordinator's. Anything else, another version included, is unproven: [`UnprovenAnswer`].
 //!
-//! This module has bytes alone; `join.rs` and `lobby.rs` have the connections.
+//! This module handles bytes alone; `join.rs` and `lobby.rs` have the connections.
 
 use super::token::ConnectionKey;
 use super::wire::SessionKeys;
@@ -27,17 +26,17 @@ use snow::{Builder, HandshakeState};
 use std::io::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"HIRX";
-/// Changes with every change of what is sent. 1 had no keys: what came after its greeting was bare.
+/// Changes with every change of the messages. Version 1 had no keys: its frames were in the clear.
 pub(super) const VERSION: u16 = 3;
 /// Bytes that say which protocol it is.
 pub(super) const HEAD: usize = 6;
-/// Bytes of a joining process's greeting, as far as they are no part of the handshake.
+/// Bytes of a joining process's greeting outside of the handshake.
 const CLEAR: usize = HEAD + 8;
 /// Bytes of the whole greeting.
 pub(super) const HELLO: usize = CLEAR + 48;
 /// Bytes of the coordinator's answer.
 pub(super) const ANSWER: usize = HEAD + 48;
-/// Bytes of a version's greeting that every version waits for.
+/// Bytes of a greeting that every version waits for.
 const OLDEST: usize = 22;
 
 const PATTERN: &str = "Noise_NNpsk2_25519_ChaChaPoly_SHA256";
@@ -69,7 +68,7 @@ pub(super) enum UnprovenAnswer {
     Token,
 }
 
-/// The claims of a process that wants to join. Whoever does not know the token may say anything.
+/// The claims of a process that wants to join. An end without the token may claim anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JoinClaim {
     pub(super) rank: u32,
@@ -83,7 +82,7 @@ fn greeting_head() -> [u8; HEAD] {
     head
 }
 
-/// The version of a greeting; `None` if it is none of ours.
+/// The version of a greeting; `None` if it is not one of this protocol.
 pub(super) fn greeting_version(head: &[u8; HEAD]) -> Option<u16> {
     let version = head.strip_prefix(MAGIC)?.first_chunk::<2>()?;
     Some(u16::from_le_bytes(*version))
@@ -134,7 +133,7 @@ impl JoinHandshake {
 
 /// The coordinator's answer to a greeting.
 pub(super) enum GreetingAnswer {
-    /// Its proof, what the other end claims, and the keys, which only somebody who knows the token has too.
+    /// The coordinator's proof, the other end's claims, and the keys, which only an end with the token has.
     Proof(Box<([u8; ANSWER], JoinClaim, SessionKeys)>),
     /// To a process of another version, so that it can say so.
     Version(u16, [u8; OLDEST]),
@@ -142,7 +141,7 @@ pub(super) enum GreetingAnswer {
     Silence,
 }
 
-/// Answers the beginning of a greeting; `None` if more of it has to come.
+/// Answers the beginning of a greeting; `None` if it is incomplete.
 pub(super) fn answer_greeting(key: &ConnectionKey, heard: &[u8]) -> Option<GreetingAnswer> {
     let known = heard.len().min(MAGIC.len());
     if heard[..known] != MAGIC[..known] {
@@ -208,7 +207,7 @@ mod tests {
         let joining = ask();
         let (bytes, claim) = proof(&key, joining.hello_bytes());
         assert_eq!(claim, CLAIM);
-        // A proof is of one conversation: neither another greeting nor another token takes it.
+        // A proof is valid for one conversation: neither another greeting nor another token accepts it.
         assert_eq!(ask().verify_answer(&bytes).err(), Some(UnprovenAnswer::Token));
         assert!(joining.verify_answer(&bytes).is_ok());
         let joining = ask();
@@ -216,7 +215,7 @@ mod tests {
         assert_eq!(joining.verify_answer(&bytes).err(), Some(UnprovenAnswer::Token));
     }
 
-    /// Whoever changes a greeting, rank and world for instance, is found out, and so is a changed proof.
+    /// A change of a greeting, of rank and world for instance, is detected, and so is a changed proof.
     #[test]
     fn proofs_are_of_all_that_was_said() {
         let (key, _) = keys();
@@ -225,7 +224,7 @@ mod tests {
             changed[at] ^= 1;
             assert!(matches!(answer_greeting(&key, &changed), Some(GreetingAnswer::Silence)), "{at}");
         }
-        // The tag of a greeting keeps out accidents alone; the proof of another rank's is no proof for this one.
+        // The tag of a greeting detects accidents only; the proof of another rank is not valid for this one.
         let ephemeral = [7; 32];
         let ask = |clear: &[u8]| {
             let builder = Builder::new(PATTERN.parse().unwrap()).psk(2, &key.0).unwrap();
@@ -251,8 +250,8 @@ mod tests {
         }
     }
 
-    /// A false coordinator hears nothing that it could try guesses with: two greetings under one token differ, and
-    /// under two tokens a greeting is made alike, of random bytes and what is in the clear.
+    /// A false coordinator hears nothing on which it could test guesses: two greetings under one token differ, and
+    /// greetings under two tokens are alike, made of random bytes and plain text.
     #[test]
     fn greetings_do_not_depend_on_the_token() {
         let (key, other) = keys();
@@ -278,7 +277,7 @@ mod tests {
         for noise in [&b"G"[..], b"HIR ", b"HTTP/1.1 200", &[0xff; 64]] {
             assert!(matches!(answer_greeting(&key, noise), Some(GreetingAnswer::Silence)), "{noise:?}");
         }
-        // The first version's greeting; it waits for 22 bytes, of which the first six say the version.
+        // The first version's greeting; it waits for 22 bytes, of which the first six have the version.
         let old = [&b"HIRX\x01\x00"[..], &[9; 24]].concat();
         let Some(GreetingAnswer::Version(1, bytes)) = answer_greeting(&key, &old) else { panic!("no version") };
         assert_eq!((bytes.len(), greeting_version(bytes.first_chunk().unwrap())), (22, Some(3)));

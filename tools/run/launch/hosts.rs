@@ -36,13 +36,13 @@ pub(super) fn parse_address(text: &str, from: &str) -> Result<(String, u16), Dia
     })
 }
 
-/// A port that all processes of a job find by its id alone, above those that systems hand out.
+/// A port that all processes of a job derive from its id alone, above those that systems assign.
 pub(super) fn port_of(job: &str) -> u16 {
     let hash = job.bytes().fold(0u32, |hash, byte| hash.wrapping_mul(31) ^ u32::from(byte));
     61_440 + (hash % 4096) as u16
 }
 
-/// Whether nobody but this host's processes can reach an address.
+/// Returns true if only this host's processes can reach an address.
 pub(super) fn is_loopback(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let named = ["localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"];
@@ -51,8 +51,8 @@ pub(super) fn is_loopback(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The addresses of a name, those of IPv4 first. `localhost` is 127.0.0.1 on all ranks: where rank 0 listens
-/// on one of its addresses, anybody may listen on the other.
+/// The addresses of a name, those of IPv4 first. `localhost` is 127.0.0.1 on all ranks: if rank 0 listens on one of its
+/// addresses, anybody may listen on the other.
 ///
 /// # Errors
 /// A name that cannot be resolved.
@@ -63,8 +63,8 @@ pub(super) fn resolve_host(host: &str, port: u16) -> std::io::Result<Vec<std::ne
     Ok(found)
 }
 
-/// A name that processes share exactly if they run on one host: its boot, since names of containers
-/// differ. `HIR_HOST_ID` overrides it.
+/// A name that processes share exactly if they run on one host: its boot id, since names of containers differ.
+/// `HIR_HOST_ID` overrides it.
 pub(super) fn own_host_id(given: Option<String>) -> String {
     given
         .or_else(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok())

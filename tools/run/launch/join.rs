@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 
 /// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The same where something answered that is not what was looked for.
+/// The same pause after an answer that is not rank 0's.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
-/// Advice for those who do not share a socket of this host.
+/// Advice for ranks that do not share a socket of this host.
 const APART: &str = "ranks without `HIR_TOKEN` meet there, but containers and network namespaces do not share it: give all ranks the same `HIR_TOKEN` and `HIR_COORDINATOR=HOST:PORT`, with an address of rank 0";
 
 /// Rank 0's ear.
@@ -37,10 +37,11 @@ pub(super) struct JoinListener {
     pub(super) at: String,
 }
 
-/// Joins the run; rank 0 has its ear. Returns when all processes are here, and nobody listens any more.
+/// Joins the run; rank 0 has its listener. Returns when all processes have joined, and nobody listens any more.
 ///
 /// # Errors
-/// [`errors::UNREACHABLE`], [`errors::REFUSED`], [`errors::SQUATTED`], [`errors::START`], or who did not come.
+/// [`errors::UNREACHABLE`], [`errors::REFUSED`], [`errors::SQUATTED`], [`errors::START`], or an error that names the
+/// missing processes.
 pub(super) fn join_run(
     place: &RankAssignment,
     ear: Option<JoinListener>,
@@ -105,7 +106,7 @@ fn open_socket(place: &RankAssignment) -> IoResult<(PeerListener, String)> {
     match &place.meeting {
         RendezvousPoint::Local(_) if place.launcher == Launcher::Processes => {
             let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-            // Its last copy is closed when everybody is here.
+            // Its last copy is closed when everybody has joined.
             rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
             Ok((PeerListener::from_unix(UnixListener::from(socket))?, at))
         }
@@ -124,9 +125,9 @@ fn open_socket(place: &RankAssignment) -> IoResult<(PeerListener, String)> {
     }
 }
 
-/// Listens on the address of this name alone, or on all of this machine and says why: where the name is not of this
-/// machine (an address that is translated on the way), or where the machine knows it as its own by an address that
-/// other hosts cannot reach (`127.0.1.1 node7` in `/etc/hosts`).
+/// Listens on the address of this name alone, or on all of this machine, with the reason: the name does not belong to
+/// this machine (an address that is translated on the way), or the machine knows it by an address that other hosts
+/// cannot reach (`127.0.1.1 node7` in `/etc/hosts`).
 fn bind_host(host: &str, addresses: &[SocketAddr], port: u16) -> IoResult<(TcpListener, Option<&'static str>)> {
     let inward = addresses.iter().all(|address| address.ip().is_loopback());
     if inward && !addresses.is_empty() && !hosts::is_loopback(host) {
@@ -180,12 +181,12 @@ fn unreachable_error(place: &RankAssignment, timeout: Duration, why: &str) -> Di
     Diag::global_error(errors::UNREACHABLE, message).with_note(note)
 }
 
-/// The reason that an attempt to join did not succeed.
+/// The reason why an attempt to join did not succeed.
 #[derive(Debug)]
 enum JoinAttemptError {
     /// There is no connection.
     Io(Error),
-    /// The error of an answer without a proof that it is rank 0: it may be anybody, and rank 0 may still come.
+    /// The error for an answer without proof that it is rank 0: it may be anybody, and rank 0 may still come.
     Unproven(UnprovenAnswer),
     /// Rank 0 says so.
     Refused(JoinVerdict),
@@ -200,7 +201,7 @@ impl From<Error> for JoinAttemptError {
 /// A connection to rank 0.
 type JoinedConnection = (PeerStream, FrameSealer, FrameOpener);
 
-/// Connects to rank 0, again and again until it is there. What anybody may say is no reason to give up.
+/// Connects to rank 0, again and again until it is there. Unproven answers are no reason to give up.
 fn connect_until_deadline(
     place: &RankAssignment,
     key: &ConnectionKey,
@@ -275,7 +276,7 @@ fn connect_address(address: &SocketAddr, deadline: Instant) -> IoResult<PeerStre
     let patience = left.clamp(PAUSE, Duration::from_secs(1));
     let stream = TcpStream::connect_timeout(address, patience)?;
     if stream.local_addr()? == stream.peer_addr()? {
-        // Where nobody listens on a port that systems hand out, a connection may reach itself.
+        // If nobody listens on a port that systems assign, a connection may reach itself.
         return Err(ErrorKind::ConnectionRefused.into());
     }
     Ok(PeerStream::Tcp(stream))
@@ -305,8 +306,8 @@ impl Read for DeadlineStream<'_> {
     }
 }
 
-/// Goes through the handshake: waits a while for somebody to prove that it is rank 0, and from there on as long as
-/// there is time, since rank 0 counts those that it has welcomed.
+/// Performs the handshake: waits a while for proof of rank 0, and from then on until the deadline, since rank 0 counts
+/// the processes that it has admitted.
 fn perform_handshake(
     stream: PeerStream,
     place: &RankAssignment,
@@ -346,7 +347,7 @@ fn perform_handshake(
     }
 }
 
-/// Everything that was heard until the time was up.
+/// The error with all answers until the deadline.
 fn unproven_diag(place: &RankAssignment, timeout: Duration, unproven: UnprovenAnswer) -> Diag {
     let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
     match unproven {
@@ -385,7 +386,7 @@ fn refused_diag(place: &RankAssignment, verdict: JoinVerdict) -> Diag {
     Diag::global_error(errors::REFUSED, message).with_note(note)
 }
 
-/// Listens at all addresses of this host, for a reason.
+/// Listens at all addresses of this host, with the reason.
 fn bind_all(port: u16, why: &'static str) -> IoResult<(TcpListener, Option<&'static str>)> {
     Ok((TcpListener::bind(("0.0.0.0", port))?, Some(why)))
 }
@@ -394,8 +395,8 @@ fn bind_all(port: u16, why: &'static str) -> IoResult<(TcpListener, Option<&'sta
 mod tests {
     use super::*;
 
-    /// What `/etc/hosts` of Debian says of a host's own name, a name that is said to mean this host alone, and an
-    /// address that is nobody's here (RFC 5737).
+    /// Names that other hosts know too: Debian's entry of `/etc/hosts` for a host's own name, a name that is meant for
+    /// this host alone, and an address that is nobody's here (RFC 5737).
     #[test]
     fn names_that_other_hosts_know_too() {
         for (host, address, ip, why) in [

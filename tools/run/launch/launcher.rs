@@ -1,6 +1,6 @@
 //! Launchers, and the environment that they set.
 
-/// A variable of the environment by its name, bytes that are no text in the manner of `os_text`; absent if it is
+/// A variable of the environment by its name; bytes that are not text are converted as in `os_text`; absent if it is
 /// empty, unless it holds a token.
 pub(crate) type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 

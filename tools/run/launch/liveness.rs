@@ -1,4 +1,4 @@
-//! Limits to waiting for the other processes of a run.
+//! Limits on waiting for the other processes of a run.
 
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The deadlines of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LivenessTimeouts {
-    /// A step, from the first process that came to it.
+    /// The timeout of a step, from the first process that reaches it.
     pub(super) timeout: Duration,
     /// Silence of a connection.
     pub(super) silence: Duration,
@@ -27,7 +27,7 @@ impl LivenessTimeouts {
         Self { timeout, silence }
     }
 
-    /// The same with the silence that `HOSTIR_PEER_TIMEOUT` sets: seconds, or `off`, as for a debugger.
+    /// The same with the liveness timeout that `HOSTIR_PEER_TIMEOUT` sets: seconds, or `off`, as for a debugger.
     ///
     /// # Errors
     /// [`errors::VALUE`] for another text.
@@ -47,7 +47,7 @@ impl LivenessTimeouts {
         }
     }
 
-    /// Between two signs of life: others may wait for a shorter time than this process.
+    /// The interval between two heartbeats: others may have a shorter timeout than this process.
     pub(super) fn heartbeat_interval(self) -> Duration {
         self.silence.min(LONGEST_SILENCE) / 8
     }
@@ -57,7 +57,7 @@ impl LivenessTimeouts {
 mod tests {
     use super::*;
 
-    /// A setting takes the place of what follows from the time limit; heartbeats stay as frequent for the others.
+    /// A setting replaces the value that follows from the time limit; heartbeats stay as frequent for the others.
     #[test]
     fn silence_that_the_environment_sets() {
         let pace = LivenessTimeouts::new(Duration::from_secs(60));

@@ -1,10 +1,9 @@
-//! Rank 0's side of the rendezvous: lets processes in until all are here.
+//! Rank 0's side of the rendezvous: admits processes until all have joined.
 //!
-//! One thread looks after all connections that have not proved themselves, and waits for none of them. There
-//! are at most 64, each with a few bytes of memory, so many bytes that are read of it as its part of the handshake
-//! has, and little time. One more takes the place of one that was refused, else of the oldest of those that are as
-//! far as most are: silent ones do not drive out those that greeted, nor the other way round. Who has proved itself
-//! is none of them any more, so strangers cost a process that belongs here no more than another attempt.
+//! One thread polls all unproven connections, and blocks on none. There are at most 64; each has little time and a
+//! buffer as large as its part of the handshake. A new connection replaces a refused one, else the oldest of those in
+//! the most common state: silent ones do not drive out those that greeted, nor the other way round. Proven connections
+//! do not count, so strangers cost a process of the run no more than another attempt.
 
 use super::handshake::{self, GreetingAnswer, HELLO, JoinClaim, JoinVerdict};
 use super::local;
@@ -22,33 +21,33 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most connections at a time that have not proved themselves.
+/// The maximum number of unproven connections at a time.
 const MOST_GUESTS: usize = 64;
-/// Most that are received before all are looked at again.
+/// The maximum number of connections that are accepted before all are polled again.
 const MOST_AT_ONCE: usize = 16;
-/// The time that one may take for its greeting, or to go away after a refusal.
+/// The time for a greeting, or for closing after a refusal.
 const GREETING: Duration = Duration::from_secs(1);
 /// The time that a handshake may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at the clock.
 const PAUSE: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// Refused processes that are remembered, for the message of a run that does not come about.
+/// The number of refused processes that are remembered, for the message of a run that does not start.
 const MOST_REFUSED: usize = 8;
-/// The name of the first step, which ends when everybody is here.
+/// The name of the first step, which ends when everybody has joined.
 pub(super) const STEP: &str = "join";
 
-/// Rank 0's knowledge of processes that it did not let in.
+/// Rank 0's knowledge of processes that it did not admit.
 #[derive(Default)]
 pub(super) struct RefusedJoins {
-    /// A sentence for each kind of them that proved something, for a run that does not come about.
+    /// A sentence for each kind of proven but refused process, for a run that does not start.
     notes: Vec<String>,
     /// The reason that it cannot come about.
     pub(super) cause: Option<Diag>,
     /// Processes of the run.
     world: u32,
-    /// Connections without a proof, and the ranks of the run that they said they were, as far as they are few.
+    /// The number of connections without a proof, and the ranks of the run that they claimed, as long as these are few.
     unproved: (usize, BTreeSet<u32>),
-    /// Connections of other versions of the protocol, and the first one's.
+    /// The number of connections of other versions of the protocol, and the first one's version.
     versions: (usize, u16),
 }
 
@@ -59,7 +58,7 @@ impl RefusedJoins {
         }
     }
 
-    /// All of it as sentences. What anybody may say is counted, and comes after what was proved.
+    /// All of it as sentences. Unproven claims are counted, and come after the proven ones.
     pub(super) fn to_sentences(&self) -> Vec<String> {
         let mut all = self.notes.clone();
         if let (count @ 1.., version) = self.versions {
@@ -94,7 +93,7 @@ struct PendingConnection {
 enum HandshakeStage {
     Greeting,
     Proof(Box<(JoinClaim, FrameSealer, FrameOpener)>),
-    /// It was refused; its connection is closed once it has had time to read so.
+    /// It was refused; its connection is closed once it has had time to read that.
     Leaving,
 }
 
@@ -113,7 +112,7 @@ impl PendingConnection {
         at.saturating_duration_since(self.since) > patience
     }
 
-    /// Bytes of what it has to send; of one that was refused nothing is read.
+    /// The bytes that it has to send; a refused one is not read.
     fn bytes_wanted(&self) -> usize {
         match self.stage {
             HandshakeStage::Greeting => HELLO,
@@ -122,7 +121,7 @@ impl PendingConnection {
         }
     }
 
-    /// Takes what has arrived, no more than it has to send.
+    /// Reads the available bytes, no more than it has to send.
     fn read_available(&mut self, key: &ConnectionKey, refused: &mut RefusedJoins) -> ConnectionFate {
         loop {
             let mut bytes = [0; HELLO];
@@ -148,7 +147,7 @@ impl PendingConnection {
         }
     }
 
-    /// Whether it hung up, or said what it should not before it is welcome.
+    /// Returns true if it hung up, or sent bytes too early.
     fn is_gone(&self) -> bool {
         loop {
             match (&self.stream).read(&mut [0]) {
@@ -159,7 +158,7 @@ impl PendingConnection {
         }
     }
 
-    /// It is refused: these bytes say so, and are the last.
+    /// Refuses it with these bytes, which are the last.
     fn refuse_with(&mut self, bytes: &[u8]) -> ConnectionFate {
         let said = self.send_bytes(bytes);
         (self.since, self.stage) = (Instant::now(), HandshakeStage::Leaving);
@@ -201,7 +200,7 @@ impl PendingConnection {
         }
     }
 
-    /// It goes without a proof: one with another token hangs up when it sees rank 0's.
+    /// It leaves without a proof: one with another token hangs up when it sees rank 0's.
     fn note_unproved(&self, refused: &mut RefusedJoins) {
         if let HandshakeStage::Proof(parts) = &self.stage {
             let rank = parts.0.rank;
@@ -213,7 +212,7 @@ impl PendingConnection {
         }
     }
 
-    /// A few bytes, which a connection takes at once.
+    /// Sends a few bytes, which a connection takes at once.
     fn send_bytes(&self, bytes: &[u8]) -> ConnectionFate {
         match (&self.stream).write_all(bytes) {
             Ok(()) => ConnectionFate::Stays,
@@ -229,7 +228,7 @@ fn count_connections(count: usize) -> String {
     }
 }
 
-/// The guest that makes room for the last one: one that was refused, else the oldest of those that are as far as most are.
+/// The connection that is replaced by the last one: a refused one, else the oldest of those in the most common state.
 fn connection_to_evict(guests: &[PendingConnection]) -> usize {
     let silent = guests.iter().filter(|guest| matches!(guest.stage, HandshakeStage::Greeting)).count();
     let leaving = guests.iter().position(|guest| matches!(guest.stage, HandshakeStage::Leaving));
@@ -263,7 +262,7 @@ impl<'a> JoinServer<'a> {
         Self { listener, core, world, key, guests, refused }
     }
 
-    /// Lets processes in until all are here, the time is up, or one of them fails. Gives what it refused.
+    /// Admits processes until all have joined, the time is up, or one of them fails. Returns the refused ones.
     pub(super) fn admit_all(mut self, deadline: Instant, timeout: Duration) -> RefusedJoins {
         while self.core.first_failure().is_none() {
             let absent = self.core.absent_ranks();
@@ -285,7 +284,7 @@ impl<'a> JoinServer<'a> {
         self.refused
     }
 
-    /// Until something arrives, or a moment has passed.
+    /// Waits until something arrives, or a moment has passed.
     fn wait_for_input(&self) {
         let listener = std::os::fd::AsFd::as_fd(self.listener);
         let mut all = vec![PollFd::from_borrowed_fd(listener, PollFlags::IN)];
@@ -295,7 +294,7 @@ impl<'a> JoinServer<'a> {
         let _ = poll(&mut all, Some(&PAUSE));
     }
 
-    /// Receives those who wait outside, not more at a time than leave the others time to say something.
+    /// Accepts waiting connections, at most so many that the others get time.
     fn accept_connections(&mut self) {
         for _ in 0..MOST_AT_ONCE {
             let stream = match self.listener.accept() {
@@ -307,7 +306,7 @@ impl<'a> JoinServer<'a> {
                             "a process of user {user} was rejected: this run belongs to user {}",
                             local::effective_user()
                         )),
-                        // Perhaps without descriptors for more: those who are here go first.
+                        // Perhaps out of descriptors: the present connections come first.
                         None => return std::thread::sleep(Duration::from_millis(10)),
                     }
                     continue;
@@ -323,7 +322,8 @@ impl<'a> JoinServer<'a> {
     }
 
     fn serve_connection(&mut self, mut guest: PendingConnection) {
-        // The time before the look: if rank 0 itself had no time after it, what arrived meanwhile is still to be read.
+        // The time before the poll: if rank 0 itself had no time after it, data that arrived meanwhile is still to be
+        // read.
         let looked = Instant::now();
         match guest.read_available(self.key, &mut self.refused) {
             ConnectionFate::Stays if guest.is_overdue(looked) => guest.note_unproved(&mut self.refused),
@@ -340,7 +340,7 @@ impl<'a> JoinServer<'a> {
                     guest.refuse_with(&frame);
                     self.guests.push(guest);
                 } else if !guest.is_gone() && matches!(guest.send_bytes(&frame), ConnectionFate::Stays) {
-                    // One that went away in the middle may come again.
+                    // A process whose connection broke may come again.
                     let _ = self.core.add_connection(claim.rank, guest.stream, sealer, opener);
                 }
             }
@@ -355,8 +355,8 @@ impl<'a> JoinServer<'a> {
         }
     }
 
-    /// Keeps what may explain why somebody does not come. A process that knows the token, has another
-    /// idea of the run, and is missing here, ends it: waiting brings nobody else.
+    /// Records why somebody does not come. A process that knows the token, has another idea of the run, and is missing
+    /// here, ends it: waiting brings nobody else.
     fn record_verdict(&mut self, verdict: JoinVerdict, claim: JoinClaim) {
         let (JoinClaim { rank, world }, own) = (claim, self.world);
         match verdict {

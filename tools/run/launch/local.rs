@@ -1,13 +1,12 @@
-//! The meeting place of ranks of one host and one user without a token: a Unix socket, whose ends ask the system
-//! who the other one is.
+//! The meeting place of ranks of one host and one user without a token: a Unix socket, whose ends ask the system for
+//! the other end's user.
 //!
-//! The socket has a name in Linux's abstract namespace, not in a folder: nothing is left behind by a process
-//! that is killed, no folder that everybody may write to (`/tmp`) has to be trusted, and ranks whose
-//! temporary folders differ, as in containers that a launcher starts, find it as long as they share the
-//! network's namespace. The name is `hir-run-USER-` and a digest of what the launcher told all ranks. Such
-//! names can be known and taken by anybody, which is why nobody relies on them: both ends ask for the other
-//! one's user (`SO_PEERCRED`) before they say or believe anything, and a name that another user took is an
-//! error. Who it was is what an attacker gets.
+//! The socket has a name in Linux's abstract namespace, not in a folder. A killed process therefore leaves nothing, no
+//! folder that everybody may write to (`/tmp`) has to be trusted, and ranks with different temporary folders, as in
+//! containers that a launcher starts, find it if they share the network's namespace. The name is `hir-run-USER-` and a
+//! digest of the text that the launcher gave all ranks. Anybody can know and take such names, so nobody relies on them:
+//! both ends query the other one's user (`SO_PEERCRED`) before they send or believe anything, and a name that another
+//! user took is an error. An attacker only learns who it was.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
@@ -21,7 +20,7 @@ pub(super) fn effective_user() -> u32 {
     geteuid().as_raw()
 }
 
-/// The name of the socket where this user's processes meet that were told the same.
+/// The name of the socket where this user's processes with the same text meet.
 pub(super) fn socket_name(told: &str) -> String {
     let digest = super::token::sha256_digest(told.as_bytes());
     format!("hir-run-{}-{}", effective_user(), super::token::to_hexadecimal(&digest[..8]))
@@ -59,11 +58,11 @@ pub(super) fn check_owner(stream: &UnixStream, user: u32) -> Result<()> {
 /// Listens there.
 ///
 /// # Errors
-/// [`OtherUser`] if somebody else does, [`ErrorKind::AddrInUse`] if another process of this user does.
+/// [`OtherUser`] if another user listens there, [`ErrorKind::AddrInUse`] if another process of this user does.
 pub(super) fn listen_at(name: &str) -> Result<UnixListener> {
     let address = SocketAddr::from_abstract_name(name)?;
     UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
-        // One that has just ended is a name in use, too.
+        // A name that has just been closed is in use, too.
         ErrorKind::AddrInUse => {
             connect_to(name, effective_user()).err().filter(|other| other_user(other).is_some()).unwrap_or(error)
         }
@@ -71,10 +70,10 @@ pub(super) fn listen_at(name: &str) -> Result<UnixListener> {
     })
 }
 
-/// Connects to `user`'s process that listens there; does not wait for one that has no time.
+/// Connects to `user`'s process that listens there; does not wait for a busy one.
 ///
 /// # Errors
-/// [`OtherUser`] for a process of somebody else, or that none listens.
+/// [`OtherUser`] for another user's process, or if nobody listens.
 pub(super) fn connect_to(name: &str, user: u32) -> Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -89,7 +88,7 @@ pub(super) fn connect_to(name: &str, user: u32) -> Result<UnixStream> {
 mod tests {
     use super::*;
 
-    /// The user of both ends of these tests is this one, so somebody else is expected.
+    /// Both ends of these tests belong to this user, so another one is expected.
     #[test]
     fn other_users_are_refused_at_both_ends() {
         let name = format!("hir-run-test-{}", super::super::token::random_text().unwrap());
@@ -111,7 +110,7 @@ mod tests {
         assert_eq!((error.kind(), other_user(&error)), (ErrorKind::AddrInUse, None));
     }
 
-    /// A whole queue of connections that nobody accepts does not make a rank wait.
+    /// A full queue of connections that nobody accepts does not make a rank wait.
     #[test]
     fn a_full_queue_is_an_error() {
         let name = format!("hir-run-test-{}", super::super::token::random_text().unwrap());

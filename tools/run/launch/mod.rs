@@ -4,9 +4,9 @@
 //! is the connection, which the library uses as a [`ControlPlane`](hostir::backend::control_plane::ControlPlane). [`children`] is hir-run's own launcher. docs/launch.md is the
 //! user documentation.
 //!
-//! Messages have layers: `token` is the shared secret, `handshake` the first bytes of a connection, which establish keys,
-//! `wire` frames under these keys, `payload` their contents, `peers` their use. Only `peers` has a connection; `stream` and
-//! `local` are connections, `lobby` and `join` the two ends that establish one.
+//! Messages have layers: `token` is the shared secret, `handshake` has the first bytes of a connection, which establish
+//! keys, `wire` the frames under these keys, `payload` their contents, `peers` their use. Only `peers` has a
+//! connection; `stream` and `local` are connections, `lobby` and `join` the two ends that establish one.
 
 pub(crate) mod children;
 pub(crate) mod detect;
@@ -53,15 +53,15 @@ pub(crate) struct LaunchedProcess {
     pub(crate) peers: Arc<SocketControlPlane>,
 }
 
-/// The reason that this process did not get as far as joining.
+/// The reason why this process could not join.
 pub(crate) struct JoinFailure {
     /// Its error, or another process's.
     pub(crate) diag: Diag,
-    /// Whether this process would have spoken for the run.
+    /// True if this process would have reported for the run.
     pub(crate) is_first: bool,
 }
 
-/// Refuses arguments that have no place on a command line.
+/// Refuses arguments that must not be on a command line.
 ///
 /// # Errors
 /// [`errors::TOKEN`].
@@ -84,7 +84,7 @@ pub(crate) fn join_launch(
     // Bytes that are no text keep their worth.
     let get = move |name: &str| {
         let text = os_text::escape_text(&env(name)?).to_string_lossy().into_owned();
-        // An empty token is one that somebody meant to set.
+        // A set but empty token was meant to be one.
         Some(text).filter(|text| !text.is_empty() || name.starts_with("HIR_TOKEN"))
     };
     let place = detect::detect_rank(flags, devices, &get).map_err(|diag| JoinFailure { diag, is_first: false })?;
@@ -128,11 +128,11 @@ impl LaunchedProcess {
         self.peers.peer_failure()
     }
 
-    /// Refuses processes that were started with something else: by name, what has to be the same, in an
-    /// order that is the same for all of one version.
+    /// Refuses processes that were started with different inputs: by name, the parts that have to be equal, in an order
+    /// that is the same for all of one version.
     ///
     /// # Errors
-    /// [`errors::UNLIKE`], or that of another process.
+    /// [`errors::UNLIKE`], or the error of another process.
     pub(crate) fn check_same_inputs(&self, parts: &[(&str, &[u8])]) -> Result<(), Diag> {
         let own: Vec<u8> = parts.iter().flat_map(|(_, bytes)| token::sha256_digest(bytes)).collect();
         let all = self.peers.all_gather("compare programs", &own).map_err(|error| error.diag())?;
@@ -156,7 +156,7 @@ impl LaunchedProcess {
         self.peers.allow_bytes(outputs::most_bytes(prepared));
     }
 
-    /// On rank 0 the outputs of all ranks; the others have handed over theirs.
+    /// On rank 0 the outputs of all ranks; the others have sent theirs.
     ///
     /// # Errors
     /// Another process's failure.
@@ -179,7 +179,7 @@ impl LaunchedProcess {
         Ok(Some(RunResult { outputs: outputs.map_err(|error| vec![error.diag()])?, stats: run.stats }))
     }
 
-    /// On rank 0 the timeline of all ranks; the others have handed over their parts.
+    /// On rank 0 the timeline of all ranks; the others have sent their parts.
     ///
     /// # Errors
     /// Another process's failure.
@@ -191,7 +191,7 @@ impl LaunchedProcess {
         timeline::collect_trace(&self.peers, prepared, trace).map_err(|error| vec![error.diag()])
     }
 
-    /// Ends the run on this process: tells the others how it went here.
+    /// Ends the run on this process: reports its result to the others.
     ///
     /// # Errors
     /// A failure elsewhere.
@@ -208,7 +208,7 @@ impl LaunchedProcess {
         Ok(())
     }
 
-    /// Whether rank 0 says the same: then nobody else needs to.
+    /// Returns true if rank 0 reports the same: then nobody else needs to.
     pub(crate) fn is_reported_by_first(&self, diags: &[Diag]) -> bool {
         !self.is_first() && self.peers.is_failure_reported(0, &control_plane::failure_report(diags))
     }

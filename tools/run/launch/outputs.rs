@@ -8,7 +8,7 @@ use hostir::lower::{IoTensor, PreparedProgram};
 /// Most axes of a tensor in a message.
 const MOST_AXES: usize = 64;
 
-/// Most bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
+/// The maximum number of bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
 pub(super) fn most_bytes(prepared: &PreparedProgram) -> usize {
     prepared.outputs.iter().map(most_port_bytes).fold(0, usize::saturating_add)
 }
@@ -19,7 +19,7 @@ fn most_port_bytes(port: &IoTensor) -> usize {
     bytes.saturating_add(NUMBER_BYTES * (shape.len() + 3))
 }
 
-/// For each output: nothing, or the number of its axes, its extents and its bytes.
+/// Encodes for each output nothing, or the number of its axes, its extents and its bytes.
 pub(super) fn pack_outputs(outputs: &[Option<HostTensor>]) -> Vec<u8> {
     let mut encoder = Encoder::default();
     for output in outputs {
@@ -88,7 +88,7 @@ mod tests {
         for end in 0..message.len() {
             assert!(unpack_outputs(&prepared, 1, &message[..end]).is_err(), "{end}");
         }
-        // Neither the number of axes nor an extent nor the number of bytes may be another one.
+        // Neither the number of axes nor an extent nor the number of bytes may differ.
         for at in 0..5 {
             let mut wrong = message.clone();
             wrong[at] = 0x7e;

@@ -1,7 +1,7 @@
 //! Payloads of frames and messages: values one after the other, in the form of the crate `postcard`.
 //!
-//! A reader takes them one by one, and borrows texts and bytes from the payload, so that a length that somebody sent
-//! never decides on memory: lists are numbers of entries with the entries after them.
+//! A reader takes them one by one, and borrows texts and bytes from the payload, so that a received length never
+//! determines an allocation: lists are numbers of entries followed by the entries.
 
 use hostir::backend::control_plane::ControlPlaneError;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub(super) struct Encoder(Vec<u8>);
 impl Encoder {
     /// Adds a value.
     pub(super) fn push(&mut self, value: &impl Serialize) {
-        // Only values whose length is not known before have no form; a reader refuses what is missing.
+        // Encoding fails only for values of unknown length; a reader refuses a missing value.
         self.0 = postcard::to_extend(value, std::mem::take(&mut self.0)).unwrap_or_default();
     }
 
@@ -49,7 +49,7 @@ impl<'a> Decoder<'a> {
         Self(payload)
     }
 
-    /// Takes the next value; `None` if something else is there.
+    /// Takes the next value; `None` if the bytes do not encode one.
     pub(super) fn take<T: Deserialize<'a>>(&mut self) -> Option<T> {
         let (value, rest) = postcard::take_from_bytes(self.0).ok()?;
         self.0 = rest;
@@ -73,7 +73,7 @@ pub(super) struct MessageHead<'a> {
     pub(super) is_first_only: bool,
 }
 
-/// The reason of a failure. The ranks that are late follow it, as many as it says.
+/// The reason of a failure. The late ranks follow it, as many as it states.
 #[derive(Serialize, Deserialize)]
 enum FailureRecord<'a> {
     Late { timeout_ms: u64, what: &'a str, ranks: usize },
@@ -83,7 +83,7 @@ enum FailureRecord<'a> {
     Altered { rank: u32, how: &'a str },
 }
 
-/// Most bytes of a reason's text that others keep.
+/// The maximum number of bytes of a reason's text that others keep.
 const MOST_TEXT: usize = 8192;
 /// Most ranks that a reason names.
 const MOST_NAMED: usize = 4096;
@@ -121,7 +121,7 @@ pub(super) fn encode_failure(error: &ControlPlaneError) -> Vec<u8> {
     encoder.into_bytes()
 }
 
-/// The reason in a payload; `None` for what is none.
+/// The reason in a payload; `None` if it has none.
 pub(super) fn decode_failure(payload: &[u8]) -> Option<ControlPlaneError> {
     let mut decoder = Decoder::new(payload);
     Some(match decoder.take()? {
@@ -163,7 +163,7 @@ mod tests {
             }
         }
         assert_eq!(decode_failure(&[9; 8]), None);
-        // Long texts are cut between two letters, by who sends them and by who gets them.
+        // Both the sender and the receiver cut long texts between two letters.
         let why = format!("x{}", "ü".repeat(20_000));
         let long = encode_value(&FailureRecord::Broken { why: &why });
         let sent = encode_failure(&ControlPlaneError::Broken { why: why.clone() });
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// A number of entries that are not there takes no memory for them.
+    /// A number of entries that are missing takes no memory for them.
     #[test]
     fn numbers_of_entries_are_not_believed() {
         let mut encoder = Encoder::default();

@@ -1,14 +1,14 @@
-//! The processes of a run, connected: a star with rank 0 in the middle.
+//! The connected processes of a run: a star with rank 0 in the middle.
 //!
-//! Every process sends its message of a step to rank 0, which sends all of them to everybody once the
-//! last is there. Each connection has a reader; a monitor sends signs of life, and looks for connections
-//! that are silent and for steps that somebody does not come to. So a process that is killed is noticed
-//! when its connection closes, one that is stopped by its silence, and one that is stuck by the step that
-//! it does not come to; whatever it is, rank 0 tells everybody. Once a run has failed it stays failed.
+//! Every process sends its message of a step to rank 0, which sends all of them to everybody once the last has arrived.
+//! Each connection has a reader; a monitor sends heartbeats, and checks for silent connections and for steps that
+//! somebody does not reach. So a killed process is detected when its connection closes, a stopped one by its silence,
+//! and a hung one by the step that it does not reach; in any case rank 0 reports to everybody. Once a run has failed it
+//! stays failed.
 //!
-//! What a process can make another one keep is bounded by the run's own sizes: a message by [`SMALL`], or by
-//! what [`SocketControlPlane::allow_bytes`] was told of the outputs; all of a rank's messages whose steps have not ended by both
-//! together; and a result of rank 0's, which comes only when it is waited for, by so many messages as there
+//! The memory that a process can make another one keep is bounded by the run's own sizes: a message by [`SMALL`], or by
+//! the size of the outputs that [`SocketControlPlane::allow_bytes`] got; all of a rank's messages whose steps have not
+//! ended by both together; and a result of rank 0, which comes only when it is waited for, by as many messages as there
 //! are ranks.
 
 use super::liveness::LivenessTimeouts;
@@ -23,13 +23,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Most bytes of a message that nothing else was said about.
+/// The maximum number of bytes of a message without another limit.
 pub(super) const SMALL: usize = 1 << 20;
-/// More unfinished steps than this are a mistake of the sender.
+/// The maximum number of unfinished steps; more are an error of the sender.
 const MOST_STEPS: usize = 64;
 /// Most bytes of a step's name.
 const MOST_NAME: usize = 256;
-/// Failures that are remembered of what a connection tells: a rank's own ones, or rank 0's of all.
+/// The number of failures that are remembered of a connection's reports: a rank's own ones, or rank 0's of all.
 const MOST_TOLD: usize = 8;
 const MOST_PASSED_ON: usize = 1000;
 /// The time that a connection that ends may take to deliver the last messages.
@@ -64,7 +64,7 @@ impl PeerConnection {
     }
 }
 
-/// A thread that panicked in between left no half-made value: every change is one assignment.
+/// A thread that panicked in between left no partial value: every change is one assignment.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -78,12 +78,12 @@ struct GatherStep {
 
 #[derive(Default)]
 struct ControlPlaneState {
-    /// The first failure, from when the others are told of it; `failed` once they have been.
+    /// The first failure, from when it is reported to the others; `failed` once it was.
     cause: Option<ControlPlaneError>,
     failed: Option<ControlPlaneError>,
-    /// Failures of other processes, in the order in which they were heard.
+    /// Failures of other processes, in the order of their arrival.
     told: Vec<ControlPlaneError>,
-    /// Steps that ended and that this process has not looked at.
+    /// Steps that ended and that this process has not read.
     results: BTreeMap<u64, Vec<Vec<u8>>>,
     /// On other ranks than 0: the step whose messages this process waits for.
     awaited: Option<u64>,
@@ -91,9 +91,9 @@ struct ControlPlaneState {
     steps: BTreeMap<u64, GatherStep>,
     /// Rank 0 said that the run is over.
     over: bool,
-    /// On rank 0: steps that have ended and are being told to the others.
+    /// On rank 0: the number of steps that have ended and are being reported to the others.
     telling: usize,
-    /// On rank 0: everything is here, so nobody else is needed.
+    /// On rank 0: true if everything has arrived, so that nobody else is needed.
     settled: bool,
     readers: usize,
 }
@@ -108,7 +108,7 @@ impl ControlPlaneState {
     }
 }
 
-/// The part of a message that a connection has brought so far.
+/// The received part of a message of a connection.
 #[derive(Default)]
 struct PartialMessage {
     parts: Vec<u8>,
@@ -155,7 +155,7 @@ impl ControlPlaneCore {
     /// Adds a connection to a process that has joined.
     ///
     /// # Errors
-    /// A connection whose options cannot be set, and a thread that cannot be started.
+    /// If options of the connection cannot be set, or a thread cannot start.
     pub(super) fn add_connection(
         self: &Arc<Self>,
         rank: u32,
@@ -211,14 +211,14 @@ impl ControlPlaneCore {
         lock_mutex(&self.state).failed.clone()
     }
 
-    /// The run cannot go on; rank 0 tells everybody, the others tell rank 0.
+    /// Fails the run; rank 0 reports it to everybody, the others to rank 0.
     pub(super) fn fail_run(&self, error: ControlPlaneError) {
         let first = lock_mutex(&self.state).cause.get_or_insert_with(|| error.clone()).clone();
         if first != error && !matches!(error, ControlPlaneError::Failed { .. }) {
-            // Processes that end since the run failed are no news.
+            // After the run failed, processes that end are no news.
             return;
         }
-        // First the others: this process may end as soon as it knows.
+        // The others first: this process may end as soon as it knows.
         let payload = encode_failure(&error);
         for line in self.all_connections() {
             let _ = line.send_frame(FrameType::Error, &payload);
@@ -268,7 +268,7 @@ impl ControlPlaneCore {
         self.connection_lost(line, how);
     }
 
-    /// Does what a frame says; an error is what is wrong with it.
+    /// Handles a frame; the error says why it is invalid.
     fn handle_frame(
         &self,
         line: &PeerConnection,
@@ -302,7 +302,7 @@ impl ControlPlaneCore {
         Ok(())
     }
 
-    /// Most bytes of what may arrive as one: on rank 0 a rank's message, elsewhere those of all.
+    /// The maximum number of bytes of one received message: on rank 0 a rank's message, elsewhere those of all.
     fn max_message_bytes(&self) -> usize {
         match self.rank {
             0 => self.allowed.load(Ordering::Acquire).saturating_add(SMALL),
@@ -353,7 +353,7 @@ impl ControlPlaneCore {
         Ok(())
     }
 
-    /// A failure that another process told of: rank 0 passes it on, others must not send it back.
+    /// Fails because of a report by another process: rank 0 forwards it, others must not send it back.
     fn fail_from(&self, error: ControlPlaneError, open: &mut PartialMessage) {
         let most = if self.rank == 0 { MOST_TOLD } else { MOST_PASSED_ON };
         let mut state = lock_mutex(&self.state);
@@ -369,7 +369,7 @@ impl ControlPlaneCore {
         }
     }
 
-    /// On rank 0: a rank's message. The last of a step ends it for everybody.
+    /// On rank 0: stores a rank's message. The last of a step ends it for everybody.
     fn deposit_message(&self, rank: u32, number: u64, what: &str, first_only: bool, message: Vec<u8>) {
         let mut state = lock_mutex(&self.state);
         let open = state.steps.len();
@@ -393,7 +393,7 @@ impl ControlPlaneCore {
         let all: Vec<Vec<u8>> = ended.into_iter().flatten().collect();
         state.telling += 1;
         drop(state);
-        // First the others: this process may say goodbye as soon as it knows.
+        // The others first: this process may say goodbye as soon as it knows.
         if !first_only {
             self.send_results(number, &all);
         }
@@ -417,7 +417,7 @@ impl ControlPlaneCore {
 
     // ---- watching ----
 
-    /// Until the end: signs of life, silence, steps that take too long.
+    /// Monitors heartbeats, silence, and steps that take too long, until the end.
     fn monitor_liveness(&self) {
         let beat = self.pace.heartbeat_interval();
         let mut last = Instant::now();
@@ -443,7 +443,7 @@ impl ControlPlaneCore {
         }
     }
 
-    /// This process itself was suspended until now: what others sent is still to be read.
+    /// Restarts the timeouts after this process itself was suspended: messages of others are still to be read.
     fn restart_clocks(&self, lines: &[Arc<PeerConnection>], now: Instant) {
         lines.iter().for_each(|line| *lock_mutex(&line.heard) = now);
         lock_mutex(&self.state).steps.values_mut().for_each(|step| step.since = now);
@@ -451,7 +451,7 @@ impl ControlPlaneCore {
 
     /// A step that somebody does not come to.
     fn late_step_error(&self) -> Option<ControlPlaneError> {
-        // As long as somebody has not joined the lobby looks at the clock, and knows who.
+        // As long as somebody has not joined, the lobby watches the time, and knows who.
         let joining = !self.absent_ranks().is_empty();
         let state = lock_mutex(&self.state);
         if state.cause.is_some() || state.settled || joining {
@@ -464,8 +464,8 @@ impl ControlPlaneCore {
         Some(ControlPlaneError::Late { ranks, what: step.what.clone(), timeout })
     }
 
-    /// Waits until `found` is something; without a deadline, since the monitor sees to an end. The time
-    /// that rank 0 needs to say so comes on top.
+    /// Waits until `found` returns something; without a deadline, since the monitor ensures an end. The time that rank
+    /// 0 needs to report it comes on top.
     fn wait_until_found<T>(
         &self,
         mut found: impl FnMut(&mut ControlPlaneState) -> Option<T>,
@@ -475,8 +475,8 @@ impl ControlPlaneCore {
             if let Some(value) = found(&mut state) {
                 return Ok(value);
             }
-            // A step that has ended counts, also if somebody who was told so fails before this process
-            // knows: what all of them find wrong is rank 0's to say.
+            // A step that has ended counts, also if another process fails after it before this process knows: rank 0
+            // reports errors that all of them find.
             if let Some(error) = state.failed.as_ref().filter(|_| state.telling == 0) {
                 return Err(error.clone());
             }
@@ -488,7 +488,7 @@ impl ControlPlaneCore {
         }
     }
 
-    /// Closes the connections; what was sent last still arrives, as far as the others take it.
+    /// Closes the connections; the last messages still arrive, as far as the others read them.
     fn close_connections(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
@@ -525,7 +525,7 @@ impl SocketControlPlane {
         Self { core, host, next: Mutex::new(0) }
     }
 
-    /// So many bytes more are to be collected in this run, from each process.
+    /// Allows so many bytes more to be collected in this run, from each process.
     pub(crate) fn allow_bytes(&self, bytes: usize) {
         let _ = self
             .core
@@ -561,7 +561,7 @@ impl SocketControlPlane {
         Ok(number)
     }
 
-    /// Rank 0 gets the messages of all ranks in rank order; the others go on at once.
+    /// Rank 0 gets the messages of all ranks in rank order; the others continue at once.
     ///
     /// # Errors
     /// Those of [`ControlPlane::all_gather`].
@@ -577,7 +577,7 @@ impl SocketControlPlane {
         self.core.wait_until_found(|state| state.results.remove(&number)).map(Some)
     }
 
-    /// On rank 0: everything that the others had to give is here; one that ends now is no failure.
+    /// On rank 0: marks that everything from the others has arrived; one that ends now is no failure.
     pub(crate) fn mark_settled(&self) {
         lock_mutex(&self.core.state).settled = true;
     }
@@ -587,7 +587,7 @@ impl SocketControlPlane {
         lock_mutex(&self.core.state).settled
     }
 
-    /// Whether a rank fails with these words; waits a moment for it to say so.
+    /// Returns true if a rank reports a failure with these words; waits a moment for it.
     pub(crate) fn is_failure_reported(&self, rank: u32, why: &str) -> bool {
         let why = payload::cut_text(why);
         let told = |state: &ControlPlaneState| {
@@ -598,7 +598,7 @@ impl SocketControlPlane {
         told(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// The failures that other ranks have told of, once there are enough or a moment has passed.
+    /// The failures that other ranks have reported, once there are enough or a moment has passed.
     #[cfg(feature = "cuda")]
     pub(super) fn told_failures(&self, enough: impl Fn(&[ControlPlaneError]) -> bool) -> Vec<ControlPlaneError> {
         let state = lock_mutex(&self.core.state);
@@ -607,8 +607,8 @@ impl SocketControlPlane {
         waited.unwrap_or_else(PoisonError::into_inner).0.told.clone()
     }
 
-    /// Ends a run that went well: rank 0 says that it is over, the others wait for that however long it
-    /// takes, as long as rank 0 is alive.
+    /// Ends a successful run: rank 0 reports its end, and the others wait for that without a limit, as long as rank 0
+    /// is alive.
     ///
     /// # Errors
     /// A failure of rank 0.

@@ -1,8 +1,8 @@
-//! The positions of the ranks of several processes in a run that did not end: each process tells rank 0, which reports
-//! all.
+//! The positions of the ranks of several processes in a run that did not end: each process reports to rank 0, which
+//! reports all.
 //!
-//! A position travels as a further failure of its rank, which the others already know to have failed, in words that
-//! nobody else uses.
+//! A position is sent as a further failure of its rank, which the others already know to have failed, with words that
+//! nothing else uses.
 
 use super::peers::SocketControlPlane;
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
@@ -25,7 +25,7 @@ fn position_text(progress: RankProgress) -> String {
     }
 }
 
-/// The position that a failure tells, if it does.
+/// The position that a failure reports, if any.
 fn told_position(failure: &ControlPlaneError) -> Option<RankPosition> {
     let ControlPlaneError::Failed { rank, why } = failure else { return None };
     let progress = match why.strip_prefix(STANDS)? {
@@ -38,18 +38,18 @@ fn told_position(failure: &ControlPlaneError) -> Option<RankPosition> {
 }
 
 impl SocketControlPlane {
-    /// Whether the run failed because the deadline of a rank passed.
+    /// Returns true if the run failed because the deadline of a rank passed.
     pub(crate) fn has_timed_out(&self) -> bool {
         let failure = self.peer_failure();
         matches!(failure, Some(ControlPlaneError::Failed { why, .. }) if why.lines().next() == Some(codes::TIMEOUT))
     }
 
-    /// Tells the others where this rank stands, in a run that they know to have failed.
+    /// Reports this rank's position to the others, in a run that they know to have failed.
     pub(crate) fn share_position(&self, progress: RankProgress) {
         self.report_failure(&position_text(progress));
     }
 
-    /// The positions that the other ranks tell within a moment.
+    /// The positions that the other ranks report within a moment.
     pub(crate) fn collect_positions(&self) -> Vec<RankPosition> {
         let others = self.world_size() as usize - 1;
         let told = self.told_failures(|told| told.iter().filter_map(told_position).count() >= others);

@@ -1,4 +1,4 @@
-//! Connections and where they come from: over TCP, or over a Unix socket of this host.
+//! Connections and their listeners: over TCP, or over a Unix socket of this host.
 
 use std::io::{Read, Result, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -100,7 +100,7 @@ impl Write for &PeerStream {
     }
 }
 
-/// The socket at which connections arrive; never waits for one.
+/// The socket at which connections arrive; never blocks.
 #[derive(Debug)]
 pub(super) enum PeerListener {
     Tcp(TcpListener),
@@ -126,10 +126,10 @@ impl PeerListener {
         Ok(PeerListener::Unix(listener))
     }
 
-    /// The next connection. On Unix sockets those of other users are closed at once, and are errors.
+    /// The next connection. Connections of other users on Unix sockets are closed at once, and are errors.
     ///
     /// # Errors
-    /// No connection that waits, and one of another user.
+    /// If no connection waits, or one belongs to another user.
     pub(super) fn accept(&self) -> Result<PeerStream> {
         let stream = match self {
             PeerListener::Tcp(listener) => PeerStream::Tcp(listener.accept()?.0),

@@ -1,8 +1,8 @@
 //! A rank's part of a timeline as a message, and back.
 //!
-//! How much a rank did in a run is not known before, so the message goes in pieces, as many as the longest one
-//! has, and no rank sends one before rank 0 has all of the last ones. A message that is longer than anything
-//! that a plan's instructions can make of it is refused before it is sent.
+//! The length of a rank's timeline is not known before, so the message goes in pieces, as many as the longest one has,
+//! and no rank sends one before rank 0 has all of the previous ones. A message that is longer than a plan's
+//! instructions can make it is refused before it is sent.
 
 use super::payload::{Decoder, Encoder, encode_value};
 use super::peers::SocketControlPlane;
@@ -16,13 +16,13 @@ use std::collections::BTreeSet;
 
 /// Bytes of a piece.
 const PIECE: usize = super::peers::SMALL;
-/// Most bytes of an instruction in a message; a slice has some 100.
+/// The maximum number of bytes of an instruction in a message; a span has some 100.
 const PER_INSTRUCTION: usize = 64 << 10;
 
-/// On rank 0 the timeline of all ranks; the others hand over their parts.
+/// On rank 0 the timeline of all ranks; the others send their parts.
 ///
 /// # Errors
-/// Another process's failure, and a part that is none of the rank's plan.
+/// If another process fails, or a part does not fit the rank's plan.
 pub(super) fn collect_trace(
     peers: &SocketControlPlane,
     prepared: &PreparedProgram,
@@ -62,7 +62,7 @@ pub(super) fn collect_trace(
     Ok(Some(Trace { apart_ns: trace.apart_ns, ..Trace::join_parts(trace.clock, parts) }))
 }
 
-/// Most bytes of a rank's timeline, as a message and in memory.
+/// The maximum number of bytes of a rank's timeline, as a message and in memory.
 fn most_bytes(plan: &Plan) -> usize {
     plan.inst_count().saturating_mul(PER_INSTRUCTION).saturating_add(PIECE)
 }
@@ -72,7 +72,7 @@ fn max_pieces(plan: &Plan) -> u64 {
     most_bytes(plan).div_ceil(PIECE) as u64
 }
 
-/// A slice; its other origins follow it, as many as it says.
+/// A span; its other origins follow it, as many as it states.
 #[derive(Serialize, Deserialize)]
 struct SliceRecord {
     track: u32,
@@ -98,7 +98,7 @@ impl OriginRecord {
     }
 }
 
-/// Slices, then arrows; tracks are those of the plan.
+/// Encodes spans, then flow events; tracks are those of the plan.
 fn pack_trace(part: &PartialTrace) -> Vec<u8> {
     let mut encoder = Encoder::default();
     encoder.push(&part.slices.len());
@@ -211,7 +211,7 @@ mod tests {
         for end in 0..message.len() {
             assert_eq!(unpack_trace(&prepared.plans[1], &message[..end]), None, "{end}");
         }
-        // No number of a message may lead anywhere else, or take memory that is not there.
+        // No number of a message may lead outside, or allocate memory for missing data.
         for at in (0..message.len()).step_by(8) {
             let mut wrong = message.clone();
             let end = message.len().min(at + 8);

@@ -1,9 +1,9 @@
-//! The run's token: what everybody who belongs to a run knows, and where it comes from.
+//! The run's token: the secret of all processes of a run, and its sources.
 //!
-//! It is `HIR_TOKEN`, or in the file that `HIR_TOKEN_FILE` names; never an argument, since everybody on a
-//! machine can see those. Neither has to be there where all ranks are on one host (`local.rs`). The token
-//! itself is never sent, but whoever talks to rank 0 once can try guesses for it at home, so it has to be
-//! random: `openssl rand -hex 16` makes one of 128 bits.
+//! The token is in `HIR_TOKEN`, or in the file that `HIR_TOKEN_FILE` names; never in an argument, since everybody on a
+//! machine can see those. Neither is needed if all ranks are on one host (`local.rs`). The token itself is never sent,
+//! but anybody who talks to rank 0 once can test guesses offline, so it has to be random: `openssl rand -hex 16` makes
+//! one of 128 bits.
 
 use super::launcher::{EnvLookup, Launcher};
 use hostir::diag::Diag;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a random number.
 const NONCE: usize = 16;
-/// Fewest bytes of a token: as many hexadecimal digits make 64 bits.
+/// The minimum number of bytes of a token: as many hexadecimal digits make 64 bits.
 const LEAST: usize = 16;
 /// Most bytes of a file with a token.
 const MOST: u64 = 4096;
@@ -36,7 +36,7 @@ impl std::fmt::Debug for LaunchToken {
     }
 }
 
-/// The key that both ends of a connection make of a token, or of none.
+/// The key that both ends of a connection derive from a token, or from none.
 #[derive(Clone)]
 pub(super) struct ConnectionKey(pub(super) [u8; 32]);
 
@@ -84,7 +84,7 @@ fn long_enough(what: &str, bytes: Vec<u8>) -> Result<LaunchToken, Diag> {
         .with_note(format!("anybody who guesses it can join the run; {MAKE}")))
 }
 
-/// The token of a file, or what is wrong with the file.
+/// The token of a file, or the error of the file.
 fn token_from_file(path: &Path) -> Result<Vec<u8>, String> {
     // A link might lead to a file of somebody else's choice, and a pipe would wait.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -139,7 +139,7 @@ pub(super) fn token_in_arguments() -> Diag {
         .with_note("create a new one and pass it in `HIR_TOKEN`, or in a file of mode 0600 that `HIR_TOKEN_FILE` names")
 }
 
-/// A random text: a token for a run that has none, or a name.
+/// A random text: a token for a run without one, or a name.
 ///
 /// # Errors
 /// A system without random numbers.
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(empty, "H0671: `HIR_TOKEN` is empty, but must have at least 16 bytes");
         let both = ask(Some(GOOD), Some("x".as_ref())).unwrap_err();
         assert_eq!(both, "H0671: `HIR_TOKEN` and `HIR_TOKEN_FILE` are both set");
-        // Six bytes that are no text are six, and none is another one.
+        // Six bytes that are not text are six, and none is another one.
         let bytes = |bytes: &[u8]| {
             use std::os::unix::ffi::OsStrExt as _;
             let text = os_text::escape_text(std::ffi::OsStr::from_bytes(bytes));
@@ -226,7 +226,7 @@ mod tests {
         assert!(short.starts_with("H0671: the token in `") && short.contains("5 bytes"), "{short}");
         std::fs::write(&path, [b'x'; 5000]).unwrap();
         assert!(ask(None, Some(&path)).unwrap_err().ends_with("is longer than 4096 bytes"));
-        // Nobody waits for a pipe that nobody writes to.
+        // Does not wait for a pipe without a writer.
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(
             rustix::fs::CWD,

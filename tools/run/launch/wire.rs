@@ -5,11 +5,11 @@
 //! number:u64  frames sent before in this direction
 //! sealed[len] ChaCha20-Poly1305 (RFC 8439) of kind:u8 and payload, with its tag of 16 bytes
 //! ```
-//! Numbers are little-endian. Each direction has its own key, and a frame's number is its nonce
-//! (The Noise Protocol Framework, section 5), so that each is used once. Frames come over a connection that
-//! keeps their order: one whose number is not the next, or that cannot be opened, was repeated, left out,
-//! sent back, moved or changed by somebody in between ([`FrameError::Altered`]). The number in the clear is for
-//! the message alone; with another one than the sender's the frame does not open.
+//! Numbers are little-endian. Each direction has its own key, and a frame's number is its nonce (The Noise Protocol
+//! Framework, section 5), so that each is used once. The connection keeps the order of frames: a frame with a wrong
+//! number, or one that cannot be opened, was repeated, dropped, reflected, moved or changed on the way
+//! ([`FrameError::Altered`]). The number in the clear is for the message alone; with another one than the sender's the
+//! frame does not open.
 //!
 //! A reader takes no more memory than the largest frame before it has opened one.
 
@@ -17,11 +17,11 @@ use snow::StatelessTransportState;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::Arc;
 
-/// Most bytes that the keys of a handshake seal at once.
+/// The maximum number of bytes that the keys of a handshake seal at once.
 const MOST: usize = 65_535;
 /// Bytes of a seal.
 const TAG: usize = 16;
-/// Most bytes of a frame's payload; longer messages go in parts.
+/// The maximum number of bytes of a frame's payload; longer messages go in parts.
 pub(super) const PART: usize = MOST - TAG - 1;
 /// Bytes before what is sealed.
 const CLEAR: usize = 12;
@@ -33,7 +33,7 @@ pub(super) enum FrameType {
     Alive = 1,
     /// The next part of a message.
     Part = 2,
-    /// The end of a process's message of a step: number and name of the step, whether rank 0 alone gets it.
+    /// The end of a process's message of a step: number and name of the step, and true if rank 0 alone gets it.
     Message = 3,
     /// The end of the messages of all ranks of a step: its number.
     Result = 4,
@@ -43,7 +43,7 @@ pub(super) enum FrameType {
     Bye = 6,
     /// A joining process's first frame, which proves that it has the keys.
     Hello = 7,
-    /// The coordinator's first frame: whether the process is let in.
+    /// The coordinator's first frame: whether it admits the process.
     Verdict = 8,
 }
 
@@ -133,10 +133,10 @@ pub(super) struct FrameOpener {
 }
 
 impl FrameOpener {
-    /// Reads a frame; `None` where the connection ends between two.
+    /// Reads a frame; `None` if the connection ends between two.
     ///
     /// # Errors
-    /// A connection that broke, and a frame that is not the one that was sent.
+    /// If the connection breaks, or a frame was altered.
     pub(super) fn read_frame(
         &mut self,
         from: &mut impl Read,
@@ -152,7 +152,7 @@ impl FrameOpener {
         self.open_payload(number, &sealed).map(Some)
     }
 
-    /// The length of what is sealed, and the frame's number, of bytes that came before anything else.
+    /// The sealed length and the frame's number, from the bytes before the sealed part.
     fn parse_head(&self, head: &[u8; CLEAR]) -> std::result::Result<(usize, u64), FrameError> {
         let [a, b, c, d, number @ ..] = head;
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
@@ -182,10 +182,10 @@ impl FrameOpener {
         }
     }
 
-    /// The frame that bytes begin with, of so long a payload; `None` if more of it has to come.
+    /// The frame at the start of the bytes, with a payload of this length; `None` if it is incomplete.
     ///
     /// # Errors
-    /// A frame that is not the one that was sent, or of another length.
+    /// If the frame was altered, or has another length.
     pub(super) fn take_frame(
         &mut self,
         bytes: &[u8],
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(hear.take_frame(&back, 0).unwrap(), Some((FrameType::Alive, Vec::new())));
     }
 
-    /// No byte of a frame can be changed, none left out.
+    /// Changed or missing bytes of a frame are detected.
     #[test]
     fn changed_frames_are_found() {
         for at in 0..frame_size(5) {
@@ -256,7 +256,7 @@ mod tests {
             let mut frame = send.seal_frame(FrameType::Part, b"12345").unwrap();
             frame[at] ^= 0x40;
             let result = from.read_frame(&mut frame.as_slice());
-            // A length that says more than there is ends with the connection.
+            // A length beyond the data ends with the connection.
             let longer = at < 4 && matches!(result, Err(FrameError::Broken(_)));
             assert!(matches!(result, Err(FrameError::Altered(_))) || longer, "{at}: {result:?}");
         }
@@ -282,7 +282,7 @@ mod tests {
         assert!(from.read_frame(&mut frames[0].as_slice()).unwrap().is_some());
         assert_eq!(altered(&mut from, &frames[0]), "frame 0 was repeated, but frame 1 was expected");
         assert_eq!(altered(&mut from, &frames[2]), "frame 2 arrived, but frame 1 was expected");
-        // With the number that is due it is another frame's nonce.
+        // With the due number it has another frame's nonce.
         let mut renumbered = frames[0].clone();
         renumbered[4] = 1;
         assert_eq!(altered(&mut from, &renumbered), "frame 1 was modified");

@@ -1,4 +1,4 @@
-//! The backend of a run: its choice, and what it says about itself.
+//! The backend of a run: its choice, and messages about it.
 
 use super::cli::{BackendChoice, Options, Transports};
 use super::cuda::{self, CudaBackend, Profiler};
@@ -17,7 +17,7 @@ pub(super) enum RunEngine {
     Cpu,
     /// GPUs.
     Cuda(CudaBackend),
-    /// The null backend; not `asked` for where it stands in since nothing is to run.
+    /// The null backend; not `asked` for if it replaces another because nothing is to run.
     Null {
         null: NullBackend,
         asked: bool,
@@ -25,11 +25,11 @@ pub(super) enum RunEngine {
 }
 
 impl RunEngine {
-    /// The backend that was asked for; `auto` is CUDA where there is a GPU. Under a launcher the CPU
-    /// backend, which runs all ranks in one process, is refused. Where nothing is to run, no driver is needed.
+    /// The requested backend; `auto` is CUDA if there is a GPU. Under a launcher the CPU backend, which runs all ranks
+    /// in one process, is refused. If nothing is to run, no driver is needed.
     ///
     /// # Errors
-    /// A backend that does not go with the options or the launcher, and a driver that does not answer.
+    /// If the backend does not fit the options or the launcher, or the driver does not answer.
     pub(super) fn choose_backend(
         options: &Options,
         here: Option<&LaunchedProcess>,
@@ -63,7 +63,7 @@ impl RunEngine {
         RunEngine::Null { null: NullBackend { control_plane: here.map(process_control_plane) }, asked }
     }
 
-    /// The warning about options that this backend has no use for.
+    /// The warning about options without effect on this backend.
     pub(super) fn unused_options(&self, options: &Options) -> Option<Diag> {
         let gpu = &options.gpu;
         let given = [
@@ -75,7 +75,7 @@ impl RunEngine {
             (gpu.transports != Transports::default(), "--map-backend"),
         ];
         let unused: Vec<&str> = given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
-        // Where nothing runs no option of a run has an effect, and nobody expects one.
+        // If nothing runs, no option of a run has an effect, and nobody expects one.
         let name = self.backend_name().filter(|_| !matches!(self, RunEngine::Cuda(_)))?;
         if unused.is_empty() {
             return None;
@@ -86,10 +86,10 @@ impl RunEngine {
         Some(Diag::global_error(errors::UNUSED, message).with_note(note).into_warning())
     }
 
-    /// The profiler of `--nvtx`, if ranges are asked for.
+    /// The profiler of `--nvtx`, if ranges are requested.
     ///
     /// # Errors
-    /// A run that does not go to GPUs, or no profiler.
+    /// If the run does not use GPUs, or there is no profiler.
     pub(super) fn open_profiler(&self, options: &Options, io: &ToolIo<'_>) -> Result<Option<Profiler>, RunFailure> {
         if !options.nvtx {
             return Ok(None);
@@ -107,7 +107,7 @@ impl RunEngine {
         Ok(Some(cuda::open_profiler(io)?))
     }
 
-    /// Returns the warnings about the kernel cache that came up since the last call.
+    /// Returns the warnings about the kernel cache since the last call.
     pub(super) fn take_warnings(&self) -> Vec<Diag> {
         match self {
             RunEngine::Cuda(cuda) => cuda.take_warnings(),
@@ -125,7 +125,7 @@ impl RunEngine {
     }
 }
 
-/// True if the program is looked at and not run. (`--bench` runs it whatever else is asked for.)
+/// True if the program is examined and not run. (`--bench` always runs it.)
 fn is_dry_run(options: &Options) -> bool {
     options.bench.is_none() && (options.check_only || options.print_plan || options.print_calls.is_some())
 }
@@ -134,7 +134,7 @@ fn process_control_plane(here: &LaunchedProcess) -> Arc<dyn ControlPlane> {
     here.peers.clone()
 }
 
-/// Refuses orders of the queues where queues do not run one after the other.
+/// Refuses other orders of the queues for backends whose queues are not executed one after the other.
 fn refuse_unpermuted(options: &Options) -> Result<(), Diag> {
     let elsewhere = matches!(options.backend, BackendChoice::Cuda | BackendChoice::Null);
     let timed = options.bench.is_some() || options.traced.is_any();

@@ -1,8 +1,8 @@
-//! Names of backends: answers to what they are called elsewhere, and those that carry another one's communications.
+//! Names of backends: answers to other tools' names, and backends that carry another one's communications.
 
 use clap::error::{ContextKind, ContextValue};
 
-/// Names of backends elsewhere, and the backend that is meant.
+/// Other tools' names of backends, and their equivalents.
 const OTHER_BACKENDS: &[(&str, &str, &str)] = &[
     ("gpu", "cuda", "runs on NVIDIA GPUs"),
     ("gpus", "cuda", "runs on NVIDIA GPUs"),
@@ -50,7 +50,7 @@ pub(super) struct Transports {
     pub(super) ucc: Option<Transport>,
 }
 
-/// The transports that `--map-backend` gives. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
+/// The transports that `--map-backend` sets. `UCC=NCCL` with `NCCL=CUDA` sends both over copies.
 pub(super) fn map_transports(given: &[String]) -> Transports {
     let [nccl_by_copies, ucc_by_copies, ucc_by_nccl] =
         ["NCCL=CUDA", "UCC=CUDA", "UCC=NCCL"].map(|text| given.iter().any(|other| other == text));

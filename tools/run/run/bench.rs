@@ -1,4 +1,4 @@
-//! `--bench`: programs timed in turn, so that all of them see the same machine.
+//! `--bench`: times programs in turn, so that all of them see the same machine.
 
 pub(super) mod measurement;
 pub(super) mod turns;
@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Instant;
 
-/// Runs every program once, compares what they compute, and times them in turn.
+/// Runs every program once, compares their outputs, and times them in turn.
 ///
 /// # Errors
-/// Programs that do not run or differ, and figures that cannot be written.
+/// If programs do not run or differ, or figures cannot be written.
 pub(super) fn run_benchmark(
     options: &Options,
     bench: &BenchOptions,
@@ -48,7 +48,7 @@ pub(super) fn run_benchmark(
     let programs: Vec<&SourceProgram> = entries.iter().map(|entry| &entry.loaded).collect();
     let prepared: Vec<&PreparedProgram> = entries.iter().map(|entry| &entry.prepared).collect();
     for (place, entry) in entries.iter().enumerate() {
-        // The first line is of the first program, warnings are of all.
+        // The first line is for the first program, warnings are for all.
         let options = Options { quiet: options.quiet || place > 0, ..options.clone() };
         announce_program(&options, &entry.prepared, &entry.loaded, engine, io);
     }
@@ -93,8 +93,7 @@ fn figure_lines(entries: &[BenchEntry], figures: &[Value]) -> String {
     text
 }
 
-/// Writes the figures to a file, or hands them back instead of the lines for people, which then go to standard
-/// error.
+/// Writes the figures to a file, or returns them instead of the lines for users, which then go to standard error.
 fn write_figures(
     path: Option<&str>,
     figures: &str,
@@ -114,7 +113,7 @@ fn write_figures(
         }
         Some(path) => {
             if let Err(diag) = write_whole(path, io.resolve_path(path), figures.as_bytes()) {
-                // What was measured is not lost with the file.
+                // The figures are not lost if the file cannot be written.
                 let _ = io.stdout.write_all(text.as_bytes());
                 return Err(diag.into());
             }
@@ -167,7 +166,7 @@ fn time_on_cpu(
     })
 }
 
-/// Times the steps that processes take together: there is no work.
+/// Times the common steps of processes, which do no work.
 fn time_on_null(
     entries: &[BenchEntry],
     bench: &BenchOptions,
@@ -183,7 +182,7 @@ fn time_on_null(
     })
 }
 
-/// Runs every program once in each round, those that warm up first. `run` takes the number of the round, and returns
+/// Runs every program once in each round, warm-up rounds first. `run` takes the number of the round, and returns
 /// milliseconds.
 fn time_rounds(
     entries: &[BenchEntry],
@@ -213,7 +212,7 @@ fn time_rounds(
     Ok(times.into_iter().map(|times| Measurement { times: Times::from_unsorted(times), issue: None }).collect())
 }
 
-/// Floating-point operations of all products, and the bytes that the busiest rank receives.
+/// Floating-point operations of all GEMMs, and the bytes that the busiest rank receives.
 fn count_work(prepared: &PreparedProgram) -> (f64, f64) {
     let (mut flop, mut most) = (0.0, 0.0f64);
     for plan in &prepared.plans {

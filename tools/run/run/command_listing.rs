@@ -7,7 +7,7 @@ use hostir_gpu::gemm_shape::GemmNumerics;
 use hostir_gpu::listing::{self, ListingOptions};
 use hostir_gpu::transport::{BackendTransports, CommTransport};
 
-/// Lists the calls of all ranks: on one device that they share, or on one each.
+/// Lists the calls of all ranks: on one shared device, or on one each.
 ///
 /// # Errors
 /// A program that the backend refuses.

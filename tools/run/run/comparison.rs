@@ -1,4 +1,4 @@
-//! Comparisons of outputs with what was expected.
+//! Comparisons of outputs with expected values.
 
 use super::cli::Options;
 use super::failure::RunFailure;
@@ -14,10 +14,10 @@ use hostir::lower::PreparedProgram;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 
-/// Compares outputs with the files of `--expect`. Gives a line for each comparison.
+/// Compares outputs with the files of `--expect`. Returns a line for each comparison.
 ///
 /// # Errors
-/// Outputs that differ, and files that cannot be read.
+/// If outputs differ, or files cannot be read.
 pub(super) fn compare_expected(
     prepared: &PreparedProgram,
     results: &OutputTensors,
@@ -69,8 +69,8 @@ impl<'a> OutputChecks<'a> {
             Err(diag) => self.diags.push(diag),
         }
     }
-    /// Compares one output; `what` is what it is compared with, and `roundings` are the types to which values on the
-    /// way to it are rounded.
+    /// Compares one output; `what` names the expected values, and `roundings` are the types to which values on the way
+    /// to it are rounded.
     pub(super) fn check_pair(
         &mut self,
         name: &str,
@@ -88,7 +88,7 @@ impl<'a> OutputChecks<'a> {
             }
         }
     }
-    /// One line for each comparison, or what is wrong.
+    /// One line for each comparison, or the errors.
     ///
     /// # Errors
     /// All comparisons that differ.

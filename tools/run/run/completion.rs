@@ -1,20 +1,20 @@
-//! The end of work, for threads that look at it meanwhile.
+//! The end of work, for threads that poll it.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// A time between two looks that says that the process was suspended meanwhile.
+/// A time between two polls that shows that the process was suspended meanwhile.
 const SUSPENDED: Duration = Duration::from_secs(1);
 
-/// The state of a thread that looks again and again.
+/// The state of a polling thread.
 #[derive(Debug, Default)]
 pub(super) struct PollState {
-    /// The time at which something was seen first that gets some time to pass; the caller's. A suspension clears it:
-    /// what was seen then gets its time once more.
+    /// The time at which the caller first saw a condition that may pass. A suspension clears it: the condition then
+    /// gets its time once more.
     pub(super) since: Option<Instant>,
-    /// The time since the last look, if the process was suspended meanwhile.
+    /// The time since the last poll, if the process was suspended meanwhile.
     pub(super) suspension: Option<Duration>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct PollState {
 pub(super) struct Completion(Mutex<bool>, Condvar);
 
 impl Completion {
-    /// Looks again and again until something is found or the work is done.
+    /// Polls until something is found or the work is done.
     pub(super) fn poll_until<T>(&self, mut look: impl FnMut(&mut PollState) -> Option<T>) -> Option<T> {
         let (mut state, mut last) = (PollState::default(), Instant::now());
         let mut over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ impl Drop for CompleteOnDrop<'_> {
 mod tests {
     use super::*;
 
-    /// The work ends the looking, also by a panic; what is found ends it too.
+    /// The end of the work, also by a panic, ends the polling; so does a result.
     #[test]
     fn looking_ends() {
         let over = Completion::default();

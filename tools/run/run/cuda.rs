@@ -1,4 +1,4 @@
-//! The CUDA backend as hir-run uses it. No other part of hir-run needs CUDA.
+//! hir-run's use of the CUDA backend. No other part of hir-run needs CUDA.
 
 mod nvtx_ranges;
 mod timing;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// The variable with the number of the driver's hardware queues.
 const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 
-/// GPUs, and the place where their kernels are kept.
+/// GPUs, and the cache of their kernels.
 #[derive(Debug)]
 pub(super) struct CudaBackend {
     cuda: CudaRuntime,
@@ -45,14 +45,14 @@ pub(super) struct GpuRun<'a> {
     pub(super) prepared: &'a PreparedProgram,
     /// Inputs by rank and position.
     pub(super) inputs: &'a [Vec<HostTensor>],
-    /// The profiler that is told the ranges of instructions.
+    /// The profiler that gets the ranges of instructions.
     pub(super) profiler: Option<&'a Profiler>,
     /// A timeline is wanted.
     pub(super) traced: bool,
 }
 
 impl CudaBackend {
-    /// The backend with these options, of this process among several.
+    /// The backend with these options, for this process among several.
     pub(super) fn new(options: &Options, here: Option<&LaunchedProcess>, io: &ToolIo<'_>) -> Self {
         let cache = KernelCache::locate(io.env).map(Arc::new);
         let store = cache.clone().map(|cache| cache as Arc<dyn ImageStore>);
@@ -74,12 +74,12 @@ impl CudaBackend {
         Self { cuda: CudaRuntime { options }, cache, peers }
     }
 
-    /// Returns the warnings about the kernel cache that came up since the last call.
+    /// Returns the warnings about the kernel cache since the last call.
     pub(super) fn take_warnings(&self) -> Vec<Diag> {
         self.cache.as_ref().map_or_else(Vec::new, |cache| cache.take_warnings())
     }
 
-    /// Runs all ranks, with a timeline if one is wanted. `announce` gets a line about the program when it is ready.
+    /// Runs all ranks, with a timeline if requested. `announce` gets a line about the program when it is ready.
     ///
     /// # Errors
     /// Those of loading and of running.
@@ -99,7 +99,8 @@ impl CudaBackend {
         keep_after_failure(program, result).map_err(|diags| self.merge_positions(run.prepared, diags))
     }
 
-    /// Errors of a run of several processes whose deadline passed: on rank 0 one report of where all ranks stand.
+    /// The errors of a run of several processes whose deadline passed: on rank 0 one report with the positions of all
+    /// ranks.
     fn merge_positions(&self, prepared: &PreparedProgram, diags: Vec<Diag>) -> Vec<Diag> {
         let Some(peers) = self.peers.as_ref().filter(|peers| peers.has_timed_out()) else { return diags };
         let own = self.cuda.options.watch.rank_locations().first().map(|place| place.position());
@@ -134,7 +135,7 @@ pub(super) fn count_devices() -> Result<usize, Diag> {
     }
 }
 
-/// The options that decide on what a program does.
+/// The options that determine the meaning of a program.
 fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
     let routes = command_listing::gpu_routes(&gpu.transports);
     let numerics = command_listing::gemm_numerics(gpu);
@@ -143,10 +144,10 @@ fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
     hostir_cuda::Options { routes, numerics, tuning, gemm_kernels, graph: gpu.graph, ..Default::default() }
 }
 
-/// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each
-/// other, and a stream that waits for a flag would keep the stream that raises it from going on.
+/// Requests the maximum number of hardware queues from the CUDA driver. Streams that share one wait for each other, and
+/// a stream that waits for a semaphore would block the stream that signals it.
 ///
-/// Does nothing once the process has several threads: to be called first of all.
+/// Does nothing once the process has several threads: must be called first.
 #[allow(unsafe_code, reason = "the driver reads this from the environment when it starts")]
 pub fn request_hardware_queues() {
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
@@ -168,7 +169,7 @@ fn device_failure(error: &hostir_cuda::Error) -> Diag {
         .with_note("use `--backend=cpu` to run the same program on the CPU, with any number of ranks")
 }
 
-/// The devices of a program, and the time that it took until it could run.
+/// The devices of a program, and the time until it was ready.
 fn describe_program(program: &LoadedProgram<'_>) -> String {
     format!("{}; {}", program.platform_summary(), preparation_text(program.phase_times()))
 }
@@ -182,8 +183,8 @@ fn preparation_text(phases: &[(&'static str, f64)]) -> String {
     format!("ready in {all:.2} s{parts}")
 }
 
-/// A result of a program. What a device still does after a failure is not known, and to free what it uses can
-/// wait for it without end: the process's own end frees it.
+/// Keeps a program that failed. The state of its device is unknown, and freeing memory that it uses can wait without
+/// end: the end of the process frees it.
 fn keep_after_failure<T>(program: LoadedProgram<'_>, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
     if result.is_err() {
         std::mem::forget(program);

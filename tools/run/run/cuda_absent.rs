@@ -1,4 +1,4 @@
-//! The place of the CUDA backend in a build without the feature `cuda`: no device is ever found, and nothing runs.
+//! The stand-in for the CUDA backend in a build without the feature `cuda`: it finds no device, and runs nothing.
 #![allow(dead_code, reason = "the types have the fields of those that they stand for")]
 
 use super::bench::measurement::{BenchEntry, Measurement};
@@ -28,7 +28,7 @@ pub(super) struct GpuRun<'a> {
     pub(super) prepared: &'a PreparedProgram,
     /// Inputs by rank and position.
     pub(super) inputs: &'a [Vec<HostTensor>],
-    /// The profiler that is told the ranges of instructions.
+    /// The profiler that gets the ranges of instructions.
     pub(super) profiler: Option<&'a Profiler>,
     /// A timeline is wanted.
     pub(super) traced: bool,
@@ -42,7 +42,7 @@ pub(super) struct GpuTiming<'a> {
     pub(super) bench: &'a BenchOptions,
     /// All options.
     pub(super) options: &'a Options,
-    /// The profiler that is told the ranges of instructions.
+    /// The profiler that gets the ranges of instructions.
     pub(super) profiler: Option<&'a Profiler>,
     /// This process among several.
     pub(super) here: Option<&'a LaunchedProcess>,
@@ -113,7 +113,7 @@ impl CudaBackend {
     }
 }
 
-/// Whether there is a driver: it is not looked for.
+/// Returns false: it does not search a driver.
 pub(super) fn has_driver() -> bool {
     false
 }

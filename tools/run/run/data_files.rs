@@ -25,7 +25,7 @@ impl DataFormat {
     }
 }
 
-/// A data file as named on the command line; displayed, as a terminal may show it.
+/// A data file as named on the command line; its displayed form is escaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DataFile {
     /// The path, perhaps with `%r` for the rank.
@@ -36,7 +36,7 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    /// The file of an option's value; `None` if its extension is no data file's.
+    /// The file in an option's value; `None` if its extension is not that of a data file.
     pub(super) fn parse_name(text: &str) -> Option<Self> {
         if text.ends_with(".npy") {
             return Some(Self { path: text.to_owned(), entry: None, kind: DataFormat::Npy });
@@ -59,7 +59,7 @@ impl DataFile {
     /// Reads the tensor.
     ///
     /// # Errors
-    /// A file that cannot be read, is damaged or lacks the entry.
+    /// If the file cannot be read, is damaged or lacks the entry.
     pub(super) fn read_tensor(&self, io: &ToolIo<'_>) -> Result<HostTensor, Diag> {
         let (mut file, size) =
             open_file(&io.resolve_path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;
@@ -82,7 +82,7 @@ impl DataFile {
     }
 }
 
-/// Opens a file to read; its length if it is a plain file. Others, such as pipes and devices, say how much they have
+/// Opens a file to read; returns its length if it is a plain file. Others, such as pipes and devices, show their length
 /// by ending.
 fn open_file(path: &Path) -> std::io::Result<(std::fs::File, Option<u64>)> {
     let file = std::fs::File::open(path)?;

@@ -12,9 +12,9 @@ use std::io::Write;
 
 /// The end of a run that does not succeed.
 pub(super) enum RunEnd {
-    /// With a failure, and how much this process says of it.
+    /// With a failure, and the part of it that this process reports.
     Failed(RunFailure, Verbosity, i32),
-    /// The processes that this one started have said it.
+    /// The processes that this one started have reported it.
     Reported(i32),
 }
 
@@ -61,7 +61,7 @@ impl RunEnd {
     }
 }
 
-/// Somebody else's failure in one line, with where this rank was.
+/// Another process's failure in one line, with the position of this rank.
 fn write_line(diags: &[Diag], out: &mut dyn Write) {
     let Some(diag) = diags.first() else { return };
     let own = diag.notes.iter().find(|note| note.contains(" aborted in "));
@@ -69,7 +69,7 @@ fn write_line(diags: &[Diag], out: &mut dyn Write) {
     let _ = writeln!(out, "{}", visible::escape_line(&format!("hir-run: exits: {}{own}", diag.message)));
 }
 
-/// The part of its failure that a process of several reports, and its exit status.
+/// The part of its failure that one of several processes reports, and its exit status.
 pub(super) fn process_ending(here: &LaunchedProcess, failure: &RunFailure) -> (Verbosity, i32) {
     let followed = failure.diags.first().is_some_and(is_known_to_all);
     let child = here.place.launcher == Launcher::Processes;

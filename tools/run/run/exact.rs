@@ -1,4 +1,4 @@
-//! `--exact`: the proof that a program computes what its reference does.
+//! `--exact`: the proof that a program computes the function of its reference.
 
 use super::cli::Options;
 use super::failure::RunFailure;
@@ -13,10 +13,10 @@ use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
 use hostir_tool_support::io::ToolIo;
 
-/// Proves that the program computes what its reference does, if that is asked for. Gives a line for each output.
+/// Proves that the program computes the function of its reference, if requested. Returns a line for each output.
 ///
 /// # Errors
-/// A reference that does not fit or does not run, and outputs that are not proved equal.
+/// If the reference does not fit or does not run, or outputs are not proved equal.
 pub(super) fn prove_meaning(
     prepared: &PreparedProgram,
     loaded: &SourceProgram,

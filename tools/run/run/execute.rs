@@ -1,4 +1,4 @@
-//! The road of a run: from options to the text for standard output.
+//! The path of a run: from options to the text for standard output.
 
 use super::backend_choice::RunEngine;
 use super::cli::{Options, PermutedSchedules};
@@ -30,10 +30,10 @@ use hostir_tool_support::staged::StagedFiles;
 use hostir_tool_support::status::ToolStatus;
 use std::fmt::Write as _;
 
-/// Runs a program up to the text for standard output. `here` is this process among several.
+/// Runs a program and returns the text for standard output. `here` is this process among several.
 ///
 /// # Errors
-/// The first failure of any step, with fixes where some are found.
+/// The first failure of any step, with fixes if some are found.
 pub(super) fn execute_program(
     options: &Options,
     here: Option<&LaunchedProcess>,
@@ -89,7 +89,7 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
         let proved = exact::prove_meaning(&prepared, &loaded, &bound, &whole, options, io)?;
         return Ok(text + &summary::comparison_lines(&proved, options));
     }
-    // Orders of the queues are tried to judge a program apart from the proof.
+    // Other orders of the queues are tried to judge a program independently of the proof.
     if !options.no_check && options.permuted.is_none() {
         proof::prove_loaded(&prepared, &loaded, options)?;
     }
@@ -126,10 +126,10 @@ fn finish_run(
 ) -> Result<String, RunFailure> {
     let Computed { work, bound, inputs, run, trace, proved } = computed;
     let RunWork { loaded, prepared, options, .. } = work;
-    // Timelines first: with the outputs rank 0 has all that it needs of the others.
+    // Timelines first: with the outputs rank 0 has everything that it needs from the others.
     let trace = gather::gather_timeline(here, prepared, trace).map_err(|diags| loaded.to_failure(diags))?;
     let run = gather::gather_outputs(here, prepared, run).map_err(|diags| loaded.to_failure(diags))?;
-    // The other processes have handed over their outputs: rank 0 does the rest.
+    // The other processes have sent their outputs: rank 0 does the rest.
     let Some(run) = run else { return Ok(String::new()) };
     let mut staged = StagedFiles::default();
     let drawn =
@@ -152,14 +152,15 @@ fn finish_run(
     Ok(visible::escape_block(&done).into_owned() + &chart)
 }
 
-/// Outputs that cannot be put together. Replicas that differ are a comparison that differs, where one is asked for.
+/// The failure for outputs that cannot be assembled. Replicas that differ count as a failed comparison, if one is
+/// requested.
 fn assembly_failure(loaded: &SourceProgram, diag: Diag, options: &Options) -> RunFailure {
     let differs = diag.code == codes::REPLICAS && options.compares_outputs();
     let failure = loaded.to_failure(vec![diag]);
     if differs { RunFailure { status: ToolStatus::Differs, ..failure } } else { failure }
 }
 
-/// Proves a program without data; a timeline that is asked for is the model's.
+/// Proves a program without data; a requested timeline is the model's.
 fn check_program(
     prepared: &PreparedProgram,
     loaded: &SourceProgram,
@@ -179,8 +180,7 @@ fn check_program(
     Ok(text)
 }
 
-/// Goes through a run without data; a timeline that is asked for is the model's, its parts from the
-/// processes that there are.
+/// Follows a run without data; a requested timeline is the model's, with the parts of all processes.
 fn follow_program(
     null: &NullBackend,
     prepared: &PreparedProgram,
@@ -203,7 +203,7 @@ fn follow_program(
     Ok(text)
 }
 
-/// Draws a timeline where there are no other files.
+/// Draws a timeline if there are no other files.
 fn draw_alone(
     trace: &Trace,
     loaded: &SourceProgram,
@@ -227,7 +227,7 @@ struct RunWork<'a> {
 }
 
 impl RunWork<'_> {
-    /// Runs all ranks; on GPUs the process is ended if that does not end.
+    /// Runs all ranks; on GPUs a watchdog ends the process if the run does not end.
     fn run_watched(
         &self,
         engine: &RunEngine,
@@ -249,7 +249,7 @@ impl RunWork<'_> {
         run.map_err(|diags| loaded.to_failure(diags))
     }
 
-    /// Runs all ranks, with a timeline if one is wanted.
+    /// Runs all ranks, with a timeline if requested.
     fn compute(
         &self,
         engine: &RunEngine,
@@ -285,11 +285,10 @@ impl RunWork<'_> {
     }
 }
 
-/// Runs all ranks on the CPU with a timeline. A short run is repeated, and the second timeline is the one that counts:
-/// threads that start and memory that is touched for the first time would be most of the first. Both
-/// runs compute the same bits.
+/// Runs all ranks on the CPU with a timeline. A short run is repeated, and the second timeline counts: most of the
+/// first would be threads that start and memory that is touched for the first time. Both runs compute the same bits.
 fn trace_on_cpu(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<(RunResult, Trace), Vec<Diag>> {
-    // What may be repeated needs its inputs again.
+    // A run that may be repeated needs its inputs again.
     let again = (prepared.estimated_bytes() <= SMALL_BYTES).then(|| inputs.clone());
     let first = cpu::run_traced(prepared, inputs)?;
     match again {

@@ -1,4 +1,4 @@
-//! Fixes of hir-run: tried for what is reported, and applied with `--fix`.
+//! Fixes of hir-run: tried for reported errors, and applied with `--fix`.
 
 use super::cli::Options;
 use super::failure::RunFailure;
@@ -27,7 +27,7 @@ struct RunJudge<'a, 'io> {
     name: &'a str,
     options: &'a Options,
     io: &'a ToolIo<'io>,
-    /// The program of the text, from 1: also of a printed text, whose first program nobody means without saying so.
+    /// The number of the text's program, from 1, also in a printed text, where no number means an only program.
     container: usize,
     /// The contents of input files, once they were needed.
     whole: Option<WholeTensors>,
@@ -110,11 +110,11 @@ pub(super) fn one_process_error() -> Diag {
         .with_note("run hir-run without the launcher: all ranks are proved together")
 }
 
-/// Repairs the program in its file, or from standard input to standard output, and goes on with the result, which
+/// Repairs the program in its file, or from standard input to standard output, and continues with the result, which
 /// `check` judges.
 ///
 /// # Errors
-/// Those of reading, of writing, and what is wrong with the repaired program.
+/// Those of reading and of writing, and the errors of the repaired program.
 pub(super) fn check_repaired(
     options: &Options,
     io: &mut ToolIo<'_>,
@@ -130,14 +130,14 @@ pub(super) fn check_repaired(
     }
     repaired.report_changes("hir-run", &source.name, options.format, io);
     let summary = check_text(&repaired, options, io, check);
-    // What is left to repair by hand is worth having too.
+    // A partly repaired program is worth having too.
     let written = io.stdout.write_all(repaired.text.as_bytes());
     written.map_err(|error| errors::cannot_write("standard output", &error))?;
     io.print_message(&summary?);
     Ok(String::new())
 }
 
-/// Judges a text in the place of standard input.
+/// Judges a text in place of standard input.
 fn check_text(
     repaired: &RepairedSource,
     options: &Options,

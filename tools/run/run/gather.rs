@@ -1,4 +1,4 @@
-//! Exchanges between the processes of a run beside the program: options, outputs, timelines.
+//! Exchanges between the processes of a run outside of the program: options, outputs, timelines.
 
 use super::cli::{GpuOptions, KeyedValues, Options};
 use super::data_files::DataFile;
@@ -10,10 +10,10 @@ use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
 
-/// Compares what the processes of a run were started with, and says how much they will send.
+/// Compares the inputs of the processes of a run, and announces the size of their outputs.
 ///
 /// # Errors
-/// A process with another program or other options.
+/// If a process has another program or other options.
 pub(super) fn compare_processes(
     here: Option<&LaunchedProcess>,
     programs: &[&SourceProgram],
@@ -29,7 +29,7 @@ pub(super) fn compare_processes(
     Ok(here.check_same_inputs(&parts)?)
 }
 
-/// All ranks' outputs; `None` on processes that have handed over theirs.
+/// All ranks' outputs; `None` on processes that have sent theirs.
 ///
 /// # Errors
 /// Another process's failure.
@@ -46,7 +46,7 @@ pub(super) fn gather_outputs(
     Ok(run)
 }
 
-/// The timeline of all ranks, if there is one; `None` on processes that have handed over theirs.
+/// The timeline of all ranks, if there is one; `None` on processes that have sent theirs.
 ///
 /// # Errors
 /// Another process's failure.
@@ -62,7 +62,7 @@ pub(super) fn gather_timeline(
 }
 
 impl Options {
-    /// Options that have to be the same on all processes of a run, with their values.
+    /// Options that have to be equal on all processes of a run, with their values.
     fn shared_options(&self) -> Vec<(&'static str, String)> {
         let Options {
             container, element_type, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, ..

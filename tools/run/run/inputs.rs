@@ -1,4 +1,4 @@
-//! Inputs: from files, whole or one a rank, or generated.
+//! Inputs: from files, whole or one for each rank, or generated.
 
 use super::cli::InputContent;
 use super::data_files::DataFile;
@@ -25,7 +25,7 @@ pub(super) type WholeTensors = Vec<Option<HostTensor>>;
 pub(super) enum InputData {
     /// The whole tensor.
     Whole(HostTensor),
-    /// The ranks' parts; off the tensor's mesh an empty one.
+    /// The ranks' shards; off the tensor's mesh an empty one.
     Parts(Vec<HostTensor>),
 }
 
@@ -48,7 +48,7 @@ pub(super) fn read_whole(bound: &BoundOptions<'_>, io: &ToolIo<'_>) -> Result<Wh
     if diags.is_empty() { Ok(whole) } else { Err(diags.into()) }
 }
 
-/// Adds the shapes of files to those that flags give.
+/// Adds the shapes of files to those of flags.
 pub(super) fn add_shapes(sizes: &mut SizeSettings, program: &Program, bound: &BoundOptions<'_>, whole: &WholeTensors) {
     let inputs = tensor_ids(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
     for ((tensor, content), whole) in inputs {
@@ -64,7 +64,7 @@ pub(super) fn add_shapes(sizes: &mut SizeSettings, program: &Program, bound: &Bo
 /// All inputs, checked against the program's shapes and types.
 ///
 /// # Errors
-/// Files that cannot be read, and tensors of another type or shape.
+/// If files cannot be read, or tensors have another type or shape.
 pub(super) fn bind_inputs(
     prepared: &PreparedProgram,
     bound: &BoundOptions<'_>,
@@ -132,7 +132,7 @@ fn parts_of_files(
         .collect()
 }
 
-/// Refuses a file's tensor that the program does not take.
+/// Refuses a file's tensor that does not fit the program.
 fn check_tensor(port: &IoTensor, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
     let name = &port.name;
     if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {

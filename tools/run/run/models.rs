@@ -1,4 +1,4 @@
-//! `--check-only` of several programs: each is proved, and their cost models are compared with the first.
+//! `--check-only` of several programs: proves each, and compares their cost models with the first one's.
 
 use super::backend_choice::RunEngine;
 use super::cli::Options;
@@ -32,12 +32,12 @@ struct ModelFigures {
 /// Proves every program and compares their models: a line for each.
 ///
 /// # Errors
-/// Options that are about one program, and the first program that is wrong.
+/// If options are about one program, or a program is wrong.
 pub(super) fn compare_models(options: &Options, engine: &RunEngine, io: &mut ToolIo<'_>) -> Result<String, RunFailure> {
     refuse_options(options)?;
     let mut figures: Vec<ModelFigures> = Vec::new();
     for file in std::iter::once(&options.file).chain(&options.others) {
-        // The first line is of the first program, warnings are of all.
+        // The first line is for the first program, warnings are for all.
         let quiet = options.quiet || !figures.is_empty();
         let options = Options { file: file.clone(), quiet, ..options.clone() };
         figures.push(model_program(&options, engine, io)?);

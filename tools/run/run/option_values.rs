@@ -1,4 +1,4 @@
-//! Values of options: from what was typed to what is meant.
+//! Values of options: converts their texts.
 
 use super::data_files::DataFile;
 use hostir::data::generate::TensorGenerator;
@@ -44,7 +44,7 @@ pub(super) fn parse_schedules(text: &str) -> Result<PermutedSchedules, String> {
     }
 }
 
-/// The forms in which a run's timeline is asked for.
+/// The requested forms of a run's timeline.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct TimelineForms {
     /// A file for Perfetto.
@@ -129,7 +129,7 @@ pub(super) fn data_file(text: &str) -> Result<DataFile, String> {
     DataFile::parse_name(text).ok_or_else(|| format!("`{text}` is not a .npy or .safetensors file"))
 }
 
-/// The part that a `key=value` without a key or without a value lacks.
+/// The missing part of a `key=value` without a key or without a value.
 pub(super) fn missing_part(flag: &str, text: &str) -> String {
     let example = match flag {
         "set" => "i0=8",

@@ -1,4 +1,4 @@
-//! Outputs: put together, and written all or none.
+//! Outputs: assembles them, and writes all or none.
 
 use super::cli::Options;
 use super::data_files::{DataFile, DataFormat};
@@ -18,18 +18,18 @@ use std::collections::BTreeMap;
 /// The outputs of a run.
 #[derive(Debug)]
 pub(super) struct OutputTensors {
-    /// Whole tensors by output; `None` where only the ranks' parts are asked for.
+    /// Whole tensors by output; `None` if only the ranks' shards are requested.
     pub(super) whole: Vec<Option<HostTensor>>,
-    /// By output: the parts of the ranks that hold one.
+    /// By output: the shards of the ranks that have one.
     pub(super) parts: Vec<Vec<(u32, HostTensor)>>,
 }
 
 impl OutputTensors {
-    /// Puts the ranks' parts together; replicas must agree. Tensors that are no outputs of the program
-    /// stay apart where `in_parts` says so.
+    /// Assembles the ranks' shards; replicas must agree. Tensors that are no outputs of the program stay in shards if
+    /// `in_parts` is true.
     ///
     /// # Errors
-    /// Replicas that differ, and elements that no rank has.
+    /// If replicas differ, or no rank has an element.
     pub(super) fn assemble_outputs(
         prepared: &PreparedProgram,
         run: RunResult,
@@ -82,8 +82,8 @@ fn output_files(prepared: &PreparedProgram, options: &Options, bound: &BoundOpti
         .collect()
 }
 
-/// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`, however its
-/// name is spelled.
+/// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`, however its name
+/// is spelled.
 ///
 /// # Errors
 /// All such files.
@@ -162,7 +162,7 @@ struct OutputFiles<'a> {
     files: BTreeMap<FileKey, FileContent<'a>>,
 }
 
-/// The place of a file; its path where that is no plain file.
+/// The place of a file; its path if it is not a plain file.
 type FileKey = Result<PlaceKey, String>;
 
 fn file_key(path: &str, io: &ToolIo<'_>) -> FileKey {

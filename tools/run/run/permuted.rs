@@ -7,10 +7,10 @@ use hostir::backend::cpu::schedule_oracle::{OracleLimits, judge_all_schedules, j
 use hostir::lower::PreparedProgram;
 use hostir_tool_support::io::ToolIo;
 
-/// Compares what the accesses of a program find under other orders of its queues, if that is asked for.
+/// Compares the records of a program's accesses under other orders of its queues, if requested.
 ///
 /// # Errors
-/// Accesses that find other things, and what every order shows: deadlocks and misuse of memory.
+/// If accesses find other values, or every order has deadlocks or misuse of memory.
 pub(super) fn compare_schedules(
     prepared: &PreparedProgram,
     loaded: &SourceProgram,

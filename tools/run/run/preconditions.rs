@@ -1,4 +1,4 @@
-//! Refusals before anything runs: options that `--bench` does not take, and files that could not be written
+//! Refusals before anything runs: options that `--bench` does not support, and files that could not be written
 //! afterwards.
 
 use super::cli::Options;
@@ -9,7 +9,7 @@ use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::{self, PlaceKey};
 
-/// Refuses options that ask for what will not be. Only the process that writes looks at the places.
+/// Refuses options for results that the run will not have. Only the process that writes checks the places.
 ///
 /// # Errors
 /// The first refusal.
@@ -21,8 +21,8 @@ pub(super) fn check_run(options: &Options, here: Option<&LaunchedProcess>, io: &
     Ok(())
 }
 
-/// Options that `--bench` would leave out without a word. `--check-only` and `--print-plan` do look at what
-/// other options name.
+/// Refuses options that `--bench` would silently ignore. `--check-only` and `--print-plan` do check the names in other
+/// options.
 fn check_bench_options(options: &Options) -> Result<(), Diag> {
     if options.bench.is_none() {
         return Ok(());
@@ -37,13 +37,13 @@ fn check_bench_options(options: &Options) -> Result<(), Diag> {
         .with_note("remove one of them, or check a program in a separate run"))
 }
 
-/// A file that is to be written: what for, and its name on the command line.
+/// A file to be written: its purpose, and its name on the command line.
 struct OutputPlace {
     what: &'static str,
     name: String,
 }
 
-/// Places that cannot be written, and two results in one place.
+/// If places cannot be written, or two results have one place.
 fn check_files(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
     let targets = output_places(options);
     for target in &targets {
@@ -79,7 +79,7 @@ fn output_places(options: &Options) -> Vec<OutputPlace> {
     targets
 }
 
-/// A folder for outputs that is something else.
+/// Refuses a path for a folder of outputs that is not a folder.
 fn check_folder(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
     let Some(folder) = &options.out_dir else { return Ok(()) };
     if !staged::is_folder_or_free(folder, &io.resolve_path(folder))? {

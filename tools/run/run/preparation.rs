@@ -15,7 +15,7 @@ use hostir::plan::Plan;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 
-/// Binds sizes and plans all ranks; `kept` tensors come out after the outputs.
+/// Binds sizes and plans all ranks; `kept` tensors follow the outputs.
 ///
 /// # Errors
 /// Those of planning, in the order of their places.
@@ -30,7 +30,7 @@ pub(super) fn plan_ranks(
     })
 }
 
-/// Plans a program. Sizes come from flags, the program and, where those leave some open, from input files.
+/// Plans a program. Sizes come from flags, the program and, if these leave some open, from input files.
 ///
 /// # Errors
 /// Those of planning.
@@ -43,17 +43,17 @@ pub(super) fn prepare_program(
 ) -> Result<PreparedProgram, RunFailure> {
     let mut sizes = bound.fixed_sizes(options, &loaded.program);
     if options.check_only || !matches!(engine, RunEngine::Cpu) {
-        // Nothing is allocated here, and a device says itself what it has.
+        // Nothing is allocated here, and a device reports its own memory.
         sizes.memory_limit = u64::MAX;
     }
     if !matches!(engine, RunEngine::Cuda(..)) {
         sizes.limits.time = options.cpu_timeout();
     }
-    // What flags give every extent that is left open comes after what files give.
+    // The flag for all open extents comes after the sizes of files.
     let every = sizes.every.take();
     match plan_ranks(&loaded.program, &sizes, &bound.kept) {
         Ok(prepared) => return Ok(prepared),
-        // Shapes of input files change nothing about that.
+        // Shapes of input files do not change that.
         Err(diags) if diags.iter().any(|diag| diag.code == codes::TIMEOUT) => {
             return Err(loaded.to_failure(diags));
         }
@@ -64,8 +64,8 @@ pub(super) fn prepare_program(
     plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))
 }
 
-/// Fills fresh memory with patterns, if that is asked for. Comes after the proof, which would take the patterns for
-/// written values. The CPU backend has them without instructions, since it knows what has been written.
+/// Fills new memory with patterns, if requested. It comes after the proof, which would take the patterns for written
+/// values. The CPU backend has them without instructions, since it tracks initialised memory.
 pub(super) fn poison_memory(prepared: PreparedProgram, options: &Options, engine: &RunEngine) -> PreparedProgram {
     let poison = options.poison && !options.check_only;
     if !poison || matches!(engine, RunEngine::Cpu) {

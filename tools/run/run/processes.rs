@@ -1,4 +1,4 @@
-//! A run of one process or of several, and the start of those.
+//! A run of one process or of several, and the start of several.
 
 use super::cli::{BackendChoice, Options};
 use super::ending::{RunEnd, Verbosity, process_ending};
@@ -14,7 +14,7 @@ use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::status::FOLLOWED;
 use std::ffi::OsString;
 
-/// Runs, alone or as one of several processes, or starts those.
+/// Runs, alone or as one of several processes, or starts several.
 ///
 /// # Errors
 /// The end of a run that does not succeed.
@@ -42,17 +42,17 @@ pub(super) fn run_processes(args: &[OsString], options: &Options, io: &mut ToolI
     end_run(&here, result)
 }
 
-/// The end of a process that did not get as far as joining, perhaps since another one failed.
+/// The end of a process that could not join, perhaps because another one failed.
 fn join_failure_end(apart: launch::JoinFailure, child: bool) -> RunEnd {
     let followed = is_known_to_all(&apart.diag);
     let failure = RunFailure::from(apart.diag);
     let status = if followed && child { FOLLOWED } else { failure.status.exit_code() };
-    // Rank 0 says all of it, whomever it is about.
+    // Rank 0 reports all of it, whichever process it is about.
     let verbosity = if followed && !apart.is_first { Verbosity::Line } else { Verbosity::Full };
     RunEnd::Failed(failure, verbosity, status)
 }
 
-/// The number of ranks to start processes for: as many as were asked for, else as any of the programs needs.
+/// The number of ranks to start processes for: the requested one, else the number that any of the programs needs.
 fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RunFailure> {
     if let Some(devices) = options.devices {
         return Ok(devices);
@@ -65,7 +65,7 @@ fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RunFai
     Ok(most)
 }
 
-/// Refuses options that `--processes` cannot hand to children.
+/// Refuses options that `--processes` cannot pass to children.
 fn check_children(options: &Options) -> Result<(), Diag> {
     let files = std::iter::once(&options.file).chain(&options.others).chain(&options.reference);
     if files.into_iter().any(|file| file == "-") {
@@ -89,7 +89,7 @@ fn end_run(here: &LaunchedProcess, result: Result<String, RunFailure>) -> Result
             Err(diag) => RunFailure::from(diag),
         },
         Err(failure) => {
-            // How it ended here is what counts, also if the others could not be told.
+            // The result here counts, also if the report did not reach the others.
             let _ = here.end_run(Some(&failure.diags));
             failure
         }

@@ -9,7 +9,7 @@ use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 
-/// The program of a file that is meant, and the way it is read.
+/// The chosen program of a file, and the way to read it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct ProgramChoice {
     /// Its number, from 1; `None` for the only one.
@@ -33,7 +33,7 @@ impl SourceProgram {
     /// Reads, resolves and verifies the chosen program in `path`.
     ///
     /// # Errors
-    /// A file that cannot be read or holds no such program, and a program with errors.
+    /// If the file cannot be read or has no such program, or the program has errors.
     pub(super) fn read_program(path: &str, choice: ProgramChoice, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
         if path.contains("%r") && !io.resolve_path(path).exists() {
             let message = format!("`{path}`: a directory with one program per rank is not supported");
@@ -46,7 +46,7 @@ impl SourceProgram {
     /// Another program of the same text: the one of this name, or of this number (from 1).
     ///
     /// # Errors
-    /// A text that holds no such program, and a program with errors.
+    /// If the text has no such program, or the program has errors.
     pub(super) fn read_sibling(&self, name: &str) -> Result<Self, RunFailure> {
         let source = self.source.clone();
         let file = FoundPrograms::in_text(&source).file;
@@ -67,7 +67,7 @@ impl SourceProgram {
     /// Resolves and verifies the chosen program in a text.
     ///
     /// # Errors
-    /// A text that holds no such program, and a program with errors.
+    /// If the text has no such program, or the program has errors.
     pub(super) fn from_text(raw: NamedText, choice: ProgramChoice) -> Result<Self, RunFailure> {
         let found = FoundPrograms::in_text(&raw);
         let (source, file, mut diags) = (&found.source, &found.file, found.diags.clone());
@@ -108,7 +108,7 @@ struct FoundPrograms {
     diags: Diags,
     /// For each program the tag of its lines in a log.
     tags: Vec<String>,
-    /// True if the file is a log that has the same program of several processes, and no other one.
+    /// True if the file is a log with the same program of several processes, and no other one.
     is_one_program: bool,
 }
 
@@ -120,7 +120,7 @@ impl FoundPrograms {
             let (source, file) = (NamedText::new(raw.name.clone(), text), ParsedFile::Printed(parsed.ast));
             return Self { source, file, diags: Diags { items }, tags: Vec::new(), is_one_program: false };
         };
-        // A program that was found in a log is no log itself.
+        // A program from a log is no log itself.
         let mut log = if raw.log.is_some() { LogText::plain(text) } else { read_log(text) };
         let (file, found) = ParsedFile::parse(&log.text);
         let notices = std::mem::take(&mut log.notices);
@@ -134,8 +134,8 @@ impl FoundPrograms {
         Self { source, file, diags, tags, is_one_program }
     }
 
-    /// The program that is meant. Without a number, a file in `hir 2` means its first program: what stands after it is
-    /// mostly its reference; and so does a log that has the same program of several processes.
+    /// The chosen program. Without a number, a file in `hir 2` means its first program, since the next one is mostly
+    /// its reference; so does a log with the same program of several processes.
     fn choose(&self, choice: ProgramChoice) -> Result<usize, Diag> {
         let (name, count) = (&self.source.name, self.file.program_count());
         match choice.container {

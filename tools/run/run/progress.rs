@@ -1,7 +1,7 @@
-//! A line on the terminal that says how far a long run is.
+//! A line on the terminal with the progress of a long run.
 //!
-//! It is drawn by a thread of its own, is written over again and again, and is gone when the run ends. Only a
-//! person who looks on sees it: not a pipe, not a log.
+//! A thread draws it, overwrites it again and again, and removes it when the run ends. It appears only on a terminal,
+//! not in a pipe or a log.
 
 use super::cli::Options;
 use super::completion::{CompleteOnDrop, Completion};
@@ -20,11 +20,11 @@ const START: Duration = Duration::from_secs(2);
 
 /// Whether somebody looks on.
 pub(super) fn is_wanted(options: &Options, io: &ToolIo<'_>) -> bool {
-    // The streams of a tool that is called as a function are somebody else's.
+    // The streams of a tool that is called as a function belong to the caller.
     io.terminal && io.exe.is_some() && !options.quiet && options.format == DiagFormat::Human
 }
 
-/// Does long work, and says meanwhile how long it has taken and what `state` says.
+/// Does long work, and shows meanwhile its duration and the text of `state`.
 pub(super) fn show_progress<T>(
     wanted: bool,
     state: impl Fn() -> Option<String> + Sync,
@@ -102,7 +102,7 @@ impl ProgressLine {
     pub(super) fn clear(&self) {
         self.draw_text("");
     }
-    /// A terminal that cannot be written to has nobody to be told.
+    /// Ignores write errors of the terminal.
     fn draw_text(&self, text: &str) {
         let mut screen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if screen.text == text {
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// The line is there while the work goes on, is written over, and leaves nothing.
+    /// The line is there during the work, is overwritten, and leaves nothing.
     #[test]
     fn the_line_comes_and_goes() {
         let out = Shared::default();
@@ -166,7 +166,7 @@ mod tests {
         assert!(out.text().ends_with("round 2 of 9\r\x1b[K"), "{:?}", out.text());
     }
 
-    /// Work that ends before the line's time writes nothing at all.
+    /// Work that ends before the line's time writes nothing.
     #[test]
     fn short_work_says_nothing() {
         let out = Shared::default();

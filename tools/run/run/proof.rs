@@ -9,7 +9,7 @@ use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{JudgedProgram, ProofReport, judge_program, prove_program};
 use hostir_tool_support::io::ToolIo;
 
-/// Proves a program that is to run; with `--strict` what it wastes is an error.
+/// Proves a program before a run; with `--strict` its waste is an error.
 ///
 /// # Errors
 /// If the program is wrong.
@@ -25,8 +25,8 @@ pub(super) fn prove_loaded(
     refuse_errors(loaded, report.errors)
 }
 
-/// Proves a program for `--check-only`: what it wastes is a warning, and an error with `--strict`. As JSON the verdict
-/// comes before the errors.
+/// Proves a program for `--check-only`: its waste is a warning, and an error with `--strict`. As JSON the verdict comes
+/// before the errors.
 ///
 /// # Errors
 /// If the program is wrong.

@@ -65,10 +65,10 @@ pub(super) fn reference_name(file: &str) -> String {
     format!("the reference `{}`", visible::escape_line(file))
 }
 
-/// Runs the reference and compares all outputs by position. Gives a line for each comparison.
+/// Runs the reference and compares all outputs by position. Returns a line for each comparison.
 ///
 /// # Errors
-/// A reference that does not fit or does not run, and outputs that differ.
+/// If the reference does not fit or does not run, or outputs differ.
 pub(super) fn compare_reference(
     file: &str,
     program: &SourceProgram,
@@ -153,7 +153,7 @@ fn check_count(file: &str, what: &str, theirs: usize, own: usize) -> Result<(), 
     Err(misfit_diag(format!("`{file}` has {theirs} tensor {what}, but the program has {own}")))
 }
 
-/// The reference's inputs have as many axes as what they are given.
+/// Checks that the reference's inputs have as many axes as the tensors for them.
 fn same_axes(file: &str, loaded: &SourceProgram, whole: &[&HostTensor]) -> Result<(), RunFailure> {
     let program = &loaded.program;
     for (tensor, whole) in tensor_ids(program.inputs()).into_iter().zip(whole) {
@@ -172,7 +172,7 @@ fn misfit_diag(message: String) -> Diag {
         .with_note("inputs and outputs of the two programs are matched by position")
 }
 
-/// Whether the extent of some axis of the host program has this name, or is computed from it.
+/// Returns true if the extent of some axis of the host program has this name, or is computed from it.
 fn is_extent(program: &Program, name: &str) -> bool {
     let Some(symbol) = program.names().find_symbol(name) else { return false };
     let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
@@ -190,7 +190,7 @@ fn is_scalar_input(program: &Program, name: &str) -> bool {
     symbol.is_some() && scalars.any(|expr| program.exprs().as_name(expr) == symbol)
 }
 
-/// The reference's sizes are those of the inputs; scalar inputs of one name have one value.
+/// Plans the reference: its sizes are those of the inputs, and scalar inputs of one name have one value.
 fn plan_reference(
     loaded: &SourceProgram,
     whole: &[&HostTensor],
@@ -207,7 +207,7 @@ fn plan_reference(
     let every = options.every;
     let limits = PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time };
     let sizes = SizeSettings { set, reals, shapes, streams, every, limits, ..SizeSettings::default() };
-    // An extent that is given by name means the one of that name here, unless that does not fit the inputs.
+    // An extent that is given by name is that of the same name here, unless that does not fit the inputs.
     let mut named = sizes.clone();
     for (name, value) in tensor_options::whole_numbers(&options.set) {
         if is_extent(&loaded.program, &name) {

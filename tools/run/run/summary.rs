@@ -26,7 +26,7 @@ pub(super) fn header_line(prepared: &PreparedProgram, streams: u32, backend: Opt
     }
 }
 
-/// The line about ranks that `--devices` adds and that the program has no work for.
+/// The line about ranks that `--devices` adds and that have no work in the program.
 pub(super) fn idle_ranks_line(prepared: &PreparedProgram, options: &Options) -> Option<String> {
     let ranks = prepared.plans.len();
     let busy = prepared.plans.iter().rposition(|plan| plan.iter().any(|inst| inst.kind.is_work()));
@@ -133,7 +133,7 @@ fn input_origin(content: Option<&InputContent>, input: &InputData, seed: u64) ->
     }
 }
 
-/// Least, greatest and mean of the finite elements, and how many are not.
+/// Minimum, maximum and mean of the finite elements, and the number of the others.
 fn tensor_statistics(tensor: &HostTensor) -> String {
     let values = (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
     let finite = values.clone().count();

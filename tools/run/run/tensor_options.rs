@@ -41,14 +41,14 @@ impl BoundOptions<'_> {
             ..SizeSettings::default()
         }
     }
-    /// By output and kept tensor: whether all files of it hold one rank's part each.
+    /// By output and kept tensor: true if each of its files has one rank's shard.
     pub(super) fn outputs_in_parts(&self) -> Vec<bool> {
         let files = self.outputs.iter().zip(&self.expects);
         files.map(|(out, expect)| out.iter().chain(expect).all(|file| file.per_rank())).collect()
     }
 }
 
-/// Binds all options to the program, or says what is wrong with any of them.
+/// Binds all options to the program, or reports the errors in any of them.
 ///
 /// # Errors
 /// All options that name nothing of the program or one thing twice.
@@ -73,7 +73,7 @@ pub(super) fn bind_options<'a>(program: &Program, options: &'a Options) -> Resul
     if diags.is_empty() { Ok(bound) } else { Err(diags.into()) }
 }
 
-/// The integers among the scalars that were set.
+/// The integers among the given scalars.
 pub(super) fn whole_numbers(set: &KeyedValues<ScalarNumber>) -> BTreeMap<String, i64> {
     set.iter()
         .filter_map(|(name, value): &(String, ScalarNumber)| match value {
@@ -150,7 +150,7 @@ impl NamedTensors<'_> {
             None => format!("`--{flag} {key}`: the program has no {} `{key}`", self.word),
         };
         let diag = Diag::global_error(errors::TENSOR, what);
-        // A slip in a number is no reason to guess another tensor.
+        // A wrong number is no reason to guess another tensor.
         let near = nearest_candidate(key, names.iter().map(String::as_str)).filter(|near| !is_number(near));
         diag.with_note(match near {
             Some(near) => format!("did you mean `{near}`?"),

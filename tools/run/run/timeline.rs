@@ -1,4 +1,4 @@
-//! Timelines that were asked for: a chart in the terminal, a picture, a file for Perfetto.
+//! Requested timelines: a chart in the terminal, a picture, a file for Perfetto.
 
 mod chart;
 mod perfetto;
@@ -17,7 +17,7 @@ use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
 use span_names::SpanNames;
 
-/// Refuses, before anything runs, what a timeline does not go with.
+/// Refuses, before anything runs, options that conflict with a timeline.
 ///
 /// # Errors
 /// An option that a timeline does not go with.
@@ -38,7 +38,7 @@ pub(super) fn check_options(options: &Options) -> Result<(), RunFailure> {
     Ok(())
 }
 
-/// Draws all that is wanted: the files are ready to be moved into place, the chart comes back.
+/// Draws all requested forms: the files are ready to be moved into place, the chart is returned.
 ///
 /// # Errors
 /// A file that cannot be written.

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthChar as _;
 const LEAST: usize = 24;
 /// Columns that a tab takes at most.
 const TAB: usize = 4;
-/// Columns shown before a label, however much there is to say after it.
+/// Columns shown before a label, however long its words are.
 const BEFORE: usize = 8;
 
 /// The part of one line that a label marks.
@@ -19,7 +19,7 @@ pub(super) struct LabelPart {
     pub(super) words: usize,
 }
 
-/// Columns of a character, at least one: a heap of marks on one letter is no reason to show it without end.
+/// Columns of a character, at least one: many combining marks on one letter must not be shown without end.
 fn char_columns(c: char) -> usize {
     match c {
         '\t' => TAB,
@@ -37,25 +37,25 @@ pub(super) fn text_columns(text: &str) -> usize {
 /// `number`, its rule, and a rule for each label of several lines.
 pub(super) fn columns_for_text(terminal: usize, number: usize, diag: &Diag) -> usize {
     let digits = number.max(1).ilog10() as usize + 1;
-    // Which labels have several lines is not known here; more than two are rare.
+    // The number of labels with several lines is not known here; more than two are rare.
     let rules = 2 * diag.primary.iter().chain(&diag.labels).count().min(2);
     // A cursor after the last column breaks the line on some terminals.
     terminal.saturating_sub(digits + 3 + rules + 1).max(LEAST)
 }
 
-/// The parts of a line to show in so many columns: all of it, or what is around its labels.
+/// The parts of a line to show in so many columns: all of it, or the surroundings of its labels.
 pub(super) fn line_windows(text: &str, line: &Range<usize>, labels: &[LabelPart], room: usize) -> Vec<Range<usize>> {
     let words = labels.iter().map(|label| text_columns(&text[line.start..label.range.end]) + 1 + label.words);
     if text_columns(&text[line.clone()]).max(words.max().unwrap_or(0)) <= room {
         return vec![line.clone()];
     }
-    // Each with a sign on either side for what is cut.
+    // Each with a sign on either side for omitted text.
     let share = (room / labels.len().max(1)).saturating_sub(2).max(1);
     merge_ranges(labels.iter().map(|label| label_window(text, line, label, share)).collect())
 }
 
-/// The part of a line around a label that fits so many columns: half of what the label leaves on either side, less
-/// before it where its words need the room, and more after it then.
+/// The part of a line around a label that fits so many columns: half of the remaining columns on either side, less
+/// before the label if its words need the room, and more after it then.
 fn label_window(text: &str, line: &Range<usize>, label: &LabelPart, room: usize) -> Range<usize> {
     let marked = text_head(&text[label.range.clone()], room);
     let left = room - text_columns(marked);
@@ -64,7 +64,7 @@ fn label_window(text: &str, line: &Range<usize>, label: &LabelPart, room: usize)
     let start = label.range.start - before.len();
     let end = label.range.start + marked.len();
     let after = text_head(&text[end..line.end], left - text_columns(before));
-    // What is not needed after the label shows more of what is before it.
+    // Room that is not needed after the label shows more of the text before it.
     let unused = left - text_columns(before) - text_columns(after);
     let room_for_words = unused.min(for_words.saturating_sub(text_columns(before)));
     let more = text_tail(&text[line.start..start], room_for_words);

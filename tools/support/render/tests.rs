@@ -103,7 +103,7 @@ fn excerpt(text: &str, diag: Diag, columns: Option<usize>) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
-/// What would act on the terminal stands there by its number, and labels stay under what they mark.
+/// Control characters appear as their numbers, and labels stay under the marked text.
 #[test]
 fn what_acts_on_a_terminal_is_shown_by_its_number() {
     // `WRONG` stands after 5 characters of the text, and after 3 that are shown by numbers.
@@ -121,7 +121,7 @@ fn what_acts_on_a_terminal_is_shown_by_its_number() {
     assert_eq!(lines[4], format!("  │ {}{}", " ".repeat(8), "^".repeat(8 + 6 + 1)));
 }
 
-/// Sentences, labels, notes and names of files are others' words too.
+/// Sentences, labels, notes and names of files are untrusted text too.
 #[test]
 fn words_of_others_do_not_act_on_a_terminal() {
     let evil = "\u{1b}[2J\u{9b}\u{202e}\n\u{7f}";
@@ -135,7 +135,7 @@ fn words_of_others_do_not_act_on_a_terminal() {
     let out = String::from_utf8(out).unwrap();
     assert!(!out.contains(|c| is_hidden(c) && c != '\n'), "{out:?}");
     assert_eq!(out.matches("\\u{1b}[2J\\u{9b}\\u{202e}").count(), 5, "{out}");
-    // No line is anything but what we began it with.
+    // Every line has the form that the renderer gives it.
     assert!(out.lines().all(|line| !line.starts_with("\\u{7f}")), "{out}");
     let mut out = Vec::new();
     json::write_json(&mut out, evil, "T0 T1\n", &[diag]).unwrap();
@@ -178,7 +178,7 @@ fn excerpts_fit_the_terminal() {
                 assert!(lines[3].contains(&format!("T{n:03}")) && lines[3].contains("T040"), "{}", lines.join("\n"));
             }
         }
-        // A label that is wider than the terminal shows how it begins.
+        // A label that is wider than the terminal shows its start.
         let lines = excerpt(&text, Diag::error("H0101", Span::new(at(3), at(50)), "bad"), Some(columns));
         assert!(lines[3].contains("T003") && lines.iter().all(|line| line.width() <= columns), "{}", lines.join("\n"));
     }

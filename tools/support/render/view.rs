@@ -1,8 +1,8 @@
 //! The part of a text that one diagnostic shows.
 //!
-//! A [`SourceExcerpt`] is a small text of its own: the lines that have labels, wide ones cut around them, with
-//! the positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that
-//! would act on the terminal are pieces of their own, which stand there by their numbers.
+//! A [`SourceExcerpt`] is a small text of its own: the lines that have labels, wide ones cut around them, with the
+//! positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that would
+//! act on the terminal are pieces of their own, shown as their numbers.
 
 use super::fit::{self, LabelPart};
 use codespan_reporting::files::{Error, Files};
@@ -75,14 +75,14 @@ pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// A run of the whole text inside the view: as it is, or one character by its number.
+/// A run of the whole text inside the view: unchanged, or one character as its number.
 struct TextPiece {
     whole: Range<usize>,
     here: Range<usize>,
 }
 
 impl TextPiece {
-    /// The column at which a place of the whole text is shown: that after a number stands after all of it.
+    /// The column of a place of the whole text; a place inside of a number counts as its end.
     fn shown_offset(&self, offset: usize) -> usize {
         let into = offset.clamp(self.whole.start, self.whole.end) - self.whole.start;
         if into == self.whole.len() { self.here.end } else { self.here.start + into }
@@ -106,7 +106,7 @@ struct ExcerptLine {
 pub(super) struct SourceExcerpt<'a> {
     name: Cow<'a, str>,
     whole: &'a LineIndex<'a>,
-    /// Columns for lines; `None` where no terminal breaks them.
+    /// Columns for lines; `None` without a terminal.
     columns: Option<usize>,
     text: String,
     lines: Vec<ExcerptLine>,
@@ -114,8 +114,8 @@ pub(super) struct SourceExcerpt<'a> {
 }
 
 impl<'a> SourceExcerpt<'a> {
-    /// The view of a diagnostic, and the diagnostic as it is shown, with its places in the view. On a terminal of
-    /// `columns` the lines fit.
+    /// The view of a diagnostic, and the diagnostic with its places in the view. On a terminal of `columns` the lines
+    /// fit.
     pub(super) fn new(name: &'a str, whole: &'a LineIndex<'a>, diag: &Diag, columns: Option<usize>) -> (Self, Diag) {
         let (name, (text, lines, pieces)) = (visible::escape_line(name), Default::default());
         let mut view = Self { name, whole, columns: None, text, lines, pieces };
@@ -125,7 +125,7 @@ impl<'a> SourceExcerpt<'a> {
         view.columns = columns.map(|columns| fit::columns_for_text(columns, number, diag));
         for (line, labels) in wanted {
             if last.is_some_and(|last| line > last + 1) {
-                // Two empty lines make codespan print its mark for lines left out.
+                // For two empty lines codespan would print its mark for omitted lines.
                 view.open_line(line);
                 view.open_line(line);
             }
@@ -143,7 +143,7 @@ impl<'a> SourceExcerpt<'a> {
         self.text.len()
     }
 
-    /// The lines to show, with the parts of labels that lie in each.
+    /// The lines to show, with the parts of labels in each.
     fn wanted_lines(&self, diag: &Diag) -> BTreeMap<usize, Vec<LabelPart>> {
         let mut wanted: BTreeMap<usize, Vec<LabelPart>> = BTreeMap::new();
         for DiagLabel { span, text } in diag.primary.iter().chain(&diag.labels) {
@@ -187,7 +187,7 @@ impl<'a> SourceExcerpt<'a> {
             self.text.push_str(CUT);
         }
     }
-    /// Adds a part of a line, characters that are not to be shown by their numbers.
+    /// Adds a part of a line, with hidden characters as their numbers.
     fn push_pieces(&mut self, window: Range<usize>) {
         let mut push = |whole: Range<usize>, shown: &str| {
             let start = self.text.len();
@@ -204,7 +204,7 @@ impl<'a> SourceExcerpt<'a> {
         }
         push(at..window.end, &self.whole.text[at..window.end]);
     }
-    /// The parts of a line to show: all of it, or what is around its labels.
+    /// The parts of a line to show: all of it, or the surroundings of its labels.
     fn shown_windows(&self, line: &Range<usize>, labels: &[LabelPart]) -> Vec<Range<usize>> {
         if line.len() <= WIDE && visible::escape_line(&self.whole.text[line.clone()]).len() <= WIDE {
             return vec![line.clone()];
@@ -220,7 +220,7 @@ impl<'a> SourceExcerpt<'a> {
             .collect();
         fit::merge_ranges(around)
     }
-    /// A place of the whole text as one of the view; what was cut away moves to the nearest edge.
+    /// A place of the whole text as one of the view; a place in an omitted part moves to the nearest edge.
     fn map_span(&self, span: Span) -> Span {
         let start = self.map_offset(span.start as usize);
         Span::new(start, self.map_offset(span.end as usize).max(start))

@@ -1,4 +1,4 @@
-//! Access to a file that takes another one's place: mode, owner, group and ACL.
+//! Access to a file that replaces another one: mode, owner, group and ACL.
 
 use super::place::ReplacedFile;
 use rustix::fs::{Gid, Mode, Uid, XattrFlags};
@@ -7,14 +7,13 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 const ACL: &str = "system.posix_acl_access";
-/// An access control list of more bytes is none that Linux writes.
+/// The maximum size of an access control list that Linux writes.
 const MAX_ACL: usize = 64 << 10;
 
-/// Gives a new file the owner, group, mode and ACL of the file that it is to
-/// replace.
+/// Gives a new file the owner, group, mode and ACL of the file that it replaces.
 ///
-/// What the user may not set stays as it is; then nobody is let in who was not let in before. The word of a stranger,
-/// who may have put the old file there to read the new one, takes away but does not give.
+/// Attributes that the user may not set stay; nobody gets access who had none before. The attributes of a stranger's
+/// file, which may have been put there to read the new one, restrict access but do not grant it.
 ///
 /// # Errors
 /// If the mode cannot be set.
@@ -29,7 +28,7 @@ pub(super) fn copy_access(old: &ReplacedFile, new: &File) -> io::Result<()> {
     let group_kept = made.st_gid == old.stat.st_gid || rustix::fs::fchown(new, None, Some(group)).is_ok();
     let acl_kept = copy_acl(&old.node, new);
     set_mode(new, if group_kept && acl_kept { permissions } else { without_group(permissions) })?;
-    // Last: who gives a file away may not change it any more. Only root may do that.
+    // Last: after giving a file away the user may not change it. Only root may do that.
     if made.st_uid != old.stat.st_uid {
         let _ = rustix::fs::fchown(new, Some(owner), None);
     }
@@ -40,21 +39,21 @@ fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
-/// A mode in which a group that was among the others, or whose rights an ACL narrowed, gets no more than the others.
+/// A mode in which the group gets no more than the others, if it was among the others or an ACL narrowed its rights.
 fn without_group(mode: u32) -> u32 {
     let group = (mode & 0o007) << 3;
     mode & 0o707 | mode & 0o070 & group
 }
 
-/// Copies the access control list; whether the new file has none or the right one.
+/// Copies the access control list; returns true if the new file has none or the right one.
 fn copy_acl(old: &OwnedFd, new: &File) -> bool {
-    // A descriptor that can only be looked at has no attributes itself.
+    // A path-only descriptor has no attributes itself.
     let path = format!("/proc/self/fd/{}", old.as_raw_fd());
     let mut list = vec![0; MAX_ACL];
     match rustix::fs::getxattr(path, ACL, &mut list) {
         Ok(length) => rustix::fs::fsetxattr(new, ACL, &list[..length], XattrFlags::empty()).is_ok(),
         Err(rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP) => {
-            // A folder's default list is for new files, not for those that take another's place.
+            // A folder's default list is for new files, not for those that replace others.
             let _ = rustix::fs::fremovexattr(new, ACL);
             true
         }

@@ -1,4 +1,4 @@
-//! Temporary files and folders, removed by a signal that ends the process: Ctrl-C leaves none.
+//! Temporary files and folders, which a signal that ends the process removes: Ctrl-C leaves none.
 
 use crate::signals::ignored_signals;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -12,13 +12,13 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-/// Temporary files and new folders, in the order in which they were made.
+/// Temporary files and new folders, in order of creation.
 static PENDING: Mutex<Vec<Arc<PendingName>>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
 /// The time that the exit of a process may take.
 const EXIT: Duration = Duration::from_secs(2);
 
-/// A name in an open folder: whatever becomes of the folder's path, nothing else is removed.
+/// A name in an open folder: even if the folder's path changes, nothing else is removed.
 #[derive(Debug)]
 struct PendingName {
     folder: Arc<OwnedFd>,
@@ -33,7 +33,7 @@ impl PendingName {
     }
 }
 
-/// A new file or folder that is removed when this is dropped, or a signal ends the process.
+/// A new file or folder, which is removed when this is dropped or a signal ends the process.
 #[derive(Debug)]
 pub(super) struct TemporaryEntry(Arc<PendingName>);
 
@@ -77,7 +77,7 @@ impl TemporaryEntry {
         Ok((Self(name), made))
     }
 
-    /// Moves it to another name in its folder, whatever has that.
+    /// Moves it to another name in its folder, and replaces that file.
     ///
     /// # Errors
     /// Those of the system.
@@ -107,10 +107,10 @@ impl Drop for TemporaryEntry {
     }
 }
 
-/// Ends the process, whatever its other threads do. Exit handlers of libraries run if `may_run_handlers` says so: no
+/// Ends the process, whatever its other threads do. Runs exit handlers of libraries if `may_run_handlers` is true: no
 /// thread may be inside of these libraries meanwhile.
 pub fn end_process(status: i32, may_run_handlers: impl FnOnce() -> bool) -> ! {
-    // Nothing more is noted or moved while this ends the process.
+    // Nothing more is registered or moved while this ends the process.
     let pending = lock_pending();
     remove(&pending);
     if !may_run_handlers() {
@@ -120,13 +120,13 @@ pub fn end_process(status: i32, may_run_handlers: impl FnOnce() -> bool) -> ! {
     std::process::exit(status)
 }
 
-/// Ends the process without any exit handler. What is to be written has been flushed.
+/// Ends the process without any exit handler. Output has been flushed.
 pub fn end_at_once(status: i32) -> ! {
     signal_hook::low_level::exit(status)
 }
 
-/// Sees to it that a process that is about to exit does. What libraries do at its end has a moment (the driver and
-/// NCCL write what they have to say), but may wait for work that never ends.
+/// Makes sure that a process that is about to exit does. Libraries have a moment for their work at its end (the driver
+/// and NCCL write their messages), but may wait for work that never ends.
 pub fn end_soon(status: i32) {
     // Without a thread for it the exit is not watched.
     let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(move || {
@@ -143,8 +143,8 @@ fn lock_pending() -> MutexGuard<'static, Vec<Arc<PendingName>>> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Signals that would end the process remove what is pending first. Those that were ignored when the process
-/// began stay so. Without a thread for it there is no watch: then signals do what they always do.
+/// Makes signals that would end the process remove pending files first. Signals that were ignored when the process
+/// began stay ignored. If the thread for it cannot start, signals keep their usual effect.
 fn watch_signals() {
     let ignored = ignored_signals();
     let numbers = [SIGINT, SIGTERM, SIGHUP];
@@ -152,7 +152,7 @@ fn watch_signals() {
     let Ok(mut signals) = Signals::new(numbers.collect::<Vec<_>>()) else { return };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            // Nothing more is noted or moved while this ends the process.
+            // Nothing more is registered or moved while this ends the process.
             let pending = lock_pending();
             remove(&pending);
             let _ = emulate_default_handler(signal);

@@ -1,8 +1,8 @@
-//! Resolution of paths: a walk from folder to folder that holds on to each one.
+//! Resolution of paths: a walk from folder to folder that keeps each one open.
 //!
-//! The walk follows symbolic links itself, as it is the only way to look at each of them first. [`is_trusted`] has
-//! the rule. What it ends with is an open folder and a name in it, so that nobody can exchange a folder or a link
-//! between the look and what is done.
+//! The walk follows symbolic links itself, because only that allows a check of each link first. [`is_trusted`] has the
+//! rule. The result is an open folder and a name in it, so that nobody can exchange a folder or a link between the
+//! check and the use.
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The reason that nothing is written to a path.
+/// The reason why nothing is written to a path.
 #[derive(Debug)]
 pub(super) enum WriteRefusal {
     /// The system's error.
@@ -51,11 +51,11 @@ impl From<Errno> for WriteRefusal {
     }
 }
 
-/// Whether what lies in a folder is taken for what the user wants there: it is the user's own, root's, or
-/// the folder's owner's, who can put there what he likes anyway. The last counts only where nobody else can rename it
-/// to the place: in a folder that all may write to, it has to be sticky.
+/// Returns true if a file in a folder is what the user wants there: it belongs to the user, to root, or to the folder's
+/// owner, who can put anything there anyway. The last counts only if nobody else can rename it to the place: a folder
+/// that all may write to has to be sticky.
 ///
-/// This is the rule of Linux's `protected_symlinks`, but for all folders and for root too.
+/// This is the rule of Linux's `protected_symlinks`, but for all folders and also for root.
 pub(super) fn is_trusted(owner: u32, folder_owner: u32, mode: u32, user: u32) -> bool {
     let may_be_moved = mode & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL;
     owner == user || owner == 0 || (owner == folder_owner && !may_be_moved)
@@ -64,12 +64,12 @@ pub(super) fn is_trusted(owner: u32, folder_owner: u32, mode: u32, user: u32) ->
 /// The end of a walk.
 #[derive(Debug)]
 pub(super) enum WalkOutcome {
-    /// A plain file that is there, or a name that nothing has.
+    /// An existing plain file, or an unused name.
     File(FolderEntry),
     /// Something else that can be written to.
     Stream(SpecialFile),
     Folder(Arc<OwnedFd>),
-    /// A folder that there is not, and the way on from the last one that there is.
+    /// A missing folder, and the rest of the path from the last existing one.
     Missing(Arc<OwnedFd>, PathBuf),
 }
 
@@ -82,20 +82,20 @@ pub(super) struct FolderEntry {
     pub(super) old: Option<ReplacedFile>,
 }
 
-/// A pipe or device, or what a link of `/proc/self/fd` leads to.
+/// A pipe or device, or the target of a link of `/proc/self/fd`.
 #[derive(Debug)]
 pub(super) struct SpecialFile {
     folder: Arc<OwnedFd>,
     name: OsString,
-    /// The metadata seen there; `None` for a link of the system's.
+    /// Its metadata; `None` for a link of the system.
     seen: Option<Stat>,
 }
 
 impl SpecialFile {
-    /// Opens it. That of a pipe waits for its reader.
+    /// Opens it. Opening a pipe waits for its reader.
     ///
     /// # Errors
-    /// Those of the system, and a file that took its place since it was found.
+    /// The system's errors, and an error for a file that was exchanged meanwhile.
     pub(super) fn open(&self) -> io::Result<File> {
         let mut flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
         flags.set(OFlags::NOFOLLOW, self.seen.is_some());
@@ -113,16 +113,16 @@ impl SpecialFile {
 #[derive(Debug)]
 pub(super) struct ReplacedFile {
     pub(super) stat: Stat,
-    /// True if it is of somebody whose word on its readers counts.
+    /// True if its owner's choice of readers counts.
     pub(super) trusted: bool,
     /// The file, only to look at.
     pub(super) node: OwnedFd,
 }
 
-/// Finds what a path leads to. `make` makes a folder that is not there, or does not.
+/// Resolves a path. `make` creates a missing folder, or does not.
 ///
 /// # Errors
-/// A path that leads through a link that is not trusted, and those of the system.
+/// An error for a path through an untrusted link, and those of the system.
 pub(super) fn find_target(path: &Path, make: FolderMaker<'_>) -> Result<WalkOutcome, WriteRefusal> {
     let mut walk = PathWalk::new(path)?;
     loop {
@@ -140,7 +140,7 @@ pub(super) fn find_target(path: &Path, make: FolderMaker<'_>) -> Result<WalkOutc
     }
 }
 
-/// Makes a folder of this name in an open one; whether there is one to go on with.
+/// Creates a folder of this name in an open one; returns whether there is one to continue with.
 pub(super) type FolderMaker<'a> = &'a dyn Fn(&Arc<OwnedFd>, &OsStr) -> io::Result<bool>;
 
 /// The state of a walk.
@@ -164,7 +164,7 @@ impl PathWalk {
         Ok(walk)
     }
 
-    /// Goes on along a path, before what was to follow.
+    /// Continues along a path, before the rest of the present one.
     fn follow_path(&mut self, path: &Path) -> Result<(), WriteRefusal> {
         if path.is_absolute() {
             self.folder = Arc::new(rustix::fs::open("/", FOLDER, Mode::empty())?);
@@ -178,7 +178,7 @@ impl PathWalk {
         Ok(())
     }
 
-    /// Goes one step; what was found if it was the last one.
+    /// Takes one step; returns the target if it was the last one.
     fn take_step(&mut self, name: &OsStr, make: FolderMaker<'_>) -> Result<Option<WalkOutcome>, WriteRefusal> {
         let last = self.ahead.is_empty();
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -208,7 +208,7 @@ impl PathWalk {
     /// Nothing has this name.
     fn handle_missing(&mut self, name: &OsStr, make: FolderMaker<'_>) -> Result<Option<WalkOutcome>, WriteRefusal> {
         if make(&self.folder, name)? {
-            // Whatever is there now: a link in its place is looked at like any other.
+            // Whatever is there now: a link in its place is checked like any other.
             self.ahead.push_front(name.to_owned());
             return Ok(None);
         }
@@ -223,7 +223,7 @@ impl PathWalk {
     fn is_trusted(&self, stat: &Stat) -> Result<bool, WriteRefusal> {
         let folder = rustix::fs::fstat(&*self.folder)?;
         let user = rustix::process::geteuid().as_raw();
-        // Where everybody may write, somebody else may have given a link of the user's a second name there.
+        // Where everybody may write, somebody else may have given a link of the user a second name there.
         let placed = stat.st_nlink <= 1 || folder.st_mode & WRITABLE_BY_ALL == 0;
         Ok(placed && is_trusted(stat.st_uid, folder.st_uid, folder.st_mode, user))
     }
@@ -240,7 +240,7 @@ impl PathWalk {
             let target = Some(self.shown.join(target));
             return Err(WriteRefusal::Foreign { what: "symbolic link", path, owner: stat.st_uid, target });
         }
-        // The links of `/proc/self/fd` lead to what is open, which need not have a name.
+        // The links of `/proc/self/fd` lead to open files, which need not have a name.
         let in_proc = rustix::fs::fstatfs(&*self.folder)?.f_type == rustix::fs::PROC_SUPER_MAGIC;
         if in_proc && self.ahead.is_empty() {
             let (folder, name) = (self.folder.clone(), name.to_owned());
@@ -262,7 +262,7 @@ impl PathWalk {
     }
 }
 
-/// The identity of a file to be written: the folder, and the way on from there.
+/// The identity of a file to be written: the folder, and the rest of the path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PlaceKey {
     device: u64,
@@ -271,7 +271,7 @@ pub struct PlaceKey {
 }
 
 impl PlaceKey {
-    /// The key of a path; `None` for what is no plain file, which may take more than one.
+    /// The key of a path; `None` for a file that is not plain, which may have several.
     pub fn for_path(path: &Path) -> Option<Self> {
         match find_target(path, &|_, _| Ok(false)) {
             Ok(WalkOutcome::File(FolderEntry { folder, name, .. })) => Self::in_folder(&folder, name.into()),

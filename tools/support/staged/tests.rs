@@ -1,4 +1,4 @@
-//! Everything that may stand in the place of a file: files, links, pipes, devices and folders, of the user's and of others.
+//! Everything that may be at the place of a file: files, links, pipes, devices and folders, of the user and of others.
 
 use super::place::is_trusted;
 use super::*;
@@ -20,14 +20,14 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Gives a link or file to another user, as only root can; whether that worked.
+/// Gives a link or file to another user, as only root can; returns whether that worked.
 fn give_away(path: &Path) -> bool {
     let (user, group) = (Some(Uid::from_raw(65534)), Some(Gid::from_raw(65534)));
     let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
     rustix::process::geteuid().is_root() && rustix::fs::chownat(rustix::fs::CWD, path, user, group, flags).is_ok()
 }
 
-/// Says that a test does not run, and why, past the test runner, which keeps what tests print to itself.
+/// Reports that a test does not run, and why, past the test runner, which captures output of tests.
 fn skipped(test: &str) {
     let line = format!("skipped: {test} needs root, who alone can give files to other users\n");
     let _ = io::Write::write_all(&mut io::stderr(), line.as_bytes());
@@ -134,7 +134,7 @@ fn modes_are_kept() {
         set_mode(&at("old"), kept);
         let mut staged = StagedFiles::default();
         staged.add_file("old", &at("old"), b"new").unwrap();
-        // Before it is moved it is no more open than after, and in the same folder.
+        // Before it is moved it is as restricted as after, and in the same folder.
         assert_eq!(names(scratch.path()).len(), 3);
         for name in names(scratch.path()) {
             assert!(name == "plain" || mode(&at(&name)) == kept, "{name} {kept:o}");
@@ -163,14 +163,14 @@ fn owners_are_kept_as_far_as_they_are_trusted() {
     }
     assert!(give_away(&at("theirs")));
     let owner = |path: &Path| std::fs::metadata(path).unwrap().uid();
-    // Of the folder's owner: kept. Of a stranger, who may have put it there to read what comes: not.
+    // Of the folder's owner: kept. Of a stranger, who may have put it there to read the new content: not.
     write(&theirs).unwrap();
     write(&own).unwrap();
     assert_eq!((owner(&theirs), mode(&theirs)), (65534, 0o666));
     assert_eq!((owner(&own), mode(&own) & 0o022), (0, 0));
 }
 
-/// The rule, as a function of who owns what: user 7 writes to folders of 5's, 6's and root's.
+/// The rule, as a function of owners: user 7 writes to folders of 5, 6 and root.
 #[test]
 fn whose_links_are_followed() {
     let user = 7;
@@ -181,12 +181,12 @@ fn whose_links_are_followed() {
         assert!(!is_trusted(6, 7, mode, user), "a stranger's in his own folder, {mode:o}");
         assert!(!is_trusted(6, 0, mode, user), "a stranger's in root's folder, {mode:o}");
         assert!(!is_trusted(6, 5, mode, 0), "root follows no stranger's, {mode:o}");
-        // Where all may rename what is in the folder, anybody may have put its owner's link there.
+        // Where all may rename files in the folder, anybody may have put its owner's link there.
         assert_eq!(is_trusted(5, 5, mode, user), mode != 0o777, "the folder's owner's, {mode:o}");
     }
 }
 
-/// What somebody else plants where all may write: only root can play somebody else.
+/// Files that somebody else plants where all may write: only root can act as somebody else.
 #[test]
 fn planted_links_are_refused() {
     for folder_mode in [0o777, 0o1777] {
@@ -211,7 +211,7 @@ fn planted_links_are_refused() {
             assert!(diag.message.contains("/shared/") && diag.message.contains("user 65534"), "{diag:?}");
             assert!(diag.notes[0].contains("/private"), "{diag:?}");
         }
-        // No look at the pipe, which would wait for its reader.
+        // The pipe is not opened, which would wait for its reader.
         assert!(write(&at("shared/pipe")).unwrap_err().message.contains("the pipe `"));
         let mut staged = StagedFiles::default();
         assert_eq!(staged.create_folder("x", &at("shared/folder/x")).unwrap_err().code, "H0660");
@@ -250,7 +250,7 @@ fn second_names_of_own_links_are_refused() {
     }
 }
 
-/// A link that comes after the look is replaced, not followed; so is one in the place of a temporary file.
+/// A link that appears after the check is replaced, not followed; so is one in the place of a temporary file.
 #[test]
 fn links_that_come_late_are_replaced() {
     let scratch = tempfile::tempdir().unwrap();
@@ -260,7 +260,7 @@ fn links_that_come_late_are_replaced() {
     let mut staged = StagedFiles::default();
     staged.add_file("file", &at("folder/file"), b"new").unwrap();
     symlink("../precious", at("folder/file")).unwrap();
-    // The folder is the one that was found, whatever has its name now.
+    // The folder is the opened one, whatever has its name now.
     std::fs::rename(at("folder"), at("moved")).unwrap();
     symlink(scratch.path(), at("folder")).unwrap();
     staged.commit().unwrap();
@@ -278,7 +278,7 @@ fn streams_are_written_to() {
         write_whole(name, name.into(), b"").unwrap();
     }
     assert!(std::fs::read("/dev/null").unwrap().is_empty());
-    // What is open is written to by its number, also where it has no name.
+    // An open file is written by its number, also without a name.
     let (mut reader, writer) = std::io::pipe().unwrap();
     symlink(format!("/dev/fd/{}", writer.as_raw_fd()), at("link")).unwrap();
     write(&at("link")).unwrap();
@@ -297,7 +297,7 @@ fn streams_are_written_to() {
     assert_eq!(names(scratch.path()), ["link", "pipe"]);
 }
 
-/// Places are the same however they are spelled, whether there is something or not.
+/// Places are the same however they are spelled, whether a file exists or not.
 #[test]
 fn places_by_their_keys() {
     let scratch = tempfile::tempdir().unwrap();

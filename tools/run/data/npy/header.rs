@@ -1,12 +1,12 @@
 //! The header of a `.npy` file: a Python dictionary in one line of text.
 //!
-//! `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`. A scan from left to right without recursion, so
-//! that the time is linear in the header's length and nesting costs nothing.
+//! `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`. The scan runs from left to right without recursion,
+//! so its time is linear in the header's length and nesting costs nothing.
 
 use super::super::{DataError, ReadError};
 use std::io::Read;
 
-/// Most bytes of a header's text. NumPy itself reads no more than 10,000 unless it is told to.
+/// The maximum number of bytes of a header's text. NumPy itself reads no more than 10,000 by default.
 pub(super) const MAX_HEADER: usize = 64 << 10;
 /// Most axes of an array, as in NumPy.
 const MAX_AXES: usize = 64;
@@ -17,7 +17,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// The contents of a header.
 #[derive(Debug)]
 pub(super) struct NpyHeader {
-    /// The element type as written: `<f4`, or the whole text of one that is no string.
+    /// The element type as written: `<f4`, or the whole text of one that is not a string.
     pub(super) descr: String,
     pub(super) fortran: bool,
     pub(super) shape: Vec<usize>,
@@ -29,7 +29,7 @@ impl NpyHeader {
     /// Reads a header and nothing after it.
     ///
     /// # Errors
-    /// A stream that cannot be read, and a header that is damaged or too long.
+    /// If the stream cannot be read, or the header is damaged or too long.
     pub(super) fn read_header(input: &mut dyn Read) -> Result<Self, ReadError> {
         let start = up_to(input, MAGIC.len() + 2)?;
         let [major, _] = *start.strip_prefix(MAGIC).unwrap_or_default() else {
@@ -162,7 +162,7 @@ impl<'a> HeaderScanner<'a> {
         &rest[..length]
     }
 
-    /// Takes `'text'` or `"text"`. Escapes stay as they are: nothing that is known needs one.
+    /// Takes `'text'` or `"text"`. Escapes stay as they are: no known value needs one.
     fn take_string(&mut self) -> Result<Vec<u8>, DataError> {
         let Some(quote @ (b'\'' | b'"')) = self.peek() else {
             return Err(self.unexpected_error("a string"));
@@ -177,7 +177,7 @@ impl<'a> HeaderScanner<'a> {
         Ok(self.text[start..end].to_vec())
     }
 
-    /// Takes an element type: a string, or whatever stands up to the next comma outside of brackets.
+    /// Takes an element type: a string, or all text up to the next comma outside of brackets.
     fn take_descr(&mut self) -> Result<String, DataError> {
         if matches!(self.peek(), Some(b'\'' | b'"')) {
             return Ok(quote_text(&self.take_string()?));
@@ -256,7 +256,7 @@ mod tests {
         parse_header(header.as_bytes()).unwrap().shape
     }
 
-    /// The first is NumPy 2's own, byte for byte; the others are what Python takes for the same.
+    /// The first is NumPy 2's own, byte for byte; Python takes the others for the same.
     #[test]
     fn one_header_in_many_spellings() {
         let spellings = [

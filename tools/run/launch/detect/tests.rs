@@ -1,4 +1,4 @@
-//! Environments as launchers set them, and what goes wrong with them.
+//! Environments as launchers set them, and faulty ones.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ fn ask(pairs: &Pairs, flags: &LaunchFlags, devices: Option<u32>) -> Result<Optio
     detect_rank(flags, devices, &|name| map.get(name).map(|value| (*value).to_owned()))
 }
 
-/// Launcher, rank, world, local rank of a place, and where the ranks meet.
+/// Launcher, rank, world, local rank of a place, and the meeting place of the ranks.
 type Parts = (&'static str, u32, u32, Option<u32>, String);
 
 fn found(pairs: &Pairs) -> Option<Parts> {
@@ -26,7 +26,7 @@ fn found_with_token(pairs: &Pairs) -> Option<Parts> {
     found(&with(pairs, TOKEN))
 }
 
-/// The name of the socket of one host's processes that are told this.
+/// The name of the socket of one host's processes that get this text.
 fn socket(told: &str) -> String {
     format!("the Unix socket @{}", local::socket_name(told))
 }
@@ -98,7 +98,7 @@ fn launchers() {
     assert_eq!(found_with_token(&one_host), srun(format!("gpu07:{port}").replace("gpu07", "127.0.0.1")));
 }
 
-/// The ids that launchers give are known to everybody, and are no tokens.
+/// The ids of launchers are known to everybody, and are no tokens.
 #[test]
 fn several_hosts_need_a_token() {
     let none = LaunchFlags::default();
@@ -109,7 +109,7 @@ fn several_hosts_need_a_token() {
         ..LaunchFlags::default()
     };
     let mpirun = with(MPIRUN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "1"), ("MASTER_ADDR", "node1")]);
-    // Two agents on one machine are two hosts to their launcher; whoever says that it is one knows better.
+    // Two agents on one machine are two hosts to their launcher; an explicit setting wins.
     let near = with(&mpirun, &[("HIR_COORDINATOR", "localhost:80")]);
     assert_eq!(found(&near).unwrap().4, socket("port 80"));
     let unsaid = with(&mpirun, &[("MASTER_ADDR", "localhost")]);
@@ -157,7 +157,7 @@ fn loopback_is_one_host() {
     assert_eq!(found(&by_hand).unwrap().4, socket("port 29543"));
 }
 
-/// A port beyond the last one is taken from below.
+/// A port beyond the last one wraps to a lower one.
 #[test]
 fn ports_stay_ports() {
     let place = found_with_token(&with(TORCHRUN, &[("MASTER_PORT", "65530")])).unwrap();
@@ -248,7 +248,7 @@ fn missing_and_damaged_parts() {
     assert!(wrong(&[], &half).1.starts_with("`--coordinator` is missing"));
 }
 
-/// Half of a launch by hand, which would run everything in each of its processes.
+/// An incomplete launch by hand, which would run everything in each of its processes.
 #[test]
 fn variables_without_a_rank() {
     let none = LaunchFlags::default();
@@ -257,7 +257,7 @@ fn variables_without_a_rank() {
         let (code, message) = wrong(pairs, &none);
         assert_eq!(code, "H0640");
         assert!(message.starts_with("`HIR_RANK` is missing: `HIR_"), "{message}");
-        // Whoever says how many ranks this process has means it.
+        // An explicit number of ranks of this process wins.
         assert_eq!(ask(pairs, &none, Some(4)).unwrap(), None);
     }
     // With a launcher they say what flags would.

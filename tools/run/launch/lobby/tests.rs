@@ -1,4 +1,4 @@
-//! Rank 0's side, guest by guest, over pairs of sockets.
+//! Rank 0's side, connection by connection, over pairs of sockets.
 
 use super::super::handshake::{ANSWER, JoinHandshake};
 use super::super::liveness::LivenessTimeouts;
@@ -16,7 +16,7 @@ fn with_lobby(work: impl FnOnce(&mut JoinServer<'_>, &ConnectionKey)) {
     work(&mut JoinServer::new(&listener, &core, 2, &key), &key);
 }
 
-/// A new guest, and the other end of its connection, which has said something already.
+/// A new connection, and its other end, which has sent something already.
 fn guest(said: &[u8]) -> (PendingConnection, UnixStream) {
     let (near, mut far) = UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
@@ -36,7 +36,7 @@ fn go_on(lobby: &mut JoinServer<'_>) {
     lobby.serve_connection(guest);
 }
 
-/// Rank 1 up to its proof, which has been sent and not been looked at.
+/// Rank 1 up to its proof, which was sent but not read.
 fn up_to_proof(lobby: &mut JoinServer<'_>, key: &ConnectionKey) -> (UnixStream, FrameSealer, FrameOpener) {
     let joining = joining(key);
     let (guest, mut far) = guest(joining.hello_bytes());
@@ -69,7 +69,7 @@ fn who_hung_up_is_not_counted() {
         drop(far);
         go_on(lobby);
         assert_eq!((lobby.core.absent_ranks(), lobby.guests.len()), (vec![1], 0));
-        // Whoever sends more before it is welcome is none of ours.
+        // A process of the run sends nothing more before it is admitted.
         let (mut far, ..) = up_to_proof(lobby, key);
         far.write_all(b"x").unwrap();
         go_on(lobby);
@@ -80,7 +80,7 @@ fn who_hung_up_is_not_counted() {
     });
 }
 
-/// Of one that was refused nothing more is read, and it is gone after a while.
+/// A refused connection is not read any more, and closed after a while.
 #[test]
 fn what_comes_behind_a_refusal_is_not_read() {
     with_lobby(|lobby, key| {
@@ -103,7 +103,7 @@ fn what_comes_behind_a_refusal_is_not_read() {
     });
 }
 
-/// The frame that is due has one length; another one is not waited for.
+/// The due frame has one length; another one is not waited for.
 #[test]
 fn a_long_proof_is_none() {
     with_lobby(|lobby, key| {
@@ -120,7 +120,7 @@ fn a_long_proof_is_none() {
     });
 }
 
-/// Anybody may say that he is any rank: what is kept of it is bounded, and none that the run has not.
+/// Anybody may claim any rank: the memory of claims is bounded, without ranks that the run does not have.
 #[test]
 fn hearsay_is_counted() {
     with_lobby(|lobby, key| {
@@ -143,7 +143,7 @@ fn hearsay_is_counted() {
     });
 }
 
-/// Strangers that greeted and strangers that did not make room for one another of their own kind.
+/// Strangers that greeted and strangers that did not replace one another of their own kind.
 #[test]
 fn who_makes_room() {
     let key = ConnectionKey([1; 32]);

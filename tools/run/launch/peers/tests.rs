@@ -23,7 +23,7 @@ fn connected(world: u32, timeout: Duration) -> Vec<SocketControlPlane> {
     cores.into_iter().map(|core| SocketControlPlane::new(core, "here".to_owned())).collect()
 }
 
-/// Does something on every rank; what each returns, by rank. A rank leaves when its work is done.
+/// Calls `work` on every rank; returns the results by rank. A rank leaves when its work is done.
 fn on_all<T: Send>(peers: Vec<SocketControlPlane>, work: impl Fn(SocketControlPlane) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let start = |peers| scope.spawn(|| work(peers));
@@ -44,7 +44,7 @@ fn steps_follow_each_other() {
     });
 }
 
-/// Whoever ends first, nobody takes an end that was announced for a failure.
+/// In any order of ends, an announced end is not taken for a failure.
 #[test]
 fn short_runs_end_well() {
     for _ in 0..50 {
@@ -75,7 +75,7 @@ fn large_messages_go_to_rank_0() {
     });
 }
 
-/// What a rank that knows the token, or rank 0, makes another process keep is bounded by what the run is about.
+/// The memory that a rank with the token, or rank 0, makes another process keep is bounded by the sizes of the run.
 #[test]
 fn messages_have_a_largest_size() {
     let results = on_all(connected(2, LONG), |peers| {
@@ -87,7 +87,7 @@ fn messages_have_a_largest_size() {
     assert_eq!(results[0], ControlPlaneError::Broken { why });
 }
 
-/// Rank 0, or another rank, as one sees it that sends frames of its own choice: how that one is refused.
+/// Rank 0, or another rank, as the peer of one that sends frames of its own choice: returns the refusal.
 fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(FrameType, &[u8]))) -> String {
     let core = ControlPlaneCore::start_monitor(rank, 2, LivenessTimeouts::new(LONG)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -102,7 +102,7 @@ fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(FrameType
     rogue.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut refused = false;
     send(&mut |kind, payload| {
-        // Once it was refused nobody takes what it sends.
+        // Frames of a refused process are ignored.
         refused |= refused || sealer.write_frame(&mut &rogue, kind, payload).is_err();
     });
     let until = Instant::now() + LONG;
@@ -128,13 +128,13 @@ fn frames_of_a_rogue_rank_are_refused() {
         (0..10_000).for_each(|_| send(FrameType::Part, &part));
     });
     assert_eq!(endless, "it sent a message that is too long");
-    // Outputs may be that long, what everybody gets may not.
+    // Outputs may be that long, gathered messages may not.
     let gathered = refusal(0, allowed, |send| {
         (0..32).for_each(|_| send(FrameType::Part, &part));
         send(FrameType::Message, &message(0, "join", false));
     });
     assert_eq!(gathered, "it sent a message that is too long");
-    // Each message is short enough, all of them are not.
+    // Each message is short enough, all of them together are not.
     let many = refusal(0, allowed, |send| {
         for number in 0..40 {
             (0..16).for_each(|_| send(FrameType::Part, &part));
@@ -165,8 +165,7 @@ fn frames_of_a_rogue_rank_0_are_refused() {
     assert_eq!(greeting, "it sent a message that only the other end sends");
 }
 
-/// Somebody between two ranks who changes, repeats or leaves out one frame ends the run, on all ranks, with one
-/// error.
+/// A relay between two ranks that changes, repeats or drops one frame ends the run, on all ranks, with one error.
 #[test]
 fn relays_that_alter_are_found_out() {
     for (tamper, expected) in [
@@ -197,7 +196,7 @@ enum Tamper {
     Drop,
 }
 
-/// Two ranks with somebody in between, who alters the 20th frame from rank 1.
+/// Two ranks with a relay in between, which alters the 20th frame from rank 1.
 fn relayed(tamper: Tamper) -> Vec<SocketControlPlane> {
     let pace = LivenessTimeouts::new(LONG);
     let cores = [0, 1].map(|rank| ControlPlaneCore::start_monitor(rank, 2, pace).unwrap());
@@ -251,8 +250,7 @@ fn a_failure_is_heard_by_all() {
     assert_eq!(results, [expected.clone(), expected.clone(), None, expected]);
 }
 
-/// Nobody answers for a rank that leaves without a word; every other rank names it, not one that left
-/// since.
+/// Nobody answers for a rank that leaves without a report; every other rank names it, not one that left since.
 #[test]
 fn a_rank_that_is_gone_is_named_by_all() {
     for gone in [0, 1, 3] {
@@ -291,7 +289,7 @@ fn ranks_at_different_steps() {
     assert!(results.iter().all(|error| matches!(error, ControlPlaneError::Broken { .. })));
 }
 
-/// What rank 0 has, it has: a process that ends afterwards is no failure.
+/// After rank 0 has everything, a process that ends is no failure.
 #[test]
 fn settled_is_settled() {
     on_all(connected(2, LONG), |peers| {
@@ -307,7 +305,7 @@ fn settled_is_settled() {
     });
 }
 
-/// Clocks that were set wrong are found over connections, as close as a message takes.
+/// Wrong clocks are measured over connections, to within the time of a message.
 #[test]
 fn clocks_are_compared_over_connections() {
     let (start, day) = (Instant::now(), 86_400_000_000_000u64);

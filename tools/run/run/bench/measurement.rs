@@ -10,7 +10,7 @@ use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
 
-/// A program with its inputs, as far as the command line goes.
+/// A program with its inputs, as far as the command line fixes them.
 pub(in crate::run) struct BenchEntry {
     /// The file.
     pub(in crate::run) file: String,
@@ -18,7 +18,7 @@ pub(in crate::run) struct BenchEntry {
     pub(in crate::run) loaded: SourceProgram,
     /// Its plans.
     pub(in crate::run) prepared: PreparedProgram,
-    /// Inputs by rank and position; none where nothing is computed.
+    /// Inputs by rank and position; empty if nothing is computed.
     pub(in crate::run) inputs: Vec<Vec<HostTensor>>,
 }
 
@@ -26,7 +26,7 @@ pub(in crate::run) struct BenchEntry {
 pub(in crate::run) struct Measurement {
     /// Times of whole runs.
     pub(in crate::run) times: Times,
-    /// Microseconds that the host spends on issuing a run.
+    /// The host time of a run, in microseconds.
     pub(in crate::run) issue: Option<f64>,
 }
 
@@ -37,7 +37,7 @@ pub(in crate::run) struct Times {
 }
 
 impl Times {
-    /// Takes times in the order in which they were measured.
+    /// Takes times in the order of their measurement.
     pub(in crate::run) fn from_unsorted(in_order: Vec<f64>) -> Self {
         let mut sorted = in_order.clone();
         sorted.sort_by(f64::total_cmp);
@@ -48,7 +48,7 @@ impl Times {
         let at = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
         self.sorted.get(at).copied().unwrap_or(f64::NAN)
     }
-    /// The times in the order in which they were measured.
+    /// The times in the order of their measurement.
     pub(in crate::run) fn in_order(&self) -> &[f64] {
         &self.in_order
     }

@@ -1,7 +1,7 @@
-//! `--turns`: runs are timed when another process asks for them.
+//! `--turns`: times runs when another process requests them.
 //!
-//! Each line on standard input asks for one turn, the end of the input ends the measurement. So two processes time
-//! their programs in turn on the same devices, each of them loaded once.
+//! Each line on standard input requests one turn; the end of the input ends the measurement. So two processes can time
+//! their programs in turn on the same devices, with each program loaded once.
 
 use crate::run::cli::BenchOptions;
 use crate::run::failure::RunFailure;
@@ -10,11 +10,11 @@ use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use serde_json::json;
 
-/// Times of each program in the order in which they were measured. `turn` takes the number of runs of each program
-/// and appends their times; it is called once, or with `--turns` for each line on standard input.
+/// Times of each program in the order of their measurement. `turn` takes the number of runs of each program and appends
+/// their times; it is called once, or with `--turns` for each line on standard input.
 ///
 /// # Errors
-/// Those of `turn`, a turn that cannot be asked for or answered, and no turn at all.
+/// Those of `turn`, or if a turn cannot be requested or answered, or there is none.
 pub(in crate::run) fn time_turns(
     bench: &BenchOptions,
     programs: usize,
@@ -51,7 +51,7 @@ fn answer_turn(number: usize, times: &[&[f64]], io: &mut ToolIo<'_>) -> Result<(
     })
 }
 
-/// Whether another line came. What it says does not matter.
+/// Returns true if another line came. Its content does not matter.
 fn read_line(io: &mut ToolIo<'_>) -> Result<bool, RunFailure> {
     let mut byte = [0];
     loop {

@@ -10,7 +10,7 @@ use crate::run::progress::{ProgressLine, RoundCounter};
 use hostir_tool_support::io::ToolIo;
 use std::fmt::Write as _;
 
-/// Programs to time, and the line on the terminal that says how far that is.
+/// Programs to time, and the progress line on the terminal.
 pub(in crate::run) struct GpuTiming<'a> {
     /// The programs.
     pub(in crate::run) entries: &'a [BenchEntry],
@@ -18,7 +18,7 @@ pub(in crate::run) struct GpuTiming<'a> {
     pub(in crate::run) bench: &'a BenchOptions,
     /// All options.
     pub(in crate::run) options: &'a Options,
-    /// The profiler that is told the ranges of instructions.
+    /// The profiler that gets the ranges of instructions.
     pub(in crate::run) profiler: Option<&'a Profiler>,
     /// This process among several.
     pub(in crate::run) here: Option<&'a LaunchedProcess>,
@@ -29,10 +29,10 @@ pub(in crate::run) struct GpuTiming<'a> {
 }
 
 impl CudaBackend {
-    /// Loads programs, runs each once, and times them in turn. A line about the devices is added to `text`.
+    /// Loads programs, runs each once, and times them in turn. Adds a line about the devices to `text`.
     ///
     /// # Errors
-    /// Those of loading and of running, and outputs that differ.
+    /// Those of loading and of running, or if outputs differ.
     pub(in crate::run) fn time_programs(
         &self,
         timing: &GpuTiming<'_>,
@@ -45,7 +45,7 @@ impl CudaBackend {
             .and_then(|()| timing.announce_device(&programs, text, io))
             .and_then(|()| timing.time_in_turn(&mut programs, io));
         if result.is_err() {
-            // As `keep_after_failure`: to free what a device may still use can wait without end.
+            // As `keep_after_failure`: freeing memory that a device may still use can wait without end.
             std::mem::forget(programs);
         }
         result
@@ -126,7 +126,7 @@ impl GpuTiming<'_> {
     }
 }
 
-/// Runs of one program before it is another one's turn.
+/// Runs of one program before another one's turn.
 const IN_A_ROW: usize = 5;
 /// Timed runs of the host's part alone.
 const ISSUES: usize = 11;

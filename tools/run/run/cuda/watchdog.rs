@@ -1,9 +1,8 @@
 //! Runs on GPUs that do not end by themselves.
 //!
-//! A rank that fails, or hears of another one that did, clears away what it has under way and comes back with an
-//! error. A call of the CUDA driver or of NCCL that does not return keeps it from that: the queue of a
-//! stream is full, or a library waits for a process that is gone. Then a thread beside the run says what is
-//! known and ends the process.
+//! A rank that fails, or hears of another one's failure, clears away its work in flight and returns an error. A call of
+//! the CUDA driver or of NCCL that does not return prevents that: the queue of a stream is full, or a library waits for
+//! a process that is gone. Then a thread beside the run reports what is known and ends the process.
 
 use super::CudaBackend;
 use crate::launch::LaunchedProcess;
@@ -23,10 +22,10 @@ use hostir_tool_support::terminal::WIPE_LINE;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// The time that a rank may take to come back after another process failed: what it does for that is limited to less.
-/// The guard of the connections, which knows less, waits longer.
+/// The time that a rank may take to return after another process failed: its own limits are shorter. The watchdog of
+/// the connections, which knows less, waits longer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The time that a run may take longer to end after its deadline.
+/// The time by which a run may exceed its deadline.
 const GRACE: Duration = Duration::from_millis(1800);
 /// The time that calls of libraries get to return before the process ends without its exit handlers.
 const LIBRARIES: Duration = Duration::from_millis(200);
@@ -64,7 +63,8 @@ impl CudaBackend {
                 let Some(failure) = found else { return };
                 let status = failure.status.exit_code();
                 let (verbosity, status) = here.map_or((Verbosity::Full, status), |here| process_ending(here, &failure));
-                // In one piece: other processes may write to the same place. Nobody is left to tell if this fails.
+                // In one piece: other processes may write to the same place. If this fails, there is nobody to report
+                // to.
                 let mut text = Vec::new();
                 if terminal {
                     text.extend_from_slice(WIPE_LINE.as_bytes());
@@ -79,7 +79,7 @@ impl CudaBackend {
     }
 }
 
-/// The failure of another process. What failed here the work itself comes back with.
+/// The failure of another process. The work itself returns failures of this one.
 fn remote_failure(here: Option<&LaunchedProcess>) -> Option<ControlPlaneError> {
     let error = here?.run_failure()?;
     let own = matches!(error, ControlPlaneError::Failed { rank, .. } if here?.place.rank == rank);
@@ -96,7 +96,8 @@ struct WatchState<'a> {
 }
 
 impl WatchState<'_> {
-    /// The reason to end the process now. [`PollState::since`] is when the failure of another process was seen first.
+    /// The reason to end the process now. [`PollState::since`] is the time at which the failure of another process was
+    /// first seen.
     fn termination_cause(&self, lost: Option<ControlPlaneError>, state: &mut PollState) -> Option<RunFailure> {
         if let Some(gap) = state.suspension {
             self.watch.note_suspension(gap);
@@ -109,7 +110,7 @@ impl WatchState<'_> {
         self.watch.is_hung(self.timeout + GRACE).then(|| self.locate_failure(timeout_diag(self.timeout)))
     }
 
-    /// A failure of the program that runs, with where the ranks are.
+    /// A failure of the running program, with the positions of the ranks.
     fn locate_failure(&self, cause: Diag) -> RunFailure {
         let places = self.watch.rank_locations();
         let number = places.first().map_or(0, |place| place.program);
@@ -153,7 +154,7 @@ mod tests {
         Some(ControlPlaneError::Lost { rank: 1, how: "it broke".to_owned() })
     }
 
-    /// After a moment, in the words of the failure, with a note that says why the process ends.
+    /// After a moment the process ends with the words of the failure, and a note that says why.
     #[test]
     fn another_process_failed() {
         let (programs, _) = hostir::load(COPY);

@@ -1,4 +1,4 @@
-//! `--timeline`: a run's timeline as a chart in the terminal, with what it adds up to below.
+//! `--timeline`: a run's timeline as a chart in the terminal, with its totals below.
 
 use super::span_names::SpanNames;
 use crate::run::quantities::count_text;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// Columns where there is no terminal.
 pub(super) const WIDTH: usize = 100;
-/// Columns that a chart has at least, however narrow the terminal.
+/// The minimum number of columns of a chart, however narrow the terminal.
 const LEAST: usize = 20;
 /// The number of ops that are listed.
 const LONGEST: usize = 8;
@@ -39,7 +39,7 @@ pub(super) fn chart_heading(trace: &Trace) -> String {
 
 // ---- the chart ----
 
-/// The character and the colour of the terminal for a kind of slices.
+/// The character and the colour of the terminal for a kind of spans.
 fn kind_glyph(kind: SpanKind) -> (char, u8) {
     match kind {
         SpanKind::Compute => ('#', 34),
@@ -84,7 +84,7 @@ fn draw_rows(text: &mut String, trace: &Trace, width: usize, color: bool) {
     let _ = writeln!(text, "{:widest$}  {}", "", legend.join("   "));
 }
 
-/// The slices of each track that has some that take time: rank, track, slices in order.
+/// The spans of each track with some that take time: rank, track, spans in order.
 pub(super) fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&TraceSpan>)> {
     let mut tracks: Vec<Vec<Vec<&TraceSpan>>> =
         trace.ranks.iter().map(|tracks| vec![Vec::new(); tracks.len()]).collect();
@@ -102,8 +102,8 @@ pub(super) fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&TraceSpan>)> {
     found
 }
 
-/// For each of `columns` equal parts of the time until `end`: the kind that takes most of it; `None`
-/// where there is nothing. Work goes before waiting however short it is, so that none is lost.
+/// For each of `columns` equal parts of the time until `end`: the kind that takes most of it; `None` if it is empty.
+/// Work wins over waiting however short it is, so that none is lost.
 pub(super) fn dominant_kinds(slices: &[&TraceSpan], end: u64, columns: usize) -> Vec<Option<SpanKind>> {
     let scale = columns as f64 / end.max(1) as f64;
     let mut times = vec![[0.0f64; SpanKind::ALL.len()]; columns];
@@ -211,7 +211,7 @@ fn op_label(usage: &OpUsage, names: &SpanNames<'_>) -> String {
     format!("line {}: {}", names.line_number(usage.op), names.op_text(usage.op))
 }
 
-/// As much of a text as goes into so many columns, with a sign that there is more.
+/// The start of a text that fits so many columns, with a sign that there is more.
 pub(super) fn truncate_text(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

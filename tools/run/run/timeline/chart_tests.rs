@@ -10,7 +10,7 @@ fn slice(kind: SpanKind, start_ns: u64, end_ns: u64) -> TraceSpan {
     TraceSpan { rank: 0, track: 0, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
 }
 
-/// The lane of these slices in 10 columns of 10 ns.
+/// The row of these spans in 10 columns of 10 ns.
 fn lane(slices: &[(SpanKind, u64, u64)]) -> String {
     let slices: Vec<TraceSpan> = slices.iter().map(|&(kind, from, to)| slice(kind, from, to)).collect();
     let kinds = dominant_kinds(&slices.iter().collect::<Vec<_>>(), 100, 10);

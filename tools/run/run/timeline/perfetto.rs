@@ -1,9 +1,9 @@
 //! `--trace`: a timeline as JSON for Perfetto.
 //!
-//! The format is Chrome's trace event format: a complete event (`X`) a slice, a pair of flow events
-//! (`s`, `f`) an arrow, metadata events (`M`) for the names of ranks and tracks. Times are microseconds.
-//! A flow event belongs to the slice that began last on its track, so it stands right after that
-//! slice's event; where a wait begins before what it waits for, its end stands after the latter.
+//! The format is Chrome's trace event format: a complete event (`X`) for a span, a pair of flow events (`s`, `f`) for a
+//! dependency, metadata events (`M`) for the names of ranks and tracks. Times are microseconds. A flow event belongs to
+//! the span that began last on its track, so it comes directly after that span's event; if a wait begins before the
+//! span that it waits for, its end comes after the latter.
 
 use super::span_names::SpanNames;
 use hostir::backend::trace::{Trace, TraceClock, TraceSpan, TraceTrack};
@@ -65,7 +65,7 @@ impl EventWriter<'_> {
         self.write_event(&json!({ "ph": "M", "pid": rank, "tid": tid, "name": name, "args": args }))
     }
 
-    /// Slices in order of time, each with the ends of arrows that follow it.
+    /// Writes spans in order of time, each with the ends of flow events that follow it.
     fn write_spans(&mut self, trace: &Trace, names: &SpanNames<'_>) -> io::Result<()> {
         let slices = &trace.slices;
         let mut order: Vec<usize> = (0..slices.len()).collect();
@@ -104,7 +104,7 @@ fn flow_event(phase: &str, id: usize, slice: &TraceSpan, at_ns: u64) -> Value {
         "pid": slice.rank, "tid": slice.track + 1, "ts": to_micros(at_ns),
     });
     if phase == "f" {
-        // To the slice around it, not to the next one.
+        // Binds to the enclosing span, not to the next one.
         event["bp"] = json!("e");
     }
     event

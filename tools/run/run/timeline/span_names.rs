@@ -15,7 +15,7 @@ pub(in crate::run) struct SpanNames<'a> {
     lines: Vec<usize>,
 }
 
-/// The statements of ops, each on one line: as they stand in a text in `hir 2`, else in the short form.
+/// The statements of ops, each on one line: as in the text in `hir 2`, else in the short form.
 fn statement_texts(loaded: &SourceProgram, ops: &[OpId]) -> Vec<String> {
     if !loaded.program.is_hir2() {
         return hostir::print::op_lines(&loaded.program, ops.iter().copied());
@@ -53,7 +53,7 @@ impl<'a> SpanNames<'a> {
         &self.loaded.source.name
     }
 
-    /// Its name without folders, so that pictures do not depend on where it lies.
+    /// Its name without folders, so that pictures do not depend on its place.
     pub(in crate::run) fn file_name(&self) -> &str {
         self.program_path().rsplit('/').next().unwrap_or_default()
     }

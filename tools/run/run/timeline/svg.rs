@@ -1,8 +1,7 @@
 //! `--timeline=FILE.svg`: the timeline as a picture.
 //!
-//! Written by hand, since it is rectangles and words: one lane a track, as in the terminal. Lanes with
-//! more slices than dots are drawn by what takes most of each dot, so the size of a picture does not
-//! grow with the run.
+//! Written by hand, since it is rectangles and words: one row for each track, as in the terminal. A row with more spans
+//! than dots is drawn by the kind that takes most of each dot, so the size of a picture does not grow with the run.
 
 use super::chart::{by_track, chart_heading, dominant_kinds, time_text, truncate_text};
 use super::span_names::SpanNames;
@@ -19,9 +18,9 @@ const TOP: f64 = 56.0;
 const LANE: f64 = 20.0;
 const GAP: f64 = 10.0;
 const LETTER: f64 = 6.2;
-/// Arrows that are drawn at most; more would hide what they explain.
+/// The maximum number of drawn flow events; more would hide the spans.
 const ARROWS: usize = 400;
-/// Distances between marks of the axis, at least.
+/// The minimum distance between ticks of the axis.
 const TICK: f64 = 90.0;
 
 fn kind_color(kind: SpanKind) -> &'static str {
@@ -92,7 +91,7 @@ pub(in super::super) fn draw_svg(trace: &Trace, names: &SpanNames<'_>) -> String
     out
 }
 
-/// A lane's name in front of it; one that is cut can be read whole by pointing at it.
+/// A row's name in front of it; pointing at a truncated one shows all of it.
 pub(super) fn row_name(out: &mut String, top: f64, name: &str) {
     let short = fit_text(name, LABELS - 8.0);
     if short == name {
@@ -137,7 +136,7 @@ fn draw_axis(out: &mut String, layout: &SvgLayout) {
     }
 }
 
-/// A time that is a multiple of `step`, without digits that say nothing.
+/// A time that is a multiple of `step`, without insignificant digits.
 fn round_time(ns: u64, step: u64) -> String {
     let (unit, word) = match step {
         0..=999 => (1, "ns"),
@@ -183,7 +182,7 @@ fn draw_coarse_row(out: &mut String, slices: &[&TraceSpan], top: f64, layout: &S
     }
 }
 
-/// From the end of what is waited for to the end of the wait, or where the wait begins if that is later.
+/// From the end of the awaited span to the end of the wait, or to the start of the wait if that is later.
 fn draw_flow_events(out: &mut String, trace: &Trace, layout: &SvgLayout) {
     let drawn: Vec<_> = trace
         .arrows
@@ -253,7 +252,7 @@ fn fit_text(text: &str, width: f64) -> String {
     truncate_text(text, (width / LETTER).max(0.0) as usize)
 }
 
-/// A text that stands in XML, which has no control characters, not even as references.
+/// A text as XML, which has no control characters, not even as references.
 fn escape_xml(text: &str) -> String {
     let text = visible::escape_line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

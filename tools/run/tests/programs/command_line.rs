@@ -11,8 +11,8 @@ const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] 
 } // %HostIrContainer
 ";
 
-/// Runs `hir-run - ARGS` on a text in an empty folder: the exit status, standard output, standard error,
-/// and how many files there are afterwards.
+/// Runs `hir-run - ARGS` on a text in an empty folder: the exit status, standard output, standard error, and the number
+/// of files afterwards.
 fn run(text: &str, args: &[&str]) -> (i32, String, String, usize) {
     run_file(text, "-", args)
 }
@@ -89,7 +89,7 @@ fn processes_need_a_program() {
     assert_eq!((status, err.starts_with("error[H0649]: cannot start rank 0")), (3, true));
 }
 
-/// The CPU backend cannot be spread over processes; the note names what can without GPUs.
+/// The CPU backend cannot use several processes; the note names the backend that can without GPUs.
 #[test]
 fn processes_need_no_gpus_on_the_null_backend() {
     let args = ["-n", "2", "--processes", "--backend=cpu"];
@@ -121,7 +121,7 @@ fn runs_repeat() {
     assert_eq!(run(GATHER, &args), run(GATHER, &args));
 }
 
-/// A comparison that fails ends with 4 and leaves no output behind.
+/// A failed comparison ends with 4 and leaves no output.
 #[test]
 fn differences() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn differences() {
     assert!(err.contains("H0630"), "{err}");
 }
 
-/// Replicas that differ are a wrong program, and where outputs are compared a comparison that differs.
+/// Replicas that differ are a wrong program, and a failed comparison if outputs are compared.
 #[test]
 fn replicas_that_differ() {
     let own_row_only = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i1}] (DeviceMesh{0 1})) :
@@ -167,7 +167,7 @@ fn replicas_that_differ() {
 /// Looks a variable up.
 type Environment = fn(&str) -> Option<OsString>;
 
-/// Nothing is wider than the terminal; without one it is as wide as most are.
+/// No line is wider than the terminal; without one lines have the usual width.
 #[test]
 fn help_fits_the_terminal() {
     fn none(_: &str) -> Option<OsString> {

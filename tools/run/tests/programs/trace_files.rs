@@ -1,4 +1,4 @@
-//! The file of `--trace`: valid JSON in which slices nest in nothing, and arrows have two ends.
+//! The file of `--trace`: valid JSON whose spans do not nest, and whose flow events have two ends.
 
 use hostir_tool_support::io::ToolIo;
 use serde_json::Value;
@@ -59,8 +59,8 @@ fn phase<'e>(events: &'e [Value], phase: &str) -> Vec<&'e Value> {
     events.iter().filter(|event| event["ph"] == phase).collect()
 }
 
-/// The slice that began last on a flow event's track before it, in the order of the file; it has to
-/// hold the event's time.
+/// The span that began last on a flow event's track before it, in the order of the file; it has to contain the event's
+/// time.
 fn around(events: &[Value], at: usize) -> &Value {
     let flow = &events[at];
     let same = |event: &&Value| event["ph"] == "X" && event["pid"] == flow["pid"] && event["tid"] == flow["tid"];
@@ -96,7 +96,7 @@ fn check(events: &[Value]) {
     assert!(open.is_empty(), "arrows without an end: {open:?}");
 }
 
-/// Each of 4 ranks: a copy, 3 groups, 4 products, 11 waits with an arrow each.
+/// Each of 4 ranks: a copy, 3 groups, 4 GEMMs, 11 waits with a flow event each.
 #[test]
 fn traces_of_a_pipeline() {
     for args in [&["--backend=cpu"] as &[&str], &["--check-only"]] {
@@ -125,7 +125,7 @@ fn traces_of_a_pipeline() {
     }
 }
 
-/// Nothing is left of a trace whose run fails, and of one that cannot be written.
+/// A failed run leaves no trace file, and neither does one that cannot be written.
 #[test]
 fn failures_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn failures_leave_no_file() {
     }
 }
 
-/// On a terminal the chart has its width and colours; NO_COLOR is asked for beside it.
+/// On a terminal the chart has its width and colours; the test also sets NO_COLOR.
 #[test]
 fn a_chart_on_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
