@@ -1,9 +1,8 @@
 //! The syntax tree: what the text says, before any name has a meaning.
 //!
-//! Nodes live in flat arenas and refer to each other by dense ids, so that a file of a million
-//! statements is a handful of vectors. Nothing here knows an op: a statement is a *shape* (results,
-//! head word, number, arguments, bodies) and `hostir::resolve` gives it a meaning by looking its
-//! head up in the op table.
+//! Nodes live in flat arenas and refer to each other by dense ids, so that a file of a million statements is a handful
+//! of vectors. Nothing here knows an op: a statement is a *shape* (results, head word, number, arguments, bodies) and
+//! `hostir::resolve` finds its meaning in the op table, by its head.
 
 use crate::span::Span;
 
@@ -127,7 +126,7 @@ pub struct ContainerSyntax {
     pub closing_label: bool,
     /// True if the lists follow `HOST IRS:` and the end is `END.`, as nvFuser printed in July 2024.
     pub is_old_frame: bool,
-    /// True if some `Wait` stands on the line of what it waits for, as nvFuser printed in 2024.
+    /// True if some `Wait` is on the line of its communication, as nvFuser printed in 2024.
     pub has_joined_posts: bool,
 }
 
@@ -430,9 +429,9 @@ pub struct StringInterner {
     map: rustc_hash::FxHashMap<u64, u32>,
     /// The symbol before with the same hash; `u32::MAX` if there is none.
     same: Vec<u32>,
-    /// Short strings seen last, packed into a word, by a few bits of it; empty while there are few strings.
+    /// Recent short strings, packed into a word, indexed by a few bits of it; empty while there are few strings.
     recent: Vec<(u64, u32)>,
-    /// Other strings seen last, by a few bits of their hash; empty while there are few strings.
+    /// Other recent strings, indexed by a few bits of their hash; empty while there are few strings.
     recent_long: Vec<(u64, u32)>,
 }
 
@@ -461,7 +460,7 @@ impl Default for StringInterner {
 }
 
 impl StringInterner {
-    /// Makes room for `count` strings of `length` bytes in all, if there is memory for them.
+    /// Reserves memory for `count` strings of `length` bytes in all, if there is enough.
     pub fn reserve_strings(&mut self, count: usize, length: usize) {
         let _ = self.text.try_reserve(length);
         let _ = self.ends.try_reserve(count);
@@ -544,7 +543,7 @@ impl StringInterner {
         self.ends.len()
     }
 
-    /// Whether only the empty string is interned.
+    /// Returns true if only the empty string is interned.
     pub fn is_empty(&self) -> bool {
         self.ends.len() <= 1
     }

@@ -1,7 +1,7 @@
 //! The actions of the grammar: they fill the arenas of the [`SyntaxTree`].
 //!
-//! Elements of lists wait on one scratch stack until their list closes, so a list costs no
-//! allocation of its own and its elements end up next to each other in [`SyntaxTree::args`].
+//! Elements of lists are on one scratch stack until their list closes, so a list costs no allocation of its own and its
+//! elements end up next to each other in [`SyntaxTree::args`].
 
 use crate::ast::{
     ArgRange, ArgSyntax, DomainId, DomainSyntax, ExprId, ExprSyntax, MeshSyntax, StmtId, StmtShape, StmtSyntax, Symbol,
@@ -38,8 +38,8 @@ impl StmtHead {
     }
 }
 
-/// Reads tensor references and domains. The extents of domains are expressions of their own, which need the
-/// lexer: so the lexer calls these functions through the builder, and knows no reference itself.
+/// Reads tensor references and domains. The extents of domains are expressions of their own, which need the lexer; so
+/// the lexer calls these functions through the builder, and knows no references itself.
 #[derive(Clone, Copy)]
 pub(crate) struct ReferenceReader {
     /// Reads the short reference `T3`.
@@ -50,7 +50,7 @@ pub(crate) struct ReferenceReader {
     pub(crate) domain: fn(&mut Builder<'_>, Span) -> Option<DomainId>,
 }
 
-/// The tree under construction, with the tables that find what was seen before.
+/// The tree under construction, with the tables of known texts.
 pub(crate) struct Builder<'t> {
     pub(crate) text: &'t str,
     pub(crate) ast: SyntaxTree,
@@ -58,8 +58,7 @@ pub(crate) struct Builder<'t> {
     pub(crate) references: ReferenceReader,
     /// Elements of the lists that are open.
     scratch: Vec<ArgSyntax>,
-    /// Elements of open lists that stand after their predecessor without a comma: index in
-    /// `scratch`.
+    /// Elements of open lists that follow their predecessor without a comma: index in `scratch`.
     glued: Vec<u32>,
     operators: Vec<Symbol>,
     /// The statements of this run of the grammar.
@@ -72,7 +71,7 @@ pub(crate) struct Builder<'t> {
     pub(crate) domains: FxHashMap<&'t str, DomainId>,
     /// Domains of the references being read.
     pub(crate) open_domains: Vec<DomainSyntax>,
-    /// The mesh read last: its text is the most likely one of the next.
+    /// The mesh read last: the next one most likely has the same text.
     pub(crate) last_mesh: Option<MeshSyntax>,
     /// True while [`Self::squeezed`] is kept up to date.
     pub(crate) squeezing: bool,
@@ -143,7 +142,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Records the last error: the text is not read any further.
+    /// Records the last error: the rest of the text is not read.
     pub(crate) fn report_last_error(&mut self, error: SyntaxError) {
         if !self.stopped {
             self.errors.push(error);
@@ -158,7 +157,7 @@ impl<'t> Builder<'t> {
         1
     }
 
-    /// Notes that the element just pushed stands after its predecessor without a comma.
+    /// Records that the element just pushed follows its predecessor without a comma.
     pub(crate) fn mark_glued(&mut self, count: u32) -> u32 {
         self.glued.push(self.scratch.len() as u32 - 1);
         count
@@ -174,8 +173,8 @@ impl<'t> Builder<'t> {
         ArgRange { start, end: self.ast.args.len() as u32 }
     }
 
-    /// nvFuser leaves a comma out after an element that is the list's last one as well, between
-    /// braces and after empty braces; everywhere else it was forgotten.
+    /// Checks for forgotten commas. nvFuser leaves a comma out after an element that equals the list's last one,
+    /// between braces and after empty braces; everywhere else it was forgotten.
     fn check_glued(&mut self, first: usize) {
         while let Some(&at) = self.glued.last() {
             let at = at as usize;
@@ -381,9 +380,8 @@ impl<'t> Builder<'t> {
         self.push_expr(ExprSyntax::Unary(symbol, operand), l, r)
     }
 
-    /// `left op right`, where `left` is all that was read so far: an operator that binds tighter
-    /// than those on the right edge of `left` takes their right operand. The edge has at most one
-    /// node per level of precedence.
+    /// `left op right`, where `left` is the expression read so far: an operator that binds tighter than those on the
+    /// right edge of `left` takes their right operand. The edge has at most one node per level of precedence.
     pub(crate) fn infix_expr(&mut self, left: ExprId, op: Op, right: ExprId) -> ExprId {
         let end = self.ast.exprs[right.index()].1.end;
         let mut edge = None;
@@ -571,7 +569,7 @@ fn blank_stmt(shape: StmtShape, head: StmtHead) -> StmtSyntax {
     }
 }
 
-/// Whether this is a scalar that nvFuser numbered: letters, then digits (`i84`, `ptr4`).
+/// Returns true for a scalar that nvFuser numbered: letters, then digits (`i84`, `ptr4`).
 fn is_scalar_name(text: &str) -> bool {
     let digits = text.trim_start_matches(|c: char| c.is_ascii_lowercase());
     !digits.is_empty() && digits.len() < text.len() && digits.bytes().all(|b| b.is_ascii_digit())

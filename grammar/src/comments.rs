@@ -1,8 +1,8 @@
-//! The statement or block that a comment belongs to.
+//! Finds the statement or block of each comment.
 //!
-//! Comments are no tokens. When the parser reaches a token, the comments before it are handed out:
-//! those after other text on their line go to what was read last, the others wait until it is
-//! known which blocks end here and which statement follows.
+//! Comments are no tokens. When the parser reaches a token, it assigns the comments before it: those after other text
+//! on their line belong to the last construct, the others wait until it is known which blocks end here and which
+//! statement follows.
 
 use crate::ast::{BlockId, CommentPlaceSyntax, CommentSyntax, SyntaxTree};
 use crate::lex::RawComment;
@@ -11,7 +11,7 @@ use crate::span::Span;
 /// Comments on lines of their own that wait for their place.
 #[derive(Default)]
 pub(crate) struct PendingComments {
-    /// The number of the lexer's comments that were taken.
+    /// The number of assigned comments of the lexer.
     taken: usize,
     waiting: Vec<(Span, u32)>,
 }
@@ -34,7 +34,7 @@ impl PendingComments {
         self.attach_pending(place, ast);
     }
 
-    /// The block ends: the leading comments that are indented at least to `column` are its own.
+    /// Ends a block: leading comments that are indented at least to `column` belong to it.
     pub(crate) fn end_block(&mut self, block: BlockId, column: u32, ast: &mut SyntaxTree) {
         let count = self.waiting.iter().take_while(|&&(_, at)| at >= column).count();
         for (span, _) in self.waiting.drain(..count) {
@@ -47,15 +47,15 @@ impl PendingComments {
         !self.waiting.is_empty()
     }
 
-    /// Everything that waits belongs to `place`.
+    /// Assigns all waiting comments to `place`.
     pub(crate) fn attach_pending(&mut self, place: CommentPlaceSyntax, ast: &mut SyntaxTree) {
         for (span, _) in self.waiting.drain(..) {
             ast.comments.push(CommentSyntax { span, place });
         }
     }
 
-    /// Places the comments in front of a container that starts at `start`: the lines directly above it are the
-    /// container's, the others the file's.
+    /// Assigns the comments before a container that starts at `start`: the lines directly above it are the container's,
+    /// the others the file's.
     pub(crate) fn attach_before_container(&mut self, text: &str, start: u32, number: u32, ast: &mut SyntaxTree) {
         let mut next = start;
         let mut own = self.waiting.len();

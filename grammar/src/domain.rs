@@ -1,6 +1,6 @@
 //! Reads iteration domains: `iS0{i0}`, `ideviceIdx.x1{2}rf`, `bS3{1 ex i5}`.
 //!
-//! Most extents are a number or a name and are read here; any other goes through the grammar.
+//! Most extents are a number or a name and are read here; the grammar reads the others.
 
 use crate::ast::{DomainSyntax, ExprId};
 use crate::builder::{Builder, GrammarOutput};
@@ -285,7 +285,7 @@ fn parse_expression(b: &mut Builder<'_>, span: Span) -> Option<ExprId> {
     }
 }
 
-/// Runs the grammar over a part of the text, with its errors recorded.
+/// Runs the grammar over a part of the text, and records its errors.
 pub(crate) fn run_grammar_on_part(b: &mut Builder<'_>, span: Span, start: Start) -> Option<GrammarOutput> {
     let before = b.errors.len();
     let tokens = TokenWindow::new(b.text, span).into_all_tokens(b);

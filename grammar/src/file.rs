@@ -1,4 +1,4 @@
-//! The frame around statements: version line, containers, HostUnits, aliases, index definitions.
+//! Reads the frame around statements: version line, containers, HostUnits, aliases, index definitions.
 
 use crate::ast::{ArgRange, ArgSyntax, BlockId, CommentPlaceSyntax, ContainerSyntax, HostUnitSyntax};
 use crate::builder::GrammarOutput;
@@ -29,7 +29,7 @@ impl TextParser<'_> {
         }
     }
 
-    /// A text without a program: what its lines are instead does not matter, but for a version line.
+    /// Reports a text without a program, and its version line if that is wrong.
     fn report_no_program(&mut self) {
         self.b.errors.retain(|error| error.code == Code::Version.text());
         self.b.stopped = false;
@@ -43,7 +43,7 @@ impl TextParser<'_> {
         );
     }
 
-    /// The rest of a text that is cut in the body of a container, at `column`.
+    /// Reads the rest of a text that is cut in the body of a container, at `column`.
     pub(crate) fn parse_rest(&mut self, column: u32) {
         self.resume_body(column);
         self.parse_body(0, 0);
@@ -111,7 +111,7 @@ impl TextParser<'_> {
         }
     }
 
-    /// Text that belongs to no container, up to the next one.
+    /// Skips text that belongs to no container, up to the next one.
     fn skip_outside_text(&mut self, token: Token) {
         let mut span = token.span;
         loop {
@@ -181,7 +181,7 @@ impl TextParser<'_> {
         }
     }
 
-    /// Skips the title `HOST IRS:` of the lists; whether it is there.
+    /// Skips the title `HOST IRS:` of the lists; returns true if it is there.
     fn skip_old_title(&mut self) -> bool {
         let (host, irs, colon) = (self.peek(0), self.peek(1), self.peek(2));
         let found = self.is_word(host, "HOST") && self.is_word(irs, "IRS") && colon.tok == Tok::Colon;
@@ -200,8 +200,8 @@ impl TextParser<'_> {
         }
     }
 
-    /// Passes over the program that starts at `token` if it has another one inside, as where two processes
-    /// write to one log, and over both.
+    /// Skips the program that starts at `token` if it contains another one, as when two processes write to one log, and
+    /// skips both.
     fn skip_interleaved(&mut self, token: Token) -> bool {
         let start = token.span.start as usize;
         if start < self.nested_until {
@@ -228,7 +228,7 @@ impl TextParser<'_> {
         true
     }
 
-    /// `(inputs) -> (outputs) :`, if there are such lists, with where it ends.
+    /// Reads `(inputs) -> (outputs) :`, if there are such lists; returns their end, too.
     fn parse_container_header(&mut self) -> (Option<HeaderLists>, u32) {
         let extent = self.statement_extent(ExtentLimit::Colon);
         let span = self.span_of_next(extent.len);
@@ -253,8 +253,7 @@ impl TextParser<'_> {
         (Some((inputs, outputs, name)), end)
     }
 
-    /// A container without a header; of one that is not closed either, that is what is said. Returns where the
-    /// header ends.
+    /// Reports a container without a header, or, if it is not closed either, that. Returns the end of the header.
     fn report_missing_header(&mut self, span: Span) -> u32 {
         let end = self.eat_token(Tok::Colon).map_or_else(|| self.consumed_end(), |colon| colon.span.end);
         if !matches!(self.peek(0).tok, Tok::End | Tok::Container) {
@@ -293,7 +292,7 @@ impl TextParser<'_> {
             sections = true;
         }
         if sections {
-            // Comments at the end of a section are a part of it; those after it wait for their place.
+            // Comments at the end of a section belong to it; those after it wait for their place.
             let end = self.consumed_end();
             let end = self.b.ast.comments.last().map_or(end, |last| last.span.end.max(end));
             self.b.ast.containers[number].blank_after_sections = count_blank_lines(self.b.text, end as usize);
@@ -474,7 +473,7 @@ impl TextParser<'_> {
         true
     }
 
-    /// Skips a section that is not understood: to the end of its line.
+    /// Skips an unknown section, to the end of its line.
     fn skip_unit(&mut self) {
         while !self.peek(0).starts_line() && !matches!(self.peek(0).tok, Tok::End | Tok::RBrace) {
             self.src.advance(1);
@@ -533,9 +532,9 @@ impl TextParser<'_> {
         colon.tok == Tok::Colon && (self.is_word(word, "Inputs") || self.is_word(word, "Outputs"))
     }
 
-    /// Counts the tokens before the one that `stop` holds for. `stop` is given the token before, the number of
-    /// braced lists that have ended, and true where a title starts. `%kernel`, a blank-free end of text and
-    /// containers stop always.
+    /// Counts the tokens before the one at which `stop` returns true. It gets the token before, the number of braced
+    /// lists that have ended, and true at the start of a title. `%kernel`, a blank-free end of text and containers
+    /// always stop.
     fn count_tokens_until(&mut self, stop: impl Fn(Tok, usize, bool) -> bool) -> usize {
         let (mut len, mut depth, mut lists, mut previous) = (0, 0usize, 0, Tok::End);
         loop {
@@ -585,8 +584,8 @@ fn list_of(arg: &ArgSyntax) -> ArgRange {
     }
 }
 
-/// Whether a container seems to start somewhere: at the start of a line, or with its brace. (Documents have
-/// the word in their sentences.)
+/// Returns true if a container seems to start somewhere: at the start of a line, or with its brace. (Documents have the
+/// word in their sentences.)
 fn has_container(text: &str) -> bool {
     const WORD: &str = "%HostIrContainer";
     memmem::find_iter(text.as_bytes(), WORD).any(|at| {
@@ -622,17 +621,17 @@ const BLANKS: [char; 3] = [' ', '\t', '\r'];
 
 /// The other programs inside of one.
 enum Interleaving {
-    /// None, or the lines that open and close programs do not tell.
+    /// There is none, or the lines that open and close programs do not determine it.
     None,
     /// The start of the first one, and the end of the last one.
     Found { inner: usize, end: usize },
-    /// More of them inside one another than a log of a run has, up to here.
+    /// More programs inside one another than a log of a run has, up to here.
     TooDeep(usize),
 }
 
 /// The programs that start inside of the one that starts at `start`.
 fn find_interleaved(text: &str, start: usize) -> Interleaving {
-    /// More of them inside one another are no log of a run.
+    /// The maximum number of programs inside one another in a log of a run.
     const MOST: usize = 4096;
     let word = memmem::Finder::new(b"%HostIrContainer");
     let (mut open, mut first) = (1usize, None);

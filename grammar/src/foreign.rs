@@ -1,4 +1,4 @@
-//! Spellings of other languages, and how the same is written here: `T1 += T2`, `for i in range(4)`, `a ? b : c`.
+//! Spellings of other languages and their equivalents here: `T1 += T2`, `for i in range(4)`, `a ? b : c`.
 
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
@@ -6,7 +6,7 @@ use crate::span::Span;
 use crate::spelling::shorten_text;
 use crate::token::{Tok, Token};
 
-/// The tokens of a statement, and the text that they come from.
+/// The tokens of a statement, and their text.
 struct StmtTokens<'t> {
     text: &'t str,
     tokens: &'t [Token],
@@ -16,14 +16,14 @@ impl<'t> StmtTokens<'t> {
     fn token_text(&self, index: usize) -> Option<&'t str> {
         self.tokens.get(index).map(|token| &self.text[token.span.as_usize_range()])
     }
-    /// The text of the tokens from `start` on, in front of `end` and of what ends a statement.
+    /// The text of the tokens from `start` on, before `end` and the end of the statement.
     fn from(&self, start: usize, end: usize) -> Option<&'t str> {
         let tokens = self.tokens.get(start..end.min(self.tokens.len()))?;
         let last = tokens.iter().rposition(|token| !matches!(token.tok, Tok::Semi | Tok::Colon))?;
         let span = tokens[0].span.join(tokens[last].span);
         Some(&self.text[span.as_usize_range()])
     }
-    /// The text of the tokens from `start` on, in front of what ends a statement.
+    /// The text of the tokens from `start` on, before the end of the statement.
     fn rest(&self, start: usize) -> Option<&'t str> {
         self.from(start, usize::MAX)
     }
@@ -32,7 +32,7 @@ impl<'t> StmtTokens<'t> {
         let span = self.tokens.get(index)?.span.join(self.tokens.get(index + 1)?.span);
         Some(&self.text[span.as_usize_range()])
     }
-    /// True if two neighbours have nothing between them.
+    /// Returns true if two neighbours have nothing between them.
     fn are_adjacent(&self, index: usize) -> bool {
         let (Some(a), Some(b)) = (self.tokens.get(index), self.tokens.get(index + 1)) else {
             return false;
@@ -55,7 +55,7 @@ pub(crate) fn foreign_syntax_error(b: &Builder<'_>, tokens: &[Token], index: usi
     Some(SyntaxError::new(Code::Foreign, span, message).with_note(note))
 }
 
-/// `T1 += T2`, `T1++`, `T1 := T2`, `T1 == T2`, `T1 <- T2` and `T2 -> T1`: what it says, and how to write it.
+/// Explains `T1 += T2`, `T1++`, `T1 := T2`, `T1 == T2`, `T1 <- T2` and `T2 -> T1`: the meaning, and the spelling here.
 fn explain_assignment<'t>(text: &StmtTokens<'t>, index: usize) -> Option<(&'t str, String)> {
     let left = text.from(0, index).filter(|_| index > 0)?;
     let tok = text.tokens.get(index)?.tok;
@@ -91,7 +91,7 @@ fn explain_assignment<'t>(text: &StmtTokens<'t>, index: usize) -> Option<(&'t st
     }
 }
 
-/// The right spelling of the assignment of what starts at token `start`: a tensor alone is copied.
+/// The right spelling of an assignment of the expression at token `start`: a tensor alone is copied.
 fn suggest_set(text: &StmtTokens<'_>, left: &str, start: usize) -> Option<String> {
     let right = text.rest(start)?;
     let copied = matches!(text.tokens.get(start)?.tok, Tok::Tensor(_))
@@ -155,7 +155,7 @@ fn suggest_extent_loop(text: &StmtTokens<'_>) -> Option<String> {
     }
 }
 
-/// The right spelling of what stands at token `index` and is right in another language.
+/// The right spelling of the text at token `index`, which is right in another language.
 pub(crate) fn foreign_syntax_note(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<String> {
     let text = StmtTokens { text: b.text, tokens };
     let token = tokens.get(index)?;
@@ -244,7 +244,7 @@ pub(crate) fn character_replacement(text: &str, at: usize, character: char) -> S
     note.to_owned()
 }
 
-/// Characters of a line around an operator that are quoted at most.
+/// The maximum number of characters that are quoted around an operator.
 const MOST_OPERAND: usize = 200;
 
 /// `a @ b` around the `@` at byte `at`.

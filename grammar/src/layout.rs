@@ -1,9 +1,8 @@
-//! The ends of statements: lines, brackets and continuations, without the grammar.
+//! Finds the ends of statements: lines, brackets and continuations, without the grammar.
 //!
-//! A statement ends at its line's end unless a bracket is open or one of the two lines asks for the
-//! other. A bracket that is never closed must not swallow the rest of the file: the first line that
-//! looks like a statement of its own is remembered, and the statement is cut there if its brackets
-//! turn out not to close.
+//! A statement ends at its line's end unless a bracket is open or one of the two lines continues in the other. A
+//! bracket that is never closed must not swallow the rest of the file: the first line that looks like a statement of
+//! its own is remembered, and the statement is cut there if its brackets turn out not to close.
 
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
@@ -14,7 +13,7 @@ use crate::token::{Tok, Token};
 
 /// The largest number of tokens of one statement.
 const MAX_TOKENS: usize = 1 << 20;
-/// The number of tokens past a suspicious line among which a closing bracket is looked for.
+/// The number of tokens past a suspicious line among which a closing bracket is searched.
 const MAX_LOOK: usize = 4000;
 
 /// The tokens that end the extent besides those that end a statement.
@@ -56,7 +55,7 @@ enum ScanStop {
     At(usize),
     /// It ends there, with an open parenthesis that nvFuser never closes.
     OpenEnd(usize),
-    /// An open bracket met something that cannot stand inside it.
+    /// An open bracket contains something that cannot be inside it.
     Unclosed(usize),
     /// Too many brackets or operators.
     TooDeep(usize),
@@ -138,7 +137,7 @@ impl LayoutScanner {
         }
     }
 
-    /// Ends the statement in front of the line that starts with token `at`, if it ends there.
+    /// Ends the statement before the line that starts with token `at`, if it ends there.
     fn ends_before_line<'t>(
         &mut self,
         src: &mut TokenWindow<'t>,
@@ -223,7 +222,7 @@ impl LayoutScanner {
         b.report_error(error);
     }
 
-    /// The place to go on at after a statement that is nested too deeply: the line after its brackets.
+    /// The place at which reading continues after a statement that is nested too deeply: the line after its brackets.
     fn resync_after_nesting<'t>(&mut self, src: &mut TokenWindow<'t>, b: &mut Builder<'t>, mut at: usize) -> usize {
         let mut depth = self.open.len();
         loop {
@@ -246,7 +245,8 @@ impl LayoutScanner {
     }
 }
 
-/// Whether a `Wait Communication 1` starts at token `at`: in texts of 2024 it stands on the line of what it waits for.
+/// Returns true if a `Wait Communication 1` starts at token `at`: in texts of 2024 it is on the line of its
+/// communication.
 fn is_joined_wait<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>, at: usize) -> bool {
     let (Tok::Word(wait), Tok::Word(word)) = (src.peek(b, at).tok, src.peek(b, at + 1).tok) else { return false };
     b.ast.symbol_text(wait) == "Wait" && b.ast.symbol_text(word) == "Communication"
@@ -280,7 +280,7 @@ fn token_after_brackets<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>, at: 
     Tok::End
 }
 
-/// Whether a `}` ends a section: `} // %HostIrContainer`.
+/// Returns true if a `}` ends a section: `} // %HostIrContainer`.
 fn is_labelled(text: &str, end: u32) -> bool {
     let line = text[end as usize..].lines().next().unwrap_or("").trim();
     matches!(line, "// %HostIrContainer" | "// %kernel")

@@ -1,8 +1,7 @@
-//! From text to tokens: logos matches, this module interns and joins.
+//! The lexer: logos matches, this module interns and joins.
 //!
-//! A whole tensor reference or iteration domain is one token. Its end is found by a search for the
-//! closing bracket, and its text is looked up among those already seen: a reference is read
-//! (`tensor`) once per file, however often it is printed.
+//! A whole tensor reference or iteration domain is one token. The lexer searches the closing bracket, and looks the
+//! text up among the known ones: `tensor` reads a reference once per file, however often it is printed.
 
 use crate::ast::Symbol;
 use crate::builder::Builder;
@@ -20,7 +19,7 @@ const MAX_WORD: usize = 1 << 12;
 /// The longest tensor reference or domain, in bytes: one with the largest mesh of `hir 2` is shorter.
 const MAX_REFERENCE: usize = 1 << 24;
 
-/// A comment and the column it stands at if nothing precedes it on its line.
+/// A comment, and its column if nothing precedes it on its line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawComment {
     pub(crate) span: Span,
@@ -137,7 +136,7 @@ impl<'t> TokenWindow<'t> {
         self.text.as_bytes()
     }
 
-    /// The labels that nvFuser prints after closing braces are no comments.
+    /// Reads a comment; the labels that nvFuser prints after closing braces are none.
     fn lex_comment(&mut self, start: usize, end: usize) {
         let text = self.text[start..end].trim_end();
         let own_line = self.column != u32::MAX;
@@ -166,7 +165,7 @@ impl<'t> TokenWindow<'t> {
         let found = self.text[start..end].chars().next().unwrap_or('?');
         let text = format!("unexpected character {found:?}");
         if found == '#' {
-            // A comment of another language: what it says is not read.
+            // A comment of another language: its content is not read.
             let rest = self.lexer.remainder();
             self.lexer.bump(rest.find('\n').unwrap_or(rest.len()));
         }
@@ -221,7 +220,7 @@ impl<'t> TokenWindow<'t> {
         }
     }
 
-    /// Whether a prefix minus stands right before `start`.
+    /// Returns true if a prefix minus is directly before `start`.
     fn is_negated(&self, start: usize) -> bool {
         let [before @ .., minus] = &self.window[..] else { return false };
         let prefix = before.last().is_none_or(|token| !token.tok.ends_operand());
@@ -284,7 +283,7 @@ impl<'t> TokenWindow<'t> {
     }
 }
 
-/// Counts a token or comment that ends at `end`; whether the text is read any further.
+/// Counts a token or comment that ends at `end`; returns true if reading continues.
 fn count_token(b: &mut Builder<'_>, end: usize) -> bool {
     b.tokens += 1;
     if b.tokens > MAX_TOKENS {
@@ -305,8 +304,8 @@ fn indent_width(blanks: &[u8]) -> u32 {
     blanks.iter().fold(0, |column, &b| if b == b'\t' { (column / 8 + 1) * 8 } else { column + 1 })
 }
 
-/// The digits of the smallest 64-bit integer, which only fit with their minus: the token stands for the
-/// number with its sign, and [`Builder::prefix_expr`](crate::builder::Builder::prefix_expr) joins the two.
+/// The digits of the smallest 64-bit integer, which only fit with their minus: the token has the number with its sign,
+/// and [`Builder::prefix_expr`](crate::builder::Builder::prefix_expr) joins the two.
 const SMALLEST: &str = "9223372036854775808";
 
 fn lex_integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
@@ -334,7 +333,7 @@ fn report_large_number(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) 
     Tok::Error
 }
 
-/// A name or number that nobody wrote: every message about it would hold it.
+/// Reports a name or number that is too long: every message about it would contain it.
 fn report_long_token(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     let message = format!("`{}` has {} characters", shorten_text(text), text.len());
     b.report_error(

@@ -93,8 +93,8 @@ pub fn parse(text: &str) -> ParseOutput {
     ParseOutput { ast, errors }
 }
 
-/// Reads a text in up to `count` parts, each in a thread of its own: what [`fn@parse`] does with long
-/// texts. `None` if the text has an error or offers no place to cut it at.
+/// Reads a text in up to `count` parts, each in a thread of its own, as [`fn@parse`] does with long texts. `None` if
+/// the text has an error or cannot be divided.
 pub fn parse_in_parts(text: &str, count: usize) -> Option<ParseOutput> {
     let ast = parts::parse_parts(text, text_start(text), count)?;
     Some(ParseOutput { ast, errors: Vec::new() })
@@ -105,8 +105,8 @@ fn text_start(text: &str) -> usize {
     if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
 }
 
-/// Reads bytes; those that are not UTF-8 are an error and stand as `U+FFFD` in the text returned,
-/// which all spans refer to.
+/// Reads bytes; those that are not UTF-8 are an error and become `U+FFFD` in the returned text, to which all spans
+/// refer.
 pub fn parse_bytes(bytes: &[u8]) -> (String, ParseOutput) {
     let error = match std::str::from_utf8(bytes) {
         Ok(text) => {

@@ -13,14 +13,13 @@ use crate::tensor;
 struct IdRemap {
     symbols: Vec<Symbol>,
     tensors: Vec<TensorRefId>,
-    /// Domains outside of tensors meet those that were written before.
+    /// Domains outside of tensors are merged with equal earlier ones.
     domains: Vec<DomainId>,
     exprs: u32,
     args: u32,
     stmts: u32,
     blocks: u32,
-    /// The block of the first tree that the second one's first container goes on with, and that
-    /// container's own.
+    /// The block of the first tree in which the second one's first container continues, and that container's own.
     body: Option<(BlockId, BlockId)>,
 }
 
@@ -224,7 +223,7 @@ impl IdRemap {
         }
     }
 
-    /// The statements of the second part follow those of the first.
+    /// Appends the statements of the second part to those of the first.
     fn join_bodies(&self, blocks: &mut [BlockSyntax]) {
         let Some((open, rest)) = self.body else { return };
         let rest = std::mem::take(&mut blocks[rest.index() + self.blocks as usize]);
@@ -235,7 +234,7 @@ impl IdRemap {
         }
     }
 
-    /// `containers` is the number of the container that the second part starts in.
+    /// Maps the place of a comment; `containers` is the number of the container in which the second part starts.
     fn map_comment_place(&self, place: CommentPlaceSyntax, containers: u32) -> CommentPlaceSyntax {
         match place {
             CommentPlaceSyntax::Above(stmt) => CommentPlaceSyntax::Above(self.map_stmt_id(stmt)),

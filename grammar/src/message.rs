@@ -1,4 +1,4 @@
-//! Turns a failure of the grammar into a message for people.
+//! Turns a failure of the grammar into a message for users.
 
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
@@ -50,13 +50,13 @@ pub(crate) fn describe_error(
     error.with_note(note)
 }
 
-/// Whether the grammar allows one token only, and it is this one.
+/// Returns true if the grammar allows one token only, and it is this one.
 fn is_only_choice(expected: &[String], tok: &str) -> bool {
     matches!(expected, [only] if only.trim_matches('"') == tok)
 }
 
-/// Two words that are followed by no number: nothing that a statement starts with. Words that are
-/// nearly FOR, IF or ELSE are answered with those.
+/// Reports two words without a number after them, which start no statement. If they are nearly FOR, IF or ELSE, the
+/// answer proposes these.
 fn no_statement_error(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<SyntaxError> {
     let first = tokens.first().filter(|token| matches!(token.tok, Tok::Word(_)))?;
     let word = &b.text[first.span.as_usize_range()];
@@ -126,7 +126,7 @@ fn expected_text(expected: &[String], at_start: bool) -> String {
             names.push(name);
         }
     }
-    // Where a value may stand, its other beginnings (words that are names as well) say nothing new.
+    // Where a value is possible, its other beginnings (words that are names as well) add nothing.
     if names.contains(&"a value") {
         names.retain(|name| {
             !matches!(
@@ -144,7 +144,7 @@ fn expected_text(expected: &[String], at_start: bool) -> String {
             )
         });
     }
-    // After an expression that may end the statement only the name that a stream may have is in braces.
+    // After an expression that may end the statement, only the name of a stream is in braces.
     if names.contains(&"the end of the statement") && names.contains(&"an operator") {
         names.retain(|name| *name != "`{`");
     }
@@ -157,7 +157,7 @@ fn expected_text(expected: &[String], at_start: bool) -> String {
     }
 }
 
-/// A terminal of the grammar in plain words; empty for those that are not worth a mention.
+/// A terminal of the grammar in plain words; empty for unimportant ones.
 fn describe_terminal(terminal: &str) -> &'static str {
     match terminal {
         "tensor" | "hex" | "float" | "typed" | "cast" | "bool" => "a value",

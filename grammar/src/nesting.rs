@@ -1,13 +1,13 @@
-//! The depth to which expressions nest, counted as they are printed.
+//! The nesting depth of expressions, in their printed form.
 //!
-//! Whatever follows the syntax tree (printing, hashing, evaluation) recurses, so depth has a limit. It
-//! is counted in brackets of the printed form, where every operator has parentheses of its own: what
-//! was read can be read again after it was printed.
+//! All later code (printing, hashing, evaluation) recurses, so depth has a limit. It is counted in brackets of the
+//! printed form, where every operator has parentheses of its own: a text that was read can be read again after it was
+//! printed.
 
 use crate::token::{Tok, Token};
 
-/// The largest number of brackets that may be open at once; more than [`MAX_DEPTH`] by what a statement puts
-/// around its expressions.
+/// The maximum number of brackets that may be open at once: [`MAX_DEPTH`] plus those that a statement puts around its
+/// expressions.
 pub(crate) const MAX_BRACKETS: usize = 500;
 /// The largest depth of an expression.
 pub(crate) const MAX_DEPTH: u32 = 480;
@@ -40,7 +40,7 @@ impl NestingTracker {
         self.open.clear();
     }
 
-    /// Follows a token after `before`; whether the statement is still within the limit.
+    /// Follows a token after `before`; returns true if the statement is still within the limit.
     pub(crate) fn follow_token(&mut self, tok: Tok, before: Tok) -> bool {
         match tok {
             Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_) => self.now += 1,

@@ -1,4 +1,4 @@
-//! Numbers: where a float ends, and whether a literal is a value of its type.
+//! Numbers: finds the end of a float, and checks that a literal is a value of its type.
 
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
@@ -11,7 +11,7 @@ pub(crate) enum NumberTail {
     None,
     /// So many bytes of a float: `.`, `.e5`.
     Float(usize),
-    /// So many bytes that no number has: `.e`, `.size`.
+    /// A tail of so many bytes that no number has: `.e`, `.size`.
     Broken(usize),
 }
 
@@ -45,7 +45,7 @@ fn exponent_length(bytes: &[u8]) -> Option<usize> {
     (digits > 0).then_some(1 + sign + digits)
 }
 
-/// The error of a text that begins as a number and goes on as a name, `1.size`.
+/// The error for a text that begins as a number and continues as a name, `1.size`.
 pub(crate) fn broken_number(text: &str, span: Span) -> SyntaxError {
     let message = format!("`{}` is no number", shorten_text(text));
     SyntaxError::new(Code::Number, span, message)
@@ -70,7 +70,7 @@ pub fn misfit_of_literal(dtype: &str, word: &str, text: &str, span: Span) -> Opt
     Some(SyntaxError::new(Code::Number, span, message).with_note(repair))
 }
 
-/// The need of a literal's type that a text does not meet, and how to repair it.
+/// The requirement of a literal's type that a text does not meet, and the repair.
 fn literal_need(dtype: &str, word: &str, text: &str) -> Option<(String, String)> {
     let truth = matches!(text, "true" | "false");
     if dtype == "bool" {
@@ -100,8 +100,8 @@ fn literal_need(dtype: &str, word: &str, text: &str) -> Option<(String, String)>
     (!fits).then(|| (range.describe(), repair))
 }
 
-/// Whether a number is a value of an element type after rounding: an integer within the range of an integer type, a real that a float
-/// type does not round to an infinity or a NaN. Other types hold every number.
+/// Returns true if a number is a value of an element type after rounding: an integer within the range of an integer
+/// type, a real that a float type does not round to an infinity or a NaN. Other types hold every number.
 pub fn holds_number(dtype: &str, value: f64) -> bool {
     if let Some((low, high)) = integer_range(dtype) {
         // A fraction is cut off. The largest integers of 64 bits are rounded here.
@@ -110,8 +110,8 @@ pub fn holds_number(dtype: &str, value: f64) -> bool {
     FloatRange::of_type(dtype).is_none_or(|range| range.holds(value))
 }
 
-/// The error of a number, written as `text`, that becomes a value of an element type without being one; `word` is the type's name in
-/// the file's notation.
+/// The error for a number, written as `text`, that would become a value of an element type but is none; `word` is the
+/// type's name in the file's notation.
 pub fn misfit_of_number(dtype: &str, word: &str, text: &str, span: Span) -> SyntaxError {
     let integers = integer_range(dtype).map(|(low, high)| format!("a number from {low} to {high}"));
     let needed = integers.or_else(|| FloatRange::of_type(dtype).map(FloatRange::describe));

@@ -17,7 +17,7 @@ use crate::token::{Start, Tok, Token};
 
 /// The largest number of blocks that may be open at once.
 pub(crate) const MAX_BLOCKS: usize = 200;
-/// The largest number of statements given to the grammar at once; few, for their tokens to stay in a cache.
+/// The maximum number of statements for one run of the grammar; small, so that their tokens stay in a cache.
 const MAX_RUN: usize = 32;
 
 /// The section or statement that a frame is the body of.
@@ -53,24 +53,24 @@ pub(crate) struct TextParser<'t> {
     pub(crate) last: CommentPlaceSyntax,
     /// Indentation of the current line.
     pub(crate) line_column: u32,
-    /// Up to here more programs start inside of one another than a log of a run has.
+    /// Up to here more programs start inside of one another than in a log of a run.
     pub(crate) nested_until: usize,
     layout: LayoutScanner,
     grammar: TopParser,
     /// Memory for [`Self::run_grammar`].
     extents: Vec<StmtExtent>,
-    /// The way in which this part of a text has to end.
+    /// The required end of this part of a text.
     pub(crate) cut: PartEnd,
 }
 
-/// The way in which the parser's part of a text has to end.
+/// The required end of the parser's part of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PartEnd {
     /// It does.
     None,
-    /// A statement at this column follows, which is said to be one of a container's body.
+    /// A statement at this column follows, which should be in a container's body.
     Follows(u32),
-    /// The end was reached in the body of a container with this column: the two parts fit.
+    /// The part ends in the body of a container with this column: the two parts fit.
     Reached,
 }
 
@@ -82,7 +82,7 @@ struct StmtBatch<'r> {
     at: usize,
     /// Tokens left of the first extent.
     left: usize,
-    /// True once the forgotten parenthesis of the first extent was given out.
+    /// True once the forgotten parenthesis of the first extent was supplied.
     closed: bool,
 }
 
@@ -264,7 +264,7 @@ impl<'t> TextParser<'t> {
         }
     }
 
-    /// Deeper lines after a statement with an error are its block: what is wrong was said there.
+    /// Reads the block of a statement with an error, its deeper lines: the error was reported there.
     fn block_of_error(&mut self, token: Token) -> bool {
         let last = self.frames.last().and_then(|frame| frame.stmts.last().copied());
         let Some(stmt) = last.filter(|stmt| {
@@ -332,7 +332,7 @@ impl<'t> TextParser<'t> {
         }
     }
 
-    /// Checks that the part ends here in the body of a container, as the next part takes for granted.
+    /// Checks that the part ends here in the body of a container, as the next part assumes.
     fn reaches_cut(&mut self, end: Token) -> bool {
         let PartEnd::Follows(column) = self.cut else { return false };
         self.close_dedented_blocks(Token { column, ..end });
@@ -346,7 +346,7 @@ impl<'t> TextParser<'t> {
         true
     }
 
-    /// Opens the body of a container whose start is in an earlier part of the text.
+    /// Opens the body of a container that starts in an earlier part of the text.
     pub(crate) fn resume_body(&mut self, column: u32) {
         let body = self.push_frame(BlockKind::Container, 0, Some(Span::default()));
         if let Some(frame) = self.frames.last_mut() {
@@ -365,8 +365,8 @@ impl<'t> TextParser<'t> {
         }
     }
 
-    /// Reads the statements up to the next block, brace or change of indentation in one go: starting
-    /// the grammar costs as much as a short statement.
+    /// Reads the statements up to the next block, brace or change of indentation at once: starting the grammar costs as
+    /// much as a short statement.
     fn parse_statement_run(&mut self) {
         let mut run = std::mem::take(&mut self.extents);
         run.clear();
@@ -406,7 +406,7 @@ impl<'t> TextParser<'t> {
         simple && aligned && !section
     }
 
-    /// Parses statements up to the first one with an error and consumes them; how many that were.
+    /// Parses statements up to the first one with an error and consumes them; returns their number.
     fn consume_parsed(&mut self, run: &[StmtExtent]) -> usize {
         let good = run.iter().take_while(|extent| !extent.bad).count();
         self.b.batch.clear();
@@ -436,7 +436,7 @@ impl<'t> TextParser<'t> {
         count
     }
 
-    /// Notes a `Wait Communication 1` on the line of another statement.
+    /// Records a `Wait Communication 1` on the line of another statement.
     fn note_joined_post(&mut self, stmt: StmtId) {
         let stmt = &self.b.ast.stmts[stmt.index()];
         let is_wait = stmt.shape == StmtShape::Words && self.b.ast.symbol_text(stmt.name) == "Wait";
@@ -541,7 +541,7 @@ impl<'t> TextParser<'t> {
 
     // ---- ends ----
 
-    /// The text or the next container starts before the blocks are closed.
+    /// Reports that the text ends, or the next container starts, before the blocks are closed.
     fn report_cut_short(&mut self, base: usize, token: Token) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.last() else { return };

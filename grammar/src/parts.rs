@@ -1,11 +1,10 @@
 //! Reads a long text in parts, one a thread.
 //!
-//! A text is cut in front of lines that look like a statement of a container's body: at its column,
-//! and starting with a tensor. Each part is read as if that were true. It is checked afterwards: the
-//! part before has to end, without an error, in the body of a container with that column and no
-//! comment that waits for what follows. If any part does not fit, or has an error, nothing is
-//! returned and the text is read from its start by one thread. So the result never depends on where
-//! the cuts are.
+//! A text is divided before lines that look like a statement of a container's body: at its column, and starting with a
+//! tensor. Each part is read on that assumption, which is checked afterwards: the part before has to end, without an
+//! error, in the body of a container with that column and without a waiting comment. If any part does not fit, or has
+//! an error, the result is dropped and one thread reads the text from its start. So the result never depends on the
+//! division.
 
 use crate::ast::SyntaxTree;
 use crate::builder::Builder;
@@ -16,12 +15,12 @@ use crate::span::Span;
 
 /// Parts are at least this long, in bytes: a thread costs less than a hundredth of that.
 const MIN_PART: usize = 1 << 20;
-/// More parts than this gain nothing, since they are joined one after the other.
+/// The maximum number of parts: more gain nothing, since they are joined one after the other.
 const MAX_PARTS: usize = 8;
-/// The distance after the wanted place within which a line to cut at is looked for.
+/// The distance after the intended place within which a line to divide at is searched.
 const MAX_SEARCH: usize = 1 << 18;
 
-/// In how many parts a text of `size` bytes is best read on this machine.
+/// The best number of parts for a text of `size` bytes on this machine.
 pub(crate) fn advised_part_count(size: usize) -> usize {
     let most = (size / MIN_PART).min(MAX_PARTS);
     if most < 2 {
@@ -58,7 +57,7 @@ pub(crate) fn parse_parts(text: &str, start: usize, count: usize) -> Option<Synt
                 whole = None;
             }
         }
-        // A text with too many is read again, for the place where it has.
+        // A text with too many is read again, to find the place.
         let mut ast = whole.filter(|whole| whole.tokens <= MAX_TOKENS)?.ast;
         ast.comments.sort_by_key(|comment| comment.span);
         Some(ast)
@@ -87,7 +86,7 @@ fn body_column(text: &str) -> Option<u32> {
     (blanks > 0).then_some(blanks as u32)
 }
 
-/// The starts of the second part and of those after it; fewer than asked for if there is no good place.
+/// The starts of the second part and of later ones; fewer than requested if there is no good place.
 fn find_cuts(text: &str, start: usize, column: u32, count: usize) -> Vec<usize> {
     let size = (text.len() - start) / count;
     let mut cuts: Vec<usize> =

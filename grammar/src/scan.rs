@@ -1,4 +1,4 @@
-//! Finds where a tensor reference or an iteration domain ends, without reading it.
+//! Finds the end of a tensor reference or an iteration domain, without reading it.
 //!
 //! The printed form is one line without nested square brackets, which one vectorised search
 //! settles. Everything else (free white space, nested brackets) goes through a byte loop that gives
@@ -98,7 +98,7 @@ fn scan_suffix(bytes: &[u8], mut end: usize) -> ReferenceEnd {
     if starts_attributes(bytes, at) { scan_brackets(bytes, at) } else { ReferenceEnd::Closed(end) }
 }
 
-/// `ca_pos( 3 )` and its like: where its `(` stands.
+/// `ca_pos( 3 )` and its like: the position of its `(`.
 fn find_position_paren(rest: &[u8]) -> Option<usize> {
     const WORDS: [&[u8]; 4] = [b"ca_pos(", b"compute_with(", b"produce_pos(", b"maybe_produce_pos("];
     if !matches!(rest.first(), Some(b'c' | b'p' | b'm')) {

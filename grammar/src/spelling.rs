@@ -3,8 +3,8 @@
 /// The longest word, in bytes, that is compared with others.
 const MAX_WORD: usize = 64;
 
-/// The candidate with the smallest edit distance (transpositions included, case ignored), if it is close enough to
-/// be meant.
+/// The candidate with the smallest edit distance (with transpositions, without case), if it is near enough to be a
+/// misspelling.
 pub fn nearest_candidate<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
     if word.len() > MAX_WORD {
         return None;

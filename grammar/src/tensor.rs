@@ -1,6 +1,6 @@
 //! Reads tensor references: `T3_g_float[iS0{i0}, iS1{8}] ca_pos( 1 ) (DeviceMesh{0 1})`.
 //!
-//! This runs once for each distinct text. References that differ in white space only become one.
+//! The reader runs once for each distinct text. References that differ in white space only become one.
 
 use crate::ast::{ArgRange, DomainId, MeshSyntax, Symbol, TensorRef, TensorRefId, TensorText};
 use crate::builder::{Builder, GrammarOutput, ReferenceReader};
@@ -41,7 +41,7 @@ pub const DTYPES: [&str; 22] = [
     "null_type",
 ];
 
-/// Names of element types that people and other tools use.
+/// Names of element types of other tools.
 const OTHER_DTYPES: [(&str, &str); 17] = [
     ("half", "__half"),
     ("float16", "__half"),
@@ -80,9 +80,8 @@ fn intern_short_ref<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> Tenso
 
 /// A full reference.
 ///
-/// Two spellings of one reference have to meet. Most texts are spaced as printed and cannot be a
-/// second spelling of each other; the table of texts without white space is only made when the
-/// first one comes that might be.
+/// Interns a full reference: two spellings of one reference become one. Most texts are spaced as printed and cannot be
+/// a second spelling of each other; the table of texts without white space is only made when the first candidate comes.
 fn intern_full_ref(b: &mut Builder<'_>, span: Span) -> TensorRefId {
     let text = &b.text[span.as_usize_range()];
     if let Some(&id) = b.tensors.get(text) {
@@ -105,7 +104,7 @@ pub(crate) fn adopt_ref(b: &mut Builder<'_>, tensor: TensorRef) -> TensorRefId {
     }
 }
 
-/// Adds a full reference unless it is there in another spelling.
+/// Adds a full reference unless it exists in another spelling.
 fn add_once<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
     if !b.squeezing {
         return intern_ref(b, text, tensor);
@@ -155,7 +154,7 @@ fn intern_domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
     Some(id)
 }
 
-/// Reads the reference at `span`; whether it is spaced as printed, without inner expressions.
+/// Reads the reference at `span`; returns true if it is spaced as printed, without inner expressions.
 fn read_reference(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
     let mut cursor = ReferenceCursor::new(b.text, span);
     cursor.at += 1;
@@ -362,7 +361,7 @@ pub struct MeshGrid {
     pub devices: Vec<u32>,
 }
 
-/// The grid that the braces of a mesh write, `{{0 1}{2 3}}`; `None` if it is not full or has other characters.
+/// The grid in the braces of a mesh, `{{0 1}{2 3}}`; `None` if it is not full or has other characters.
 pub fn parse_mesh_grid(text: &str) -> Option<MeshGrid> {
     let mut fits = true;
     let number = |digits: Range<usize>| {
@@ -412,7 +411,7 @@ fn read_mesh_grid(text: &str, mut number: impl FnMut(Range<usize>) -> u32) -> Op
     full.then_some(MeshGrid { shape, devices })
 }
 
-/// Notes the size of a group at `depth`; whether its siblings have the same.
+/// Records the size of a group at `depth`; returns true if its siblings have the same.
 fn close_group(shape: &mut Vec<u32>, depth: usize, count: u32) -> bool {
     if shape.len() < depth {
         shape.resize(depth, u32::MAX);

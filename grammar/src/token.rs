@@ -1,4 +1,4 @@
-//! Tokens: what logos matches ([`RawToken`]) and what the layout and the grammar see ([`Tok`]).
+//! Tokens: the matches of logos ([`RawToken`]) and the tokens of the layout and the grammar ([`Tok`]).
 //!
 //! A [`Tok`] is small and `Copy`: names are interned, and a whole tensor reference or iteration
 //! domain is one token, so that a printed statement is a dozen tokens whatever its tensors' rank.
@@ -252,7 +252,7 @@ impl Tok {
         matches!(self, Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_))
     }
 
-    /// True if a line that ends in this token goes on in the next one.
+    /// True if a line that ends in this token continues in the next one.
     pub(crate) fn wants_more(self) -> bool {
         self.is_operator() || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow)
     }

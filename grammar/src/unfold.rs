@@ -1,10 +1,10 @@
 //! Programs whose line breaks were lost, as on a page that puts a whole container on one line.
 //!
-//! Where a statement starts can be seen: at a word of the host, or at a name in front of `=`. Where the body of
-//! a loop ends cannot, without indentation, but for the loops that nvFuser makes over streams: such a body ends
-//! with the way back to the caller's stream (`SetCurrentStream to Stream 0`, `Synchronize Stream ( i % n )`), is
-//! nothing but the way there in front of another loop of the same index, or goes on to the end. Anything else
-//! stays as it is, and the parser says that the line breaks are missing.
+//! The start of a statement is visible: a word of the host, or a name before `=`. The end of a loop's body is not,
+//! without indentation, except for the loops that nvFuser makes over streams: such a body ends with the way back to the
+//! caller's stream (`SetCurrentStream to Stream 0`, `Synchronize Stream ( i % n )`), is only the way there before
+//! another loop of the same index, or continues to the end. Anything else stays as it is, and the parser reports the
+//! missing line breaks.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(crate) const OPEN: &str = "%HostIrContainer {";
 /// The end of a container with its label.
 pub(crate) const CLOSE: &str = "} // %HostIrContainer";
 
-/// Words that start a statement wherever they stand outside of brackets.
+/// Words that start a statement anywhere outside of brackets.
 const HEADS: &[&str] = &[
     "FOR",
     "IF",
@@ -29,18 +29,18 @@ const HEADS: &[&str] = &[
     "ShareMemHandles",
     "LaunchKernel",
 ];
-/// Words that start one if a number and an argument list follow.
+/// Words that start one before a number and an argument list.
 const NUMBERED: &[&str] = &["Communication", "P2PCommunication", "CollectivePermute"];
-/// Starts of what may follow the name of a tensor.
+/// Starts of text that may follow the name of a tensor.
 const ATTACHED: &[&str] = &["[", "(DeviceMesh", "{logical", "{axes", "ca_pos", "produce_pos", "maybe_produce_pos"];
 
-/// Whether a line holds a whole container with something in it.
+/// Returns true if a line contains a whole container that is not empty.
 pub(crate) fn is_folded(line: &str) -> bool {
     let Some(open) = line.find(OPEN) else { return false };
     line[open..].contains(CLOSE)
 }
 
-/// The lines of the container that a line holds, if they can be told.
+/// The lines of the container on a line, if they can be determined.
 pub(crate) fn unfold_container(line: &str) -> Option<String> {
     let open = line.find(OPEN)?;
     let close = open + line[open..].find(CLOSE)?;
@@ -95,7 +95,7 @@ impl BracketDepth {
     }
 }
 
-/// A text in parts: `starts` says where one begins, given what precedes it and what follows.
+/// A text in parts: `starts` returns true at the start of one, given the text before and after.
 fn split_parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&str> {
     let (mut brackets, mut cuts) = (BracketDepth::default(), Vec::new());
     let (mut before, mut solid) = (' ', None);
@@ -165,7 +165,7 @@ struct OpenLoop<'t> {
     body: Vec<&'t str>,
 }
 
-/// The statements of the program, those of loops deeper.
+/// Writes the statements of the program, those of loops deeper.
 fn unfold_body(text: &str, out: &mut String) -> Option<()> {
     let mut open: Vec<OpenLoop<'_>> = Vec::new();
     for statement in split_statements(text) {
@@ -186,11 +186,11 @@ fn unfold_body(text: &str, out: &mut String) -> Option<()> {
         }
         open.extend(index.map(|index| OpenLoop { index, body: Vec::new() }));
     }
-    // What is last is part of the loop if it needs the index.
+    // The last loop belongs to the enclosing loop if it needs the index.
     open.iter().all(ends_with_index).then_some(())
 }
 
-/// Whether the last statement of a loop's body needs the index.
+/// Returns true if the last statement of a loop's body needs the index.
 fn ends_with_index(done: &OpenLoop<'_>) -> bool {
     done.body.last().is_some_and(|last| mentions_word(last, done.index))
 }

@@ -100,8 +100,8 @@ impl Parser<'_> {
         direction_of(inner.operator) == direction_of(infix)
     }
 
-    /// `a < b < c` compares a truth value, as in C, and is an error: elsewhere it means `a < b` and `b < c`. Brackets say
-    /// which one is meant. What no range can be means what it means in C: `a < b == c`, `a < b > c`.
+    /// `a < b < c` compares a truth value, as in C, and is an error: elsewhere it means `a < b` and `b < c`. Brackets
+    /// decide. Comparisons that cannot be a range mean the same as in C: `a < b == c`, `a < b > c`.
     fn check_chain(&mut self, infix: Symbol, left: ExprId, right: ExprId, level: u8) {
         let Some(inner) = self.bare_comparison(left).filter(|inner| self.is_chain(inner, infix)) else { return };
         let first = self.bare_comparison(inner.left);
@@ -113,7 +113,7 @@ impl Parser<'_> {
         let (operator, shared) = (self.symbol_text(infix), text(inner.right));
         let chain = format!("{} && {shared} {operator} {}", text(left), text(right));
         let span = self.file.expr_span(left).join(self.file.expr_span(right));
-        // A third comparison is left to the author. Operators around it may bind more tightly than `&&`.
+        // A third comparison is not rewritten. Operators around it may bind more tightly than `&&`.
         let and = infix_symbol("&&").and_then(infix_level).unwrap_or(0);
         let next = self.infix_here();
         let is_longer = first.is_some() || next.as_ref().is_some_and(|next| direction_of(next.symbol).is_some());

@@ -1,4 +1,4 @@
-//! Answers to habits of other languages and of the printed form: what was found, and how it is written here.
+//! Answers to habits of other languages and of the printed form: the found spelling, and the one here.
 
 use super::ast::{ExprId, ExprNode, ItemSyntax, NodeRange, TargetSyntax, TypeId};
 use super::known::{KnownWord, known_word};
@@ -15,7 +15,7 @@ pub(super) const STATEMENT_NOTE: &str =
 /// Words that begin statements.
 const STATEMENT_WORDS: &[&str] = &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define"];
 
-/// Element types of the printed form, and how they are written here.
+/// Element types of the printed form, and their spellings here.
 const PRINTED_DTYPES: &[(&str, &str)] = &[
     ("double", "f64"),
     ("float", "f32"),
@@ -199,7 +199,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An expression that stands where a statement should.
+    /// Reports an expression in the place of a statement.
     #[cold]
     pub(super) fn report_lone_expression(&mut self, node: ExprNode, span: Span) -> Failed {
         let message = format!("`{}` is no statement", self.quote(span));
@@ -359,7 +359,7 @@ impl Parser<'_> {
         self.report_foreign(token.span, format!("`{found}` is no operator"), note);
     }
 
-    /// `0 < rank < 3`, and what is meant; tools may write it where that is sure.
+    /// Reports `0 < rank < 3`, and the probable meaning; tools may write it if it is certain.
     #[cold]
     pub(super) fn report_chain(&mut self, meant: &str, is_sure: bool, span: Span) {
         let message = "comparisons have no chains: the second one would compare a truth value";
@@ -385,7 +385,7 @@ impl Parser<'_> {
         self.report(error.with_edit(SyntaxEdit { span, text: meant }));
     }
 
-    /// A list in square brackets, and so are the lists in it.
+    /// The text of a list in square brackets, with its inner lists.
     fn list_text(&self, items: NodeRange) -> String {
         let items = self.file.expr_lists[items.indices()].iter().map(|item| self.item_text(*item));
         format!("[{}]", items.collect::<Vec<String>>().join(", "))
@@ -402,8 +402,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The extents of the axes with which a name was declared last in this program or kernel; none if an axis has more
-    /// than an extent, as reductions do.
+    /// The extents of the axes in a name's last declaration in this program or kernel; `None` if an axis has more than
+    /// an extent, as reductions do.
     pub(super) fn declared_extents(&self, name: ExprId) -> Option<Vec<&str>> {
         let ExprNode::Name(_) = self.file.expr(name) else { return None };
         let name = &self.text[self.file.expr_span(name).as_usize_range()];
@@ -475,7 +475,7 @@ impl Parser<'_> {
         self.report_foreign(span, "an index is one number, not a range", note)
     }
 
-    /// The index `A[..` has no end: a tensor of the printed form gets an answer of its own.
+    /// Reports the index `A[..` without an end: a tensor of the printed form gets an answer of its own.
     #[cold]
     pub(super) fn report_open_index(&mut self, base: ExprId, open: Span) -> Failed {
         if self.here() == LineTok::LBrace {
@@ -504,7 +504,7 @@ impl Parser<'_> {
         self.report_foreign(span, message, note)
     }
 
-    /// Whether the name of an expression is that of a tensor of the printed form.
+    /// Returns true if the name of an expression is that of a tensor of the printed form.
     pub(super) fn is_printed_tensor(&self, base: ExprId) -> bool {
         split_printed_tensor(&self.text[self.file.expr_span(base).as_usize_range()]).is_some()
     }

@@ -1,4 +1,4 @@
-//! The line `hir 2`: whether a text has it, or was meant to.
+//! The line `hir 2`: finds out whether a text has it, or should have it.
 
 use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
@@ -95,7 +95,7 @@ fn is_misspelt(line: &str) -> bool {
     rest.chars().all(|c| c.is_whitespace() || ".;:,\"')".contains(c))
 }
 
-/// Whether a line is the header of a program, `name(A: f32[n]) -> (B: f32[n]):`, or the first of its lines.
+/// Returns true if a line is the header of a program, `name(A: f32[n]) -> (B: f32[n]):`, or the first of its lines.
 fn is_program_header(line: &str) -> bool {
     let line = line.split("//").next().unwrap_or(line).trim_end();
     let name = line.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();

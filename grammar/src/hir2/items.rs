@@ -46,7 +46,7 @@ impl Parser<'_> {
             self.errors.add_error(fault.to_error(self.text));
             if let HeadFault::Misspelt(line) = fault {
                 self.file.version = line;
-                // Of a line that is a comment elsewhere nothing may be left.
+                // A line that is a comment elsewhere may have nothing left.
                 if self.peek().span.start < line.end {
                     self.skip_line();
                 }
@@ -133,7 +133,7 @@ impl Parser<'_> {
         self.take_all_comments(CommentPlaceSyntax::File);
     }
 
-    /// Skips to the next line that begins an item: statements that stand in column 1 are one error.
+    /// Skips to the next line that begins an item: statements in column 1 are one error.
     fn skip_to_item(&mut self) {
         loop {
             self.skip_line();
@@ -147,7 +147,7 @@ impl Parser<'_> {
         self.take_all_comments(CommentPlaceSyntax::File);
     }
 
-    /// Whether a line looks like an item: it begins with a word of the head or is the header of a program.
+    /// Returns true if a line looks like an item: it begins with a word of the head or is the header of a program.
     fn begins_item(&self, token: LineToken) -> bool {
         let LineTok::Name(symbol) = token.tok else { return false };
         let rest = &self.text[token.span.start as usize..];
@@ -180,7 +180,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the next word is followed by something else than a parameter list.
+    /// Returns true if the next word is not followed by a parameter list.
     fn is_head_line(&self) -> bool {
         self.behind() != LineTok::LParen
     }
@@ -286,7 +286,7 @@ impl Parser<'_> {
         let start = self.next().span;
         let name = self.parse_name("the name of a mesh")?;
         let list = self.parse_devices(start, name);
-        // A use of a mesh with an error is no error of its own: the mesh is known by its name, without devices.
+        // A use of a mesh with an error is no further error: the mesh is known by its name, without devices.
         let failed = list.is_err();
         let DeviceList { shape, devices, .. } = list.unwrap_or_default();
         let span = start.join(self.last_span());
@@ -487,7 +487,7 @@ impl Parser<'_> {
         empty_item(NameSyntax { name, span: first.span })
     }
 
-    /// Whether a header with an error does not go on with this line.
+    /// Returns true if a header with an error does not continue with this line.
     fn at_header_end(&self, token: LineToken) -> bool {
         let last = &self.text[self.last_span().as_usize_range()];
         let goes_on = matches!(last, "(" | ",") || token.tok.is_closing() || token.tok == LineTok::Arrow;

@@ -1,4 +1,4 @@
-//! Words and operators that the parser looks for: they are interned first, so that a symbol says which one it is.
+//! Words and operators that the parser knows: they are interned first, so that a symbol identifies them.
 
 use crate::ast::{StringInterner, Symbol};
 
@@ -109,7 +109,7 @@ pub(super) fn infix_symbol(text: &str) -> Option<Symbol> {
     Some(Symbol((FIRST_INFIX + place) as u32))
 }
 
-/// Whether an operator may stand in front of an operand.
+/// Returns true if an operator may precede an operand.
 pub(super) fn is_prefix(symbol: Symbol) -> bool {
     let place = symbol.index().wrapping_sub(FIRST_INFIX);
     place >= INFIX.len() && place < INFIX.len() + PREFIX.len() || INFIX.get(place).is_some_and(|(text, _)| *text == "-")

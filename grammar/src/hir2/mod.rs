@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Hir2Output {
             .retain(|error| error.code == Code::Version.text() || !(line.start..line.end).contains(&error.span.start));
     }
     if !errors.is_empty() {
-        // Lines that were read twice, for a bracket that nothing closes, change the order.
+        // Lines that were read twice, because of an unclosed bracket, change the order.
         errors.sort_by_key(|error| error.span);
         file.comments.sort_by_key(|comment| comment.span.start);
     }

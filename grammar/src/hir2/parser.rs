@@ -24,7 +24,7 @@ pub(super) struct StatementState {
     pub(super) start: u32,
     /// The column of its line.
     pub(super) column: u32,
-    /// Brackets that are open in it: its lines go on.
+    /// The number of open brackets, inside of which its lines continue.
     pub(super) brackets: u32,
     /// True if it stands in a group.
     pub(super) in_group: bool,
@@ -43,9 +43,9 @@ pub(super) struct Parser<'t> {
     pub(super) depth: usize,
     /// Blocks around the next token.
     pub(super) block_depth: usize,
-    /// Blocks in braces whose closing brace has not come.
+    /// Blocks in braces that are not closed yet.
     pub(super) braces: u32,
-    /// Lists that are being read; empty where a statement begins.
+    /// Lists that are being read; empty at the start of a statement.
     pub(super) scratch: ScratchLists,
     /// Comments that have their place.
     placed: usize,
@@ -108,7 +108,7 @@ impl<'t> Parser<'t> {
         if self.stmt.brackets == 0 && token.starts_line() { LineTok::LineEnd } else { token.tok }
     }
 
-    /// Whether the statement has no more tokens on its lines.
+    /// Returns true if the statement has no more tokens on its lines.
     pub(super) fn at_line_end(&self) -> bool {
         let token = self.peek();
         self.stmt.brackets == 0 && token.starts_line() && token.span.start != self.stmt.start || self.errors.is_full
@@ -123,8 +123,8 @@ impl<'t> Parser<'t> {
         token
     }
 
-    /// If the brackets turn out not to close, reading goes on at the first line that is not indented more than the
-    /// statement.
+    /// Records a line inside of brackets: if they turn out not to close, reading continues at the first line that is
+    /// not indented more than the statement.
     fn note_line_inside(&mut self, token: LineToken) {
         let is_outside = token.column <= self.stmt.column && token.tok != LineTok::End && !token.tok.is_closing();
         if is_outside && self.stmt.resume.is_none() && token.span.start != self.stmt.start {
@@ -237,7 +237,7 @@ impl<'t> Parser<'t> {
         self.report(SyntaxError::new(code, span, message).with_note(note))
     }
 
-    /// A spelling of another language, and how it is written here.
+    /// Reports a spelling of another language, with the one here.
     #[cold]
     pub(super) fn report_foreign(&mut self, span: Span, message: impl Into<String>, note: impl Into<String>) -> Failed {
         self.report_noted(Code::Foreign, span, message, note)

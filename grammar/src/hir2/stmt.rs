@@ -227,7 +227,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The right side of an assignment, or what `wait` waits for.
+    /// The right side of an assignment, or the operand of `wait`.
     fn parse_value(&mut self) -> Parsed<ExprId> {
         if self.here() != LineTok::LBrace || !self.is_group() {
             return self.parse_expr();
@@ -239,7 +239,7 @@ impl Parser<'_> {
 
     // Groups.
 
-    /// Whether a brace opens a group: posts and assignments follow, no list of numbers.
+    /// Returns true if a brace opens a group: communications and assignments follow, no list of numbers.
     fn is_group(&self) -> bool {
         match self.stream.window[1].tok {
             LineTok::RBrace | LineTok::Verbatim(_) => true,

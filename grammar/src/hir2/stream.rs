@@ -66,11 +66,11 @@ pub(super) struct TokenStream<'t> {
     tab_above: bool,
     /// Comments in order, up to the end of the window.
     pub(super) comments: Vec<LineComment>,
-    /// The end of what was read once: after a step back, it is not reported again.
+    /// The end of the text that was read once: after a step back it is not reported again.
     lexed_to: u32,
     /// The end of the last run of characters that begin no token.
     garbage_end: u32,
-    /// False once a `/*` was met that nothing ends.
+    /// False once a `/*` without an end was met.
     has_block_end: bool,
     count: usize,
 }
@@ -166,7 +166,7 @@ impl<'t> TokenStream<'t> {
         }
     }
 
-    /// The token of a match; none for blanks, comments and what was joined with the token before.
+    /// The token of a match; `None` for blanks, comments and text that was joined with the token before.
     fn convert_match(
         &mut self,
         found: Result<RawLineTok, ()>,
@@ -313,7 +313,7 @@ impl<'t> TokenStream<'t> {
     }
 
     fn convert_integer(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) -> LineTok {
-        // The smallest integer has one digit's value more than the largest.
+        // The smallest integer has a larger magnitude than the largest.
         let value = text.parse::<u64>().ok().filter(|&value| value <= 1 << 63);
         if value.is_none() {
             self.report_number(text, span, sinks);

@@ -96,7 +96,7 @@ pub(super) enum LineTok {
     Quoted,
     /// Characters that begin no token; an error was recorded.
     Error,
-    /// The statement's line ends here: never of a token, only the answer to what comes next.
+    /// The end of the statement's line: never a token, only an answer to a query for the next one.
     LineEnd,
     /// After the last token.
     End,
@@ -116,12 +116,12 @@ pub(super) struct LineToken {
     pub(super) span: Span,
     /// Its column if it is the first on its line, else `u32::MAX`.
     pub(super) column: u32,
-    /// True if a blank line stands somewhere between the token before (or the comment) and its line.
+    /// True if there is a blank line between the token before (or the comment) and its line.
     pub(super) after_blank: bool,
 }
 
 impl LineToken {
-    /// Whether the token is the first of its line; the end of the text counts as one.
+    /// Returns true if the token is the first of its line; the end of the text counts as one.
     pub(super) fn starts_line(&self) -> bool {
         self.column != u32::MAX
     }

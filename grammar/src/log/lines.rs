@@ -1,4 +1,4 @@
-//! The lines of a log. A line that ends a program and goes on with another one is two.
+//! The lines of a log. A line that ends a program and continues with another one is two.
 
 use crate::unfold::{CLOSE, OPEN};
 use memchr::memmem;
@@ -11,11 +11,11 @@ pub(super) struct LogLine {
     pub(super) end: usize,
     /// The start of the next line.
     pub(super) next: usize,
-    /// True if the line goes on where a program ends.
+    /// True if the line continues where a program ends.
     pub(super) is_rest: bool,
     /// The start of a program's header.
     pub(super) open: Option<usize>,
-    /// The end of the program that starts on the line and ends there too.
+    /// The end of the program that starts and ends on the line.
     pub(super) close: Option<usize>,
 }
 

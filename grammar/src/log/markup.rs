@@ -1,4 +1,5 @@
-//! Additions of terminals and web pages to a text: colours and other control sequences, entities and tags of HTML.
+//! Removes additions of terminals and web pages from a text: colours and other control sequences, entities and tags of
+//! HTML.
 
 use super::DROPPED;
 use super::places::PiecedText;
@@ -6,10 +7,10 @@ use crate::unfold::OPEN;
 use memchr::memmem;
 
 const ESCAPE: u8 = 0x1b;
-/// The longest entity of HTML that is looked for, in bytes.
+/// The maximum length of an HTML entity, in bytes.
 const MAX_ENTITY: usize = 10;
 
-/// The text without what a terminal or a web page adds; `None` if nothing is added.
+/// The text without additions of a terminal or a web page; `None` if there are none.
 pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
     let bytes = text.as_bytes();
     let is_log = memmem::find(bytes, OPEN.as_bytes()).is_some();
@@ -30,7 +31,7 @@ pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
     Some(out)
 }
 
-/// Appends a line, which stands at offset `there`, without markup; the mark for a line that has nothing else.
+/// Appends a line of the original offset `there` without markup; for a line of markup alone, the mark.
 fn strip_line(line: &str, there: usize, controls: bool, html: bool, out: &mut PiecedText) {
     let before = out.text.len();
     let bytes = line.as_bytes();
@@ -64,8 +65,8 @@ fn char_len(first: u8) -> usize {
     }
 }
 
-/// The length of a control sequence at the start of a text: of a terminal, as `cat -v` shows it, or without its
-/// first character, as where a page drops that.
+/// The length of a control sequence at the start of a text: of a terminal, in the form of `cat -v`, or without its
+/// first character, which some pages drop.
 fn control_len(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [ESCAPE, b'[', rest @ ..] => Some(2 + sequence_len(rest)),
@@ -90,7 +91,7 @@ fn sequence_len(rest: &[u8]) -> usize {
     parameters + usize::from(rest.get(parameters).is_some_and(|last| (0x40..0x7f).contains(last)))
 }
 
-/// The length of a string for the terminal, with what ends it on its line.
+/// The length of a terminal's string sequence, with its terminator on its line.
 fn string_len(rest: &[u8]) -> usize {
     let line = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
     let Some(end) = memchr::memchr2(0x07, ESCAPE, &rest[..line]) else { return 0 };

@@ -1,11 +1,11 @@
 //! Finds the programs of a raw log.
 //!
 //! A launcher or a service puts a tag in front of every line (`[1,0]<stdout>:`, `[rank0]: `, a time), several processes
-//! write in turns, a test runner prints around the programs, a terminal colours and wraps lines, a page
-//! puts a whole program on one line. `markup` removes what terminals and pages add, `streams` splits the lines by
-//! their tags and finds the programs of each process, `ranks` compares these, `wraps` joins lines. The programs
-//! stand in the order of their first lines. Of a line that belongs to no program only a mark is left ([`DROPPED`]),
-//! which tells it from the blank lines that a program has of its own.
+//! write in turns, a test runner prints around the programs, a terminal colours and wraps lines, a page puts a whole
+//! program on one line. `markup` removes what terminals and pages add, `streams` splits the lines by their tags and
+//! finds the programs of each process, `ranks` compares these, `wraps` joins lines. The programs come in the order of
+//! their first lines. A line that belongs to no program becomes a mark ([`DROPPED`]), which distinguishes it from the
+//! blank lines of a program.
 
 mod lines;
 mod markup;
@@ -27,7 +27,7 @@ use wraps::LinePart;
 
 /// The mark for a line that belongs to no program: white space to a reader.
 pub(crate) const DROPPED: &str = "\u{b}";
-/// The longest text without a log's lines whose lines may have been wrapped.
+/// The maximum length of a text without a log's lines whose lines may have been wrapped.
 const MAX_WRAPPED: usize = 1 << 22;
 
 /// The programs of a log.
@@ -39,7 +39,7 @@ pub struct LogText<'t> {
     pub places: Option<PlaceMap>,
     /// Warnings about the log, with places in `text`.
     pub notices: Vec<SyntaxError>,
-    /// For each program the tag of its lines, which is empty where they have none.
+    /// For each program the tag of its lines, which is empty if they have none.
     pub tags: Vec<String>,
     /// True if the log has the same program of several processes, and no other one.
     pub is_one_program: bool,
@@ -60,7 +60,7 @@ pub fn containers_in_log(text: &str) -> Cow<'_, str> {
 
 /// Finds the programs of a log. A plain program, and a text in `hir 2`, are returned as they are.
 pub fn read_log(text: &str) -> LogText<'_> {
-    // Comments may hold what would be markup elsewhere.
+    // Comments may contain text that would be markup elsewhere.
     let cleaned = markup::strip_markup(text).filter(|_| !is_readable(text));
     let body = cleaned.as_ref().map_or(text, |cleaned| &cleaned.text);
     let found = match () {
@@ -79,12 +79,12 @@ pub fn read_log(text: &str) -> LogText<'_> {
     LogText { text: Cow::Owned(found.into_owned()), places, notices, tags, is_one_program }
 }
 
-/// Whether a text is no log, and has no errors of syntax.
+/// Returns true if a text is no log, and has no errors of syntax.
 fn is_readable(text: &str) -> bool {
     crate::hir2::is_hir2(text) || is_program(text) && crate::parse(text).errors.is_empty()
 }
 
-/// Whether a text need not be looked at as a log.
+/// Returns true if a text need not be examined as a log.
 fn is_plain(text: &str) -> bool {
     if crate::hir2::is_hir2(text) || memmem::find(text.as_bytes(), OPEN.as_bytes()).is_none() {
         return true;
@@ -93,7 +93,7 @@ fn is_plain(text: &str) -> bool {
     is_program(text) && !is_wrapped && !holds_folded(text)
 }
 
-/// A program whose lines were wrapped; `None` for one that can be read as well as it stands.
+/// A program whose lines were wrapped; `None` for one that is as readable without a change.
 fn read_wrapped(text: &str) -> Option<LogText<'_>> {
     let lines = split_log_lines(text);
     let parts: Vec<LinePart> = lines.iter().map(|line| LinePart { start: line.start, end: line.end }).collect();
@@ -106,7 +106,7 @@ fn read_wrapped(text: &str) -> Option<LogText<'_>> {
     Some(log)
 }
 
-/// The programs of a text that is no plain program; `None` if they are all that it holds.
+/// The programs of a text that is no plain program; `None` if it contains nothing else.
 fn read_programs(text: &str) -> Option<LogText<'_>> {
     let lines = split_log_lines(text);
     let contents = streams::read_streams(text, &lines);
@@ -202,7 +202,7 @@ fn push_joined(text: &str, lines: &[Vec<LinePart>], out: &mut PiecedText) {
     }
 }
 
-/// The lines of a program on one line, unless it can be read as it stands.
+/// The lines of a program on one line, unless it is readable without a change.
 fn unfold_line(line: &str) -> Option<String> {
     if crate::parse(line).errors.is_empty() { None } else { unfold::unfold_container(line) }
 }
@@ -219,7 +219,7 @@ fn holds_folded(mut text: &str) -> bool {
     false
 }
 
-/// Whether only blank lines, comments and a version line stand around the containers.
+/// Returns true if only blank lines, comments and a version line are around the containers.
 fn is_program(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(mut rest) = skip_trivia(text) else { return false };
@@ -264,7 +264,7 @@ fn skip_container(text: &str) -> Option<&str> {
     Some(&text[close + CLOSE.len()..])
 }
 
-/// Whether every line is blank, indented, a comment, a title or a closing brace.
+/// Returns true if every line is blank, indented, a comment, a title or a closing brace.
 fn is_section(text: &str) -> bool {
     text.lines().all(|line| {
         line.trim().is_empty()

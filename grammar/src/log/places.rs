@@ -1,8 +1,8 @@
-//! Texts made of pieces of another text, and where each piece comes from.
+//! Texts made of pieces of another text, with the source of each piece.
 
 use crate::span::Span;
 
-/// From here on a text continues another one from there on.
+/// The start of a piece: from here on a text continues another one from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PieceStart {
     here: u32,
@@ -17,7 +17,7 @@ pub(crate) struct PiecedText {
 }
 
 impl PiecedText {
-    /// Appends a piece that stands at offset `there` of the other text, or is said to.
+    /// Appends a piece with offset `there` in the other text.
     pub(crate) fn push(&mut self, piece: &str, there: usize) {
         if piece.is_empty() {
             return;
@@ -30,7 +30,7 @@ impl PiecedText {
         self.text.push_str(piece);
     }
 
-    /// The offset at which the byte at `there` of the other text stands, if it does.
+    /// The offset of the byte that is at `there` in the other text, if it is present.
     fn find_offset(&self, there: usize) -> Option<usize> {
         let ends = self.pieces.iter().skip(1).map(|next| next.here).chain([self.text.len() as u32]);
         self.pieces.iter().zip(ends).find_map(|(piece, end)| {
@@ -39,7 +39,7 @@ impl PiecedText {
         })
     }
 
-    /// The place of what stands at a place of the other text; empty at the start if nothing of it is left.
+    /// The place of the other text's part at a place; empty at the start if nothing of it is left.
     pub(crate) fn find_span(&self, there: Span) -> Span {
         let start = self.find_offset(there.start as usize);
         let end = (there.end as usize).checked_sub(1).and_then(|last| self.find_offset(last)).map(|last| last + 1);

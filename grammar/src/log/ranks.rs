@@ -1,4 +1,4 @@
-//! Compares what the processes of a run printed.
+//! Compares the printed programs of the processes of a run.
 
 use super::streams::{LogContents, LogItem, LoggedProgram};
 use super::tags::tag_family;
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 /// Tags that a message names.
 const MAX_NAMED: usize = 8;
 
-/// The programs that several processes printed in one place of their outputs.
+/// The programs that several processes printed at one place of their outputs.
 struct Siblings<'p> {
     programs: Vec<&'p LoggedProgram>,
 }
@@ -46,7 +46,7 @@ fn group_siblings(contents: &LogContents) -> Vec<Siblings<'_>> {
     let mut groups: Vec<Siblings<'_>> = Vec::new();
     for item in &contents.items {
         let LogItem::Program(program) = item else { continue };
-        // In front of a program on one line a page has a sentence.
+        // A page has a sentence in front of a program on one line.
         if program.is_folded {
             continue;
         }

@@ -1,7 +1,7 @@
-//! The lines of a log by who wrote them, and the programs among them.
+//! The lines of a log by their writers, and the programs among them.
 //!
-//! The text in front of the header of a program is a tag. All lines with this tag are one stream, whatever lines
-//! of others stand between them; lines without a tag are a stream as well. A stream is read line by line, as if it
+//! The text in front of the header of a program is a tag. All lines with this tag are one stream, whatever lines of
+//! other streams are between them; lines without a tag are a stream as well. A stream is read line by line, as if it
 //! were a log of its own.
 
 use super::lines::LogLine;
@@ -21,7 +21,7 @@ pub(super) struct OwnLine {
     pub(super) end: usize,
 }
 
-/// The lines of a program in the order in which they stand, other programs' lines left out.
+/// The lines of a program in order, without other programs' lines.
 #[derive(Debug, Default)]
 pub(super) struct LoggedProgram {
     /// The stream that it belongs to.
@@ -43,7 +43,7 @@ pub(super) enum LogItem {
 /// The contents of a log.
 pub(super) struct LogContents {
     pub(super) items: Vec<LogItem>,
-    /// The tags as they stand before the first header of each stream, and in the form in which they are compared.
+    /// The tags as written before the first header of each stream, and in the form in which they are compared.
     pub(super) tags: Vec<StreamTag>,
 }
 
@@ -85,7 +85,7 @@ enum HeaderKind {
     None,
     /// Of its stream.
     Tagged,
-    /// Of the stream without a tag: the text in front of it is no tag, since no other line has it.
+    /// For the stream without a tag: the text in front of it is no tag, since no other line has it.
     Untagged,
 }
 
@@ -150,10 +150,10 @@ fn place_lines(text: &str, lines: &[LogLine], tags: &[StreamTag]) -> Vec<LinePla
     places
 }
 
-/// Decides on tags from the ends of programs: the text in front of a header is a tag if the end has it as well.
+/// Determines the tags from the ends of programs: the text in front of a header is a tag if the end has it as well.
 fn judge_headers(text: &str, lines: &[LogLine], places: &[LinePlace]) -> Vec<HeaderKind> {
     let count = places.iter().map(|place| place.stream + 1).max().unwrap_or(1);
-    // True where an end follows that no program after it needs.
+    // True if an end follows that no later program needs.
     let mut closes = vec![false; count];
     let mut kinds = vec![HeaderKind::None; lines.len()];
     for (at, (line, place)) in lines.iter().zip(places).enumerate().rev() {
@@ -215,8 +215,8 @@ impl StreamReader<'_> {
         }
     }
 
-    /// The start of the text after the tag of a line and the blanks of its program; `None` for a line of somebody
-    /// else.
+    /// The start of the text after the tag of a line and the blanks of its program; `None` for a line of another
+    /// stream.
     fn own_start(&self, line: LogLine, place: LinePlace) -> Option<usize> {
         let strip = &self.streams[place.stream].strip;
         let rest = &self.text[place.tag_end..line.end];
@@ -226,7 +226,7 @@ impl StreamReader<'_> {
         rest.trim().is_empty().then_some(line.end)
     }
 
-    /// Takes a line that has a header; false if it is a line of a program with other blanks in front.
+    /// Takes a line with a header; returns false if it is a line of a program with other blanks in front.
     fn start_program(&mut self, number: usize, stream: usize, strip: &str, open: usize) -> bool {
         let line = self.lines[number];
         let is_inside = self.streams[stream].state == LogState::Inside;
@@ -264,7 +264,7 @@ impl StreamReader<'_> {
         let closes = own.starts_with(CLOSE) || state.is_old && own.trim_end() == OLD_CLOSE;
         let mut keep = true;
         match state.state {
-            // The ends of programs inside one another stay: the reader reports them.
+            // The ends of nested programs stay: the reader reports them.
             LogState::Outside | LogState::Behind if state.inside > 0 && closes => state.inside -= 1,
             LogState::Outside => keep = false,
             LogState::Inside if closes => state.state = LogState::Behind,
@@ -283,7 +283,7 @@ impl StreamReader<'_> {
             LogState::Inside | LogState::Aliases | LogState::Index => {}
         }
         let item = state.item.filter(|_| keep);
-        // Text after the label of the end is no part of the program, unless it is a comment.
+        // Text after the label of the end does not belong to the program, unless it is a comment.
         let end = match own.strip_prefix(CLOSE).map(str::trim_start) {
             Some(rest) if !rest.is_empty() && !rest.starts_with("//") => start + CLOSE.len(),
             _ => line.end,
@@ -295,7 +295,7 @@ impl StreamReader<'_> {
     }
 }
 
-/// Whether a header is the first line of the frame of July 2024, whose lists stand on a line of their own.
+/// Returns true if a header is the first line of the frame of July 2024, whose lists are on a line of their own.
 pub(super) fn is_old_header(header: &str) -> bool {
     header.trim_end().ends_with('{')
 }

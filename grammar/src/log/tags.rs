@@ -1,18 +1,18 @@
 //! Tags that launchers, services and loggers write in front of each line: `[1,0]<stdout>:`, `[rank0]: `, times.
 //!
-//! Two lines of one process have the same tag but for times, so tags are compared in a form in which each time is
+//! Two lines of one process have the same tag except for times, so tags are compared in a form in which each time is
 //! one and the same character.
 
 /// The character that stands for a time.
 const TIME: char = '\u{1}';
-/// The longest tag that is looked for, in characters of its form.
+/// The maximum length of a tag, in characters of its form.
 const MAX_TAG: usize = 200;
 
 /// The start of a line in the form in which tags are compared.
 #[derive(Default)]
 pub(super) struct TagForm {
     pub(super) text: String,
-    /// For each byte of `text`, the end in the line of what it stands for.
+    /// For each byte of `text`, the end of its original in the line.
     ends: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Lines that a terminal or `fold` broke at a fixed width, put together again.
+//! Joins lines that a terminal or `fold` broke at a fixed width.
 
 use crate::unfold::CLOSE;
 
@@ -12,18 +12,18 @@ pub(super) struct LinePart {
     pub(super) end: usize,
 }
 
-/// Whether some of the longest lines end where no statement, list or line of nvFuser's ends.
+/// Returns true if some of the longest lines end where no statement, list or line of nvFuser ends.
 pub(super) fn may_be_wrapped<'t>(lines: impl Iterator<Item = &'t str> + Clone) -> bool {
     let width = lines.clone().map(str::len).max().unwrap_or(0);
     width >= MIN_WIDTH && lines.into_iter().any(|line| line.len() == width && !is_whole(line) || line.ends_with(' '))
 }
 
-/// Whether a line ends where a line that nvFuser printed may end.
+/// Returns true if a line ends where a line that nvFuser printed may end.
 fn is_whole(line: &str) -> bool {
     line.ends_with([')', ',', ']', '}', ';', ':', '{', '='])
 }
 
-/// The lines of a program with those joined that were one line, if the program has fewer errors then.
+/// The lines of a program with wrapped lines joined, if that leaves fewer errors.
 pub(super) fn join_wrapped(text: &str, lines: &[LinePart]) -> Option<Vec<Vec<LinePart>>> {
     let plain: Vec<Vec<LinePart>> = lines.iter().map(|line| vec![*line]).collect();
     let before = count_errors(text, &plain);
@@ -73,14 +73,14 @@ fn join_at_width(text: &str, lines: &[LinePart], at_blanks: bool) -> Vec<Vec<Lin
     joined
 }
 
-/// The opening brackets of a line less the closing ones; the brace of a section is none.
+/// The opening brackets of a line less the closing ones, without the brace of a section.
 fn bracket_balance(line: &str) -> i64 {
     let section = ["%HostIrContainer {", "%kernel {"].iter().any(|word| line.contains(word));
     let count = |brackets: &[u8]| line.bytes().filter(|byte| brackets.contains(byte)).count() as i64;
     count(b"([{") - count(b")]}") - i64::from(section)
 }
 
-/// Whether a line of the full width, at a depth of brackets at its end, goes on in the next line.
+/// Returns true if a line of the full width, with a depth of brackets at its end, continues in the next line.
 fn continues(line: &str, depth: i64, next: &str) -> bool {
     if next.starts_with(CLOSE) || next.trim().is_empty() {
         return false;
