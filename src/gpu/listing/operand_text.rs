@@ -65,7 +65,7 @@ fn reduction_name(op: NcclReduction) -> &'static str {
     }
 }
 
-/// The name of the order of the messages of an exchange.
+/// The name of the order of the messages of a batch.
 pub(super) fn copy_order_name(pace: CopyOrder) -> &'static str {
     match pace {
         CopyOrder::Free => "independent",

@@ -1,9 +1,9 @@
-//! P2P exchanges: decides which are put or get kernels, and expands the others into operations of their streams.
+//! Batches of P2P copies: decides which are put or get kernels, and expands the others into stream operations.
 //!
 //! Copy engines move large messages: they need no SM. A small message would wait longer for its semaphores and for the
-//! handover between engines than for its bytes (some 25 us; a kernel takes 6), so exchanges of up to [`SMALL`] bytes a
+//! handover between engines than for its bytes (some 25 us; a kernel takes 6), so batches of up to [`SMALL`] bytes a
 //! message are kernels. Such a kernel waits on the device for other ranks. The work that these ranks wait for must
-//! always find room on the device: all copying exchanges of a rank therefore take at most [`BLOCKS`] blocks, or the
+//! always find room on the device: all copying batches of a rank therefore take at most [`BLOCKS`] blocks, or the
 //! room there is for them, and none at all if ranks share a device. Only pulls that nothing else may execute take all
 //! the room there is.
 //!
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the largest message that a kernel copies.
 const SMALL: usize = 4 << 20;
-/// Blocks of all exchanges that may run at the same time.
+/// Blocks of all batches that may run at the same time.
 const BLOCKS: usize = 64;
 /// The maximum number of bytes that one block copies; below [`LEAST`] one block is enough.
 const EACH: usize = 128 << 10;
@@ -75,7 +75,7 @@ fn too_many_pulls(count: usize, inst: InstId) -> UnsupportedInst {
 }
 
 impl Builder<'_> {
-    /// Adds a P2P exchange of an instruction on a stream.
+    /// Adds a batch of P2P copies of an instruction on a stream.
     pub(super) fn add_exchange(&mut self, new: P2pExchange, stream: usize) {
         let at = self.at;
         match self.schedule.steps.last_mut() {
@@ -88,12 +88,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Decides which exchanges are kernels, joins consecutive ones, and turns the others into operations of their
+    /// Decides which batches are kernels, joins consecutive ones, and turns the others into operations of their
     /// streams.
     pub(super) fn lower_exchanges(&mut self) -> Result<(), UnsupportedInst> {
         let steps = std::mem::take(&mut self.schedule.steps);
         let blocks = if self.settings.apart { self.blocks_per_stream(&steps) } else { 0 };
-        // By stream: the most blocks of one of its exchanges.
+        // By stream: the most blocks of one of its batches.
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         let mut last_pull = InstId(0);
         let steps = self.join_exchanges(steps, blocks);
@@ -131,8 +131,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The exchanges without copies that become kernels: those of as many streams as there is room for beside the
-    /// copying exchanges, each of which has `blocks` blocks.
+    /// The batches without copies that become kernels: those of as many streams as there is room for beside the
+    /// copying batches, each of which has `blocks` blocks.
     fn flag_kernels(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         if !self.settings.apart {
@@ -162,7 +162,7 @@ impl Builder<'_> {
         found
     }
 
-    /// The blocks of each stream's copying exchanges, if each has this many.
+    /// The blocks of each stream's copying batches, if each has this many.
     fn copying_blocks(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeMap<usize, usize> {
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         for step in steps {
@@ -176,7 +176,7 @@ impl Builder<'_> {
         taken
     }
 
-    /// The blocks of each copy of an exchange, if all of them together have this many.
+    /// The blocks of each copy of a batch, if all of them together have this many.
     fn blocks_of_copies(&self, exchange: &P2pExchange, blocks: usize) -> usize {
         let wanted = self.largest_copy(exchange).div_ceil(LEAST).max(1);
         wanted.min(blocks.checked_div(exchange.moves.len()).unwrap_or(1).max(1))
@@ -203,12 +203,12 @@ impl Builder<'_> {
         self.max_blocks() / streams.max(1)
     }
 
-    /// The usual limit of blocks of all exchanges together.
+    /// The usual limit of blocks of all batches together.
     fn max_blocks(&self) -> usize {
         self.settings.room.min(BLOCKS)
     }
 
-    /// Returns true if an exchange is small enough for a kernel of this many blocks.
+    /// Returns true if a batch is small enough for a kernel of this many blocks.
     fn fits_kernel(&self, exchange: &P2pExchange, blocks: usize) -> bool {
         let each = blocks.checked_div(exchange.moves.len()).unwrap_or(0);
         let is_small = each > 0 && self.largest_copy(exchange) <= SMALL.min(each * EACH);
@@ -217,14 +217,14 @@ impl Builder<'_> {
             && exchange.parameter_count() <= WORDS
     }
 
-    /// Returns true if copy engines may not run the exchange ([`crate::schedule::ScheduleSettings::push`]).
+    /// Returns true if copy engines may not run the batch ([`crate::schedule::ScheduleSettings::push`]).
     fn must_not_pull(&self, exchange: &P2pExchange) -> bool {
         let mut moves = exchange.moves.iter();
         let pulls = moves.any(|one| matches!(one, P2pCopy::Message(message) if !self.messages.list[*message].put));
         self.settings.push && pulls
     }
 
-    /// Bytes of an exchange's largest copy.
+    /// Bytes of a batch's largest copy.
     fn largest_copy(&self, exchange: &P2pExchange) -> usize {
         let sizes = exchange.moves.iter().map(|one| match one {
             P2pCopy::Message(message) => self.messages.list[*message].byte_count(),
@@ -233,7 +233,7 @@ impl Builder<'_> {
         sizes.max().unwrap_or(0)
     }
 
-    /// Joins the small exchanges of each stream that have nothing between them but events without a waiter. Copies of
+    /// Joins the small batches of each stream that have nothing between them but events without a waiter. Copies of
     /// two instructions are not joined: the second may send data that the first received.
     fn join_exchanges(&self, steps: Vec<ScheduleStep>, blocks: usize) -> Vec<ScheduleStep> {
         let mut awaited = vec![false; self.schedule.events];
@@ -243,7 +243,7 @@ impl Builder<'_> {
             }
         }
         let mut joined: Vec<ScheduleStep> = Vec::new();
-        // By stream: the exchange that the next one may join.
+        // By stream: the batch that the next one may join.
         let mut open: Vec<Option<usize>> = vec![None; self.schedule.streams];
         for step in steps {
             let ScheduleStep { call: StreamCommand::Exchange(next), stream, inst } = step else {
@@ -281,7 +281,7 @@ impl Builder<'_> {
         joined
     }
 
-    /// Expands an exchange into operations of its stream: the stream signals and awaits semaphores, copy engines copy.
+    /// Expands a batch into operations of its stream: the stream signals and awaits semaphores, copy engines copy.
     /// Semaphores between copies take some microseconds each.
     fn expand_exchange(&mut self, exchange: P2pExchange, stream: usize) {
         let P2pExchange { raises, moves, awaits, pace, .. } = exchange;
