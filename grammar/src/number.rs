@@ -61,8 +61,8 @@ pub(crate) fn misfit_of_float(text: &str, span: Span) -> Option<SyntaxError> {
     Some(SyntaxError::new(Code::Number, span, message).with_note(note))
 }
 
-/// The error of a literal, `text` between its parentheses, that is no value of an element type; `word` is the type's name in the
-/// file's notation.
+/// The error of a literal, `text` between its parentheses, that is no value of an element type; `word` is the type's
+/// name in the file's notation.
 pub fn misfit_of_literal(dtype: &str, word: &str, text: &str, span: Span) -> Option<SyntaxError> {
     let (needed, repair) = literal_need(dtype, word, text)?;
     let literal = format!("{word}({text})");
@@ -132,8 +132,9 @@ struct FloatRange {
 }
 
 impl FloatRange {
-    /// The numbers of a type; a complex one has those of its parts. The first number beyond is half a unit in the last place above the
-    /// largest, and a tie goes to the even one of its neighbours: only for `__e4m3` that is the largest itself.
+    /// The numbers of a type; a complex one has those of its parts. The first number beyond is half a unit in the last
+    /// place above the largest, and a tie goes to the even one of its neighbours: only for `__e4m3` that is the largest
+    /// itself.
     fn of_type(dtype: &str) -> Option<Self> {
         let half_beyond = |largest, beyond| Self { largest, beyond, has_infinity: true, has_sign: true };
         Some(match dtype {

@@ -134,7 +134,8 @@ pub(crate) struct GroupControlPlane {
 #[pymethods]
 impl GroupControlPlane {
     /// `gather(what, message)` gives all messages in the order of the ranks and None, or no messages and `(ranks,
-    /// seconds)` if these ranks are late, or `(rank, text, gave_up)` if one has ended; `report(text)` tells the other ranks that this one gives up.
+    /// seconds)` if these ranks are late, or `(rank, text, gave_up)` if one has ended; `report(text)` tells the other
+    /// ranks that this one gives up.
     #[new]
     fn new(rank: u32, world: u32, host: String, gather: Py<PyAny>, report: Py<PyAny>) -> Self {
         let shared = PythonControlPlane {

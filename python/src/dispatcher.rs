@@ -88,9 +88,9 @@ impl Dispatcher {
 
     /// The result of a call of the op, or a tuple of the results; None if it has to go through torch's dispatcher.
     ///
-    /// It need not if it is prepared, all tensors are plain ones, autograd does not follow it, and nobody looks at ops: no
-    /// mode of torch's, no transform, trace or profile is on. torch's dispatcher would then find the op's kernel for GPUs,
-    /// which does the same.
+    /// It need not if it is prepared, all tensors are plain ones, autograd does not follow it, and nobody looks at ops:
+    /// no mode of torch's, no transform, trace or profile is on. torch's dispatcher would then find the op's kernel for
+    /// GPUs, which does the same.
     fn call<'py>(&self, py: Python<'py>, values: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some((prepared, call)) = self.find_direct(py, values, None)? else { return Ok(None) };
         let results = self.run_prepared(py, &prepared, &call, None)?;
@@ -143,10 +143,10 @@ impl Dispatcher {
         Ok(true)
     }
 
-    /// Adds what was prepared for such a call: `prepared` has an attribute `session`, and each result is a shape, strides
-    /// and an element type of torch's. Inputs and results are counted together: those in `fixed` have to be at this address.
-    /// Of the others, those that are in symmetric memory of the call's group now, among the inputs and `out`, may be
-    /// anywhere, and the rest anywhere else: a call with one of them there may have a session of its own.
+    /// Adds what was prepared for such a call: `prepared` has an attribute `session`, and each result is a shape,
+    /// strides and an element type of torch's. Inputs and results are counted together: those in `fixed` have to be at
+    /// this address. Of the others, those that are in symmetric memory of the call's group now, among the inputs and
+    /// `out`, may be anywhere, and the rest anywhere else: a call with one of them there may have a session of its own.
     #[pyo3(signature = (inputs, others, prepared, results, fixed=None, out=None))]
     fn insert(
         &self,

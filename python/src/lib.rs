@@ -1,12 +1,12 @@
 //! The extension module `hostir._native`: host programs as Python objects.
 //!
 //! Python's side (`hostir/*.py`) has the documented functions and types; this module has what they call: programs
-//! (`program`), proofs (`check`), fixes (`judge`), runs on the CPU (`run`, `ranks`), sizes that a caller (`settings`) or a
-//! rank's tensors (`parts`) fix, a caller's axes beside a shard's (`shard_shape`), sessions on a GPU of this process
-//! (`session`, `control_plane`), calls of ops by these (`dispatcher`, `exchange_api`), where the process has symmetric
-//! memory (`symmetric`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and the two tools as functions
-//! (`tools`). Work happens off the interpreter (`worker`), and everything that is wrong becomes one exception with
-//! diagnostics (`failure`).
+//! (`program`), proofs (`check`), fixes (`judge`), runs on the CPU (`run`, `ranks`), sizes that a caller (`settings`)
+//! or a rank's tensors (`parts`) fix, a caller's axes beside a shard's (`shard_shape`), sessions on a GPU of this
+//! process (`session`, `control_plane`), calls of ops by these (`dispatcher`, `exchange_api`), where the process has
+//! symmetric memory (`symmetric`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and the two tools as
+//! functions (`tools`). Work happens off the interpreter (`worker`), and everything that is wrong becomes one exception
+//! with diagnostics (`failure`).
 
 mod check;
 mod control_plane;

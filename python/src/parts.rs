@@ -28,8 +28,8 @@ pub(crate) fn sizes_of_parts(
     result.map_err(|failure| failure.into_exception(py))
 }
 
-/// Refuses parts that the program's inputs cannot be: `parts` has the element type of one for each input, and its shape where
-/// all shapes are known.
+/// Refuses parts that the program's inputs cannot be: `parts` has the element type of one for each input, and its shape
+/// where all shapes are known.
 #[pyfunction]
 pub(crate) fn check_parts(
     py: Python<'_>,

@@ -24,12 +24,12 @@ use std::sync::Arc;
 /// By input: the ranks' parts.
 type RankParts = Vec<Vec<Arc<HostTensor>>>;
 
-/// The outputs of one rank, each with its name, the part (`None` where the rank holds none), and the types to which values
-/// are rounded on the way to it, in this program.
+/// The outputs of one rank, each with its name, the part (`None` where the rank holds none), and the types to which
+/// values are rounded on the way to it, in this program.
 type RankOutputs = Vec<(String, Option<Tensor>, Vec<&'static str>)>;
 
-/// Proves a program, runs it on the parts that its ranks hold, and gives the parts of the outputs, by rank. A part has all
-/// axes of its tensor, or lacks those that are sharded over devices.
+/// Proves a program, runs it on the parts that its ranks hold, and gives the parts of the outputs, by rank. A part has
+/// all axes of its tensor, or lacks those that are sharded over devices.
 #[pyfunction]
 pub(crate) fn run_ranks(
     py: Python<'_>,

@@ -67,8 +67,9 @@ struct SymmetricSlot {
 
 /// A program that is ready to run on tensors of one layout.
 ///
-/// The interpreter is let go before the lock is taken: who has the lock may wait for the device, and for the interpreter. In a
-/// fork of the process that prepared it nothing of it is touched, neither locks nor handles of the driver.
+/// The interpreter is let go before the lock is taken: who has the lock may wait for the device, and for the
+/// interpreter. In a fork of the process that prepared it nothing of it is touched, neither locks nor handles of the
+/// driver.
 #[pyclass(frozen, name = "Session", module = "hostir._native", weakref)]
 pub(crate) struct DeviceSession {
     program: SourcedProgram,
@@ -264,7 +265,8 @@ impl DeviceSession {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock; `None` if another thread has it, and in a fork, which another thread of the parent's may have left locked.
+    /// The lock; `None` if another thread has it, and in a fork, which another thread of the parent's may have left
+    /// locked.
     fn try_lock(&self) -> Option<MutexGuard<'_, Option<Session>>> {
         match self.session.try_lock() {
             _ if self.is_forked() => None,
@@ -432,8 +434,8 @@ fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlP
 #[allow(unsafe_code, reason = "addresses of torch's symmetric memory")]
 fn symmetric_tensor(slot: &SymmetricSlot) -> SymmetricTensor {
     let side = if slot.output { IoSide::Output } else { IoSide::Input };
-    // SAFETY: Python's side passes addresses that torch has mapped, of a tensor as large as the program's, and keeps the
-    // memory as long as the session.
+    // SAFETY: Python's side passes addresses that torch has mapped, of a tensor as large as the program's, and keeps
+    // the memory as long as the session.
     unsafe { SymmetricTensor::new(side, slot.position, slot.addresses.clone()) }
 }
 

@@ -1,7 +1,8 @@
 //! Matches shapes of a caller's tensors with those of a program's shards.
 //!
-//! A caller's tensor may leave out the axes that are sharded over devices, of which a rank has one index, and it may have
-//! one axis for several that follow each other, `[2 * m, n]` for `[2, m, n]`, if all of them but the last are known.
+//! A caller's tensor may leave out the axes that are sharded over devices, of which a rank has one index, and it may
+//! have one axis for several that follow each other, `[2 * m, n]` for `[2, m, n]`, if all of them but the last are
+//! known.
 
 use std::collections::HashSet;
 

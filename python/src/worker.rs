@@ -38,8 +38,8 @@ pub(crate) fn note_process() {
     FIRST_PROCESS.get_or_init(std::process::id);
 }
 
-/// The threads for parallel work if this process is a fork, which has none of its parent's; `None` for the global ones, which
-/// are started: left to itself, rayon panics where the system does not start all of them.
+/// The threads for parallel work if this process is a fork, which has none of its parent's; `None` for the global ones,
+/// which are started: left to itself, rayon panics where the system does not start all of them.
 ///
 /// # Errors
 /// `RuntimeError` if no thread can be started.

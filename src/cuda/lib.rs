@@ -1,7 +1,7 @@
 //! The CUDA backend: each rank on a GPU of its own, one thread a rank, all libraries opened at run time.
 //!
-//! [`Session`] runs a program inside another process, on that process's tensors and streams. [`CudaRuntime`] is the backend
-//! that `hir-run` uses.
+//! [`Session`] runs a program inside another process, on that process's tensors and streams. [`CudaRuntime`] is the
+//! backend that `hir-run` uses.
 //!
 //! [`CudaRuntime::load`] is the prepare phase. `hostir_gpu` turns each rank's plan into a list of commands and places
 //! every buffer; the prepare phase compiles the kernels ([`nvrtc`]), loads all modules, asks cuBLASLt for GEMM
@@ -14,8 +14,8 @@
 //! use hostir_cuda::sys::driver::CudaStream;
 //! ```
 //!
-//! Ranks are threads of one process or, with a [`ControlPlane`](hostir::backend::control_plane::ControlPlane), processes
-//! (`runtime::process_group`).
+//! Ranks are threads of one process or, with a [`ControlPlane`](hostir::backend::control_plane::ControlPlane),
+//! processes (`runtime::process_group`).
 
 mod backend;
 #[cfg(test)]

@@ -15,7 +15,8 @@ pub enum FusedInst {
         /// The positions of its instructions; the last one gives stream and origin.
         of: Vec<InstId>,
     },
-    /// A reduction of a pointwise kernel's results, which are not stored ([`crate::codegen::generate_fused_reduction`]).
+    /// A reduction of a pointwise kernel's results, which are not stored
+    /// ([`crate::codegen::generate_fused_reduction`]).
     Reduce {
         /// The kernel; `output` gives the shape and element type, its memory may not exist.
         kernel: Box<PointwiseKernel>,

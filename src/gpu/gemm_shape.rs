@@ -115,8 +115,8 @@ pub struct GemmShape {
 }
 
 impl GemmShape {
-    /// `result[m][n] = left[m][k] * right[k][n]`, row by row, of dense matrices of one type that start at multiples of 256
-    /// bytes. A transposed factor is stored `[k][m]` or `[n][k]`.
+    /// `result[m][n] = left[m][k] * right[k][n]`, row by row, of dense matrices of one type that start at multiples of
+    /// 256 bytes. A transposed factor is stored `[k][m]` or `[n][k]`.
     pub fn dense(element: MatrixElement, [m, n, k]: [u64; 3], [left, right]: [bool; 2]) -> Self {
         let layout = |rows, columns| MatrixLayout { rows, columns, leading: rows as i64, batch_stride: 0 };
         // Column-major, each matrix is the transposed one, and the factors change places.

@@ -1,10 +1,10 @@
 //! Plans compiled for NVIDIA GPUs, without a device: everything that the CUDA backend decides before it opens one.
 //!
 //! [`fuse`] combines instructions into kernels, [`codegen`] writes their source, [`gemm_lowering`] and
-//! [`nccl_lowering`] turn GEMMs and collectives into library calls, and [`p2p`] splits communications into
-//! copies between ranks. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`]
-//! places the buffers, [`cubin`] checks compiled kernels, and [`issue_order`] orders the commands of ranks that share a device. [`listing`] prints the
-//! result.
+//! [`nccl_lowering`] turn GEMMs and collectives into library calls, and [`p2p`] splits communications into copies
+//! between ranks. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`] places the
+//! buffers, [`cubin`] checks compiled kernels, and [`issue_order`] orders the commands of ranks that share a device.
+//! [`listing`] prints the result.
 //!
 //! The crate depends on neither a driver nor a library of CUDA; `hostir_cuda` runs its results.
 

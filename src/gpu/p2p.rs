@@ -14,9 +14,9 @@
 //!
 //! Groups of messages and collectives that only move data push (put), which takes a few microseconds less than pulling
 //! (get). Reductions pull into staging memory, which only its owner addresses, and combine in team order as the CPU
-//! backend does, so that all members round alike. A large Allreduce has two rounds: every member reduces one shard, then
-//! pushes it to the others. In each round a member starts with the member after it in team order, so that no two members
-//! copy from or to the same one at the same time.
+//! backend does, so that all members round alike. A large Allreduce has two rounds: every member reduces one shard,
+//! then pushes it to the others. In each round a member starts with the member after it in team order, so that no two
+//! members copy from or to the same one at the same time.
 
 use crate::codegen;
 use crate::codegen::job;

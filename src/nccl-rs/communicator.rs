@@ -227,7 +227,8 @@ impl NcclCommunicator {
     /// Reduces every rank's `count` elements, and gives the result to the root.
     ///
     /// # Safety
-    /// [`NcclCommunicator`]'s contract: `count` elements at `send`; on the root room for `count` at `recv`, which may be `send`.
+    /// [`NcclCommunicator`]'s contract: `count` elements at `send`; on the root room for `count` at `recv`, which may
+    /// be `send`.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
@@ -294,7 +295,8 @@ impl NcclCommunicator {
     /// The root's `count` elements, to every rank.
     ///
     /// # Safety
-    /// [`NcclCommunicator`]'s contract: on the root `count` elements at `send`; room for `count` at `recv`, which may be `send`.
+    /// [`NcclCommunicator`]'s contract: on the root `count` elements at `send`; room for `count` at `recv`, which may
+    /// be `send`.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
@@ -326,7 +328,8 @@ impl NcclCommunicator {
     /// Sends to a rank that receives as much.
     ///
     /// # Safety
-    /// [`NcclCommunicator`]'s contract: `count` elements at `send`; the peer receives as many of the same type from this rank.
+    /// [`NcclCommunicator`]'s contract: `count` elements at `send`; the peer receives as many of the same type from
+    /// this rank.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
@@ -349,7 +352,8 @@ impl NcclCommunicator {
     /// Receives from a rank that sends as much.
     ///
     /// # Safety
-    /// [`NcclCommunicator`]'s contract: room for `count` elements at `recv`; the peer sends as many of the same type to this rank.
+    /// [`NcclCommunicator`]'s contract: room for `count` elements at `recv`; the peer sends as many of the same type to
+    /// this rank.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in

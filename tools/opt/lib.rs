@@ -2,8 +2,8 @@
 //! streams, and does not depend on CUDA.
 //!
 //! `cli` reads the command line, and `chunk` splits the input into texts. Each text is parsed, resolved, verified, sent
-//! through the pipeline and printed; `expect` compares its diagnostics with those that a test expects. Results are written
-//! at the end, and only if nothing failed.
+//! through the pipeline and printed; `expect` compares its diagnostics with those that a test expects. Results are
+//! written at the end, and only if nothing failed.
 
 mod chunk;
 mod cli;

@@ -1,7 +1,7 @@
 //! Code that `hir-opt` and `hir-run` share: streams, files, diagnostics, the terminal and exit statuses.
 //!
-//! All input and output goes through [`ToolIo`], so a test runs a tool in its own process and sees what a user would see.
-//! The crate knows nothing of either tool or of CUDA.
+//! All input and output goes through [`ToolIo`], so a test runs a tool in its own process and sees what a user would
+//! see. The crate knows nothing of either tool or of CUDA.
 
 pub mod command_line;
 pub mod errors;

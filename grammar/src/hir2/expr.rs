@@ -169,7 +169,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `a ** b`, an error. As in Python it binds more tightly than an operator in front of `a`; `b` may have a sign, or be a power.
+    /// `a ** b`, an error. As in Python it binds more tightly than an operator in front of `a`; `b` may have a sign, or
+    /// be a power.
     fn parse_power(&mut self, base: Operand) -> Parsed<Operand> {
         if self.here() != LineTok::Power {
             return Ok(base);

@@ -37,7 +37,8 @@ impl HeadFault {
     }
 }
 
-/// Returns true if the first line of a text that is neither blank nor a comment is `hir 2`, or was evidently meant to be.
+/// Returns true if the first line of a text that is neither blank nor a comment is `hir 2`, or was evidently meant to
+/// be.
 pub fn is_hir2(text: &str) -> bool {
     let Some((start, line)) = first_line(text) else { return false };
     has_head(line) || find_fault_at(text, start, line).is_some()

@@ -159,8 +159,8 @@ impl Parser<'_> {
         line.contains(") ->") || line.contains(")->") || line.ends_with(['(', ','])
     }
 
-    /// Comments between the last item and this one. Those directly above a program, kernel or mesh belong to it; those with
-    /// a blank line after them, and those above other lines, to the file.
+    /// Comments between the last item and this one. Those directly above a program, kernel or mesh belong to it; those
+    /// with a blank line after them, and those above other lines, to the file.
     fn place_comments_above(&mut self) {
         let here = self.peek();
         let mut waiting: Vec<LineComment> = Vec::new();

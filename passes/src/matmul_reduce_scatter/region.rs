@@ -36,8 +36,8 @@ pub(super) struct Product {
     pub(super) op: OpId,
     /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
     pub(super) factors: [TensorId; 2],
-    /// The scales of 8-bit factors: of rows, `[device, part, m, 1]`, and of columns, `[device, 1, 1, n]`, or `[1, n]` and
-    /// single scales that are the same on all devices. Products of chains have none.
+    /// The scales of 8-bit factors: of rows, `[device, part, m, 1]`, and of columns, `[device, 1, 1, n]`, or `[1, n]`
+    /// and single scales that are the same on all devices. Products of chains have none.
     pub(super) scales: Option<[TensorId; 2]>,
 }
 
@@ -236,7 +236,8 @@ impl<'p> SumSearch<'p> {
         }
     }
 
-    /// True for scales that lie across devices along their first axis, or are the same on all devices and for all parts.
+    /// True for scales that lie across devices along their first axis, or are the same on all devices and for all
+    /// parts.
     fn has_scale_axes(&self, scales: TensorId, device: ParallelType) -> bool {
         let axes = logical_axes(self.program, scales);
         let stored = stored_axes_of(&axes.axes);

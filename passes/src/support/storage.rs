@@ -126,8 +126,8 @@ pub(crate) fn is_tensor_name(program: &Program, tensor: TensorId, text: &str) ->
     text == format!("T{}", program.tensor(tensor).number) || text == program.tensor_name(tensor)
 }
 
-/// The number of mentions of each tensor: one for each access of an op, each place among inputs, outputs and aliases, and
-/// each `getMetaData`.
+/// The number of mentions of each tensor: one for each access of an op, each place among inputs, outputs and aliases,
+/// and each `getMetaData`.
 pub(crate) fn count_mentions(program: &Program) -> FxHashMap<TensorId, usize> {
     let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
     let seen = interface_tensors(program).chain(described_tensors(program));

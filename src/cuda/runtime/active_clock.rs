@@ -1,7 +1,7 @@
 //! Time limits that a suspended process does not exceed.
 //!
-//! A process that is stopped (Ctrl-Z, a debugger, a laptop that sleeps) does not see its devices finish. When it goes on,
-//! the time that has passed says nothing about the run.
+//! A process that is stopped (Ctrl-Z, a debugger, a laptop that sleeps) does not see its devices finish. When it goes
+//! on, the time that has passed says nothing about the run.
 
 use std::time::{Duration, Instant};
 

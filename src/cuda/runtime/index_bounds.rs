@@ -1,7 +1,7 @@
 //! Bounds checks of plans: all views are inside of their buffers, and inputs have the sizes that the plan gives.
 //!
-//! Plans are plain data that anybody may change, and device code has no bounds checks. Plans are therefore checked before
-//! anything is loaded.
+//! Plans are plain data that anybody may change, and device code has no bounds checks. Plans are therefore checked
+//! before anything is loaded.
 
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};

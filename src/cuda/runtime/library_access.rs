@@ -186,10 +186,10 @@ pub(crate) fn join_background_threads(deadline: Instant) -> bool {
     }
 }
 
-/// Ends the use of CUDA's libraries by this crate, before the process exits: waits until background work (the release of
-/// resources, the teardown of failed runs) and calls of other threads have ended, at most for `limit`, and refuses all
-/// calls from then on. Returns true if no thread of this crate is inside of a library. Otherwise the process must not run
-/// exit handlers: it ends by `_exit`.
+/// Ends the use of CUDA's libraries by this crate, before the process exits: waits until background work (the release
+/// of resources, the teardown of failed runs) and calls of other threads have ended, at most for `limit`, and refuses
+/// all calls from then on. Returns true if no thread of this crate is inside of a library. Otherwise the process must
+/// not run exit handlers: it ends by `_exit`.
 ///
 /// Does nothing in a process that has not used the libraries, or is a fork of one that has.
 pub fn finish_library_calls(limit: Duration) -> bool {

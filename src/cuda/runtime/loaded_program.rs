@@ -298,7 +298,8 @@ struct LocalDevices {
 }
 
 impl LocalDevices {
-    /// Returns true if copy engines may only push ([`ScheduleSettings::push`]): in a graph with several devices of this process.
+    /// Returns true if copy engines may only push ([`ScheduleSettings::push`]): in a graph with several devices of this
+    /// process.
     fn is_push_only(&self, options: &Options) -> bool {
         options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }

@@ -3,7 +3,8 @@
 //! - `loaded_program`: the prepare phase, and runs of all ranks; `rank`: one rank, with a file for each of its parts
 //! - `process_group`: the processes of a run; `nccl`: communicators, their warm-up and the start barrier
 //! - `autotune`: the choice of GEMMs, with what sustained trials chose (`kept_choices`)
-//! - `io_binding`: a caller's tensors; `symmetric_memory`, with its data in `symmetric_buffers`: those that peers address
+//! - `io_binding`: a caller's tensors; `symmetric_memory`, with its data in `symmetric_buffers`: those that peers
+//!   address
 //! - `address_map`: addresses of other ranks' memory, filled by `p2p_map`
 //! - - `resource_cache`: resources that programs leave for later ones
 //! - `watchdog`, `failure_latch`, `teardown`: runs that do not end, and ranks that fail

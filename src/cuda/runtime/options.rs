@@ -118,8 +118,8 @@ pub struct Options {
 /// The driver's number of hardware queues where the environment says nothing.
 pub(crate) const DEFAULT_HARDWARE_QUEUES: usize = 8;
 
-/// Returns the number of hardware queues for a value of `CUDA_DEVICE_MAX_CONNECTIONS`, `None` if it is not set. The driver
-/// ignores a value outside of 1 to 32.
+/// Returns the number of hardware queues for a value of `CUDA_DEVICE_MAX_CONNECTIONS`, `None` if it is not set. The
+/// driver ignores a value outside of 1 to 32.
 pub fn hardware_queue_count(value: Option<&str>) -> usize {
     let count = value.and_then(|value| value.trim().parse().ok());
     count.filter(|count| (1..=32).contains(count)).unwrap_or(DEFAULT_HARDWARE_QUEUES)

@@ -6,18 +6,19 @@
 //! ([`RunTracker`]), and failures of this and other ranks ([`FailureLinks`]). Functions that need one part are
 //! its methods; those here and in `completion` need several.
 //!
-//! Driver calls take unchecked addresses and are therefore `unsafe`. Their preconditions hold for every rank ("the rank's
-//! promise" in the comments at the calls):
+//! Driver calls take unchecked addresses and are therefore `unsafe`. Their preconditions hold for every rank ("the
+//! rank's promise" in the comments at the calls):
 //!
-//! - **Bounds.** An address belongs to a buffer, to scratch memory or to a semaphore in the rank's own memory, inside of
-//!   the layout of the plan; to the same in another rank's memory ([`AddressMap`]); or to a tensor that a caller bound. The
-//!   caller guarantees that the tensor exists, and it was checked to be inside of its allocation ([`rank_bindings`](crate::runtime::io_binding::rank_bindings)). The
-//!   views of a plan are inside of their buffers ([`crate::runtime::index_bounds`] checks this).
-//! - **Lifetime.** The rank owns its memory, streams, functions, GEMMs and communicators; [`AddressMap`] keeps the others'
-//!   memory open or is shared with the ranks that own it. They are dropped after the rank's runs have ended: code that
-//!   drops a rank first waits for it or aborts it. A rank whose device may still be at work is never dropped, nor are
-//!   ranks that it may write to ([`LoadedProgram`](crate::runtime::loaded_program::LoadedProgram)). A graph is dropped before the
-//!   objects that it recorded.
+//! - **Bounds.** An address belongs to a buffer, to scratch memory or to a semaphore in the rank's own memory, inside
+//!   of the layout of the plan; to the same in another rank's memory ([`AddressMap`]); or to a tensor that a caller
+//!   bound. The caller guarantees that the tensor exists, and it was checked to be inside of its allocation
+//!   ([`rank_bindings`](crate::runtime::io_binding::rank_bindings)). The views of a plan are inside of their buffers
+//!   ([`crate::runtime::index_bounds`] checks this).
+//! - **Lifetime.** The rank owns its memory, streams, functions, GEMMs and communicators; [`AddressMap`] keeps the
+//!   others' memory open or is shared with the ranks that own it. They are dropped after the rank's runs have ended:
+//!   code that drops a rank first waits for it or aborts it. A rank whose device may still be at work is never dropped,
+//!   nor are ranks that it may write to ([`LoadedProgram`](crate::runtime::loaded_program::LoadedProgram)). A graph is
+//!   dropped before the objects that it recorded.
 //! - **Ordering.** The schedule orders accesses of several streams to the same memory by events, and those of several
 //!   ranks by semaphores or communicators. Host code accesses the memory between runs only.
 //! - **Agreement.** All ranks of a communicator were made from one prepared program, so their calls match.

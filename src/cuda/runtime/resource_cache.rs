@@ -5,7 +5,8 @@
 //! succeeded and its devices are idle. Resources that other processes use are never reused: memory that they may have
 //! opened, and communicators that they would have to reuse as well.
 //!
-//! The cache is freed with the last [`Options`](crate::runtime::options::Options), program or session that refers to it.
+//! The cache is freed with the last [`Options`](crate::runtime::options::Options), program or session that refers to
+//! it.
 
 mod eviction;
 

@@ -1,8 +1,8 @@
 //! Teardown: a failed rank abandons its work in flight.
 //!
-//! Its device may wait for ranks that will not come: in NCCL kernels, for semaphores of messages, in graphs that contain
-//! either. These waits must be released before anything can be freed, and a call that frees may itself wait for the
-//! device. A dedicated thread therefore does all of it, in this order:
+//! Its device may wait for ranks that will not come: in NCCL kernels, for semaphores of messages, in graphs that
+//! contain either. These waits must be released before anything can be freed, and a call that frees may itself wait for
+//! the device. A dedicated thread therefore does all of it, in this order:
 //!
 //! 1. 1. Poison the ranks of other processes whose memory is open here. From then on, work of the streams on data that
 //!    never arrived has no consequences here; a process elsewhere that receives such data finds the poison, which was
@@ -15,8 +15,8 @@
 //!    releases a running graph when it ends.
 //!
 //! The rank waits for the thread, for a limited time. If that is not enough, the thread continues on its own, and
-//! memory that its device may still use is never freed ([`TeardownTask::is_over`]). Resources that are dropped in the end are
-//! dropped in such a thread as well ([`drop_in_threads`]).
+//! memory that its device may still use is never freed ([`TeardownTask::is_over`]). Resources that are dropped in the
+//! end are dropped in such a thread as well ([`drop_in_threads`]).
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use crate::runtime::library_access::BackgroundThread;

@@ -63,8 +63,8 @@ impl OpenCapture {
             return Ok(None);
         }
         let (mut status, mut id, mut graph) = (0, 0, std::ptr::null_mut());
-        // SAFETY: the stream is alive, as the caller promises; the pointers are to values of this frame, and what may be
-        // null is.
+        // SAFETY: the stream is alive, as the caller promises; the pointers are to values of this frame, and what may
+        // be null is.
         unsafe {
             tables::driver().cuStreamGetCaptureInfo_v2(
                 stream,

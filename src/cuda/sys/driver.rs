@@ -447,8 +447,9 @@ impl CudaStream {
             numAttrs: u32::from(overlaps),
         };
         let (parameters, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
-        // SAFETY: the function's module is loaded, and the parameters are its own, as the caller promises; the driver copies them, and the configuration, before it returns. What the kernel does
-        // with them is the caller's promise.
+        // SAFETY: the function's module is loaded, and the parameters are its own, as the caller promises; the driver
+        // copies them, and the configuration, before it returns. What the kernel does with them is the caller's
+        // promise.
         let status =
             unsafe { tables::driver().cuLaunchKernelEx(&raw const config, function.raw_handle(), parameters, extra) };
         self.overlaps_next.set(!self.is_default());

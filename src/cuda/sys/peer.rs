@@ -150,7 +150,8 @@ impl CudaStream {
 mod tests {
     use super::*;
 
-    /// The operation, address, value and flags at the offsets at which a C compiler lays `CUstreamBatchMemOpParams` out.
+    /// The operation, address, value and flags at the offsets at which a C compiler lays `CUstreamBatchMemOpParams`
+    /// out.
     #[test]
     fn word_operations_are_laid_out_as_the_driver_reads_them() {
         assert_eq!(size_of::<CUstreamBatchMemOpParams>(), 48);

@@ -22,8 +22,8 @@ impl TensorMap {
     pub(crate) fn encode(matrix: &TiledMatrix, address: u64) -> Result<Self, Error> {
         let mut map = std::mem::MaybeUninit::<CUtensorMap>::zeroed();
         let steps = [1u32; 2];
-        // SAFETY: there is room for a map, which is aligned as its type is; all arrays have two elements, and the one of
-        // strides the one that a matrix has.
+        // SAFETY: there is room for a map, which is aligned as its type is; all arrays have two elements, and the one
+        // of strides the one that a matrix has.
         let status = unsafe {
             tables::driver().cuTensorMapEncodeTiled(
                 map.as_mut_ptr(),

@@ -18,8 +18,8 @@ use crate::gemm_lowering;
 use crate::gemm_lowering::fp8;
 use hostir::plan::{BufferView, GemmInst, InstId, InstKind, Plan};
 
-/// Replaces each GEMM whose result only a message sends, and the message, by one item at the message's place, if `accept`
-/// accepts the GEMM and the position of the message.
+/// Replaces each GEMM whose result only a message sends, and the message, by one item at the message's place, if
+/// `accept` accepts the GEMM and the position of the message.
 pub fn join_sends(plan: &Plan, items: Vec<FusedInst>, accept: impl Fn(&GemmInst, InstId) -> bool) -> Vec<FusedInst> {
     let found = sole_reader_pairs(plan, &items, |gemm, reader| match reader {
         FusedInst::Inst(at) => match &plan.inst(*at).kind {

@@ -197,7 +197,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The number of blocks that each small P2P kernel may have if all streams with such kernels run them at the same time.
+    /// The number of blocks that each small P2P kernel may have if all streams with such kernels run them at once.
     fn blocks_per_stream(&self, steps: &[ScheduleStep]) -> usize {
         let streams = self.copying_blocks(steps, self.max_blocks()).len();
         self.max_blocks() / streams.max(1)

@@ -4,9 +4,9 @@
 //! caller provides a [`ControlPlane`]: the library opens no connection itself. `hir-run` has one over TCP; a
 //! program under MPI or `torch.distributed` can wrap what these provide.
 //!
-//! The protocol lets no process wait for one that has failed: a process that fails calls [`ControlPlane::report_failure`]
-//! before it gives up, and a process that waits in [`ControlPlane::all_gather`], or polls
-//! [`ControlPlane::peer_failure`] while its device works, ends with that error.
+//! The protocol lets no process wait for one that has failed: a process that fails calls
+//! [`ControlPlane::report_failure`] before it gives up, and a process that waits in [`ControlPlane::all_gather`], or
+//! polls [`ControlPlane::peer_failure`] while its device works, ends with that error.
 
 use crate::diag::{Diag, DiagLabel, Span, codes};
 use crate::lower::PreparedProgram;

@@ -1,7 +1,7 @@
 //! Messages about programs in `hir 2`, in its words.
 //!
-//! Checks and analyses quote statements in the printed form. Here, and nowhere else, these quotations become statements of
-//! `hir 2`: `Synchronize Stream 0` is `sync 0`. What is said in names (tensors, slices, posts) needs no translation.
+//! Checks and analyses quote statements in the printed form. Here, and nowhere else, these quotations become statements
+//! of `hir 2`: `Synchronize Stream 0` is `sync 0`. What is said in names (tensors, slices, posts) needs no translation.
 
 use super::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use super::is_hir2;
@@ -106,8 +106,8 @@ fn word_of_type(name: &str) -> Option<&'static str> {
     DTYPE_WORDS.iter().find(|(_, dtype)| dtype.name() == name).map(|(word, _)| *word)
 }
 
-/// Translates a sentence: quotations in backquotes, and statements that are named without them. What the author wrote in
-/// the lines that it is about stays.
+/// Translates a sentence: quotations in backquotes, and statements that are named without them. What the author wrote
+/// in the lines that it is about stays.
 fn translate_text(program: &Program, lines: &[&str], text: &str) -> String {
     if let Some((_, advice)) = ADVICE.iter().find(|(printed, _)| *printed == text) {
         return (*advice).to_owned();

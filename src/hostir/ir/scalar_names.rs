@@ -1,9 +1,9 @@
 //! Scalar names: their binders, and their uses without one.
 //!
-//! Bound everywhere: the extents of all tensors and loops, scalar inputs, results of scalar ops, and
-//! what the runtime binds (`rank`, `deviceIdx.x`, `numberOfStreams`). A loop binds its index inside
-//! its body, and with it what `Index definitions:` compute from the index. nvFuser prints only the name at some scalar positions and leaves its definition out
-//! (`index = i84`): such a program reads, verifies and prints, but cannot run; [`free_names`] lists
+//! Bound everywhere: the extents of all tensors and loops, scalar inputs, results of scalar ops, and what the runtime
+//! binds (`rank`, `deviceIdx.x`, `numberOfStreams`). A loop binds its index inside its body, and with it what `Index
+//! definitions:` compute from the index. nvFuser prints only the name at some scalar positions and leaves its
+//! definition out (`index = i84`): such a program reads, verifies and prints, but cannot run; [`free_names`] lists
 //! them.
 
 use super::IndexDefinitions;

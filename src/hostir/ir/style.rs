@@ -39,8 +39,9 @@ pub struct Style {
     pub reshape: bool,
     /// `max(`/`min(` for Max/Min instead of `fmax(`/`fmin(`.
     pub short_max: bool,
-    /// `std::fmax(`/`std::fmin(` for the functions of these names, which leave NaN out: in a text that does not show whether its
-    /// `fmax` is the older spelling of Max. nvFuser prints `fmax(` for both. Programs have it false; the printer decides.
+    /// `std::fmax(`/`std::fmin(` for the functions of these names, which leave NaN out: in a text that does not show
+    /// whether its `fmax` is the older spelling of Max. nvFuser prints `fmax(` for both. Programs have it false; the
+    /// printer decides.
     pub std_fmax: bool,
     /// `scatter(in = ` instead of `=scatter(self = `.
     pub scatter_in: bool,

@@ -1,7 +1,8 @@
 //! Lowers a program to plans: [`infer_sizes`] binds the sizes, then each rank's host is simulated op by op on a
 //! [`PlanBuilder`](crate::plan::PlanBuilder).
 //!
-//! [`prepare_program`] does both; [`mod@shard`] and [`assemble_output`] convert between whole tensors and ranks' shards.
+//! [`prepare_program`] does both; [`mod@shard`] and [`assemble_output`] convert between whole tensors and ranks'
+//! shards.
 
 mod driver;
 mod element_text;

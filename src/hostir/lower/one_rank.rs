@@ -9,8 +9,8 @@ use crate::ir::{
     AttrKey, BinaryOp, BlockId, Expr, ExprId, Op, OpId, OpKind, Program, RankScalars, expr_text, is_identity,
 };
 
-/// Reports every CollectivePermute whose peers are the same on all ranks of its team, unless it is in a branch or loop that
-/// depends on the rank.
+/// Reports every CollectivePermute whose peers are the same on all ranks of its team, unless it is in a branch or loop
+/// that depends on the rank.
 pub(super) fn check_one_rank_text(program: &Program, diags: &mut Diags) {
     if !program.ops().iter().any(|(_, op)| op.kind == OpKind::CollectivePermute) {
         return;

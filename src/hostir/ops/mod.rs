@@ -1,4 +1,5 @@
-//! The op table: one line for each op. The file or folder of an op's family has its row, axis links, checks and lowering.
+//! The op table: one line for each op. The file or folder of an op's family has its row, axis links, checks and
+//! lowering.
 //!
 //! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. [`find_op`] looks up
 //! names.

@@ -1,4 +1,5 @@
-//! The plan builder: the state of one rank's host while it issues the program, and the functions that ops' `lower` uses.
+//! The plan builder: the state of one rank's host while it issues the program, and the functions that ops' `lower`
+//! uses.
 //!
 //! The builder knows no op; the driver (`crate::lower`) runs blocks and calls the functions of the op table.
 

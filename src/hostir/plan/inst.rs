@@ -435,7 +435,8 @@ pub enum InstKind {
     Recv {
         /// The communicator; `None`: on the stream.
         comm: Option<CommSlot>,
-        /// On the stream: true if the sender is the initiator; else the receiver is, and waits for the sender to be ready.
+        /// On the stream: true if the sender is the initiator; else the receiver is, and waits for the sender to be
+        /// ready.
         put: bool,
         /// Absolute rank.
         peer: u32,

@@ -1,8 +1,8 @@
 //! The canonical representative of a program: numbers in order of appearance, without redundant parts.
 //!
-//! Two programs that differ in numbers, redundant parentheses and blank lines only have one representative. Numbers name
-//! domains, and ascend in axis order, so that a reader needs no `axes=` and no `perm=` where nvFuser's numbers would need
-//! none (see [`crate::ir::order`]). The representative computes the same.
+//! Two programs that differ in numbers, redundant parentheses and blank lines only have one representative. Numbers
+//! name domains, and ascend in axis order, so that a reader needs no `axes=` and no `perm=` where nvFuser's numbers
+//! would need none (see [`crate::ir::order`]). The representative computes the same.
 
 use crate::ir::OpLayout;
 use crate::ir::Symbol;
@@ -13,10 +13,11 @@ use crate::ir::{DomainId, IterDomain, TensorId};
 use crate::ir::{Expr, ExprId, GivenNames, RunHints, TextFrame};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Numbers tensors, scalars (`i0`, keeping their letters), communications, HostUnits, streams that are known by an address,
-/// and the domains of each tensor in the order of its axes. Names that are not a letter and a number stay. Leaves out
-/// parentheses around what needs none, blank lines around the program and empty sections, and adds the `cache_op` that
-/// nvFuser always prints. The first line is `hir 1` if the program has names or proposes values for a run.
+/// Numbers tensors, scalars (`i0`, keeping their letters), communications, HostUnits, streams that are known by an
+/// address, and the domains of each tensor in the order of its axes. Names that are not a letter and a number stay.
+/// Leaves out parentheses around what needs none, blank lines around the program and empty sections, and adds the
+/// `cache_op` that nvFuser always prints. The first line is `hir 1` if the program has names or proposes values for a
+/// run.
 pub fn renumber_program(program: &mut Program) {
     let units: Vec<UnitId> = program.units().ids().collect();
     let (body, index) = (program.body(), program.index_definitions());

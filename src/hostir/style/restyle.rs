@@ -1,8 +1,8 @@
 //! Changes the spelling of a program without changing its meaning.
 //!
-//! Most features of a [`Style`] only matter when a program is printed. Features stored in ops are changed here: the form
-//! of ALLOCATE, `backend=`, the op that slices at host level, and the numbers of roots. If a reader would understand the
-//! new spelling differently, the ops keep their meaning, and `print` adds the attribute that states it.
+//! Most features of a [`Style`] only matter when a program is printed. Features stored in ops are changed here: the
+//! form of ALLOCATE, `backend=`, the op that slices at host level, and the numbers of roots. If a reader would
+//! understand the new spelling differently, the ops keep their meaning, and `print` adds the attribute that states it.
 
 use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};

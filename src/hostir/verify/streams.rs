@@ -1,9 +1,9 @@
 //! V49: iterations of a loop on several streams do not write one buffer that all of them keep.
 //!
-//! Examines each loop whose iterations set a stream that depends on the loop's index. An ALLOCATE in the loop that keeps
-//! memory gives all iterations one buffer; if they write it on their streams without synchronization, that is a race. The
-//! ordering analysis is approximate and never reports a race in doubt: it skips a loop in which streams of iterations
-//! wait for each other, or for a stream that waits for them, and a buffer that is only used between two
+//! Examines each loop whose iterations set a stream that depends on the loop's index. An ALLOCATE in the loop that
+//! keeps memory gives all iterations one buffer; if they write it on their streams without synchronization, that is a
+//! race. The ordering analysis is approximate and never reports a race in doubt: it skips a loop in which streams of
+//! iterations wait for each other, or for a stream that waits for them, and a buffer that is only used between two
 //! communications.
 
 use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};

@@ -1,8 +1,8 @@
 //! Runs of several processes, one for each rank: launchers, the rendezvous, and messages between processes.
 //!
-//! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, and [`SocketControlPlane`]
-//! is the connection, which the library uses as a [`ControlPlane`](hostir::backend::control_plane::ControlPlane). [`children`] is hir-run's own launcher. docs/launch.md is the
-//! user documentation.
+//! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, and [`SocketControlPlane`] is
+//! the connection, which the library uses as a [`ControlPlane`](hostir::backend::control_plane::ControlPlane).
+//! [`children`] is hir-run's own launcher. docs/launch.md is the user documentation.
 //!
 //! Messages have layers: `token` is the shared secret, `handshake` has the first bytes of a connection, which establish
 //! keys, `wire` the frames under these keys, `payload` their contents, `peers` their use. Only `peers` has a

@@ -1,5 +1,5 @@
-//! Routes from bound tensors to a program's inputs and outputs: in place, by a copy before or after the run, or in memory
-//! of the session's own.
+//! Routes from bound tensors to a program's inputs and outputs: in place, by a copy before or after the run, or in
+//! memory of the session's own.
 
 use crate::runtime::io_binding::IoSide;
 use crate::runtime::io_binding::tensor_check::{StridedTensor, VECTOR};

@@ -344,8 +344,8 @@ impl BoundProgram<'_> {
         })
     }
 
-    /// Returns the location of a rank's output after a run: the bound tensor, or one that the program owns and that lives
-    /// as long as this object. `None` if the rank has no shard of the output.
+    /// Returns the location of a rank's output after a run: the bound tensor, or one that the program owns and that
+    /// lives as long as this object. `None` if the rank has no shard of the output.
     ///
     /// # Errors
     /// If this process does not have the rank, the program has failed before, or the output is kept in an input whose

@@ -1,7 +1,7 @@
 //! I/O bindings: a caller's tensors as the inputs and outputs of a program.
 //!
-//! This module decides, without a device, whether a tensor fits ([`tensor_check`]), whether the program can use it in place
-//! or has to copy it ([`binding_routes`]), and which calls hold the address of which buffer ([`relocation`]);
+//! This module decides, without a device, whether a tensor fits ([`tensor_check`]), whether the program can use it in
+//! place or has to copy it ([`binding_routes`]), and which calls hold the address of which buffer ([`relocation`]);
 //! [`staging_copies`] makes the copies.
 
 pub(crate) mod binding_routes;

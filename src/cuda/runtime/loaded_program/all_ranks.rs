@@ -1,8 +1,8 @@
 //! Work on all ranks of a process, and the handling of a failure of one of them.
 //!
-//! A failure is reported before any resource is released: first to the threads of the other ranks ([`FailureFlag`]), then to
-//! the other processes ([`ProcessGroup::report_failure`]). Only then does the rank release what its device waits for; from then on no
-//! other rank can mistake the effects for a result.
+//! A failure is reported before any resource is released: first to the threads of the other ranks ([`FailureFlag`]),
+//! then to the other processes ([`ProcessGroup::report_failure`]). Only then does the rank release what its device
+//! waits for; from then on no other rank can mistake the effects for a result.
 //!
 //! [`FailureFlag`]: crate::runtime::failure_latch::FailureFlag
 

@@ -211,8 +211,8 @@ fn multiply_matrix<T: GemmElement>(
     let left = KernelOperand { start: left.as_ptr(), strides: a_strides };
     let right = KernelOperand { start: right.as_ptr(), strides: b_strides };
     let out = KernelOperand { start: out.as_mut_ptr(), strides: [n as isize, 1] };
-    // SAFETY: `fits` says that the last element of either factor, which has the largest offset as no
-    // stride is negative, lies in its slice, and packed factors are whole; `out` holds m * n elements and is borrowed mutably.
+    // SAFETY: `fits` says that the last element of either factor, which has the largest offset as no stride is
+    // negative, lies in its slice, and packed factors are whole; `out` holds m * n elements and is borrowed mutably.
     unsafe { call_kernel([m, n, k], out, left, right, parallelism) };
     Ok(())
 }
@@ -224,8 +224,8 @@ struct KernelOperand<P> {
     strides: [isize; 2],
 }
 
-/// `dst = alpha * dst + beta * lhs * rhs` of the crates: extents `m`, `n`, `k`; `dst` with its column and row stride, and
-/// whether it is read; `lhs` and `rhs` with theirs; `alpha`, `beta`; conjugates, which real numbers have none of.
+/// `dst = alpha * dst + beta * lhs * rhs` of the crates: extents `m`, `n`, `k`; `dst` with its column and row stride,
+/// and whether it is read; `lhs` and `rhs` with theirs; `alpha`, `beta`; conjugates, which real numbers have none of.
 type GemmKernel<T> = unsafe fn(
     usize,
     usize,

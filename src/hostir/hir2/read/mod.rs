@@ -81,8 +81,8 @@ pub fn read_file(file: &FileSyntax, source: &str, diags: &mut Diags) -> Vec<Prog
     (0..program_count(file)).map(|position| reader.read_program(position, diags)).collect()
 }
 
-/// Reads one program of a file, from 0. Errors about the file as a whole come with the first. A number past the last gives
-/// an empty program.
+/// Reads one program of a file, from 0. Errors about the file as a whole come with the first. A number past the last
+/// gives an empty program.
 pub fn read_program(file: &FileSyntax, source: &str, position: usize, diags: &mut Diags) -> Program {
     FileReader::new(file, source).read_program(position, diags)
 }
@@ -197,8 +197,8 @@ fn declare_meshes(
     meshes
 }
 
-/// Finds the meshes whose names are those that a writer gives to meshes without one: the writer counts meshes in the order
-/// of their first use, so that names in another order are the author's.
+/// Finds the meshes whose names are those that a writer gives to meshes without one: the writer counts meshes in the
+/// order of their first use, so that names in another order are the author's.
 fn name_default_meshes(file: &FileSyntax, given_names: &FxHashSet<Symbol>, meshes: &mut FxHashMap<Symbol, NamedMesh>) {
     if meshes.is_empty() {
         return;

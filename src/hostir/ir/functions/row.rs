@@ -97,8 +97,9 @@ pub struct NumberForm {
 
 /// The computation that a function stands for.
 ///
-/// `cuda` is a template of C++: `{a}`, `{b}`, `{c}` are the operands (names, literals, calls, or in parentheses), `{T}` is
-/// their type, and `{f}` is `f` for floats and nothing for doubles, after names of mathematical functions and literals.
+/// `cuda` is a template of C++: `{a}`, `{b}`, `{c}` are the operands (names, literals, calls, or in parentheses), `{T}`
+/// is their type, and `{f}` is `f` for floats and nothing for doubles, after names of mathematical functions and
+/// literals.
 #[derive(Clone, Copy)]
 pub enum FunctionForm {
     /// None: the function is read, verified and printed, but cannot run.

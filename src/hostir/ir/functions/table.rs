@@ -1,8 +1,8 @@
 //! The function table: one row for each pointwise function.
 //!
 //! A row begins with the name of its variant, the name in programs and the number of operands. Its form has the values
-//! on the CPU, the C++ text, the meaning modulo a prime and the cost. Rows without a form are read, verified and printed,
-//! but cannot run. Programs list functions in the order of the table.
+//! on the CPU, the C++ text, the meaning modulo a prime and the cost. Rows without a form are read, verified and
+//! printed, but cannot run. Programs list functions in the order of the table.
 
 use super::row::{
     ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow, HostForm,

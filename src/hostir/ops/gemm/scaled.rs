@@ -180,7 +180,8 @@ fn lower_scaled_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     emit_gemm(cx, [left, right, result], GemmInst { a, b, bias, scales, out })
 }
 
-/// A scale for each element of the result; the axis `from_end` of the scale, counted from its last as 1, has one element.
+/// A scale for each element of the result; the axis `from_end` of the scale, counted from its last as 1, has one
+/// element.
 fn scale_view(
     cx: &mut PlanBuilder<'_>,
     scale: TensorId,

@@ -128,8 +128,8 @@ struct OrderWalk<'p, 'm, O> {
     ends: WalkedEnds,
     /// The number of a rank's instructions that the host may issue ahead; it grows when no queue can advance.
     lookahead: usize,
-    /// Starts of units, by send, receive or collective, and posts of messages on streams that the peer initiates, as long
-    /// as another side has not ended.
+    /// Starts of units, by send, receive or collective, and posts of messages on streams that the peer initiates, as
+    /// long as another side has not ended.
     starts: FxHashMap<RankInst, StartedSide>,
     observer: &'m mut O,
 }

@@ -73,7 +73,8 @@ fn a_choice_is_kept_and_taken() {
     assert_eq!(result_of(&site, &["--backend=cuda", "--tuning=sustained"]), expected);
     let kept = kept_choices(&cache);
     let [path] = kept.as_slice() else { panic!("one choice, not {kept:?}") };
-    // The fakes propose two algorithms, and have a variant of one. Whatever is kept is taken: nothing writes another choice.
+    // The fakes propose two algorithms, and have a variant of one. Whatever is kept is taken: nothing writes another
+    // choice.
     let whole = std::fs::read(path).unwrap();
     assert!(whole[HEADER_BYTES] < 3);
     for choice in 0..3u8 {
