@@ -90,6 +90,11 @@ fn visible_functions_have_names_that_say_something() {
 }
 
 #[test]
+fn names_have_the_words_of_the_glossary() {
+    none(names::unused_words(), "docs/glossary.md has the word of the field; or give the reason in checks/names.rs");
+}
+
+#[test]
 fn every_pass_has_its_tests() {
     none(coverage::passes_without_tests(), "a pass has test/passes/<name>.hir and test/passes/<name>_errors.hir");
 }

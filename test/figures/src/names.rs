@@ -1,9 +1,10 @@
-//! Words in names of functions and types, and names that are used more than once.
+//! Words in names of functions, types, fields, variants and parameters, and names that are used more than once.
 
 use crate::sources::{Module, Sources, is_test};
 use std::collections::BTreeMap;
 use syn::visit::{self, Visit};
-use syn::{ImplItemFn, Item, ItemFn, ItemImpl, ItemTrait, TraitItemFn, Visibility};
+use syn::{Field, FnArg, ImplItem, ImplItemFn, Item, ItemFn, ItemImpl, ItemTrait, Pat, Signature};
+use syn::{TraitItemFn, Variant, Visibility};
 
 /// A name with its place.
 pub struct Name {
@@ -35,6 +36,10 @@ pub struct Names {
     pub functions: Vec<Name>,
     /// Structs, enums, unions, traits and type aliases; allowed names and associated types left out.
     pub types: Vec<Name>,
+    /// Fields of structs and variants, and the variants.
+    pub members: Vec<Name>,
+    /// Parameters of functions, those of trait impls too.
+    pub parameters: Vec<Name>,
 }
 
 impl Names {
@@ -90,6 +95,26 @@ pub fn snake_words(name: &str) -> usize {
     name.split('_').filter(|word| !word.is_empty()).count()
 }
 
+/// The words of a name in small letters: `AwaitReady` and `await_ready` have the same two.
+pub fn lowercase_words(name: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for part in name.split('_') {
+        let mut word = String::new();
+        let mut after_small = false;
+        for letter in part.chars() {
+            if letter.is_uppercase() && after_small {
+                words.push(std::mem::take(&mut word));
+            }
+            after_small = !letter.is_uppercase();
+            word.extend(letter.to_lowercase());
+        }
+        if !word.is_empty() {
+            words.push(word);
+        }
+    }
+    words
+}
+
 /// `HostTensor` has two words, and so has `DType`; `TF32` has one.
 pub fn camel_words(name: &str) -> usize {
     let letters: Vec<char> = name.chars().collect();
@@ -129,6 +154,24 @@ impl Found<'_, '_> {
     }
 }
 
+impl Found<'_, '_> {
+    fn member(&mut self, ident: &syn::Ident) {
+        let name = self.place_of(ident, true);
+        self.names.members.push(name);
+    }
+
+    fn parameters(&mut self, signature: &Signature) {
+        for argument in &signature.inputs {
+            if let FnArg::Typed(argument) = argument
+                && let Pat::Ident(pattern) = &*argument.pat
+            {
+                let name = self.place_of(&pattern.ident, false);
+                self.names.parameters.push(name);
+            }
+        }
+    }
+}
+
 /// Whether code outside of a module sees an item of it.
 fn is_visible(visibility: &Visibility) -> bool {
     !matches!(visibility, Visibility::Inherited)
@@ -149,6 +192,7 @@ impl<'ast> Visit<'ast> for Found<'_, '_> {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         if !is_test(&item.attrs) {
             self.function(&item.sig.ident, is_visible(&item.vis));
+            self.parameters(&item.sig);
             visit::visit_item_fn(self, item);
         }
     }
@@ -156,10 +200,17 @@ impl<'ast> Visit<'ast> for Found<'_, '_> {
         // The names of a trait's functions and types are the trait's; items in bodies are not.
         if item.trait_.is_none() {
             visit::visit_item_impl(self, item);
+            return;
+        }
+        for method in &item.items {
+            if let ImplItem::Fn(method) = method {
+                self.parameters(&method.sig);
+            }
         }
     }
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
         self.function(&item.sig.ident, is_visible(&item.vis));
+        self.parameters(&item.sig);
         visit::visit_impl_item_fn(self, item);
     }
     fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
@@ -169,7 +220,17 @@ impl<'ast> Visit<'ast> for Found<'_, '_> {
     }
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
         self.function(&item.sig.ident, self.trait_visible);
+        self.parameters(&item.sig);
         visit::visit_trait_item_fn(self, item);
+    }
+    fn visit_field(&mut self, field: &'ast Field) {
+        if let Some(ident) = &field.ident {
+            self.member(ident);
+        }
+    }
+    fn visit_variant(&mut self, variant: &'ast Variant) {
+        self.member(&variant.ident);
+        visit::visit_variant(self, variant);
     }
 }
 
@@ -183,5 +244,11 @@ mod tests {
         assert_eq!(snake, [1, 1, 2, 3]);
         let camel = ["View", "HostTensor", "DType", "TF32", "InstKind", "GPUList"].map(camel_words);
         assert_eq!(camel, [1, 2, 2, 1, 2, 2]);
+    }
+
+    #[test]
+    fn words_are_written_in_small_letters() {
+        let words = ["done_mark", "AwaitReady", "_of", "TF32", "DType"].map(lowercase_words);
+        assert_eq!(words.map(|words| words.join(" ")), ["done mark", "await ready", "of", "tf32", "dtype"]);
     }
 }
