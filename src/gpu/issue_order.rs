@@ -2,7 +2,7 @@
 //!
 //! A device takes the work of its streams from a limited number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`, at
 //! most 32), and its copy engines have queues of their own. Further streams share queues, so work that could run can be
-//! queued behind work of another stream that waits for a semaphore. With eight ranks of four streams on one device,
+//! queued after work of another stream that waits for a semaphore. With eight ranks of four streams on one device,
 //! that semaphore may have to be signalled by another rank's work that is queued in the same way.
 //!
 //! If every command is issued after all commands that it waits for, on whichever rank, then the same holds in every

@@ -37,7 +37,7 @@ pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMe
 /// (docs/overlap.md#measured).
 const LARGE_PART: i64 = 1 << 23;
 
-/// An allreduce sends finished chunks to all ranks, which hides behind the GEMMs of the later ones. A reduce-scatter
+/// An allreduce sends finished chunks to all ranks, which the GEMMs of later ones hide. A reduce-scatter
 /// has nothing to send at its end, and smaller GEMMs are slower.
 fn default_count(region: &SumRegion, method: SumMethod, part: Option<(i64, i64)>) -> u32 {
     let is_large = part.is_some_and(|(rows, columns)| rows.saturating_mul(columns) > LARGE_PART && rows % 2 == 0);

@@ -36,7 +36,7 @@ impl RankUsage {
             exposed: ranks.iter().map(|usage| usage.exposed).sum(),
         }
     }
-    /// The share of communication that is hidden behind compute, from 0 to 1; `None` without communication.
+    /// The share of communication that compute hides, from 0 to 1; `None` without communication.
     pub fn hidden_fraction(&self) -> Option<f64> {
         let hidden = self.communication - self.exposed;
         (self.communication > 0).then(|| hidden as f64 / self.communication as f64)

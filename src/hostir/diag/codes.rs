@@ -68,7 +68,7 @@ codes! {
     VERBATIM = "H0141";
     /// A name in a text whose first line is not `hir 1`.
     NAME_WITHOUT_VERSION = "H0142";
-    /// A name behind a statement that has nothing to name.
+    /// A name after a statement that has nothing to name.
     NAMELESS = "H0143";
     /// Tensors without an element type, as in texts before December 2024 (a remark).
     NO_ELEMENT_TYPE = "H0144";
@@ -299,7 +299,7 @@ codes! {
     /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of one
     /// rank, in communicators' queues, or through a message that a peer carries out.
     RACE = "H0701";
-    /// An input or output is still in use when the caller's stream goes on behind the program.
+    /// An input or output is still in use when the caller's stream continues after the program.
     UNJOINED = "H0702";
     /// A tensor is used after its Deallocate, which ends the name: read, written, sent or deallocated again.
     ENDED_NAME = "H0703";

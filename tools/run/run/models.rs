@@ -25,7 +25,7 @@ struct ModelFigures {
     peak_bytes: u64,
     /// The time of the run, in nanoseconds.
     end_ns: u64,
-    /// The share of the communication of all ranks that is hidden behind compute.
+    /// The share of the communication of all ranks that compute hides.
     hidden: Option<f64>,
 }
 
