@@ -37,7 +37,7 @@ pub(super) struct Product {
     /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
     pub(super) factors: [TensorId; 2],
     /// The scales of 8-bit factors: of rows, `[device, part, m, 1]`, and of columns, `[device, 1, 1, n]`, or `[1, n]`
-    /// and single scales that are the same on all devices. Products of chains have none.
+    /// and single scales that are the same on all devices. GEMMs of chains have none.
     pub(super) scales: Option<[TensorId; 2]>,
 }
 

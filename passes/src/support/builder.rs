@@ -399,7 +399,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         op.attrs.push((AttrKey::Protocol, self.word_attr("put")));
         self.edit.set_op(post, op);
     }
-    /// `ShareMemHandles(P2PCommunication 30 (...), P2PCommunication 31 (...), `: names these posts.
+    /// `ShareMemHandles(P2PCommunication 30 (...), P2PCommunication 31 (...), `: names these communications.
     pub(crate) fn build_share_mem_handles(&mut self, posts: &[OpId]) -> OpId {
         let mut op = Op::new(OpKind::ShareMemHandles);
         for &post in posts {

@@ -57,7 +57,7 @@ impl OpenCapture {
     /// The stream is alive.
     unsafe fn of_stream(stream: CUstream) -> Result<Option<Self>, Error> {
         const ACTIVE: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE as c_int;
-        /// The legacy default stream, null or 1, cannot be recorded; while another stream is, it cannot be asked.
+        /// The legacy default stream, null or 1, cannot be recorded; while another stream is, it cannot be queried.
         const LEGACY: usize = 1;
         if stream as usize <= LEGACY {
             return Ok(None);

@@ -7,7 +7,7 @@ use hostir_grammar::ast::{
     TensorText, ValueSyntax,
 };
 
-/// A word that some eras have and others have not, or write otherwise.
+/// A word that some eras lack or spell differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FeatureWord {
     View,

@@ -43,7 +43,7 @@ impl RunEnd {
         self.write_report(options.format, look, io.stderr)
     }
 
-    /// Says it there, and what to exit with. A writer that fails has no one to be told to.
+    /// Writes the report, and returns the exit status. Errors of the writer are ignored.
     pub(super) fn write_report(self, format: DiagFormat, look: OutputStyle, out: &mut dyn Write) -> i32 {
         match self {
             RunEnd::Reported(status) => status,

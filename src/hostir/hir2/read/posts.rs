@@ -301,7 +301,7 @@ impl<'a> ProgramReader<'a> {
         self.read_group_ops(block, handle, span).map(|_| ())
     }
 
-    /// The ops of a group: slices of its members, StartCoalescing, members, EndCoalescing. Gives back the handle.
+    /// The ops of a group: slices of its members, StartCoalescing, members, EndCoalescing. Returns the handle.
     fn read_group_ops(&mut self, block: ast::BlockId, handle: Option<u32>, span: Span) -> Option<u32> {
         let file = self.file;
         let node = file.blocks.get(block.index())?;
@@ -427,7 +427,7 @@ impl<'a> ProgramReader<'a> {
         }
     }
 
-    /// Whether some statement of the file posts a communication under a name.
+    /// Whether some statement of the file starts a communication with a name.
     fn is_posted(&mut self, name: ast::Symbol) -> bool {
         if self.tables.posted.is_none() {
             self.tables.posted = Some(self.posted_names());

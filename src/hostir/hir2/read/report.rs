@@ -117,7 +117,7 @@ pub(super) fn report_given_name(text: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::UNKNOWN_WORD, span, message, note);
 }
 
-/// `T7` or `h7` for what is no tensor or no communication, or with a number that none has.
+/// Reports `T7` or `h7` that names no tensor or communication, or has an unknown number.
 pub(super) fn report_numbered(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
     let what = if text.starts_with('T') { "tensor" } else { "communication" };
     let (digits, largest) = (text[1..].trim_start_matches('0'), hostir_grammar::MAX_NUMBER);
