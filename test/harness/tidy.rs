@@ -128,6 +128,11 @@ fn decisions_and_measurements_are_listed() {
 }
 
 #[test]
+fn folders_of_tests_are_listed() {
+    none(links::unlisted_test_folders(), "the table of test/README.md has a row for each folder of test/");
+}
+
+#[test]
 fn links_in_docs_lead_somewhere() {
     none(links::broken_links(), "a relative link in a Markdown file names a file, and a heading of it, that exists");
 }

@@ -34,6 +34,19 @@ pub(crate) fn unlisted_pages() -> Vec<String> {
     unlisted
 }
 
+/// Folders of `test/` that no row of `test/README.md` names.
+pub(crate) fn unlisted_test_folders() -> Vec<String> {
+    let folder = tree::root().join("test");
+    let text = tree::read(&folder.join("README.md"));
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut unlisted: Vec<String> = names.filter(|name| !text.contains(&format!("| `{name}/` |"))).collect();
+    unlisted.retain(|name| !name.starts_with(['_', '.']));
+    unlisted.sort();
+    unlisted
+}
+
 fn link_resolves(page: &Path, text: &str, target: &str) -> bool {
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
     let folder = page.parent().unwrap_or(Path::new("."));
