@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import measure_ranks as ranks  # noqa: E402
 from hostir.torch._overlap import choices  # noqa: E402
 from hostir.torch._overlap.choices import ChoiceStore  # noqa: E402
-from hostir.torch._overlap.measure import Times, wins_needed  # noqa: E402
+from hostir.torch._overlap.times import Times, wins_needed  # noqa: E402
 from rank_pool import start_ranks  # noqa: E402
 
 

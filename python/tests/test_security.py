@@ -133,7 +133,7 @@ def test_saved_programs_follow_no_link(tmp_path):
 def test_folders_of_kept_times_are_the_users_alone(tmp_path):
     pytest.importorskip("torch")
     from hostir.torch._overlap.choices import ChoiceStore
-    from hostir.torch._overlap.measure import Times
+    from hostir.torch._overlap.times import Times
 
     before = os.umask(0)
     try:

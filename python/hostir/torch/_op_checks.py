@@ -10,16 +10,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy
 import torch
 
 from hostir import _native
 from hostir._program import Program, Verdict, load
-
-if TYPE_CHECKING:
-    from hostir.torch._op import Op
 
 __all__ = [
     "GradientPlaces",
@@ -39,6 +36,14 @@ __all__ = [
 ]
 
 Body = Callable[..., Any]
+
+
+class _Op(Protocol):
+    name: str
+    args: dict[str, str]
+    outputs: tuple[str, ...]
+    _signature: inspect.Signature
+
 
 OP_OF_REGION = re.compile(r"hostir::region_[0-9a-f]{8}")
 """The form in which the names of the ops of `Overlap` begin."""
@@ -103,7 +108,7 @@ def check_idle(name: str, verdict: Verdict) -> None:
         _refuse("H0614", message, f"give the program a mesh of {verdict.ranks} ranks, or prove it for fewer (`world=`)")
 
 
-def checked_out(made: Op, out: Any, given: Iterable[Any]) -> Any:
+def checked_out(made: _Op, out: Any, given: Iterable[Any]) -> Any:
     """The tensor of `out=` if there is one result, else a tuple. Raises unless it has a tensor of its own for each, which is none
     of the arguments that are given.
     """
@@ -178,7 +183,7 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
     return numpy.shares_memory(numpy.asarray(_Memory(one)), numpy.asarray(_Memory(other)))
 
 
-def _check_target(made: Op, out: torch.Tensor, given: Sequence[torch.Tensor]) -> None:
+def _check_target(made: _Op, out: torch.Tensor, given: Sequence[torch.Tensor]) -> None:
     """Raises for a tensor that has a gradient, which would be wrong after the op, or whose elements share memory, also with what
     the program reads.
     """
@@ -193,7 +198,7 @@ def _check_target(made: Op, out: torch.Tensor, given: Sequence[torch.Tensor]) ->
         _refuse_out(made, f"has elements that share memory, but {made.name} writes each of them")
 
 
-def _refuse_out(made: Op, what: str) -> NoReturn:
+def _refuse_out(made: _Op, what: str) -> NoReturn:
     names = ", ".join(made.outputs)
     is_one = len(made.outputs) == 1
     note = f"give the tensor: `out={names}`" if is_one else f"give each result a tensor of its own: `out=({names})`"
@@ -231,7 +236,7 @@ def known_settings(
     }
 
 
-def output_places(made: Op, program: Program, outputs: Sequence[str], of: str = "") -> list[int]:
+def output_places(made: _Op, program: Program, outputs: Sequence[str], of: str = "") -> list[int]:
     """For each result the place of the program's output. Raises unless each is another one, with memory of its own."""
     places = [_position(made, output, program, "output") for output in outputs]
     for at, name in enumerate(outputs):
@@ -253,7 +258,7 @@ def group_place(signature: inspect.Signature, tensors: Collection[str]) -> int |
     return found[0] if len(found) == 1 else None
 
 
-def input_places(made: Op, args: Mapping[str, str], parameters: list[str], program: Program) -> list[int]:
+def input_places(made: _Op, args: Mapping[str, str], parameters: list[str], program: Program) -> list[int]:
     """For each input of a program the place of its argument."""
     for argument in args:
         if argument not in parameters:
@@ -284,7 +289,7 @@ class GradientPlaces:
     """For each of them the place of the tensor argument, among these, whose gradient it is."""
 
 
-def gradient_places(made: Op, function: Body, program: Program, args: Any, out: Any) -> GradientPlaces:
+def gradient_places(made: _Op, function: Body, program: Program, args: Any, out: Any) -> GradientPlaces:
     """The places of what the program of a gradient takes and gives. Raises unless all of it is tensors of the op."""
     for setting, value, example in (("args", args, '{"dy": "T0"}'), ("out", out, '{"x": "T2"}')):
         if not _is_names_by_name(value):
@@ -310,7 +315,7 @@ def gradient_places(made: Op, function: Body, program: Program, args: Any, out: 
     )
 
 
-def check_gradient(made: Op, function: Any, program: Any) -> None:
+def check_gradient(made: _Op, function: Any, program: Any) -> None:
     """Raises unless a function can be the gradient of an op, and a program is one."""
     if not isinstance(program, (str, os.PathLike, Program)):
         what = f"{made.name}: `program` of `backward` is of type {type(program).__name__}"
@@ -330,7 +335,7 @@ def check_gradient(made: Op, function: Any, program: Any) -> None:
         _refuse("H0611", message, f"they are the gradients of the results ({', '.join(made.outputs)}), then {names}")
 
 
-def _position(made: Op, name: str, program: Program, what: str) -> int:
+def _position(made: _Op, name: str, program: Program, what: str) -> int:
     position = program.position(name, what)
     if position is None:
         known = program.inputs if what == "input" else program.outputs

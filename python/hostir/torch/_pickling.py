@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from hostir.torch._op import Op
+from typing import Any, Protocol
 
 __all__ = ["find_module_place", "importable_op"]
 
 
-def find_module_place(made: Op) -> tuple[str, str]:
+class _Op(Protocol):
+    name: str
+    body: Callable[..., Any]
+
+
+def find_module_place(made: _Op) -> tuple[str, str]:
     """The module of an op and its name there: that of its function, or another one at the module's level."""
     module, path = made.body.__module__, made.body.__qualname__
     if _value_at(sys.modules.get(module), path) is made:
@@ -28,7 +31,7 @@ def find_module_place(made: Op) -> tuple[str, str]:
     )
 
 
-def importable_op(name: str, module: str, path: str) -> Op:
+def importable_op(name: str, module: str, path: str) -> Any:
     """The op of a name, which a module has at a place; pickles call this."""
     try:
         found = _value_at(import_module(module), path)

@@ -23,7 +23,7 @@ from hostir.torch._overlap.bodies import Part, apart_module, program_module, reg
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.gathers import find_gather, with_narrow_products_whole
 from hostir.torch._overlap.joins import join_regions
-from hostir.torch._overlap.measure import BURST, Times, Ways, is_compiled_by_all, measure_ways
+from hostir.torch._overlap.measure import BURST, Ways, is_compiled_by_all, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
 from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, kind_of, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
@@ -31,6 +31,7 @@ from hostir.torch._overlap.regions import GraphIndex, Region
 from hostir.torch._overlap.report import Line, Report, source_line
 from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region, try_replacement
 from hostir.torch._overlap.sums import find_sum, with_factors_side_by_side, with_gradients_of_weights
+from hostir.torch._overlap.times import Times
 from hostir.torch._overlap.views import merge_views
 from hostir.torch._session import Tuning
 

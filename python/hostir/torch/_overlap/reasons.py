@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hostir.torch._overlap.measure import Times
+from hostir.torch._overlap.times import Times
 
 __all__ = ["Kept", "Reason"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 import hostir
-from hostir.torch._overlap.measure import Times
 from hostir.torch._overlap.nodes import Collective, Node
 from hostir.torch._overlap.programs import RegionOp, RegionProgram, unused_overrides
 from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._overlap.times import Times
 
 __all__ = ["Line", "Report", "source_line"]
 
