@@ -46,7 +46,7 @@ pub(crate) struct ReferenceReader {
     pub(crate) short: for<'t> fn(&mut Builder<'t>, &'t str, Span) -> TensorRefId,
     /// Reads a full reference.
     pub(crate) full: fn(&mut Builder<'_>, Span) -> TensorRefId,
-    /// Reads a domain that stands alone.
+    /// Reads a single domain.
     pub(crate) domain: fn(&mut Builder<'_>, Span) -> Option<DomainId>,
 }
 

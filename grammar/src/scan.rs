@@ -31,7 +31,7 @@ pub(crate) fn scan_tensor(bytes: &[u8], start: usize, head: usize) -> Option<Ref
     Some(scan_suffix(bytes, end))
 }
 
-/// The `[` after a head whose type may go on in `<..>`, `{..}` or `*`.
+/// The `[` after a head whose type may continue in `<..>`, `{..}` or `*`.
 fn find_opening_bracket(bytes: &[u8], start: usize, head: usize) -> Option<usize> {
     let mut at = head;
     if bytes.get(at) == Some(&b'<') {
@@ -107,7 +107,7 @@ fn find_position_paren(rest: &[u8]) -> Option<usize> {
     WORDS.iter().find(|word| rest.starts_with(word)).map(|word| word.len() - 1)
 }
 
-/// Whether `(DeviceMesh` stands here.
+/// Whether `(DeviceMesh` follows.
 fn is_mesh(rest: &[u8]) -> bool {
     rest.first() == Some(&b'(') && rest[skip_whitespace(rest, 1)..].starts_with(b"DeviceMesh")
 }

@@ -140,7 +140,7 @@ fn intern_ref<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> Tens
     id
 }
 
-/// A domain that stands alone.
+/// A single domain.
 fn intern_domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
     let text = &b.text[span.as_usize_range()];
     if let Some(&id) = b.domains.get(text) {

@@ -209,7 +209,7 @@ pub(crate) enum Start {
     Expr,
 }
 
-/// A token and where it stands.
+/// A token and its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(crate) tok: Tok,

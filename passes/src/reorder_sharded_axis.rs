@@ -84,7 +84,7 @@ fn run_reorder_sharded_axis(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<
     let mut build = OpBuilder::new(edit);
     let mut moved = MovedDomains::default();
     rebuild_body(&mut build, work, |build, op, (), out| {
-        // Checked again: an operand that was declared anew has other positions.
+        // Checked again: an operand that was declared again has other positions.
         match inner_axis(build.program(), op).ok().flatten() {
             None => out.push(op),
             Some(axis) => reorder_axis(build, &mut moved, op, axis, out),

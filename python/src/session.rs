@@ -175,7 +175,7 @@ impl DeviceSession {
         self.run_on(py, stream, &addresses)
     }
 
-    /// True if nothing that was enqueued is under way; None if another thread has the session.
+    /// True if nothing that was enqueued is in flight; None if another thread has the session.
     fn is_complete(&self, py: Python<'_>) -> PyResult<Option<bool>> {
         run_here(py, || self.look())?.map_err(|failure| failure.into_exception(py))
     }

@@ -91,7 +91,7 @@ pub(crate) fn keep_panics_quiet() {
 
 /// Does some work in a thread of its own, and gives its result. Meanwhile other Python threads run, and signals are
 /// handled: when a handler raises, as that of Ctrl-C does, the exception is passed on at once, and the work, whose
-/// result nobody gets, goes on until it ends.
+/// result nobody gets, continues until it ends.
 ///
 /// # Errors
 /// What a signal's handler raises, and `RuntimeError` if the work panics.

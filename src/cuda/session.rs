@@ -28,7 +28,7 @@
 //! unsafe { session.output("T1").bind(&output) }?;
 //! // SAFETY: the stream is alive, and of device 0's primary context.
 //! let stream = unsafe { CallerStream::from_raw(stream) };
-//! // Runs after what is on the stream, which goes on after the run. Nothing waits here.
+//! // Runs after the work on the stream, whose later work follows the run. Nothing waits here.
 //! session.run_on(stream)?;
 //! session.wait()?;
 //! # Ok(())

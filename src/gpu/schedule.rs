@@ -350,7 +350,7 @@ impl<'p> Builder<'p> {
 
     fn join_streams(&mut self) {
         for stream in 1..self.schedule.streams {
-            // What is aside was waited for already.
+            // Work on the side stream was waited for already.
             if self.forked[stream] && self.aside != Some(stream) {
                 let end = self.record_event(stream);
                 self.wait_for_event(end, 0);

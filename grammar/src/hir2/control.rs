@@ -205,7 +205,7 @@ impl Parser<'_> {
         Ok((domain, bounds))
     }
 
-    /// Whether a colon stands in a range `0:4:`, and does not end the header.
+    /// Whether a colon is part of a range `0:4:`, and does not end the header.
     fn is_colon_range(&self) -> bool {
         self.here() == LineTok::Colon
             && matches!(self.behind(), LineTok::Int(_) | LineTok::Name(_))

@@ -92,7 +92,7 @@ fn split_header(line: &str) -> (&str, &str) {
     (line.trim_end_matches(['{', ' ']), "")
 }
 
-/// True if an operator stands between the parts of an expression, outside of brackets.
+/// True if an operator is between the parts of an expression, outside of brackets.
 fn has_operator(text: &str) -> bool {
     let mut depth = 0;
     text.chars().skip(1).any(|character| {

@@ -26,7 +26,7 @@ pub(super) struct StatementState {
     pub(super) column: u32,
     /// The number of open brackets, inside of which its lines continue.
     pub(super) brackets: u32,
-    /// True if it stands in a group.
+    /// True if it is in a group.
     pub(super) in_group: bool,
     /// The first line inside of its brackets that looks like a statement of its own.
     pub(super) resume: Option<LineToken>,
@@ -403,13 +403,13 @@ impl<'t> Parser<'t> {
 
     // Comments.
 
-    /// The next comment that stands before the next token.
+    /// The next comment before the next token.
     pub(super) fn waiting_comment(&self) -> Option<LineComment> {
         let comment = *self.stream.comments.get(self.placed)?;
         (comment.span.start < self.peek().span.start || self.peek().tok == LineTok::End).then_some(comment)
     }
 
-    /// The next comment that stands before the next token, if it has a line of its own.
+    /// The next comment before the next token, if it has a line of its own.
     pub(super) fn comment_above(&self) -> Option<LineComment> {
         self.waiting_comment().filter(|comment| comment.column.is_some())
     }

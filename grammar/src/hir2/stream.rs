@@ -42,7 +42,7 @@ pub(super) struct LexerSinks<'a> {
 #[derive(Clone, Copy)]
 struct LineState {
     start: usize,
-    /// True if no token stands on it yet.
+    /// True if it has no token yet.
     is_fresh: bool,
     has_tab: bool,
     /// True if a blank line was above it.

@@ -133,6 +133,6 @@ pub(super) struct LineComment {
     pub(super) span: Span,
     /// Its column if it has the line for itself.
     pub(super) column: Option<u32>,
-    /// True if a blank line stands above it.
+    /// True if a blank line precedes it.
     pub(super) after_blank: bool,
 }

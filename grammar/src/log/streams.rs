@@ -31,7 +31,7 @@ pub(super) struct LoggedProgram {
     pub(super) is_folded: bool,
 }
 
-/// Something that stands in a log.
+/// An item of a log.
 #[derive(Debug)]
 pub(super) enum LogItem {
     /// A program.

@@ -1,4 +1,4 @@
-//! Products of rows that lie across devices.
+//! GEMMs of rows that are sharded over devices.
 
 use super::operands::{GatheredOperand, GatheredScales, OperandOrigins, ProductAxes, ProductOperand, is_local};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};

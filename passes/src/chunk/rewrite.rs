@@ -17,7 +17,7 @@ pub(super) struct ChunkRewriter<'b, 'e, 'p> {
     build: &'b mut OpBuilder<'e, 'p>,
     class: &'b ChunkedAxes,
     config: ChunkOptions,
-    /// The tensor with chunks for each tensor of the class; the tensor itself if it is declared anew.
+    /// The tensor with chunks for each tensor of the class; the tensor itself if it is declared again.
     chunked: FxHashMap<TensorId, TensorId>,
     /// Operands with more broadcast axes, by the added ones: (before which axis, how many).
     widened: FxHashMap<(TensorId, usize, usize), TensorId>,
@@ -373,7 +373,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
     /// The original position of the split axis among the stored ones.
     fn original_axis_position(&self, tensor: TensorId) -> usize {
         match self.chunked.get(&tensor) == Some(&tensor) {
-            // Declared anew: the chunk axis comes before the others, which keep their order.
+            // Declared again: the chunk axis comes before the others, which keep their order.
             true => {
                 let axis = self.class.stored_chunked_axis(tensor).unwrap_or(0);
                 let axes = logical_axes(self.build.program(), tensor).axes;

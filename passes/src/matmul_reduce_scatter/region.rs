@@ -236,7 +236,7 @@ impl<'p> SumSearch<'p> {
         }
     }
 
-    /// True for scales that lie across devices along their first axis, or are the same on all devices and for all
+    /// True for scales that are sharded over devices along their first axis, or are the same on all devices and for all
     /// parts.
     fn has_scale_axes(&self, scales: TensorId, device: ParallelType) -> bool {
         let axes = logical_axes(self.program, scales);

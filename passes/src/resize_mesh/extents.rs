@@ -318,7 +318,7 @@ fn attr_changes(edit: &mut Edit<'_>, sizes: &ClassExtents<'_>, id: OpId, out: &m
                 let list = list.map(|(at, &[start, stop, step])| [start, renew.extent(at, stop), step]);
                 AttrValue::Ranges(list.collect())
             }
-            // Only for an iota; that of an ALLOCATE is computed anew.
+            // Only for an iota; that of an ALLOCATE is recomputed.
             (AttrKey::Size, AttrValue::Expr(size)) if op.kind != OpKind::Allocate => {
                 AttrValue::Expr(renew.extent(0, *size))
             }

@@ -205,7 +205,7 @@ fn shard_difference_note(program: &Program, input: TensorId, output: TensorId) -
     }
 }
 
-/// Both tensors lie on devices 0 to D-1.
+/// Both tensors are on devices 0 to D-1.
 pub(super) fn check_devices(program: &Program, id: OpId, input: TensorId, output: TensorId) -> Result<(), Diag> {
     let name = program.tensor_name(input);
     if program.tensor(input).mesh != program.tensor(output).mesh {

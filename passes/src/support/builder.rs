@@ -222,7 +222,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     pub(crate) fn build_shared_allocation(&mut self, tensor: TensorId, original: TensorId) -> OpId {
         let id = self.build_allocate(tensor);
         let mut op = self.program().op(id).clone();
-        // Bound anew each time: there is nothing to keep.
+        // Bound again each time: there is nothing to keep.
         op.attrs.retain(|(key, _)| *key != AttrKey::Keep);
         op.attrs.push((AttrKey::Alias, AttrValue::Tensor(original)));
         self.edit.set_op(id, op);

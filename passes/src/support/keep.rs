@@ -110,7 +110,7 @@ fn is_loop(program: &Program, id: OpId) -> bool {
 /// A loop that the walk is in.
 struct EnclosingLoop {
     looped: OpId,
-    /// The block that the loop stands in.
+    /// The block that contains the loop.
     block: BlockId,
     /// Tensors that this iteration has defined or bound so far.
     made: FxHashSet<TensorId>,

@@ -214,7 +214,7 @@ impl MovedDomains {
         let new = Tensor { domains_start: start, domains_end, axes, ..declaration };
         build.edit.set_tensor(tensor, new);
     }
-    /// A domain stands where another one stood.
+    /// A domain replaces another one.
     pub(crate) fn replace_domain(&mut self, old: DomainId, new: DomainId) {
         self.0.insert(old, new);
     }

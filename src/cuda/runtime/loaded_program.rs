@@ -481,7 +481,7 @@ impl LoadedProgram<'_> {
         }
     }
 
-    /// Tells the ranks where all memory lies, and lets devices reach each other's.
+    /// Tells the ranks the addresses of all memory, and lets devices reach each other's.
     fn resolve_addresses(&mut self, wiring: MemoryPlan) -> Result<(), Vec<Diag>> {
         let map = p2p_map::map_memory(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;
         self.for_each_rank(|rank| Ok(rank.resolve_addresses(&map)?))

@@ -26,7 +26,7 @@ impl NcclFile {
 }
 
 /// A communicator of the caller (`ncclComm_t`), with all ranks of the program in their order. The program splits its
-/// own off it, which is faster than connecting anew, and never issues work on it.
+/// own off it, which is faster than connecting again, and never issues work on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParentCommunicator(pub(crate) usize);
 

@@ -204,7 +204,7 @@ impl<'p> RankRuntime<'p> {
         self.recorder.graph = None;
         self.recorder.create_external_events(&self.device, &self.tracker.waits)?;
         self.streams.main().begin_capture()?;
-        // What is recorded is not under way.
+        // What is recorded is not in flight.
         let queued = self.tracker.queued;
         self.recorder.recording = true;
         let issued = self.issue_run();
@@ -217,7 +217,7 @@ impl<'p> RankRuntime<'p> {
         // The first launch must not upload anything to the device: other ranks may wait there already.
         self.streams.main().upload_graph(&graph)?;
         self.recorder.graph = Some(graph);
-        // Earlier runs may be under way.
+        // Earlier runs may be in flight.
         self.wait_for_end(timeout)
     }
 

@@ -12,7 +12,7 @@ pub(crate) struct RankBarrier {
 }
 
 impl RankBarrier {
-    /// A barrier for the threads of so many ranks; `alarm` tells whether one has failed.
+    /// A barrier for the threads of so many ranks; `alarm` says whether one has failed.
     pub(crate) fn new(members: usize, alarm: Arc<FailureFlag>) -> Self {
         Self { members, arrived: AtomicUsize::new(0), alarm }
     }
@@ -44,7 +44,7 @@ pub(crate) struct IssueSequencer {
 }
 
 impl IssueSequencer {
-    /// The turns of so many ranks, whose failures `alarm` tells; `order` has the rank of each step.
+    /// The turns of so many ranks, whose failures `alarm` reports; `order` has the rank of each step.
     pub(crate) fn for_ranks(
         ranks: usize,
         order: impl ExactSizeIterator<Item = usize>,

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 /// The time that a rank waits for its device to become idle.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// The time that the thread goes on.
+/// The time that the thread continues.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The time that NCCL may take to tell its kernels to end.
 const TOLD: Duration = Duration::from_millis(300);
@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// A graph with the external events that it records, by the event of the schedule that each replaces.
 pub(crate) type RecordedGraph = (CudaGraph, BTreeMap<usize, CudaEvent>);
 
-/// Everything that a rank has under way.
+/// Everything that a rank has in flight.
 pub(crate) struct TeardownState {
     pub(crate) device: Arc<CudaDevice>,
     /// Words of other ranks that report that this one gave up.
@@ -55,7 +55,7 @@ pub(crate) struct TeardownState {
     pub(crate) communicators: Vec<NcclCommunicator>,
     /// Memory that they work on.
     pub(crate) memory: Option<DeviceMemory>,
-    /// Streams with work that may be under way.
+    /// Streams with work that may be in flight.
     pub(crate) streams: Vec<CudaStream>,
 }
 

@@ -61,7 +61,7 @@ impl RunWatchdog {
         self.suspended.fetch_add(u64::try_from(gap.as_millis()).unwrap_or(u64::MAX), Ordering::AcqRel);
     }
 
-    /// Whether a run is under way.
+    /// Whether a run is in flight.
     pub fn has_open_runs(&self) -> bool {
         !self.open_runs().is_empty()
     }
@@ -74,7 +74,7 @@ impl RunWatchdog {
         places
     }
 
-    /// Ranks with a run under way.
+    /// Ranks with a run in flight.
     fn open_runs(&self) -> Vec<Arc<WatchedState>> {
         let mut ranks = self.live_ranks();
         ranks.retain(|rank| rank.began.load(Ordering::Acquire) != 0);

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{CUgraph, CUstream, CUstreamCaptureStatus, CUuserObject
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// A recording under way on a stream.
+/// A capture in progress on a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OpenCapture {
     /// Number of the recording, unique in the process.

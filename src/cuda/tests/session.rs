@@ -58,7 +58,7 @@ fn sizes_follow_from_tensors() {
     fails(other, "H0528", &["the program has no input `T2`", "its inputs are T0"]);
     let second = given(Session::builder(RELU), 1.into(), &[4, 8]);
     fails(second, "H0528", &["the program has no input number 1", "its inputs are T0"]);
-    // A rank's part has extent 1 along the axis that is spread over devices.
+    // A rank's part has extent 1 along the axis that is sharded over devices.
     let half = Session::builder(GATHER).set("i0", 9);
     // SAFETY: as above.
     let half = unsafe { half.input_on(0, "T0", &tensor(&[1, 8])) }.build();

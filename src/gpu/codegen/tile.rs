@@ -19,7 +19,7 @@ const SHARED: usize = 40 << 10;
 
 /// The division of an index space into tiles.
 pub(super) struct TilePlan {
-    /// The operands that lie crosswise.
+    /// The transposed operands.
     crosswise: Vec<usize>,
     /// Their axis of stride 1.
     across: usize,

@@ -49,7 +49,7 @@ const TILES: [TileShape; 4] = [
 /// A matrix that the kernel reads or writes in boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TiledMatrix {
-    /// Elements that lie next to each other, and the number of such rows.
+    /// Adjacent elements, and the number of such rows.
     pub extents: [u64; 2],
     /// Bytes from one row to the next.
     pub row_bytes: u64,

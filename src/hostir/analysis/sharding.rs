@@ -15,7 +15,7 @@ pub struct Sharding {
 }
 
 impl Sharding {
-    /// Whether some axis lies across devices.
+    /// Whether some axis is sharded over devices.
     pub fn is_sharded(&self) -> bool {
         self.axes.iter().any(Option::is_some)
     }

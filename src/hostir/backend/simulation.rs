@@ -35,7 +35,7 @@ pub fn simulate_run(prepared: &PreparedProgram, model: &CostModel) -> Result<Tra
 enum EventSubject {
     /// Something changes on the rank's device.
     Device,
-    /// A stream of the rank can go on.
+    /// A stream of the rank can continue.
     Stream(usize),
 }
 
@@ -78,7 +78,7 @@ struct SimulatedRun<'p> {
     walk: PlanWalk<'p, OrderOnly, RankRecorder>,
     ranks: Vec<SimulatedRank>,
     events: BinaryHeap<Reverse<TimedEvent>>,
-    /// Communications may be able to go on.
+    /// Communications may be able to continue.
     has_posts: bool,
 }
 

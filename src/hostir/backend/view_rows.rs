@@ -5,7 +5,7 @@ use crate::plan::{BufferView, ViewDim, ViewDims};
 /// A view as rows: the innermost run of elements with one stride, and the axes around it.
 pub(super) struct ViewRows {
     outer: ViewDims,
-    /// The axis along which a row lies.
+    /// The axis of a row.
     pub(super) inner: ViewDim,
     offset: usize,
     empty: bool,

@@ -52,7 +52,7 @@ codes! {
     MESH_DEVICE = "H0133";
     /// An `order(..)` that does not list each axis once.
     AXES_ORDER = "H0134";
-    /// `own` on an axis that does not lie across devices, or another index on one that does.
+    /// `own` on an axis that is not sharded over devices, or another index on one that is.
     OWN_INDEX = "H0135";
     /// An index with more entries than the tensor has axes, or the number of an axis that it has not.
     INDEX_COUNT = "H0136";
@@ -293,11 +293,11 @@ codes! {
     SHARED_DEVICE = "H0534";
     /// A modified plan that accesses memory beyond one of its buffers.
     PLAN_BOUNDS = "H0535";
-    /// A tensor that is not symmetric memory, or symmetric memory on which the ranks do not agree: other tensors on another
-    /// rank, addresses that lead elsewhere, or a run at another address than the session was prepared for.
+    /// A tensor that is not symmetric memory, or symmetric memory on which the ranks do not agree: other tensors on
+    /// another rank, addresses that lead elsewhere, or a run at another address than the session was prepared for.
     SYMMETRIC_MEMORY = "H0536";
-    /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of one
-    /// rank, in communicators' queues, or through a message that a peer carries out.
+    /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of
+    /// one rank, in communicators' queues, or through a message that a peer carries out.
     RACE = "H0701";
     /// An input or output is still in use when the caller's stream continues after the program.
     UNJOINED = "H0702";

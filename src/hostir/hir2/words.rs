@@ -73,7 +73,7 @@ fn translate_diag(program: &Program, source: &str, diag: &mut Diag) {
     }
 }
 
-/// The lines that a part of a text stands in.
+/// The lines that contain a part of a text.
 fn lines_around(source: &str, range: std::ops::Range<usize>) -> &str {
     let before = source.get(..range.start).unwrap_or_default();
     let after = source.get(range.end..).unwrap_or_default();

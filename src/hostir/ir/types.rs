@@ -205,7 +205,7 @@ spelled! {
 }
 
 impl ParallelType {
-    /// Whether the axis is spread over devices.
+    /// Whether the axis is sharded over devices.
     pub fn is_device(self) -> bool {
         matches!(self, ParallelType::DIDx | ParallelType::DIDy | ParallelType::DIDz)
     }

@@ -122,7 +122,7 @@ impl RankRuntime<'_> {
             if run == lead {
                 stream.record(&timers[0])?;
             }
-            // SAFETY: the rank's promise: nothing else is under way before the first run; the operands were made for
+            // SAFETY: the rank's promise: nothing else is in flight before the first run; the operands were made for
             // this shape.
             unsafe { self.kernels.run_gemm(trial.product, trial.operands, stream) }?;
         }

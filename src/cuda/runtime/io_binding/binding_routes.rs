@@ -37,7 +37,7 @@ pub(crate) enum BindingRoute {
     InPlace,
     /// The session's own memory, and a copy.
     Copied,
-    /// An output that already lies where the caller wants it.
+    /// An output that is already where the caller wants it.
     There,
 }
 

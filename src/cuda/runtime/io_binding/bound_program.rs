@@ -464,7 +464,7 @@ impl Drop for BoundProgram<'_> {
             self.loaded.left = Some(Box::new(std::mem::take(&mut self.ports)));
             return;
         }
-        // An error was or can be told nobody.
+        // Nobody can receive an error here.
         let _ = self.wait();
         if self.loaded.has_failed() {
             self.loaded.abort_all_ranks();

@@ -197,7 +197,7 @@ fn has_aliased_elements(dims: &ViewDims) -> bool {
     })
 }
 
-/// Checks that a tensor lies in memory of the rank's device, as far as the driver can tell.
+/// Checks that a tensor is in memory of the rank's device, as far as the driver can tell.
 pub(crate) fn check_memory(
     expected: &BindingTarget<'_>,
     tensor: &StridedTensor,

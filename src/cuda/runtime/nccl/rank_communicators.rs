@@ -114,7 +114,7 @@ impl RankCommunicators {
         (own.chain(together).chain(world).collect(), memory)
     }
 
-    /// Whether no communication is under way.
+    /// Whether no communication is in flight.
     pub(crate) fn are_ready(&self) -> bool {
         self.teams.iter().all(|(_, comm)| comm.in_progress("ncclCommGetAsyncError") == Ok(false))
     }

@@ -18,7 +18,7 @@ pub(crate) struct RunTracker {
 }
 
 impl RunTracker {
-    /// Lets others see that no run is under way.
+    /// Lets others see that no run is in flight.
     pub(crate) fn publish_run_end(&self) {
         if let Some(watched) = &self.watched {
             watched.end_runs();

@@ -115,7 +115,7 @@ impl RankStreams {
         Ok(())
     }
 
-    /// Whether nothing is under way on any stream.
+    /// Whether nothing is in flight on any stream.
     pub(crate) fn are_done(&self) -> bool {
         let own = self.all.iter().all(|stream| stream.is_done() == Ok(true));
         own && (!self.trails || self.end.is_reached() == Ok(true))

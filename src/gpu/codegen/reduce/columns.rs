@@ -25,7 +25,7 @@ struct ColumnTiling {
     blocks: usize,
     /// Threads of a block that share a result.
     rows: usize,
-    /// Loads that a thread has under way.
+    /// Loads that a thread has in flight.
     unroll: usize,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct ThreadReads<'a, 'b> {
     pub(super) along: AccessDirection,
     /// Elements an access.
     pub(super) width: usize,
-    /// Accesses of an operand that are under way.
+    /// Accesses of an operand that are in flight.
     pub(super) unroll: usize,
     /// Between a thread's accesses.
     pub(super) step: usize,

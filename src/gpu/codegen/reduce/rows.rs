@@ -22,7 +22,7 @@ struct RowTiling {
     count: usize,
     /// Lanes of a row: a power of 2 up to [`WARP`], or [`THREADS`].
     lanes: usize,
-    /// Accesses that a lane has under way.
+    /// Accesses that a lane has in flight.
     unroll: usize,
 }
 

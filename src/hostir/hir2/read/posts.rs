@@ -77,7 +77,7 @@ impl<'a> ProgramReader<'a> {
         is_collective && self.is_post(name, args) && positional().count() == 1 && !has_arrow
     }
 
-    /// `G = allgather(A)`: the result stands inside.
+    /// `G = allgather(A)`: the result is inside.
     pub(super) fn report_collective_result(&mut self, target: &TargetSyntax, name: NameSyntax, args: NodeRange) {
         let place = |span: Span| self.source.get(span.as_usize_range()).unwrap_or_default();
         let result = place(self.file.expr_span(target.value));

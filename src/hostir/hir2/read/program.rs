@@ -417,7 +417,7 @@ fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
     program.blocks.try_reserve_exact(file.blocks.len() + loops);
 }
 
-/// The first number for which no name of the file stands.
+/// The first number that no name of the file denotes.
 #[derive(Clone, Copy)]
 struct NumberRange {
     tensor: u32,

@@ -173,7 +173,7 @@ impl<'a> ProgramReader<'a> {
         self.slice(value, Some(SliceTarget { name, ty: target.ty })).map(|_| ())
     }
 
-    /// A name on the left side; an error if a slice stands there.
+    /// A name on the left side; an error if there is a slice.
     pub(super) fn plain_target(&mut self, target: &TargetSyntax) -> Option<NameSyntax> {
         let span = self.file.expr_span(target.value);
         match *self.file.expr(target.value) {

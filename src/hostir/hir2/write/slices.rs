@@ -25,7 +25,7 @@ type CandidateList = SmallVec<[SliceCandidate; 6]>;
 pub(super) struct SliceIndex {
     /// Position among the stored axes of the select's operand.
     pub(super) axis: usize,
-    /// True if the axis is spread over devices.
+    /// True if the axis is sharded over devices.
     pub(super) device: bool,
 }
 

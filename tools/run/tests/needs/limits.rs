@@ -1,5 +1,5 @@
-//! Runs where the system allows few threads. The limit counts all threads of a user, and does not hold for root: a root that can
-//! become a user that has none starts them.
+//! Runs where the system allows few threads. The limit counts all threads of a user, and does not hold for root: a root
+//! that can become a user that has none starts them.
 
 use crate::needs;
 use libtest_mimic::Trial;

@@ -1,4 +1,5 @@
-//! hir-run as a function of its arguments and streams: which error ends with which exit status, whatever else a run says.
+//! hir-run as a function of its arguments and streams: which error ends with which exit status, whatever else a run
+//! says.
 
 use hostir_tool_support::io::ToolIo;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! `--tuning=sustained` on a stand-in for a GPU: the numbers are those of the CPU, with kernels of our own, too, and a later
-//! process takes the choice that an earlier one has kept.
+//! `--tuning=sustained` on a stand-in for a GPU: the numbers are those of the CPU, with kernels of our own, too, and a
+//! later process takes the choice that an earlier one has kept.
 
 use crate::site::{Site, run};
 use sha2::{Digest, Sha256};

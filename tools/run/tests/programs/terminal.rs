@@ -72,7 +72,7 @@ fn a_long_run_says_how_far_it_is() {
     assert!(line.starts_with("hir-run: ") && line.contains(" s, "), "{seen:?}");
 }
 
-/// Rounds are long here; the first is under way.
+/// Rounds are long here; the first is in flight.
 #[test]
 fn a_long_benchmark_says_which_round_it_is() {
     let seen = on_terminal(LONG, &["--bench", "--iters=9", "--warmup=2"], &[], |text| text.contains("round 1 of 11"));

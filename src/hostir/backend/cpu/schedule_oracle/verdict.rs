@@ -122,7 +122,7 @@ pub enum ScheduleVerdict {
     TooLarge,
 }
 
-/// The most races that are told apart.
+/// The most races that are distinguished.
 const MOST_RACES: usize = 16;
 
 /// The access of a step.
