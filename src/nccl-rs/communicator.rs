@@ -35,9 +35,9 @@ impl Config {
 /// The methods that move data are `unsafe`, with one contract. The caller promises:
 ///
 /// - the rank's device is current, and the stream is of it;
-/// - - `send` is the address of as many elements of the type as the call reads, `recv` has room for as many as it
+/// - `send` is the address of as many elements of the type as the call reads, `recv` has room for as many as it
 ///   writes (each method states how many), aligned for the type, in memory that the device reaches;
-/// - - that memory, the communicator and the stream stay until the stream has run the call, or the communicator was
+/// - that memory, the communicator and the stream stay until the stream has run the call, or the communicator was
 ///   aborted and the stream has ended; meanwhile nothing else writes the elements that it reads, or uses those that it
 ///   writes;
 /// - every rank of the communicator makes the same calls in the same order, with the same count, type, operation

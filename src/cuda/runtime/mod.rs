@@ -6,7 +6,7 @@
 //! - `io_binding`: a caller's tensors; `symmetric_memory`, with its data in `symmetric_buffers`: those that peers
 //!   address
 //! - `address_map`: addresses of other ranks' memory, filled by `p2p_map`
-//! - - `resource_cache`: resources that programs leave for later ones
+//! - `resource_cache`: resources that programs leave for later ones
 //! - `watchdog`, `failure_latch`, `teardown`: runs that do not end, and ranks that fail
 
 pub(crate) mod active_clock;

@@ -4,7 +4,7 @@
 //! contain either. These waits must be released before anything can be freed, and a call that frees may itself wait for
 //! the device. A dedicated thread therefore does all of it, in this order:
 //!
-//! 1. 1. Poison the ranks of other processes whose memory is open here. From then on, work of the streams on data that
+//! 1. Poison the ranks of other processes whose memory is open here. From then on, work of the streams on data that
 //!    never arrived has no consequences here; a process elsewhere that receives such data finds the poison, which was
 //!    written before ([`RankRuntime::wait_for_end`](crate::runtime::rank::RankRuntime::wait_for_end)).
 //! 2. Abort all communicators as one group: NCCL tells all of their kernels to end before it waits for any of

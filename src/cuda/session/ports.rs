@@ -68,10 +68,10 @@ impl<'s, 'k> InputHandle<'s, 'k> {
     /// device:
     ///
     /// - it stays allocated, and is not handed out for anything else;
-    /// - - nobody else writes it while a run may read it, nor reads or writes it while a run may write it. Work on the
+    /// - nobody else writes it while a run may read it, nor reads or writes it while a run may write it. Work on the
     ///   stream that [`Session::run_on`](crate::session::Session::run_on) gets is ordered with the runs, so it may do
     ///   both before and after them; freeing in the order of that stream (`cudaFreeAsync`) is late enough;
-    /// - - for managed memory, which is host memory as well, this holds for the host too.
+    /// - for managed memory, which is host memory as well, this holds for the host too.
     ///
     /// After a failed call, runs may still be in flight: the memory has to stay until the device is known to have
     /// finished with it (`cudaDeviceSynchronize`), or the process ends.

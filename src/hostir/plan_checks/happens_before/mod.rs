@@ -6,12 +6,12 @@
 //! the clock at the other's start has reached.
 //!
 //! The rules (`docs/language.md`, "Order"):
-//! - - a stream's instructions follow each other; a communicator's units too;
-//! - - `Synchronize` orders the earlier work of a stream before the later work of the current stream;
-//! - - a unit starts after the work that the issuing streams had at the time of the post, and a Wait is after its end;
-//! - - for two ranks, a member of a collective ends after the starts of those whose data it receives, a receive after
+//! - a stream's instructions follow each other; a communicator's units too;
+//! - `Synchronize` orders the earlier work of a stream before the later work of the current stream;
+//! - a unit starts after the work that the issuing streams had at the time of the post, and a Wait is after its end;
+//! - for two ranks, a member of a collective ends after the starts of those whose data it receives, a receive after
 //!   the start of its send;
-//! - - a message on streams starts after both sides' posts and ends on both sides at once. The target's buffer is in
+//! - a message on streams starts after both sides' posts and ends on both sides at once. The target's buffer is in
 //!   use from its post on.
 
 mod awaited_clocks;
