@@ -120,7 +120,7 @@ impl<'p> AccumulatorSearch<'p> {
             }
             self.drop_overwritten(id, &mut movable);
             if let (OpKind::Matmul, Some(product)) = (op.kind, op.output_tensors().next()) {
-                // The product names it, and the sum.
+                // The GEMM names it, and the sum.
                 if self.mentions.get(&product) == Some(&2) {
                     movable.insert(product, id);
                 }

@@ -161,7 +161,7 @@ fn refusal(program: &Program, id: OpId, message: String, note: &str) -> Box<Diag
     Box::new(Diag::error(PIPELINE_PRODUCT, program.op_span(id), message).with_note(note))
 }
 
-/// The loops of one product.
+/// The loops of one GEMM.
 fn pipeline_gemm(
     build: &mut OpBuilder<'_, '_>,
     id: OpId,

@@ -31,7 +31,7 @@ pub enum FusedInst {
     },
     /// A GEMM with other operands than in the plan, so that copies are not needed.
     Gemm {
-        /// The product.
+        /// The GEMM.
         gemm: Box<GemmInst>,
         /// Its position, which gives stream and origin.
         at: InstId,

@@ -37,7 +37,7 @@ pub fn matrix_element(dtype: DType) -> Option<MatrixElement> {
     }
 }
 
-/// The element types of a product.
+/// The element types of a GEMM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct GemmTypes {
     /// Of the result and the bias.

@@ -12,11 +12,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The place of the scales of rows among the operands of a `scaled_matmul`.
 const ROW_SCALES: usize = 2;
 
-/// A product of a region.
+/// A GEMM of a region.
 #[derive(Clone)]
 pub(super) struct GatheredProduct {
     pub(super) op: OpId,
-    /// The product, or the sum of its parts.
+    /// The GEMM, or the sum of its parts.
     pub(super) result: TensorId,
     pub(super) operands: Vec<ProductOperand>,
     /// The scales of the operand's rows, if they are gathered with it.
@@ -280,7 +280,7 @@ impl<'p> GatherSearch<'p> {
     }
 }
 
-/// The operands of the product of a part.
+/// The operands of the GEMM of a part.
 struct ProductForm {
     operands: Vec<ProductOperand>,
     /// True for `[device, part, m, n]`, false for `[part, m, n]`.

@@ -141,7 +141,7 @@ impl<'r> PartSum<'r> {
         ops
     }
 
-    /// The first product of a part, plus `added`.
+    /// The first GEMM of a part, plus `added`.
     pub(super) fn first_statement(
         &self,
         build: &mut OpBuilder<'_, '_>,

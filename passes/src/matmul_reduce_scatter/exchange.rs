@@ -18,7 +18,7 @@ pub(super) struct PartExchange<'r> {
     chunks: u32,
     /// The partial results of the rank's own part, by the ranks that computed them.
     arrived: TensorId,
-    /// The products that are sent, by hop.
+    /// The GEMM results that are sent, by hop.
     sent: TensorId,
 }
 

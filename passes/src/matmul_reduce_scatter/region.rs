@@ -13,12 +13,12 @@ pub(super) const PARTS: usize = 1;
 /// The axes of a GEMM: devices, parts, rows, columns.
 const RANK: usize = 4;
 
-/// The way in which the products of a part are summed.
+/// The way in which the GEMMs of a part are summed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SumMethod {
     /// The sum goes around a ring of GEMMs that add to it.
     RingAccumulate,
-    /// Each rank sends its product to the rank that adds them all.
+    /// Each rank sends its result to the rank that adds them all.
     P2p,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Product {
 /// A chain of GEMMs and the sum of its parts over devices.
 pub(super) struct SumRegion {
     pub(super) sum: OpId,
-    /// The products in their order, at least one.
+    /// The GEMMs in their order, at least one.
     pub(super) chain: Vec<Product>,
     /// The result of the last GEMM, `[device, part, m, n]`.
     pub(super) partial: TensorId,
@@ -57,7 +57,7 @@ pub(super) struct SumRegion {
 
 /// The result of the search for a sum over devices that can be computed part by part.
 pub(super) enum SearchOutcome {
-    /// It is no sum of a product over devices.
+    /// It is not a sum of a GEMM over devices.
     NoSum,
     /// It is one, but has another form.
     Kept(&'static str),

@@ -1,5 +1,5 @@
-//! Prints the kernels of large products, a line of JSON each, for `tools/benchmark gemm-kernels`. Each line of the
-//! input is a product: `m n k`, then 1 if the left factor is stored by columns, and 1 if the right one is stored by
+//! Prints the kernels of large GEMMs, a line of JSON each, for `tools/benchmark gemm-kernels`. Each line of the
+//! input is a GEMM: `m n k`, then 1 if the left factor is stored by columns, and 1 if the right one is stored by
 //! rows.
 #![allow(clippy::print_stdout, reason = "an example's output")]
 

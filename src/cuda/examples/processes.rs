@@ -49,7 +49,7 @@ fn program(world: usize, count: usize, protocol: &str) -> String {
             "  P2PCommunication 2 (type=recv, buffer=T1, peer=( ( rank + {left} ) % {world} ), backend=CUDA, protocol={protocol})"
         ),
     ];
-    // The side that offers comes first.
+    // The side that signals its ready semaphore comes first.
     let [first, second] = if protocol == "get" { [0, 1] } else { [1, 0] };
     format!(
         "%HostIrContainer {{ (T0_g_float[{part}] (DeviceMesh{{{ranks}}})) -> (T1_g_float[ideviceIdx.x2{{{world}}}, iS3{{{count}}}] (DeviceMesh{{{ranks}}}), T2_g_float[iS4{{{world}}}, iS5{{{count}}}] (DeviceMesh{{{ranks}}}), T3_g_float[rdeviceIdx.x6{{{world}}}, iS7{{{count}}}] (DeviceMesh{{{ranks}}})) :

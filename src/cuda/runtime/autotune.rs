@@ -143,7 +143,7 @@ mod tests {
     use crate::runtime::resource_cache::ResourceCache;
     use hostir_gpu::gemm_shape::{MatrixElement, MatrixLayout};
 
-    /// A product of square matrices.
+    /// A GEMM of square matrices.
     fn square(size: u64) -> GemmShape {
         GemmShape::dense(MatrixElement::F32, [size; 3], [true, false])
     }

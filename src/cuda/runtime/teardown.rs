@@ -50,7 +50,7 @@ pub(crate) struct TeardownState {
     pub(crate) flags: Vec<WordOp>,
     /// The stream that writes both, on which no other work waits.
     pub(crate) aside: Option<CudaStream>,
-    /// With the marks that they set.
+    /// With the events that they record.
     pub(crate) graphs: Vec<RecordedGraph>,
     pub(crate) communicators: Vec<NcclCommunicator>,
     /// Memory that they work on.

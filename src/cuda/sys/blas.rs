@@ -1,4 +1,4 @@
-//! cuBLASLt: matrix products with a chosen algorithm.
+//! cuBLASLt: GEMMs with a chosen algorithm.
 
 use crate::sys::Error;
 use crate::sys::library::CallStatus;
@@ -351,7 +351,7 @@ impl TunableGemm {
         (found.state == 0).then_some(found.workspace)
     }
 
-    /// Starts the product on a stream.
+    /// Launches the GEMM on a stream.
     ///
     /// # Safety
     /// The stream's contract ([`CudaStream`](crate::sys::driver::CudaStream)) for the matrices that the shape describes

@@ -132,7 +132,7 @@ impl CudaDevice {
         Ok(major * 10 + minor)
     }
 
-    /// Number of multiprocessors.
+    /// Number of SMs.
     pub(crate) fn sm_count(&self) -> Result<u32, Error> {
         self.query_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     }
@@ -316,7 +316,7 @@ impl CudaStream {
         unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) }.into_result()
     }
 
-    /// Goes on when the mark is reached.
+    /// Makes the stream wait for an event.
     pub(crate) fn wait(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive; there are no flags.
         unsafe { tables::driver().cuStreamWaitEvent(self.handle, event.handle, 0) }.into_result()
@@ -536,7 +536,7 @@ impl Drop for CudaGraph {
     }
 }
 
-/// A mark in a stream.
+/// An event: a point of a stream.
 #[derive(Debug)]
 pub(crate) struct CudaEvent {
     device: Arc<CudaDevice>,

@@ -115,7 +115,7 @@ impl<'a> GemmKernel<'a> {
         Ok(KernelLaunch { text, params: self.batches.kernel_params(), grid, block: [THREADS as u32, 1, 1] })
     }
 
-    /// Sums of products of a tile, into `acc`.
+    /// Writes the sums of a tile, into `acc`.
     fn write_tile_products(&self, w: &mut SourceWriter, at: &TileIndices) -> Result<(), Unsupported> {
         let ints = self.ints;
         let (index, k, depth) = (ints.ctype(), ints.literal(self.k), ints.literal(DEPTH));

@@ -108,7 +108,7 @@ impl<'j> Note<'j> {
         })
     }
 
-    /// Appends a product's parts.
+    /// Appends a GEMM's parts.
     pub(super) fn gemm(self, gemm: &GemmInst) -> Self {
         let own = self.view(&gemm.a).view(&gemm.b);
         own.views(gemm.bias.as_slice().iter()).views(gemm.scale_views().iter()).view(&gemm.out)

@@ -157,7 +157,7 @@ impl TiledMatrix {
     }
 }
 
-/// True if the kernel computes this product.
+/// True if the kernel computes this GEMM.
 fn is_supported(shape: &GemmShape) -> bool {
     let types = shape.element == MatrixElement::Bf16 && shape.factors == [MatrixElement::Bf16; 2];
     let plain = shape.bias == GemmBias::None && shape.scales == GemmScales::None && shape.batch == 1 && !shape.remote;

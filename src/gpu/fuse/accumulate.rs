@@ -54,7 +54,7 @@ fn kernel_of_item(plan: &Plan, item: &FusedInst) -> Option<PointwiseKernel> {
     }
 }
 
-/// The GEMM that computes a product and its sum with another operand.
+/// The GEMM that also adds another operand.
 fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmInst> {
     let wide = matches!(gemm.out.dtype, DType::Float | DType::Double);
     let added = added_view(kernel, &gemm.out).filter(|_| wide && gemm.bias.is_none())?;

@@ -127,7 +127,7 @@ impl CopyElision<'_> {
         self.found.gone.insert(copy);
     }
 
-    /// A product as it is by now.
+    /// A GEMM in its current form.
     fn current_gemm(&self, position: InstId) -> Option<GemmInst> {
         match (self.found.products.get(&position), &self.plan.inst(position).kind) {
             (Some((gemm, _)), _) => Some(gemm.clone()),

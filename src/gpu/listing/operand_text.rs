@@ -74,7 +74,7 @@ pub(super) fn copy_order_name(pace: CopyOrder) -> &'static str {
     }
 }
 
-/// A matrix product of cuBLASLt.
+/// A GEMM of cuBLASLt.
 pub(super) fn gemm_shape(shape: &GemmShape) -> String {
     let (a, b) = (factor_text(&shape.a.0, shape.a.1), factor_text(&shape.b.0, shape.b.1));
     let [left, right] = shape.factors.map(element_name);

@@ -23,7 +23,7 @@ impl Builder<'_> {
         self.add_exchange(P2pExchange { raises, ..P2pExchange::default() }, stream);
     }
 
-    /// Copies what the other side offers.
+    /// Copies data that the other side has signalled.
     fn copy_message(&mut self, number: usize, pace: CopyOrder, stream: usize) {
         let moves = vec![P2pCopy::Message(number)];
         self.add_exchange(P2pExchange { moves, pace, ..P2pExchange::default() }, stream);

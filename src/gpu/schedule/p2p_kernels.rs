@@ -281,7 +281,7 @@ impl Builder<'_> {
         joined
     }
 
-    /// Expands a batch into operations of its stream: the stream signals and awaits semaphores, copy engines copy.
+    /// Expands a batch into operations of its stream: the stream signals and waits for semaphores, copy engines copy.
     /// Semaphores between copies take some microseconds each.
     fn expand_exchange(&mut self, exchange: P2pExchange, stream: usize) {
         let P2pExchange { raises, moves, awaits, pace, .. } = exchange;
@@ -296,7 +296,7 @@ impl Builder<'_> {
         self.push_semaphore_ops(awaits.iter().map(|&flag| SemaphoreOp::Lower { flag }), stream);
     }
 
-    /// Copies in a row, after all their offers.
+    /// Copies in a row, after all their ready semaphores.
     fn push_batched_copies(&mut self, moves: Vec<P2pCopy>, stream: usize) {
         let messages = moves.iter().filter_map(|one| match one {
             P2pCopy::Message(number) => Some(&self.messages.list[*number]),

@@ -1,5 +1,5 @@
-//! The ids of what a program has. They are apart from the arenas that they index, because ops, expressions and tensors
-//! refer to each other.
+//! The ids of what a program has. They are separate from the arenas that they index, because ops, expressions and
+//! tensors refer to each other.
 
 use super::id::id;
 

@@ -466,7 +466,7 @@ pub enum InstKind {
     },
     /// Blocks the stream until an event is reached.
     WaitEvent {
-        /// The mark.
+        /// The event.
         event: EventId,
     },
 }

@@ -3,10 +3,10 @@
 //! In a round each rank sends at most one message and receives at most one. Messages of one size whose data does not
 //! depend on each other need as many rounds as the busiest rank sends or receives (Kőnig: the edges of a bipartite
 //! graph have a colouring with as many colours as the largest degree). A program's order of issue may need more.
-//! [`MessageGraph`] holds that order, and gives a lower bound of its rounds: the longest chain, and for each port the
-//! bound of one machine whose jobs have heads and tails (Jackson's rule). A warning needs a lower bound above the
-//! number of rounds that suffice. Only the order of one stream counts: programs that issue on several streams hide
-//! their messages behind other work.
+//! [`MessageGraph`] holds that order, and gives a lower bound of its rounds: the longest chain, and for each side
+//! (sends, receives) the bound of one machine whose jobs have heads and tails (Jackson's rule). A warning needs a lower
+//! bound above the number of rounds that suffice. Only the order of one stream counts: programs that issue on several
+//! streams hide their messages behind other work.
 
 use crate::diag::{Diag, codes};
 use crate::ir::Id;
@@ -233,7 +233,7 @@ impl MessageGraph {
     }
 }
 
-/// The largest bound of a port: its messages in turn, each after its head, the one with the longest tail first.
+/// The largest bound of a side: its messages in turn, each after its head, the one with the longest tail first.
 fn port_rounds(messages: &[MatchedMessage], heads: &[usize], tails: &[usize]) -> usize {
     let mut ports: FxHashMap<(u32, bool), Vec<usize>> = FxHashMap::default();
     for (number, message) in messages.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Repairs: fixes for errors of the reader, the verifier and the proof, each tried before it is offered.
+//! Repairs: fixes for errors of the reader, the verifier and the proof, each tested before it is shown.
 //!
 //! A repair is a change of the text: a statement that is inserted, moved or deleted (`candidates`), or the spelling
 //! that a diagnostic proposes. `search` tries the candidates in order: it changes the text, and a [`TextJudge`] reads
-//! and proves the result. A change that leaves an error, or brings a new one, is not offered. Warnings are repaired
+//! and proves the result. A change that leaves an error, or brings a new one, is not shown. Warnings are repaired
 //! only if there are no errors: a wrong program may need its waste elsewhere.
 
 mod candidates;

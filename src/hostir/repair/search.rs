@@ -181,7 +181,7 @@ impl<'a> RepairSearch<'a> {
         })
     }
 
-    /// Chooses the change to offer among those that work, each with its remaining warnings.
+    /// Chooses the change to propose among those that work, each with its remaining warnings.
     fn choose_found(&mut self, text: &str, diag: &Diag, found: Vec<(usize, Candidate)>) -> Option<TriedChange> {
         let Some(race) = RacePair::of_diag(text, diag).filter(|_| !found.is_empty()) else {
             return found.into_iter().min_by_key(|(warnings, _)| *warnings).map(|(_, candidate)| candidate.into());

@@ -23,8 +23,8 @@ impl WeighedChange {
 /// The fraction of the fastest time that counts as small: one in so many.
 const LITTLE: u64 = 20;
 
-/// Chooses the change to offer for a race, and returns whether it is doubtful, as is one that loses a write. Among the
-/// others it takes one that is hardly slower than the fastest, and leaves the fewest warnings.
+/// Chooses the change to propose for a race, and returns whether it is doubtful, as is one that loses a write. Among
+/// the others it takes one that is hardly slower than the fastest, and leaves the fewest warnings.
 pub(super) fn choose_change(mut found: Vec<WeighedChange>, race: &RacePair) -> Option<(Candidate, bool)> {
     let is_doubtful = found.iter().all(|change| race.loses_write(change));
     found.retain(|change| is_doubtful || !race.loses_write(change));

@@ -67,7 +67,7 @@ pub struct SlotTensor {
     pub tensor: DeviceTensor,
 }
 
-/// Inputs and outputs are counted apart.
+/// Inputs and outputs are numbered separately.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum IoSide {
     /// An input.

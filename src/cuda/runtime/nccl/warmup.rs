@@ -46,7 +46,7 @@ impl RankRuntime<'_> {
         self.tracker.publish_run_begin();
         let (comm, stream) = (self.communicators.team_communicator(entry), self.streams.main());
         // SAFETY: the rank's promise: these are calls of the program, or their first bytes, and all members
-        // rehearse the same ones.
+        // warm up the same ones.
         unsafe { issue_nccl_calls(comm, calls, stream) }.map_err(|failure| failure.at_inst(inst))?;
         self.wait_with_progress(timeout, |_| RunProgress::Inst(inst))
     }

@@ -69,7 +69,7 @@ impl GemmProduct {
         Ok(())
     }
 
-    /// Starts the product on a stream.
+    /// Launches the GEMM on a stream.
     ///
     /// # Safety
     /// As of [`TunableGemm::issue_gemm`].

@@ -61,7 +61,7 @@ impl RunTracker {
             let mark = wait.event.and_then(mark);
             mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
         })?;
-        // What shares its mark is of its stream.
+        // Calls that share its event are of its stream.
         let after = issued.rfind(|wait| wait.event == open.event);
         Some(after.map_or(RunProgress::Inst(open.inst), |last| RunProgress::Among(open.inst, last.inst)))
     }

@@ -28,7 +28,7 @@ use hostir::plan::{BufferView, Function, KernelStep, PointwiseKernel, ReductionF
 use smallvec::smallvec;
 
 /// The job of a reduction: `output` holds the input's other axes in order. `sms` is the number of the
-/// device's multiprocessors. If input and output overlap, the reason is `overlap`.
+/// device's SMs. If input and output overlap, the reason is `overlap`.
 ///
 /// Without any reduced element the result is 0, as on the CPU backend.
 ///

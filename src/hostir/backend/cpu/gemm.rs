@@ -74,7 +74,7 @@ fn add_bias<T: Copy>(mut product: Vec<T>, bias: Option<Vec<T>>, add: fn(T, T) ->
     product
 }
 
-/// The lanes as one type.
+/// The vector as one type.
 macro_rules! lanes_as {
     ($name:ident, $class:ident, $value:ty) => {
         fn $name(lanes: ElementVector) -> Vec<$value> {

@@ -53,7 +53,7 @@ fn load_argument(
     })
 }
 
-/// One function of whole lanes.
+/// One function of whole vectors.
 fn apply_step(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<ElementVector, ExecutionFault> {
     let wide = require_compute_class(step.compute)?;
     let row = step.function.row();

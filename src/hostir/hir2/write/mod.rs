@@ -120,7 +120,7 @@ fn push_head(programs: &[Program], names: &FileNames, comments: &HeadComments<'_
         }
         head.push('\n');
     }
-    // File comments are apart from what follows.
+    // A blank line separates file comments from the rest.
     if !head.is_empty() && out.lines().count() > 1 {
         out.push('\n');
     }
