@@ -52,9 +52,7 @@ impl InputChunk<'_> {
             diags.items.iter_mut().for_each(|diag| move_into_log(diag, places));
         }
         for diag in &mut diags.items {
-            let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.span);
-            let edits = diag.fixes.iter_mut().flat_map(|fix| &mut fix.edits).map(|edit| &mut edit.span);
-            labels.chain(edits).for_each(|span| *span = shift_span(*span, self.start));
+            diag.spans_mut().for_each(|span| *span = shift_span(*span, self.start));
         }
         diags
     }

@@ -130,7 +130,7 @@ fn format_parts(text: &str, at_marks: bool) -> Result<String, Diags> {
 /// Converts a diagnostic about a part to one about the text.
 fn shift_diag(mut diag: Diag, by: usize) -> Diag {
     let shifted = |span: Span| Span::new(span.start as usize + by, span.end as usize + by);
-    diag.primary.iter_mut().chain(&mut diag.labels).for_each(|label| label.span = shifted(label.span));
+    diag.labels_mut().for_each(|label| label.span = shifted(label.span));
     diag.fixes.clear();
     diag
 }

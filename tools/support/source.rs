@@ -29,11 +29,7 @@ pub struct LogOrigin {
 
 /// Moves a diagnostic about a text that was found in a log to its place in the log.
 pub fn move_into_log(diag: &mut Diag, places: &PlaceMap) {
-    let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.span);
-    let edits = diag.fixes.iter_mut().flat_map(|fix| &mut fix.edits).map(|edit| &mut edit.span);
-    for span in labels.chain(edits) {
-        *span = places.span(*span);
-    }
+    diag.spans_mut().for_each(|span| *span = places.span(*span));
     // The lines that come would lack the tag.
     let edited = diag.fixes.iter_mut().filter(|fix| !fix.edits.is_empty());
     edited.for_each(|fix| fix.applicability = Applicability::MaybeIncorrect);

@@ -145,6 +145,15 @@ impl Diag {
             false => self.with_near_name(span, near),
         }
     }
+    /// The label of the cause, then the others.
+    pub fn labels_mut(&mut self) -> impl Iterator<Item = &mut DiagLabel> {
+        self.primary.iter_mut().chain(&mut self.labels)
+    }
+    /// The places of all labels and of all edits.
+    pub fn spans_mut(&mut self) -> impl Iterator<Item = &mut Span> {
+        let labels = self.primary.iter_mut().chain(&mut self.labels).map(|label| &mut label.span);
+        labels.chain(self.fixes.iter_mut().flat_map(|fix| &mut fix.edits).map(|edit| &mut edit.span))
+    }
 }
 
 /// Diagnostics in the order they were found.

@@ -14,7 +14,7 @@ pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
     let mut out = String::new();
     for diag in diags {
         let mut diag = visible::escape_diag(&with_fix_notes(text, diag));
-        for label in diag.primary.iter_mut().chain(&mut diag.labels) {
+        for label in diag.labels_mut() {
             label.span = Span::new(file.shown_column(label.span.start), file.shown_column(label.span.end));
         }
         let rendered = term::emit_into_string(&config, &file, &to_codespan(&diag, file.len()));

@@ -133,7 +133,7 @@ impl<'a> SourceExcerpt<'a> {
             last = Some(line);
         }
         let mut mapped = visible::escape_diag(diag);
-        for label in mapped.primary.iter_mut().chain(&mut mapped.labels) {
+        for label in mapped.labels_mut() {
             label.span = view.map_span(label.span);
         }
         (view, mapped)
