@@ -1,6 +1,6 @@
 //! The elements of a view in row-major order, for backends that compute on the host.
 
-use crate::plan::{BufferView, ViewDim, ViewDims};
+use crate::plan::{BufferView, TakeInst, ViewDim, ViewDims};
 
 /// A view as rows: the innermost run of elements with one stride, and the axes around it.
 pub(super) struct ViewRows {
@@ -52,6 +52,15 @@ impl ViewRows {
             }
         }
     }
+}
+
+/// The place in the input of each element that a take reads, in row-major order; `index` is along its axis.
+pub(super) fn taken_offsets(take: &TakeInst, index: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let along = take.input.dims[take.axis].stride;
+    // The place from which each element of the output would be read with the index 0.
+    let mut first = take.input.clone();
+    first.dims[take.axis] = ViewDim { stride: 0, ..take.output.dims[take.axis] };
+    element_offsets(&first).into_iter().zip(index).map(|(place, at)| place + at * along).collect()
 }
 
 /// The place in its buffer of each element of a view, in row-major order.

@@ -3,21 +3,14 @@
 use super::lanes::ElementVector;
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
-use crate::backend::view_rows::{element_offsets, index_within};
+use crate::backend::view_rows::{element_offsets, index_within, taken_offsets};
 use crate::plan::{AccumulateInst, BufferView, Plan, TakeInst};
 use bytemuck::Pod;
 
 /// `output[i] = input[i with i[axis] replaced by index[i]]`; elements are only moved.
 pub(super) fn run_take(memory: &mut RankMemory, plan: &Plan, take: &TakeInst) -> Result<(), ExecutionFault> {
-    let axis = take.input.dims[take.axis];
-    let index = load_indices(memory, plan, &take.index, axis.extent)?;
-    // The place from which each element of the output would be read with the index 0.
-    let mut first = take.input.clone();
-    first.dims[take.axis] = crate::plan::ViewDim { stride: 0, ..take.output.dims[take.axis] };
-    let mut places = element_offsets(&first);
-    for (place, along) in places.iter_mut().zip(index) {
-        *place += along * axis.stride;
-    }
+    let index = load_indices(memory, plan, &take.index, take.input.dims[take.axis].extent)?;
+    let places = taken_offsets(take, index);
     match take.output.dtype.byte_size() {
         1 => move_elements::<u8>(memory, plan, take, &places),
         2 => move_elements::<u16>(memory, plan, take, &places),

@@ -4,17 +4,13 @@ use super::memory::ExactMemory;
 use super::reduce::add_elements;
 use super::value::ExactColumn;
 use crate::backend::fault::ExecutionFault;
-use crate::backend::view_rows::{element_offsets, index_within};
-use crate::plan::{AccumulateInst, BufferView, Plan, TakeInst, ViewDim};
+use crate::backend::view_rows::{element_offsets, index_within, taken_offsets};
+use crate::plan::{AccumulateInst, BufferView, Plan, TakeInst};
 
 /// `output[i] = input[i with i[axis] replaced by index[i]]`.
 pub(super) fn run_take(memory: &mut ExactMemory, plan: &Plan, take: &TakeInst) -> Result<(), ExecutionFault> {
-    let axis = take.input.dims[take.axis];
-    let index = load_indices(memory, plan, &take.index, axis.extent)?;
-    // The place from which each element of the output would be read with the index 0.
-    let mut first = take.input.clone();
-    first.dims[take.axis] = ViewDim { stride: 0, ..take.output.dims[take.axis] };
-    let places = element_offsets(&first).into_iter().zip(index).map(|(place, along)| place + along * axis.stride);
+    let index = load_indices(memory, plan, &take.index, take.input.dims[take.axis].extent)?;
+    let places = taken_offsets(take, index).into_iter();
     let buffer = memory.read_buffer(plan, &take.input);
     let values = places.map(|place| buffer.values[place]).collect();
     let column = ExactColumn { values, degree: buffer.degree };
