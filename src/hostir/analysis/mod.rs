@@ -9,6 +9,7 @@ pub mod written;
 
 pub use extents::ExtentClasses;
 pub use mapping::{AxisMap, MappedAxis};
+pub(crate) use sharding::moves_shards;
 pub use sharding::{
     Sharding, has_different_shardings, is_resharding, needs_slice_resharding, op_devices, shards_made_axis,
     tensor_sharding,

@@ -73,8 +73,14 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     if mesh.is_none() {
         return false;
     }
+    moves_shards(program, id)
+}
+
+/// Whether an op has a result that is sharded in another way than one of its operands.
+pub(crate) fn moves_shards(program: &Program, id: OpId) -> bool {
+    let op = program.op(id);
     let mut links = Vec::new();
-    kind.spec().axes(program, id, &mut links);
+    op.kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);
     op.input_tensors().any(|producer| {
         op.output_tensors().any(|consumer| has_different_shardings(program, op.kind, producer, consumer, &links))

@@ -5,7 +5,7 @@ use super::element_text::ShardedTensors;
 use super::half_lowered::half_lowered_error;
 use super::one_rank::check_one_rank_text;
 use super::{SizeSettings, infer_sizes};
-use crate::analysis::{has_different_shardings, needs_slice_resharding};
+use crate::analysis::{moves_shards, needs_slice_resharding};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
@@ -369,10 +369,5 @@ fn needs_resharding(program: &Program, id: OpId) -> bool {
     if meshes.iter().all(|mesh| mesh.devices.len() < 2) {
         return false;
     }
-    let mut links = Vec::new();
-    op.kind.spec().axes(program, id, &mut links);
-    links.retain(|link| !link.broadcast);
-    op.input_tensors().any(|producer| {
-        op.output_tensors().any(|consumer| has_different_shardings(program, op.kind, producer, consumer, &links))
-    })
+    moves_shards(program, id)
 }
