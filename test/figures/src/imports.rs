@@ -41,48 +41,6 @@ pub fn arrows(sources: &Sources) -> Vec<Arrow> {
     found.into_iter().map(arrow).collect()
 }
 
-/// A mention of an item by another one, wherever they are.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct ItemArrow {
-    /// File and name of the item that mentions; `impl Name` where that is a type's functions.
-    pub from: (usize, String),
-    /// File and name of the item that is mentioned.
-    pub to: (usize, String),
-}
-
-/// Collects the arrows between items of each crate, those of one file included: what has to move with an item.
-pub fn item_arrows(sources: &Sources) -> BTreeSet<ItemArrow> {
-    let resolver = Resolver::new(sources);
-    let mut found = BTreeSet::new();
-    for (number, module) in sources.modules.iter().enumerate() {
-        for item in &module.items {
-            let mut paths = Paths { scope: &resolver.scopes[number], found: Vec::new(), every: true };
-            paths.visit_item(item);
-            let from = (module.file, item_label(item));
-            for (path, _) in paths.found {
-                for to in resolver.items(number, &path) {
-                    if resolver.crate_of(to.0) == Some(module.krate) && to != from {
-                        found.insert(ItemArrow { from: from.clone(), to });
-                    }
-                }
-            }
-        }
-    }
-    found
-}
-
-/// The name of an item of a module; `impl Name` for the functions of a type, empty for a `use`.
-fn item_label(item: &Item) -> String {
-    let Item::Impl(found) = item else { return item_name(item) };
-    match &*found.self_ty {
-        syn::Type::Path(path) => {
-            let last = path.path.segments.last();
-            last.map_or_else(String::new, |segment| format!("impl {}", segment.ident))
-        }
-        _ => "impl".to_owned(),
-    }
-}
-
 /// The meanings of the names of a module.
 #[derive(Default)]
 struct Scope {
@@ -220,7 +178,7 @@ fn flatten(tree: &UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<(Vec<Strin
 
 /// All paths that a module's code mentions, with their lines.
 fn mentions(module: &Module, scope: &Scope) -> Vec<(Vec<String>, usize)> {
-    let mut paths = Paths { scope, found: scope.private.clone(), every: false };
+    let mut paths = Paths { scope, found: scope.private.clone() };
     for item in &module.items {
         paths.visit_item(item);
     }
@@ -230,13 +188,11 @@ fn mentions(module: &Module, scope: &Scope) -> Vec<(Vec<String>, usize)> {
 struct Paths<'s> {
     scope: &'s Scope,
     found: Vec<(Vec<String>, usize)>,
-    /// Whether names that the module has or imports count, too.
-    every: bool,
 }
 
 impl Paths<'_> {
     fn mention(&mut self, path: Vec<String>, line: usize) {
-        let single = path.len() == 1 && !self.every;
+        let single = path.len() == 1;
         if !single || self.scope.reexported.contains(&path[0]) || self.is_glob(&path[0]) {
             self.found.push((path, line));
         }

@@ -10,12 +10,9 @@ Counts what this repository promises about its own sources.
 
 usage: cargo run -p hostir-figures -- [OPTIONS] [ROOT]
 
-  --worst N            places of each figure, the N worst
-  --cycles N           the files and arrows of import cycles of at least N files
-  --order CRATE:A,B,C  arrows of a crate that point from a module to a later one, lowest module first
-  --items              all arrows between items of a crate, one a line: file, item, file, item, with tabs
-  --names              all one-word names, one a line: fn or type, file:line, name, with tabs
-  --help               this text
+  --worst N    places of each figure, the N worst
+  --cycles N   the files and arrows of import cycles of at least N files
+  --help       this text
 
 ROOT is the repository; without it, the one that this program was built from. Exit status: 0 success, 2 the command line is
 wrong, 3 a source cannot be read.
@@ -26,9 +23,6 @@ struct Request {
     root: PathBuf,
     worst: Option<usize>,
     cycles: Option<usize>,
-    order: Option<(String, Vec<String>)>,
-    items: bool,
-    names: bool,
 }
 
 fn main() -> ExitCode {
@@ -51,14 +45,6 @@ fn main() -> ExitCode {
             return ExitCode::from(3);
         }
     };
-    if request.items {
-        print!("{}", figures.item_text());
-        return ExitCode::SUCCESS;
-    }
-    if request.names {
-        print!("{}", figures.name_text());
-        return ExitCode::SUCCESS;
-    }
     print!("{}", figures.table());
     if let Some(count) = request.worst {
         print!("{}", figures.worst(count));
@@ -66,31 +52,18 @@ fn main() -> ExitCode {
     if let Some(smallest) = request.cycles {
         print!("{}", figures.cycle_text(smallest));
     }
-    if let Some((krate, order)) = &request.order {
-        print!("\n{}", figures.against_order(krate, order));
-    }
     ExitCode::SUCCESS
 }
 
 fn parse(words: &[String]) -> Result<Request, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
-    let mut request =
-        Request { root: here.to_path_buf(), worst: None, cycles: None, order: None, items: false, names: false };
+    let mut request = Request { root: here.to_path_buf(), worst: None, cycles: None };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
         match word.as_str() {
-            "--items" => request.items = true,
-            "--names" => request.names = true,
             "--worst" => request.worst = Some(number(value()?)?),
             "--cycles" => request.cycles = Some(number(value()?)?),
-            "--order" => {
-                let text = value()?;
-                let (krate, order) =
-                    text.split_once(':').ok_or_else(|| format!("`{text}` is not of the form CRATE:A,B,C"))?;
-                let order = order.split(',').map(str::to_owned).collect();
-                request.order = Some((krate.to_owned(), order));
-            }
             flag if flag.starts_with('-') => return Err(format!("unknown option `{flag}`")),
             root => request.root = PathBuf::from(root),
         }

@@ -1,8 +1,8 @@
 //! The table of figures, and the worst offenders of each.
 
-use crate::cycles::{Cycle, against, cycles, top_module};
+use crate::cycles::{Cycle, cycles, top_module};
 use crate::documentation::{Doc, docs};
-use crate::imports::{Arrow, ItemArrow, arrows, item_arrows};
+use crate::imports::{Arrow, arrows};
 use crate::names::{Name, Names};
 use crate::percent;
 use crate::shape::{Lines, Shapes, Spot, lines};
@@ -174,35 +174,6 @@ impl Figures {
             self.arrow_text(&mut text, &arrows, cycle.modules.len() > 1);
         }
         text
-    }
-
-    /// The arrows of a crate that point from a module to a later one of `order`.
-    pub fn against_order(&self, krate: &str, order: &[String]) -> String {
-        let mut text = String::new();
-        let found = against(&self.sources, &self.arrows, (krate, order));
-        self.arrow_text(&mut text, &found, true);
-        let _ = writeln!(text, "{} arrows against the order", found.len());
-        text
-    }
-
-    /// All arrows between items of a crate, one a line: file, item, file, item, with tabs.
-    pub fn item_text(&self) -> String {
-        let path = |file: usize| &self.sources.files[file].path;
-        let lines = item_arrows(&self.sources)
-            .into_iter()
-            .map(|ItemArrow { from, to }| format!("{}\t{}\t{}\t{}\n", path(from.0), from.1, path(to.0), to.1));
-        lines.collect()
-    }
-
-    /// All one-word names: `fn` or `type`, file:line and the name, with tabs.
-    pub fn name_text(&self) -> String {
-        let functions = self.names.short_functions().into_iter().map(|name| ("fn", name));
-        let types = self.names.short_types().into_iter().map(|name| ("type", name));
-        let line = |(kind, name): (&str, &Name)| {
-            let path = &self.sources.files[name.file].path;
-            format!("{kind}\t{path}:{}\t{}\n", name.line, name.text)
-        };
-        functions.chain(types).map(line).collect()
     }
 
     fn arrow_text(&self, text: &mut String, arrows: &[&Arrow], across: bool) {
