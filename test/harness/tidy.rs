@@ -15,9 +15,37 @@ mod checks {
 }
 
 use checks::{arrows, conformance, coverage, docs, figures, files, links, names, workflows};
+use hostir_figures::report::Figures;
+use hostir_test::tree;
+use std::sync::OnceLock;
 
-fn none(problems: Vec<String>, rule: &str) {
+fn none(problems: impl AsRef<[String]>, rule: &str) {
+    let problems = problems.as_ref();
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
+}
+
+/// The problems that are found by parsing all sources, which takes seconds.
+struct SourceProblems {
+    arrows: Vec<String>,
+    figures: Vec<String>,
+    types: Vec<String>,
+    functions: Vec<String>,
+    words: Vec<String>,
+}
+
+/// The problems of the sources, which are parsed once.
+fn source_problems() -> &'static SourceProblems {
+    static FOUND: OnceLock<SourceProblems> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let figures = Figures::of(&tree::root()).expect("all sources are Rust");
+        SourceProblems {
+            arrows: arrows::violations(&figures),
+            figures: figures::exceeded(&figures),
+            types: names::repeated_types(&figures),
+            functions: names::empty_function_names(&figures),
+            words: names::unused_words(&figures),
+        }
+    })
 }
 
 #[test]
@@ -63,7 +91,7 @@ fn libraries_without_tests_have_none() {
 
 #[test]
 fn modules_depend_one_way() {
-    none(arrows::violations(), "these uses break the arrows of ARCHITECTURE.md");
+    none(&source_problems().arrows, "these uses break the arrows of ARCHITECTURE.md");
 }
 
 #[test]
@@ -76,22 +104,22 @@ fn kinds_of_ops_are_named_for_a_reason() {
 
 #[test]
 fn figures_are_within_their_bounds() {
-    none(figures::exceeded(), "`cargo run -p hostir-figures -- --worst 20` shows where");
+    none(&source_problems().figures, "`cargo run -p hostir-figures -- --worst 20` shows where");
 }
 
 #[test]
 fn types_of_a_crate_have_names_of_their_own() {
-    none(names::repeated_types(), "rename one of them, or give the reason in checks/names.rs");
+    none(&source_problems().types, "rename one of them, or give the reason in checks/names.rs");
 }
 
 #[test]
 fn visible_functions_have_names_that_say_something() {
-    none(names::empty_function_names(), "use the verb with its object, or give the reason in checks/names.rs");
+    none(&source_problems().functions, "use the verb with its object, or give the reason in checks/names.rs");
 }
 
 #[test]
 fn names_have_the_words_of_the_glossary() {
-    none(names::unused_words(), "docs/glossary.md has the word of the field; or give the reason in checks/names.rs");
+    none(&source_problems().words, "docs/glossary.md has the word of the field; or give the reason in checks/names.rs");
 }
 
 #[test]

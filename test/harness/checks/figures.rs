@@ -1,7 +1,6 @@
 //! Bounds of the figures that `hostir-figures` counts.
 
 use hostir_figures::report::Figures;
-use hostir_test::tree;
 
 /// A figure, and the most that it may be.
 struct Bound {
@@ -11,12 +10,8 @@ struct Bound {
 }
 
 /// Figures beyond their bounds.
-pub(crate) fn exceeded() -> Vec<String> {
-    let figures = match Figures::of(&tree::root()) {
-        Ok(figures) => figures,
-        Err(problem) => return vec![problem],
-    };
-    let beyond = bounds(&figures).into_iter().filter(|bound| bound.found > bound.most);
+pub(crate) fn exceeded(figures: &Figures) -> Vec<String> {
+    let beyond = bounds(figures).into_iter().filter(|bound| bound.found > bound.most);
     beyond.map(|Bound { name, found, most }| format!("{name}: {found:.1}, at most {most}")).collect()
 }
 
@@ -25,11 +20,6 @@ fn bounds(figures: &Figures) -> Vec<Bound> {
     let share = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
     let closures = figures.shapes.closures.len() as f64 * 1000.0 / figures.lines.shipped_all.max(1) as f64;
     vec![
-        Bound {
-            name: "files of the largest cycle of imports",
-            found: figures.cycles.first().map_or(0, |cycle| cycle.files.len()) as f64,
-            most: 3.0,
-        },
         Bound {
             name: "one-word names of functions, %",
             found: share(names.short_functions().len(), names.functions.len()),

@@ -4,7 +4,6 @@
 use hostir_figures::names::{self, Name};
 use hostir_figures::report::Figures;
 use hostir_figures::sources::Module;
-use hostir_test::tree;
 
 /// Words that are no name for a function that other modules call. `get`, `next` and other names of the standard
 /// library's traits and collections have their meaning from there, and `name` on a value reads as a sentence.
@@ -135,44 +134,32 @@ const ALLOWED_WORDS: &[(&str, &str, &str)] = &[
 ];
 
 /// Functions whose names say nothing, and exceptions that no function needs.
-pub(crate) fn empty_function_names() -> Vec<String> {
-    let figures = match Figures::of(&tree::root()) {
-        Ok(figures) => figures,
-        Err(problem) => return vec![problem],
-    };
+pub(crate) fn empty_function_names(figures: &Figures) -> Vec<String> {
     let functions = figures.names.functions.iter();
     let found: Vec<&Name> =
         functions.filter(|name| name.visible && SAY_NOTHING.contains(&name.text.as_str())).collect();
-    unexplained(&figures, &found, ALLOWED_FUNCTIONS)
+    unexplained(figures, &found, ALLOWED_FUNCTIONS)
 }
 
 /// Types that share their name with another type of their crate, and exceptions that no type needs.
-pub(crate) fn repeated_types() -> Vec<String> {
-    let figures = match Figures::of(&tree::root()) {
-        Ok(figures) => figures,
-        Err(problem) => return vec![problem],
-    };
-    unexplained(&figures, &figures.names.repeated_in_crate(), ALLOWED_TYPES)
+pub(crate) fn repeated_types(figures: &Figures) -> Vec<String> {
+    unexplained(figures, &figures.names.repeated_in_crate(), ALLOWED_TYPES)
 }
 
 /// Types, functions, fields, variants, parameters and files with a word that is not used, and exceptions that nothing
 /// needs.
-pub(crate) fn unused_words() -> Vec<String> {
-    let figures = match Figures::of(&tree::root()) {
-        Ok(figures) => figures,
-        Err(problem) => return vec![problem],
-    };
-    let files = file_names(&figures);
+pub(crate) fn unused_words(figures: &Figures) -> Vec<String> {
+    let files = file_names(figures);
     let all = &figures.names;
     let nouns = [&all.members, &all.parameters, &files].into_iter().flatten();
-    let nouns = nouns.filter(|name| STOP_NAMES.contains(&name.text.as_str()) || has_stop_word(&figures, name, 0));
+    let nouns = nouns.filter(|name| STOP_NAMES.contains(&name.text.as_str()) || has_stop_word(figures, name, 0));
     let functions = all.functions.iter().filter(|name| {
         let first = name.text.split('_').next().unwrap_or_default();
-        has_stop_word(&figures, name, usize::from(VERBS.contains(&first)))
+        has_stop_word(figures, name, usize::from(VERBS.contains(&first)))
     });
-    let types = all.types.iter().filter(|name| has_stop_word(&figures, name, 0));
+    let types = all.types.iter().filter(|name| has_stop_word(figures, name, 0));
     let found: Vec<&Name> = nouns.chain(functions).chain(types).collect();
-    unexplained(&figures, &found, ALLOWED_WORDS)
+    unexplained(figures, &found, ALLOWED_WORDS)
 }
 
 /// The names of the files of shipped modules, without their endings.
