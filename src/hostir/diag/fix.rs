@@ -98,24 +98,30 @@ const MOST_COMPARED: usize = 1 << 22;
 /// ```
 pub fn line_edits(old: &str, new: &str) -> Vec<TextEdit> {
     let (old_lines, new_lines) = (split_lines(old), split_lines(new));
-    let mut edits = LineEdits::default();
-    let head = old_lines.iter().zip(&new_lines).take_while(|(a, b)| a == b).count();
-    let (old_rest, new_rest) = (&old_lines[head..], &new_lines[head..]);
-    let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a == b).count();
-    edits.at = old_lines[..head].iter().map(|line| line.len()).sum();
-    edits.compare_lines(&old_rest[..old_rest.len() - tail], &new_rest[..new_rest.len() - tail]);
-    edits.found
+    let mut aligned = aligned_lines(&old_lines, &new_lines);
+    aligned.push((old_lines.len(), new_lines.len()));
+    let mut edits = Vec::new();
+    // The first lines after those that were aligned last, and the place of that in the old text.
+    let (mut i, mut j, mut at) = (0, 0, 0);
+    for (old_line, new_line) in aligned {
+        let end = at + old_lines[i..old_line].iter().map(|line| line.len()).sum::<usize>();
+        if (i, j) != (old_line, new_line) {
+            edits.push(TextEdit { span: Span::new(at, end), text: new_lines[j..new_line].concat() });
+        }
+        at = end + old_lines.get(old_line).map_or(0, |line| line.len());
+        (i, j) = (old_line + 1, new_line + 1);
+    }
+    edits
 }
 
 /// Lines of two texts that are equal, in the order of both: the maximum number, unless the texts are very long.
-pub(crate) fn aligned_lines(old: &[String], new: &[String]) -> Vec<(usize, usize)> {
+pub(crate) fn aligned_lines<T: PartialEq>(old: &[T], new: &[T]) -> Vec<(usize, usize)> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
-    let rest = [&old[head..old.len() - tail], &new[head..new.len() - tail]];
-    let [old_rest, new_rest] = rest.map(|lines| lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let (old_rest, new_rest) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
     let mut aligned: Vec<(usize, usize)> = (0..head).map(|line| (line, line)).collect();
     if old_rest.len().saturating_mul(new_rest.len()) <= MOST_COMPARED {
-        let common = common_lengths(&old_rest, &new_rest);
+        let common = common_lengths(old_rest, new_rest);
         let (mut i, mut j) = (0, 0);
         while i < old_rest.len() && j < new_rest.len() {
             if old_rest[i] == new_rest[j] {
@@ -137,60 +143,8 @@ fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// Collects the edits between two lists of lines.
-#[derive(Default)]
-struct LineEdits {
-    found: Vec<TextEdit>,
-    /// The place in the old text.
-    at: usize,
-}
-
-impl LineEdits {
-    fn compare_lines(&mut self, old: &[&str], new: &[&str]) {
-        if old.len().saturating_mul(new.len()) > MOST_COMPARED {
-            old.iter().for_each(|line| self.delete_line(line));
-            new.iter().for_each(|line| self.insert_line(line));
-            return;
-        }
-        let common = common_lengths(old, new);
-        let (mut i, mut j) = (0, 0);
-        while i < old.len() || j < new.len() {
-            if i < old.len() && j < new.len() && old[i] == new[j] {
-                self.at += old[i].len();
-                (i, j) = (i + 1, j + 1);
-            } else if j < new.len() && (i == old.len() || common[i][j + 1] >= common[i + 1][j]) {
-                self.insert_line(new[j]);
-                j += 1;
-            } else {
-                self.delete_line(old[i]);
-                i += 1;
-            }
-        }
-    }
-
-    fn insert_line(&mut self, line: &str) {
-        self.open_edit().text.push_str(line);
-    }
-
-    fn delete_line(&mut self, line: &str) {
-        let end = self.at + line.len();
-        self.open_edit().span.end = u32::try_from(end).unwrap_or(u32::MAX);
-        self.at = end;
-    }
-
-    /// The edit that ends at this place.
-    fn open_edit(&mut self) -> &mut TextEdit {
-        let here = u32::try_from(self.at).unwrap_or(u32::MAX);
-        if self.found.last().is_none_or(|last| last.span.end != here) {
-            self.found.push(TextEdit { span: Span { start: here, end: here }, text: String::new() });
-        }
-        let last = self.found.len() - 1;
-        &mut self.found[last]
-    }
-}
-
 /// By position in two lists of lines: the number of lines that their rests have in common, in order.
-fn common_lengths(old: &[&str], new: &[&str]) -> Vec<Vec<u32>> {
+fn common_lengths<T: PartialEq>(old: &[T], new: &[T]) -> Vec<Vec<u32>> {
     let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
