@@ -24,7 +24,7 @@ pub(super) fn compare_files(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
         let given = if count == 1 { "1 was" } else { &format!("{count} were") };
         let message = format!("`--diff` compares two files, but {given} given");
         let note = "write `hir-opt --diff a.hir b.hir`; `-` is standard input";
-        return report_diag(io, cli, Diag::global_error(errors::CONFLICT, message).with_note(note));
+        return output::report_diag(io, cli, Diag::global_error(errors::CONFLICT, message).with_note(note));
     };
     let (a, b) = (read_outline(&cli.file, cli, io), read_outline(other, cli, io));
     let (a, b) = match (a, b) {
@@ -40,21 +40,15 @@ pub(super) fn compare_files(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     let text = format!("--- {}\n+++ {other}\n{}", cli.file, show_rows(&rows));
     match output::write_output(io, &cli.output, &visible::escape_block(&text)) {
         Ok(()) => ToolStatus::Differs,
-        Err(diag) => report_diag(io, cli, diag),
+        Err(diag) => output::report_diag(io, cli, diag),
     }
-}
-
-fn report_diag(io: &mut ToolIo<'_>, cli: &OptArgs, diag: Diag) -> ToolStatus {
-    let status = errors::status_of_code(diag.code);
-    io.report(cli.format, &NamedText::default(), &[diag]);
-    status
 }
 
 /// The lines of a file's programs; errors are reported.
 fn read_outline(file: &str, cli: &OptArgs, io: &mut ToolIo<'_>) -> Result<Vec<OutlineLine>, ToolStatus> {
     let source = match io.read_source(file) {
         Ok(source) => source,
-        Err(diag) => return Err(report_diag(io, cli, diag)),
+        Err(diag) => return Err(output::report_diag(io, cli, diag)),
     };
     let decoded = source.decoded_text();
     let source = NamedText::from_log(source.name.clone(), &decoded, read_log(&decoded));

@@ -36,7 +36,7 @@ pub(super) fn format_files(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
         let mut files = Vec::new();
         if let Err(error) = list_files(&folder, path, &mut files) {
             let diag = errors::cannot_read(path, &error);
-            counts.failed = Some(report_diag(io, cli, diag));
+            counts.failed = Some(output::report_diag(io, cli, diag));
         }
         files.sort_unstable();
         files.iter().for_each(|file| format_file(file, false, cli, &mut counts, io));
@@ -71,7 +71,7 @@ fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts
     let source = match io.read_source(path) {
         Ok(source) => source,
         Err(diag) => {
-            counts.failed = Some(report_diag(io, cli, diag));
+            counts.failed = Some(output::report_diag(io, cli, diag));
             return;
         }
     };
@@ -98,7 +98,7 @@ fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts
     if cli.check {
         list_changes(path, &text, &formatted, io);
     } else if let Err(diag) = write_formatted(path, &formatted, is_same, cli, io) {
-        counts.failed = Some(report_diag(io, cli, diag));
+        counts.failed = Some(output::report_diag(io, cli, diag));
     }
 }
 
@@ -159,10 +159,4 @@ fn report_counts(cli: &OptArgs, counts: &FormatCounts, io: &mut ToolIo<'_>) {
     if counts.changed + counts.same > 1 || counts.changed > 0 {
         io.print_message(&format!("hir-opt: {} {verb}, {} left as they are", files(counts.changed), counts.same));
     }
-}
-
-fn report_diag(io: &mut ToolIo<'_>, cli: &OptArgs, diag: Diag) -> ToolStatus {
-    let status = errors::status_of_code(diag.code);
-    io.report(cli.format, &NamedText::default(), &[diag]);
-    status
 }

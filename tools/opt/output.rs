@@ -1,9 +1,12 @@
-//! Writes results: all of a file or nothing.
+//! Writes results: all of a file or nothing; reports what concerns no text.
 
+use super::cli::OptArgs;
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::source::NamedText;
 use hostir_tool_support::staged::write_whole;
+use hostir_tool_support::status::ToolStatus;
 use std::io;
 
 /// Writes `text` to `path`; `-` is standard output. A file is written completely or not at all.
@@ -22,4 +25,11 @@ pub(super) fn write_output(io: &mut ToolIo<'_>, path: &str, text: &str) -> Resul
         };
     }
     write_whole(path, io.resolve_path(path), text.as_bytes())
+}
+
+/// Reports a diagnostic about no text and gives back the status.
+pub(super) fn report_diag(io: &mut ToolIo<'_>, cli: &OptArgs, diag: Diag) -> ToolStatus {
+    let status = errors::status_of_code(diag.code);
+    io.report(cli.format, &NamedText::default(), &[diag]);
+    status
 }
