@@ -14,8 +14,8 @@ pub(crate) const PASS: PassInfo = PassInfo {
     summary: "Remove Synchronize ops that order nothing",
     description: "\
 Proves the program for the sizes, ranks and streams of the options, as check-program does, and removes each
-Synchronize that orders nothing on any rank and in any iteration: what it waits for is behind the current stream
-already. The order of everything else stays the same, and the program stays proved, for these sizes, ranks and
+Synchronize that orders nothing on any rank and in any iteration, because the current stream is ordered after that
+work already. The order of everything else stays the same, and the program stays proved, for these sizes, ranks and
 streams; for others a removed Synchronize may be needed. A program that is wrong is refused.
 
 Waits stay: a communication that is posted again needs its Wait.",

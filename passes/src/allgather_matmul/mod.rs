@@ -34,7 +34,7 @@ The loop begins with the rank's own part, for which nothing is sent, and goes ro
 part to each other rank itself, by copies on a stream of their own (`protocol=put`), while it multiplies. A `Set` of the
 operand to `[part, m, k]`, for what else needs the gathered rows, is what the loop gathers into.
 
-`gather_into=buffer` gathers into memory of the loop instead, and copies each part behind its products. It is for results
+`gather_into=buffer` gathers into memory of the loop instead, and copies each part after its GEMMs. It is for results
 that other ranks cannot reach, such as tensors of torch: these would be copied whole when the program ends.
 `own_part=return` lets the rank's own part come back from its neighbor, which got it anyway: a GPU copies its own memory
 on its multiprocessors, where it holds up GEMMs, and messages by copy engines.
@@ -47,10 +47,10 @@ if they share these scales, too.
 Gradients of weights contract the gathered rows. Their products are taken part by part, `[device, part, k, m]` and
 `[device, part, m, n]`, one of which is a broadcast of the gathered operand or its transpose
 (`Set.Permute(.., perm=[0, 1, 3, 2])`), and a `reduction` sums the parts. If nothing else reads the product, each
-iteration adds its part to the sum (`matmul_add`), behind the iteration before; so the sum is rounded to its type once
+iteration adds its part to the sum (`matmul_add`), after the previous iteration; so the sum is rounded to its type once
 for each part.
 
-What has another form stays for the passes behind; `--remarks` tells the reason.",
+Other patterns are left for later passes; `--remarks` gives the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[GATHER_INTO, OWN_PART],
     statistics: &[

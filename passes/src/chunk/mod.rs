@@ -31,7 +31,7 @@ inputs before their first use and merge outputs at the end.
 
 With `parallel=stream` the chunk axis of every possible result is stream-parallel, and `stream-parallel-type`
 turns the program into a loop over chunks. The chunk axis comes first, so that chunks are contiguous in memory
-and a gathered axis right behind it is the outermost of a chunk.
+and a gathered axis right after it is the outermost of a chunk.
 
 - Copies, permutations, pointwise ops, reductions, broadcasts, slices, pads and joins of other axes, and views
   that leave the axis whole, work on chunks without changes; operands without the axis get a broadcast one.

@@ -63,12 +63,12 @@ chunk is multiplied while the sum of another one travels, and an all-reduce send
 are multiplied; with `method=p2p` smaller products travel. GEMMs of chunks are smaller, and slower. Chunks are slices
 of tensors that share the memory of the left factor and of the result. Where rows do not divide, a part has one chunk.
 
-With `independent_products=inside` a ring of one chunk also multiplies the products that stand behind the sum and need
-nothing of it, as gradients of weights: each in a hop, between the GEMM whose sum is sent and the wait for the one that
-arrives, for which they leave time. Sums are then sent by copies on a stream of their own beside these products, so
-that no GEMM stores in another rank's memory.
+With `independent_products=inside` a ring of one chunk also runs the GEMMs that follow the sum and do not need
+it, such as gradients of weights: each in a hop, between the GEMM whose sum is sent and the wait for the next sum, whose
+transfer they hide. Copies on a separate stream then send the sums concurrently with these GEMMs, so that no GEMM
+stores in another rank's memory.
 
-What has another form stays for the passes behind; `--remarks` tells the reason.",
+Other patterns are left for later passes; `--remarks` gives the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
@@ -94,7 +94,7 @@ What has another form stays for the passes behind; `--remarks` tells the reason.
     statistics: &[
         StatisticSpec { name: "sums", help: "sums over devices that became loops" },
         StatisticSpec { name: "sums-kept", help: "sums of products over devices that stay" },
-        StatisticSpec { name: "products-inside", help: "products behind a sum that its ring multiplies" },
+        StatisticSpec { name: "products-inside", help: "GEMMs after a sum that run in its ring" },
     ],
     action: PassAction::Rewrite(run_matmul_reduce_scatter),
 };
@@ -104,7 +104,7 @@ pub(crate) const INDEPENDENT_PRODUCTS: OptionSpec = OptionSpec {
     name: "independent_products",
     ty: OptionType::Choice(&["behind", "inside"]),
     default: Some("behind"),
-    help: "Place of products behind a sum that do not need it: behind its ring, or inside, while sums travel by copies",
+    help: "Place of GEMMs after a sum that do not need it: after its ring, or inside, while copies send sums",
 };
 
 /// The methods as users write them.
