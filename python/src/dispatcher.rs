@@ -88,8 +88,8 @@ impl Dispatcher {
 
     /// The result of a call of the op, or a tuple of the results; None if it has to go through torch's dispatcher.
     ///
-    /// It need not if it is prepared, all tensors are plain ones, autograd does not follow it, and nobody looks at ops:
-    /// no mode of torch's, no transform, trace or profile is on. torch's dispatcher would then find the op's kernel for
+    /// It bypasses the dispatcher if it is prepared, all tensors are plain ones, autograd does not follow it, and no
+    /// dispatch mode, transform, trace or profile is active. torch's dispatcher would then only find the op's kernel for
     /// GPUs, which does the same.
     fn call<'py>(&self, py: Python<'py>, values: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some((prepared, call)) = self.find_direct(py, values, None)? else { return Ok(None) };

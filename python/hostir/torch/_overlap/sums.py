@@ -225,6 +225,6 @@ def _collect_terms(index: GraphIndex, region: Region, function: Function, before
 
 
 def _added(kept: Kept, term: Node) -> Kept:
-    """A term of a sum that is no matmul is something else than a collective without a matmul."""
+    """Reports a term that is no matmul as "added before the sum"."""
     others = (Reason.NO_MATMUL_BEFORE, Reason.CHANGED_BEFORE_SUM)
     return Kept(Reason.ADDED_BEFORE_SUM, term.name) if kept.reason in others else kept
