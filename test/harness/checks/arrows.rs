@@ -106,7 +106,7 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("src/hostir/hir2/write/uses.rs", "statements with a form of their own"),
     ("src/hostir/repair/twin.rs", "moves slices behind waits"),
     ("src/hostir/resolve/names.rs", "streams that GetCurrentStream names"),
-    ("src/hostir/repair/candidates.rs", "names a branch by what it holds"),
+    ("src/hostir/repair/text_change.rs", "names a branch by what it holds"),
     ("src/hostir/repair/memory_candidates.rs", "moves and deletes ALLOCATE and Deallocate"),
     ("src/hostir/repair/order_candidates.rs", "inserts and moves Wait and Synchronize"),
     ("src/hostir/repair/outline.rs", "follows the current stream through loops and branches"),
