@@ -175,7 +175,7 @@ impl SourceReader<'_> {
             FormReader::Printed(reader) => {
                 let mut program = reader.resolve_container(number, diags);
                 if reader.has_untyped() {
-                    hir2::infer::infer_element_types(&mut program);
+                    ops::result_types::infer_element_types(&mut program);
                 }
                 program
             }

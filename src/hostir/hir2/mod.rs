@@ -1,10 +1,10 @@
 //! `hir 2`: the notation of the IR that people write.
 //!
-//! `read` turns a syntax tree into IR, `write` turns IR into text. Both use `infer` (types of results) and `defaults`
-//! (memory, sizes, teams) for the parts that a text leaves out, so that reading a written text gives the same IR.
+//! `read` turns a syntax tree into IR, `write` turns IR into text. Both use the op table (types of results)
+//! and `defaults` (memory, sizes, teams) for the parts that a text leaves out, so that reading a written text gives the
+//! same IR.
 
 pub mod defaults;
-pub mod infer;
 pub mod read;
 pub mod words;
 pub mod write;

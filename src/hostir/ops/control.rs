@@ -1,6 +1,6 @@
 //! Loops and branches.
 
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{AttrKey, OpEffect, OpId, OpIdentity, OpLayout, Program};
 
@@ -26,6 +26,7 @@ pub const FOR: OpSpec = OpSpec {
         ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
     ],
     relate: None,
+    infer: Infer::Written,
     checks: &[check_loop_bounds, check_empty_block],
     lower: Lower::Loop,
 };
@@ -48,6 +49,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
         ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
     ],
     relate: None,
+    infer: Infer::Written,
     checks: &[check_loop_bounds, check_empty_block],
     lower: Lower::Loop,
 };
@@ -65,6 +67,7 @@ pub const IF: OpSpec = OpSpec {
     summary: "Runs its first block if the condition holds, else its second: `IF Manual ( i == rank ):`.",
     args: &[ArgSpec::positional(AttrKey::Predicate, ArgKind::Word(PREDICATES)), ArgSpec::operand(ArgKind::Expr)],
     relate: None,
+    infer: Infer::Written,
     checks: &[check_empty_block],
     lower: Lower::Branch,
 };

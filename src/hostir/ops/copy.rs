@@ -1,6 +1,7 @@
 //! Copies of whole tensors, with or without a permutation of their axes.
 
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::result_types::{TensorType, infer_copy, stored_domains};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{
     self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, equal_rank_positions, link_pairs,
@@ -22,6 +23,7 @@ pub const SET: OpSpec = OpSpec {
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
     relate: Some(pairing::link_copy),
+    infer: Infer::Result(infer_copy),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lower_set),
 };
@@ -37,6 +39,7 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
     relate: Some(link_permute),
+    infer: Infer::Result(infer_permute),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lower_set_permute),
 };
@@ -51,6 +54,7 @@ pub const SEGMENTER_SET: OpSpec = OpSpec {
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
     relate: Some(pairing::link_copy),
+    infer: Infer::Result(infer_copy),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lower_set),
 };
@@ -66,6 +70,7 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
     relate: Some(link_permute),
+    infer: Infer::Result(infer_permute),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lower_set_permute),
 };
@@ -85,6 +90,15 @@ pub fn link_permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> L
     let sources: AxisPositions = order.iter().map(|&k| a[k as usize]).collect();
     link_pairs(&from, &to, &sources, &b, links);
     Ok(())
+}
+
+/// The operand's stored axes in the order of `perm=`.
+fn infer_permute(program: &Program, op: &Op, operands: &[TensorId]) -> Option<TensorType> {
+    let operand = *operands.first()?;
+    let domains = stored_domains(program, operand);
+    let perm = op.ints_attr(AttrKey::Perm)?;
+    let order = perm.iter().map(|&from| domains.get(usize::try_from(from).ok()?).copied());
+    Some(TensorType::with_domains_of(program, operand, order.collect::<Option<_>>()?))
 }
 
 fn is_permutation(order: &[u32]) -> bool {

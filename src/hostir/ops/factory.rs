@@ -1,7 +1,7 @@
 //! Tensors made from scalars.
 
 use super::literals;
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, DType, OpId, OpIdentity, OpLayout};
 use crate::plan::{Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand};
@@ -14,6 +14,7 @@ pub const FULL: OpSpec = OpSpec {
     summary: "Fills a tensor with one value.",
     args: &[ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs), ArgSpec::positional(AttrKey::Fill, ArgKind::Expr)],
     relate: None,
+    infer: Infer::Written,
     checks: &[literals::check_fill_literal],
     lower: Lower::Instructions(lower_full),
 };
@@ -30,6 +31,7 @@ pub const IOTA: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::OutType, ArgKind::DType),
     ],
     relate: None,
+    infer: Infer::Written,
     checks: &[literals::check_iota_literals],
     lower: Lower::Instructions(lower_iota),
 };

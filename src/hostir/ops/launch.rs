@@ -1,11 +1,15 @@
 //! Fused groups and compiled kernels.
 
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::result_types::{TensorType, TypeList, is_plain, stored_domains};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::{count_text, with_declaration};
-use crate::ir::{AttrKey, AxisLink, OpEffect, OpId, OpIdentity, OpLayout, Program, TensorId, UnitId, Value, expr_text};
+use crate::ir::{
+    AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Program, TensorId, UnitId, Value, expr_text,
+};
 use crate::plan::PlanBuilder;
+use rustc_hash::FxHashMap;
 
 /// `PostOnStream`.
 pub const POST_ON_STREAM: OpSpec = OpSpec {
@@ -20,6 +24,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     summary: "Runs a HostUnit on the current stream: its operands are the unit, then the inputs; its results are the outputs.",
     args: &[],
     relate: Some(link_post_on_stream),
+    infer: Infer::Results(infer_posted),
     checks: &[check_post],
     lower: Lower::Post,
 };
@@ -37,6 +42,7 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     summary: "Launches the compiled kernel of a group.",
     args: &[ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int)],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lower_launch_kernel),
 };
@@ -144,6 +150,36 @@ fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, dia
         let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message);
         diags.push(with_declaration(diag, program, inner, op));
     }
+}
+
+/// The types of a HostUnit's outputs, with the extents of the values that a post passes.
+fn infer_posted(program: &Program, op: &Op) -> Option<TypeList> {
+    let unit = program.posted_unit(op)?;
+    let mut extents: FxHashMap<ExprId, ExprId> = FxHashMap::default();
+    for (given, input) in program.posted_inputs(op, unit) {
+        match (given, input) {
+            (Value::Tensor(given), Value::Tensor(input)) => {
+                let pairs = stored_domains(program, input).into_iter().zip(stored_domains(program, given));
+                pairs.for_each(|(inner, outer)| {
+                    extents.entry(inner.extent).or_insert(outer.extent);
+                });
+            }
+            (Value::Scalar(given), Value::Scalar(input)) => {
+                extents.entry(input).or_insert(given);
+            }
+            _ => return None,
+        }
+    }
+    let outputs = program.units()[unit].outputs.iter().map(|value| {
+        let tensor = value.as_tensor().filter(|&tensor| is_plain(program, tensor))?;
+        let mut ty = TensorType::of_tensor(program, tensor);
+        for domain in &mut ty.domains {
+            let known = extents.get(&domain.extent).copied();
+            domain.extent = known.or_else(|| program.exprs().as_int(domain.extent).map(|_| domain.extent))?;
+        }
+        Some(ty)
+    });
+    outputs.collect()
 }
 
 /// The unit that a PostOnStream calls, with operands and results.

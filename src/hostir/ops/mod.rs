@@ -1,5 +1,5 @@
-//! The op table: one line for each op. The file or folder of an op's family has its row, axis links, checks and
-//! lowering.
+//! The op table: one line for each op. The file or folder of an op's family has its row, axis links, types of results,
+//! checks and lowering.
 //!
 //! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. [`find_op`] looks up
 //! names.
@@ -15,6 +15,7 @@ mod literals;
 pub mod memory;
 pub mod pointwise;
 pub mod reduce;
+pub mod result_types;
 pub mod scalar;
 pub mod shape;
 pub mod spec;
@@ -22,7 +23,7 @@ pub mod stream;
 mod tensor_checks;
 mod uneven_split;
 
-pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
+pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, Infer, OpSpec};
 
 use crate::ir::{OpIdentity, OpKind};
 

@@ -1,11 +1,13 @@
 //! Pointwise ops: one kind, with the function in [`AttrKey::Function`]; [`crate::ir::functions`] lists the functions.
 
 use super::literals::check_operand_literals;
-use super::spec::{Lower, OpSpec};
+use super::result_types::{DomainList, TensorType, stored_domains};
+use super::spec::{Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, LinkSide, link_equal_lists, result_side};
+use crate::axes::stored_rank;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::functions::{FunctionForm, FunctionRow, find_function};
+use crate::ir::functions::{FunctionForm, FunctionRow, cast_result, find_function};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AxisLink, DType, IterDomain, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
@@ -29,6 +31,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     summary: "Applies a function to each element; operands broadcast.",
     args: &[],
     relate: Some(link_pointwise),
+    infer: Infer::Result(infer_pointwise),
     checks: &[check_pointwise, check_integer_functions, check_operand_literals],
     lower: Lower::Instructions(lower_pointwise),
 };
@@ -86,6 +89,41 @@ fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
         tensor.dtype.name(),
         flags.join(", ")
     )
+}
+
+/// Axes are aligned from the right; each is that of the first operand that has no broadcast there.
+fn infer_pointwise(program: &Program, op: &Op, operands: &[TensorId]) -> Option<TensorType> {
+    let dtype = infer_element_type(program, op, operands)?;
+    let first = *operands.first()?;
+    let leading = stored_domains(program, first);
+    let rank = operands.iter().map(|&tensor| stored_rank(program, tensor)).max()?;
+    if leading.len() == rank && !leading.iter().any(IterDomain::is_broadcast) {
+        return Some(TensorType { dtype, ..TensorType::of_copy(program, first) });
+    }
+    let lists: Vec<DomainList> = operands.iter().map(|&tensor| stored_domains(program, tensor)).collect();
+    let axis = |from_right: usize| {
+        let mut here = lists.iter().filter_map(|list| list.len().checked_sub(from_right + 1).map(|at| list[at]));
+        let any = here.clone().next();
+        here.find(|domain| !domain.is_broadcast()).or(any)
+    };
+    let domains: Option<DomainList> = (0..rank).rev().map(axis).collect();
+    Some(TensorType { dtype, ..TensorType::with_domains_of(program, first, domains?) })
+}
+
+/// The element type of a pointwise result.
+fn infer_element_type(program: &Program, op: &Op, operands: &[TensorId]) -> Option<DType> {
+    let name = op.word_attr(AttrKey::Function).map(|name| program.name(name))?;
+    let row = function_row(op, name)?;
+    if row.is_predicate() {
+        return Some(DType::Bool);
+    }
+    if let Some(target) = cast_result(name) {
+        return Some(target);
+    }
+    // The first operand of `where` is the condition.
+    let chosen = op.operands.iter().skip(usize::from(matches!(row.form, FunctionForm::Choice)));
+    let tensor = chosen.filter_map(|value| value.as_tensor()).next().or(operands.first().copied())?;
+    Some(program.tensor(tensor).dtype)
 }
 
 /// The row of a pointwise op's function.

@@ -1,7 +1,7 @@
 //! Reductions.
 
 use super::literals::check_initial_literal;
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, both_sides, has_split_axis, link_equal_lists};
 use crate::diag::{Diag, codes};
@@ -37,6 +37,7 @@ pub const REDUCTION: OpSpec = OpSpec {
         ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
     ],
     relate: Some(link_reduction),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, check_initial_literal],
     lower: Lower::Instructions(lower_reduction),
 };

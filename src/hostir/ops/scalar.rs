@@ -1,6 +1,6 @@
 //! Scalar definitions.
 
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::ir::{OpIdentity, OpLayout};
 
 /// `scalar definition`.
@@ -10,6 +10,7 @@ pub const DEFINE: OpSpec = OpSpec {
     summary: "Gives a name to the value of an expression: `i84 = i82 % 8;`.",
     args: &[ArgSpec::operand(ArgKind::Expr)],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(super::copy::lower_set),
 };

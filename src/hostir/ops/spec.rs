@@ -4,10 +4,11 @@
 //! [`super`]. Parser, printer, generic checks, docs and completion follow from the data; a missing
 //! function is a compile error.
 
+use super::result_types::{TensorType, TypeList};
 use super::tensor_checks;
 use crate::axes::pairing::LinkFn;
 use crate::diag::{Diag, Diags};
-use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, OpIdentity, Program, Style, Value};
+use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, OpIdentity, Program, Style, TensorId, Value};
 use crate::plan::PlanBuilder;
 
 /// The spacing around the `=` of a keyed argument.
@@ -191,6 +192,18 @@ pub enum Lower {
     Unsupported,
 }
 
+/// The inference of the types of an op's results, for texts that leave them out. The results themselves do not count.
+#[derive(Clone, Copy)]
+pub enum Infer {
+    /// The text has to say them.
+    Written,
+    /// The function gives the type of the only result; its third argument has the tensor operands, at least one. It is
+    /// asked only if all of these are stored as their types say.
+    Result(fn(&Program, &Op, &[TensorId]) -> Option<TensorType>),
+    /// The function gives the types of all results.
+    Results(fn(&Program, &Op) -> Option<TypeList>),
+}
+
 /// A check of one op.
 pub type OpCheck = fn(&Program, OpId, &mut Diags);
 
@@ -209,6 +222,8 @@ pub struct OpSpec {
     pub args: &'static [ArgSpec],
     /// Links its axes and says what cannot match.
     pub relate: Option<LinkFn>,
+    /// Infers the types of its results.
+    pub infer: Infer,
     /// Checks beyond the generic ones and those of `relate`.
     pub checks: &'static [OpCheck],
     /// Appends its instructions to a rank's plan.

@@ -1,6 +1,6 @@
 //! Streams.
 
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::diag::{Diag, codes};
 use crate::ir::{ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Value, WordLink};
 use crate::plan::{InstKind, PlanBuilder};
@@ -18,6 +18,7 @@ pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
     summary: "Binds a name to the current stream.",
     args: &[],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lower_get_current_stream),
 };
@@ -35,6 +36,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
     summary: "Makes a stream the current stream.",
     args: &[ArgSpec::operand(ArgKind::Stream)],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lower_set_current_stream),
 };
@@ -52,6 +54,7 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
     summary: "Makes the current stream wait for the work enqueued on a stream so far.",
     args: &[ArgSpec::operand(ArgKind::Stream)],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lower_synchronize),
 };

@@ -89,7 +89,6 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ),
     ("src/hostir/plan/remainder.rs", "the definition of a name may be a remainder"),
     ("src/hostir/hir2/defaults.rs", "copies have a cache hint; slices are selects"),
-    ("src/hostir/hir2/infer.rs", "the types of results, an op at a time"),
     ("src/hostir/hir2/read/calls.rs", "statements with a form of their own"),
     ("src/hostir/hir2/read/control.rs", "statements with a form of their own"),
     ("src/hostir/hir2/read/posts.rs", "statements with a form of their own"),

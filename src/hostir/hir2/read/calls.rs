@@ -8,11 +8,11 @@ use crate::axes::stored_rank;
 use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op, is_callable, is_positional, keyword,
 };
-use crate::hir2::infer::{TensorType, result_types};
 use crate::ir::functions::find_function;
 use crate::ir::{
     AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, ParallelType, TensorId, Value,
 };
+use crate::ops::result_types::{TensorType, result_types};
 use crate::ops::{ArgKind, ArgPresence, ArgSpec};
 use hostir_grammar::Span;
 use hostir_grammar::ast;

@@ -3,8 +3,8 @@
 use super::program::ProgramReader;
 use super::report;
 use crate::axes::{stored_axis_place, stored_rank};
-use crate::hir2::infer::select_type;
 use crate::ir::{AttrKey, AttrValue, DomainId, ExprId, OpKind, TensorId, Value};
+use crate::ops::memory::select_type;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ExprNode, IndexItem, NameSyntax, NodeRange, TypeId};

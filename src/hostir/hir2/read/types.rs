@@ -4,10 +4,10 @@ use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
 use crate::hir2::defaults::DTYPE_WORDS;
-use crate::hir2::infer::{DomainList, TensorType};
 use crate::ir::{
     DType, ExprId, IterDomain, IterType, MemoryType, MeshId, NO_MESH, ParallelType, Symbol, Tensor, TensorId,
 };
+use crate::ops::result_types::{DomainList, TensorType};
 use hostir_grammar::Span;
 use hostir_grammar::hir2::ast::{AxisSyntax, ExprNode, ItemSyntax, NameSyntax, NodeRange, TypeId, TypeSyntax};
 use smallvec::SmallVec;

@@ -3,7 +3,6 @@
 use super::ProgramWriter;
 use super::scalars::binding_strength;
 use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, is_positional, keeps_by_default, word_of_dtype};
-use crate::hir2::infer::{TensorType, TypeList, result_types, selected_axis};
 use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
@@ -11,6 +10,8 @@ use crate::ir::{
     AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpKind, OpLayout, TensorId, UnaryOp, Value, domain_text,
 };
 use crate::ops::ArgKind;
+use crate::ops::memory::selected_stored_axis;
+use crate::ops::result_types::{TensorType, TypeList, result_types};
 use crate::print::op_lines;
 
 impl ProgramWriter<'_> {
@@ -156,7 +157,7 @@ impl ProgramWriter<'_> {
                 }
             }
             AttrValue::Tensor(tensor) => self.write_tensor_name(*tensor),
-            AttrValue::Domain(domain) => match selected_axis(program, op) {
+            AttrValue::Domain(domain) => match selected_stored_axis(program, op) {
                 Some(axis) => crate::ir::text::push_number(&mut self.out, axis as u64),
                 None => {
                     self.push("`");

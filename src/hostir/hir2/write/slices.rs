@@ -6,8 +6,9 @@
 
 use super::ProgramWriter;
 use super::tables::WriteTables;
-use crate::hir2::infer::{TensorType, select_type, selected_axis};
 use crate::ir::{AttrKey, BlockId, CommentPlace, Op, OpId, OpKind, OpLayout, TensorId, Value};
+use crate::ops::memory::{select_type, selected_stored_axis};
+use crate::ops::result_types::TensorType;
 use smallvec::SmallVec;
 
 /// A select that could be hidden.
@@ -120,7 +121,7 @@ impl WriteTables<'_> {
             return None;
         };
         let program = self.program;
-        let axis = selected_axis(program, op)?;
+        let axis = selected_stored_axis(program, op)?;
         let device = program.domain(op.domain_attr(AttrKey::Axis)?).parallel.is_device();
         let index = op.expr_attr(AttrKey::Index)?;
         let own = program.exprs().as_int(index) == Some(0);

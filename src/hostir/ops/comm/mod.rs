@@ -4,7 +4,7 @@ mod checks;
 pub(crate) mod links;
 mod lowering;
 
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::ir::{AttrKey, OpEffect, OpIdentity, OpLayout, RootAs, RunsOn, StandaloneRule, WordLink};
 
@@ -44,6 +44,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     relate: Some(links::link_communication),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, checks::check_communication],
     lower: Lower::Instructions(lowering::lower_communication),
 };
@@ -68,6 +69,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("protocol", AttrKey::Protocol, ArgKind::Word(PROTOCOLS)).optional(),
     ],
     relate: None,
+    infer: Infer::Written,
     checks: &[checks::check_p2p],
     lower: Lower::Instructions(lowering::lower_p2p),
 };
@@ -93,6 +95,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     relate: Some(links::link_collective_permute),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, checks::check_collective_permute],
     lower: Lower::Instructions(lowering::lower_collective_permute),
 };
@@ -110,6 +113,7 @@ pub const START_COALESCING: OpSpec = OpSpec {
     summary: "Opens a group of point-to-point operations that start together.",
     args: &[],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lowering::lower_start_coalescing),
 };
@@ -127,6 +131,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
     summary: "Starts the group; a Wait names its number.",
     args: &[],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lowering::lower_end_coalescing),
 };
@@ -145,6 +150,7 @@ pub const WAIT: OpSpec = OpSpec {
     summary: "Makes the current stream wait for a communication.",
     args: &[ArgSpec::operand(ArgKind::Handle)],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lowering::lower_wait),
 };
@@ -162,6 +168,7 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     summary: "Exchanges memory handles for the point-to-point operations that it lists.",
     args: &[],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lowering::lower_share_mem_handles),
 };
@@ -186,6 +193,7 @@ pub const DISPATCH: OpSpec = OpSpec {
         ArgSpec::keyed_result("out"),
     ],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Unsupported,
 };
@@ -209,6 +217,7 @@ pub const COMBINE: OpSpec = OpSpec {
         ArgSpec::keyed_result("out"),
     ],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Unsupported,
 };

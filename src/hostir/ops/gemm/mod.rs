@@ -3,10 +3,11 @@
 mod links;
 mod lowering;
 mod scaled;
+mod types;
 
 pub use scaled::SCALED_MATMUL;
 
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::diag::Diags;
 use crate::ir::{DType, OpId, OpIdentity, OpLayout, Program, StandaloneRule};
@@ -23,6 +24,7 @@ pub const MATMUL: OpSpec = OpSpec {
     summary: "Computes a batched GEMM.",
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_matmul),
+    infer: Infer::Result(types::infer_matmul),
     checks: &[check_gemm_dtypes],
     lower: Lower::Instructions(lowering::lower_matmul),
 };
@@ -39,6 +41,7 @@ pub const MATMUL_ADD: OpSpec = OpSpec {
     summary: "Computes a batched GEMM plus an accumulator of the result's shape, and rounds once.",
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_matmul_add),
+    infer: Infer::Result(types::infer_matmul_add),
     checks: &[check_gemm_dtypes],
     lower: Lower::Instructions(lowering::lower_matmul_add),
 };
@@ -59,6 +62,7 @@ pub const LINEAR: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Tensor).optional(),
     ],
     relate: Some(links::link_linear),
+    infer: Infer::Result(types::infer_linear),
     checks: &[check_gemm_dtypes],
     lower: Lower::Instructions(lowering::lower_linear),
 };

@@ -5,6 +5,7 @@
 
 use super::links::link_matmul;
 use super::lowering::emit_gemm;
+use super::types::infer_matmul;
 use crate::axes::LogicalAxis;
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
 use crate::diag::{Diag, Diags, codes};
@@ -12,7 +13,8 @@ use crate::ir::places::with_declaration;
 use crate::ir::{
     AxisLink, CallPadding, DType, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
 };
-use crate::ops::spec::{ArgSpec, Lower, OpSpec};
+use crate::ops::result_types::TensorType;
+use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
 use crate::ops::tensor_checks;
 use crate::plan::{BufferView, GemmInst, PlanBuilder, expanded_view};
 
@@ -36,6 +38,7 @@ pub const SCALED_MATMUL: OpSpec = OpSpec {
         ArgSpec::keyed_operand("beta").optional(),
     ],
     relate: Some(link_scaled_matmul),
+    infer: Infer::Result(infer_scaled_matmul),
     checks: &[check_scaled_dtypes],
     lower: Lower::Instructions(lower_scaled_matmul),
 };
@@ -67,6 +70,12 @@ fn link_scaled_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
         link_scale(program, op, place, links)?;
     }
     link_bias(program, op, links)
+}
+
+/// As matmul, with the element type of the bias, else `__bfloat`.
+fn infer_scaled_matmul(program: &Program, op: &Op, operands: &[TensorId]) -> Option<TensorType> {
+    let dtype = bias_operand(op).map_or(DType::BFloat16, |bias| program.tensor(bias).dtype);
+    Some(TensorType { dtype, ..infer_matmul(program, op, operands)? })
 }
 
 fn rank_error(side: &LinkSide, message: String) -> AxisMismatch {

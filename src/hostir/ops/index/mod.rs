@@ -7,16 +7,17 @@ mod checks;
 mod links;
 mod lowering;
 
-use super::spec::OpCheck;
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::result_types::{TensorType, infer_copy, stored_domains};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpCheck, OpSpec};
 use crate::axes::pairing::LinkFn;
 use crate::diag::Diag;
-use crate::ir::{AttrKey, OpId, OpIdentity};
+use crate::ir::{AttrKey, Op, OpId, OpIdentity, Program, TensorId};
 use crate::plan::PlanBuilder;
 
-/// The functions of an index op: axis links, checks, lowering.
+/// The functions of an index op: axis links, types, checks, lowering.
 struct IndexOpFunctions {
     relate: LinkFn,
+    infer: Infer,
     checks: &'static [OpCheck],
     lower: fn(&mut PlanBuilder<'_>, OpId) -> Result<(), Diag>,
 }
@@ -33,6 +34,7 @@ const fn index_op(
         summary,
         args,
         relate: Some(functions.relate),
+        infer: functions.infer,
         checks: functions.checks,
         lower: Lower::Instructions(functions.lower),
     }
@@ -49,6 +51,7 @@ pub const INDEX_SELECT: OpSpec = index_op(
     ],
     IndexOpFunctions {
         relate: links::link_index_select,
+        infer: Infer::Written,
         checks: &[checks::check_gather],
         lower: lowering::lower_index_select,
     },
@@ -61,6 +64,7 @@ pub const INDEX_PUT_ACCUMULATE: OpSpec = index_op(
     &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     IndexOpFunctions {
         relate: links::link_index_put,
+        infer: Infer::Result(infer_copy),
         checks: &[checks::check_index_put],
         lower: lowering::lower_index_put_accumulate,
     },
@@ -77,6 +81,7 @@ pub const TAKE_ALONG_AXIS: OpSpec = index_op(
     ],
     IndexOpFunctions {
         relate: links::link_take_along,
+        infer: Infer::Result(infer_gather),
         checks: &[checks::check_gather],
         lower: lowering::lower_take_along_axis,
     },
@@ -93,7 +98,14 @@ pub const TORCH_GATHER: OpSpec = index_op(
     ],
     IndexOpFunctions {
         relate: links::link_gather,
+        infer: Infer::Result(infer_gather),
         checks: &[checks::check_gather_fit],
         lower: lowering::lower_torch_gather,
     },
 );
+
+/// takeAlongAxis and torchGather: the axes of the index, the operand's element type.
+fn infer_gather(program: &Program, _: &Op, operands: &[TensorId]) -> Option<TensorType> {
+    let &[operand, index, ..] = operands else { return None };
+    Some(TensorType::with_domains_of(program, operand, stored_domains(program, index)))
+}

@@ -4,8 +4,11 @@ mod checks;
 mod links;
 mod lowering;
 pub(crate) mod sharing;
+mod types;
 
-use super::spec::{ArgKind, ArgSpec, EqualsSpacing, Lower, OpSpec};
+pub use types::{select_type, selected_stored_axis};
+
+use super::spec::{ArgKind, ArgSpec, EqualsSpacing, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{self};
 use crate::ir::{AttrKey, CallPadding, OpEffect, OpIdentity, OpLayout, StandaloneRule};
@@ -33,6 +36,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
         ArgSpec::tight("alias", AttrKey::Alias, ArgKind::Tensor).optional(),
     ],
     relate: None,
+    infer: Infer::Written,
     checks: &[checks::check_allocate],
     lower: Lower::Instructions(lowering::lower_allocate),
 };
@@ -50,6 +54,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     summary: "Frees a tensor's memory.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: None,
+    infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lowering::lower_deallocate),
 };
@@ -65,6 +70,7 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
         ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
     ],
     relate: Some(links::link_select),
+    infer: Infer::Result(types::infer_select),
     checks: &[tensor_checks::check_one_dtype, checks::check_select_index],
     lower: Lower::Instructions(lowering::lower_select),
 };
@@ -85,6 +91,7 @@ pub const SELECT: OpSpec = OpSpec {
         ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
     ],
     relate: Some(links::link_select),
+    infer: Infer::Result(types::infer_select),
     checks: &[tensor_checks::check_one_dtype, checks::check_select_index],
     lower: Lower::Instructions(lowering::lower_select),
 };
@@ -105,6 +112,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
         ArgSpec::tight("swizzle", AttrKey::Swizzle, ArgKind::Bool).optional(),
     ],
     relate: Some(links::link_shard_by_stream),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_shard_by_stream),
 };
@@ -121,6 +129,7 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     summary: "Binds its result to the memory of all devices.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(pairing::link_copy),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Unsupported,
 };

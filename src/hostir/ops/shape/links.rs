@@ -9,16 +9,17 @@ use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, op_display_name};
 use smallvec::SmallVec;
 
-fn axis_flags(op: &Op) -> &[bool] {
-    match op.attr(AttrKey::Flags) {
-        Some(AttrValue::Bools(flags)) => flags,
-        _ => &[],
+/// The flags of a broadcast or squeeze.
+pub(super) fn axis_flags(op: &Op) -> Option<&[bool]> {
+    match op.attr(AttrKey::Flags)? {
+        AttrValue::Bools(flags) => Some(flags),
+        _ => None,
     }
 }
 
 /// Pairs the axes without a flag of `flagged` with those of `plain`, forwards or backwards.
 fn link_by_flags(program: &Program, op: OpId, flagged: &LinkSide, axes: &[u32]) -> Result<AxisPositions, AxisMismatch> {
-    let flags = axis_flags(program.op(op));
+    let flags = axis_flags(program.op(op)).unwrap_or_default();
     if flags.len() != axes.len() {
         let name = op_display_name(program, op);
         let tensor = program.tensor_name(flagged.tensor);

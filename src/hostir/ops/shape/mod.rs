@@ -3,9 +3,10 @@
 mod checks;
 mod links;
 mod lowering;
+mod types;
 
 use super::literals::check_fill_literal;
-use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::ir::{AttrKey, CallPadding, OpIdentity, OpLayout, StandaloneRule};
 
@@ -16,6 +17,7 @@ pub const BROADCAST: OpSpec = OpSpec {
     summary: "Adds axes of extent 1 where a flag is set.",
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools)],
     relate: Some(links::link_broadcast),
+    infer: Infer::Result(types::infer_broadcast),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_broadcast),
 };
@@ -27,6 +29,7 @@ pub const SQUEEZE: OpSpec = OpSpec {
     summary: "Removes axes of extent 1 where a flag is set.",
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools)],
     relate: Some(links::link_squeeze),
+    infer: Infer::Result(types::infer_squeeze),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_squeeze),
 };
@@ -38,6 +41,7 @@ pub const EXPAND: OpSpec = OpSpec {
     summary: "Repeats broadcast axes without storing them.",
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs).optional()],
     relate: Some(links::link_expand),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_expand),
 };
@@ -54,6 +58,7 @@ pub const REPEAT: OpSpec = OpSpec {
     summary: "Repeats axes.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_repeat),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Unsupported,
 };
@@ -70,6 +75,7 @@ pub const VIEW: OpSpec = OpSpec {
     summary: "Changes the shape, with the elements in row-major order.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_view),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_view),
 };
@@ -81,6 +87,7 @@ pub const SLICE: OpSpec = OpSpec {
     summary: "Takes a range of each axis.",
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::positional(AttrKey::Ranges, ArgKind::Ranges)],
     relate: Some(links::link_slice),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, checks::check_slice_ranges],
     lower: Lower::Instructions(lowering::lower_slice),
 };
@@ -96,6 +103,7 @@ pub const PAD: OpSpec = OpSpec {
         ArgSpec::spaced("value", AttrKey::Fill, ArgKind::Expr).optional(),
     ],
     relate: Some(links::link_pad),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, check_fill_literal],
     lower: Lower::Instructions(lowering::lower_pad),
 };
@@ -107,6 +115,7 @@ pub const CAT: OpSpec = OpSpec {
     summary: "Concatenates tensors along an axis.",
     args: &[ArgSpec::operand(ArgKind::Tensor).repeated(), ArgSpec::positional(AttrKey::Dim, ArgKind::Int)],
     relate: Some(links::link_cat),
+    infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, tensor_checks::check_dim_argument],
     lower: Lower::Instructions(lowering::lower_cat),
 };

@@ -1,0 +1,129 @@
+//! The types of results that a text may leave out.
+//!
+//! Each op's row has its rule ([`OpSpec::infer`](super::OpSpec)), next to its axis links and checks. Reader and writer
+//! of `hir 2` share the rules: a type is left out exactly if they return it.
+
+use super::spec::Infer;
+use crate::ir::{DType, ExprId, IterDomain, MeshId, Op, Program, Symbol, TensorId};
+use smallvec::{SmallVec, smallvec};
+
+/// Domains of a type.
+pub type DomainList = SmallVec<[IterDomain; 4]>;
+/// The types of an op's results.
+pub type TypeList = SmallVec<[TensorType; 1]>;
+
+/// The type of a tensor without its number, name and memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TensorType {
+    /// Element type.
+    pub dtype: DType,
+    /// Domains in printed order, without numbers.
+    pub domains: DomainList,
+    /// The axes as positions among the domains; `None` if these are in axis order.
+    pub axes: Option<Box<[u32]>>,
+    /// Extents of the axes before splits.
+    pub logical: Option<Box<[ExprId]>>,
+    /// True if some domain is a part of a split axis.
+    pub split: bool,
+    /// Text such as `ca_pos( 3 )`; empty for none.
+    pub positions: Symbol,
+    /// The mesh.
+    pub mesh: Option<MeshId>,
+}
+
+impl TensorType {
+    /// The type of a tensor.
+    pub fn of_tensor(program: &Program, id: TensorId) -> Self {
+        let tensor = program.tensor(id);
+        let domains = program.domains(id).iter().map(|domain| IterDomain { number: None, ..*domain });
+        TensorType {
+            dtype: tensor.dtype,
+            domains: domains.collect(),
+            axes: tensor.axes.clone(),
+            logical: tensor.logical.clone(),
+            split: tensor.split && tensor.logical.is_none(),
+            positions: tensor.positions,
+            mesh: tensor.mesh,
+        }
+    }
+
+    /// The type with these axes, in this order, with the element type and the mesh of an operand.
+    pub fn with_domains_of(program: &Program, operand: TensorId, domains: DomainList) -> Self {
+        let tensor = program.tensor(operand);
+        let (dtype, mesh) = (tensor.dtype, tensor.mesh);
+        TensorType { dtype, domains, axes: None, logical: None, split: false, positions: Symbol(0), mesh }
+    }
+
+    /// The operand's type without reductions.
+    pub fn of_copy(program: &Program, operand: TensorId) -> Self {
+        if !program.domains(operand).iter().any(IterDomain::is_reduction) && program.tensor(operand).axes.is_none() {
+            return TensorType::of_tensor(program, operand);
+        }
+        TensorType::of_tensor(program, operand).without(|_, domain| domain.is_reduction())
+    }
+
+    /// The type without the domains for which `drop` holds.
+    pub fn without(mut self, drop: impl Fn(usize, &IterDomain) -> bool) -> Self {
+        let kept: SmallVec<[bool; 8]> = self.domains.iter().enumerate().map(|(at, domain)| !drop(at, domain)).collect();
+        let position = |at: u32| kept[..at as usize].iter().filter(|kept| **kept).count() as u32;
+        let axes = self
+            .axes
+            .take()
+            .map(|axes| -> Vec<u32> { axes.iter().filter(|&&at| kept[at as usize]).map(|&at| position(at)).collect() });
+        self.axes = axes.filter(|axes| !axes.is_sorted()).map(Into::into);
+        let mut at = 0;
+        self.domains.retain(|_| {
+            at += 1;
+            kept[at - 1]
+        });
+        self
+    }
+}
+
+/// Returns true if a type describes the storage of its tensor completely: nothing was split, and no position of a
+/// kernel is recorded.
+pub fn is_plain(program: &Program, id: TensorId) -> bool {
+    let tensor = program.tensor(id);
+    !tensor.split && tensor.logical.is_none() && tensor.positions == Symbol(0)
+}
+
+/// The domains of a tensor's stored axes, outermost first, without numbers.
+pub fn stored_domains(program: &Program, id: TensorId) -> DomainList {
+    let domains = program.domains(id);
+    let axes = program.logical_axes(id);
+    let stored = axes.iter().filter_map(|&at| domains.get(at as usize)).filter(|domain| !domain.is_reduction());
+    stored.map(|domain| IterDomain { number: None, ..*domain }).collect()
+}
+
+/// The types of an op's results; `None` if the text must contain them. They depend on the op's operands, attributes and
+/// number of results.
+pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
+    match op.kind.spec().infer {
+        Infer::Written => None,
+        Infer::Results(infer) => infer(program, op),
+        Infer::Result(infer) => {
+            let operands: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
+            let is_known = !operands.is_empty() && operands.iter().all(|&tensor| is_plain(program, tensor));
+            is_known.then(|| infer(program, op, &operands)).flatten().map(|ty| smallvec![ty])
+        }
+    }
+}
+
+/// The type of the first operand without reductions: the rule of ops that keep all axes.
+pub(super) fn infer_copy(program: &Program, _: &Op, operands: &[TensorId]) -> Option<TensorType> {
+    Some(TensorType::of_copy(program, *operands.first()?))
+}
+
+/// Gives results the element types that follow from those of the operands, in a program whose text has no element
+/// types: a comparison is `bool`.
+pub(crate) fn infer_element_types(program: &mut Program) {
+    let mut ops = Vec::new();
+    program.walk_with_units(&mut |id| ops.push(id));
+    for id in ops {
+        let op = program.op(id).clone();
+        let Some(types) = result_types(program, &op) else { continue };
+        for (tensor, found) in op.output_tensors().zip(types) {
+            program.tensors[tensor].dtype = found.dtype;
+        }
+    }
+}
