@@ -5,9 +5,9 @@ use crate::support::builder::OpBuilder;
 use crate::support::keep::IterationAllocations;
 use crate::support::lifetime::{self, ReleaseDepth};
 use hostir::diag::Diags;
+use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
-use hostir::ir::{OpEffect, OpKind};
 use rustc_hash::FxHashSet;
 
 /// The pass.
@@ -149,11 +149,11 @@ fn made_tensors(program: &Program, id: OpId) -> Vec<TensorId> {
     let op = program.op(id);
     match op.kind.effect() {
         OpEffect::Pure | OpEffect::Alias | OpEffect::Allocate | OpEffect::Opaque => op.output_tensors().collect(),
-        OpEffect::Free | OpEffect::Stream | OpEffect::Communicate | OpEffect::Control => Vec::new(),
+        OpEffect::Free | OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Control(_) => Vec::new(),
     }
 }
 
 /// The ops that nvFuser runs with an `out=` argument. No effect distinguishes them from others.
 fn needs_memory(program: &Program, op: OpId) -> bool {
-    matches!(program.op(op).kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::Linear)
+    program.op(op).kind.gemm().is_some_and(|form| !form.scaled)
 }

@@ -8,9 +8,9 @@ use crate::support::fold::ExprFolder;
 use crate::support::rewrite;
 use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value};
+use hostir::ir::{OpEffect, StreamEffect};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// canonicalize: an op was simplified.
@@ -158,28 +158,27 @@ enum ControlFate {
     Never,
 }
 
-/// Queries the kinds of control ops: only IF has a condition, only loops have bounds.
+/// The fate of an op with blocks: a branch has a condition, loops have bounds.
 fn control_fate(program: &Program, op: &Op) -> ControlFate {
     let [start, stop] = [AttrKey::Start, AttrKey::Stop].map(|key| stated_int(program, op, key));
-    match op.kind {
-        OpKind::If => match op.operands.first().and_then(|value| value.as_scalar()).map(|c| program.expr(c)) {
+    if op.kind.is_branch() {
+        return match op.operands.first().and_then(|value| value.as_scalar()).map(|c| program.expr(c)) {
             Some(Expr::Bool(true)) => ControlFate::Take(op.blocks.first().copied()),
             Some(Expr::Bool(false)) => ControlFate::Take(op.blocks.get(1).copied()),
             _ => ControlFate::Keep,
-        },
-        OpKind::ForRange => fate_of_loop(program, op, start.flatten(), stop.flatten()),
-        OpKind::For => {
-            let Some(domain) = op.domain_attr(AttrKey::Domain).map(|id| program.domain(id)) else {
-                return ControlFate::Keep;
-            };
-            if domain.start.is_some() || domain.stop.is_some() {
-                return ControlFate::Keep;
-            }
-            let stop = stop.unwrap_or_else(|| program.exprs().as_int(domain.extent));
-            fate_of_loop(program, op, start.unwrap_or(Some(0)), stop)
-        }
-        _ => ControlFate::Keep,
+        };
     }
+    if !op.kind.is_loop() {
+        return ControlFate::Keep;
+    }
+    let Some(domain) = op.domain_attr(AttrKey::Domain).map(|id| program.domain(id)) else {
+        return fate_of_loop(program, op, start.flatten(), stop.flatten());
+    };
+    if domain.start.is_some() || domain.stop.is_some() {
+        return ControlFate::Keep;
+    }
+    let stop = stop.unwrap_or_else(|| program.exprs().as_int(domain.extent));
+    fate_of_loop(program, op, start.unwrap_or(Some(0)), stop)
 }
 
 /// The value of a bound that an op states; the inner `None` if it is not constant.
@@ -387,7 +386,7 @@ fn bound_once(program: &Program, block: BlockId) -> FxHashSet<ExprId> {
     program.walk(block, &mut |id| {
         let op = program.op(id);
         count_bound_stream(op, &mut counts);
-        if matches!(op.kind, OpKind::For | OpKind::ForRange) {
+        if op.kind.is_loop() {
             for &block in &op.blocks {
                 program.walk(block, &mut |inner| count_bound_stream(program.op(inner), &mut counts));
             }
@@ -400,7 +399,7 @@ fn bound_once(program: &Program, block: BlockId) -> FxHashSet<ExprId> {
 
 /// Adds one to the count of the stream that the op binds, if it binds one.
 fn count_bound_stream(op: &Op, counts: &mut FxHashMap<ExprId, u32>) {
-    if let (OpKind::GetCurrentStream, Some(stream)) = (op.kind, stream_of(op)) {
+    if let Some(stream) = stream_of(op).filter(|_| op.kind.is_stream_naming()) {
         *counts.entry(stream).or_default() += 1;
     }
 }
@@ -412,8 +411,7 @@ fn stream_of(op: &Op) -> Option<ExprId> {
     })
 }
 
-/// Collects stream ops without effect. It queries kinds, because all three ops have the same effect, but change the
-/// current stream differently.
+/// Collects stream ops without effect.
 struct StreamOpFolder<'a> {
     program: &'a Program,
     /// See [`bound_once`].
@@ -431,8 +429,8 @@ impl StreamOpFolder<'_> {
         for &id in &program.block(block).ops {
             let op = program.op(id);
             let stream = stream_of(op);
-            match op.kind {
-                OpKind::SetCurrentStream => {
+            match op.kind.effect() {
+                OpEffect::Stream(StreamEffect::Choose) => {
                     if let Some((overwritten, before)) = pending.take() {
                         self.dropped.insert(overwritten);
                         current = before;
@@ -445,11 +443,11 @@ impl StreamOpFolder<'_> {
                     }
                     continue;
                 }
-                OpKind::Synchronize if current.is_some() && current == stream => {
+                OpEffect::Stream(StreamEffect::Synchronize) if current.is_some() && current == stream => {
                     self.dropped.insert(id);
                     continue;
                 }
-                OpKind::GetCurrentStream => {
+                OpEffect::Stream(StreamEffect::Name) => {
                     current = current.or(stream.filter(|stream| self.once.contains(stream)));
                 }
                 _ if !op.blocks.is_empty() => current = self.fold_inner_blocks(op, current),
@@ -464,14 +462,14 @@ impl StreamOpFolder<'_> {
 
     fn fold_inner_blocks(&mut self, op: &Op, current: Option<ExprId>) -> Option<ExprId> {
         // The body of a loop runs after itself, and its index may hide a name.
-        let entry = if op.kind == OpKind::If { current } else { None };
+        let entry = if op.kind.is_branch() { current } else { None };
         let program = self.program;
         let mut changes = false;
         for &block in &op.blocks {
             self.fold_block(block, entry);
             program.walk(block, &mut |id| {
                 let op = program.op(id);
-                let binds = matches!(op.kind, OpKind::SetCurrentStream | OpKind::GetCurrentStream);
+                let binds = op.kind.is_stream_choice() || op.kind.is_stream_naming();
                 changes |= binds || defines_scalar(op);
             });
         }

@@ -232,7 +232,7 @@ impl CseWalk {
     /// Records what `op` does to what is known.
     fn record_effects(&mut self, program: &Program, op: OpId) {
         let at = self.at;
-        if matches!(program.op(op).kind.effect(), OpEffect::Stream | OpEffect::Communicate | OpEffect::Opaque) {
+        if matches!(program.op(op).kind.effect(), OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Opaque) {
             self.last_fence = at;
         }
         if program.op(op).results.iter().any(|value| value.as_tensor().is_none()) {

@@ -4,8 +4,8 @@ use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, Statisti
 use crate::support::proof::{SIZE_OPTIONS, prove_with_sizes};
 use crate::support::rewrite;
 use hostir::diag::Diags;
+use hostir::ir::OpId;
 use hostir::ir::edit::Edit;
-use hostir::ir::{OpEffect, OpId};
 use rustc_hash::FxHashSet;
 
 /// The pass.
@@ -55,7 +55,7 @@ fn run_elision(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         return Err(Diags { items: report.errors });
     }
     let program = edit.program();
-    let orders_streams = |op: &OpId| program.op(*op).kind.effect() == OpEffect::Stream;
+    let orders_streams = |op: &OpId| program.op(*op).kind.is_stream_op();
     let removed: FxHashSet<OpId> = report.redundant.into_iter().filter(orders_streams).collect();
     cx.add_count("ops-removed", removed.len() as u64);
     let body = program.body();

@@ -7,7 +7,7 @@ use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, BlockId, DType, Op, OpEffect, OpId, OpKind, Program, TensorId, Value};
+use hostir::ir::{AttrKey, BlockId, DType, GemmForm, Op, OpEffect, OpId, OpKind, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// fuse-accumulate: a matmul and a sum became one GEMM.
@@ -115,15 +115,14 @@ impl<'p> AccumulatorSearch<'p> {
         let mut movable: FxHashMap<TensorId, OpId> = FxHashMap::default();
         for &id in &self.program.block(block).ops {
             let op = self.program.op(id);
-            if op.kind == OpKind::Pointwise {
+            if op.kind.is_pointwise() {
                 self.match_sum(id, &mut movable);
             }
             self.drop_overwritten(id, &mut movable);
-            if let (OpKind::Matmul, Some(product)) = (op.kind, op.output_tensors().next()) {
-                // The GEMM names it, and the sum.
-                if self.mentions.get(&product) == Some(&2) {
-                    movable.insert(product, id);
-                }
+            let product = op.output_tensors().next().filter(|_| op.kind.gemm().is_some_and(GemmForm::is_plain));
+            // The GEMM names it, and the sum.
+            if let Some(product) = product.filter(|product| self.mentions.get(product) == Some(&2)) {
+                movable.insert(product, id);
             }
             op.blocks.iter().for_each(|&inner| self.search_block(inner));
         }
@@ -134,7 +133,11 @@ impl<'p> AccumulatorSearch<'p> {
         let program = self.program;
         match program.op(id).kind.effect() {
             OpEffect::Pure | OpEffect::Allocate | OpEffect::Alias => {}
-            OpEffect::Free | OpEffect::Stream | OpEffect::Communicate | OpEffect::Control | OpEffect::Opaque => {
+            OpEffect::Free
+            | OpEffect::Stream(_)
+            | OpEffect::Communicate(_)
+            | OpEffect::Control(_)
+            | OpEffect::Opaque => {
                 movable.clear();
             }
         }

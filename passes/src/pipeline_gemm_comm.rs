@@ -9,7 +9,6 @@ use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{is_resharding, tensor_sharding};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
 
@@ -87,7 +86,8 @@ fn run_pipeline_gemm_comm(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<()
     let products: Vec<OpId> = ops
         .iter()
         .copied()
-        .filter(|&op| matches!(program.op(op).kind, OpKind::Matmul | OpKind::Linear) && is_resharding(program, op))
+        .filter(|&op| program.op(op).kind.gemm().is_some_and(|form| !form.accumulates && !form.scaled))
+        .filter(|&op| is_resharding(program, op))
         .collect();
     let mut diags = Diags::default();
     for &op in &products {

@@ -8,7 +8,6 @@ use crate::support::builder::printed_domain;
 use crate::support::reshard::{OpLinks, is_tensor_op, refuse_splits};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::OpKind;
 use hostir::ir::domain_text;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Id, IterDomain, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId};
@@ -140,18 +139,11 @@ fn device_axis_count(program: &Program, tensor: TensorId) -> usize {
 fn reference_operands(program: &Program, op: &Op) -> Vec<TensorId> {
     let operands: Vec<TensorId> = op.input_tensors().collect();
     // nvFuser's order: for a GEMM the weights decide, which are sharded on purpose.
-    let mut found: Vec<TensorId> = match (op.kind, operands.as_slice()) {
-        (OpKind::Matmul, &[a, b]) => vec![b, a],
-        (OpKind::MatmulAdd, &[a, b, added]) => vec![b, added, a],
-        (OpKind::ScaledMatmul, &[a, b, row_scale, column_scale, ref bias @ ..]) => {
+    let mut found: Vec<TensorId> = match (op.kind.gemm(), operands.as_slice()) {
+        (Some(form), &[a, b, row_scale, column_scale, ref bias @ ..]) if form.scaled => {
             [&[b, column_scale], bias, &[a, row_scale]].concat()
         }
-        (OpKind::Linear, &[input, weight, ref bias @ ..]) => {
-            let mut order = vec![weight];
-            order.extend_from_slice(bias);
-            order.push(input);
-            order
-        }
+        (Some(form), &[a, b, ref added @ ..]) if !form.scaled => [&[b], added, &[a]].concat(),
         _ => {
             let mut order = operands;
             order.sort_by_key(|&tensor| {
@@ -198,7 +190,7 @@ fn set_mesh(edit: &mut Edit<'_>, tensor: TensorId, mesh: MeshId) {
 /// Refuses a view that loses a device axis: it splits or merges it.
 fn refuse_view(program: &Program, id: OpId, reference: TensorId, results: &[TensorId]) -> Result<(), Diag> {
     // Other ops that lose an axis (a select, a matmul) have consumed it; a view passes its elements on.
-    if program.op(id).kind != OpKind::View {
+    if !program.op(id).kind.is_row_major_view() {
         return Ok(());
     }
     let links = OpLinks::from_op(program, id);

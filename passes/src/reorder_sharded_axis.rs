@@ -10,7 +10,6 @@ use crate::support::rewrite::rebuild_body;
 use hostir::analysis::is_resharding;
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId};
 
@@ -106,7 +105,7 @@ fn is_streamed(program: &Program, id: OpId) -> bool {
 fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
     let op = program.op(id);
     // Communications come from these two kinds; insert-reshardings leaves no other.
-    if !matches!(op.kind, OpKind::Set | OpKind::Reduction) {
+    if op.kind.transfer().is_none() {
         return Ok(None);
     }
     refuse_splits(program, id)?;

@@ -11,7 +11,7 @@ use crate::worker::run_aside;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
-use hostir::ir::{Expr, OpKind, Program, TensorId};
+use hostir::ir::{Expr, Program, TensorId};
 use hostir::lower::io_names::{find_named_tensor, tensor_ids};
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan::AxesTable;
@@ -104,7 +104,7 @@ fn bind_parts(program: &Program, inputs: &BTreeMap<String, Vec<Arc<HostTensor>>>
 
 /// The sizes that the shapes of a rank's parts, by input, fix: the named extents of axes that are not sharded.
 pub(crate) fn local_sizes(program: &Program, parts: &[&[usize]]) -> Result<BTreeMap<String, i64>, Diag> {
-    let axes = AxesTable::new(program, OpKind::View);
+    let axes = AxesTable::new(program);
     let mut sizes: BTreeMap<String, FoundSize> = BTreeMap::new();
     for (tensor, shape) in tensor_ids(program.inputs()).into_iter().zip(parts) {
         let extents: Vec<_> =

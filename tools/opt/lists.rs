@@ -2,8 +2,9 @@
 
 use hostir::diag::nearest_function;
 use hostir::ir::functions::{CASTS, function_names, listed_functions};
-use hostir::ir::{COMMUNICATION_WORDS, CallPadding, OpKind, OpLayout, WordLink, statement_word};
+use hostir::ir::{COMMUNICATION_WORDS, CallPadding, OpKind, OpLayout, OwnForm, WordLink, statement_word};
 use hostir::ops;
+use hostir::ops::pointwise::POINTWISE;
 use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
 use hostir_passes::{OptionSpec, PASSES, PassAction, PassInfo};
 use hostir_tool_support::terminal::wrap_text;
@@ -83,7 +84,7 @@ fn describe_op(kind: OpKind, width: usize) -> String {
     if !others.is_empty() {
         let _ = writeln!(out, "  Spelling by version: {}", others.join(", "));
     }
-    if kind == OpKind::Pointwise {
+    if kind.is_pointwise() {
         let named: Vec<&str> = listed_functions().map(|function| function.name).collect();
         let casts: Vec<&str> = CASTS.iter().map(|(name, _)| *name).collect();
         let _ = writeln!(out, "  f: {}", wrap_text(&named.join(" "), 5, 5, width));
@@ -111,7 +112,7 @@ fn describe_function(name: &str) -> Option<String> {
         .collect();
     let cast = CASTS.iter().any(|(cast, _)| *cast == name).then(|| format!("T = {name}(A);"));
     let forms: Vec<String> = found.into_iter().chain(cast).collect();
-    (!forms.is_empty()).then(|| format!("{}\n  {}\n", forms.join("\n"), OpKind::Pointwise.spec().summary))
+    (!forms.is_empty()).then(|| format!("{}\n  {}\n", forms.join("\n"), POINTWISE.summary))
 }
 
 /// The form of an op, on several lines if one would be wider than `width`.
@@ -123,30 +124,39 @@ fn form_within(kind: OpKind, width: usize) -> String {
 /// The form of an op, on one line.
 fn op_form(kind: OpKind) -> String {
     let spec = kind.spec();
-    match (kind, kind.layout()) {
-        (OpKind::Deallocate, _) => "Deallocate { A }".to_owned(),
-        (OpKind::For, _) => "FOR index in domain [from start to stop [step step]]:".to_owned(),
-        (OpKind::ForRange, _) => "FOR index from start to stop [step step]:".to_owned(),
-        (OpKind::If, _) => "IF Manual condition:  ...  ELSE:".to_owned(),
-        (OpKind::GetCurrentStream, _) => "GetCurrentStream into Stream N".to_owned(),
-        (OpKind::PostOnStream, _) => "PostOnStream (HostUnitN, Inputs:{A, B, }, Outputs:{T, })".to_owned(),
-        (OpKind::LaunchKernel, _) => "LaunchKernel(Group ID: N, Inputs: {A, B, }, Outputs: {T, })".to_owned(),
-        (OpKind::ShareMemHandles, _) => {
-            "ShareMemHandles(P2PCommunication N (...), P2PCommunication N (...), )".to_owned()
-        }
-        (OpKind::Wait, _) => "Wait Communication N".to_owned(),
-        (_, OpLayout::Pointwise) => "T = f(A, B);   T = A + B;   T = -A;".to_owned(),
-        (_, OpLayout::Define) => "name = expression;".to_owned(),
-        (_, OpLayout::Words(WordLink::None)) if spec.args.is_empty() => kind.name().to_owned(),
-        (_, OpLayout::Words(WordLink::None)) => format!("{} Stream N", kind.name()),
-        (_, OpLayout::Words(WordLink::To)) => format!("{} to Stream N", kind.name()),
-        (_, OpLayout::Words(WordLink::Number)) => format!("{} N", kind.name()),
-        (_, OpLayout::Keyed) => format!("{} N ({})", kind.name(), argument_list(spec)),
-        (_, layout) => {
-            let blank = if is_padded(layout) && !spec.args.is_empty() { " " } else { "" };
-            format!("T = {}({blank}{}{blank})", kind.name(), argument_list(spec))
-        }
+    match kind.layout() {
+        OpLayout::Own(form) => own_form(form, spec),
+        OpLayout::Pointwise => "T = f(A, B);   T = A + B;   T = -A;".to_owned(),
+        OpLayout::Define => "name = expression;".to_owned(),
+        OpLayout::Words(WordLink::None) if spec.args.is_empty() => kind.name().to_owned(),
+        OpLayout::Words(WordLink::None) if kind.is_wait() => format!("{} Communication N", kind.name()),
+        OpLayout::Words(WordLink::None) => format!("{} Stream N", kind.name()),
+        OpLayout::Words(WordLink::To) => format!("{} to Stream N", kind.name()),
+        OpLayout::Words(WordLink::Number) => format!("{} N", kind.name()),
+        OpLayout::Keyed => format!("{} N ({})", kind.name(), argument_list(spec)),
+        layout => call_form(spec, if is_padded(layout) && !spec.args.is_empty() { " " } else { "" }),
     }
+}
+
+/// `T = name( A, B )`
+fn call_form(spec: &OpSpec, blank: &str) -> String {
+    format!("T = {}({blank}{}{blank})", spec.identity.name, argument_list(spec))
+}
+
+/// The form of a statement that only one op has.
+fn own_form(form: OwnForm, spec: &OpSpec) -> String {
+    let text = match form {
+        OwnForm::Allocate => return call_form(spec, ""),
+        OwnForm::Deallocate => "Deallocate { A }",
+        OwnForm::LoopOverDomain => "FOR index in domain [from start to stop [step step]]:",
+        OwnForm::LoopOverRange => "FOR index from start to stop [step step]:",
+        OwnForm::Branch => "IF Manual condition:  ...  ELSE:",
+        OwnForm::GetCurrentStream => "GetCurrentStream into Stream N",
+        OwnForm::PostOnStream => "PostOnStream (HostUnitN, Inputs:{A, B, }, Outputs:{T, })",
+        OwnForm::LaunchKernel => "LaunchKernel(Group ID: N, Inputs: {A, B, }, Outputs: {T, })",
+        OwnForm::ShareMemHandles => "ShareMemHandles(P2PCommunication N (...), P2PCommunication N (...), )",
+    };
+    text.to_owned()
 }
 
 fn is_padded(layout: OpLayout) -> bool {
@@ -225,7 +235,7 @@ mod tests {
         assert_eq!(lines.len(), OpKind::ALL.len());
         for (kind, line) in OpKind::ALL.iter().zip(lines) {
             let name = kind.name();
-            let named = matches!(*kind, OpKind::Pointwise | OpKind::Define) || line.contains(name);
+            let named = kind.is_pointwise() || kind.is_definition() || line.contains(name);
             assert!(named, "{name}: {line}");
             let text = describe_by_name(name, 200).unwrap();
             assert!(text.contains(line), "{text}");

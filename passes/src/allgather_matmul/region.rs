@@ -5,7 +5,7 @@ use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::reshard::stored_domains;
 use crate::support::storage::{allocated_tensors, count_mentions};
 use hostir::axes::{LogicalAxis, logical_axes};
-use hostir::ir::{OpId, OpKind, Program, TensorId};
+use hostir::ir::{GemmForm, OpId, Program, TensorId, Transfer};
 use hostir::plan::{RedOp, starts_from_identity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -70,10 +70,10 @@ impl<'p> GatherSearch<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
         let mut sums = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
-            let is_sum = starts_from_identity(program, id) == Some((RedOp::Sum, true));
-            if let (OpKind::Reduction, true, Some(tensor)) =
-                (program.op(id).kind, is_sum, program.op(id).input_tensors().next())
-            {
+            let op = program.op(id);
+            let is_sum = op.kind.transfer() == Some(Transfer::Reduction)
+                && starts_from_identity(program, id) == Some((RedOp::Sum, true));
+            if let Some(tensor) = op.input_tensors().next().filter(|_| is_sum) {
                 sums.insert(tensor, id);
             }
         }
@@ -94,7 +94,7 @@ impl<'p> GatherSearch<'p> {
         let mut regions: Vec<GatherRegion> = Vec::new();
         for &id in &program.block(program.body()).ops {
             let op = program.op(id);
-            let is_product = matches!(op.kind, OpKind::Matmul | OpKind::Linear | OpKind::ScaledMatmul);
+            let is_product = op.kind.gemm().is_some_and(|form| !form.accumulates);
             if !is_product || !hostir::analysis::is_resharding(program, id) {
                 continue;
             }
@@ -145,7 +145,7 @@ impl<'p> GatherSearch<'p> {
         let found = program.block(program.body()).ops.iter().find_map(|&id| {
             let op = program.op(id);
             let (source, result) = (op.input_tensors().next()?, op.output_tensors().next()?);
-            let is_copy = op.kind == OpKind::Set && source == region.source;
+            let is_copy = op.kind.transfer() == Some(Transfer::Copy) && source == region.source;
             (is_copy && self.is_gathered_form(source, result, region.ranks)).then_some(GatheredCopy { op: id, result })
         })?;
         let first = region.products[0].op;
@@ -234,6 +234,7 @@ impl<'p> GatherSearch<'p> {
     ) -> Result<ProductForm, &'static str> {
         let program = self.program;
         let op = program.op(id);
+        let gemm = op.kind.gemm().unwrap_or(GemmForm::PLAIN);
         let operands: Vec<TensorId> = op.input_tensors().collect();
         let [rows, factor, made] =
             [gathered.source, operands[gathered.place], made].map(|tensor| stored_domains(program, tensor));
@@ -243,7 +244,7 @@ impl<'p> GatherSearch<'p> {
         let axes = ProductAxes { rows: &rows, factor: &factor, made: &made, ranks };
         let widened = gathered.broadcast.is_some();
         let sharded = axes.has_device_axis(program, widened)?;
-        let with_scales = operands.get(ROW_SCALES).filter(|_| op.kind == OpKind::ScaledMatmul);
+        let with_scales = operands.get(ROW_SCALES).filter(|_| gemm.scaled);
         let scales = with_scales.and_then(|&tensor| axes.row_scales(&self.origins, tensor, widened));
         let mut form = ProductForm { operands: Vec::with_capacity(operands.len()), sharded, scales };
         for (&tensor, place) in operands.iter().zip(0..) {
@@ -254,8 +255,8 @@ impl<'p> GatherSearch<'p> {
             } else {
                 axes.classify(program, tensor, sharded)
             };
-            let taken = operand.filter(|&operand| is_taken(op.kind, operand, place, sharded));
-            form.operands.push(taken.ok_or_else(|| refusal_of_operand(op.kind, place, sharded))?);
+            let taken = operand.filter(|&operand| is_taken(gemm, operand, place, sharded));
+            form.operands.push(taken.ok_or_else(|| refusal_of_operand(gemm, place, sharded))?);
         }
         Ok(form)
     }
@@ -273,7 +274,7 @@ impl<'p> GatherSearch<'p> {
         let one_sum =
             axes.iter().enumerate().all(|(place, axis): (usize, &LogicalAxis)| axis.is_reduction() == (place == 1));
         let is_next = self.motion.place_of(id) < self.motion.place_of(sum);
-        let alone = self.mentions.get(&made) == Some(&2) && program.op(id).kind == OpKind::Matmul;
+        let alone = self.mentions.get(&made) == Some(&2) && program.op(id).kind.gemm().is_some_and(GemmForm::is_plain);
         let one_type = program.tensor(made).dtype == program.tensor(result).dtype;
         let moves = alone && one_type && one_sum && is_next && self.motion.can_hoist(sum, id);
         moves.then_some((sum, result))
@@ -290,20 +291,20 @@ struct ProductForm {
 
 /// True if the GEMM of a part may take an operand at a position. Only `matmul` takes parts of others, transposes and
 /// gathered right factors; no `linear` has a device axis.
-fn is_taken(kind: OpKind, operand: ProductOperand, place: usize, sharded: bool) -> bool {
+fn is_taken(gemm: GemmForm, operand: ProductOperand, place: usize, sharded: bool) -> bool {
     match operand {
-        ProductOperand::Gathered { transposed } if kind != OpKind::Matmul => {
-            place == 0 && !transposed && (kind == OpKind::ScaledMatmul || !sharded)
+        ProductOperand::Gathered { transposed } if !gemm.is_plain() => {
+            place == 0 && !transposed && (gemm.scaled || !sharded)
         }
-        ProductOperand::Part(_) => kind == OpKind::Matmul,
+        ProductOperand::Part(_) => gemm.is_plain(),
         // A right factor without columns across devices would give a result that is the same on all devices.
         ProductOperand::Whole(_) => place > 1 || !sharded,
         ProductOperand::Gathered { .. } | ProductOperand::GatheredScales | ProductOperand::Columns(_) => true,
     }
 }
 
-fn refusal_of_operand(kind: OpKind, place: usize, sharded: bool) -> &'static str {
-    if kind == OpKind::ScaledMatmul && place == ROW_SCALES {
+fn refusal_of_operand(gemm: GemmForm, place: usize, sharded: bool) -> &'static str {
+    if gemm.scaled && place == ROW_SCALES {
         return "the scales of its rows do not lie as the rows do";
     }
     match sharded {

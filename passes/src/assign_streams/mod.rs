@@ -8,7 +8,6 @@ use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, Statisti
 use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use hostir::diag::Diags;
-use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
 
@@ -85,7 +84,7 @@ fn run_assign_streams(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Di
 /// The index of a loop; `None` for other ops.
 fn index_expr(program: &Program, op: OpId) -> Option<ExprId> {
     let op = program.op(op);
-    let control = op.kind.effect() == OpEffect::Control;
+    let control = op.kind.is_control();
     op.expr_attr(AttrKey::Index).filter(|_| control && !op.blocks.is_empty())
 }
 
@@ -93,7 +92,7 @@ fn index_expr(program: &Program, op: OpId) -> Option<ExprId> {
 fn has_streams(program: &Program, op: OpId) -> bool {
     let mut found = false;
     program.walk_inside(op, &mut |op| {
-        found |= program.op(op).kind.effect() == OpEffect::Stream;
+        found |= program.op(op).kind.is_stream_op();
     });
     found
 }

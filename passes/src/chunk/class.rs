@@ -4,7 +4,7 @@ use hostir::analysis::AxisMap;
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::domain_text;
-use hostir::ir::{AxisLink, OpEffect, OpKind};
+use hostir::ir::{AttrKey, AxisLink, GemmForm, OpEffect};
 use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId, Value};
 
 /// chunk: an op that cannot be split into chunks.
@@ -163,31 +163,33 @@ impl ChunkedAxes {
                 "split an axis that it preserves, or rewrite the op for another axis",
             ));
         }
-        match op.kind {
-            // Its weight has to be a matrix.
-            OpKind::Linear if self.is_weight_chunked(program, id) => {
-                Some(("its weight must remain a matrix", "split a leading axis of its first operand, or use a matmul"))
-            }
-            // A vector with a chunk axis would be a matrix.
-            OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul
-                if op.input_tensors().any(|t| self.is_vector(program, t)) =>
-            {
-                Some(("a vector operand would become a matrix", "give the operand a second axis of extent 1"))
-            }
-            OpKind::MatmulAdd if is_contracted(program, id, self) => Some((
-                "its accumulator would be added once for each chunk",
-                "split another axis, or add the accumulator behind a matmul",
-            )),
-            OpKind::ScaledMatmul if is_contracted(program, id, self) => {
-                Some(("its scales apply to whole rows and columns", "split another axis"))
-            }
+        if op.kind.is_indexed() {
             // A leading chunk axis would be the one whose rows the index names.
-            OpKind::IndexSelect | OpKind::TakeAlongAxis | OpKind::TorchGather | OpKind::IndexPutAccumulate => Some((
+            return Some((
                 "its index refers to an axis that the chunk axis would shift",
                 "split an axis that the op does not index",
-            )),
-            _ => None,
+            ));
         }
+        self.gemm_obstacle(program, id, op.kind.gemm()?)
+    }
+
+    /// The reason why a GEMM cannot work on chunks, and the repair.
+    fn gemm_obstacle(&self, program: &Program, id: OpId, form: GemmForm) -> Option<(&'static str, &'static str)> {
+        if form.transposed {
+            // Its weight has to be a matrix.
+            let note = "split a leading axis of its first operand, or use a matmul";
+            return self.is_weight_chunked(program, id).then_some(("its weight must remain a matrix", note));
+        }
+        // A vector with a chunk axis would be a matrix.
+        if program.op(id).input_tensors().any(|tensor| self.is_vector(program, tensor)) {
+            return Some(("a vector operand would become a matrix", "give the operand a second axis of extent 1"));
+        }
+        let contracted = is_contracted(program, id, self);
+        if contracted && form.accumulates {
+            let note = "split another axis, or add the accumulator behind a matmul";
+            return Some(("its accumulator would be added once for each chunk", note));
+        }
+        (contracted && form.scaled).then_some(("its scales apply to whole rows and columns", "split another axis"))
     }
 
     /// True if the axis of some operand is no axis of the result, nor contracted, or the other way round.
@@ -196,7 +198,7 @@ impl ChunkedAxes {
         let makes = op.input_tensors().next().is_none();
         if makes {
             // A `full` declares its extents; other ops that make tensors count.
-            return op.kind != OpKind::Full;
+            return op.attr(AttrKey::Extents).is_none();
         }
         op.all_tensors().any(|tensor| {
             let Some(axis) = self.stored_chunked_axis(tensor) else { return false };
@@ -219,7 +221,7 @@ impl ChunkedAxes {
 /// True if the axis is contracted: one of an operand, and of no stored axis of the result.
 pub(super) fn is_contracted(program: &Program, id: OpId, class: &ChunkedAxes) -> bool {
     let op = program.op(id);
-    let gemm = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::Linear | OpKind::ScaledMatmul);
+    let gemm = op.kind.gemm().is_some();
     let inside = op.input_tensors().any(|tensor| class.stored_chunked_axis(tensor).is_some());
     gemm && inside && !op.output_tensors().any(|tensor| class.stored_chunked_axis(tensor).is_some())
 }

@@ -5,7 +5,6 @@ use crate::support::builder::{OpBuilder, printed_domain};
 use crate::support::reshard::{MovedDomains, declare_domains, stored_domains};
 use hostir::analysis::is_standalone;
 use hostir::axes::logical_axes;
-use hostir::ir::OpKind;
 use hostir::ir::{
     AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId, ParallelType, TensorId,
     Value,
@@ -115,8 +114,8 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
 
     fn rewrite_operands(&mut self, op: &mut Op, contracted: bool) {
         // Axes of pointwise operands pair by position; GEMMs align theirs at the end.
-        let positional = op.kind == OpKind::Pointwise;
-        let product = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul);
+        let positional = op.kind.is_pointwise();
+        let product = op.kind.gemm().is_some_and(|form| !form.transposed);
         let most = op.input_tensors().map(|tensor| self.batch_axes(tensor)).max();
         for value in &mut op.operands {
             let Value::Tensor(tensor) = *value else { continue };

@@ -7,7 +7,7 @@
 
 use crate::support::builder::OpBuilder;
 use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
-use hostir::ir::{OpEffect, OpKind};
+use hostir::ir::{CommunicationEffect, OpEffect};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The ops of a program that stay for one rank.
@@ -45,7 +45,7 @@ impl OwnRankFilter {
         // Backwards: a slice of a slice names the tensor of an earlier op.
         for &id in ops.iter().rev() {
             let op = program.op(id);
-            let says = op.kind == OpKind::Allocate || op.kind.effect() == OpEffect::Alias;
+            let says = op.kind.is_allocation() || op.kind.effect() == OpEffect::Alias;
             if says && op.output_tensors().any(|tensor| found.named.contains(&tensor)) {
                 found.keep_op(program, id);
             }
@@ -63,12 +63,12 @@ impl OwnRankFilter {
 /// Whether the rank has a part in an op.
 fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: u32) -> bool {
     let op = program.op(id);
-    match op.kind {
-        OpKind::Wait => op.operands.iter().all(|operand| match operand {
+    match op.kind.communication() {
+        Some(CommunicationEffect::Wait) => op.operands.iter().all(|operand| match operand {
             Value::Handle(number) => posts.get(number).is_none_or(|&post| is_involved(program, posts, post, rank)),
             _ => true,
         }),
-        OpKind::Communication | OpKind::CollectivePermute => {
+        Some(CommunicationEffect::Collective | CommunicationEffect::Permute) => {
             op.ints_attr(AttrKey::Team).unwrap_or_default().contains(&i64::from(rank))
         }
         _ => {

@@ -5,7 +5,7 @@ use hostir::analysis::tensor_sharding;
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{OpKind, op_display_name};
+use hostir::ir::{Transfer, op_display_name};
 use hostir::ir::{domain_text, expr_text};
 use hostir::plan::starts_from_identity;
 use rustc_hash::FxHashSet;
@@ -79,11 +79,10 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
     let (input, output) = single_tensors(program, id)?;
     let (sender, receiver) = (require_mesh(program, id, input)?, require_mesh(program, id, output)?);
     let question = ReshardingQuery { program, id, input, output, sender, receiver };
-    // Communications copy or reduce: no effect or axis link shows that an op does nothing else.
-    match program.op(id).kind {
-        OpKind::Set => question.decide_set_op(),
-        OpKind::Reduction => question.decide_reduction_op(),
-        _ => Err(question.error_at_op(
+    match program.op(id).kind.transfer() {
+        Some(Transfer::Copy) => question.decide_set_op(),
+        Some(Transfer::Reduction) => question.decide_reduction_op(),
+        None => Err(question.error_at_op(
             CONVERT_OP,
             format!(
                 "`{}` needs data of other devices, but only `Set` and `reduction` can become communications",

@@ -7,7 +7,6 @@ use crate::support::reshard::{
 };
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
-use hostir::ir::OpKind;
 use hostir::ir::{DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId};
 
 /// A GEMM whose contracted axis is sharded over devices.
@@ -26,11 +25,7 @@ pub(super) struct ShardedGemm {
 pub(super) fn match_sharded_gemm(program: &Program, id: OpId) -> Option<ShardedGemm> {
     let op: &Op = program.op(id);
     // All are GEMMs; no link shows that the weight of a linear is transposed.
-    let transposed = match op.kind {
-        OpKind::Matmul | OpKind::MatmulAdd => false,
-        OpKind::Linear => true,
-        _ => return None,
-    };
+    let transposed = op.kind.gemm().filter(|form| !form.scaled)?.transposed;
     if !is_resharding(program, id) || refuse_splits(program, id).is_err() || refuse_mixed_meshes(program, id).is_err() {
         return None;
     }

@@ -16,7 +16,7 @@ use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Op, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{OpEffect, OpKind};
+use hostir::ir::{OpEffect, Transfer};
 
 /// insert-reshardings: a slice of memory that is sharded differently from its tensor.
 const SLICE_MOVES: &str = "H0394";
@@ -133,16 +133,16 @@ fn decide_step(program: &Program, id: OpId, form: InsertionForm) -> Result<Optio
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(None) };
     // Communications come from these two kinds, nvFuser's `canLower`.
-    match op.kind {
-        OpKind::Set => return Ok(None),
-        OpKind::Reduction => match reduce::reduction_steps(program, id) {
+    match op.kind.transfer() {
+        Some(Transfer::Copy) => return Ok(None),
+        Some(Transfer::Reduction) => match reduce::reduction_steps(program, id) {
             Some(steps) if steps.len() == 1 && !reduce::has_effective_initial(program, id) => {
                 return Ok(None);
             }
             Some(_) => return Ok(Some(InsertionStep::Reduce)),
             None => {}
         },
-        _ => {}
+        None => {}
     }
     let links = OpLinks::from_op(program, id);
     let mut operands: Vec<TensorId> = op.input_tensors().collect();
@@ -184,7 +184,7 @@ fn is_sharded_as_copied(program: &Program, links: &OpLinks, operand: TensorId, r
 /// Refuses a slice: it is a part of its operand's memory, so writes to a copy of it would be lost.
 fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
-    if op.kind.effect() != OpEffect::Alias || op.kind == OpKind::Select {
+    if op.kind.effect() != OpEffect::Alias || op.kind.is_mathematics() {
         return Ok(());
     }
     let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]

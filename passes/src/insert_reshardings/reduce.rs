@@ -3,10 +3,10 @@
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{MovedDomains, OpLinks, axes_with_domains, declare_local_tensor};
 use hostir::axes::logical_axes;
-use hostir::ir::OpKind;
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program, Symbol, TensorId, Value,
 };
+use hostir::ops::pointwise::pointwise_op;
 use hostir::plan::{RedOp, starts_from_identity};
 
 /// The steps of a reduction whose data is sharded over devices along a reduced axis: the operand's axes that each
@@ -104,11 +104,7 @@ fn last_step_result(build: &mut OpBuilder<'_, '_>, result: TensorId, reduced: &[
 
 /// `result = total + value;`
 fn join_op(function: Symbol, total: TensorId, value: ExprId, result: TensorId) -> Op {
-    let mut op = Op::new(OpKind::Pointwise);
-    op.results.push(Value::Tensor(result));
-    op.operands.extend([Value::Tensor(total), Value::Scalar(value)]);
-    op.attrs = vec![(AttrKey::Function, AttrValue::Word(function))];
-    op
+    pointwise_op(function, [Value::Tensor(total), Value::Scalar(value)].into()).with_result(Value::Tensor(result))
 }
 
 /// The pointwise function that combines two values as a reduction does.

@@ -7,7 +7,8 @@ use super::ring::PartRing;
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, build_range_loop, emit_loop_on_streams, put_message};
-use hostir::ir::{BinaryOp, ExprId, IterDomain, IterType, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
+use hostir::ir::{BinaryOp, ExprId, IterDomain, IterType, MemoryType, OpId, ParallelType, TensorId, Value};
+use hostir::ops::gemm::gemm_op;
 
 /// Names for the indices of the loops of sums.
 pub(super) struct LoopNames {
@@ -187,19 +188,8 @@ impl<'r> PartSum<'r> {
         let scales = product.scales.map(|scales| scales.map(|tensor| self.part_scales(build, tensor, part)));
         let scales = scales.map(|scales| scales.map(|slice| slice.emit_selects(build, &mut ops)));
         let added = added.map(|sum| sum.emit_selects(build, &mut ops));
-        let mut op = Op::new(match (scales, added) {
-            (Some(_), _) => OpKind::ScaledMatmul,
-            (None, Some(_)) => OpKind::MatmulAdd,
-            (None, None) => OpKind::Matmul,
-        });
-        op.operands
-            .extend([left, right].into_iter().chain(scales.into_iter().flatten()).chain(added).map(Value::Tensor));
-        if added.is_some() {
-            let args = op.kind.spec().args;
-            op.kind.spec().list_given(&mut op, |place| args[place].word == Some("bias"));
-        }
-        op.results.push(Value::Tensor(result));
-        ops.push(build.push(op));
+        let op = gemm_op([left, right], scales, added);
+        ops.push(build.push(op.with_result(Value::Tensor(result))));
         ops
     }
 

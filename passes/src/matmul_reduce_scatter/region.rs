@@ -3,7 +3,7 @@
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::storage::{allocated_tensors, count_mentions};
 use hostir::axes::{LogicalAxis, logical_axes};
-use hostir::ir::{OpId, OpKind, ParallelType, Program, TensorId};
+use hostir::ir::{OpId, ParallelType, Program, TensorId, Transfer};
 use hostir::plan::{RedOp, starts_from_identity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -97,7 +97,7 @@ impl<'p> SumSearch<'p> {
         let (Some(partial), Some(output)) = (op.input_tensors().next(), op.output_tensors().next()) else {
             return SearchOutcome::NoSum;
         };
-        let is_reduction = op.kind == OpKind::Reduction;
+        let is_reduction = op.kind.transfer() == Some(Transfer::Reduction);
         let Some(&product) = self.products.get(&partial).filter(|_| is_reduction) else { return SearchOutcome::NoSum };
         let axes = logical_axes(program, partial).axes;
         if !axes.get(DEVICES).is_some_and(LogicalAxis::is_sharded) {
@@ -153,7 +153,7 @@ impl<'p> SumSearch<'p> {
                 return Err("the product is used again");
             }
             let op = self.program.op(chain[chain.len() - 1]);
-            if op.kind != OpKind::MatmulAdd {
+            if !op.kind.gemm().is_some_and(|form| form.accumulates) {
                 chain.reverse();
                 return Ok(chain);
             }
@@ -171,7 +171,7 @@ impl<'p> SumSearch<'p> {
         let mut operands = made.input_tensors();
         let (Some(a), Some(b)) = (operands.next(), operands.next()) else { return Err("its product has no factors") };
         self.check_factors([a, b], device)?;
-        let scales: Vec<TensorId> = operands.filter(|_| made.kind == OpKind::ScaledMatmul).collect();
+        let scales: Vec<TensorId> = operands.filter(|_| made.kind.gemm().is_some_and(|form| form.scaled)).collect();
         let scales = match scales.as_slice() {
             [] => None,
             &[rows, columns] => Some([rows, columns]),
@@ -265,7 +265,7 @@ impl<'p> SumSearch<'p> {
 
 /// True for a GEMM, also one that adds.
 pub(super) fn is_product(program: &Program, op: OpId) -> bool {
-    matches!(program.op(op).kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul)
+    program.op(op).kind.gemm().is_some_and(|form| !form.transposed)
 }
 
 fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {

@@ -11,7 +11,7 @@ use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{AxisLink, OpEffect, OpKind};
+use hostir::ir::{AxisLink, OpEffect};
 use hostir::ir::{domain_text, expr_text};
 
 /// resize-mesh: a constant that may or may not be the number of devices.
@@ -43,9 +43,9 @@ pub(super) fn solve<'a>(
         let mut links = Vec::new();
         program.op(op).kind.spec().axes(program, op, &mut links);
         // A view is the only op that keeps the number of elements of axes that it does not link.
-        let checked = match program.op(op).kind {
-            OpKind::View => views::solve_view(&mut sizes, program, op, &links),
-            _ => Ok(()),
+        let checked = match program.op(op).kind.is_row_major_view() {
+            true => views::solve_view(&mut sizes, program, op, &links),
+            false => Ok(()),
         };
         diags.keep_error(checked);
     }
@@ -54,7 +54,7 @@ pub(super) fn solve<'a>(
     }
     let solved = !diags.has_errors();
     for &op in walked.ops.iter().filter(|_| solved) {
-        if program.op(op).kind == OpKind::View
+        if program.op(op).kind.is_row_major_view()
             && let Err(diag) = views::check_view(&sizes, program, op)
         {
             diags.push(diag);
@@ -67,10 +67,9 @@ pub(super) fn solve<'a>(
 fn check(sizes: &ClassExtents<'_>, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let op = program.op(id);
     let kind = op.kind;
-    let messages = kind.effect() == OpEffect::Communicate;
+    let messages = kind.is_communication();
     // Views are checked already, and a select leaves out the axis that it names.
-    let skips = matches!(op.kind, OpKind::View | OpKind::Select);
-    if skips || !(messages || matches!(kind.effect(), OpEffect::Pure | OpEffect::Opaque)) {
+    if kind.is_row_major_view() || !(messages || matches!(kind.effect(), OpEffect::Pure | OpEffect::Opaque)) {
         return Ok(());
     }
     let mut links: Vec<AxisLink> = Vec::new();
@@ -319,7 +318,7 @@ fn attr_changes(edit: &mut Edit<'_>, sizes: &ClassExtents<'_>, id: OpId, out: &m
                 AttrValue::Ranges(list.collect())
             }
             // Only for an iota; that of an ALLOCATE is recomputed.
-            (AttrKey::Size, AttrValue::Expr(size)) if op.kind != OpKind::Allocate => {
+            (AttrKey::Size, AttrValue::Expr(size)) if !op.kind.is_allocation() => {
                 AttrValue::Expr(renew.extent(0, *size))
             }
             _ => continue,

@@ -19,11 +19,11 @@ use extents::ExtentChange;
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags, Span};
+use hostir::ir::OpEffect;
 use hostir::ir::TEAM_CUT;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::sub_expressions;
 use hostir::ir::{AttrKey, AttrValue, DeviceMesh, Expr, ExprId, OpId, Program, Tensor, TensorId};
-use hostir::ir::{OpEffect, OpKind};
 use uses::{DeviceCounts, ReachableItems, ScalarUse};
 
 /// resize-mesh: a program whose tensors are not all on a single one-dimensional mesh.
@@ -189,7 +189,7 @@ fn mesh_coordinate_in(program: &Program, expr: ExprId) -> Option<String> {
 fn refuse_lowered(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let Some(&id) = walked.ops.iter().find(|id| {
         let op = program.op(**id);
-        op.kind.effect() == OpEffect::Communicate && !op.operands.is_empty()
+        op.kind.is_communication() && !op.operands.is_empty()
     }) else {
         return Ok(());
     };
@@ -204,7 +204,7 @@ fn refuse_lowered(program: &Program, walked: &ReachableItems) -> Result<(), Diag
 fn refuse_moving(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let mut ops = walked.ops.iter();
     let Some(&mark) =
-        ops.find(|id| matches!(program.op(**id).kind.effect(), OpEffect::Communicate | OpEffect::Control))
+        ops.find(|id| matches!(program.op(**id).kind.effect(), OpEffect::Communicate(_) | OpEffect::Control(_)))
     else {
         return Ok(());
     };
@@ -287,7 +287,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &ReachableItems, change: &[ExtentC
     for &id in &walked.ops {
         let op = build.program().op(id);
         // The size of an ALLOCATE is computed; `size` of an iota is an operand.
-        let tensor = op.output_tensors().next().filter(|_| op.kind == OpKind::Allocate);
+        let tensor = op.output_tensors().next().filter(|_| op.kind.is_allocation());
         let Some(tensor) = tensor.filter(|tensor| changed[tensor.0 as usize]) else { continue };
         let mut new = op.clone();
         let size = build.element_count_expr(tensor);

@@ -1,6 +1,5 @@
 //! The scalars of a program with their places and the loops around them.
 
-use hostir::ir::OpEffect;
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{AttrKey, AttrValue, BlockId, ExprId, Op, OpId, ParallelType, Program, Symbol, TensorId, Value};
 use smallvec::SmallVec;
@@ -185,7 +184,7 @@ fn operand_kind(program: &Program, op: &Op) -> Option<ScalarRole> {
     let defined = op.results.first().and_then(|value| value.as_scalar());
     match defined.and_then(|expr| program.exprs().as_name(expr)) {
         Some(name) => Some(ScalarRole::Define(name)),
-        None if op.kind.effect() == OpEffect::Control => Some(ScalarRole::Other),
+        None if op.kind.is_control() => Some(ScalarRole::Other),
         None => None,
     }
 }

@@ -7,7 +7,7 @@ use super::buffers::{KeepReason, LoopBuffer, TensorUses, is_slot};
 use crate::support::storage::{TensorAccess, visit_accesses};
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use hostir::ir::{OpEffect, OpKind};
+use hostir::ir::{CommunicationEffect, OpEffect};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -138,10 +138,10 @@ impl SliceOrderWalk<'_> {
         let program = self.program;
         let op = program.op(id);
         match op.kind.effect() {
-            OpEffect::Control => self.walk_control(op),
-            OpEffect::Stream => self.walk_stream_op(id, op),
+            OpEffect::Control(_) => self.walk_control(op),
+            OpEffect::Stream(_) => self.walk_stream_op(id, op),
             OpEffect::Alias => self.walk_alias(id, op),
-            OpEffect::Communicate => self.walk_communication(id, op),
+            OpEffect::Communicate(_) => self.walk_communication(id, op),
             OpEffect::Allocate => self.walk_allocate(id, op),
             OpEffect::Pure | OpEffect::Opaque | OpEffect::Free => self.walk_compute(id, op),
         }
@@ -205,11 +205,11 @@ impl SliceOrderWalk<'_> {
             Value::Stream(stream) => Some(*stream),
             _ => None,
         });
-        match op.kind {
-            OpKind::SetCurrentStream => self.stream = stream,
+        if op.kind.is_stream_choice() {
+            self.stream = stream;
+        } else if op.posted_number().is_some() {
             // HostUnits and what else works on streams.
-            _ if op.posted_number().is_some() => self.walk_compute(id, op),
-            _ => {}
+            self.walk_compute(id, op);
         }
     }
 
@@ -296,15 +296,15 @@ impl SliceOrderWalk<'_> {
     }
 
     fn walk_communication(&mut self, id: OpId, op: &Op) {
-        match op.kind {
-            OpKind::StartCoalescing => self.in_group = true,
-            OpKind::EndCoalescing => {
+        match op.kind.communication() {
+            Some(CommunicationEffect::StartGroup) => self.in_group = true,
+            Some(CommunicationEffect::EndGroup) => {
                 self.in_group = false;
                 for message in self.pending.iter_mut().filter(|m| m.handle.is_none()) {
                     message.handle = op.number();
                 }
             }
-            OpKind::Wait => self.walk_wait(op),
+            Some(CommunicationEffect::Wait) => self.walk_wait(op),
             _ => {
                 let shared = op.word_attr(AttrKey::Backend).map(|word| self.program.name(word));
                 let shared = shared == Some("CUDA") || op.operands.iter().any(|v| matches!(v, Value::Op(_)));
@@ -316,7 +316,7 @@ impl SliceOrderWalk<'_> {
                         self.reject_buffer(slice.buffer, id, "another rank directly reads or writes its memory");
                     }
                     self.touch_slice(id, slice, access != TensorAccess::Read);
-                    let grouped = op.kind == OpKind::P2PCommunication && self.in_group;
+                    let grouped = op.kind.is_message() && self.in_group;
                     let handle = if grouped { None } else { op.number() };
                     self.pending.push(PendingMessage { buffer: slice.buffer, op: id, handle });
                 }

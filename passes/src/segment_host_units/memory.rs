@@ -44,7 +44,7 @@ impl AllocatedTensors {
                     self.may.remove(&memory);
                 }
             }),
-            OpEffect::Stream | OpEffect::Communicate | OpEffect::Control => {}
+            OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Control(_) => {}
         }
     }
 

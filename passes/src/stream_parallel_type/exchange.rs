@@ -6,7 +6,7 @@ use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::analysis::MappedAxis;
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
-use hostir::ir::OpKind;
+use hostir::ir::Transfer;
 use hostir::ir::{BinaryOp, DomainId, ExprId, OpId, ParallelType, Program, TensorId};
 
 /// stream-parallel-type: a sharded axis that cannot become the stream axis.
@@ -155,7 +155,7 @@ pub(super) fn device_shards(program: &Program, tensor: TensorId, first: usize) -
 fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Result<TensorId, Diag> {
     let op = program.op(id);
     let name = program.tensor_name(input);
-    if op.kind != OpKind::Set {
+    if op.kind.transfer() != Some(Transfer::Copy) {
         let message = format!(
             "`{}` needs the shards of {name} on other devices, but only a `Set` can fetch them",
             op.kind.name()

@@ -12,7 +12,7 @@ use crate::support::builder::printed_domain;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
-use hostir::ir::OpKind;
+use hostir::ir::Transfer;
 use hostir::ir::{BinaryOp, DomainId, OpId, ParallelType, Program, TensorId};
 use hostir::plan::{RedOp, starts_from_identity};
 
@@ -31,10 +31,10 @@ pub(super) fn reduce_scatter_axis(
     let op = program.op(id);
     // Only a copy moves parts unchanged, and a communication adds only for a sum.
     let fits = match how {
-        ReduceScatter::P2p => op.kind == OpKind::Set,
+        ReduceScatter::P2p => op.kind.transfer() == Some(Transfer::Copy),
         ReduceScatter::Reduce => {
             let plain = Some((RedOp::Sum, true));
-            op.kind == OpKind::Reduction && starts_from_identity(program, id) == plain
+            op.kind.transfer() == Some(Transfer::Reduction) && starts_from_identity(program, id) == plain
         }
     };
     let (input, output) = operand_and_result(program, id).filter(|_| fits)?;

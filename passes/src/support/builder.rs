@@ -1,13 +1,21 @@
 //! Builds new ops, tensors and scalars for passes.
 
 use super::derived_names::DerivedNames;
-use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::order::first_free_number;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType, Op, OpAttr, OpId,
+    AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType, Op, OpId,
     ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
+use hostir::ops::comm::{collective_op, group_end_op, group_start_op, memory_exchange_op, message_op, wait_op};
+use hostir::ops::control::{branch_op, loop_over_domain_op};
+use hostir::ops::copy::{copy_op, permute_op};
+use hostir::ops::launch::post_op;
+use hostir::ops::memory::{allocation_op, deallocation_op, slice_op};
+use hostir::ops::pointwise::pointwise_op;
+use hostir::ops::reduce::reduction_op;
+use hostir::ops::shape::{broadcast_op, view_op};
+use hostir::ops::stream::{stream_choice_op, stream_naming_op, synchronization_op};
 use hostir::plan::RedOp;
 use rustc_hash::FxHashSet;
 
@@ -181,19 +189,6 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     pub(crate) fn push(&mut self, op: Op) -> OpId {
         self.edit.add_op(op, self.origin)
     }
-    /// An op that makes one tensor of another one.
-    fn unary(&mut self, kind: OpKind, out: TensorId, input: TensorId, attrs: Vec<OpAttr>) -> OpId {
-        let mut op = Op { attrs, ..Op::new(kind) };
-        op.results.push(Value::Tensor(out));
-        op.operands.push(Value::Tensor(input));
-        self.push(op)
-    }
-    /// An op with one operand and no result.
-    fn on(&mut self, kind: OpKind, operand: Value) -> OpId {
-        let mut op = Op::new(kind);
-        op.operands.push(operand);
-        self.push(op)
-    }
     fn word_attr(&mut self, text: &str) -> AttrValue {
         AttrValue::Word(self.edit.intern_name(text))
     }
@@ -206,8 +201,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         self.make_global(tensor);
         let memory = self.program().tensor(tensor).memory;
         let size = self.element_count_expr(tensor);
-        let mut op = Op::new(OpKind::Allocate);
-        op.results.push(Value::Tensor(tensor));
+        let mut op = allocation_op(tensor);
         op.attrs = vec![
             (AttrKey::Buffer, AttrValue::Bool(true)),
             (AttrKey::MemType, self.word_attr(memory.word())),
@@ -241,43 +235,36 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     }
     /// `Deallocate { T }`
     pub(crate) fn build_deallocate(&mut self, tensor: TensorId) -> OpId {
-        self.on(OpKind::Deallocate, Value::Tensor(tensor))
+        self.push(deallocation_op(tensor))
     }
     /// `out = HirAliasSelect( input, axis = domain, index = index )`
     pub(crate) fn build_select(&mut self, out: TensorId, input: TensorId, axis: DomainId, index: ExprId) -> OpId {
         self.drop_derived_name(out);
-        let attrs = vec![(AttrKey::Axis, AttrValue::Domain(axis)), (AttrKey::Index, AttrValue::Expr(index))];
-        self.unary(OpKind::HirAliasSelect, out, input, attrs)
+        self.push(slice_op(input, axis, index).with_result(Value::Tensor(out)))
     }
     /// `out = Set( input, cache_op=Streaming )`
     pub(crate) fn build_set(&mut self, out: TensorId, input: TensorId) -> OpId {
-        let attrs = vec![(AttrKey::CacheOp, self.word_attr("Streaming"))];
-        self.unary(OpKind::Set, out, input, attrs)
+        let cache_op = self.edit.intern_name("Streaming");
+        self.push(copy_op(Value::Tensor(input), cache_op).with_result(Value::Tensor(out)))
     }
     /// `out = Set.Permute( input, cache_op=Streaming )`: axis k of `out` is axis `order[k]` of `input`.
     pub(crate) fn build_permute(&mut self, out: TensorId, input: TensorId, order: &[usize]) -> OpId {
-        let attrs = vec![
-            (AttrKey::CacheOp, self.word_attr("Streaming")),
-            (AttrKey::Perm, AttrValue::Ints(order.iter().map(|&k| k as i64).collect())),
-        ];
-        self.unary(OpKind::SetPermute, out, input, attrs)
+        let cache_op = self.edit.intern_name("Streaming");
+        self.push(permute_op(input, cache_op, order).with_result(Value::Tensor(out)))
     }
     /// `out = view( input )`
     pub(crate) fn build_view(&mut self, out: TensorId, input: TensorId) -> OpId {
-        self.unary(OpKind::View, out, input, Vec::new())
+        self.push(view_op(input).with_result(Value::Tensor(out)))
     }
     /// `out = broadcast( input, flags = {true, false} )`
     pub(crate) fn build_broadcast(&mut self, out: TensorId, input: TensorId, flags: Box<[bool]>) -> OpId {
-        let attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags))];
-        self.unary(OpKind::Broadcast, out, input, attrs)
+        self.push(broadcast_op(input, flags).with_result(Value::Tensor(out)))
     }
     /// `out = a * b;`: a function of two tensors, element by element.
     pub(crate) fn build_pointwise(&mut self, function: &str, out: TensorId, operands: [TensorId; 2]) -> OpId {
-        let mut op = Op::new(OpKind::Pointwise);
-        op.results.push(Value::Tensor(out));
-        op.operands.extend(operands.map(Value::Tensor));
-        op.attrs = vec![(AttrKey::Function, self.word_attr(function))];
-        self.push(op)
+        let function = self.edit.intern_name(function);
+        let operands = operands.map(Value::Tensor).into();
+        self.push(pointwise_op(function, operands).with_result(Value::Tensor(out)))
     }
     /// The identity of a reduction over elements of a type, as nvFuser prints it.
     pub(crate) fn identity_expr(&mut self, how: RedOp, dtype: DType) -> ExprId {
@@ -301,12 +288,8 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     pub(crate) fn build_sum(&mut self, out: TensorId, input: TensorId) -> OpId {
         let dtype = self.program().tensor(out).dtype;
         let zero = self.identity_expr(RedOp::Sum, dtype);
-        let attrs = vec![
-            (AttrKey::ReduceOp, self.word_attr("add")),
-            (AttrKey::Init, AttrValue::Expr(zero)),
-            (AttrKey::Allreduce, AttrValue::Bool(false)),
-        ];
-        self.unary(OpKind::Reduction, out, input, attrs)
+        let add = self.edit.intern_name("add");
+        self.push(reduction_op(input, add, zero).with_result(Value::Tensor(out)))
     }
     /// A new number for a HostUnit.
     pub(crate) fn next_unit_number(&mut self) -> u32 {
@@ -320,8 +303,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         operands: impl Iterator<Item = Value>,
         results: &[TensorId],
     ) -> OpId {
-        let mut op = Op::new(OpKind::PostOnStream);
-        op.operands.push(Value::Unit(unit));
+        let mut op = post_op(unit);
         op.operands.extend(operands);
         op.results.extend(results.iter().map(|&tensor| Value::Tensor(tensor)));
         self.push(op)
@@ -332,15 +314,13 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         self.int_expr(self.next_stream - 1)
     }
     pub(crate) fn build_get_current_stream(&mut self, stream: ExprId) -> OpId {
-        let mut op = Op::new(OpKind::GetCurrentStream);
-        op.results.push(Value::Stream(stream));
-        self.push(op)
+        self.push(stream_naming_op(stream))
     }
     pub(crate) fn build_set_current_stream(&mut self, stream: ExprId) -> OpId {
-        self.on(OpKind::SetCurrentStream, Value::Stream(stream))
+        self.push(stream_choice_op(stream))
     }
     pub(crate) fn build_synchronize(&mut self, stream: ExprId) -> OpId {
-        self.on(OpKind::Synchronize, Value::Stream(stream))
+        self.push(synchronization_op(stream))
     }
     /// `FOR StreamIdx in iStreamIdx2{i0}:`
     pub(crate) fn build_stream_loop(&mut self, domain: DomainId, body: Vec<OpId>) -> OpId {
@@ -350,8 +330,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     /// `FOR i1 in iS2{i0}:`
     pub(crate) fn build_index_loop(&mut self, index: ExprId, domain: DomainId, body: Vec<OpId>) -> OpId {
         let block = self.edit.add_block(body);
-        let mut op = Op::new(OpKind::For);
-        op.attrs = vec![(AttrKey::Index, AttrValue::Expr(index)), (AttrKey::Domain, AttrValue::Domain(domain))];
+        let mut op = loop_over_domain_op(index, domain);
         op.blocks.push(block);
         self.push(op)
     }
@@ -361,36 +340,26 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         if !other.is_empty() {
             blocks.push(self.edit.add_block(other));
         }
-        let mut op = Op::new(OpKind::If);
-        op.operands.push(Value::Scalar(condition));
-        op.attrs = vec![(AttrKey::Predicate, self.word_attr("Manual"))];
+        let mut op = branch_op(self.edit.intern_name("Manual"), condition);
         op.blocks.extend(blocks);
         self.push(op)
     }
     pub(crate) fn build_start_coalescing(&mut self) -> OpId {
-        self.push(Op::new(OpKind::StartCoalescing))
+        self.push(group_start_op())
     }
     /// `EndCoalescing 32` and its number.
     pub(crate) fn build_end_coalescing(&mut self) -> (OpId, u32) {
         let number = self.next_number();
-        let op = Op { number: Some(number), ..Op::new(OpKind::EndCoalescing) };
-        (self.push(op), number)
+        (self.push(group_end_op(number)), number)
     }
     /// `P2PCommunication 30 (type=recv, buffer=.., peer=.., backend=..)` and its number.
     pub(crate) fn build_p2p(&mut self, receive: bool, buffer: TensorId, peer: ExprId, backend: &str) -> (OpId, u32) {
         let number = self.next_number();
-        let mut op = Op { number: Some(number), ..Op::new(OpKind::P2PCommunication) };
-        let tensor = Value::Tensor(buffer);
-        if receive {
-            op.results.push(tensor);
-        } else {
-            op.operands.push(tensor);
-        }
-        op.attrs = vec![
-            (AttrKey::Type, self.word_attr(if receive { "recv" } else { "send" })),
-            (AttrKey::Peer, AttrValue::Expr(peer)),
-            (AttrKey::Backend, self.word_attr(backend)),
-        ];
+        let kind = self.edit.intern_name(if receive { "recv" } else { "send" });
+        let backend = self.word_attr(backend);
+        let op = Op { number: Some(number), ..message_op(kind, peer, backend) };
+        let buffer = Value::Tensor(buffer);
+        let op = if receive { op.with_result(buffer) } else { op.with_operand(buffer) };
         (self.push(op), number)
     }
     /// Makes the sender of a message copy: `protocol=put`.
@@ -401,7 +370,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     }
     /// `ShareMemHandles(P2PCommunication 30 (...), P2PCommunication 31 (...), `: names these communications.
     pub(crate) fn build_share_mem_handles(&mut self, posts: &[OpId]) -> OpId {
-        let mut op = Op::new(OpKind::ShareMemHandles);
+        let mut op = memory_exchange_op();
         for &post in posts {
             // The text has each twice: here and where it starts.
             let named = self.program().op(post).clone();
@@ -412,9 +381,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     /// `Communication 39 (type=Allgather, ...)` and its number.
     pub(crate) fn build_communication(&mut self, what: &CollectiveSpec<'_>) -> (OpId, u32) {
         let number = self.next_number();
-        let mut op = Op { number: Some(number), ..Op::new(OpKind::Communication) };
-        op.operands.push(Value::Tensor(what.input));
-        op.results.push(Value::Tensor(what.output));
+        let mut op = Op { number: Some(number), ..collective_op(what.input, what.output) };
         let team = what.team.iter().map(|&device| i64::from(device)).collect();
         op.attrs = vec![(AttrKey::Type, self.word_attr(what.kind)), (AttrKey::Team, AttrValue::Ints(team))];
         if let Some(root) = what.root {
@@ -441,7 +408,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     }
     /// `Wait Communication 39`
     pub(crate) fn build_wait(&mut self, number: u32) -> OpId {
-        self.on(OpKind::Wait, Value::Handle(number))
+        self.push(wait_op(number))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::support::storage::StorageClasses;
 use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
-use hostir::ir::{OpEffect, OpKind};
+use hostir::ir::OpEffect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Classes that each communication or group accesses, by the number that a Wait names.
@@ -73,8 +73,8 @@ impl CarriedWalk<'_> {
         }
         let before = self.state.clone();
         let bounds = [AttrKey::Start, AttrKey::Stop, AttrKey::Step];
-        let runs = op.kind == OpKind::For && bounds.iter().all(|key| op.attr(*key).is_none());
-        let branches = op.kind == OpKind::If && op.blocks.len() == 2;
+        let runs = op.attr(AttrKey::Domain).is_some() && bounds.iter().all(|key| op.attr(*key).is_none());
+        let branches = op.kind.is_branch() && op.blocks.len() == 2;
         let mut ends = if runs || branches { Vec::new() } else { vec![before.clone()] };
         for &block in &op.blocks {
             self.state.clone_from(&before);
@@ -137,11 +137,11 @@ impl CarriedWalk<'_> {
             OpEffect::Alias => op.input_tensors().map(|of| self.state_of(of)).min().unwrap_or(TensorState::Bound),
             OpEffect::Allocate => self.allocation_state(op, result),
             OpEffect::Opaque if op.posted_number().is_some() => self.written_state(result),
-            OpEffect::Communicate => {
+            OpEffect::Communicate(_) => {
                 self.require_state(result, TensorState::Bound);
                 TensorState::Written
             }
-            OpEffect::Opaque | OpEffect::Stream | OpEffect::Control => {
+            OpEffect::Opaque | OpEffect::Stream(_) | OpEffect::Control(_) => {
                 self.require_state(result, TensorState::Written);
                 TensorState::Written
             }

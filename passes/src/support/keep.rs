@@ -8,7 +8,7 @@ use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use hostir::axes::stream_axis;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BlockId, OpId, Program, TensorId};
-use hostir::ir::{OpEffect, OpKind};
+use hostir::ir::OpEffect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The tensors that each loop of a program gives new memory in each iteration, before a pass allocates.
@@ -104,7 +104,7 @@ struct AllocationDecisions {
 }
 
 fn is_loop(program: &Program, id: OpId) -> bool {
-    matches!(program.op(id).kind, OpKind::For | OpKind::ForRange)
+    program.op(id).kind.is_loop()
 }
 
 /// A loop that the walk is in.

@@ -158,7 +158,7 @@ impl<'a> LifetimeScan<'a> {
     fn note_posts(&mut self, block: BlockId) {
         let program = self.program;
         program.walk(block, &mut |id| {
-            if program.op(id).kind.effect() == OpEffect::Communicate {
+            if program.op(id).kind.is_communication() {
                 self.note_communication(id);
             }
         });
@@ -214,7 +214,7 @@ impl<'a> LifetimeScan<'a> {
                     self.made[tensor.index()].elsewhere = true;
                 }
             }
-            OpEffect::Communicate => self.note_wait(id, path),
+            OpEffect::Communicate(_) => self.note_wait(id, path),
             OpEffect::Pure | OpEffect::Alias | OpEffect::Allocate | OpEffect::Opaque => {
                 for tensor in op.output_tensors() {
                     let made = &mut self.made[tensor.index()];
@@ -222,7 +222,7 @@ impl<'a> LifetimeScan<'a> {
                     made.blocks.push(block);
                 }
             }
-            OpEffect::Stream | OpEffect::Control => {}
+            OpEffect::Stream(_) | OpEffect::Control(_) => {}
         }
     }
 

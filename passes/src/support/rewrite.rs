@@ -1,7 +1,6 @@
 //! Changes that several passes make: rebuilds blocks without some ops, and moves their comments.
 
 use super::builder::OpBuilder;
-use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, CommentPlace, OpId, SourceComment};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -38,7 +37,7 @@ fn retain_inside(edit: &mut Edit<'_>, op: OpId, keep: &dyn Fn(OpId) -> bool) -> 
 
 fn is_control(edit: &Edit<'_>, op: OpId) -> bool {
     let op = edit.program().op(op);
-    op.kind.effect() == OpEffect::Control && !op.blocks.is_empty()
+    op.kind.is_control() && !op.blocks.is_empty()
 }
 
 /// Drops the comments of ops and blocks that are no longer part of the program.

@@ -2,10 +2,8 @@
 
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::logical_axes;
-use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, BlockId, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId,
-    Value,
-};
+use hostir::ir::{AttrKey, BinaryOp, BlockId, ExprId, IterDomain, MemoryType, OpId, Program, Symbol, TensorId, Value};
+use hostir::ops::control::loop_over_range_op;
 
 /// A slice of a tensor, not yet in the program.
 #[derive(Clone)]
@@ -59,12 +57,7 @@ pub(crate) fn get_message(
 /// `FOR hop from <start> to <stop>:`
 pub(crate) fn build_range_loop(build: &mut OpBuilder<'_, '_>, index: ExprId, range: [u32; 2], body: Vec<OpId>) -> OpId {
     let [start, stop] = range.map(|bound| build.int_expr(i64::from(bound)));
-    let mut op = Op::new(OpKind::ForRange);
-    op.attrs = vec![
-        (AttrKey::Index, AttrValue::Expr(index)),
-        (AttrKey::Start, AttrValue::Expr(start)),
-        (AttrKey::Stop, AttrValue::Expr(stop)),
-    ];
+    let mut op = loop_over_range_op(index, start, stop);
     op.blocks.push(build.edit.add_block(body));
     build.push(op)
 }
@@ -132,7 +125,7 @@ pub(crate) fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<
 
 /// The name of the stream that the first `GetCurrentStream` of some ops binds.
 fn first_bound_stream(program: &Program, ops: &[OpId]) -> Option<ExprId> {
-    let found = ops.iter().filter(|&&op| program.op(op).kind == OpKind::GetCurrentStream);
+    let found = ops.iter().filter(|&&op| program.op(op).kind.is_stream_naming());
     found.flat_map(|&op| program.op(op).results.iter()).find_map(stream_name)
 }
 
@@ -167,21 +160,18 @@ fn last_stream_of_block(program: &Program, block: BlockId) -> Option<ExprId> {
 }
 
 fn chosen_stream(program: &Program, op: OpId) -> Option<ExprId> {
-    let is_choice = program.op(op).kind == OpKind::SetCurrentStream;
+    let is_choice = program.op(op).kind.is_stream_choice();
     if is_choice { program.op(op).operands.iter().find_map(stream_name) } else { None }
 }
 
 /// False for a loop that may have no iteration.
 fn surely_runs(program: &Program, op: OpId) -> bool {
     let op = program.op(op);
-    match op.kind {
-        OpKind::ForRange => {
-            let bounds = [AttrKey::Start, AttrKey::Stop].map(|key| program.exprs().as_int(op.expr_attr(key)?));
-            matches!(bounds, [Some(start), Some(stop)] if start < stop)
-        }
-        OpKind::SetCurrentStream => true,
-        _ => false,
+    if !op.kind.is_loop() {
+        return op.kind.is_stream_choice();
     }
+    let bounds = [AttrKey::Start, AttrKey::Stop].map(|key| program.exprs().as_int(op.expr_attr(key)?));
+    op.attr(AttrKey::Domain).is_none() && matches!(bounds, [Some(start), Some(stop)] if start < stop)
 }
 
 fn stream_name(value: &Value) -> Option<ExprId> {

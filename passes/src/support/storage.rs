@@ -33,9 +33,9 @@ pub(crate) fn visit_accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(
         OpEffect::Pure => (TensorAccess::Read, TensorAccess::Write),
         OpEffect::Alias | OpEffect::Allocate => (TensorAccess::Name, TensorAccess::Bind),
         OpEffect::Free => (TensorAccess::Free, TensorAccess::Free),
-        OpEffect::Control => (TensorAccess::Name, TensorAccess::Name),
-        OpEffect::Communicate => (TensorAccess::Read, TensorAccess::Both),
-        OpEffect::Stream | OpEffect::Opaque => (TensorAccess::Both, TensorAccess::Both),
+        OpEffect::Control(_) => (TensorAccess::Name, TensorAccess::Name),
+        OpEffect::Communicate(_) => (TensorAccess::Read, TensorAccess::Both),
+        OpEffect::Stream(_) | OpEffect::Opaque => (TensorAccess::Both, TensorAccess::Both),
     };
     for tensor in attr_tensors(op) {
         visit(tensor, TensorAccess::Name);

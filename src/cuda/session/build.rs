@@ -236,7 +236,7 @@ impl Builder {
         let tensors: Vec<TensorId> = program.inputs().iter().filter_map(|value| value.as_tensor()).collect();
         let known: Vec<String> = tensors.iter().map(|&tensor| program.tensor_name(tensor)).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let axes = AxesTable::new(program, hostir::ir::OpKind::View);
+        let axes = AxesTable::new(program);
         for (name, _, tensor) in &self.inputs {
             let position = names::find_position(IoSide::Input, &known, name.as_key())?;
             if let Some(whole) = whole_shape(program, &axes, tensors[position], &tensor.shape) {

@@ -6,7 +6,7 @@
 use crate::ir::IndexDefinitions;
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ir::{OpEffect, OpKind};
+use crate::ir::OpEffect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The tensors that get new memory when an iteration begins, unless they had memory before the loop.
@@ -31,7 +31,7 @@ impl LoopPrivateTensors {
         let op = program.op(looped);
         let index = loop_index(program, op)
             .or_else(|| op.results.iter().find_map(|value| program.exprs().as_name(value.as_scalar()?)));
-        if let Some(index) = index.filter(|_| op.kind == OpKind::For) {
+        if let Some(index) = index.filter(|_| op.domain_attr(AttrKey::Domain).is_some()) {
             add_index_dependents(program, looped, index, &mut tensors);
         }
         Self { tensors, whole }
@@ -69,7 +69,7 @@ fn visit_tensors(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Tou
     // Communications and kernels write into existing memory.
     let writes = match effect {
         _ if manages => TouchKind::Manages,
-        OpEffect::Communicate => TouchKind::Needs,
+        OpEffect::Communicate(_) => TouchKind::Needs,
         OpEffect::Opaque if op.posted_number().is_none() => TouchKind::Needs,
         _ => TouchKind::Defines,
     };

@@ -58,10 +58,10 @@ pub fn op_devices(program: &Program, op: OpId) -> Option<Vec<u32>> {
 pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let kind = op.kind;
-    if kind.effect() == OpEffect::Alias && op.kind != OpKind::Select {
+    if kind.effect() == OpEffect::Alias && !kind.is_mathematics() {
         return needs_slice_resharding(program, id);
     }
-    if kind.effect() != OpEffect::Pure && op.kind != OpKind::Select {
+    if !kind.is_mathematics() {
         return false;
     }
     let mut tensors = op.input_tensors().chain(op.output_tensors());

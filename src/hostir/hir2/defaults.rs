@@ -55,7 +55,7 @@ pub fn default_memories(program: &Program) -> Vec<MemoryType> {
         let op = program.op(id);
         match op.kind.effect() {
             OpEffect::Alias => op.output_tensors().for_each(|tensor| sliced[tensor.0 as usize] = true),
-            OpEffect::Allocate | OpEffect::Communicate => global.push(id),
+            OpEffect::Allocate | OpEffect::Communicate(_) => global.push(id),
             _ => {}
         }
     });
@@ -71,7 +71,7 @@ fn mark_global(program: &Program, op: &Op, sliced: &[bool], mark: &mut impl FnMu
     if op.kind.effect() == OpEffect::Allocate {
         op.output_tensors().for_each(&mut *mark);
     }
-    if op.kind.effect() == OpEffect::Communicate {
+    if op.kind.is_communication() {
         op.all_tensors().filter(|tensor| !sliced[tensor.0 as usize]).for_each(&mut *mark);
         for value in &op.operands {
             if let Value::Op(inner) = value {
@@ -95,7 +95,7 @@ pub fn default_team(program: &Program, op: &Op) -> Option<Vec<i64>> {
 
 /// Returns true if an op is a communication that `wait` can precede.
 pub fn is_post(op: &Op) -> bool {
-    op.kind.layout() == OpLayout::Keyed && op.kind.effect() == OpEffect::Communicate && op.number().is_some()
+    op.kind.layout() == OpLayout::Keyed && op.kind.is_communication() && op.number().is_some()
 }
 
 /// The name of a mesh without one, by its number among the meshes of a file.
@@ -122,6 +122,11 @@ pub fn has_cache_op(op: &Op) -> bool {
 /// Returns true if an ALLOCATE with neither `keep` nor `fresh` keeps the memory that its tensor already has.
 pub fn keeps_by_default(in_loop: bool) -> bool {
     !in_loop
+}
+
+/// Returns true if `hir 2` writes the results of such ops as slices, `A[i]`.
+pub fn is_host_select(kind: OpKind) -> bool {
+    kind == OpKind::HirAliasSelect
 }
 
 /// The name of the cast between two element types that `f16(X)` stands for; `None` if it has none or a complex type.

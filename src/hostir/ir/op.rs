@@ -230,6 +230,16 @@ impl Op {
             blocks: SmallVec::new(),
         }
     }
+    /// The op with one more operand.
+    pub fn with_operand(mut self, operand: Value) -> Self {
+        self.operands.push(operand);
+        self
+    }
+    /// The op with one more result.
+    pub fn with_result(mut self, result: Value) -> Self {
+        self.results.push(result);
+        self
+    }
     /// The attribute, if present.
     pub fn attr(&self, key: AttrKey) -> Option<&AttrValue> {
         self.attrs.iter().find(|(k, _)| *k == key).map(|(_, value)| value)

@@ -33,6 +33,14 @@ pub struct OpIdentity {
     /// True if it makes axes of its result from the elements of several axes, or from parts of one: such an axis has no
     /// link although its elements come from the operand.
     pub reshapes: bool,
+    /// True if its result has the elements of its operand, in row-major order, under other axes.
+    pub row_major_view: bool,
+    /// True if an index tensor chooses the elements that it reads or writes.
+    pub indexed: bool,
+    /// The communication that does its work if operand and result are on different devices.
+    pub transfer: Option<Transfer>,
+    /// The form of a GEMM; `None` for other ops.
+    pub gemm: Option<GemmForm>,
 }
 
 impl OpIdentity {
@@ -46,6 +54,10 @@ impl OpIdentity {
         standalone: StandaloneRule::No,
         runs_on: RunsOn::Mesh,
         reshapes: false,
+        row_major_view: false,
+        indexed: false,
+        transfer: None,
+        gemm: None,
     };
 
     /// Returns true if ops of the kind have a number (`Communication 39`).
@@ -95,6 +107,122 @@ impl OpKind {
     /// Returns true if the op makes an axis of its result from elements of several axes, or from parts of one.
     pub fn reshapes(self) -> bool {
         self.0.reshapes
+    }
+    /// Returns true if the result has the elements of the operand, in row-major order, under other axes.
+    pub fn is_row_major_view(self) -> bool {
+        self.0.row_major_view
+    }
+    /// Returns true if an index tensor chooses the elements that the op reads or writes.
+    pub fn is_indexed(self) -> bool {
+        self.0.indexed
+    }
+    /// The communication that does the op's work if operand and result are on different devices.
+    pub fn transfer(self) -> Option<Transfer> {
+        self.0.transfer
+    }
+    /// The form of a GEMM; `None` for other ops.
+    pub fn gemm(self) -> Option<GemmForm> {
+        self.0.gemm
+    }
+    /// Returns true if the op applies a function to each element, or to scalars.
+    pub fn is_pointwise(self) -> bool {
+        self.layout() == OpLayout::Pointwise
+    }
+    /// Returns true if the op gives a scalar a name.
+    pub fn is_definition(self) -> bool {
+        self.layout() == OpLayout::Define
+    }
+    /// Returns true if programs have the op before they are lowered: it computes only, or takes a slice as mathematics
+    /// does (`select`).
+    pub fn is_mathematics(self) -> bool {
+        match self.effect() {
+            OpEffect::Pure => true,
+            OpEffect::Alias => self.standalone() != StandaloneRule::No,
+            _ => false,
+        }
+    }
+}
+
+/// Questions about the effect.
+impl OpKind {
+    /// Returns true if the op allocates memory.
+    pub fn is_allocation(self) -> bool {
+        self.effect() == OpEffect::Allocate
+    }
+    /// Returns true if the op frees memory.
+    pub fn is_deallocation(self) -> bool {
+        self.effect() == OpEffect::Free
+    }
+    /// Returns true if the op runs blocks.
+    pub fn is_control(self) -> bool {
+        matches!(self.effect(), OpEffect::Control(_))
+    }
+    /// Returns true if the op runs its block several times.
+    pub fn is_loop(self) -> bool {
+        self.effect() == OpEffect::Control(ControlEffect::Loop)
+    }
+    /// Returns true if the op runs one of its blocks.
+    pub fn is_branch(self) -> bool {
+        self.effect() == OpEffect::Control(ControlEffect::Branch)
+    }
+    /// Returns true if the op names, chooses or synchronizes streams.
+    pub fn is_stream_op(self) -> bool {
+        matches!(self.effect(), OpEffect::Stream(_))
+    }
+    /// Returns true if the op gives the current stream a name.
+    pub fn is_stream_naming(self) -> bool {
+        self.effect() == OpEffect::Stream(StreamEffect::Name)
+    }
+    /// Returns true if the op makes a stream the current one.
+    pub fn is_stream_choice(self) -> bool {
+        self.effect() == OpEffect::Stream(StreamEffect::Choose)
+    }
+    /// Returns true if the op makes the current stream wait for another one.
+    pub fn is_synchronization(self) -> bool {
+        self.effect() == OpEffect::Stream(StreamEffect::Synchronize)
+    }
+    /// The part of the op in communication; `None` if it has none.
+    pub fn communication(self) -> Option<CommunicationEffect> {
+        match self.effect() {
+            OpEffect::Communicate(effect) => Some(effect),
+            _ => None,
+        }
+    }
+    /// Returns true if the op starts, groups or awaits communication.
+    pub fn is_communication(self) -> bool {
+        self.communication().is_some()
+    }
+    /// Returns true if the op starts a communication that a group may hold or a Wait may name.
+    pub fn is_post(self) -> bool {
+        self.is_collective() || self.is_message() || self.is_permute()
+    }
+    /// Returns true if the op starts a collective.
+    pub fn is_collective(self) -> bool {
+        self.communication() == Some(CommunicationEffect::Collective)
+    }
+    /// Returns true if the op starts a send or a receive.
+    pub fn is_message(self) -> bool {
+        self.communication() == Some(CommunicationEffect::Message)
+    }
+    /// Returns true if the op sends to one peer and receives from another.
+    pub fn is_permute(self) -> bool {
+        self.communication() == Some(CommunicationEffect::Permute)
+    }
+    /// Returns true if the op opens a group of communications.
+    pub fn is_group_start(self) -> bool {
+        self.communication() == Some(CommunicationEffect::StartGroup)
+    }
+    /// Returns true if the op closes a group, and so starts its communications.
+    pub fn is_group_end(self) -> bool {
+        self.communication() == Some(CommunicationEffect::EndGroup)
+    }
+    /// Returns true if the op waits for a communication or a group.
+    pub fn is_wait(self) -> bool {
+        self.communication() == Some(CommunicationEffect::Wait)
+    }
+    /// Returns true if the op exchanges handles of memory.
+    pub fn is_memory_exchange(self) -> bool {
+        self.communication() == Some(CommunicationEffect::ShareMemory)
     }
 }
 
@@ -154,10 +282,31 @@ pub enum OpLayout {
     Words(WordLink),
     /// A scalar definition: `i84 = i82 % 8;`.
     Define,
-    /// The op prints and reads itself with a form of its own that `print` and `resolve` know by
-    /// punctuation: ALLOCATE, Deallocate, FOR, IF, PostOnStream, LaunchKernel, ShareMemHandles,
-    /// GetCurrentStream.
-    Own,
+    /// A form of its own, which `print` and `resolve` know by punctuation.
+    Own(OwnForm),
+}
+
+/// The forms of statements that only one op has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnForm {
+    /// `T1 = ALLOCATE(buffer=T1, ...)`
+    Allocate,
+    /// `Deallocate { T1 }`
+    Deallocate,
+    /// `FOR i in iS0{8}:`
+    LoopOverDomain,
+    /// `FOR i from 0 to 8:`
+    LoopOverRange,
+    /// `IF Manual ( i == rank ):`
+    Branch,
+    /// `PostOnStream (HostUnit0, Inputs:{T0, }, Outputs:{T1, })`
+    PostOnStream,
+    /// `LaunchKernel(Group ID: 0, Inputs: {T0}, Outputs: {T1}, )`
+    LaunchKernel,
+    /// `ShareMemHandles(P2PCommunication 37 (...), `
+    ShareMemHandles,
+    /// `GetCurrentStream into Stream 0`
+    GetCurrentStream,
 }
 
 /// The words between the head of a [`OpLayout::Words`] statement and its operand.
@@ -191,14 +340,85 @@ pub enum OpEffect {
     Allocate,
     /// Frees its operand.
     Free,
-    /// Selects or synchronizes streams.
-    Stream,
+    /// Names, chooses or synchronizes streams.
+    Stream(StreamEffect),
     /// Starts, groups or awaits communication.
-    Communicate,
+    Communicate(CommunicationEffect),
     /// Runs blocks.
-    Control,
+    Control(ControlEffect),
     /// Reads and writes its tensors in an unknown way (a compiled kernel).
     Opaque,
+}
+
+/// The effect of an op on streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamEffect {
+    /// Gives the current stream a name.
+    Name,
+    /// Makes a stream the current one.
+    Choose,
+    /// Makes the current stream wait for another one.
+    Synchronize,
+}
+
+/// The part of an op in communication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommunicationEffect {
+    /// Starts a collective of a team.
+    Collective,
+    /// Starts a send or a receive.
+    Message,
+    /// Starts a send to one peer and a receive from another.
+    Permute,
+    /// Sends tokens to experts or back.
+    ExpertExchange,
+    /// Opens a group of communications that start together.
+    StartGroup,
+    /// Closes a group, and so starts it.
+    EndGroup,
+    /// Makes the current stream wait for a communication or a group.
+    Wait,
+    /// Exchanges handles of memory that peers may access.
+    ShareMemory,
+}
+
+/// The way in which an op runs blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControlEffect {
+    /// Runs its block several times.
+    Loop,
+    /// Runs one of its blocks.
+    Branch,
+}
+
+/// A communication that does the work of an op across devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transfer {
+    /// Moves elements as they are.
+    Copy,
+    /// Joins elements.
+    Reduction,
+}
+
+/// The form of a GEMM `[.., M, K] x [.., K, N] -> [.., M, N]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GemmForm {
+    /// True if the right factor is a weight `[N, K]`, which a bias `[N]` may follow.
+    pub transposed: bool,
+    /// True if the third operand is an accumulator of the result's shape.
+    pub accumulates: bool,
+    /// True if scales of rows and columns follow the factors, and a bias may follow these.
+    pub scaled: bool,
+}
+
+impl GemmForm {
+    /// Two factors and nothing else.
+    pub const PLAIN: GemmForm = GemmForm { transposed: false, accumulates: false, scaled: false };
+
+    /// Returns true if the GEMM has two factors and nothing else.
+    pub fn is_plain(self) -> bool {
+        self == Self::PLAIN
+    }
 }
 
 /// The ops of a kind that occur in a host program by themselves (nvFuser's `isLowerableAsStandaloneHostOp`).

@@ -3,7 +3,7 @@
 use super::fresh::PrivatizationCache;
 use crate::diag::{Diag, codes};
 use crate::ir::scalar_names::loop_index;
-use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, OpKind, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::launch::{LaunchCall, launch_call};
 use crate::ops::spec::Lower;
 use crate::plan::{AxesTable, ExtentEnv, LEAST_INST_BYTES, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
@@ -314,14 +314,13 @@ fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
 /// The blocks of a program that shard tensors by stream, each with its index.
 fn stream_cut_blocks(program: &Program) -> FxHashMap<BlockId, ExprId> {
     let mut found = FxHashMap::default();
-    if !program.ops().iter().any(|(_, op)| op.kind == OpKind::ShardByStream) {
+    if !program.ops().iter().any(|(_, op)| op.attr(AttrKey::StreamIndex).is_some()) {
         return found;
     }
     program.walk(program.body(), &mut |id| {
         for &block in &program.op(id).blocks {
-            let ops = program.block(block).ops.iter().map(|&id| program.op(id));
-            let mut cut = ops.filter(|op| op.kind == OpKind::ShardByStream);
-            if let Some(index) = cut.find_map(|op| op.expr_attr(AttrKey::StreamIndex)) {
+            let mut ops = program.block(block).ops.iter().map(|&id| program.op(id));
+            if let Some(index) = ops.find_map(|op| op.expr_attr(AttrKey::StreamIndex)) {
                 found.insert(block, index);
             }
         }

@@ -6,13 +6,13 @@
 
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{
-    AttrKey, BinaryOp, BlockId, Expr, ExprId, Op, OpId, OpKind, Program, RankScalars, expr_text, is_identity,
+    AttrKey, BinaryOp, BlockId, Expr, ExprId, Op, OpId, Program, RankScalars, expr_text, is_identity,
 };
 
 /// Reports every CollectivePermute whose peers are the same on all ranks of its team, unless it is in a branch or loop
 /// that depends on the rank.
 pub(super) fn check_one_rank_text(program: &Program, diags: &mut Diags) {
-    if !program.ops().iter().any(|(_, op)| op.kind == OpKind::CollectivePermute) {
+    if !program.ops().iter().any(|(_, op)| op.kind.is_permute()) {
         return;
     }
     let ranks = RankScalars::new(program);
@@ -28,7 +28,7 @@ fn collect_equal_peers(program: &Program, ranks: &RankScalars, block: BlockId, f
             continue;
         }
         let members = op.ints_attr(AttrKey::Team).map_or(0, <[i64]>::len);
-        if op.kind == OpKind::CollectivePermute && members > 1 {
+        if op.kind.is_permute() && members > 1 {
             found.push(id);
         }
         op.blocks.iter().for_each(|&inner| collect_equal_peers(program, ranks, inner, found));

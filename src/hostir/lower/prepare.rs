@@ -9,7 +9,7 @@ use crate::analysis::{moves_shards, needs_slice_resharding};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
-use crate::ir::{OpEffect, OpKind};
+use crate::ir::OpEffect;
 use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent};
 use rayon::prelude::*;
 use smallvec::SmallVec;
@@ -171,7 +171,7 @@ pub fn prepare_program(program: &Program, sizes: &SizeSettings) -> Result<Prepar
 pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Result<Plan, Diags> {
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
-    let axes = AxesTable::new(program, OpKind::View);
+    let axes = AxesTable::new(program);
     let budget = PlanBudget::rank_share(&sizes.limits, env.ranks, Deadline::after(sizes.limits.time));
     let limit = sizes.memory_limit / u64::from(env.ranks.max(1));
     let limits = RankLimits { rank: Some(rank), memory: limit, budget };
@@ -186,7 +186,7 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
 pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[TensorId]) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
-    let axes = AxesTable::new(program, OpKind::View);
+    let axes = AxesTable::new(program);
     check_one_rank_text(program, &mut diags);
     let unlowered = is_unlowered(program).map_err(|diag| diags.push(diag));
     let Some(unlowered) = unlowered.ok().filter(|_| !diags.has_errors()) else { return Err(diags) };
@@ -217,7 +217,7 @@ pub fn prepare_with_streams(
 ) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
     let env = prepared.env.with_streams(streams);
-    let axes = AxesTable::new(program, OpKind::View);
+    let axes = AxesTable::new(program);
     let (ranks, unlowered) = (prepared.ranks, prepared.unlowered);
     let whole = WholeProgram { program, env: &env, axes: &axes, ranks, unlowered };
     let limits = PlanLimits { time: prepared.time, ..PlanLimits::default() };
@@ -326,13 +326,13 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     program.walk(program.body(), &mut |id| {
         let kind = program.op(id).kind;
         match kind.effect() {
-            _ if kind == OpKind::Select && select.is_none() && needs_resharding(program, id) => {
+            OpEffect::Alias if kind.is_mathematics() && select.is_none() && needs_resharding(program, id) => {
                 select = Some(id);
             }
             OpEffect::Alias if resharding.is_none() && needs_slice_resharding(program, id) => {
                 resharding = Some(id);
             }
-            OpEffect::Communicate | OpEffect::Control => lowered = lowered.or(Some(id)),
+            OpEffect::Communicate(_) | OpEffect::Control(_) => lowered = lowered.or(Some(id)),
             OpEffect::Pure | OpEffect::Opaque if resharding.is_none() && needs_resharding(program, id) => {
                 resharding = Some(id);
             }
@@ -358,7 +358,7 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
 /// no peers.
 fn needs_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    if op.kind == OpKind::PostOnStream {
+    if op.posted_number().is_some() {
         return false;
     }
     let tensors = op.input_tensors().chain(op.output_tensors());

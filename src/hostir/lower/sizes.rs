@@ -13,7 +13,6 @@ mod units;
 use crate::axes::LogicalAxis;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
-use crate::ir::OpKind;
 use crate::ir::scalar_names::{RUNTIME, sub_expressions};
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Partition, Program, RankScalars, Symbol, TensorId, UnitId, Value};
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
@@ -152,7 +151,7 @@ struct SizeSolver<'a> {
 /// Binds all extents and the number of ranks; `None` after an error.
 pub fn infer_sizes(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> Option<ExtentEnv> {
     let before = diags.items.len();
-    let axes = AxesTable::new(program, OpKind::View);
+    let axes = AxesTable::new(program);
     let ranks = count_ranks(program, sizes, diags);
     let mut solver = SizeSolver {
         program,
@@ -392,7 +391,7 @@ impl SizeSolver<'_> {
             for link in links.iter().filter(|link| !link.broadcast) {
                 self.link_axes(link.from.0, link.from.1, link.to.0, link.to.1);
             }
-            if self.program.op(op).kind == OpKind::PostOnStream {
+            if self.program.op(op).posted_number().is_some() {
                 self.link_unit(op);
             }
         }

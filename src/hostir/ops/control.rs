@@ -2,7 +2,10 @@
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::{AttrKey, OpEffect, OpId, OpIdentity, OpLayout, Program};
+use crate::ir::{
+    AttrKey, AttrValue, ControlEffect, DomainId, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm,
+    Program, Symbol, Value,
+};
 
 /// Predicate kinds of an IF in a host program.
 pub const PREDICATES: &[&str] = &["Manual"];
@@ -11,9 +14,9 @@ pub const PREDICATES: &[&str] = &["Manual"];
 pub const FOR: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "FOR",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::LoopOverDomain),
         results: 0,
-        effect: OpEffect::Control,
+        effect: OpEffect::Control(ControlEffect::Loop),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -35,9 +38,9 @@ pub const FOR: OpSpec = OpSpec {
 pub const FOR_RANGE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "FOR",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::LoopOverRange),
         results: 0,
-        effect: OpEffect::Control,
+        effect: OpEffect::Control(ControlEffect::Loop),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -58,9 +61,9 @@ pub const FOR_RANGE: OpSpec = OpSpec {
 pub const IF: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "IF",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::Branch),
         results: 0,
-        effect: OpEffect::Control,
+        effect: OpEffect::Control(ControlEffect::Branch),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -71,6 +74,28 @@ pub const IF: OpSpec = OpSpec {
     checks: &[check_empty_block],
     lower: Lower::Branch,
 };
+
+/// `FOR i in iS0{8}:` without its block.
+pub fn loop_over_domain_op(index: ExprId, domain: DomainId) -> Op {
+    let attrs = vec![(AttrKey::Index, AttrValue::Expr(index)), (AttrKey::Domain, AttrValue::Domain(domain))];
+    Op { attrs, ..Op::new(OpKind::For) }
+}
+
+/// `FOR i from 0 to 8:` without its block.
+pub fn loop_over_range_op(index: ExprId, start: ExprId, stop: ExprId) -> Op {
+    let attrs = vec![
+        (AttrKey::Index, AttrValue::Expr(index)),
+        (AttrKey::Start, AttrValue::Expr(start)),
+        (AttrKey::Stop, AttrValue::Expr(stop)),
+    ];
+    Op { attrs, ..Op::new(OpKind::ForRange) }
+}
+
+/// `IF Manual ( i == rank ):` without its blocks.
+pub fn branch_op(predicate: Symbol, condition: ExprId) -> Op {
+    let attrs = vec![(AttrKey::Predicate, AttrValue::Word(predicate))];
+    Op { attrs, ..Op::new(OpKind::If) }.with_operand(Value::Scalar(condition))
+}
 
 /// V28: the bounds of a loop.
 fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {

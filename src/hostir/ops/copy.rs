@@ -7,7 +7,10 @@ use crate::axes::pairing::{
     self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, equal_rank_positions, link_pairs,
 };
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AxisLink, Op, OpId, OpIdentity, Program, StandaloneRule, TensorId};
+use crate::ir::{
+    AttrKey, AttrValue, AxisLink, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol, TensorId, Transfer,
+    Value,
+};
 use crate::plan::{BufferView, PlanBuilder, emit_copy_to_result};
 
 /// Cache hints.
@@ -15,7 +18,12 @@ pub const CACHE_OPS: &[&str] = &["AllLevels", "Streaming", "Global"];
 
 /// `Set`.
 pub const SET: OpSpec = OpSpec {
-    identity: OpIdentity { name: "Set", standalone: StandaloneRule::Yes, ..OpIdentity::TENSOR_OP },
+    identity: OpIdentity {
+        name: "Set",
+        standalone: StandaloneRule::Yes,
+        transfer: Some(Transfer::Copy),
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Copies a tensor or a scalar.",
     args: &[
@@ -74,6 +82,19 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lower_set_permute),
 };
+
+/// `Set( T0, cache_op=Streaming )`, without its result.
+pub fn copy_op(operand: Value, cache_op: Symbol) -> Op {
+    let attrs = vec![(AttrKey::CacheOp, AttrValue::Word(cache_op))];
+    Op { attrs, ..Op::new(OpKind::Set) }.with_operand(operand)
+}
+
+/// `Set.Permute( T0, cache_op=Streaming )`, without its result: axis k of this is axis `order[k]` of the operand.
+pub fn permute_op(tensor: TensorId, cache_op: Symbol, order: &[usize]) -> Op {
+    let order = order.iter().map(|&k| k as i64).collect();
+    let attrs = vec![(AttrKey::CacheOp, AttrValue::Word(cache_op)), (AttrKey::Perm, AttrValue::Ints(order))];
+    Op { attrs, ..Op::new(OpKind::SetPermute) }.with_operand(Value::Tensor(tensor))
+}
 
 /// Set.Permute: axis k of the result is axis `perm[k]` of the operand.
 ///

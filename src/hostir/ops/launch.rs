@@ -6,7 +6,7 @@ use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, l
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::{count_text, with_declaration};
 use crate::ir::{
-    AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Program, TensorId, UnitId, Value, expr_text,
+    AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId, Value, expr_text,
 };
 use crate::plan::PlanBuilder;
 use rustc_hash::FxHashMap;
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 pub const POST_ON_STREAM: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "PostOnStream",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::PostOnStream),
         results: 0,
         effect: OpEffect::Opaque,
         ..OpIdentity::TENSOR_OP
@@ -33,7 +33,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
 pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "LaunchKernel",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::LaunchKernel),
         results: 0,
         effect: OpEffect::Opaque,
         ..OpIdentity::TENSOR_OP
@@ -180,6 +180,11 @@ fn infer_posted(program: &Program, op: &Op) -> Option<TypeList> {
         Some(ty)
     });
     outputs.collect()
+}
+
+/// `PostOnStream (HostUnit0, ..)`, without inputs and outputs.
+pub fn post_op(unit: u32) -> Op {
+    Op::new(OpKind::PostOnStream).with_operand(Value::Unit(unit))
 }
 
 /// The unit that a PostOnStream calls, with operands and results.

@@ -10,8 +10,8 @@ use crate::diag::{Diag, Diags, codes};
 use crate::ir::functions::{FunctionForm, FunctionRow, cast_result, find_function};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AttrKey, AxisLink, DType, IterDomain, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
-    domain_text, first_free_number, mesh_text,
+    AttrKey, AttrValue, AxisLink, DType, IterDomain, Op, OpId, OpIdentity, OpKind, OpLayout, Program, StandaloneRule,
+    Symbol, TensorId, Value, domain_text, first_free_number, mesh_text,
 };
 use crate::plan::{
     BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand, apply_function,
@@ -35,6 +35,11 @@ pub const POINTWISE: OpSpec = OpSpec {
     checks: &[check_pointwise, check_integer_functions, check_operand_literals],
     lower: Lower::Instructions(lower_pointwise),
 };
+
+/// `where( T0, T1, T2 );`, without its result.
+pub fn pointwise_op(function: Symbol, operands: SmallVec<[Value; 2]>) -> Op {
+    Op { operands, attrs: vec![(AttrKey::Function, AttrValue::Word(function))], ..Op::new(OpKind::Pointwise) }
+}
 
 /// Pointwise ops: every tensor operand's stored axes with the result's.
 ///

@@ -5,7 +5,10 @@ use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, both_sides, has_split_axis, link_equal_lists};
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Op, OpId, OpIdentity, Program, StandaloneRule};
+use crate::ir::{
+    AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol, TensorId,
+    Transfer, Value,
+};
 use crate::plan::{InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
 use smallvec::SmallVec;
 
@@ -27,7 +30,12 @@ pub const REDUCE_WORDS: &[&str] = &[
 
 /// `reduction`.
 pub const REDUCTION: OpSpec = OpSpec {
-    identity: OpIdentity { name: "reduction", standalone: StandaloneRule::Yes, ..OpIdentity::TENSOR_OP },
+    identity: OpIdentity {
+        name: "reduction",
+        standalone: StandaloneRule::Yes,
+        transfer: Some(Transfer::Reduction),
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Reduces the axes that are reductions in its result.",
     args: &[
@@ -41,6 +49,16 @@ pub const REDUCTION: OpSpec = OpSpec {
     checks: &[tensor_checks::check_one_dtype, check_initial_literal],
     lower: Lower::Instructions(lower_reduction),
 };
+
+/// `reduction( T0, op = add, initial value = float(0), allreduce = false )`, without its result.
+pub fn reduction_op(tensor: TensorId, function: Symbol, initial: ExprId) -> Op {
+    let attrs = vec![
+        (AttrKey::ReduceOp, AttrValue::Word(function)),
+        (AttrKey::Init, AttrValue::Expr(initial)),
+        (AttrKey::Allreduce, AttrValue::Bool(false)),
+    ];
+    Op { attrs, ..Op::new(OpKind::Reduction) }.with_operand(Value::Tensor(tensor))
+}
 
 /// reduction: the operand's stored axes with all axes of the result, reduced ones included.
 ///

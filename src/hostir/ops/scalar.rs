@@ -1,7 +1,7 @@
 //! Scalar definitions.
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
-use crate::ir::{OpIdentity, OpLayout};
+use crate::ir::{ExprId, Op, OpIdentity, OpKind, OpLayout, Value};
 
 /// `scalar definition`.
 pub const DEFINE: OpSpec = OpSpec {
@@ -14,3 +14,8 @@ pub const DEFINE: OpSpec = OpSpec {
     checks: &[],
     lower: Lower::Instructions(super::copy::lower_set),
 };
+
+/// `i84 = i82 % 8;`
+pub fn definition_op(result: Value, value: ExprId) -> Op {
+    Op::new(OpKind::Define).with_operand(Value::Scalar(value)).with_result(result)
+}

@@ -2,16 +2,16 @@
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::diag::{Diag, codes};
-use crate::ir::{ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Value, WordLink};
+use crate::ir::{ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, StreamEffect, Value, WordLink};
 use crate::plan::{InstKind, PlanBuilder};
 
 /// `GetCurrentStream`.
 pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "GetCurrentStream",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::GetCurrentStream),
         results: 0,
-        effect: OpEffect::Stream,
+        effect: OpEffect::Stream(StreamEffect::Name),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -29,7 +29,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
         name: "SetCurrentStream",
         layout: OpLayout::Words(WordLink::To),
         results: 0,
-        effect: OpEffect::Stream,
+        effect: OpEffect::Stream(StreamEffect::Choose),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -47,7 +47,7 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
         name: "Synchronize",
         layout: OpLayout::Words(WordLink::None),
         results: 0,
-        effect: OpEffect::Stream,
+        effect: OpEffect::Stream(StreamEffect::Synchronize),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -58,6 +58,21 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
     checks: &[],
     lower: Lower::Instructions(lower_synchronize),
 };
+
+/// `GetCurrentStream into Stream 0`
+pub fn stream_naming_op(stream: ExprId) -> Op {
+    Op::new(OpKind::GetCurrentStream).with_result(Value::Stream(stream))
+}
+
+/// `SetCurrentStream to Stream 1`
+pub fn stream_choice_op(stream: ExprId) -> Op {
+    Op::new(OpKind::SetCurrentStream).with_operand(Value::Stream(stream))
+}
+
+/// `Synchronize Stream 1`
+pub fn synchronization_op(stream: ExprId) -> Op {
+    Op::new(OpKind::Synchronize).with_operand(Value::Stream(stream))
+}
 
 fn stream_operand(cx: &PlanBuilder<'_>, op: &Op) -> Result<ExprId, Diag> {
     let values = op.operands.iter().chain(&op.results);

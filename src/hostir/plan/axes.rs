@@ -1,7 +1,7 @@
 //! The axes of all tensors of a program, computed once: a plan queries them at every op.
 
 use crate::axes::{LogicalAxis, logical_axes, stream_axis};
-use crate::ir::{Expr, ExprId, IdVec, OpKind, Program, TensorId};
+use crate::ir::{Expr, ExprId, IdVec, Program, TensorId};
 use smallvec::SmallVec;
 
 /// The logical axes of every tensor of a program.
@@ -25,10 +25,10 @@ pub struct StreamPart {
 }
 
 impl AxesTable {
-    /// Computes the axes of all tensors; results of ops of the kind `view` have `rf` domains that no split made.
-    pub fn new(program: &Program, view: OpKind) -> Self {
+    /// Computes the axes of all tensors; results of views have `rf` domains that no split made.
+    pub fn new(program: &Program) -> Self {
         let mut views = IdVec::<TensorId, bool>::filled(false, program.tensors().len());
-        for (_, op) in program.ops().iter().filter(|(_, op)| op.kind == view) {
+        for (_, op) in program.ops().iter().filter(|(_, op)| op.kind.is_row_major_view()) {
             for result in op.output_tensors() {
                 views[result] = true;
             }

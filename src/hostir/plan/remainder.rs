@@ -2,7 +2,7 @@
 
 use super::PlanBuilder;
 use crate::diag::Diag;
-use crate::ir::{BinaryOp, Expr, ExprId, OpKind, Symbol, Value};
+use crate::ir::{BinaryOp, Expr, ExprId, Symbol, Value};
 
 impl PlanBuilder<'_> {
     /// Adds to the error for a negative value that `%` keeps the sign, if the value is a remainder.
@@ -25,7 +25,7 @@ impl PlanBuilder<'_> {
 
     fn is_defined_remainder(&self, name: Symbol) -> bool {
         let program = self.program;
-        let mut ops = program.ops().iter().map(|(_, op)| op).filter(|op| op.kind == OpKind::Define);
+        let mut ops = program.ops().iter().map(|(_, op)| op).filter(|op| op.kind.is_definition());
         ops.any(|op| match (op.results.first(), op.operands.first()) {
             (Some(Value::Scalar(result)), Some(Value::Scalar(value))) => {
                 program.exprs().as_name(*result) == Some(name)

@@ -1,7 +1,6 @@
 //! Printing of ops with a form of their own.
 
 use super::ProgramPrinter;
-use crate::ir::OpKind;
 use crate::ir::{AttrKey, AttrValue, ExprId, Op, OpId, Value};
 
 impl ProgramPrinter<'_> {
@@ -9,11 +8,11 @@ impl ProgramPrinter<'_> {
     pub(super) fn print_joined_end(&mut self, op: OpId, next: Option<OpId>) {
         let kind = |op: OpId| self.program.op(op).kind;
         let has_comments = !self.comments.is_empty();
-        let waits_next = next.is_some_and(|next| kind(next) == OpKind::Wait);
-        match kind(op) {
-            OpKind::Communication if waits_next && !has_comments => {}
-            OpKind::Wait => self.push("\n\n"),
-            _ => self.push("\n"),
+        let waits_next = next.is_some_and(|next| kind(next).is_wait());
+        if kind(op).is_wait() {
+            self.push("\n\n");
+        } else if !(kind(op).is_collective() && waits_next && !has_comments) {
+            self.push("\n");
         }
     }
 
@@ -23,7 +22,7 @@ impl ProgramPrinter<'_> {
         self.print_value(result);
         self.push(" = ALLOCATE(");
         let mut separator = "";
-        for declared in OpKind::Allocate.spec().args {
+        for declared in op.kind.spec().args {
             let (Some(key), Some(word)) = (declared.key, declared.word) else { continue };
             let Some(value) = op.attr(key) else { continue };
             if key == AttrKey::Alias || self.is_implied(op, key) {

@@ -4,7 +4,7 @@ use super::ProgramPrinter;
 use crate::ir::TEAM_CUT;
 use crate::ir::text::is_unsigned_integer;
 use crate::ir::{AttrKey, AttrValue, Expr, ExprId, Op, OpId, TensorId, Value, order};
-use crate::ir::{CallPadding, OpKind, OpLayout, WordLink, functions};
+use crate::ir::{CallPadding, OpLayout, OwnForm, WordLink, functions};
 use crate::ir::{TextWriter, push_integer, push_number};
 use crate::ops::{ArgKind, ArgSpec, EqualsSpacing, OpSpec};
 
@@ -24,17 +24,16 @@ impl ProgramPrinter<'_> {
             OpLayout::Keyed => self.print_keyed(op, spec),
             OpLayout::Words(link) => self.print_words(op, spec, link),
             OpLayout::Define => self.print_definition(op),
-            OpLayout::Own => match op.kind {
-                OpKind::Allocate => self.print_allocate(op),
-                OpKind::Deallocate => self.print_deallocate(op),
-                OpKind::For => self.print_for_in(op),
-                OpKind::ForRange => self.print_for_range(op),
-                OpKind::If => self.print_branch(op),
-                OpKind::PostOnStream => self.print_post_on_stream(op),
-                OpKind::LaunchKernel => self.print_launch_kernel(op),
-                OpKind::ShareMemHandles => self.print_share_mem_handles(op),
-                OpKind::GetCurrentStream => self.print_get_current_stream(op),
-                _ => self.print_keyed(op, spec),
+            OpLayout::Own(form) => match form {
+                OwnForm::Allocate => self.print_allocate(op),
+                OwnForm::Deallocate => self.print_deallocate(op),
+                OwnForm::LoopOverDomain => self.print_for_in(op),
+                OwnForm::LoopOverRange => self.print_for_range(op),
+                OwnForm::Branch => self.print_branch(op),
+                OwnForm::PostOnStream => self.print_post_on_stream(op),
+                OwnForm::LaunchKernel => self.print_launch_kernel(op),
+                OwnForm::ShareMemHandles => self.print_share_mem_handles(op),
+                OwnForm::GetCurrentStream => self.print_get_current_stream(op),
             },
         }
     }

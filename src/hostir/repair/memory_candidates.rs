@@ -2,7 +2,7 @@
 
 use super::outline::{Outline, Place, stream_text};
 use super::text_change::{Candidate, TextChange};
-use crate::ir::{AttrKey, BlockId, OpKind, TensorId, Value};
+use crate::ir::{AttrKey, BlockId, TensorId, Value};
 
 /// Deletes a statement that orders nothing.
 pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candidate> {
@@ -37,16 +37,16 @@ fn delete_emptied_block(outline: &Outline<'_>, statement: usize) -> Option<Candi
 /// Returns true for a statement of a block that chooses a stream.
 fn chooses_stream(outline: &Outline<'_>, statement: usize, block: BlockId) -> bool {
     outline.statements.get(statement).is_some_and(|found| found.block == block)
-        && outline.kind(statement) == OpKind::SetCurrentStream
+        && outline.kind(statement).is_stream_choice()
 }
 
 /// Candidates for a use after a Deallocate: the Deallocate moves or is deleted.
 pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -> Vec<Candidate> {
-    if outline.kind(user) == OpKind::Deallocate {
+    if outline.kind(user).is_deallocation() {
         return delete_waste(outline, user);
     }
     let mut found = Vec::new();
-    let frees = others.iter().copied().filter(|&other| outline.kind(other) == OpKind::Deallocate);
+    let frees = others.iter().copied().filter(|&other| outline.kind(other).is_deallocation());
     for free in frees.filter(|&free| outline.op(free).all_tensors().count() == 1) {
         let block = outline.statements[free].block;
         let mut around = std::iter::once(user).chain(outline.ancestors(user));
@@ -64,7 +64,7 @@ pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -
 /// Gives each iteration memory of its own.
 pub(super) fn keep_private(outline: &Outline<'_>, allocation: usize) -> Vec<Candidate> {
     let text = outline.statement_text(allocation);
-    if outline.kind(allocation) != OpKind::Allocate || text.contains("keep=false") {
+    if !outline.kind(allocation).is_allocation() || text.contains("keep=false") {
         return Vec::new();
     }
     let change = TextChange::new(outline);
@@ -83,7 +83,7 @@ fn is_cleared(outline: &Outline<'_>, allocation: usize) -> bool {
 /// Candidates that give each iteration of a loop around both accesses a buffer of its own.
 pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
     let owners = outline.accessed_owners(first, second);
-    let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at) == OpKind::Allocate);
+    let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at).is_allocation());
     let allocations = allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| owners.contains(&tensor)));
     let loops = outline.common_loops(first, second);
     let mut found = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn move_scratch(outline: &Outline<'_>, first: usize, second: usize) -
     let loops = outline.common_loops(first, second).into_iter().filter(|&around| switches_stream(outline, around));
     let mut found = Vec::new();
     for around in loops {
-        let scratch = (0..outline.statements[around].next).filter(|&at| outline.kind(at) == OpKind::Allocate);
+        let scratch = (0..outline.statements[around].next).filter(|&at| outline.kind(at).is_allocation());
         let scratch = scratch.filter(|&at| !is_cleared(outline, at)).filter(|&at| {
             let mut owned = outline.op(at).output_tensors();
             owned.all(|tensor| owners.contains(&tensor) && is_only_used_in(outline, tensor, around))
@@ -126,7 +126,7 @@ fn switches_stream(outline: &Outline<'_>, around: usize) -> bool {
     outline.is_loop(around)
         && outline.op(around).blocks.iter().all(|&block| {
             let ops = &outline.program.block(block).ops;
-            ops.iter().any(|&op| outline.program.op(op).kind == OpKind::SetCurrentStream)
+            ops.iter().any(|&op| outline.program.op(op).kind.is_stream_choice())
         })
 }
 
@@ -143,17 +143,19 @@ fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bo
         .any(|port| matches!(port, Value::Tensor(port) if program.memory_tensor(*port) == memory));
     !is_port
         && outside.all(|at| {
-            let is_owner = matches!(outline.kind(at), OpKind::Allocate | OpKind::Deallocate);
-            is_owner || outline.op(at).all_tensors().all(|other| program.memory_tensor(other) != memory)
+            let kind = outline.kind(at);
+            kind.is_allocation()
+                || kind.is_deallocation()
+                || outline.op(at).all_tensors().all(|other| program.memory_tensor(other) != memory)
         })
 }
 
 /// Moves an ALLOCATE to the start of a loop's body, after the choice of its stream; deletes the Deallocate of its
 /// tensor outside of the loop.
 fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Option<Candidate> {
-    let place = match outline.kind(around + 1) {
-        OpKind::SetCurrentStream => Place::After(around + 1),
-        _ => Place::Before(around + 1),
+    let place = match outline.kind(around + 1).is_stream_choice() {
+        true => Place::After(around + 1),
+        false => Place::Before(around + 1),
     };
     let lines = outline.moved_lines(allocation, outline.place_indentation(place)?)?;
     let is_kept = lines.contains("buffer=") && !lines.contains("keep=");
@@ -166,7 +168,7 @@ fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Optio
     let mut change = TextChange::new(outline).with_replaced(allocation, lines, place)?;
     let inside = around..outline.statements[around].next;
     let frees = (0..outline.statements.len()).filter(|at| !inside.contains(at));
-    for free in frees.filter(|&at| outline.kind(at) == OpKind::Deallocate) {
+    for free in frees.filter(|&at| outline.kind(at).is_deallocation()) {
         let mut freed = outline.op(free).all_tensors();
         if freed.next() == Some(tensor) && freed.next().is_none() {
             change = change.with_deleted(free)?;
@@ -180,7 +182,7 @@ pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> 
     let added: Vec<TensorId> = added_tensors(outline, reader).into_iter().map(|tensor| outline.owner(tensor)).collect();
     let mut sums = outline.op(reader).output_tensors().map(|tensor| outline.owner(tensor));
     let Some(sum) = sums.find(|tensor| added.contains(tensor)) else { return Vec::new() };
-    let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at) == OpKind::Allocate);
+    let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at).is_allocation());
     let of_sum = allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| tensor == sum));
     let changes =
         of_sum.filter_map(|at| TextChange::new(outline).with_changed(at, "zero_init=false", "zero_init=true"));
@@ -191,10 +193,10 @@ pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> 
 fn added_tensors(outline: &Outline<'_>, reader: usize) -> Vec<TensorId> {
     let op = outline.op(reader);
     let function = op.word_attr(AttrKey::Function).map(|word| outline.program.name(word));
-    match op.kind {
-        OpKind::Pointwise if function == Some("+") => op.input_tensors().collect(),
+    match op.kind.gemm() {
         // The accumulator.
-        OpKind::MatmulAdd => op.input_tensors().skip(2).collect(),
+        Some(form) if form.accumulates => op.input_tensors().skip(2).collect(),
+        None if function == Some("+") => op.input_tensors().collect(),
         _ => Vec::new(),
     }
 }

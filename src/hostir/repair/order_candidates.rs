@@ -5,7 +5,6 @@ use super::outline::{Outline, Place, StreamName};
 use super::statement_text::{NewStatement, bind_caller, plain_stream};
 use super::text_change::{Candidate, TextChange};
 use super::wait_candidates::{ending_number, waits_of};
-use crate::ir::OpKind;
 
 /// The end of an access for which a statement is to wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,7 +96,7 @@ fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found:
 /// The first statement after a place that waits for the same.
 fn later_waiting(outline: &Outline<'_>, waiting: &NewStatement, place: Place) -> Option<usize> {
     let mut waits = (place_number(outline, place)..outline.statements.len())
-        .filter(|&statement| matches!(outline.kind(statement), OpKind::Wait | OpKind::Synchronize));
+        .filter(|&statement| outline.kind(statement).is_wait() || outline.kind(statement).is_synchronization());
     waits.find(|&statement| outline.short_text(statement) == waiting.text)
 }
 

@@ -1,7 +1,7 @@
 //! The statements of a program in its text: places, blocks, and the streams that may be current there.
 
 use crate::diag::{Span, TextEdit};
-use crate::ir::{AttrKey, BlockId, Op, OpEffect, OpId, OpKind, Program, TensorId, Value, expr_text};
+use crate::ir::{AttrKey, BlockId, Op, OpEffect, OpId, OpKind, Program, StreamEffect, TensorId, Value, expr_text};
 use rustc_hash::FxHashMap;
 use std::ops::{Range, RangeInclusive};
 
@@ -129,9 +129,11 @@ impl<'a> Outline<'a> {
             let next = self.statements[at].next;
             merge_streams(&mut self.statements[at].streams, &streams);
             let op = self.op(at);
-            match op.kind {
-                OpKind::SetCurrentStream => streams = vec![self.named_stream(op)],
-                OpKind::GetCurrentStream if streams == [StreamName::Caller] && self.caller.is_none() => {
+            match op.kind.effect() {
+                OpEffect::Stream(StreamEffect::Choose) => streams = vec![self.named_stream(op)],
+                OpEffect::Stream(StreamEffect::Name)
+                    if streams == [StreamName::Caller] && self.caller.is_none() =>
+                {
                     let stream = stream_text(self.program, op);
                     self.caller = stream.map(|stream| CallerName { stream, statement: at });
                 }
@@ -170,7 +172,7 @@ impl<'a> Outline<'a> {
     }
 
     pub(super) fn is_loop(&self, statement: usize) -> bool {
-        matches!(self.kind(statement), OpKind::For | OpKind::ForRange)
+        self.kind(statement).is_loop()
     }
 
     /// The name of a loop's index.
@@ -203,7 +205,7 @@ impl<'a> Outline<'a> {
     /// The statement, or the branch that contains nothing else.
     pub(super) fn guarded(&self, statement: usize) -> usize {
         match self.statements[statement].parent {
-            Some(outer) if self.kind(outer) == OpKind::If && self.statements[outer].next == outer + 2 => outer,
+            Some(outer) if self.kind(outer).is_branch() && self.statements[outer].next == outer + 2 => outer,
             _ => statement,
         }
     }
@@ -211,8 +213,8 @@ impl<'a> Outline<'a> {
     /// Returns true if a statement does more than order others, or manage memory for them.
     pub(super) fn does_work(&self, statement: usize) -> bool {
         let kind = self.kind(statement);
-        let effects = [OpEffect::Stream, OpEffect::Control, OpEffect::Allocate, OpEffect::Free];
-        kind != OpKind::Wait && !effects.contains(&kind.effect())
+        let holds = kind.is_allocation() || kind.is_deallocation();
+        !(holds || kind.is_wait() || kind.is_stream_op() || kind.is_control())
     }
 
     /// The branches and loops around a statement that contain nothing else: the outermost of them, or the statement.
@@ -233,8 +235,8 @@ impl<'a> Outline<'a> {
     }
 
     fn only_waits(&self, outer: usize) -> bool {
-        let mut all = outer..self.statements[outer].next;
-        all.all(|at| matches!(self.kind(at), OpKind::If | OpKind::Wait | OpKind::Synchronize))
+        let mut all = (outer..self.statements[outer].next).map(|at| self.kind(at));
+        all.all(|kind| kind.is_branch() || kind.is_wait() || kind.is_synchronization())
     }
 
     /// The place itself, or the one before or after its group of messages: a group contains nothing else.
@@ -257,9 +259,9 @@ impl<'a> Outline<'a> {
     /// The StartCoalescing and the EndCoalescing around a statement, which may be one of them.
     fn group_of(&self, statement: usize) -> Option<RangeInclusive<usize>> {
         let before = self.statements_beside(statement).filter(|&at| at <= statement);
-        let start = before.filter(|&at| self.kind(at) == OpKind::StartCoalescing).last()?;
+        let start = before.filter(|&at| self.kind(at).is_group_start()).last()?;
         let mut after = self.statements_beside(statement).filter(|&at| at > start);
-        let end = after.find(|&at| self.kind(at) == OpKind::EndCoalescing)?;
+        let end = after.find(|&at| self.kind(at).is_group_end())?;
         (statement <= end).then_some(start..=end)
     }
 

@@ -4,7 +4,6 @@ use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
 use crate::diag::fix::apply_edits;
 use crate::diag::{Span, TextEdit};
-use crate::ir::OpKind;
 
 /// A changed text.
 #[derive(Clone, Debug)]
@@ -79,7 +78,7 @@ impl<'o, 'a> TextChange<'o, 'a> {
         self.gone.push(emptied);
         self.insert_lines(place, lines)?;
         // A branch is named by what it holds.
-        let named = if self.outline.kind(statement) == OpKind::If { statement + 1 } else { statement };
+        let named = if self.outline.kind(statement).is_branch() { statement + 1 } else { statement };
         self.parts.push(format!("move `{}`", self.outline.short_text(named)));
         Some(self)
     }

@@ -10,7 +10,8 @@ use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
 use crate::diag::{Diag, Fix, TextEdit};
 use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
-use crate::ir::{BlockId, OpId, OpKind, Program};
+use crate::hir2::defaults::is_host_select;
+use crate::ir::{BlockId, OpId, Program};
 use crate::print::{PrintOptions, VersionLine, print_into};
 use std::borrow::Cow;
 
@@ -84,18 +85,15 @@ fn sink_slices(program: &mut Program) {
 /// Returns true if an op only waits: a Wait, a Synchronize, or a branch with nothing else.
 fn is_wait(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    match op.kind {
-        OpKind::Wait | OpKind::Synchronize => true,
-        OpKind::If => {
-            op.blocks.iter().all(|block| program.block(*block).ops.iter().all(|inner| is_wait(program, *inner)))
-        }
-        _ => false,
+    if !op.kind.is_branch() {
+        return op.kind.is_wait() || op.kind.is_synchronization();
     }
+    op.blocks.iter().all(|block| program.block(*block).ops.iter().all(|inner| is_wait(program, *inner)))
 }
 
 fn is_hidden_slice(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    op.kind == OpKind::HirAliasSelect && op.output_tensors().all(|tensor| program.tensor(tensor).name.is_none())
+    is_host_select(op.kind) && op.output_tensors().all(|tensor| program.tensor(tensor).name.is_none())
 }
 
 fn canonical_text(mut programs: Vec<Program>) -> String {

@@ -4,26 +4,26 @@ use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
 use super::text_change::{Candidate, TextChange};
-use crate::ir::{OpEffect, OpKind, Value};
+use crate::ir::Value;
 
 /// The number that a Wait for a communication names: its own, or that of its group.
 pub(super) fn ending_number(outline: &Outline<'_>, statement: usize) -> Option<u32> {
     let op = outline.op(statement);
-    if op.kind.effect() != OpEffect::Communicate {
+    if !op.kind.is_communication() {
         return None;
     }
     let own = op.number()?;
     let block = outline.statements[statement].block;
     let after = (statement + 1..outline.statements.len()).filter(|&other| outline.statements[other].block == block);
-    let mut bounds =
-        after.filter(|&other| matches!(outline.kind(other), OpKind::StartCoalescing | OpKind::EndCoalescing));
-    let group = bounds.next().filter(|&bound| outline.kind(bound) == OpKind::EndCoalescing);
+    let mut kinds = after.map(|other| (other, outline.kind(other)));
+    let bound = kinds.find(|(_, kind)| kind.is_group_start() || kind.is_group_end());
+    let group = bound.filter(|(_, kind)| kind.is_group_end()).map(|(other, _)| other);
     Some(group.and_then(|end| outline.op(end).number()).unwrap_or(own))
 }
 
 /// The Waits for a communication or group.
 pub(super) fn waits_of(outline: &Outline<'_>, number: u32) -> impl Iterator<Item = usize> {
-    let waits = (0..outline.statements.len()).filter(|&statement| outline.kind(statement) == OpKind::Wait);
+    let waits = (0..outline.statements.len()).filter(|&statement| outline.kind(statement).is_wait());
     waits.filter(move |&statement| outline.op(statement).operands.contains(&Value::Handle(number)))
 }
 
@@ -35,7 +35,7 @@ fn is_in_other_branch(outline: &Outline<'_>, post: usize, wait: usize) -> bool {
         Value::Handle(number) => Some(waits_of(outline, *number).count()),
         _ => None,
     });
-    between.any(|outer| outline.kind(outer) == OpKind::If) && waits.all(|count| count == 1)
+    between.any(|outer| outline.kind(outer).is_branch()) && waits.all(|count| count == 1)
 }
 
 /// Moves a Wait to the end of the block that starts its communication, or directly after the start.
@@ -48,7 +48,7 @@ fn move_into_branch(outline: &Outline<'_>, wait: usize, post: usize) -> Vec<Cand
 
 /// Candidates for a Wait without a start, or a start before the last Wait.
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
-    if outline.kind(primary) == OpKind::Wait {
+    if outline.kind(primary).is_wait() {
         return match others.iter().any(|&post| is_in_other_branch(outline, post, primary)) {
             true => others.iter().flat_map(|&post| move_into_branch(outline, primary, post)).collect(),
             false => delete_waste(outline, primary),

@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::ir::OpKind;
 use crate::ir::{AttrKey, AttrValue, Op, Value};
-use crate::ops::control::PREDICATES;
+use crate::ops::control::{PREDICATES, branch_op};
 use hostir_grammar::ast::{self, ArgRange, ArgSyntax, ExprSyntax, StmtSyntax};
 
 impl Resolver<'_> {
@@ -39,8 +39,7 @@ impl Resolver<'_> {
     fn resolve_condition(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         let word = ast.symbol_text(stmt.name);
-        let mut op = Op::new(OpKind::If);
-        let [arg] = ast.args_in(stmt.args) else {
+                let [arg] = ast.args_in(stmt.args) else {
             self.report_no_condition(stmt);
             return None;
         };
@@ -48,14 +47,13 @@ impl Resolver<'_> {
             self.report_unknown_predicate(word, PREDICATES, stmt);
             return None;
         }
-        op.attrs.push((AttrKey::Predicate, AttrValue::Word(self.resolve_symbol(stmt.name))));
-        op.operands.push(Value::Scalar(self.resolve_scalar_arg(arg)?));
-        Some(op)
+        let predicate = self.resolve_symbol(stmt.name);
+        Some(branch_op(predicate, self.resolve_scalar_arg(arg)?))
     }
 
     /// Both forms of ALLOCATE; the buffer must be the result.
-    pub(super) fn resolve_allocate(&mut self, stmt: &StmtSyntax) -> Option<Op> {
-        let mut op = self.resolve_table_op(OpKind::Allocate, stmt)?;
+    pub(super) fn resolve_allocate(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
+        let mut op = self.resolve_table_op(kind, stmt)?;
         let result = op.output_tensors().next();
         if op.attr(AttrKey::Keep).is_none() {
             op.attrs.push((AttrKey::Keep, AttrValue::Bool(op.keeps_memory())));
@@ -70,15 +68,15 @@ impl Resolver<'_> {
             return None;
         }
         if op.expr_attr(AttrKey::Size).is_none() {
-            self.report_missing_word(OpKind::Allocate.spec(), "size", stmt);
+            self.report_missing_word(kind.spec(), "size", stmt);
             return None;
         }
         Some(op)
     }
 
     /// The buffer of a receive is a result.
-    pub(super) fn resolve_point_to_point(&mut self, stmt: &StmtSyntax) -> Option<Op> {
-        let mut op = self.resolve_table_op(OpKind::P2PCommunication, stmt)?;
+    pub(super) fn resolve_point_to_point(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
+        let mut op = self.resolve_table_op(kind, stmt)?;
         let receives = op.word_attr(AttrKey::Type).is_some_and(|word| self.program.names.get(word) == "recv");
         if receives {
             op.results.extend(op.operands.drain(..));
@@ -87,10 +85,10 @@ impl Resolver<'_> {
     }
 
     /// `PostOnStream (HostUnit0, Inputs:{a, }, Outputs:{b, })`.
-    pub(super) fn resolve_post_on_stream(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+    pub(super) fn resolve_post_on_stream(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
-        let spec = OpKind::PostOnStream.spec();
-        let mut op = Op::new(OpKind::PostOnStream);
+        let spec = kind.spec();
+        let mut op = Op::new(kind);
         let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
         let args = ast.args_in(stmt.args);
         let (unit, lists) = match args {
@@ -184,10 +182,10 @@ impl Resolver<'_> {
     }
 
     /// `LaunchKernel(Group ID: 0, Inputs: {a}, Outputs: {b}, )`.
-    pub(super) fn resolve_launch_kernel(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+    pub(super) fn resolve_launch_kernel(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
-        let spec = OpKind::LaunchKernel.spec();
-        let mut op = Op::new(OpKind::LaunchKernel);
+        let spec = kind.spec();
+        let mut op = Op::new(kind);
         let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
         let args = ast.args_in(stmt.args);
         let lists: Vec<ArgSyntax> = args.iter().filter(|arg| !is_group_arg(ast, arg)).copied().collect();
@@ -211,10 +209,10 @@ impl Resolver<'_> {
     }
 
     /// `ShareMemHandles(P2PCommunication 37 (...), `.
-    pub(super) fn resolve_share_mem_handles(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+    pub(super) fn resolve_share_mem_handles(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
-        let spec = OpKind::ShareMemHandles.spec();
-        let mut op = Op::new(OpKind::ShareMemHandles);
+        let spec = kind.spec();
+        let mut op = Op::new(kind);
         let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
         for arg in ast.args_in(stmt.args) {
             match arg.value {
@@ -234,7 +232,7 @@ impl Resolver<'_> {
 
     fn resolve_shared_op(&mut self, inner: ast::StmtId, arg: &ArgSyntax) -> Option<Value> {
         let id = self.resolve_stmt(inner)?;
-        if self.program.ops[id].kind == OpKind::P2PCommunication {
+        if self.program.ops[id].kind.is_message() {
             return Some(Value::Op(id));
         }
         self.report_wrong_kind("operand", "a communication such as `P2PCommunication 37 (...)`", arg);
@@ -242,10 +240,10 @@ impl Resolver<'_> {
     }
 
     /// `GetCurrentStream into Stream 0` or `Stream 0x1 = GetCurrentStream()`.
-    pub(super) fn resolve_get_current_stream(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+    pub(super) fn resolve_get_current_stream(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
-        let spec = OpKind::GetCurrentStream.spec();
-        let mut op = Op::new(OpKind::GetCurrentStream);
+        let spec = kind.spec();
+        let mut op = Op::new(kind);
         if !self.resolve_number(spec, stmt, &mut op) {
             return None;
         }

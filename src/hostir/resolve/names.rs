@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes};
-use crate::ir::{self, Expr, NO_MESH, Op, OpKind, Value, is_given_name};
+use crate::ir::{self, Expr, NO_MESH, Op, Value, is_given_name};
 use hostir_grammar::ast::{self, ArgSyntax, ContainerSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, ValueSyntax};
 
 impl Resolver<'_> {
@@ -131,12 +131,12 @@ impl Resolver<'_> {
             _ => None,
         });
         let Some(name) = self.checked_name(name, stmt.span) else { return };
-        match (op.number(), address, op.kind) {
-            (Some(number), ..) => {
+        match (op.number(), address) {
+            (Some(number), _) => {
                 let before = self.program.given.handles.insert(number, name);
                 self.report_renamed(before, name, stmt.span);
             }
-            (None, Some(address), OpKind::GetCurrentStream) => {
+            (None, Some(address)) if op.kind.is_stream_naming() => {
                 let before = self.program.given.streams.insert(address, name);
                 self.report_renamed(before, name, stmt.span);
             }

@@ -2,9 +2,10 @@
 
 use super::Resolver;
 use super::tables::HeadMeaning;
-use crate::ir::{AttrKey, AttrValue, Op, OpId, UnaryOp, Value};
-use crate::ir::{OpKind, functions};
+use crate::ir::{Op, OpId, OpKind, OpLayout, OwnForm, UnaryOp, Value, functions};
 use crate::ops;
+use crate::ops::pointwise::{POINTWISE, pointwise_op};
+use crate::ops::scalar::definition_op;
 use hostir_grammar::ast::{self, ArgSyntax, StmtId, StmtShape, StmtSyntax};
 use smallvec::SmallVec;
 
@@ -94,13 +95,13 @@ impl Resolver<'_> {
     }
 
     fn resolve_op(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
-        match kind {
-            OpKind::Allocate => self.resolve_allocate(stmt),
-            OpKind::PostOnStream => self.resolve_post_on_stream(stmt),
-            OpKind::LaunchKernel => self.resolve_launch_kernel(stmt),
-            OpKind::ShareMemHandles => self.resolve_share_mem_handles(stmt),
-            OpKind::GetCurrentStream => self.resolve_get_current_stream(stmt),
-            OpKind::P2PCommunication => self.resolve_point_to_point(stmt),
+        match kind.layout() {
+            OpLayout::Own(OwnForm::Allocate) => self.resolve_allocate(kind, stmt),
+            OpLayout::Own(OwnForm::PostOnStream) => self.resolve_post_on_stream(kind, stmt),
+            OpLayout::Own(OwnForm::LaunchKernel) => self.resolve_launch_kernel(kind, stmt),
+            OpLayout::Own(OwnForm::ShareMemHandles) => self.resolve_share_mem_handles(kind, stmt),
+            OpLayout::Own(OwnForm::GetCurrentStream) => self.resolve_get_current_stream(kind, stmt),
+            _ if kind.is_message() => self.resolve_point_to_point(kind, stmt),
             _ => self.resolve_table_op(kind, stmt),
         }
     }
@@ -111,13 +112,13 @@ impl Resolver<'_> {
         let (result, is_tensor) = self.resolve_one_result(stmt, "=")?;
         let [arg, extra @ ..] = ast.args_in(stmt.args) else { return None };
         if let [extra, ..] = extra {
-            self.report_unknown_argument(OpKind::Pointwise.spec(), "alias", extra);
+            self.report_unknown_argument(&POINTWISE, "alias", extra);
             return None;
         }
         let ast::ValueSyntax::Expr(expr) = arg.value else { return None };
         if !is_tensor {
             let value = self.resolve_expr(expr)?;
-            return Some(define_op(result, Value::Scalar(value)));
+            return Some(definition_op(result, value));
         }
         let inner = match ast.exprs[expr.index()].0 {
             ast::ExprSyntax::Group(inner) => inner,
@@ -146,7 +147,7 @@ impl Resolver<'_> {
         let values: SmallVec<[Option<Value>; 2]> =
             operands.iter().map(|operand| self.resolve_tensor_or_scalar(*operand)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
-        Some(pointwise_op(result, self.resolve_symbol(symbol), operands))
+        Some(pointwise_op(self.resolve_symbol(symbol), operands).with_result(result))
     }
 
     /// `result = exp(a);`: pointwise for tensors, a definition for scalars.
@@ -159,7 +160,7 @@ impl Resolver<'_> {
         let (result, is_tensor) = self.resolve_one_result(stmt, ast.symbol_text(stmt.name))?;
         if !is_tensor {
             let value = self.resolve_call(stmt.name, stmt.args, stmt.name_span)?;
-            return Some(define_op(result, Value::Scalar(value)));
+            return Some(definition_op(result, value));
         }
         let name = functions::canonical_name(ast.symbol_text(stmt.name), &self.style);
         let args = ast.args_in(stmt.args);
@@ -171,7 +172,7 @@ impl Resolver<'_> {
         let values: SmallVec<[Option<Value>; 2]> = args.iter().map(|arg| self.resolve_function_operand(arg)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
         let name = self.program.names.intern(name);
-        Some(pointwise_op(result, name, operands))
+        Some(pointwise_op(name, operands).with_result(result))
     }
 
     fn resolve_function_operand(&mut self, arg: &ArgSyntax) -> Option<Value> {
@@ -207,19 +208,4 @@ impl Resolver<'_> {
 fn full_numbers(text: &str) -> impl Iterator<Item = u32> + '_ {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter_map(|word| word.strip_prefix('T')?.split_once('_')?.0.parse().ok())
-}
-
-fn define_op(result: Value, value: Value) -> Op {
-    let mut op = Op::new(OpKind::Define);
-    op.results.push(result);
-    op.operands.push(value);
-    op
-}
-
-fn pointwise_op(result: Value, function: crate::ir::Symbol, operands: SmallVec<[Value; 2]>) -> Op {
-    let mut op = Op::new(OpKind::Pointwise);
-    op.results.push(result);
-    op.operands = operands;
-    op.attrs = vec![(AttrKey::Function, AttrValue::Word(function))];
-    op
 }

@@ -6,7 +6,6 @@
 use super::Resolver;
 use super::features::FileFeatures;
 use crate::diag::{Diag, Span, codes};
-use crate::ir::OpKind;
 use crate::ir::{AttrKey, Era, OpId, RootAs, StreamSpelling, Style};
 use hostir_grammar::ast::{
     ArgRange, BlockId, ContainerSyntax, ExprId, ExprSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree, ValueSyntax,
@@ -167,7 +166,7 @@ impl Resolver<'_> {
         let unlike = self.find_other_spelling(shown);
         for id in self.program.ops.ids().collect::<Vec<OpId>>() {
             let op = &self.program.ops[id];
-            if op.kind != OpKind::Communication || op.attr(AttrKey::Root).is_none() {
+            if !op.kind.is_collective() || op.attr(AttrKey::Root).is_none() {
                 continue;
             }
             let written = op.attr(AttrKey::RootAs).is_some();
@@ -194,7 +193,7 @@ impl Resolver<'_> {
 
     fn find_short_allocate(&self) -> Option<Span> {
         let mut ops = self.program.ops.iter();
-        let (id, _) = ops.find(|(_, op)| op.kind == OpKind::Allocate && op.attr(AttrKey::Buffer).is_none())?;
+        let (id, _) = ops.find(|(_, op)| op.kind.is_allocation() && op.attr(AttrKey::Buffer).is_none())?;
         Some(self.program.op_span(id))
     }
 

@@ -26,7 +26,7 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
         }
         let mut new = op.clone();
         match op.kind {
-            OpKind::Allocate => restyle_allocate(edit, &mut new, style.short_allocate, same),
+            kind if kind.is_allocation() => restyle_allocate(edit, &mut new, style.short_allocate, same),
             OpKind::HirAliasSelect if selects && !style.alias_select => new.kind = OpKind::Select,
             OpKind::Select if selects && style.alias_select => new.kind = OpKind::HirAliasSelect,
             _ => restyle_backend(edit, &mut new, style.backend),
@@ -71,11 +71,11 @@ fn shows_short_max(program: &Program, style: Style) -> bool {
         let maximum = words.any(|word| matches!(program.name(word), "max" | "min"));
         let streams =
             style.stream == StreamSpelling::LowerStreamIdx && op.all_tensors().any(|t| has_streams(program, t));
-        found |= maximum || streams || style.reshape && op.kind == OpKind::View;
+        found |= maximum || streams || style.reshape && op.kind.is_row_major_view();
     });
     program.walk(program.body(), &mut |id| {
-        let kinds = [OpKind::Synchronize, OpKind::SetCurrentStream, OpKind::GetCurrentStream, OpKind::Wait];
-        found |= style.call_form && kinds.contains(&program.op(id).kind);
+        let kind = program.op(id).kind;
+        found |= style.call_form && (kind.is_stream_op() || kind.is_wait());
     });
     found
 }
@@ -105,9 +105,8 @@ fn is_fmax(program: &Program, name: Symbol) -> bool {
 /// Returns true if the text of an op may differ between styles; for a select only if `selects`.
 fn is_respelled(op: &Op, selects: bool) -> bool {
     match op.kind {
-        OpKind::Allocate | OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute => true,
         OpKind::HirAliasSelect | OpKind::Select => selects,
-        _ => false,
+        kind => kind.is_allocation() || kind.is_post(),
     }
 }
 
@@ -118,7 +117,7 @@ fn is_long_allocate(op: &Op, same: bool) -> bool {
         [before @ .., (AttrKey::Keep, AttrValue::Bool(keeps))] if before.len() == usual.len() => *keeps,
         _ => return false,
     };
-    op.kind == OpKind::Allocate && (keeps || !same) && op.attrs.iter().zip(usual).all(|((key, _), known)| *key == known)
+    op.kind.is_allocation() && (keeps || !same) && op.attrs.iter().zip(usual).all(|((key, _), known)| *key == known)
 }
 
 fn replace_op(edit: &mut Edit<'_>, id: OpId, new: Op) {
@@ -166,7 +165,7 @@ impl StatementWalk<'_> {
             });
             self.found.extend(inner);
             op.output_tensors().for_each(|tensor| self.made[tensor] = true);
-            let looped = u32::from(matches!(op.kind, OpKind::For | OpKind::ForRange));
+            let looped = u32::from(op.kind.is_loop());
             self.loops += looped;
             op.blocks.iter().for_each(|&block| self.walk_block(block));
             self.loops -= looped;
@@ -237,7 +236,7 @@ pub fn stored_size(edit: &mut Edit<'_>, tensor: TensorId) -> ExprId {
 
 /// Older texts leave the usual backend out.
 fn restyle_backend(edit: &mut Edit<'_>, op: &mut Op, printed: bool) {
-    if !matches!(op.kind, OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute) {
+    if !op.kind.is_post() {
         return;
     }
     let usual = edit.intern_name("NCCL");

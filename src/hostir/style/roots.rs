@@ -8,7 +8,7 @@ impl Program {
     /// ranks. A program without such statements has positions if it has a short ALLOCATE.
     pub fn spelled_root(&self) -> RootAs {
         let call_form = match self.spelling_op(self.body()) {
-            Some(OpKind::Allocate) => true,
+            Some(kind) if kind.is_allocation() => true,
             Some(_) => self.style().call_form,
             None => false,
         };
@@ -20,16 +20,15 @@ impl Program {
         let mut short = None;
         for &id in &self.block(block).ops {
             let op = self.op(id);
-            match op.kind {
-                OpKind::Wait | OpKind::Synchronize | OpKind::SetCurrentStream | OpKind::GetCurrentStream => {
-                    return Some(op.kind);
-                }
-                OpKind::Allocate if op.attr(AttrKey::Buffer).is_none() => short = Some(op.kind),
-                _ => {}
+            if op.kind.is_wait() || op.kind.is_stream_op() {
+                return Some(op.kind);
+            }
+            if op.kind.is_allocation() && op.attr(AttrKey::Buffer).is_none() {
+                short = Some(op.kind);
             }
             for &inner in &op.blocks {
                 match self.spelling_op(inner) {
-                    Some(OpKind::Allocate) => short = Some(OpKind::Allocate),
+                    Some(found) if found.is_allocation() => short = Some(found),
                     Some(found) => return Some(found),
                     None => {}
                 }

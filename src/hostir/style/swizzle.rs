@@ -11,7 +11,7 @@
 
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, MeshCoordinate, MeshId, Op, OpId, OpKind, ParallelType,
+    AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, MeshCoordinate, MeshId, Op, OpId, ParallelType,
     Program, RankScalars, TensorId,
 };
 use rustc_hash::FxHashSet;
@@ -62,7 +62,7 @@ pub(crate) fn add_index_shifts(program: &mut Program) {
 /// The program with the indices of its text: without the shifts that a reader of the printed form adds, and with
 /// `swizzle=false` where a reader would add one that is not there. `None` if that is the program itself.
 pub(crate) fn drop_index_shifts(program: &Program) -> Option<Program> {
-    let permutes = program.ops().iter().any(|(_, op)| op.kind == OpKind::CollectivePermute);
+    let permutes = program.ops().iter().any(|(_, op)| op.kind.is_permute());
     let cuts = if permutes { find_cuts(program) } else { Vec::new() };
     if cuts.is_empty() {
         return None;
@@ -105,7 +105,7 @@ fn writes_any(program: &Program, id: OpId, tensors: &FxHashSet<TensorId>) -> boo
 
 /// Every ShardByStream of a program.
 fn find_cuts(program: &Program) -> Vec<OpId> {
-    program.ops().iter().filter(|(_, op)| op.kind == OpKind::ShardByStream).map(|(id, _)| id).collect()
+    program.ops().iter().filter(|(_, op)| op.attr(AttrKey::StreamIndex).is_some()).map(|(id, _)| id).collect()
 }
 
 /// The value of `swizzle`, if the op has it.
@@ -125,12 +125,12 @@ fn find_implied_shifts(program: &Program, text_index: &dyn Fn(OpId) -> Option<Ex
     while let Some(body) = bodies.pop() {
         let mut ops = Vec::new();
         collect_body(program, body, &mut ops, &mut bodies);
-        let permutes = ops.iter().map(|&id| program.op(id)).filter(|op| op.kind == OpKind::CollectivePermute);
+        let permutes = ops.iter().map(|&id| program.op(id)).filter(|op| op.kind.is_permute());
         let written: FxHashSet<TensorId> = permutes.flat_map(Op::output_tensors).collect();
         if written.is_empty() {
             continue;
         }
-        let cuts = ops.iter().copied().filter(|&id| program.op(id).kind == OpKind::ShardByStream);
+        let cuts = ops.iter().copied().filter(|&id| program.op(id).attr(AttrKey::StreamIndex).is_some());
         let cuts: Vec<(OpId, ExprId)> = cuts.filter_map(|id| Some((id, text_index(id)?))).collect();
         let shared = cuts
             .iter()

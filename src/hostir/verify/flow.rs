@@ -93,7 +93,7 @@ impl FlowChecker<'_> {
         if op.blocks.is_empty() {
             return;
         }
-        let is_loop = super::is_loop(op.kind);
+        let is_loop = op.kind.is_loop();
         let branches = self.branches;
         if is_loop {
             self.loops += 1;

@@ -3,7 +3,7 @@
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
-use crate::ir::OpKind;
+use crate::ir::OpLayout;
 use crate::ir::places::tensor_span;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId,
@@ -119,7 +119,7 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
     let span = program.op_span(id);
     for (key, value) in &op.attrs {
         // Of an iota, start and step are elements.
-        let element = op.kind == OpKind::Iota && matches!(key, AttrKey::Start | AttrKey::Step);
+        let element = op.kind.layout() == OpLayout::Factory && matches!(key, AttrKey::Start | AttrKey::Step);
         let what = || format!("`{}` of `{}`", key.word(), op.kind.name());
         let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
         match value {

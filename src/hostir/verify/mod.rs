@@ -87,7 +87,6 @@ mod streams;
 mod units;
 
 use crate::diag::{Diag, DiagLabel, Diags, Severity, Span, codes};
-use crate::ir::OpKind;
 use crate::ir::{Program, TensorId};
 
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
@@ -235,9 +234,4 @@ fn check_extents(program: &Program) -> Diags {
     let mut found = Diags::default();
     scalars::check_extent_conflicts(program, &mut found);
     found
-}
-
-/// Whether an op runs its block several times.
-pub(crate) fn is_loop(kind: OpKind) -> bool {
-    matches!(kind, OpKind::For | OpKind::ForRange)
 }

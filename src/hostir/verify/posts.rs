@@ -2,7 +2,6 @@
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::OpKind;
 use crate::ir::handle_phrase;
 use crate::ir::{BlockId, OpId, Program, Value};
 
@@ -15,13 +14,13 @@ pub(super) fn check_posts(program: &Program, diags: &mut Diags) {
     let mut waits: Vec<(u32, OpId)> = Vec::new();
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
-        match op.kind {
-            OpKind::Wait => waits.extend(op.operands.iter().filter_map(|value| match value {
+        if op.kind.is_wait() {
+            waits.extend(op.operands.iter().filter_map(|value| match value {
                 Value::Handle(number) => Some((*number, id)),
                 _ => None,
-            })),
-            kind if is_awaitable(kind) => posts.extend(op.number().map(|number| (number, id))),
-            _ => {}
+            }));
+        } else if op.kind.is_post() || op.kind.is_group_end() {
+            posts.extend(op.number().map(|number| (number, id)));
         }
     });
     posts.sort_by_key(|(number, _)| *number);
@@ -34,11 +33,6 @@ pub(super) fn check_posts(program: &Program, diags: &mut Diags) {
         }
     }
     GroupChecker { program, diags }.check_block(program.body());
-}
-
-/// Returns true if a Wait may name the number of such an op.
-fn is_awaitable(kind: OpKind) -> bool {
-    matches!(kind, OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute | OpKind::EndCoalescing)
 }
 
 /// V18.
@@ -91,13 +85,13 @@ impl GroupChecker<'_> {
         let mut open: Option<OpId> = None;
         for &id in &program.block(block).ops {
             let op = program.op(id);
-            match (op.kind, open) {
-                (OpKind::StartCoalescing, Some(outer)) => self.report_nested(id, outer),
-                (OpKind::StartCoalescing, None) => open = Some(id),
-                (OpKind::EndCoalescing, Some(_)) => open = None,
-                (OpKind::EndCoalescing, None) => self.report_missing_start(id),
-                (OpKind::P2PCommunication | OpKind::Communication, _) | (_, None) => {}
-                (_, Some(start)) => self.report_foreign_op(id, start),
+            match open {
+                Some(outer) if op.kind.is_group_start() => self.report_nested(id, outer),
+                None if op.kind.is_group_start() => open = Some(id),
+                Some(_) if op.kind.is_group_end() => open = None,
+                None if op.kind.is_group_end() => self.report_missing_start(id),
+                Some(start) if !op.kind.is_message() && !op.kind.is_collective() => self.report_foreign_op(id, start),
+                _ => {}
             }
             for &inner in &op.blocks {
                 self.check_block(inner);

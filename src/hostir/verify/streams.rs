@@ -12,7 +12,7 @@ use crate::diag::{Diag, Diags};
 use crate::ir::IndexDefinitions;
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ir::{OpEffect, OpKind};
+use crate::ir::{CommunicationEffect, OpEffect, StreamEffect};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks all loops of the host program.
@@ -22,7 +22,7 @@ pub(super) fn check_streams(program: &Program, diags: &mut Diags) {
     program.walk(program.body(), &mut |id| {
         position += 1;
         let op = program.op(id);
-        if super::is_loop(op.kind) && may_repeat(program, op) && has_kept_stream_memory(program, op) {
+        if op.kind.is_loop() && may_repeat(program, op) && has_kept_stream_memory(program, op) {
             loops.push((id, position));
         }
     });
@@ -53,8 +53,8 @@ fn has_kept_stream_memory(program: &Program, op: &Op) -> bool {
     for &block in &op.blocks {
         program.walk(block, &mut |id| {
             let op = program.op(id);
-            sets |= op.kind == OpKind::SetCurrentStream;
-            keeps |= op.kind == OpKind::Allocate && op.keeps_memory();
+            sets |= op.kind.is_stream_choice();
+            keeps |= op.kind.is_allocation() && op.keeps_memory();
         });
     }
     sets && keeps
@@ -200,17 +200,17 @@ impl<'p> IterationWalk<'p> {
 
     fn walk_op(&mut self, id: OpId) {
         let op = self.program.op(id);
-        match op.kind {
-            OpKind::Define => self.define_scalars(op),
-            OpKind::SetCurrentStream => {
+        match op.kind.effect() {
+            _ if op.kind.is_definition() => self.define_scalars(op),
+            OpEffect::Stream(StreamEffect::Choose) => {
                 let stream = operand_stream(op).filter(|&stream| self.varies_by_iteration(stream));
                 self.stream = stream.map(|stream| (stream, id));
             }
-            OpKind::Synchronize => self.walk_synchronize(op),
-            OpKind::Wait if self.stream.is_some() => {
+            OpEffect::Stream(StreamEffect::Synchronize) => self.walk_synchronize(op),
+            OpEffect::Communicate(CommunicationEffect::Wait) if self.stream.is_some() => {
                 self.waited.get_or_insert(self.step);
             }
-            OpKind::Wait => self.joined = true,
+            OpEffect::Communicate(CommunicationEffect::Wait) => self.joined = true,
             _ => self.walk_effect(id, op),
         }
         if !op.blocks.is_empty() {
@@ -231,21 +231,21 @@ impl<'p> IterationWalk<'p> {
                 let tensors = op.output_tensors().filter(|tensor| !bound(tensor));
                 self.kept.extend(tensors.map(|tensor| (tensor, id)));
             }
-            OpEffect::Communicate => {
+            OpEffect::Communicate(_) => {
                 let on_stream = op.word_attr(AttrKey::Backend).is_some_and(|word| program.name(word) == "CUDA")
-                    && op.kind == OpKind::P2PCommunication;
+                    && op.kind.is_message();
                 if !on_stream {
                     self.posted = self.step;
                 }
                 self.note_touches(id, op, on_stream);
             }
-            OpEffect::Pure | OpEffect::Stream | OpEffect::Opaque => self.note_touches(id, op, true),
+            OpEffect::Pure | OpEffect::Stream(_) | OpEffect::Opaque => self.note_touches(id, op, true),
             OpEffect::Free => {
                 let freed: FxHashSet<TensorId> =
                     op.input_tensors().map(|tensor| program.memory_tensor(tensor)).collect();
                 self.kept.retain(|(tensor, _)| !freed.contains(&program.memory_tensor(*tensor)));
             }
-            OpEffect::Allocate | OpEffect::Control => {}
+            OpEffect::Allocate | OpEffect::Control(_) => {}
         }
     }
 

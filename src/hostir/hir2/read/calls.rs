@@ -10,9 +10,14 @@ use crate::hir2::defaults::{
 };
 use crate::ir::functions::find_function;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, ParallelType, TensorId, Value,
+    AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, OpLayout, OwnForm, ParallelType, TensorId,
+    Transfer, Value,
 };
+use crate::ops::copy::copy_op;
+use crate::ops::launch::post_op;
+use crate::ops::pointwise::pointwise_op;
 use crate::ops::result_types::{TensorType, result_types};
+use crate::ops::shape::broadcast_op;
 use crate::ops::{ArgKind, ArgPresence, ArgSpec};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
@@ -77,7 +82,8 @@ impl ProgramReader<'_> {
         }
         let file = self.file;
         let list = &file.args[args.indices()];
-        if let (OpKind::Set, [target], [arg]) = (kind, targets, list)
+        if let ([target], [arg]) = (targets, list)
+            && kind.transfer() == Some(Transfer::Copy)
             && !self.names_tensor(arg.value)
             && !self.names_tensor(target.value)
             && target.ty.is_none()
@@ -85,8 +91,8 @@ impl ProgramReader<'_> {
         {
             return self.read_scalar_set(target, arg, span);
         }
-        if kind == OpKind::LaunchKernel {
-            return self.read_launch(list, targets, span);
+        if kind.layout() == OpLayout::Own(OwnForm::LaunchKernel) {
+            return self.read_launch(kind, list, targets, span);
         }
         let wanted = kind.result_count();
         if targets.len() != wanted {
@@ -99,12 +105,12 @@ impl ProgramReader<'_> {
     }
 
     /// `B, C = LaunchKernel(A, group=3)`: any number of operands and results.
-    fn read_launch(&mut self, args: &[ArgNode], targets: &[TargetSyntax], span: Span) -> Option<()> {
+    fn read_launch(&mut self, kind: OpKind, args: &[ArgNode], targets: &[TargetSyntax], span: Span) -> Option<()> {
         let targets = self.result_targets(targets);
         let (operands, keyed): (Vec<&ArgNode>, Vec<&ArgNode>) = args.iter().partition(|arg| arg.key.is_none());
         let keyed: Vec<ArgNode> = keyed.into_iter().copied().collect();
         let values: Vec<Option<Value>> = operands.iter().map(|arg| self.operand(arg.value)).collect();
-        let mut op = self.read_arguments(OpKind::LaunchKernel, &keyed, span)?;
+        let mut op = self.read_arguments(kind, &keyed, span)?;
         for value in values {
             op.operands.push(value?);
         }
@@ -118,11 +124,9 @@ impl ProgramReader<'_> {
         if self.tables.scope.get(name.name).is_none() && !self.declare(name, Meaning::Scalar) {
             return None;
         }
-        let mut op = Self::op_with(OpKind::Set, [Value::Scalar(value)]);
-        let result = self.name_expr(name.name);
-        op.results.push(Value::Scalar(result));
-        op.attrs.push((AttrKey::CacheOp, self.word(DEFAULT_CACHE_OP)));
-        self.emit(op, span);
+        let result = Value::Scalar(self.name_expr(name.name));
+        let cache_op = self.program.names.intern(DEFAULT_CACHE_OP);
+        self.emit(copy_op(Value::Scalar(value), cache_op).with_result(result), span);
         Some(())
     }
 
@@ -413,10 +417,8 @@ impl ProgramReader<'_> {
         let mut values: SmallVec<[Value; 2]> = values.into_iter().collect::<Option<_>>()?;
         let name = self.function_name(function, &values, span)?;
         self.broadcast_operands(&mut values, target.as_ref(), span);
-        let mut op = Op::new(OpKind::Pointwise);
-        op.operands = values;
-        op.attrs = vec![(AttrKey::Function, self.word(&name))];
-        self.finish_op(op, &[target?], span)
+        let name = self.program.names.intern(&name);
+        self.finish_op(pointwise_op(name, values), &[target?], span)
     }
 
     /// The IR's name of a function; `f16` is the cast from its operand's type.
@@ -468,8 +470,7 @@ impl ProgramReader<'_> {
     /// `broadcast(B, flags=[true, .., false, ..])`.
     fn broadcast(&mut self, tensor: TensorId, missing: usize, rank: usize, span: Span) -> TensorId {
         let flags: Vec<bool> = (0..rank).map(|axis| axis < missing).collect();
-        let mut op = Self::op_with(OpKind::Broadcast, [Value::Tensor(tensor)]);
-        op.attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags.into()))];
+        let mut op = broadcast_op(tensor, flags.into());
         let inferred = result_types(&self.program, &op).and_then(|mut types| types.pop());
         let ty = inferred.unwrap_or_else(|| self.leading_axes(tensor, missing));
         let result = self.add_hidden_tensor(ty, span);
@@ -529,7 +530,7 @@ impl ProgramReader<'_> {
         }
         let targets = self.result_targets(targets);
         let values: Vec<Option<Value>> = list.iter().map(|arg| self.operand(arg.value)).collect();
-        let mut op = Self::op_with(OpKind::PostOnStream, [Value::Unit(number)]);
+        let mut op = post_op(number);
         for value in values {
             op.operands.push(value?);
         }

@@ -3,8 +3,9 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op, OpKind, Value};
-use crate::ops::control::PREDICATES;
+use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op};
+use crate::ops::control::{PREDICATES, branch_op, loop_over_domain_op, loop_over_range_op};
+use crate::ops::stream::{stream_choice_op, stream_naming_op, synchronization_op};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ExprNode, LoopDomain, NameSyntax, StatementNode, StmtForm};
@@ -58,25 +59,19 @@ impl ProgramReader<'_> {
         }
         let [start, stop, step] = bounds.map(Option::flatten);
         let name = self.name_expr(index.name);
-        let mut attrs = vec![(AttrKey::Index, AttrValue::Expr(name))];
-        let kind = match self.loop_domain(domain)? {
+        let mut op = match self.loop_domain(domain)? {
             Some(domain) => {
-                let domain = self.program.domains.push(domain);
-                attrs.push((AttrKey::Domain, AttrValue::Domain(domain)));
-                attrs.extend(start.map(|start| (AttrKey::Start, AttrValue::Expr(start))));
-                attrs.extend(stop.map(|stop| (AttrKey::Stop, AttrValue::Expr(stop))));
-                OpKind::For
+                let mut op = loop_over_domain_op(name, self.program.domains.push(domain));
+                op.attrs.extend(start.map(|start| (AttrKey::Start, AttrValue::Expr(start))));
+                op.attrs.extend(stop.map(|stop| (AttrKey::Stop, AttrValue::Expr(stop))));
+                op
             }
             None => {
                 let zero = self.program.exprs.intern_int(0);
-                attrs.push((AttrKey::Start, AttrValue::Expr(start.unwrap_or(zero))));
-                attrs.push((AttrKey::Stop, AttrValue::Expr(stop.unwrap_or(zero))));
-                OpKind::ForRange
+                loop_over_range_op(name, start.unwrap_or(zero), stop.unwrap_or(zero))
             }
         };
-        attrs.extend(step.map(|step| (AttrKey::Step, AttrValue::Expr(step))));
-        let mut op = Op::new(kind);
-        op.attrs = attrs;
+        op.attrs.extend(step.map(|step| (AttrKey::Step, AttrValue::Expr(step))));
         Some(op)
     }
 
@@ -109,15 +104,15 @@ impl ProgramReader<'_> {
         let streams = self.program.exprs.intern_name(streams);
         let stream = self.program.exprs.intern_binary(BinaryOp::Mod, index, streams);
         let outer = std::mem::take(&mut self.ops);
-        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
-        self.emit(stream_op(OpKind::Synchronize, caller), span);
+        self.emit(stream_choice_op(stream), span);
+        self.emit(synchronization_op(caller), span);
         let fork = self.take_block();
-        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
+        self.emit(stream_choice_op(stream), span);
         self.current.push(stream);
         self.read_statements(body);
         self.current.pop();
-        self.emit(stream_op(OpKind::SetCurrentStream, caller), span);
-        self.emit(stream_op(OpKind::Synchronize, stream), span);
+        self.emit(stream_choice_op(caller), span);
+        self.emit(synchronization_op(stream), span);
         let work = self.take_block();
         self.ops = outer;
         if self.has_comments() {
@@ -141,9 +136,7 @@ impl ProgramReader<'_> {
     fn caller_stream(&mut self, span: Span) -> ExprId {
         let zero = self.program.exprs.intern_int(0);
         if !std::mem::replace(&mut self.has_caller, true) {
-            let mut op = Op::new(OpKind::GetCurrentStream);
-            op.results.push(Value::Stream(zero));
-            self.emit(op, span);
+            self.emit(stream_naming_op(zero), span);
         }
         zero
     }
@@ -162,9 +155,7 @@ impl ProgramReader<'_> {
         if self.program.exprs.as_int(value) == Some(0) {
             self.has_caller = true;
         }
-        let mut op = Op::new(OpKind::GetCurrentStream);
-        op.results.push(Value::Stream(value));
-        self.emit(op, span);
+        self.emit(stream_naming_op(value), span);
         Some(())
     }
 
@@ -188,7 +179,7 @@ impl ProgramReader<'_> {
     pub(super) fn switch_stream(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
         self.check_scalar_division(stream)?;
         let stream = self.scalar(stream)?;
-        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
+        self.emit(stream_choice_op(stream), span);
         Some(())
     }
 
@@ -196,7 +187,7 @@ impl ProgramReader<'_> {
     pub(super) fn synchronize(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
         self.check_scalar_division(stream)?;
         let stream = self.scalar(stream)?;
-        self.emit(stream_op(OpKind::Synchronize, stream), span);
+        self.emit(synchronization_op(stream), span);
         Some(())
     }
 
@@ -210,11 +201,11 @@ impl ProgramReader<'_> {
             Some(&before) => before,
             None => self.caller_stream(span),
         };
-        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
+        self.emit(stream_choice_op(stream), span);
         self.current.push(stream);
         self.read_statements(body);
         self.current.pop();
-        let back = self.emit(stream_op(OpKind::SetCurrentStream, before), span);
+        let back = self.emit(stream_choice_op(before), span);
         self.stream_ends.insert(body, back);
         Some(())
     }
@@ -234,21 +225,14 @@ impl ProgramReader<'_> {
         if let Some(name) = predicate.filter(|_| !known) {
             report::report_word("kind of predicate", kind, PREDICATES, name.span, self.diags);
         }
-        let mut op = Op::new(OpKind::If);
-        op.attrs.push((AttrKey::Predicate, self.word(kind)));
-        op.blocks.push(self.read_block(then));
-        if let Some(otherwise) = otherwise {
-            op.blocks.push(self.read_block(otherwise));
-        }
-        op.operands.push(Value::Scalar(condition?));
+        let predicate = self.program.names.intern(kind);
+        let then = self.read_block(then);
+        let otherwise = otherwise.map(|otherwise| self.read_block(otherwise));
+        let mut op = branch_op(predicate, condition?);
+        op.blocks.push(then);
+        op.blocks.extend(otherwise);
         known.then_some(())?;
         self.emit(op, stmt.span);
         Some(())
     }
-}
-
-fn stream_op(kind: OpKind, stream: ExprId) -> Op {
-    let mut op = Op::new(kind);
-    op.operands.push(Value::Stream(stream));
-    op
 }

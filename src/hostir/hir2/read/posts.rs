@@ -6,8 +6,12 @@ use super::scope::Meaning;
 use super::word_table::PostWord;
 use crate::hir2::defaults::keyword;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, OpKind, RootAs, Value, set_root_as};
+use crate::ir::{AttrKey, AttrValue, Op, OpId, OpKind, OpLayout, OwnForm, RootAs, TensorId, Value, set_root_as};
 use crate::ops::ArgKind;
+use crate::ops::comm::{
+    COMMUNICATION, P2P_COMMUNICATION, collective_op, collective_permute_op, group_end_op, group_start_op,
+    memory_exchange_op, message_op, wait_op,
+};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, StmtForm, TargetSyntax};
@@ -28,6 +32,13 @@ const KEYS: &[(&str, AttrKey)] = &[
 
 /// The keys of a collective.
 const COLLECTIVE_KEYS: &[&str] = &["team", "root", "root_as", "op", "via"];
+
+/// The arguments of a communication with two sides.
+struct TransferSides<'a> {
+    input: TensorId,
+    output: TensorId,
+    keyed: &'a [ArgNode],
+}
 
 impl<'a> ProgramReader<'a> {
     /// Whether a call starts a communication.
@@ -107,7 +118,8 @@ impl<'a> ProgramReader<'a> {
         if self.is_post(name, args) {
             return self.read_post(name, args, None, span).map(|_| ());
         }
-        if self.table_op(name.name) == Some(OpKind::LaunchKernel) {
+        let layout = self.table_op(name.name).map(OpKind::layout);
+        if layout == Some(OpLayout::Own(OwnForm::LaunchKernel)) {
             return self.read_call(name, args, &[], span);
         }
         let text = self.name_text(name.name);
@@ -164,31 +176,23 @@ impl<'a> ProgramReader<'a> {
             return None;
         }
         let tensor = self.tensor_operand(buffer.value);
-        let mut op = Op::new(OpKind::P2PCommunication);
-        let kind = self.word(word);
-        op.attrs.push((AttrKey::Type, kind));
+        let kind = self.program.names.intern(word);
         let found = self.read_keys(keyed, &[side, "via", "protocol"], word)?;
-        let Some(peer) = found.get(AttrKey::Peer) else {
+        let Some(AttrValue::Expr(peer)) = found.get(AttrKey::Peer) else {
             report::report_post_form(word, span, self.diags);
             return None;
         };
-        op.attrs.push((AttrKey::Peer, peer));
-        op.attrs.push((AttrKey::Backend, self.backend(&found)));
+        let mut op = message_op(kind, peer, self.backend(&found));
         op.attrs.extend(found.get(AttrKey::Protocol).map(|protocol| (AttrKey::Protocol, protocol)));
-        let tensor = Value::Tensor(tensor?);
-        if word == "send" {
-            op.operands.push(tensor);
-        } else {
-            op.results.push(tensor);
-        }
-        Some(op)
+        let buffer = Value::Tensor(tensor?);
+        Some(if word == "send" { op.with_operand(buffer) } else { op.with_result(buffer) })
     }
 
     /// `allgather(A -> B, team=[0, 1])`.
     fn read_collective(&mut self, word: &str, args: NodeRange, span: Span) -> Option<Op> {
-        let mut op = Op::new(OpKind::Communication);
-        let keyed = self.read_sides(word, args, span, &mut op)?;
-        let found = self.read_keys(keyed, COLLECTIVE_KEYS, word)?;
+        let sides = self.read_sides(word, args, span)?;
+        let mut op = collective_op(sides.input, sides.output);
+        let found = self.read_keys(sides.keyed, COLLECTIVE_KEYS, word)?;
         let kind = COMMUNICATION_WORDS.iter().find(|(known, _)| *known == word).map_or("", |(_, kind)| kind);
         op.attrs.push((AttrKey::Type, self.word(kind)));
         op.attrs.push((AttrKey::Team, self.team(&found, &op, span)?));
@@ -204,10 +208,10 @@ impl<'a> ProgramReader<'a> {
 
     /// `permute(A -> B, to=p, from=q)`.
     fn read_permute(&mut self, args: NodeRange, span: Span) -> Option<Op> {
-        let mut op = Op::new(OpKind::CollectivePermute);
-        let keyed = self.read_sides("permute", args, span, &mut op)?;
+        let sides = self.read_sides("permute", args, span)?;
+        let mut op = collective_permute_op(sides.input, sides.output);
         let (mut send, mut receive, mut rest) = (None, None, Vec::new());
-        for arg in keyed {
+        for arg in sides.keyed {
             match arg.key.map(|key| self.file.symbol_text(key.name)) {
                 Some("to") => send = Some(self.scalar(arg.value)?),
                 Some("from") => receive = Some(self.scalar(arg.value)?),
@@ -227,7 +231,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     /// `A -> B`: the output's slices come first.
-    fn read_sides(&mut self, word: &str, args: NodeRange, span: Span, op: &mut Op) -> Option<&'a [ArgNode]> {
+    fn read_sides(&mut self, word: &str, args: NodeRange, span: Span) -> Option<TransferSides<'a>> {
         let file = self.file;
         let (first, keyed) = match &file.args[args.indices()] {
             [first, keyed @ ..] if first.key.is_none() => (first, keyed),
@@ -242,9 +246,7 @@ impl<'a> ProgramReader<'a> {
         };
         let output = self.tensor_operand(output);
         let input = self.tensor_operand(input);
-        op.results.push(Value::Tensor(output?));
-        op.operands.push(Value::Tensor(input?));
-        Some(keyed)
+        Some(TransferSides { output: output?, input: input?, keyed })
     }
 
     fn read_keys(&mut self, args: &[ArgNode], known: &[&str], word: &str) -> Option<PostKeys> {
@@ -271,8 +273,8 @@ impl<'a> ProgramReader<'a> {
                 None
             }
             _ => {
-                let kind = if key == AttrKey::Protocol { OpKind::P2PCommunication } else { OpKind::Communication };
-                let spec = kind.spec().args.iter().find(|spec| spec.key == Some(key))?;
+                let row = if key == AttrKey::Protocol { P2P_COMMUNICATION } else { COMMUNICATION };
+                let spec = row.args.iter().find(|spec| spec.key == Some(key))?;
                 debug_assert!(matches!(spec.kind, ArgKind::Word(_)), "{} is a word", keyword(spec));
                 self.read_attribute(spec, arg, None)
             }
@@ -328,12 +330,10 @@ impl<'a> ProgramReader<'a> {
         }
         let hoisted = std::mem::replace(&mut self.ops, outer);
         self.ops.extend(hoisted);
-        let start = self.emit(Op::new(OpKind::StartCoalescing), span);
+        let start = self.emit(group_start_op(), span);
         self.ops.extend(members);
         let handle = handle.unwrap_or_else(|| self.fresh_handle());
-        let mut end = Op::new(OpKind::EndCoalescing);
-        end.number = Some(handle);
-        let end = self.emit(end, span);
+        let end = self.emit(group_end_op(handle), span);
         if self.has_comments() {
             self.groups.insert(block, (start, end));
         }
@@ -398,8 +398,7 @@ impl<'a> ProgramReader<'a> {
                 return None;
             }
         };
-        let op = Self::op_with(OpKind::Wait, [Value::Handle(handle)]);
-        self.emit(op, span);
+        self.emit(wait_op(handle), span);
         Some(())
     }
 
@@ -459,11 +458,11 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn read_share(&mut self, block: ast::BlockId, span: Span) -> Option<()> {
         let file = self.file;
         let node = file.blocks.get(block.index())?;
-        let mut op = Op::new(OpKind::ShareMemHandles);
+        let mut op = memory_exchange_op();
         for &stmt in &node.stmts {
             let member = &file.stmts[stmt.index()];
             match self.read_member(&member.form, member.span)? {
-                MemberOps::Post(id) if self.program.ops[id].kind == OpKind::P2PCommunication => {
+                MemberOps::Post(id) if self.program.ops[id].kind.is_message() => {
                     op.operands.push(Value::Op(id))
                 }
                 _ => {

@@ -393,13 +393,6 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn word(&mut self, text: &str) -> AttrValue {
         AttrValue::Word(self.program.names.intern(text))
     }
-
-    /// An op of a kind with operands.
-    pub(super) fn op_with(kind: OpKind, operands: impl IntoIterator<Item = Value>) -> Op {
-        let mut op = Op::new(kind);
-        op.operands.extend(operands);
-        op
-    }
 }
 
 /// Reserves memory for the program of a file: about as many ops and tensors as it has statements and slices.

@@ -3,8 +3,8 @@
 use super::program::ProgramReader;
 use super::report;
 use crate::axes::{stored_axis_place, stored_rank};
-use crate::ir::{AttrKey, AttrValue, DomainId, ExprId, OpKind, TensorId, Value};
-use crate::ops::memory::select_type;
+use crate::ir::{DomainId, ExprId, TensorId, Value};
+use crate::ops::memory::{select_type, slice_op};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ExprNode, IndexItem, NameSyntax, NodeRange, TypeId};
@@ -107,9 +107,7 @@ impl ProgramReader<'_> {
             },
         };
         let domain = self.stored_domain(step.tensor, step.axis)?;
-        let mut op = Self::op_with(OpKind::HirAliasSelect, [Value::Tensor(step.tensor)]);
-        op.results.push(Value::Tensor(result));
-        op.attrs = vec![(AttrKey::Axis, AttrValue::Domain(domain)), (AttrKey::Index, AttrValue::Expr(step.index))];
+        let op = slice_op(step.tensor, domain, step.index).with_result(Value::Tensor(result));
         self.emit(op, step.span);
         Some(result)
     }

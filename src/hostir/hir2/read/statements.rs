@@ -4,8 +4,10 @@ use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
 use super::slices::SliceTarget;
-use crate::ir::{AttrKey, AttrValue, Block, BlockId, Expr, Op, OpKind, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, Block, BlockId, Expr, Op, TensorId, Value};
+use crate::ops::memory::{allocation_op, deallocation_op};
 use crate::ops::result_types::{TensorType, result_types};
+use crate::ops::scalar::definition_op;
 use crate::style::stored_size;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
@@ -237,9 +239,7 @@ impl<'a> ProgramReader<'a> {
             Expr::Set(inner) if matches!(self.program.expr(inner), Expr::MetaData(_)) => inner,
             _ => value,
         };
-        let mut op = Self::op_with(OpKind::Define, [Value::Scalar(value)]);
-        op.results.push(Value::Scalar(result));
-        self.emit(op, span);
+        self.emit(definition_op(Value::Scalar(result), value), span);
         Some(())
     }
 
@@ -365,8 +365,7 @@ impl<'a> ProgramReader<'a> {
             Some(word) => word.clone(),
             None => self.word(self.program.tensors[tensor].memory.word()),
         };
-        let mut op = Op::new(OpKind::Allocate);
-        op.results.push(Value::Tensor(tensor));
+        let mut op = allocation_op(tensor);
         let last = match wanted.share {
             Some(shared) => (AttrKey::Alias, AttrValue::Tensor(shared)),
             None => (AttrKey::Keep, AttrValue::Bool(keep)),
@@ -433,7 +432,7 @@ impl<'a> ProgramReader<'a> {
         let file = self.file;
         for &tensor in &file.expr_lists[tensors.indices()] {
             let tensor = self.tensor_operand(tensor)?;
-            self.emit(Self::op_with(OpKind::Deallocate, [Value::Tensor(tensor)]), span);
+            self.emit(deallocation_op(tensor), span);
         }
         Some(())
     }

@@ -3,7 +3,9 @@
 
 use super::ProgramWriter;
 use crate::hir2::defaults::is_post;
-use crate::ir::{AttrKey, BinaryOp, CommentPlace, Expr, ExprId, IterDomain, Op, OpId, OpKind, Value};
+use crate::ir::{
+    AttrKey, BinaryOp, CommentPlace, ControlEffect, Expr, ExprId, IterDomain, Op, OpEffect, OpId, StreamEffect, Value,
+};
 
 /// The form of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +37,10 @@ pub(super) struct StatementRun {
 /// The depth of nested `stream` blocks beyond which ops are written one by one.
 const MOST_NESTED_STREAMS: usize = 16;
 
-/// The stream that an op of this kind names.
-fn named_stream(op: &Op, kind: OpKind) -> Option<ExprId> {
+/// The stream that an op of this effect names.
+fn named_stream(op: &Op, effect: StreamEffect) -> Option<ExprId> {
     match (op.operands.as_slice(), op.results.as_slice()) {
-        ([Value::Stream(stream)], []) if op.kind == kind => Some(*stream),
+        ([Value::Stream(stream)], []) if op.kind.effect() == OpEffect::Stream(effect) => Some(*stream),
         _ => None,
     }
 }
@@ -52,12 +54,12 @@ impl ProgramWriter<'_> {
         }
         let run = |end, form| StatementRun { first, main, end, form };
         let op = self.program.op(ops[main]);
-        let streamed = match op.kind {
-            OpKind::GetCurrentStream if !self.stream_bound && self.binds_stream_zero(op) => {
+        let streamed = match op.kind.effect() {
+            OpEffect::Stream(StreamEffect::Name) if !self.stream_bound && self.binds_stream_zero(op) => {
                 let apart = self.are_joined(ops, main).then(|| self.match_streams(ops, main + 1));
                 apart.flatten()
             }
-            OpKind::For | OpKind::ForRange | OpKind::SetCurrentStream if self.stream_bound => {
+            OpEffect::Control(ControlEffect::Loop) | OpEffect::Stream(StreamEffect::Choose) if self.stream_bound => {
                 self.match_streams(ops, main)
             }
             _ => None,
@@ -65,7 +67,7 @@ impl ProgramWriter<'_> {
         if let Some((end, form)) = streamed {
             return run(end, form);
         }
-        if op.kind == OpKind::StartCoalescing
+        if op.kind.is_group_start()
             && let Some(end) = self.tables.group_end(ops, main)
         {
             let waited = self.is_waited(ops, end);
@@ -94,7 +96,7 @@ impl ProgramWriter<'_> {
         let Some(&wait) = ops.get(post + 1) else { return false };
         let Some(number) = self.program.op(ops[post]).number() else { return false };
         let wait = self.program.op(wait);
-        wait.kind == OpKind::Wait
+        wait.kind.is_wait()
             && wait.operands.as_slice() == [Value::Handle(number)]
             && self.tables.names.handle_name(number).is_none()
             && self.tables.occurring.handles.get(&number) == Some(&2)
@@ -104,11 +106,11 @@ impl ProgramWriter<'_> {
     /// A loop on streams or a block on a stream that begins at a place.
     fn match_streams(&self, ops: &[OpId], at: usize) -> Option<(usize, StatementForm)> {
         let op = self.program.op(*ops.get(at)?);
-        match op.kind {
-            OpKind::For | OpKind::ForRange => {
+        match op.kind.effect() {
+            OpEffect::Control(ControlEffect::Loop) => {
                 self.is_stream_loop(ops, at).then_some((at + 2, StatementForm::StreamLoop { body: at + 1 }))
             }
-            OpKind::SetCurrentStream => {
+            OpEffect::Stream(StreamEffect::Choose) => {
                 let back = self.match_stream_block(ops, at)?;
                 Some((back + 1, StatementForm::StreamBlock { start: at, back }))
             }
@@ -149,13 +151,13 @@ impl ProgramWriter<'_> {
 
     /// The stream that an op of a block chooses.
     fn chosen_stream(&self, ops: &[OpId], at: usize) -> Option<ExprId> {
-        named_stream(self.program.op(*ops.get(at)?), OpKind::SetCurrentStream)
+        named_stream(self.program.op(*ops.get(at)?), StreamEffect::Choose)
     }
 
     /// The next op after one that chooses a stream.
     fn next_choice(&self, ops: &[OpId], at: usize) -> Option<usize> {
         let mut after = ops.get(at + 1..)?.iter();
-        let found = after.position(|&id| self.program.op(id).kind == OpKind::SetCurrentStream)?;
+        let found = after.position(|&id| self.program.op(id).kind.is_stream_choice())?;
         Some(at + 1 + found)
     }
 
@@ -183,9 +185,9 @@ impl ProgramWriter<'_> {
         else {
             return false;
         };
-        let is = |id: OpId, kind, stream| {
+        let is = |id: OpId, effect, stream| {
             let bare = ![CommentPlace::Above(id), CommentPlace::Trailing(id)].iter().any(|at| self.has_comments(*at));
-            bare && named_stream(program.op(id), kind) == Some(stream)
+            bare && named_stream(program.op(id), effect) == Some(stream)
         };
         let (Some(&forked), Some(&block)) = (program.op(fork).blocks.first(), program.op(body).blocks.first()) else {
             return false;
@@ -194,12 +196,12 @@ impl ProgramWriter<'_> {
         let [set, sync] = forking.as_slice() else { return false };
         let [first, work @ .., back, join] = working.as_slice() else { return false };
         !work.is_empty()
-            && is(*set, OpKind::SetCurrentStream, stream)
-            && is(*sync, OpKind::Synchronize, zero)
+            && is(*set, StreamEffect::Choose, stream)
+            && is(*sync, StreamEffect::Synchronize, zero)
             && !self.has_comments(CommentPlace::EndOf(forked))
-            && is(*first, OpKind::SetCurrentStream, stream)
-            && is(*back, OpKind::SetCurrentStream, zero)
-            && is(*join, OpKind::Synchronize, stream)
+            && is(*first, StreamEffect::Choose, stream)
+            && is(*back, StreamEffect::Choose, zero)
+            && is(*join, StreamEffect::Synchronize, stream)
     }
 
     /// Whether two loops run over the same.

@@ -9,8 +9,8 @@ impl ProgramWriter<'_> {
     /// Moves the comment after a statement, whose text begins at `begin`, above it if it reads like a divisor there.
     pub(super) fn raise_divisor(&mut self, ops: &[OpId], run: StatementRun, begin: usize) {
         let kind = self.program.op(ops[run.main]).kind;
-        let divides =
-            matches!(kind, OpKind::Define | OpKind::SetCurrentStream | OpKind::Synchronize | OpKind::Pointwise);
+        let names_stream = kind.is_stream_choice() || kind.is_synchronization();
+        let divides = names_stream || kind.is_definition() || kind.is_pointwise();
         let trailing = CommentPlace::Trailing(ops[run.end - 1]);
         if !divides || !self.has_comments(trailing) {
             return;
@@ -45,7 +45,7 @@ impl ProgramWriter<'_> {
             return false;
         };
         let value = statement.split_once(" = ").map_or(statement, |(_, value)| value);
-        if kind == OpKind::Pointwise {
+        if kind.is_pointwise() {
             let is_call = value.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').starts_with('(');
             return divisor.is_number && (!is_call || value.starts_with('('));
         }

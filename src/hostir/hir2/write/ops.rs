@@ -7,7 +7,7 @@ use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpKind, OpLayout, TensorId, UnaryOp, Value, domain_text,
+    AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpLayout, OwnForm, TensorId, UnaryOp, Value, domain_text,
 };
 use crate::ops::ArgKind;
 use crate::ops::memory::selected_stored_axis;
@@ -89,7 +89,7 @@ impl ProgramWriter<'_> {
         }
         self.push(op.kind.name());
         self.push("(");
-        if op.kind == OpKind::LaunchKernel {
+        if op.kind.layout() == OpLayout::Own(OwnForm::LaunchKernel) {
             self.write_operands(&op.operands);
             if let Some(group) = op.expr_attr(AttrKey::GroupId) {
                 self.push(if op.operands.is_empty() { "group=" } else { ", group=" });

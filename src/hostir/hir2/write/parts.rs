@@ -6,7 +6,7 @@
 use super::ProgramWriter;
 use super::statements::BlockShape;
 use super::tables::PARALLEL;
-use crate::ir::{OpId, OpKind, Value};
+use crate::ir::{OpId, Value};
 
 /// The end of the line before the second part, which a blank line may follow.
 const LINE_BEFORE: &str = "\n";
@@ -51,7 +51,7 @@ impl<'p> ProgramWriter<'p> {
     fn begins_statement(&self, ops: &[OpId], at: usize) -> bool {
         let kind = self.program.op(ops[at]).kind;
         !self.tables.hidden[ops[at - 1].0 as usize]
-            && matches!(kind, OpKind::Allocate | OpKind::Pointwise | OpKind::Matmul | OpKind::Define)
+            && (kind.is_allocation() || kind.is_pointwise() || kind.gemm().is_some() || kind.is_definition())
     }
 
     /// A writer in its state after these ops, at the end of a line.
@@ -71,7 +71,7 @@ impl<'p> ProgramWriter<'p> {
 
     fn note_op(&mut self, id: OpId) {
         let op = self.program.op(id);
-        self.stream_bound |= op.kind == OpKind::GetCurrentStream && self.binds_stream_zero(op);
+        self.stream_bound |= op.kind.is_stream_naming() && self.binds_stream_zero(op);
         let named = op.attrs.iter().filter_map(|(_, value)| value.tensor());
         for tensor in op.all_tensors().chain(named) {
             if self.tables.hidden_slices[tensor.0 as usize].is_none() {

@@ -3,7 +3,7 @@
 use super::ProgramWriter;
 use super::statements::LINE_WIDTH;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team, is_post};
-use crate::ir::{AttrKey, CommentPlace, Op, OpId, OpKind, RootAs, Value};
+use crate::ir::{AttrKey, CommentPlace, CommunicationEffect, Op, OpId, RootAs, Value};
 
 impl ProgramWriter<'_> {
     /// `h = ` if something else names the handle.
@@ -21,23 +21,23 @@ impl ProgramWriter<'_> {
         let program = self.program;
         let word = op.word_attr(AttrKey::Type).map_or("", |word| program.name(word));
         let collective = COMMUNICATION_WORDS.iter().find(|(_, ty)| *ty == word).map(|(word, _)| *word);
-        match (op.kind, op.operands.as_slice(), op.results.as_slice()) {
-            (OpKind::Communication, [input], [output]) if collective.is_some() => {
+        match (op.kind.communication(), op.operands.as_slice(), op.results.as_slice()) {
+            (Some(CommunicationEffect::Collective), [input], [output]) if collective.is_some() => {
                 self.write_transfer(collective.unwrap_or_default(), *input, *output);
                 self.write_team(op);
                 self.write_collective_keys(op);
             }
-            (OpKind::P2PCommunication, [buffer], []) if word == "send" => {
+            (Some(CommunicationEffect::Message), [buffer], []) if word == "send" => {
                 self.push("send(");
                 self.write_operand(*buffer, 0);
                 self.write_expr_key(op, "to", AttrKey::Peer);
             }
-            (OpKind::P2PCommunication, [], [buffer]) if word == "recv" => {
+            (Some(CommunicationEffect::Message), [], [buffer]) if word == "recv" => {
                 self.push("recv(");
                 self.write_operand(*buffer, 0);
                 self.write_expr_key(op, "from", AttrKey::Peer);
             }
-            (OpKind::CollectivePermute, [input], [output]) => {
+            (Some(CommunicationEffect::Permute), [input], [output]) => {
                 self.write_transfer("permute", *input, *output);
                 self.write_expr_key(op, "to", AttrKey::SendPeer);
                 self.write_expr_key(op, "from", AttrKey::RecvPeer);

@@ -2,7 +2,7 @@
 
 use crate::ir::edit::Edit;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IdVec, IterDomain, Op, OpId, OpKind, Program, Style, TensorId,
+    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IdVec, IterDomain, Op, OpId, Program, Style, TensorId,
     Value,
 };
 use crate::style::{restyle_program, stored_size};
@@ -49,7 +49,7 @@ pub(super) fn prepare_program(edit: &mut Edit<'_>) -> IdVec<OpId, bool> {
     }
     let mut allocations = Vec::new();
     edit.program().walk_with_units(&mut |id| {
-        if edit.program().op(id).kind == OpKind::Allocate {
+        if edit.program().op(id).kind.is_allocation() {
             allocations.push(id);
         }
     });

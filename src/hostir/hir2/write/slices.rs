@@ -6,7 +6,8 @@
 
 use super::ProgramWriter;
 use super::tables::WriteTables;
-use crate::ir::{AttrKey, BlockId, CommentPlace, Op, OpId, OpKind, OpLayout, TensorId, Value};
+use crate::hir2::defaults::is_host_select;
+use crate::ir::{AttrKey, BlockId, CommentPlace, CommunicationEffect, Op, OpEffect, OpId, OpLayout, TensorId, Value};
 use crate::ops::memory::{select_type, selected_stored_axis};
 use crate::ops::result_types::TensorType;
 use smallvec::SmallVec;
@@ -38,7 +39,7 @@ impl WriteTables<'_> {
         let mut at = 0;
         while at < ops.len() {
             let op = program.op(ops[at]);
-            let end = if op.kind == OpKind::StartCoalescing { self.group_end(ops, at) } else { None };
+            let end = if op.kind.is_group_start() { self.group_end(ops, at) } else { None };
             let candidates = match end {
                 Some(end) => self.group_candidates(&ops[at + 1..end]),
                 None => self.statement_candidates(op),
@@ -55,7 +56,7 @@ impl WriteTables<'_> {
 
     /// The place of the EndCoalescing of the group that begins at a place.
     pub(super) fn group_end(&self, ops: &[OpId], start: usize) -> Option<usize> {
-        let ends = |id: &OpId| self.program.op(*id).kind == OpKind::EndCoalescing;
+        let ends = |id: &OpId| self.program.op(*id).kind.is_group_end();
         ops[start..].iter().position(ends).map(|offset| start + offset)
     }
 
@@ -68,9 +69,10 @@ impl WriteTables<'_> {
 
     fn statement_candidates(&self, op: &Op) -> CandidateList {
         let mut found = CandidateList::new();
-        match op.kind {
-            OpKind::Allocate | OpKind::Deallocate | OpKind::ShareMemHandles | OpKind::Define => {}
-            OpKind::HirAliasSelect if self.slice_index(op).is_some() => {
+        match op.kind.effect() {
+            OpEffect::Allocate | OpEffect::Free | OpEffect::Communicate(CommunicationEffect::ShareMemory) => {}
+            _ if op.kind.is_definition() => {}
+            OpEffect::Alias if self.slice_index(op).is_some() => {
                 self.add_candidates(op.operands.iter(), &mut found);
             }
             _ => self.add_candidates(op.results.iter().chain(&op.operands), &mut found),
@@ -114,7 +116,7 @@ impl WriteTables<'_> {
 
     /// The index of a select that can be written as a slice.
     pub(super) fn slice_index(&self, op: &Op) -> Option<SliceIndex> {
-        if op.kind != OpKind::HirAliasSelect || op.attrs.len() != 2 {
+        if !is_host_select(op.kind) || op.attrs.len() != 2 {
             return None;
         }
         let ([Value::Tensor(_)], [Value::Tensor(_)]) = (op.operands.as_slice(), op.results.as_slice()) else {

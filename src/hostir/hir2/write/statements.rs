@@ -4,7 +4,10 @@ use super::ProgramWriter;
 use super::contract::{StatementForm, StatementRun};
 use crate::hir2::defaults::is_post;
 use crate::ir::scalar_names::sub_expressions;
-use crate::ir::{AttrKey, AttrValue, BlockId, CommentPlace, Expr, ExprId, Op, OpId, OpKind, OpLayout, TensorId, Value};
+use crate::ir::{
+    AttrKey, AttrValue, BlockId, CommentPlace, CommunicationEffect, ControlEffect, Expr, ExprId, Op, OpEffect, OpId,
+    OpLayout, OwnForm, StreamEffect, TensorId, Value,
+};
 use std::ops::Range;
 
 /// The maximum number of columns of a line that holds more than one statement.
@@ -98,15 +101,15 @@ impl ProgramWriter<'_> {
                 self.write_post(main);
                 self.end_line(trailing);
             }
-            StatementForm::Single => match main.kind {
-                OpKind::For | OpKind::ForRange => {
+            StatementForm::Single => match main.kind.effect() {
+                OpEffect::Control(ControlEffect::Loop) => {
                     self.write_loop_header(ops[run.main], main);
                     self.push(":");
                     self.end_line(trailing);
                     self.write_inner_blocks(main);
                     shape.spread = true;
                 }
-                OpKind::If => {
+                OpEffect::Control(ControlEffect::Branch) => {
                     self.write_branch(ops[run.main], main);
                     shape.spread = true;
                 }
@@ -161,8 +164,7 @@ impl ProgramWriter<'_> {
         }
         self.push(" in ");
         let [start, stop, step] = [AttrKey::Start, AttrKey::Stop, AttrKey::Step].map(|key| op.expr_attr(key));
-        let domain = op.domain_attr(AttrKey::Domain).filter(|_| op.kind == OpKind::For);
-        let Some(domain) = domain else {
+        let Some(domain) = op.domain_attr(AttrKey::Domain) else {
             return self.write_bounds(start, stop, step);
         };
         match self.tables.occurring.loop_axes.get(&id).copied() {
@@ -251,20 +253,20 @@ impl ProgramWriter<'_> {
 
     /// A statement without blocks.
     pub(super) fn write_simple(&mut self, id: OpId, op: &Op) {
-        match op.kind {
-            OpKind::GetCurrentStream | OpKind::SetCurrentStream | OpKind::Synchronize => self.write_stream_op(op),
-            OpKind::Wait => self.write_wait(op),
-            OpKind::Deallocate => self.write_free(op),
-            OpKind::Allocate => self.write_allocation(id, op),
-            OpKind::ShareMemHandles => self.write_share(op),
-            OpKind::Define => self.write_definition(id, op),
-            OpKind::Pointwise => self.write_pointwise(id, op),
-            OpKind::PostOnStream => self.write_kernel_call(id, op),
+        match op.kind.effect() {
+            OpEffect::Stream(effect) => self.write_stream_op(effect, op),
+            OpEffect::Communicate(CommunicationEffect::Wait) => self.write_wait(op),
+            OpEffect::Communicate(CommunicationEffect::ShareMemory) => self.write_share(op),
+            OpEffect::Free => self.write_free(op),
+            OpEffect::Allocate => self.write_allocation(id, op),
+            _ if op.kind.is_definition() => self.write_definition(id, op),
+            _ if op.kind.is_pointwise() => self.write_pointwise(id, op),
+            _ if op.kind.layout() == OpLayout::Own(OwnForm::PostOnStream) => self.write_kernel_call(id, op),
             _ if is_post(op) => {
                 self.write_handle_target(op);
                 self.write_post(op);
             }
-            OpKind::HirAliasSelect if self.tables.slice_index(op).is_some() => {
+            OpEffect::Alias if self.tables.slice_index(op).is_some() => {
                 self.write_targets(op);
                 self.push(" = ");
                 self.write_select(id);
@@ -273,17 +275,17 @@ impl ProgramWriter<'_> {
         }
     }
 
-    fn write_stream_op(&mut self, op: &Op) {
-        if op.kind == OpKind::GetCurrentStream {
+    fn write_stream_op(&mut self, effect: StreamEffect, op: &Op) {
+        if effect == StreamEffect::Name {
             self.stream_bound |= self.binds_stream_zero(op);
         }
-        self.push(if op.kind == OpKind::Synchronize { "sync " } else { "stream " });
+        self.push(if effect == StreamEffect::Synchronize { "sync " } else { "stream " });
         for value in op.operands.iter().chain(&op.results) {
             if let Value::Stream(stream) = value {
                 self.write_stream(*stream);
             }
         }
-        if op.kind == OpKind::GetCurrentStream {
+        if effect == StreamEffect::Name {
             self.push(" = current");
         }
     }

@@ -1,6 +1,7 @@
 //! The numbers of occurrences of tensors and handles in a program, and their order.
 
-use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, IterDomain, OpId, OpKind, Program, TensorId, Value};
+use crate::hir2::defaults::is_host_select;
+use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, IterDomain, OpId, Program, TensorId, Value};
 use rustc_hash::FxHashMap;
 
 /// The places where tensors and handles occur.
@@ -38,7 +39,7 @@ fn loop_domains(program: &Program) -> FxHashMap<IterDomain, Option<(TensorId, u3
     let mut domains = FxHashMap::default();
     program.walk_with_units(&mut |id| {
         let op = program.op(id);
-        if let Some(domain) = op.domain_attr(AttrKey::Domain).filter(|_| op.kind == OpKind::For) {
+        if let Some(domain) = op.domain_attr(AttrKey::Domain) {
             domains.insert(*program.domain(domain), None);
         }
     });
@@ -102,15 +103,12 @@ impl OccurrenceWalk<'_> {
                 self.visit_tensor(*tensor);
             }
         }
-        match op.kind {
-            OpKind::HirAliasSelect => {
-                for tensor in op.output_tensors() {
-                    self.table.slices[tensor.0 as usize] = Some(id);
-                }
+        if is_host_select(op.kind) {
+            for tensor in op.output_tensors() {
+                self.table.slices[tensor.0 as usize] = Some(id);
             }
-            OpKind::For => self.visit_loop(id),
-            _ => {}
         }
+        self.visit_loop(id);
     }
 
     fn visit_loop(&mut self, id: OpId) {

@@ -4,7 +4,7 @@ use super::joins::{AxisOf, JoinPath, OpJoin};
 use super::{KnownSize, SizeConflict, SizeSolver};
 use crate::axes::{axis_place, list_axes, stored_position};
 use crate::diag::{Diag, Span, codes};
-use crate::ir::{AttrKey, Expr, OpId, OpKind, TensorId, expr_text, op_display_name, statement_label};
+use crate::ir::{AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, statement_label};
 use rustc_hash::FxHashSet;
 
 /// Statements that an error shows; those between them are left out.
@@ -117,7 +117,7 @@ impl SizeSolver<'_> {
             false if !name.starts_with(|c: char| c.is_alphabetic()) => {
                 format!("the `{name}` of {}", results.join(", "))
             }
-            false if self.program.op(op).kind == OpKind::Pointwise => format!("`{} = {name}`", results.join(", ")),
+            false if self.program.op(op).kind.is_pointwise() => format!("`{} = {name}`", results.join(", ")),
             _ => format!("`{}`", statement_label(self.program, op)),
         }
     }
@@ -196,9 +196,7 @@ impl SizeSolver<'_> {
     /// transposed.
     fn wrong_product(&self, op: OpId) -> Option<ProductAxes> {
         let found = self.program.op(op);
-        if !matches!(found.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul) {
-            return None;
-        }
+        let form = found.kind.gemm().filter(|form| !form.transposed)?;
         let [a, b, ..] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
         let (left, right) = (self.last_axes(a)?, self.last_axes(b)?);
         let [summed, over] = [left[1], right[0]].map(|axis| self.claimed_size(axis).map(|known| known.value));
@@ -207,7 +205,7 @@ impl SizeSolver<'_> {
         }
         let [x, y] = [a, b].map(|tensor| self.program.tensor_name(tensor));
         let types = format!("{x} is {} and {y} is {}", self.shape_text(a), self.shape_text(b));
-        let more = found.kind != OpKind::Matmul;
+        let more = !form.is_plain();
         let (call, rest) = (found.kind.name(), if more { ", .." } else { "" });
         let advice = if self.are_alike(right[1], left[0]) {
             format!("{types}: are the operands exchanged? write `{call}({y}, {x}{rest})`")

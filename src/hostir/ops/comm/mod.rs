@@ -6,7 +6,10 @@ mod lowering;
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
-use crate::ir::{AttrKey, OpEffect, OpIdentity, OpLayout, RootAs, RunsOn, StandaloneRule, WordLink};
+use crate::ir::{
+    AttrKey, AttrValue, CommunicationEffect, ExprId, Op, OpEffect, OpIdentity, OpKind, OpLayout, OwnForm, RootAs, RunsOn,
+    StandaloneRule, Symbol, TensorId, Value, WordLink,
+};
 
 /// Types of a Communication.
 pub const COMMUNICATION_TYPES: &[&str] =
@@ -26,7 +29,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
         name: "Communication",
         layout: OpLayout::Keyed,
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::Collective),
         standalone: StandaloneRule::Yes,
         runs_on: RunsOn::Team,
         ..OpIdentity::TENSOR_OP
@@ -55,7 +58,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
         name: "P2PCommunication",
         layout: OpLayout::Keyed,
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::Message),
         standalone: StandaloneRule::Yes,
         ..OpIdentity::TENSOR_OP
     },
@@ -80,7 +83,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
         name: "CollectivePermute",
         layout: OpLayout::Keyed,
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::Permute),
         runs_on: RunsOn::Team,
         ..OpIdentity::TENSOR_OP
     },
@@ -106,7 +109,7 @@ pub const START_COALESCING: OpSpec = OpSpec {
         name: "StartCoalescing",
         layout: OpLayout::Words(WordLink::None),
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::StartGroup),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -124,7 +127,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
         name: "EndCoalescing",
         layout: OpLayout::Words(WordLink::Number),
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::EndGroup),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -142,7 +145,7 @@ pub const WAIT: OpSpec = OpSpec {
         name: "Wait",
         layout: OpLayout::Words(WordLink::None),
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::Wait),
         runs_on: RunsOn::Handle,
         ..OpIdentity::TENSOR_OP
     },
@@ -159,9 +162,9 @@ pub const WAIT: OpSpec = OpSpec {
 pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "ShareMemHandles",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::ShareMemHandles),
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::ShareMemory),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -179,7 +182,7 @@ pub const DISPATCH: OpSpec = OpSpec {
         name: "Dispatch",
         layout: OpLayout::Keyed,
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::ExpertExchange),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -204,7 +207,7 @@ pub const COMBINE: OpSpec = OpSpec {
         name: "Combine",
         layout: OpLayout::Keyed,
         results: 0,
-        effect: OpEffect::Communicate,
+        effect: OpEffect::Communicate(CommunicationEffect::ExpertExchange),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -221,3 +224,48 @@ pub const COMBINE: OpSpec = OpSpec {
     checks: &[],
     lower: Lower::Unsupported,
 };
+
+/// `Communication (input=.., output=..)`, without attributes and number.
+pub fn collective_op(input: TensorId, output: TensorId) -> Op {
+    transfer_op(OpKind::Communication, input, output)
+}
+
+/// `CollectivePermute (input=.., output=..)`, without attributes and number.
+pub fn collective_permute_op(input: TensorId, output: TensorId) -> Op {
+    transfer_op(OpKind::CollectivePermute, input, output)
+}
+
+fn transfer_op(kind: OpKind, input: TensorId, output: TensorId) -> Op {
+    Op::new(kind).with_operand(Value::Tensor(input)).with_result(Value::Tensor(output))
+}
+
+/// `P2PCommunication (type=send, peer=.., backend=..)`, without its number and its buffer, which is the operand of a send
+/// and the result of a receive.
+pub fn message_op(kind: Symbol, peer: ExprId, backend: AttrValue) -> Op {
+    let attrs = vec![
+        (AttrKey::Type, AttrValue::Word(kind)),
+        (AttrKey::Peer, AttrValue::Expr(peer)),
+        (AttrKey::Backend, backend),
+    ];
+    Op { attrs, ..Op::new(OpKind::P2PCommunication) }
+}
+
+/// `StartCoalescing`
+pub fn group_start_op() -> Op {
+    Op::new(OpKind::StartCoalescing)
+}
+
+/// `EndCoalescing 32`
+pub fn group_end_op(number: u32) -> Op {
+    Op { number: Some(number), ..Op::new(OpKind::EndCoalescing) }
+}
+
+/// `Wait Communication 39`
+pub fn wait_op(number: u32) -> Op {
+    Op::new(OpKind::Wait).with_operand(Value::Handle(number))
+}
+
+/// `ShareMemHandles()`; its operands are messages ([`Value::Op`]).
+pub fn memory_exchange_op() -> Op {
+    Op::new(OpKind::ShareMemHandles)
+}

@@ -10,7 +10,7 @@ pub use scaled::SCALED_MATMUL;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::diag::Diags;
-use crate::ir::{DType, OpId, OpIdentity, OpLayout, Program, StandaloneRule};
+use crate::ir::{DType, GemmForm, Op, OpId, OpIdentity, OpKind, OpLayout, Program, StandaloneRule, TensorId, Value};
 
 /// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
@@ -18,6 +18,7 @@ pub const MATMUL: OpSpec = OpSpec {
         name: "matmul",
         layout: OpLayout::Aligned,
         standalone: StandaloneRule::Yes,
+        gemm: Some(GemmForm::PLAIN),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -35,6 +36,7 @@ pub const MATMUL_ADD: OpSpec = OpSpec {
         name: "matmul_add",
         layout: OpLayout::Aligned,
         standalone: StandaloneRule::Yes,
+        gemm: Some(GemmForm { accumulates: true, ..GemmForm::PLAIN }),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -52,6 +54,7 @@ pub const LINEAR: OpSpec = OpSpec {
         name: "linear",
         layout: OpLayout::AlignedLoose,
         standalone: StandaloneRule::Yes,
+        gemm: Some(GemmForm { transposed: true, ..GemmForm::PLAIN }),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -83,4 +86,20 @@ fn check_gemm_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     if let Some(bias) = tensors.next().filter(|&bias| program.tensor(bias).dtype != out) {
         tensor_checks::report_dtypes(program, id, bias, result, diags);
     }
+}
+
+/// The GEMM of two factors, without its result: with scales of rows and columns, `scaled_matmul`, to which a bias is
+/// added; otherwise `matmul_add` if a tensor is added.
+pub fn gemm_op(factors: [TensorId; 2], scales: Option<[TensorId; 2]>, added: Option<TensorId>) -> Op {
+    let mut op = Op::new(match (scales, added) {
+        (Some(_), _) => OpKind::ScaledMatmul,
+        (None, Some(_)) => OpKind::MatmulAdd,
+        (None, None) => OpKind::Matmul,
+    });
+    op.operands.extend(factors.into_iter().chain(scales.into_iter().flatten()).chain(added).map(Value::Tensor));
+    if added.is_some() {
+        let spec = op.kind.spec();
+        spec.list_given(&mut op, |place| spec.args[place].word == Some("bias"));
+    }
+    op
 }

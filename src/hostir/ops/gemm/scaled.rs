@@ -11,7 +11,7 @@ use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, l
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AxisLink, CallPadding, DType, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
+    AxisLink, CallPadding, DType, GemmForm, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
 };
 use crate::ops::result_types::TensorType;
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
@@ -24,6 +24,7 @@ pub const SCALED_MATMUL: OpSpec = OpSpec {
         name: "scaled_matmul",
         layout: OpLayout::OneLine(CallPadding::Tight),
         standalone: StandaloneRule::Yes,
+        gemm: Some(GemmForm { scaled: true, ..GemmForm::PLAIN }),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[("ScaledMmaOp", |_| true)],

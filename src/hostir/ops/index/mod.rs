@@ -29,7 +29,7 @@ const fn index_op(
     functions: IndexOpFunctions,
 ) -> OpSpec {
     OpSpec {
-        identity: OpIdentity { name, reshapes: true, ..OpIdentity::TENSOR_OP },
+        identity: OpIdentity { name, reshapes: true, indexed: true, ..OpIdentity::TENSOR_OP },
         spellings: &[],
         summary,
         args,

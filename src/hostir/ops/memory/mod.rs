@@ -11,7 +11,10 @@ pub use types::{select_type, selected_stored_axis};
 use super::spec::{ArgKind, ArgSpec, EqualsSpacing, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{self};
-use crate::ir::{AttrKey, CallPadding, OpEffect, OpIdentity, OpLayout, StandaloneRule};
+use crate::ir::{
+    AttrKey, AttrValue, CallPadding, DomainId, ExprId, Op, OpEffect, OpIdentity, OpKind, OpLayout, OwnForm,
+    StandaloneRule, TensorId, Value,
+};
 
 /// Words of `mem_type=`, see [`crate::ir::MemoryType::word`].
 pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "symmetric"];
@@ -20,7 +23,7 @@ pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "s
 pub const ALLOCATE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "ALLOCATE",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::Allocate),
         effect: OpEffect::Allocate,
         ..OpIdentity::TENSOR_OP
     },
@@ -45,7 +48,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
 pub const DEALLOCATE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "Deallocate",
-        layout: OpLayout::Own,
+        layout: OpLayout::Own(OwnForm::Deallocate),
         results: 0,
         effect: OpEffect::Free,
         ..OpIdentity::TENSOR_OP
@@ -133,3 +136,19 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Unsupported,
 };
+
+/// `T1 = ALLOCATE()`, without attributes.
+pub fn allocation_op(tensor: TensorId) -> Op {
+    Op::new(OpKind::Allocate).with_result(Value::Tensor(tensor))
+}
+
+/// `Deallocate { T1 }`
+pub fn deallocation_op(tensor: TensorId) -> Op {
+    Op::new(OpKind::Deallocate).with_operand(Value::Tensor(tensor))
+}
+
+/// `HirAliasSelect( T1, axis = iS0{8}, index = i )`, without its result.
+pub fn slice_op(tensor: TensorId, axis: DomainId, index: ExprId) -> Op {
+    let attrs = vec![(AttrKey::Axis, AttrValue::Domain(axis)), (AttrKey::Index, AttrValue::Expr(index))];
+    Op { attrs, ..Op::new(OpKind::HirAliasSelect) }.with_operand(Value::Tensor(tensor))
+}

@@ -8,7 +8,9 @@ mod types;
 use super::literals::check_fill_literal;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
-use crate::ir::{AttrKey, CallPadding, OpIdentity, OpLayout, StandaloneRule};
+use crate::ir::{
+    AttrKey, AttrValue, CallPadding, Op, OpIdentity, OpKind, OpLayout, StandaloneRule, TensorId, Value,
+};
 
 /// `broadcast`.
 pub const BROADCAST: OpSpec = OpSpec {
@@ -69,6 +71,7 @@ pub const VIEW: OpSpec = OpSpec {
         name: "view",
         layout: OpLayout::OneLine(CallPadding::Padded),
         reshapes: true,
+        row_major_view: true,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[("reshape", |style| style.reshape)],
@@ -119,3 +122,14 @@ pub const CAT: OpSpec = OpSpec {
     checks: &[tensor_checks::check_one_dtype, tensor_checks::check_dim_argument],
     lower: Lower::Instructions(lowering::lower_cat),
 };
+
+/// `broadcast( T0, flags = {true, false} )`, without its result.
+pub fn broadcast_op(tensor: TensorId, flags: Box<[bool]>) -> Op {
+    let attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags))];
+    Op { attrs, ..Op::new(OpKind::Broadcast) }.with_operand(Value::Tensor(tensor))
+}
+
+/// `view( T0 )`, without its result.
+pub fn view_op(tensor: TensorId) -> Op {
+    Op::new(OpKind::View).with_operand(Value::Tensor(tensor))
+}
