@@ -4,6 +4,7 @@
 //! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. [`find_op`] looks up
 //! names.
 
+pub mod arguments;
 pub mod comm;
 pub mod control;
 pub mod copy;

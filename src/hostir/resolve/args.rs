@@ -1,21 +1,10 @@
-//! Matches the arguments of a statement with those that its op declares.
+//! The arguments of a statement in the printed form.
 
 use super::Resolver;
-use crate::ir::OpKind;
-use crate::ir::{Op, Value};
+use crate::ir::{AttrKey, AttrValue, Op, OpKind, TensorId, Value};
+use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::{ArgPresence, ArgSpec, OpSpec};
-use hostir_grammar::ast::{ArgSyntax, StmtSyntax, SyntaxTree};
-use smallvec::SmallVec;
-
-/// The argument for each declared one.
-type ArgSlots<'a> = SmallVec<[Option<&'a ArgSyntax>; 8]>;
-
-/// The matched arguments: one for each declaration, and the rest of the repeated one.
-struct MatchedArgs<'a> {
-    slots: ArgSlots<'a>,
-    /// All arguments of the repeated declaration.
-    repeated: SmallVec<[&'a ArgSyntax; 4]>,
-}
+use hostir_grammar::ast::{ArgSyntax, StmtSyntax};
 
 impl Resolver<'_> {
     /// An op whose arguments are those of the table; `None` after an error.
@@ -28,37 +17,8 @@ impl Resolver<'_> {
             return None;
         }
         let results = self.resolve_results(spec, stmt, &mut op);
-        let matched = self.match_args(ast, spec, stmt)?;
-        op.attrs.reserve_exact(matched.slots.len());
-        let mut good = numbered && results;
-        for (slot, declared) in matched.slots.iter().zip(spec.args) {
-            if declared.repeated {
-                for arg in &matched.repeated {
-                    good &= self.fill_argument(declared, arg, &mut op);
-                }
-            } else if let Some(arg) = slot {
-                good &= self.fill_argument(declared, arg, &mut op);
-            }
-        }
-        spec.list_given(&mut op, |place| matched.slots[place].is_some());
-        good.then_some(op)
-    }
-
-    /// Puts one argument in its place; returns true if it could.
-    fn fill_argument(&mut self, declared: &ArgSpec, arg: &ArgSyntax, op: &mut Op) -> bool {
-        if let Some(key) = declared.key {
-            let of = op.operands.first().and_then(|operand| operand.as_tensor());
-            let Some(value) = self.resolve_attr(declared, key, arg, of) else { return false };
-            op.attrs.push((key, value));
-            return true;
-        }
-        let Some(value) = self.resolve_operand(declared, arg) else { return false };
-        if declared.result {
-            op.results.push(value);
-        } else {
-            op.operands.push(value);
-        }
-        true
+        let op = read_arguments(&mut PrintedStatement { resolver: self, stmt }, op, ast.args_in(stmt.args))?;
+        (numbered && results).then_some(op)
     }
 
     /// The number after the head word.
@@ -94,69 +54,60 @@ impl Resolver<'_> {
         }
         true
     }
+}
 
-    fn match_args<'t>(&mut self, ast: &'t SyntaxTree, spec: &OpSpec, stmt: &StmtSyntax) -> Option<MatchedArgs<'t>> {
-        let args = ast.args_in(stmt.args);
-        let mut matched = MatchedArgs { slots: SmallVec::from_elem(None, spec.args.len()), repeated: SmallVec::new() };
-        let mut repeats = repeated_count(spec, args);
-        let (mut next, mut good) = (0, true);
-        for arg in args {
-            let Some(at) = self.find_declaration(ast, spec, arg, next) else {
-                good = false;
-                continue;
-            };
-            let positional = arg.key.is_none();
-            if positional && spec.args[at].repeated {
-                matched.repeated.push(arg);
-                repeats = repeats.saturating_sub(1);
-                next = if repeats == 0 { at + 1 } else { at };
-            } else if positional || at == next {
-                next = at + 1;
-            }
-            match matched.slots[at] {
-                Some(first) if !spec.args[at].repeated => {
-                    self.report_duplicate(spec, at, first, arg);
-                    good = false;
-                }
-                _ => matched.slots[at] = Some(arg),
-            }
-        }
-        if good {
-            good = self.check_none_missing(spec, &matched.slots, stmt);
-        }
-        good.then_some(matched)
+/// A statement whose arguments are those of the table.
+struct PrintedStatement<'r, 'a> {
+    resolver: &'r mut Resolver<'a>,
+    stmt: &'r StmtSyntax,
+}
+
+impl ArgumentNotation for PrintedStatement<'_, '_> {
+    type Argument = ArgSyntax;
+    const READS_INCOMPLETE: bool = false;
+
+    fn word_of<'s>(&'s self, arg: &'s ArgSyntax) -> Option<&'s str> {
+        arg.key.map(|key| self.resolver.ast.symbol_text(key))
     }
 
-    /// The declaration that an argument fills; `next` is the one after the last.
-    fn find_declaration(&mut self, ast: &SyntaxTree, spec: &OpSpec, arg: &ArgSyntax, next: usize) -> Option<usize> {
-        let found = match arg.key {
-            None => (next..spec.args.len()).find(|&at| spec.args[at].word.is_none()),
-            Some(key) => {
-                let key = Some(usual_word(spec, ast.symbol_text(key)));
-                match spec.args.get(next) {
-                    Some(declared) if declared.word == key => Some(next),
-                    _ => spec.args.iter().position(|declared| declared.word == key),
-                }
-            }
-        };
-        if found.is_none() {
-            match arg.key {
-                None => self.report_extra_operand(spec, arg),
-                Some(key) => self.report_unknown_argument(spec, ast.symbol_text(key), arg),
-            }
-        }
-        found
+    fn is_named(&self, kind: OpKind, declared: &ArgSpec, word: &str) -> bool {
+        declared.word.is_some_and(|known| known == word || known == usual_word(kind.spec(), word))
     }
 
-    fn check_none_missing(&mut self, spec: &OpSpec, slots: &ArgSlots<'_>, stmt: &StmtSyntax) -> bool {
-        let mut good = true;
-        for (declared, slot) in spec.args.iter().zip(slots) {
-            if slot.is_none() && declared.presence == ArgPresence::Required {
-                self.report_missing(spec, declared, stmt);
-                good = false;
+    fn is_positional(&self, _: OpKind, declared: &ArgSpec) -> bool {
+        declared.word.is_none()
+    }
+
+    fn may_lack(&self, declared: &ArgSpec) -> bool {
+        declared.presence == ArgPresence::Optional
+    }
+
+    fn read_attribute(
+        &mut self,
+        declared: &ArgSpec,
+        key: AttrKey,
+        arg: &ArgSyntax,
+        of: Option<TensorId>,
+    ) -> Option<AttrValue> {
+        self.resolver.resolve_attr(declared, key, arg, of)
+    }
+
+    fn read_operand(&mut self, declared: &ArgSpec, arg: &ArgSyntax) -> Option<Value> {
+        self.resolver.resolve_operand(declared, arg)
+    }
+
+    fn report_mismatch(&mut self, kind: OpKind, mismatch: ArgumentMismatch<'_, ArgSyntax>) {
+        let (resolver, spec) = (&mut *self.resolver, kind.spec());
+        match mismatch {
+            ArgumentMismatch::Unexpected(arg) => match arg.key {
+                None => resolver.report_extra_operand(spec, arg),
+                Some(key) => resolver.report_unknown_argument(spec, resolver.ast.symbol_text(key), arg),
+            },
+            ArgumentMismatch::Twice { declared, first, second } => {
+                resolver.report_duplicate(spec, declared.display_name(), first, second);
             }
+            ArgumentMismatch::Missing(declared) => resolver.report_missing(spec, declared, self.stmt),
         }
-        good
     }
 }
 
@@ -167,14 +118,4 @@ fn usual_word<'t>(spec: &OpSpec, word: &'t str) -> &'t str {
         "Output" if spec.has_argument("output") => "output",
         _ => word,
     }
-}
-
-/// Returns the number of positional arguments that the repeated declaration takes.
-fn repeated_count(spec: &OpSpec, args: &[ArgSyntax]) -> usize {
-    if !spec.args.iter().any(|declared| declared.repeated) {
-        return 0;
-    }
-    let given = args.iter().filter(|arg| arg.key.is_none()).count();
-    let others = spec.args.iter().filter(|declared| declared.word.is_none() && !declared.repeated);
-    given.saturating_sub(others.count())
 }

@@ -261,17 +261,15 @@ impl Resolver<'_> {
         self.report_error(did_you_mean(diag, self.word_place(arg.span, key), key, &["Inputs", "Outputs"]));
     }
 
-    pub(super) fn report_duplicate(&mut self, spec: &OpSpec, at: usize, first: &ArgSyntax, arg: &ArgSyntax) {
-        let message = format!("`{}` has the argument `{}` twice", spec.identity.name, spec.args[at].display_name());
+    pub(super) fn report_duplicate(&mut self, spec: &OpSpec, argument: &str, first: &ArgSyntax, arg: &ArgSyntax) {
+        let message = format!("`{}` has the argument `{argument}` twice", spec.identity.name);
         let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
         self.report_error(diag.with_label(first.span, "first given here").with_note("remove one of them"));
     }
 
     pub(super) fn report_duplicate_list(&mut self, spec: &OpSpec, first: &ArgSyntax, arg: &ArgSyntax) {
         let key = arg.key.map_or("", |key| self.ast.symbol_text(key));
-        let message = format!("`{}` has the argument `{key}` twice", spec.identity.name);
-        let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
-        self.report_error(diag.with_label(first.span, "first given here").with_note("remove one of them"));
+        self.report_duplicate(spec, key, first, arg);
     }
 
     pub(super) fn report_extra_operand(&mut self, spec: &OpSpec, arg: &ArgSyntax) {

@@ -13,6 +13,7 @@ use crate::ir::{
     AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, OpLayout, OwnForm, ParallelType, TensorId,
     Transfer, Value,
 };
+use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::copy::copy_op;
 use crate::ops::launch::post_op;
 use crate::ops::pointwise::pointwise_op;
@@ -100,7 +101,7 @@ impl ProgramReader<'_> {
             return None;
         }
         let targets = self.result_targets(targets);
-        let op = self.read_arguments(kind, list, span)?;
+        let op = self.read_table_arguments(kind, list, span)?;
         self.finish_op(op, &targets?, span)
     }
 
@@ -110,7 +111,7 @@ impl ProgramReader<'_> {
         let (operands, keyed): (Vec<&ArgNode>, Vec<&ArgNode>) = args.iter().partition(|arg| arg.key.is_none());
         let keyed: Vec<ArgNode> = keyed.into_iter().copied().collect();
         let values: Vec<Option<Value>> = operands.iter().map(|arg| self.operand(arg.value)).collect();
-        let mut op = self.read_arguments(kind, &keyed, span)?;
+        let mut op = self.read_table_arguments(kind, &keyed, span)?;
         for value in values {
             op.operands.push(value?);
         }
@@ -131,101 +132,14 @@ impl ProgramReader<'_> {
     }
 
     /// The operands and attributes of an op of the table.
-    pub(super) fn read_arguments(&mut self, kind: OpKind, args: &[ArgNode], span: Span) -> Option<Op> {
-        let declared = kind.spec().args;
-        let mut slots: SmallVec<[SmallVec<[&ArgNode; 2]>; 8]> = SmallVec::from_elem(SmallVec::new(), declared.len());
-        self.match_arguments(kind, args, &mut slots)?;
-        let mut op = Op::new(kind);
-        kind.spec().list_given(&mut op, |place| !slots[place].is_empty());
-        let mut good = true;
-        for (spec, slot) in declared.iter().zip(&slots) {
-            let may_miss = spec.presence == ArgPresence::Optional || spec.repeated || spec.result;
-            if slot.is_empty() && !may_miss {
-                report::report_missing(kind, spec, span, self.diags);
-                good = false;
-            }
-            for arg in slot {
-                good &= self.fill_argument(spec, arg, &mut op).is_some();
-            }
-        }
+    pub(super) fn read_table_arguments(&mut self, kind: OpKind, args: &[ArgNode], span: Span) -> Option<Op> {
+        let mut op = read_arguments(&mut CallSyntax { reader: self, span }, Op::new(kind), args)?;
         if has_cache_op(&op) && op.attr(AttrKey::CacheOp).is_none() {
             let word = self.word(DEFAULT_CACHE_OP);
             let at = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
             op.attrs.insert(at, (AttrKey::CacheOp, word));
         }
-        good.then_some(op)
-    }
-
-    /// Puts each argument to its declaration.
-    fn match_arguments<'t>(
-        &mut self,
-        kind: OpKind,
-        args: &'t [ArgNode],
-        slots: &mut [SmallVec<[&'t ArgNode; 2]>],
-    ) -> Option<()> {
-        let declared = kind.spec().args;
-        let given = args.iter().filter(|arg| arg.key.is_none()).count();
-        let single = declared
-            .iter()
-            .filter(|spec| is_positional(kind, spec) && !spec.repeated && !is_keyed_only(args, self.file, spec))
-            .count();
-        let mut repeats = given.saturating_sub(single);
-        let mut next = 0;
-        let mut good = true;
-        for arg in args {
-            let found = match arg.key {
-                Some(key) => {
-                    let text = self.file.symbol_text(key.name);
-                    declared
-                        .iter()
-                        .position(|spec| keyword(spec) == text && (spec.word.is_some() || spec.key.is_some()))
-                }
-                None => (next..declared.len()).find(|&at| {
-                    is_positional(kind, &declared[at])
-                        && (declared[at].repeated || slots[at].is_empty())
-                        && !(declared[at].repeated && repeats == 0)
-                }),
-            };
-            let Some(at) = found else {
-                report::report_extra_argument(self.file, kind, arg, self.diags);
-                good = false;
-                continue;
-            };
-            if declared[at].repeated && arg.key.is_none() {
-                repeats -= 1;
-                next = at;
-            } else if arg.key.is_none() {
-                next = at + 1;
-            }
-            if !slots[at].is_empty() && !declared[at].repeated {
-                report::report_twice_given(kind, &declared[at], arg.span, self.diags);
-                good = false;
-                continue;
-            }
-            slots[at].push(arg);
-        }
-        good.then_some(())
-    }
-
-    fn fill_argument(&mut self, spec: &ArgSpec, arg: &ArgNode, op: &mut Op) -> Option<()> {
-        if let Some(key) = spec.key {
-            let of = op.input_tensors().next();
-            let value = self.read_attribute(spec, arg, of)?;
-            op.attrs.push((key, value));
-            return Some(());
-        }
-        let value = match spec.kind {
-            ArgKind::Tensor => Value::Tensor(self.tensor_operand(arg.value)?),
-            ArgKind::Expr => Value::Scalar(self.scalar(arg.value)?),
-            ArgKind::Stream => Value::Stream(self.scalar(arg.value)?),
-            _ => self.operand(arg.value)?,
-        };
-        if spec.result {
-            op.results.push(value);
-        } else {
-            op.operands.push(value);
-        }
-        Some(())
+        Some(op)
     }
 
     /// Reads an attribute of the kind that the table declares.
@@ -538,7 +452,59 @@ impl ProgramReader<'_> {
     }
 }
 
-/// Returns true if an argument that is positional in the table is given by its word.
-fn is_keyed_only(args: &[ArgNode], file: &hostir_grammar::hir2::ast::FileSyntax, spec: &ArgSpec) -> bool {
-    spec.key.is_some() && args.iter().any(|arg| arg.key.is_some_and(|key| file.symbol_text(key.name) == keyword(spec)))
+/// A call whose arguments are those of the table.
+struct CallSyntax<'r, 'a> {
+    reader: &'r mut ProgramReader<'a>,
+    span: Span,
+}
+
+impl ArgumentNotation for CallSyntax<'_, '_> {
+    type Argument = ArgNode;
+    const READS_INCOMPLETE: bool = true;
+
+    fn word_of<'s>(&'s self, arg: &'s ArgNode) -> Option<&'s str> {
+        arg.key.map(|key| self.reader.file.symbol_text(key.name))
+    }
+
+    fn is_named(&self, _: OpKind, declared: &ArgSpec, word: &str) -> bool {
+        (declared.word.is_some() || declared.key.is_some()) && keyword(declared) == word
+    }
+
+    fn is_positional(&self, kind: OpKind, declared: &ArgSpec) -> bool {
+        is_positional(kind, declared)
+    }
+
+    fn may_lack(&self, declared: &ArgSpec) -> bool {
+        declared.presence == ArgPresence::Optional || declared.repeated || declared.result
+    }
+
+    fn read_attribute(
+        &mut self,
+        declared: &ArgSpec,
+        _: AttrKey,
+        arg: &ArgNode,
+        of: Option<TensorId>,
+    ) -> Option<AttrValue> {
+        self.reader.read_attribute(declared, arg, of)
+    }
+
+    fn read_operand(&mut self, declared: &ArgSpec, arg: &ArgNode) -> Option<Value> {
+        Some(match declared.kind {
+            ArgKind::Tensor => Value::Tensor(self.reader.tensor_operand(arg.value)?),
+            ArgKind::Expr => Value::Scalar(self.reader.scalar(arg.value)?),
+            ArgKind::Stream => Value::Stream(self.reader.scalar(arg.value)?),
+            _ => self.reader.operand(arg.value)?,
+        })
+    }
+
+    fn report_mismatch(&mut self, kind: OpKind, mismatch: ArgumentMismatch<'_, ArgNode>) {
+        let (file, diags) = (self.reader.file, &mut *self.reader.diags);
+        match mismatch {
+            ArgumentMismatch::Unexpected(arg) => report::report_extra_argument(file, kind, arg, diags),
+            ArgumentMismatch::Twice { declared, second, .. } => {
+                report::report_twice_given(kind, declared, second.span, diags);
+            }
+            ArgumentMismatch::Missing(declared) => report::report_missing(kind, declared, self.span, diags),
+        }
+    }
 }

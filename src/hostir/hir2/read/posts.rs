@@ -152,7 +152,7 @@ impl<'a> ProgramReader<'a> {
             "Dispatch" | "Combine" => {
                 let file = self.file;
                 let kind = self.table_op(name.name);
-                kind.and_then(|kind| self.read_arguments(kind, &file.args[args.indices()], span))
+                kind.and_then(|kind| self.read_table_arguments(kind, &file.args[args.indices()], span))
             }
             _ => self.read_collective(word, args, span),
         };
