@@ -140,8 +140,12 @@ pub fn head_words() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Returns true if a kind has a head word: FOR and IF are keywords of the grammar, pointwise ops and definitions have
-/// no word of their own.
+/// The ops whose results' types may be left out of a text, in table order.
+pub fn inferring_ops() -> impl Iterator<Item = OpKind> {
+    OpKind::ALL.iter().copied().filter(|kind| !matches!(kind.spec().infer, Infer::Written))
+}
+
+/// FOR and IF are keywords of the grammar; pointwise ops and definitions have no word of their own.
 fn has_head_word(kind: OpKind) -> bool {
     !matches!(kind, OpKind::For | OpKind::ForRange | OpKind::If | OpKind::Pointwise | OpKind::Define)
 }

@@ -5,11 +5,11 @@ use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_function, syntax_error};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
-use crate::hir2::defaults::{is_callable, is_positional, keyword};
+use crate::hir2::defaults::{is_callable, is_host_select, is_positional, keyword};
 use crate::ir::functions::function_names;
-use crate::ir::{DeviceMesh, OpKind, Program, TensorId, UnitId};
+use crate::ir::{DeviceMesh, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId};
 use crate::ir::{RESERVED_WORDS, is_numbered_name, is_reserved_word};
-use crate::ops::{ArgSpec, find_op, head_words};
+use crate::ops::{ArgSpec, find_op, head_words, inferring_ops};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, FileSyntax, MeshItem, NameSyntax, ProgramItem};
@@ -404,15 +404,24 @@ pub(super) fn report_split_slice(program: &Program, tensor: TensorId, span: Span
 
 pub(super) fn report_no_type(text: &str, span: Span, diags: &mut Diags) {
     let message = format!("`{text}` needs a type");
-    push(
-        diags,
-        codes::NO_TYPE,
-        span,
-        message,
-        format!(
-            "write `{text}: f32[m, n] = ..`; types are inferred for slices, `Set`, pointwise functions, `matmul`, `matmul_add`, `linear`, `scaled_matmul`, `broadcast`, `squeeze`, `Set.Permute` and kernels"
-        ),
-    );
+    let note = format!("write `{text}: f32[m, n] = ..`; types are inferred for {}", list_inferring_ops());
+    push(diags, codes::NO_TYPE, span, message, note);
+}
+
+/// The statements whose results need no type, as a sentence lists them.
+fn list_inferring_ops() -> String {
+    let mut names: Vec<String> = inferring_ops().map(inferring_statement).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} and {last}", names.join(", "))
+}
+
+fn inferring_statement(kind: OpKind) -> String {
+    match kind.layout() {
+        OpLayout::Pointwise => "pointwise functions".to_owned(),
+        OpLayout::Own(OwnForm::PostOnStream) => "kernels".to_owned(),
+        _ if is_host_select(kind) => "slices".to_owned(),
+        _ => format!("`{}`", kind.name()),
+    }
 }
 
 pub(super) fn report_other_type(text: &str, span: Span, first: Span, diags: &mut Diags) {
