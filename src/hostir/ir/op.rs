@@ -46,11 +46,18 @@ macro_rules! attr_keys {
         /// The name of an attribute. Different ops may write one key with different words
         /// (`ArgSpec::word` decides); [`AttrKey::word`] is the usual one.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum AttrKey { $($(#[$doc])* $variant,)* }
+        pub enum AttrKey {
+            $($(#[$doc])* $variant,)*
+            /// An attribute that only its op knows, by a number of the op's choice; the op's row has its word.
+            Own(u8),
+        }
         impl AttrKey {
             /// The usual word.
             pub fn word(self) -> &'static str {
-                match self { $(AttrKey::$variant => $text,)* }
+                match self {
+                    $(AttrKey::$variant => $text,)*
+                    AttrKey::Own(_) => "attribute",
+                }
             }
         }
     };
