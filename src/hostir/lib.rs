@@ -71,8 +71,13 @@ pub use diag::syntax_error;
 /// assert!(diags.has_errors());
 /// ```
 pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
+    load_with_ops(text, ops::OpRegistry::OURS)
+}
+
+/// Reads a text, as [`load`] does, that may name these ops.
+pub fn load_with_ops(text: &str, ops: ops::OpRegistry) -> (Vec<ir::Program>, Diags) {
     let (file, mut diags) = ParsedFile::parse(text);
-    let mut reader = file.reader(text);
+    let mut reader = file.reader(text).with_ops(ops);
     let programs = (0..file.program_count()).map(|at| reader.read_program(at, &mut diags)).collect();
     diags.sort_by_place();
     (programs, diags)
@@ -167,6 +172,15 @@ impl SourceReader<'_> {
             FormReader::Printed(reader) => Self(FormReader::Printed(Box::new(reader.with_element_type(element_type)))),
             hir2 @ FormReader::Hir2(_) => Self(hir2),
         }
+    }
+
+    /// With these ops, which the text may name.
+    #[must_use]
+    pub fn with_ops(self, ops: ops::OpRegistry) -> Self {
+        Self(match self.0 {
+            FormReader::Printed(reader) => FormReader::Printed(Box::new(reader.with_ops(ops))),
+            FormReader::Hir2(reader) => FormReader::Hir2(Box::new(reader.with_ops(ops))),
+        })
     }
 
     /// Resolves one program, from 0. A number past the last gives an empty program.

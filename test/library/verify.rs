@@ -3,10 +3,10 @@
 
 use hostir::analysis::{ExtentClasses, is_resharding, tensor_sharding};
 use hostir::diag::{Diags, render};
-use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::free_names;
 use hostir::ir::{Op, OpId, Program};
+use hostir::ops::OpRegistry;
 use hostir::verify::verify;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -110,7 +110,7 @@ fn damage_each_op(text: &str) {
     let mut program = load(text);
     for id in ops(&program) {
         let whole = program.op(id).clone();
-        let mut variants: Vec<Op> = OpKind::ALL.iter().map(|&kind| Op { kind, ..whole.clone() }).collect();
+        let mut variants: Vec<Op> = OpRegistry::OURS.kinds().map(|kind| Op { kind, ..whole.clone() }).collect();
         variants.push(Op { operands: Default::default(), ..whole.clone() });
         variants.push(Op { results: Default::default(), ..whole.clone() });
         variants.push(Op { attrs: Vec::new(), ..whole.clone() });

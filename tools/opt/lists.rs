@@ -3,9 +3,8 @@
 use hostir::diag::nearest_function;
 use hostir::ir::functions::{CASTS, function_names, listed_functions};
 use hostir::ir::{COMMUNICATION_WORDS, CallPadding, OpKind, OpLayout, OwnForm, WordLink, statement_word};
-use hostir::ops;
 use hostir::ops::pointwise::POINTWISE;
-use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
+use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpRegistry, OpSpec};
 use hostir_passes::{OptionSpec, PASSES, PassAction, PassInfo};
 use hostir_tool_support::terminal::wrap_text;
 use std::fmt::Write;
@@ -38,7 +37,7 @@ fn describe_option(option: &OptionSpec, width: usize) -> String {
 
 /// The forms of all ops, each from the start of a line.
 pub(super) fn list_ops(width: usize) -> String {
-    let forms = OpKind::ALL.iter().map(|kind| form_within(*kind, width) + "\n");
+    let forms = OpRegistry::OURS.kinds().map(|kind| form_within(kind, width) + "\n");
     forms.collect::<String>()
         + "\nA and B are operands, T is the result, N is a number; `key=` is an argument, and\n`?` marks an optional one. `--list-ops=NAME` describes an op in detail.\n"
 }
@@ -48,22 +47,22 @@ pub(super) fn list_ops(width: usize) -> String {
 /// # Errors
 /// A name that no op has.
 pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, String> {
-    let kinds: Vec<OpKind> = OpKind::ALL.iter().copied().filter(|kind| is_named(*kind, name)).collect();
+    let kinds: Vec<OpKind> = OpRegistry::OURS.kinds().filter(|kind| is_named(*kind, name)).collect();
     if !kinds.is_empty() {
         return Ok(kinds.iter().map(|kind| describe_op(*kind, width)).collect::<Vec<_>>().join("\n"));
     }
     if let Some(text) = describe_function(name) {
         return Ok(text);
     }
-    let names = OpKind::ALL.iter().map(|kind| kind.name());
-    Err(match nearest_function(name, names.chain(ops::head_words()).chain(function_names())) {
+    let names = OpRegistry::OURS.kinds().map(OpKind::name);
+    Err(match nearest_function(name, names.chain(OpRegistry::OURS.head_words()).chain(function_names())) {
         Some(near) => format!("unknown op `{name}`; did you mean `{near}`?"),
         None => format!("unknown op `{name}`; `--list-ops` lists all ops"),
     })
 }
 
 fn is_named(kind: OpKind, name: &str) -> bool {
-    kind.name() == name || ops::find_op(name) == Some(kind) || has_word_of_hir2(kind, name)
+    kind.name() == name || OpRegistry::OURS.find_op(name) == Some(kind) || has_word_of_hir2(kind, name)
 }
 
 /// True for a word by which `hir 2` spells the op, or one type of it.
@@ -215,8 +214,8 @@ mod tests {
     fn lists_fit_80_columns() {
         fits(&list_passes(80));
         fits(&list_ops(80));
-        for kind in OpKind::ALL {
-            fits(&describe_op(*kind, 80));
+        for kind in OpRegistry::OURS.kinds() {
+            fits(&describe_op(kind, 80));
         }
     }
 
@@ -232,8 +231,8 @@ mod tests {
             }
         }
         let lines: Vec<&str> = forms.lines().take_while(|line| !line.is_empty()).collect();
-        assert_eq!(lines.len(), OpKind::ALL.len());
-        for (kind, line) in OpKind::ALL.iter().zip(lines) {
+        assert_eq!(lines.len(), OpRegistry::OURS.kinds().count());
+        for (kind, line) in OpRegistry::OURS.kinds().zip(lines) {
             let name = kind.name();
             let named = kind.is_pointwise() || kind.is_definition() || line.contains(name);
             assert!(named, "{name}: {line}");

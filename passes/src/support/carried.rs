@@ -4,8 +4,8 @@
 //! bound to memory, or written. An op that needs more reads the contents of an earlier iteration.
 
 use crate::support::storage::StorageClasses;
-use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
 use hostir::ir::OpEffect;
+use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Classes that each communication or group accesses, by the number that a Wait names.

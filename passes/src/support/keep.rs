@@ -6,9 +6,9 @@
 
 use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use hostir::axes::stream_axis;
+use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BlockId, OpId, Program, TensorId};
-use hostir::ir::OpEffect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The tensors that each loop of a program gives new memory in each iteration, before a pass allocates.

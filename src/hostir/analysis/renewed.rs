@@ -4,9 +4,9 @@
 //! one would race with the reads of the other, although the program does not mention memory.
 
 use crate::ir::IndexDefinitions;
+use crate::ir::OpEffect;
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ir::OpEffect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The tensors that get new memory when an iteration begins, unless they had memory before the loop.

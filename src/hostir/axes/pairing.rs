@@ -31,22 +31,28 @@ pub type LinkResult = Result<(), AxisMismatch>;
 /// Links axes, or reports axes that cannot match.
 pub type LinkFn = fn(&Program, OpId, &mut Vec<AxisLink>) -> LinkResult;
 
-pub(crate) type AxisPositions = SmallVec<[u32; 8]>;
+/// Positions among the logical axes of a tensor.
+pub type AxisPositions = SmallVec<[u32; 8]>;
 
 /// A tensor of an op with its axes.
-pub(crate) struct LinkSide {
-    pub(crate) tensor: TensorId,
-    pub(crate) axes: LogicalAxes,
+pub struct LinkSide {
+    /// The tensor.
+    pub tensor: TensorId,
+    /// Its logical axes.
+    pub axes: LogicalAxes,
 }
 
 impl LinkSide {
-    pub(crate) fn new(program: &Program, tensor: TensorId) -> Self {
+    /// A tensor with its axes.
+    pub fn new(program: &Program, tensor: TensorId) -> Self {
         Self { tensor, axes: logical_axes(program, tensor) }
     }
-    pub(crate) fn stored_positions(&self) -> AxisPositions {
+    /// The axes that are stored, outermost first.
+    pub fn stored_positions(&self) -> AxisPositions {
         self.axes.stored_positions()
     }
-    pub(crate) fn all_positions(&self) -> AxisPositions {
+    /// All axes, reductions included.
+    pub fn all_positions(&self) -> AxisPositions {
         self.axes.all_positions()
     }
 }
@@ -70,7 +76,11 @@ pub(crate) fn too_few_tensors(program: &Program, op: OpId, what: &str, needs: us
     }
 }
 
-pub(crate) fn operand_side(program: &Program, op: OpId, index: usize) -> Result<LinkSide, AxisMismatch> {
+/// The tensor operand number `index`.
+///
+/// # Errors
+/// If the op has fewer.
+pub fn operand_side(program: &Program, op: OpId, index: usize) -> Result<LinkSide, AxisMismatch> {
     let mut tensors = program.op(op).input_tensors();
     let has = program.op(op).input_tensors().count();
     let tensor = tensors.nth(index);
@@ -79,17 +89,25 @@ pub(crate) fn operand_side(program: &Program, op: OpId, index: usize) -> Result<
         .ok_or_else(|| too_few_tensors(program, op, "tensor operand", index + 1, has))
 }
 
-pub(crate) fn result_side(program: &Program, op: OpId) -> Result<LinkSide, AxisMismatch> {
+/// The first result.
+///
+/// # Errors
+/// If the op has none.
+pub fn result_side(program: &Program, op: OpId) -> Result<LinkSide, AxisMismatch> {
     let tensor = program.op(op).output_tensors().next();
     tensor.map(|t| LinkSide::new(program, t)).ok_or_else(|| too_few_tensors(program, op, "tensor result", 1, 0))
 }
 
-pub(crate) fn both_sides(program: &Program, op: OpId) -> Result<(LinkSide, LinkSide), AxisMismatch> {
+/// The first operand and the first result.
+///
+/// # Errors
+/// If the op lacks one of them.
+pub fn both_sides(program: &Program, op: OpId) -> Result<(LinkSide, LinkSide), AxisMismatch> {
     Ok((operand_side(program, op, 0)?, result_side(program, op)?))
 }
 
 /// Links two lists of axes position by position.
-pub(crate) fn link_pairs(from: &LinkSide, to: &LinkSide, a: &[u32], b: &[u32], links: &mut Vec<AxisLink>) {
+pub fn link_pairs(from: &LinkSide, to: &LinkSide, a: &[u32], b: &[u32], links: &mut Vec<AxisLink>) {
     for (&x, &y) in a.iter().zip(b) {
         let (p, c) = (from.axes.axes[x as usize], to.axes.axes[y as usize]);
         let broadcast = p.is_broadcast() != c.is_broadcast();
@@ -97,7 +115,8 @@ pub(crate) fn link_pairs(from: &LinkSide, to: &LinkSide, a: &[u32], b: &[u32], l
     }
 }
 
-pub(crate) fn has_split_axis(sides: &[&LinkSide]) -> bool {
+/// Returns true if splits hide the axes of one of these tensors.
+pub fn has_split_axis(sides: &[&LinkSide]) -> bool {
     sides.iter().any(|side| side.axes.split)
 }
 
@@ -127,7 +146,7 @@ pub(crate) fn rank_mismatch(
 ///
 /// # Errors
 /// Sides of different ranks.
-pub(crate) fn equal_rank_positions(
+pub fn equal_rank_positions(
     program: &Program,
     op: OpId,
     from: &LinkSide,
@@ -145,15 +164,18 @@ pub(crate) fn equal_rank_positions(
 
 /// Axes of one side of an op, in the order in which they pair up.
 #[derive(Clone, Copy)]
-pub(crate) struct ChosenAxes<'a> {
+pub struct ChosenAxes<'a> {
     /// The side of the op.
-    pub(crate) side: &'a LinkSide,
+    pub side: &'a LinkSide,
     /// Positions among the side's axes.
-    pub(crate) axes: &'a [u32],
+    pub axes: &'a [u32],
 }
 
 /// Pairs two lists that must have equal lengths.
-pub(crate) fn link_equal_lists(
+///
+/// # Errors
+/// If they have not.
+pub fn link_equal_lists(
     program: &Program,
     op: OpId,
     from: ChosenAxes<'_>,
@@ -190,7 +212,7 @@ pub fn link_copy(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Link
 }
 
 /// Pairs the positions that are marked in `kept`.
-pub(crate) fn link_kept_positions(
+pub fn link_kept_positions(
     from: &LinkSide,
     to: &LinkSide,
     a: &[u32],
@@ -203,6 +225,7 @@ pub(crate) fn link_kept_positions(
     }
 }
 
-pub(crate) fn has_same_extent(from: &LinkSide, to: &LinkSide, a: u32, b: u32) -> bool {
+/// Returns true if an axis of one side has the extent of an axis of the other.
+pub fn has_same_extent(from: &LinkSide, to: &LinkSide, a: u32, b: u32) -> bool {
     from.axes.axes[a as usize].extent == to.axes.axes[b as usize].extent
 }

@@ -5,19 +5,22 @@
 //! `crate::ops::OpSpec`.
 
 use super::ids::TensorId;
+use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// A row of the op table.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A row of the op table, or of a caller's ops.
+#[derive(Clone, Copy)]
 pub struct OpKind(&'static OpIdentity);
 
 /// The facts about an op that need no function of another layer.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub struct OpIdentity {
-    /// The number of the row.
+    /// The number of the row; [`OpIdentity::NO_ROW`] for an op of a caller.
     pub index: u8,
+    /// The `OpSpec` that holds this identity, for an op of a caller.
+    pub spec: Option<&'static (dyn Any + Send + Sync)>,
     /// Head word in the default style.
     pub name: &'static str,
     /// Its layout in the text.
@@ -44,9 +47,13 @@ pub struct OpIdentity {
 }
 
 impl OpIdentity {
+    /// The number of an op that is not in the table.
+    pub const NO_ROW: u8 = u8::MAX;
+
     /// The defaults of a row: a tensor op without effects that HostUnits hold.
     pub const TENSOR_OP: OpIdentity = OpIdentity {
-        index: u8::MAX,
+        index: Self::NO_ROW,
+        spec: None,
         name: "",
         layout: OpLayout::TwoLines(CallPadding::Padded),
         results: 1,
@@ -79,6 +86,10 @@ impl OpKind {
     /// The number of the row.
     pub const fn row(self) -> usize {
         self.0.index as usize
+    }
+    /// The `OpSpec` of an op of a caller.
+    pub(crate) fn caller_spec(self) -> Option<&'static (dyn Any + Send + Sync)> {
+        self.0.spec
     }
     /// Head word in the default style.
     pub fn name(self) -> &'static str {
@@ -226,6 +237,14 @@ impl OpKind {
     }
 }
 
+impl PartialEq for OpKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.index == other.0.index && (self.0.index != OpIdentity::NO_ROW || self.0.name == other.0.name)
+    }
+}
+
+impl Eq for OpKind {}
+
 impl Hash for OpKind {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.index.hash(state);
@@ -240,7 +259,10 @@ impl PartialOrd for OpKind {
 
 impl Ord for OpKind {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.index.cmp(&other.0.index)
+        match self.0.index {
+            OpIdentity::NO_ROW => (self.0.index, self.0.name).cmp(&(other.0.index, other.0.name)),
+            index => index.cmp(&other.0.index),
+        }
     }
 }
 

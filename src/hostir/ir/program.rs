@@ -5,6 +5,7 @@ use super::id::IdVec;
 use super::ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
 use super::names::{NameInterner, Symbol};
 use super::op::{Op, Value};
+use super::op_kind::OpKind;
 use super::order::DomainPositions;
 use super::style::Style;
 use super::tensor::{DeviceMesh, IterDomain, Tensor};
@@ -185,6 +186,8 @@ pub struct Program {
     pub(crate) source: SourceMap,
     pub(crate) given: GivenNames,
     pub(crate) hints: RunHints,
+    /// The ops of the caller that its text may name.
+    pub(crate) caller_ops: &'static [OpKind],
 }
 
 impl Default for Program {
@@ -212,6 +215,7 @@ impl Default for Program {
             source: SourceMap::default(),
             given: GivenNames::default(),
             hints: RunHints::default(),
+            caller_ops: &[],
         }
     }
 }

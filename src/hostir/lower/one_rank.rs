@@ -5,9 +5,7 @@
 //! position itself.
 
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::{
-    AttrKey, BinaryOp, BlockId, Expr, ExprId, Op, OpId, Program, RankScalars, expr_text, is_identity,
-};
+use crate::ir::{AttrKey, BinaryOp, BlockId, Expr, ExprId, Op, OpId, Program, RankScalars, expr_text, is_identity};
 
 /// Reports every CollectivePermute whose peers are the same on all ranks of its team, unless it is in a branch or loop
 /// that depends on the rank.

@@ -6,7 +6,8 @@ use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, l
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::{count_text, with_declaration};
 use crate::ir::{
-    AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId, Value, expr_text,
+    AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId,
+    Value, expr_text,
 };
 use crate::plan::PlanBuilder;
 use rustc_hash::FxHashMap;

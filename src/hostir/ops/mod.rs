@@ -1,8 +1,8 @@
 //! The op table: one line for each op. The file or folder of an op's family has its row, axis links, types of results,
 //! checks and lowering.
 //!
-//! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. [`find_op`] looks up
-//! names.
+//! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. An [`OpRegistry`] looks
+//! up names: of our rows, and of those that a caller adds.
 
 pub mod arguments;
 pub mod comm;
@@ -16,17 +16,19 @@ mod literals;
 pub mod memory;
 pub mod pointwise;
 pub mod reduce;
+pub mod registry;
 pub mod result_types;
 pub mod scalar;
 pub mod shape;
 pub mod spec;
 pub mod stream;
-mod tensor_checks;
+pub mod tensor_checks;
 mod uneven_split;
 
+pub use registry::OpRegistry;
 pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, Infer, OpSpec};
 
-use crate::ir::{OpIdentity, OpKind};
+use crate::ir::{AttrKey, OpIdentity, OpKind};
 
 macro_rules! op_table {
     ($($kind:ident => $spec:path,)*) => {
@@ -105,47 +107,18 @@ op_table! {
 
 impl OpKind {
     /// The op's declaration.
+    ///
+    /// # Panics
+    /// For an op of a caller whose identity does not name its row.
     pub fn spec(self) -> &'static OpSpec {
-        TABLE[self.row()]
+        match TABLE.get(self.row()) {
+            Some(spec) => spec,
+            None => self.caller_spec().and_then(|spec| spec.downcast_ref()).expect("the identity names its row"),
+        }
     }
     /// Returns true if the op permutes the axes of its operand, and so has a permutation
     /// ([`crate::ir::AttrKey::Perm`]).
     pub fn has_permutation(self) -> bool {
-        matches!(self, Self::SetPermute | Self::SegmenterSetPermute)
+        self.spec().args.iter().any(|arg| arg.key == Some(AttrKey::Perm))
     }
-}
-
-/// The kind of a head word, in any style's spelling. Pointwise functions are not ops of their own:
-/// see [`crate::ir::functions`].
-pub fn find_op(name: &str) -> Option<OpKind> {
-    OpKind::ALL.iter().copied().find(|kind| {
-        let spec = kind.spec();
-        has_head_word(*kind) && (kind.name() == name || spec.spellings.iter().any(|(other, _)| *other == name))
-    })
-}
-
-/// The head words of ops that permute axes.
-pub fn permuting_head_words() -> impl Iterator<Item = &'static str> {
-    OpKind::ALL.iter().filter(|kind| kind.has_permutation()).flat_map(|kind| {
-        let spellings = kind.spec().spellings.iter().map(|(name, _)| *name);
-        std::iter::once(kind.name()).chain(spellings)
-    })
-}
-
-/// All head words in table order, as candidates for a misspelt one.
-pub fn head_words() -> impl Iterator<Item = &'static str> {
-    OpKind::ALL.iter().filter(|kind| has_head_word(**kind)).flat_map(|kind| {
-        let spec = kind.spec();
-        std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name))
-    })
-}
-
-/// The ops whose results' types may be left out of a text, in table order.
-pub fn inferring_ops() -> impl Iterator<Item = OpKind> {
-    OpKind::ALL.iter().copied().filter(|kind| !matches!(kind.spec().infer, Infer::Written))
-}
-
-/// FOR and IF are keywords of the grammar; pointwise ops and definitions have no word of their own.
-fn has_head_word(kind: OpKind) -> bool {
-    !matches!(kind, OpKind::For | OpKind::ForRange | OpKind::If | OpKind::Pointwise | OpKind::Define)
 }

@@ -6,8 +6,8 @@ use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, both_sides, has_split_axis, link_equal_lists};
 use crate::diag::{Diag, codes};
 use crate::ir::{
-    AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol, TensorId,
-    Transfer, Value,
+    AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol,
+    TensorId, Transfer, Value,
 };
 use crate::plan::{InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
 use smallvec::SmallVec;

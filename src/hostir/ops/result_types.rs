@@ -110,7 +110,7 @@ pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
 }
 
 /// The type of the first operand without reductions: the rule of ops that keep all axes.
-pub(super) fn infer_copy(program: &Program, _: &Op, operands: &[TensorId]) -> Option<TensorType> {
+pub fn infer_copy(program: &Program, _: &Op, operands: &[TensorId]) -> Option<TensorType> {
     Some(TensorType::of_copy(program, *operands.first()?))
 }
 

@@ -72,7 +72,7 @@ fn turn_note(program: &Program, id: OpId, link: &AxisLink, wanted: i64) -> Optio
 }
 
 /// V32: all tensors of the op have one element type.
-pub(crate) fn check_one_dtype(program: &Program, id: OpId, diags: &mut Diags) {
+pub fn check_one_dtype(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return };
     let need = program.tensor(result).dtype;
@@ -102,7 +102,7 @@ pub(crate) fn report_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorI
 }
 
 /// V36: the argument `dim` is an axis of the result.
-pub(super) fn check_dim_argument(program: &Program, id: OpId, diags: &mut Diags) {
+pub fn check_dim_argument(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let dim = op.expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
     let (Some(dim), Some(result)) = (dim, op.output_tensors().next()) else { return };

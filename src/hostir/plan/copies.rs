@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 /// The view with axes of extent 1 repeated (stride 0) up to `shape`; missing outer axes are added.
 /// `None` if it does not fit.
-pub(crate) fn expanded_view(view: &BufferView, shape: &[usize]) -> Option<BufferView> {
+pub fn expanded_view(view: &BufferView, shape: &[usize]) -> Option<BufferView> {
     let missing = shape.len().checked_sub(view.dims.len())?;
     let mut dims: super::ViewDims = smallvec![ViewDim { extent: 1, stride: 0 }; missing];
     dims.extend(view.dims.iter().copied());
@@ -23,7 +23,10 @@ pub(crate) fn expanded_view(view: &BufferView, shape: &[usize]) -> Option<Buffer
 }
 
 /// Copies a view of `input`, arranged like the result, into the result.
-pub(crate) fn emit_copy_to_result(
+///
+/// # Errors
+/// If the shapes differ, or the result cannot be allocated.
+pub fn emit_copy_to_result(
     cx: &mut PlanBuilder<'_>,
     input: TensorId,
     src: BufferView,
@@ -40,7 +43,10 @@ pub(crate) fn emit_copy_to_result(
 }
 
 /// A copy, or a cast where the types differ.
-pub(crate) fn emit_copy(cx: &mut PlanBuilder<'_>, src: BufferView, dst: BufferView) -> Result<(), Diag> {
+///
+/// # Errors
+/// If the plan becomes too large.
+pub fn emit_copy(cx: &mut PlanBuilder<'_>, src: BufferView, dst: BufferView) -> Result<(), Diag> {
     if src.dtype == dst.dtype {
         return cx.emit_inst(InstKind::Copy { src, dst });
     }

@@ -131,9 +131,7 @@ impl<'a> Outline<'a> {
             let op = self.op(at);
             match op.kind.effect() {
                 OpEffect::Stream(StreamEffect::Choose) => streams = vec![self.named_stream(op)],
-                OpEffect::Stream(StreamEffect::Name)
-                    if streams == [StreamName::Caller] && self.caller.is_none() =>
-                {
+                OpEffect::Stream(StreamEffect::Name) if streams == [StreamName::Caller] && self.caller.is_none() => {
                     let stream = stream_text(self.program, op);
                     self.caller = stream.map(|stream| CallerName { stream, statement: at });
                 }

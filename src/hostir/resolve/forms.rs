@@ -39,7 +39,7 @@ impl Resolver<'_> {
     fn resolve_condition(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         let word = ast.symbol_text(stmt.name);
-                let [arg] = ast.args_in(stmt.args) else {
+        let [arg] = ast.args_in(stmt.args) else {
             self.report_no_condition(stmt);
             return None;
         };

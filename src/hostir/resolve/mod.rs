@@ -20,6 +20,7 @@ mod value;
 
 use crate::diag::Diags;
 use crate::ir::{self, BlockId, DType, HostUnit, Program, Style, TensorId, TextFrame, UnitId};
+use crate::ops::OpRegistry;
 use crate::style::add_index_shifts;
 use features::FileFeatures;
 use hostir_grammar::ast::{self, ArgRange, SyntaxTree};
@@ -53,6 +54,7 @@ pub struct FileResolver<'a> {
     features: FileFeatures,
     tables: ResolverTables,
     element_type: DType,
+    ops: OpRegistry,
     has_untyped: bool,
 }
 
@@ -60,7 +62,15 @@ impl<'a> FileResolver<'a> {
     /// A resolver for the containers of `ast`, which was read from `source`.
     pub fn new(ast: &'a SyntaxTree, source: &'a str) -> Self {
         let features = FileFeatures::of_file(ast);
-        Self { ast, source, features, tables: ResolverTables::new(ast), element_type: DType::Float, has_untyped: false }
+        let ops = OpRegistry::OURS;
+        let tables = ResolverTables::new(ast, ops);
+        Self { ast, source, features, tables, element_type: DType::Float, ops, has_untyped: false }
+    }
+
+    /// With these ops.
+    #[must_use]
+    pub fn with_ops(self, ops: OpRegistry) -> Self {
+        Self { tables: ResolverTables::new(self.ast, ops), ops, ..self }
     }
 
     /// Sets the element type of tensors whose text has none.
@@ -84,6 +94,7 @@ impl<'a> FileResolver<'a> {
         self.tables.begin_container();
         let mut resolver = Resolver::new(self.ast, self.source, style, &mut self.tables, diags);
         resolver.element_type = self.element_type;
+        self.ops.note_in(&mut resolver.program);
         if let Some(node) = self.ast.containers.get(container) {
             resolver.resolve_container(node);
             resolver.resolve_roots(shown);
@@ -115,7 +126,7 @@ pub(crate) fn resolve_fragment(
     };
     let (ops, tensors) = (program.ops.len(), program.tensors.len());
     let style = program.style;
-    let mut tables = ResolverTables::new(&parsed.ast);
+    let mut tables = ResolverTables::new(&parsed.ast, OpRegistry::of_program(&program));
     tables.short_form = true;
     let mut resolver = Resolver::new(&parsed.ast, &source, style, &mut tables, diags);
     resolver.program = program;

@@ -4,8 +4,7 @@ use super::Resolver;
 use crate::diag::{Diag, Span, codes, nearest_candidate, nearest_function, syntax_error};
 use crate::ir::functions;
 use crate::ir::{AttrKey, DType, Id, TensorId};
-use crate::ops;
-use crate::ops::{ArgKind, ArgSpec, OpSpec};
+use crate::ops::{ArgKind, ArgPresence, ArgSpec, OpRegistry, OpSpec};
 use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, Symbol, ValueSyntax};
 
 impl Resolver<'_> {
@@ -51,7 +50,10 @@ impl Resolver<'_> {
             self.report_error(diag.with_note(note));
             return None;
         }
-        let near = nearest_function(name, ops::head_words().chain(functions::function_names()));
+        let near = nearest_function(
+            name,
+            OpRegistry::of_program(&self.program).head_words().chain(functions::function_names()),
+        );
         diag = match near {
             Some(near) => name_near(diag, self.word_place(stmt.name_span, name), name, near),
             None => diag.with_note(infix_note(name)),
@@ -62,7 +64,8 @@ impl Resolver<'_> {
 
     /// The right spelling of `torch.relu(T0)` and `T0.relu()`.
     fn method_note(&self, stmt: &StmtSyntax, of: &str, method: &str) -> String {
-        let known = ops::head_words().chain(functions::function_names()).any(|name| name == method);
+        let words = OpRegistry::of_program(&self.program).head_words();
+        let known = words.chain(functions::function_names()).any(|name| name == method);
         let after = self.source.get(stmt.name_span.end as usize..stmt.span.end as usize);
         let arguments = after.unwrap_or("").trim().trim_end_matches(';');
         let pair = arguments.trim_matches(['(', ')']).split_once(',').filter(|(_, b)| !b.contains(','));
@@ -515,7 +518,7 @@ fn signature_text(spec: &OpSpec) -> String {
                 Some(word) => format!("`{word}=`"),
                 None => declared.kind.describe().to_owned(),
             };
-            let optional = declared.presence == ops::ArgPresence::Optional;
+            let optional = declared.presence == ArgPresence::Optional;
             if optional { format!("{text} (optional)") } else { text }
         })
         .collect();

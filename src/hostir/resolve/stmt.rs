@@ -3,7 +3,7 @@
 use super::Resolver;
 use super::tables::HeadMeaning;
 use crate::ir::{Op, OpId, OpKind, OpLayout, OwnForm, UnaryOp, Value, functions};
-use crate::ops;
+use crate::ops::OpRegistry;
 use crate::ops::pointwise::{POINTWISE, pointwise_op};
 use crate::ops::scalar::definition_op;
 use hostir_grammar::ast::{self, ArgSyntax, StmtId, StmtShape, StmtSyntax};
@@ -82,7 +82,7 @@ impl Resolver<'_> {
         }
         let text = self.ast.symbol_text(symbol);
         let canonical = functions::canonical_name(text, &self.style);
-        let head = match ops::find_op(text) {
+        let head = match OpRegistry::of_program(&self.program).find_op(text) {
             Some(kind) => HeadMeaning::Op(kind),
             None if matches!(text, "getMetaData" | "ReverseArray") => HeadMeaning::Function,
             None if functions::find_function(canonical, 1).is_some_and(|row| !row.is_operator()) => {

@@ -4,7 +4,7 @@
 //! cleared between two containers: the time for each depends on its own length alone.
 
 use crate::ir::{self, BinaryOp, DomainId, ExprId, OpKind, TensorId};
-use crate::ops::permuting_head_words;
+use crate::ops::OpRegistry;
 use hostir_grammar::ast::{self, SyntaxTree};
 
 /// The meaning of a head word.
@@ -52,7 +52,7 @@ pub(super) struct ResolverTables {
 
 impl ResolverTables {
     /// Tables for all that a tree has.
-    pub(super) fn new(ast: &SyntaxTree) -> Self {
+    pub(super) fn new(ast: &SyntaxTree, ops: OpRegistry) -> Self {
         Self {
             container: 0,
             words: vec![UNSEEN; ast.strings.len()],
@@ -60,7 +60,7 @@ impl ResolverTables {
             domains: vec![(u32::MAX, DomainId(0)); ast.domains.len()],
             scope: 1,
             short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
-            may_permute: permuting_head_words().any(|word| ast.strings.find_symbol(word).is_some()),
+            may_permute: ops.permuting_head_words().any(|word| ast.strings.find_symbol(word).is_some()),
         }
     }
 

@@ -25,11 +25,12 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
             continue;
         }
         let mut new = op.clone();
-        match op.kind {
-            kind if kind.is_allocation() => restyle_allocate(edit, &mut new, style.short_allocate, same),
-            OpKind::HirAliasSelect if selects && !style.alias_select => new.kind = OpKind::Select,
-            OpKind::Select if selects && style.alias_select => new.kind = OpKind::HirAliasSelect,
-            _ => restyle_backend(edit, &mut new, style.backend),
+        if op.kind.is_allocation() {
+            restyle_allocate(edit, &mut new, style.short_allocate, same);
+        } else if is_select(op.kind) {
+            new.kind = if style.alias_select { OpKind::HirAliasSelect } else { OpKind::Select };
+        } else {
+            restyle_backend(edit, &mut new, style.backend);
         }
         replace_op(edit, id, new);
     }
@@ -104,10 +105,12 @@ fn is_fmax(program: &Program, name: Symbol) -> bool {
 
 /// Returns true if the text of an op may differ between styles; for a select only if `selects`.
 fn is_respelled(op: &Op, selects: bool) -> bool {
-    match op.kind {
-        OpKind::HirAliasSelect | OpKind::Select => selects,
-        kind => kind.is_allocation() || kind.is_post(),
-    }
+    op.kind.is_allocation() || op.kind.is_post() || selects && is_select(op.kind)
+}
+
+/// Returns true for the two ops that bind a slice, of which a style has one.
+fn is_select(kind: OpKind) -> bool {
+    kind == OpKind::HirAliasSelect || kind == OpKind::Select
 }
 
 /// Returns true if an ALLOCATE has all attributes of the long form, at its place. `same` as in [`restyle_allocate`].

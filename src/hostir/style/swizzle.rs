@@ -11,8 +11,8 @@
 
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, MeshCoordinate, MeshId, Op, OpId, ParallelType,
-    Program, RankScalars, TensorId,
+    AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, MeshCoordinate, MeshId, Op, OpId, ParallelType, Program,
+    RankScalars, TensorId,
 };
 use rustc_hash::FxHashSet;
 

@@ -136,7 +136,9 @@ pub(crate) fn unexplained_kinds() -> Vec<String> {
     let folders = ["src", "passes/src", "tools"];
     let paths = folders.iter().flat_map(|folder| tree::files(&root.join(folder), ".rs"));
     let files: Vec<(String, usize)> = paths
-        .map(|path| (tree::relative(&path).to_string(), count_kinds(&without_comments(files::code(&tree::read(&path))))))
+        .map(|path| {
+            (tree::relative(&path).to_string(), count_kinds(&without_comments(files::code(&tree::read(&path)))))
+        })
         .filter(|(path, mentions)| *mentions > 0 && !path.starts_with("src/hostir/ops/"))
         .collect();
     let named: BTreeSet<String> = files.iter().map(|(path, _)| path.clone()).collect();

@@ -5,6 +5,7 @@ use hostir::data::HostTensor;
 use hostir::ir::Program;
 use hostir::lower;
 use hostir::lower::{PreparedProgram, SizeSettings};
+use hostir::ops::OpRegistry;
 
 /// A program and its sizes.
 pub(crate) struct Case {
@@ -16,7 +17,11 @@ pub(crate) struct Case {
 impl Case {
     /// Reads a program that has no errors.
     pub(crate) fn new(text: &str, set: &[(&str, i64)]) -> Self {
-        let (mut programs, diags) = hostir::load(text);
+        Self::with_ops(text, set, OpRegistry::OURS)
+    }
+    /// Reads a program that has no errors and may name these ops.
+    pub(crate) fn with_ops(text: &str, set: &[(&str, i64)], ops: OpRegistry) -> Self {
+        let (mut programs, diags) = hostir::load_with_ops(text, ops);
         assert!(!diags.has_errors(), "{}", render(text, &diags.items));
         let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
         let sizes = SizeSettings { set, ..SizeSettings::default() };
@@ -96,7 +101,7 @@ impl Case {
     }
 }
 
-fn render(text: &str, diags: &[hostir::diag::Diag]) -> String {
+pub(crate) fn render(text: &str, diags: &[hostir::diag::Diag]) -> String {
     hostir::diag::render::to_string("test.hir", text, diags)
 }
 

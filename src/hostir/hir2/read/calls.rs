@@ -61,7 +61,7 @@ impl ProgramReader<'_> {
         match targets {
             [target] if is_function => self.read_pointwise_call(target, name, args, span),
             _ => {
-                report::report_unknown_op(self.file, &self.kernels, text, name.span, self.diags);
+                report::report_unknown_op(self.shared.ops, self.file, &self.kernels, text, name.span, self.diags);
                 None
             }
         }

@@ -107,7 +107,7 @@ impl ProgramReader<'_> {
         let Some(arity) =
             find_function(text, values.len()).map(|row| row.arity).or_else(|| scalar_function(text, values.len()))
         else {
-            report::report_function(text, name.span, self.diags);
+            report::report_function(self.shared.ops, text, name.span, self.diags);
             return None;
         };
         if arity != values.len() {

@@ -1,6 +1,7 @@
 //! The scope that the programs of a file share.
 
 use crate::ir::{DeviceMesh, Style};
+use crate::ops::OpRegistry;
 use hostir_grammar::ast::{CommentSyntax, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,6 +16,7 @@ pub(super) struct NamedMesh {
 
 /// The scope that the programs of a file share.
 pub(super) struct FileScope {
+    pub(super) ops: OpRegistry,
     pub(super) meshes: FxHashMap<Symbol, NamedMesh>,
     pub(super) style: Style,
     /// Names of the line `names`.

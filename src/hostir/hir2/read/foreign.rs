@@ -2,7 +2,7 @@
 
 use crate::hir2::defaults::is_callable;
 use crate::ir::functions::function_names;
-use crate::ops::find_op;
+use crate::ops::OpRegistry;
 
 /// The operation here for `W.T` and `W.mT` of other languages.
 pub(super) fn transpose_of(text: &str) -> Option<String> {
@@ -46,19 +46,19 @@ fn foreign_call(text: &str) -> Option<&'static str> {
 }
 
 /// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`, and of functions with other names here.
-pub(super) fn method_of(text: &str) -> Option<String> {
+pub(super) fn method_of(ops: OpRegistry, text: &str) -> Option<String> {
     if let Some(note) = foreign_call(text) {
         return Some(note.to_owned());
     }
     let (owner, name) = text.rsplit_once('.')?;
     let is_module = matches!(owner, "torch" | "np" | "numpy" | "jnp" | "math" | "F" | "tl") || owner.contains('.');
     let operand = if is_module { "X" } else { owner };
-    is_function(name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
+    is_function(ops, name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
 }
 
 /// Returns true for the name of a pointwise function, and of an op that is called like one.
-fn is_function(name: &str) -> bool {
-    function_names().any(|known| known == name) || find_op(name).is_some_and(is_callable)
+fn is_function(ops: OpRegistry, name: &str) -> bool {
+    function_names().any(|known| known == name) || ops.find_op(name).is_some_and(is_callable)
 }
 
 /// The spelling here of other languages' allocations.

@@ -26,6 +26,7 @@ mod word_table;
 use crate::diag::{Diags, syntax_error};
 use crate::hir2::defaults::{default_mesh_name, is_default_name};
 use crate::ir::{DeviceMesh, Era, NO_MESH, Program, RESERVED_WORDS, Style, is_numbered_name};
+use crate::ops::OpRegistry;
 use comments::find_mesh_comments;
 use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace};
 use hostir_grammar::Span;
@@ -107,8 +108,15 @@ impl<'a> FileReader<'a> {
         check_item_names(file, &mut about_file);
         let programs = find_programs(file);
         let mesh_comments = find_mesh_comments(file, &programs);
-        let shared = FileScope { meshes, style, given_names, programs, mesh_comments };
+        let shared = FileScope { ops: OpRegistry::OURS, meshes, style, given_names, programs, mesh_comments };
         Self { file, source, shared, tables: ProgramTables::new(file), about_file }
+    }
+
+    /// With these ops.
+    #[must_use]
+    pub fn with_ops(mut self, ops: OpRegistry) -> Self {
+        self.shared.ops = ops;
+        self
     }
 
     /// Reads one program, from 0. Errors about the file as a whole come with the first. A number past the last gives an

@@ -126,7 +126,7 @@ impl<'a> ProgramReader<'a> {
         if self.is_op_call(name) {
             report::report_no_target(text, span, self.diags);
         } else {
-            report::report_unknown_op(self.file, &self.kernels, text, name.span, self.diags);
+            report::report_unknown_op(self.shared.ops, self.file, &self.kernels, text, name.span, self.diags);
         }
         None
     }
@@ -390,7 +390,14 @@ impl<'a> ProgramReader<'a> {
             ExprNode::Name(name) => self.waited_handle(NameSyntax { name, span: file.expr_span(value) })?,
             ExprNode::Error => return None,
             ExprNode::Call(name, _) if !self.is_op_call(name) && !self.is_function(name) => {
-                report::report_unknown_op(file, &self.kernels, self.name_text(name.name), name.span, self.diags);
+                report::report_unknown_op(
+                    self.shared.ops,
+                    file,
+                    &self.kernels,
+                    self.name_text(name.name),
+                    name.span,
+                    self.diags,
+                );
                 return None;
             }
             _ => {
@@ -462,9 +469,7 @@ impl<'a> ProgramReader<'a> {
         for &stmt in &node.stmts {
             let member = &file.stmts[stmt.index()];
             match self.read_member(&member.form, member.span)? {
-                MemberOps::Post(id) if self.program.ops[id].kind.is_message() => {
-                    op.operands.push(Value::Op(id))
-                }
+                MemberOps::Post(id) if self.program.ops[id].kind.is_message() => op.operands.push(Value::Op(id)),
                 _ => {
                     report::report_member(member.span, self.diags);
                     return None;

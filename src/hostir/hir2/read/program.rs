@@ -133,6 +133,7 @@ impl<'a> ProgramReader<'a> {
         tables.begin_program();
         let numbers = tables.numbers;
         let mut program = Program::default();
+        shared.ops.note_in(&mut program);
         // The inference looks up the extent of new axes.
         program.exprs.intern_int(1);
         if shared.programs.len() == 1 {
@@ -198,7 +199,7 @@ impl<'a> ProgramReader<'a> {
     fn read_kernel(&mut self, position: usize, item: &ProgramItem) {
         self.tables.scope.clear_scope();
         self.unbound.is_silent |= item.header_failed;
-        report::check_kernel_name(self.file, item.name, self.diags);
+        report::check_kernel_name(self.shared.ops, self.file, item.name, self.diags);
         let body = self.program.blocks.push(Block::default());
         let prefix = if self.place.position == 0 { String::new() } else { format!("_{}", self.place.position + 1) };
         let text = self.file.symbol_text(item.name.name);
@@ -330,17 +331,17 @@ impl<'a> ProgramReader<'a> {
 
     /// The op of the table that a name stands for.
     pub(super) fn table_op(&self, name: ast::Symbol) -> Option<OpKind> {
-        self.tables.words.word_meaning(self.file, name).op
+        self.tables.words.word_meaning(self.file, self.shared.ops, name).op
     }
 
     /// The element type that a name stands for.
     pub(super) fn word_dtype(&self, name: ast::Symbol) -> Option<DType> {
-        self.tables.words.word_meaning(self.file, name).dtype
+        self.tables.words.word_meaning(self.file, self.shared.ops, name).dtype
     }
 
     /// The kind of communication that a call of a name starts.
     pub(super) fn post_word(&self, name: ast::Symbol) -> PostWord {
-        self.tables.words.word_meaning(self.file, name).post
+        self.tables.words.word_meaning(self.file, self.shared.ops, name).post
     }
 
     /// The IR's symbol of a name.

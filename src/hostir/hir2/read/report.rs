@@ -9,7 +9,7 @@ use crate::hir2::defaults::{is_callable, is_host_select, is_positional, keyword}
 use crate::ir::functions::function_names;
 use crate::ir::{DeviceMesh, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId};
 use crate::ir::{RESERVED_WORDS, is_numbered_name, is_reserved_word};
-use crate::ops::{ArgSpec, find_op, head_words, inferring_ops};
+use crate::ops::{ArgSpec, OpRegistry};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, FileSyntax, MeshItem, NameSyntax, ProgramItem};
@@ -161,9 +161,9 @@ pub(super) fn check_mesh_devices(item: &MeshItem, diags: &mut Diags) -> bool {
 }
 
 /// Checks the name of a kernel: a kernel is called like an op, so it must not have an op's name.
-pub(super) fn check_kernel_name(file: &FileSyntax, name: NameSyntax, diags: &mut Diags) {
+pub(super) fn check_kernel_name(ops: OpRegistry, file: &FileSyntax, name: NameSyntax, diags: &mut Diags) {
     let text = file.symbol_text(name.name);
-    let is_taken = find_op(text).is_some()
+    let is_taken = ops.find_op(text).is_some()
         || function_names().any(|known| known == text)
         || DTYPE_WORDS.iter().any(|(word, _)| *word == text)
         || COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text);
@@ -210,10 +210,10 @@ pub(super) fn report_own(span: Span, diags: &mut Diags) {
     push(diags, codes::OWN_INDEX, span, "`own` is the index of an axis over devices only".to_owned(), note);
 }
 
-pub(super) fn report_function(text: &str, span: Span, diags: &mut Diags) {
+pub(super) fn report_function(ops: OpRegistry, text: &str, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
     let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("there is no function `{text}` of scalars"));
-    diags.push(match (method_of(text), nearest_function(text, known)) {
+    diags.push(match (method_of(ops, text), nearest_function(text, known)) {
         (Some(note), _) => diag.with_note(note),
         (None, Some(near)) if !text.contains('.') => diag.with_near_word(span, text, near),
         _ => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
@@ -402,15 +402,15 @@ pub(super) fn report_split_slice(program: &Program, tensor: TensorId, span: Span
     push(diags, codes::NO_TYPE, span, message, "give the slice a name and a type: `V: f32[m] = G[i]`");
 }
 
-pub(super) fn report_no_type(text: &str, span: Span, diags: &mut Diags) {
+pub(super) fn report_no_type(ops: OpRegistry, text: &str, span: Span, diags: &mut Diags) {
     let message = format!("`{text}` needs a type");
-    let note = format!("write `{text}: f32[m, n] = ..`; types are inferred for {}", list_inferring_ops());
+    let note = format!("write `{text}: f32[m, n] = ..`; types are inferred for {}", list_inferring_ops(ops));
     push(diags, codes::NO_TYPE, span, message, note);
 }
 
 /// The statements whose results need no type, as a sentence lists them.
-fn list_inferring_ops() -> String {
-    let mut names: Vec<String> = inferring_ops().map(inferring_statement).collect();
+fn list_inferring_ops(ops: OpRegistry) -> String {
+    let mut names: Vec<String> = ops.inferring_ops().map(inferring_statement).collect();
     let last = names.pop().unwrap_or_default();
     format!("{} and {last}", names.join(", "))
 }
@@ -475,6 +475,7 @@ pub(super) fn report_scalar_value(source: &str, span: Span, diags: &mut Diags) {
 
 /// Reports a called name that is no op, kernel, function or communication.
 pub(super) fn report_unknown_op(
+    ops: OpRegistry,
     file: &FileSyntax,
     kernels: &FxHashMap<Symbol, UnitId>,
     text: &str,
@@ -485,15 +486,15 @@ pub(super) fn report_unknown_op(
     known.sort_unstable();
     let words = COMMUNICATION_WORDS.iter().map(|(word, _)| *word).chain(["send", "recv", "permute", "alloc"]);
     let dtypes = DTYPE_WORDS.iter().map(|(word, _)| *word);
-    let ops = head_words().filter(|word| find_op(word).is_some_and(is_callable));
-    known.extend(ops.chain(function_names()).chain(words).chain(dtypes).map(str::to_owned));
+    let calls = ops.head_words().filter(|word| ops.find_op(word).is_some_and(is_callable));
+    known.extend(calls.chain(function_names()).chain(words).chain(dtypes).map(str::to_owned));
     let known = known.iter().map(String::as_str);
     let diag = Diag::error(codes::UNKNOWN_OP, span, format!("there is no op, kernel or function `{text}`"));
     diags.push(match nearest_function(text, known) {
         _ if allocation_of(text).is_some() => {
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
-        _ if method_of(text).is_some() => diag.with_note(method_of(text).unwrap_or_default()),
+        _ if method_of(ops, text).is_some() => diag.with_note(method_of(ops, text).unwrap_or_default()),
         _ if COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text) => {
             diag.with_note(format!("a collective is a statement of its own: `wait {text}(A -> G)`"))
         }

@@ -270,7 +270,7 @@ impl<'a> ProgramReader<'a> {
         match inferred {
             Some(inferred) => self.add_named_tensor(name, inferred, None),
             None => {
-                report::report_no_type(self.file.symbol_text(name.name), name.span, self.diags);
+                report::report_no_type(self.shared.ops, self.file.symbol_text(name.name), name.span, self.diags);
                 self.poison(name);
                 None
             }

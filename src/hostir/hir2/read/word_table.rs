@@ -2,7 +2,7 @@
 
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
 use crate::ir::{DType, NameInterner, OpKind, Program, Symbol};
-use crate::ops::find_op;
+use crate::ops::OpRegistry;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::FileSyntax;
 use std::cell::Cell;
@@ -69,11 +69,12 @@ impl WordTable {
         self.symbols = None;
     }
 
-    pub(super) fn word_meaning(&self, file: &FileSyntax, word: ast::Symbol) -> WordMeaning {
+    pub(super) fn word_meaning(&self, file: &FileSyntax, ops: OpRegistry, word: ast::Symbol) -> WordMeaning {
         let known = &self.meanings[word.index()];
         known.get().unwrap_or_else(|| {
             let text = file.symbol_text(word);
-            let found = WordMeaning { op: find_op(text), dtype: dtype_of_word(text), post: PostWord::of_text(text) };
+            let found =
+                WordMeaning { op: ops.find_op(text), dtype: dtype_of_word(text), post: PostWord::of_text(text) };
             known.set(Some(found));
             found
         })

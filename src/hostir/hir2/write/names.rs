@@ -10,7 +10,7 @@ use crate::ir::functions::find_function;
 use crate::ir::order::first_free_number;
 use crate::ir::{BlockId, DeviceMesh, Expr, ExprId, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ir::{NO_MESH, TensorNumbers, is_given_name as is_user_name, is_identifier};
-use crate::ops::find_op;
+use crate::ops::OpRegistry;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 fn is_number(text: &str) -> bool {
@@ -23,8 +23,8 @@ pub(super) fn is_reserved_word(text: &str) -> bool {
 }
 
 /// Returns true if a word calls anything but a kernel.
-pub(super) fn is_call_word(text: &str) -> bool {
-    let known = find_op(text).is_some() || dtype_of_word(text).is_some();
+pub(super) fn is_call_word(ops: OpRegistry, text: &str) -> bool {
+    let known = ops.find_op(text).is_some() || dtype_of_word(text).is_some();
     let listed = matches!(text, "permute" | "wrap") || COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text);
     known || listed || find_function(text, 1).is_some()
 }
@@ -119,9 +119,10 @@ impl FileNames {
     }
 
     fn name_units(&mut self, program: &Program, at: usize) {
+        let ops = OpRegistry::of_program(program);
         let mut names = Vec::new();
         for (_, unit) in program.units().iter() {
-            let given = unit.name.map(|name| program.name(name)).filter(|name| !is_call_word(name));
+            let given = unit.name.map(|name| program.name(name)).filter(|name| !is_call_word(ops, name));
             let suffix = if at == 0 { String::new() } else { format!("_{}", at + 1) };
             names.push(self.take_name(given, format!("HostUnit{}{suffix}", unit.number)));
         }

@@ -4,6 +4,7 @@ use super::names::{FileNames, is_call_word, is_reserved_word};
 use super::write_file;
 use crate::ir::edit::Edit;
 use crate::ir::{Era, Expr, ExprId, Program, RunHints, Value, scalar_names::RUNTIME};
+use crate::ops::OpRegistry;
 use crate::style::{renumber_program, restyle_program};
 use rustc_hash::FxHashSet;
 
@@ -140,7 +141,8 @@ impl OutlineNames {
         let streams = programs.iter().map(StreamNumbers::of_program).collect();
         let mut names = Self { programs: file.programs, streams, of_file, of_program: FxHashSet::default() };
         programs.iter().for_each(|program| names.add_program(program));
-        names.of_program.retain(|name| !is_call_word(name) && !is_reserved_word(name));
+        let ops = programs.first().map_or(OpRegistry::OURS, OpRegistry::of_program);
+        names.of_program.retain(|name| !is_call_word(ops, name) && !is_reserved_word(name));
         names
     }
 

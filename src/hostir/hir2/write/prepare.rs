@@ -2,8 +2,7 @@
 
 use crate::ir::edit::Edit;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IdVec, IterDomain, Op, OpId, Program, Style, TensorId,
-    Value,
+    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IdVec, IterDomain, Op, OpId, Program, Style, TensorId, Value,
 };
 use crate::style::{restyle_program, stored_size};
 use rustc_hash::FxHashMap;

@@ -6,7 +6,7 @@ use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
 use crate::ir::text::{push_integer, push_number};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, Program, Symbol, TensorId, UnaryOp, expr_text};
 use crate::ir::{is_given_name, is_identifier};
-use crate::ops::find_op;
+use crate::ops::OpRegistry;
 
 /// The strength with which a prefix operator binds; more than all infix operators.
 const PREFIX: u8 = 11;
@@ -42,10 +42,10 @@ fn wrapped_parts(program: &Program, expr: &Expr) -> Option<(ExprId, ExprId)> {
 }
 
 /// Returns true if a function of scalars can be called by its name.
-fn is_function_name(name: &str) -> bool {
+fn is_function_name(ops: OpRegistry, name: &str) -> bool {
     is_identifier(name)
         && !is_reserved_word(name)
-        && find_op(name).is_none()
+        && ops.find_op(name).is_none()
         && dtype_of_word(name).is_none()
         && !matches!(name, "wrap" | "getMetaData")
 }
@@ -78,7 +78,7 @@ impl ProgramWriter<'_> {
             }
             Expr::Unary(op, a) => self.write_prefix(*op, *a, least),
             Expr::Binary(op, a, b) => self.write_infix(id, *op, [*a, *b], least),
-            Expr::Call(name, args) if is_function_name(program.name(*name)) => {
+            Expr::Call(name, args) if is_function_name(OpRegistry::of_program(program), program.name(*name)) => {
                 self.out.push_str(program.name(*name));
                 self.out.push('(');
                 self.write_expr_list(args);

@@ -7,8 +7,8 @@ mod lowering;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::ir::{
-    AttrKey, AttrValue, CommunicationEffect, ExprId, Op, OpEffect, OpIdentity, OpKind, OpLayout, OwnForm, RootAs, RunsOn,
-    StandaloneRule, Symbol, TensorId, Value, WordLink,
+    AttrKey, AttrValue, CommunicationEffect, ExprId, Op, OpEffect, OpIdentity, OpKind, OpLayout, OwnForm, RootAs,
+    RunsOn, StandaloneRule, Symbol, TensorId, Value, WordLink,
 };
 
 /// Types of a Communication.

@@ -8,9 +8,7 @@ mod types;
 use super::literals::check_fill_literal;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
-use crate::ir::{
-    AttrKey, AttrValue, CallPadding, Op, OpIdentity, OpKind, OpLayout, StandaloneRule, TensorId, Value,
-};
+use crate::ir::{AttrKey, AttrValue, CallPadding, Op, OpIdentity, OpKind, OpLayout, StandaloneRule, TensorId, Value};
 
 /// `broadcast`.
 pub const BROADCAST: OpSpec = OpSpec {
