@@ -2,7 +2,7 @@
 
 pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;
-use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, Program, TensorId, Value};
+use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, OwnForm, Program, TensorId, Value};
 use rustc_hash::FxHashSet;
 
 /// The words of element types in `hir 2`.
@@ -201,9 +201,9 @@ pub fn is_positional(kind: OpKind, declared: &crate::ops::ArgSpec) -> bool {
 
 /// Returns true if ops of a kind are written as calls with results.
 pub fn is_callable(kind: OpKind) -> bool {
-    let by_layout = matches!(
-        kind.layout(),
-        OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose | OpLayout::Factory
-    );
-    by_layout || kind == OpKind::LaunchKernel
+    match kind.layout() {
+        OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose => true,
+        OpLayout::Factory | OpLayout::Own(OwnForm::LaunchKernel) => true,
+        OpLayout::Pointwise | OpLayout::Keyed | OpLayout::Words(_) | OpLayout::Define | OpLayout::Own(_) => false,
+    }
 }

@@ -54,14 +54,13 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("passes/src/allgather_matmul/operands.rs", "finds what widens and transposes operands"),
     ("passes/src/fuse_accumulate.rs", "the pass is about one op by its name"),
     ("src/hostir/analysis/sharding.rs", "the view of symmetric memory crosses devices"),
-    ("src/hostir/hir2/defaults.rs", "slices are selects; a launch is written as a call"),
+    ("src/hostir/hir2/defaults.rs", "slices are selects"),
     ("src/hostir/resolve/forms.rs", "loops are keywords of the grammar"),
     ("src/hostir/style/restyle.rs", "slices have two ops, by the style"),
-    ("tools/opt/lists.rs", "lists all ops"),
 ];
 
 /// Most mentions of kinds in these files. Lower it when one goes.
-const MOST_MENTIONS: usize = 21;
+const MOST_MENTIONS: usize = 12;
 
 pub(crate) fn violations(figures: &Figures) -> Vec<String> {
     let Figures { sources, arrows, cycles, .. } = figures;
