@@ -392,17 +392,7 @@ fn parallel_without_stream(domain: &IterDomain) -> ParallelType {
     }
 }
 
+/// A domain with a number that a declaration replaces.
 fn plain_domain(iter: IterType, parallel: ParallelType, extent: ExprId) -> IterDomain {
-    IterDomain {
-        iter,
-        parallel,
-        number: Some(0),
-        extent,
-        start: None,
-        stop: None,
-        expanded: None,
-        rfactor: false,
-        padded: false,
-        clustered: false,
-    }
+    IterDomain { number: Some(0), ..IterDomain::new(iter, parallel, extent) }
 }

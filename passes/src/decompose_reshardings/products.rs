@@ -136,16 +136,7 @@ fn widen_tensor(build: &mut OpBuilder<'_, '_>, tensor: TensorId, places: &[usize
 }
 
 fn broadcast_domain(like: IterDomain, one: hostir::ir::ExprId) -> IterDomain {
-    IterDomain {
-        iter: IterType::Broadcast,
-        parallel: ParallelType::Serial,
-        extent: one,
-        expanded: None,
-        rfactor: false,
-        start: None,
-        stop: None,
-        ..like
-    }
+    IterDomain { padded: like.padded, clustered: like.clustered, number: like.number, ..IterDomain::broadcast(one) }
 }
 
 fn widen_in_front(build: &mut OpBuilder<'_, '_>, tensor: TensorId, count: usize) -> (TensorId, Option<OpId>) {

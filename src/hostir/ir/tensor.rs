@@ -32,6 +32,25 @@ pub struct IterDomain {
 }
 
 impl IterDomain {
+    /// An axis of indices from 0 to its extent, without a number.
+    pub fn new(iter: IterType, parallel: ParallelType, extent: ExprId) -> Self {
+        Self {
+            iter,
+            parallel,
+            number: None,
+            extent,
+            start: None,
+            stop: None,
+            expanded: None,
+            rfactor: false,
+            padded: false,
+            clustered: false,
+        }
+    }
+    /// A broadcast axis that is not distributed; `one` is the scalar 1.
+    pub fn broadcast(one: ExprId) -> Self {
+        Self::new(IterType::Broadcast, ParallelType::Serial, one)
+    }
     /// Whether the axis has no storage.
     pub fn is_reduction(&self) -> bool {
         self.iter == IterType::Reduction

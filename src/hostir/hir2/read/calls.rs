@@ -10,8 +10,7 @@ use crate::hir2::defaults::{
 };
 use crate::ir::functions::find_function;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, OpLayout, OwnForm, ParallelType, TensorId,
-    Transfer, Value,
+    AttrKey, AttrValue, DomainId, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, TensorId, Transfer, Value,
 };
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::copy::copy_op;
@@ -399,18 +398,7 @@ impl ProgramReader<'_> {
     fn leading_axes(&mut self, tensor: TensorId, missing: usize) -> TensorType {
         let mut ty = TensorType::of_tensor(&self.program, tensor);
         let extent = self.program.exprs.intern_int(1);
-        let new = IterDomain {
-            iter: IterType::Broadcast,
-            parallel: ParallelType::Serial,
-            number: None,
-            extent,
-            start: None,
-            stop: None,
-            expanded: None,
-            rfactor: false,
-            padded: false,
-            clustered: false,
-        };
+        let new = IterDomain::broadcast(extent);
         ty.domains.retain(|domain| !domain.is_reduction());
         ty.domains.insert_many(0, std::iter::repeat_n(new, missing));
         ty.axes = None;

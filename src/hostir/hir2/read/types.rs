@@ -230,18 +230,7 @@ impl ProgramReader<'_> {
             None => Some(None),
         };
         self.unbound.in_type = inside;
-        Some(IterDomain {
-            iter,
-            parallel,
-            number: None,
-            extent: extent?,
-            start: None,
-            stop: None,
-            expanded: expanded?,
-            rfactor: false,
-            padded: false,
-            clustered: false,
-        })
+        Some(IterDomain { expanded: expanded?, ..IterDomain::new(iter, parallel, extent?) })
     }
 
     fn parallel_type(&mut self, word: NameSyntax) -> Option<ParallelType> {
