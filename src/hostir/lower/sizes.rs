@@ -4,6 +4,7 @@
 //! name, are one class; a class has at most one value. One error names each extent that remains open, and the flag that
 //! sets it.
 
+mod classes;
 mod conflicts;
 mod joins;
 mod loops;
@@ -14,11 +15,11 @@ use crate::axes::LogicalAxis;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::scalar_names::{RUNTIME, sub_expressions};
-use crate::ir::{AttrKey, Expr, ExprId, OpId, Partition, Program, RankScalars, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, RankScalars, Symbol, TensorId, UnitId, Value};
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
+use classes::{KnownSize, SizeClasses, SizeSource};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// The name of the number of streams.
 const STREAM_COUNT: &str = "numberOfStreams";
@@ -76,39 +77,6 @@ impl Default for SizeSettings {
     }
 }
 
-/// The source of a class's value, for messages.
-#[derive(Clone, Debug)]
-struct KnownSize {
-    value: i64,
-    span: Option<Span>,
-    why: Rc<str>,
-    source: SizeSource,
-}
-
-/// The origin of a size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum SizeSource {
-    /// A constant of the text, or a size that the text proposes.
-    Text,
-    /// The caller, by a flag or a file.
-    Caller,
-    /// Another known source: a mesh, a loop, other sizes.
-    Derived,
-}
-
-/// A class that was given two sizes.
-#[derive(Clone, Debug)]
-struct SizeConflict {
-    /// The size that was given first.
-    old: KnownSize,
-    /// The node that had it.
-    origin: Option<u32>,
-    /// The other size.
-    new: KnownSize,
-    /// The node that got it.
-    node: u32,
-}
-
 /// The extent of a unit that a post gives a value, and the expression of the post.
 #[derive(Clone, Copy)]
 struct GivenExtent {
@@ -117,18 +85,17 @@ struct GivenExtent {
     post: OpId,
 }
 
-/// A class is named by the index of one of its nodes.
+/// Finds the sizes of a program.
 struct SizeSolver<'a> {
     program: &'a Program,
     axes: &'a AxesTable,
-    classes: Partition,
-    known: Vec<Option<KnownSize>>,
+    /// The sizes of axes and names.
+    sizes: SizeClasses,
+    /// By tensor: the node of its first axis, which those of its other axes follow.
     first_axis: FxHashMap<TensorId, u32>,
-    names: Vec<(Option<UnitId>, Symbol, u32)>,
     /// Scalar inputs that are not extents.
     scalars: Vec<u32>,
     reals: FxHashMap<Symbol, u64>,
-    name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
     /// For extents of units: the expression that a post gives, and the post.
     unit_scalars: Vec<GivenExtent>,
     /// The axes that loops follow; `None` until first needed.
@@ -137,12 +104,6 @@ struct SizeSolver<'a> {
     joins: Vec<joins::JoinReason>,
     /// The op whose links are being joined.
     joining: Option<OpId>,
-    /// By class: the node whose size is known.
-    origins: FxHashMap<u32, u32>,
-    /// The sizes that nodes were given.
-    claims: Vec<(u32, KnownSize)>,
-    /// Classes that were given two sizes.
-    conflicts: Vec<SizeConflict>,
     /// The number of streams.
     streams: u32,
     diags: &'a mut Diags,
@@ -156,20 +117,14 @@ pub fn infer_sizes(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -
     let mut solver = SizeSolver {
         program,
         axes: &axes,
-        classes: Partition::default(),
-        known: Vec::new(),
+        sizes: SizeClasses::default(),
         first_axis: FxHashMap::default(),
-        names: Vec::new(),
         scalars: Vec::new(),
         reals: FxHashMap::default(),
-        name_nodes: FxHashMap::default(),
         unit_scalars: Vec::new(),
         ties: None,
         joins: Vec::new(),
         joining: None,
-        origins: FxHashMap::default(),
-        claims: Vec::new(),
-        conflicts: Vec::new(),
         streams: sizes.streams,
         diags,
     };
@@ -233,52 +188,6 @@ fn too_few_ranks(ranks: u32, needed: u32, processes: bool) -> Diag {
 }
 
 impl SizeSolver<'_> {
-    fn new_node(&mut self) -> u32 {
-        self.known.push(None);
-        self.classes.add_element()
-    }
-
-    fn find_root(&mut self, node: u32) -> u32 {
-        self.classes.find_class(node)
-    }
-
-    fn union_nodes(&mut self, a: u32, b: u32) {
-        let Some((low, high)) = self.classes.join_classes(a, b) else { return };
-        if let Some(known) = self.known[high as usize].take() {
-            // The same class, but a conflict names the node.
-            self.set_size(self.origins.get(&high).copied().unwrap_or(low), known);
-        }
-    }
-
-    fn fix_node(&mut self, node: u32, known: KnownSize) {
-        self.claims.push((node, known.clone()));
-        self.set_size(node, known);
-    }
-
-    fn set_size(&mut self, node: u32, known: KnownSize) {
-        let root = self.find_root(node);
-        let Some(old) = self.known[root as usize].clone() else {
-            self.known[root as usize] = Some(known);
-            self.origins.insert(root, node);
-            return;
-        };
-        if old.value == known.value {
-            return;
-        }
-        let origin = self.origins.get(&root).copied();
-        self.conflicts.push(SizeConflict { old, origin, new: known, node });
-    }
-
-    fn name_node(&mut self, unit: Option<UnitId>, name: Symbol) -> u32 {
-        if let Some(&node) = self.name_nodes.get(&(unit, name)) {
-            return node;
-        }
-        let node = self.new_node();
-        self.name_nodes.insert((unit, name), node);
-        self.names.push((unit, name, node));
-        node
-    }
-
     fn axis_node(&self, tensor: TensorId, axis: u32) -> Option<u32> {
         let count = self.axes.axes_of(tensor).len() as u32;
         (axis < count).then(|| self.first_axis.get(&tensor).map(|first| first + axis)).flatten()
@@ -306,10 +215,10 @@ impl SizeSolver<'_> {
     /// Makes the nodes of all axes, and fixes those with a size from the text or a mesh.
     fn collect_axes(&mut self) {
         for tensor in self.program.tensors().ids() {
-            let first = self.classes.element_count() as u32;
+            let first = self.sizes.classes.element_count() as u32;
             self.first_axis.insert(tensor, first);
             for _ in self.axes.axes_of(tensor) {
-                self.new_node();
+                self.sizes.new_node();
             }
             for (index, axis) in self.axes.axes_of(tensor).iter().enumerate() {
                 self.collect_axis(tensor, first + index as u32, index, axis);
@@ -329,24 +238,24 @@ impl SizeSolver<'_> {
             Expr::Name(name) if self.program.name(*name) == STREAM_COUNT => {
                 let (value, why) =
                     (i64::from(self.streams), format!("{place} has as many elements as there are streams"));
-                self.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
+                self.sizes.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
             }
             Expr::Name(name) if is_runtime_name(self.program, *name) => {}
             Expr::Name(name) => {
-                let name = self.name_node(unit, *name);
+                let name = self.sizes.name_node(unit, *name);
                 self.joins.push(joins::JoinReason { nodes: (node, name), op: None, is_alias: false });
-                self.union_nodes(node, name);
+                self.sizes.union_nodes(node, name);
             }
             Expr::Int(value) => {
                 let why = format!("the extent of {place}");
-                self.fix_node(node, KnownSize { value: *value, span, why: why.into(), source: SizeSource::Text });
+                self.sizes.fix_node(node, KnownSize { value: *value, span, why: why.into(), source: SizeSource::Text });
             }
             _ => {}
         }
         let mesh = self.program.tensor_mesh(tensor);
         if let Some(extent) = mesh.filter(|_| axis.parts.is_none()).and_then(|mesh| mesh.axis_extent(axis.parallel)) {
             let why = format!("{place} is sharded over {extent} devices");
-            self.fix_node(
+            self.sizes.fix_node(
                 node,
                 KnownSize { value: i64::from(extent), span, why: why.into(), source: SizeSource::Derived },
             );
@@ -358,7 +267,7 @@ impl SizeSolver<'_> {
         match self.program.expr(expr).clone() {
             Expr::Name(name) if is_runtime_name(self.program, name) => {}
             Expr::Name(name) => {
-                self.name_node(unit, name);
+                self.sizes.name_node(unit, name);
             }
             Expr::Unary(_, a) | Expr::Set(a) => self.collect_names(unit, a),
             Expr::Binary(_, a, b) => {
@@ -404,7 +313,7 @@ impl SizeSolver<'_> {
         if let (Some(one), Some(other)) = (self.axis_node(from, from_axis), self.axis_node(to, to_axis)) {
             let op = self.joining.map(|op| (op, (from, from_axis), (to, to_axis)));
             self.joins.push(joins::JoinReason { nodes: (one, other), op, is_alias: op.is_none() });
-            self.union_nodes(one, other);
+            self.sizes.union_nodes(one, other);
         }
     }
 
@@ -416,18 +325,20 @@ impl SizeSolver<'_> {
     fn apply_flags(&mut self, sizes: &SizeSettings) {
         for (name, &value) in &sizes.set {
             let known = self.program.names().find_symbol(name);
-            let node = known.and_then(|name| self.name_nodes.get(&(None, name)).copied());
+            let node = known.and_then(|name| self.sizes.name_nodes.get(&(None, name)).copied());
             let scalar_input = known.is_some_and(|name| is_scalar_input(self.program, name));
             match (node, known) {
                 (Some(node), _) => {
                     let why = format!("`--set {name}={value}`");
-                    self.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
+                    self.sizes
+                        .fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
                 }
                 (None, Some(symbol)) if scalar_input => {
-                    let node = self.name_node(None, symbol);
+                    let node = self.sizes.name_node(None, symbol);
                     self.scalars.push(node);
                     let why = format!("`--set {name}={value}`");
-                    self.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
+                    self.sizes
+                        .fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
                 }
                 _ => {
                     let message = format!("`--set {name}={value}` does not name an extent of the program");
@@ -469,7 +380,7 @@ impl SizeSolver<'_> {
         for (&axis, &extent) in stored.iter().zip(shape) {
             if let Some(node) = self.shape_node(tensor, axis) {
                 let value = i64::try_from(extent).unwrap_or(i64::MAX);
-                self.fix_node(
+                self.sizes.fix_node(
                     node,
                     KnownSize { value, span: None, why: flag.as_str().into(), source: SizeSource::Caller },
                 );
@@ -485,7 +396,7 @@ impl SizeSolver<'_> {
         };
         match self.program.expr(expanded) {
             Expr::Name(name) if is_runtime_name(self.program, *name) => None,
-            Expr::Name(name) => Some(self.name_node(self.program.tensor(tensor).unit, *name)),
+            Expr::Name(name) => Some(self.sizes.name_node(self.program.tensor(tensor).unit, *name)),
             _ => None,
         }
     }
@@ -512,10 +423,10 @@ impl SizeSolver<'_> {
     }
 
     fn bind_known(&mut self, env: &mut ExtentEnv) {
-        for index in 0..self.names.len() {
-            let (unit, name, node) = self.names[index];
-            let root = self.find_root(node);
-            if let Some(known) = &self.known[root as usize] {
+        for index in 0..self.sizes.names.len() {
+            let (unit, name, node) = self.sizes.names[index];
+            let root = self.sizes.find_root(node);
+            if let Some(known) = &self.sizes.known[root as usize] {
                 env.bind_name(unit, name, known.value);
             }
         }
@@ -535,14 +446,14 @@ impl SizeSolver<'_> {
                     continue;
                 };
                 let Some(node) = self.axis_node(tensor, index as u32) else { continue };
-                let root = self.find_root(node);
-                if self.known[root as usize].as_ref().is_some_and(|known| known.value == value) {
+                let root = self.sizes.find_root(node);
+                if self.sizes.known[root as usize].as_ref().is_some_and(|known| known.value == value) {
                     continue;
                 }
-                progress |= self.known[root as usize].is_none();
+                progress |= self.sizes.known[root as usize].is_none();
                 let why = self.axis_text((tensor, index as u32));
                 let span = Some(self.tensor_span(tensor));
-                self.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
+                self.sizes.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
             }
         }
         progress
@@ -553,10 +464,10 @@ impl SizeSolver<'_> {
         let mut open: Vec<(String, u32)> = Vec::new();
         let mut seen = FxHashSet::default();
         let scalars: FxHashSet<u32> = self.scalars.iter().copied().collect();
-        for index in 0..self.names.len() {
-            let (_, name, node) = self.names[index];
-            let root = self.find_root(node);
-            match &self.known[root as usize] {
+        for index in 0..self.sizes.names.len() {
+            let (_, name, node) = self.sizes.names[index];
+            let root = self.sizes.find_root(node);
+            match &self.sizes.known[root as usize] {
                 Some(known) if known.value < 0 && !scalars.contains(&node) => {
                     let name = self.program.name(name);
                     let message = format!("`{name}` is {} ({}); a size must not be negative", known.value, known.why);
@@ -580,7 +491,7 @@ impl SizeSolver<'_> {
             if let Expr::Name(name) = self.program.expr(expr)
                 && env.name_value(None, *name).is_none()
                 && env.real_value(*name).is_none()
-                && !self.name_nodes.contains_key(&(None, *name))
+                && !self.sizes.name_nodes.contains_key(&(None, *name))
             {
                 let name = self.program.name(*name);
                 let message = format!("the input `{name}` has no value");
@@ -609,8 +520,8 @@ impl SizeSolver<'_> {
             if self.axes.axes_of(tensor)[axis as usize].is_reduction() {
                 continue;
             }
-            let root = self.axis_node(tensor, axis).map(|node| self.find_root(node));
-            let known = root.and_then(|root| self.known[root as usize].as_ref());
+            let root = self.axis_node(tensor, axis).map(|node| self.sizes.find_root(node));
+            let known = root.and_then(|root| self.sizes.known[root as usize].as_ref());
             sizes.push(known.map_or(8, |known| known.value).to_string());
         }
         format!("--shape {}={}", self.program.tensor_name(tensor), sizes.join("x"))
@@ -649,7 +560,7 @@ impl SizeSolver<'_> {
         for tensor in self.program.tensors().ids() {
             for index in 0..self.axes.axes_of(tensor).len() as u32 {
                 if let Some(node) = self.axis_node(tensor, index) {
-                    places.entry(self.find_root(node)).or_default().push((tensor, index));
+                    places.entry(self.sizes.find_root(node)).or_default().push((tensor, index));
                 }
             }
         }

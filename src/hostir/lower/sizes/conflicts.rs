@@ -1,7 +1,8 @@
 //! The errors for extents with two sizes: they name the statement that makes them equal, and its axes.
 
+use super::SizeSolver;
+use super::classes::{KnownSize, SizeConflict};
 use super::joins::{AxisOf, JoinPath, OpJoin};
-use super::{KnownSize, SizeConflict, SizeSolver};
 use crate::axes::{axis_place, list_axes, stored_position};
 use crate::diag::{Diag, Span, codes};
 use crate::ir::{AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, statement_label};
@@ -43,14 +44,14 @@ fn is_inside(part: Span, whole: Span) -> bool {
 impl SizeSolver<'_> {
     /// Errors that were found so far.
     pub(super) fn error_count(&self) -> usize {
-        self.diags.items.len() + self.conflicts.len()
+        self.diags.items.len() + self.sizes.conflicts.len()
     }
 
     /// Reports all conflicts: one for each cause, and one for each GEMM.
     pub(super) fn report_conflicts(&mut self) {
         let mut products = FxHashSet::default();
         let mut told: Vec<[(i64, String); 2]> = Vec::new();
-        let mut conflicts = std::mem::take(&mut self.conflicts);
+        let mut conflicts = std::mem::take(&mut self.sizes.conflicts);
         if !conflicts.is_empty() {
             conflicts.extend(self.hidden_conflicts());
         }
@@ -240,11 +241,11 @@ impl SizeSolver<'_> {
     fn claimed_size(&self, (tensor, axis): AxisOf) -> Option<&KnownSize> {
         let own = self.axis_node(tensor, axis);
         let name = match self.program.expr(self.axes.axes_of(tensor)[axis as usize].extent) {
-            Expr::Name(name) => self.name_nodes.get(&(self.program.tensor(tensor).unit, *name)).copied(),
+            Expr::Name(name) => self.sizes.name_nodes.get(&(self.program.tensor(tensor).unit, *name)).copied(),
             _ => None,
         };
         let is_own = |node: u32| Some(node) == own || Some(node) == name;
-        self.claims.iter().find(|(node, _)| is_own(*node)).map(|(_, known)| known)
+        self.sizes.claims.iter().find(|(node, _)| is_own(*node)).map(|(_, known)| known)
     }
 
     /// `[i2, i3]`: the extents of the axes that a tensor stores.

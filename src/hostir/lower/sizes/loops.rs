@@ -128,7 +128,7 @@ impl SizeSolver<'_> {
             LoopTarget::Devices(count) => match (looped, self.program.expr(tie.extent)) {
                 (None, Expr::Name(extent)) => {
                     let why = format!("a loop runs over {count} devices");
-                    (self.name_node(None, *extent), count, why)
+                    (self.sizes.name_node(None, *extent), count, why)
                 }
                 _ => return false,
             },
@@ -139,18 +139,18 @@ impl SizeSolver<'_> {
                 let Some(node) = axis.and_then(|axis| self.axis_node(tie.tensor, axis as u32)) else {
                     return false;
                 };
-                let root = self.find_root(node) as usize;
-                let value = self.known[root].as_ref().map(|known| known.value);
+                let root = self.sizes.find_root(node) as usize;
+                let value = self.sizes.known[root].as_ref().map(|known| known.value);
                 let why = format!("a loop takes one slice of {name} per iteration");
                 match (value, looped, self.program.expr(tie.extent)) {
                     (None, Some(looped), _) => (node, looped, why),
-                    (Some(value), None, Expr::Name(extent)) => (self.name_node(None, *extent), value, why),
+                    (Some(value), None, Expr::Name(extent)) => (self.sizes.name_node(None, *extent), value, why),
                     _ => return false,
                 }
             }
         };
         let span = Some(self.tensor_span(tie.tensor));
-        self.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
+        self.sizes.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
         true
     }
 }

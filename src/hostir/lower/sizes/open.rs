@@ -12,26 +12,26 @@ impl SizeSolver<'_> {
     /// program's before those of its units.
     pub(super) fn fix_one_open(&mut self, value: i64) -> bool {
         let inside = self.extent_names();
-        let mut open: Vec<_> = self.names.clone();
+        let mut open: Vec<_> = self.sizes.names.clone();
         open.retain(|(.., node)| {
-            let root = self.find_root(*node) as usize;
-            self.known[root].is_none()
+            let root = self.sizes.find_root(*node) as usize;
+            self.sizes.known[root].is_none()
         });
         let first = open.iter().min_by_key(|(unit, name, _)| (unit.is_some(), !inside.contains(name)));
         let Some(&(_, _, node)) = first else { return false };
         let why = format!("`--set '*={value}'`");
-        self.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
+        self.sizes.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
         true
     }
 
     /// Gives an open extent the size that the text proposes for it, if there is one.
     pub(super) fn fix_one_hint(&mut self) -> bool {
         for (name, value) in self.program.run_hints().sizes.clone() {
-            let node = self.name_node(None, name);
-            let root = self.find_root(node) as usize;
-            if self.known[root].is_none() {
+            let node = self.sizes.name_node(None, name);
+            let root = self.sizes.find_root(node) as usize;
+            if self.sizes.known[root].is_none() {
                 let known = self.hinted_size(name, value);
-                self.fix_node(node, known);
+                self.sizes.fix_node(node, known);
                 return true;
             }
         }
@@ -46,11 +46,11 @@ impl SizeSolver<'_> {
     /// Checks proposed sizes: they yield to those of the caller, but not to others of the text.
     pub(super) fn check_hints(&mut self) {
         for (name, value) in self.program.run_hints().sizes.clone() {
-            let node = self.name_node(None, name);
-            let root = self.find_root(node) as usize;
-            if self.known[root].as_ref().is_some_and(|known| known.source == SizeSource::Text) {
+            let node = self.sizes.name_node(None, name);
+            let root = self.sizes.find_root(node) as usize;
+            if self.sizes.known[root].as_ref().is_some_and(|known| known.source == SizeSource::Text) {
                 let hinted = self.hinted_size(name, value);
-                self.fix_node(node, hinted);
+                self.sizes.fix_node(node, hinted);
             }
         }
     }

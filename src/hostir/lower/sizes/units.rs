@@ -29,13 +29,13 @@ impl SizeSolver<'_> {
         for (outer, inner) in program.posted_inputs(program.op(post), unit) {
             let (Value::Scalar(value), Value::Scalar(inner)) = (outer, inner) else { continue };
             let Some(inner) = program.exprs().as_name(inner) else { continue };
-            let Some(&node) = self.name_nodes.get(&(Some(unit), inner)) else { continue };
+            let Some(&node) = self.sizes.name_nodes.get(&(Some(unit), inner)) else { continue };
             let host = match program.expr(value) {
-                Expr::Name(name) => self.name_nodes.get(&(None, *name)).copied(),
+                Expr::Name(name) => self.sizes.name_nodes.get(&(None, *name)).copied(),
                 _ => None,
             };
             match host {
-                Some(host) => self.union_nodes(node, host),
+                Some(host) => self.sizes.union_nodes(node, host),
                 None => self.unit_scalars.push(GivenExtent { node, value, post }),
             }
         }
@@ -49,11 +49,11 @@ impl SizeSolver<'_> {
                 self.unit_scalars.push(given);
                 continue;
             };
-            let root = self.find_root(given.node);
-            progress |= self.known[root as usize].is_none();
+            let root = self.sizes.find_root(given.node);
+            progress |= self.sizes.known[root as usize].is_none();
             let span = Some(self.program.op_span(given.post));
             let why = "the operands of this `PostOnStream`".to_owned();
-            self.fix_node(given.node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
+            self.sizes.fix_node(given.node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
         }
         progress
     }
@@ -62,14 +62,14 @@ impl SizeSolver<'_> {
     /// name in the host program; returns true if there was one.
     pub(super) fn name_units(&mut self) -> bool {
         let mut progress = false;
-        for index in 0..self.names.len() {
-            let (unit, name, node) = self.names[index];
-            let root = self.find_root(node) as usize;
-            let host = self.name_nodes.get(&(None, name)).copied();
-            if let (Some(_), Some(host), None) = (unit, host, &self.known[root]) {
-                let host = self.find_root(host) as usize;
-                progress |= self.known[host].is_some();
-                self.known[root] = self.known[host].clone();
+        for index in 0..self.sizes.names.len() {
+            let (unit, name, node) = self.sizes.names[index];
+            let root = self.sizes.find_root(node) as usize;
+            let host = self.sizes.name_nodes.get(&(None, name)).copied();
+            if let (Some(_), Some(host), None) = (unit, host, &self.sizes.known[root]) {
+                let host = self.sizes.find_root(host) as usize;
+                progress |= self.sizes.known[host].is_some();
+                self.sizes.known[root] = self.sizes.known[host].clone();
             }
         }
         progress
