@@ -116,18 +116,25 @@ pub struct ContainerSyntax {
     pub aliases: Option<Vec<(ArgSyntax, ArgSyntax)>>,
     /// `Index definitions:` section (its statements), if present.
     pub index_definitions: Option<BlockId>,
-    /// True if a blank line precedes `%HostIrContainer` (nvFuser prints one).
-    pub blank_before: bool,
-    /// Number of blank lines after the closing line, before anything else or the end of the text.
-    pub blank_after: u32,
-    /// Number of blank lines after the `Aliases:` or `Index definitions:` section; 0 without one.
-    pub blank_after_sections: u32,
+    /// The blank lines around it.
+    pub blanks: BlankLines,
     /// True if `// %HostIrContainer` follows the closing brace.
     pub closing_label: bool,
     /// True if the lists follow `HOST IRS:` and the end is `END.`, as nvFuser printed in July 2024.
     pub is_old_frame: bool,
     /// True if some `Wait` is on the line of its communication, as nvFuser printed in 2024.
     pub has_joined_posts: bool,
+}
+
+/// The blank lines around a container.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct BlankLines {
+    /// True if one precedes `%HostIrContainer` (nvFuser prints one).
+    pub before: bool,
+    /// The number after the closing line, before anything else or the end of the text.
+    pub after: u32,
+    /// The number after the `Aliases:` or `Index definitions:` section; 0 without one.
+    pub after_sections: u32,
 }
 
 impl ContainerSyntax {
@@ -144,9 +151,7 @@ impl ContainerSyntax {
             units: Vec::new(),
             aliases: None,
             index_definitions: None,
-            blank_before: false,
-            blank_after: 0,
-            blank_after_sections: 0,
+            blanks: BlankLines::default(),
             closing_label: false,
             is_old_frame: false,
             has_joined_posts: false,

@@ -63,24 +63,31 @@ pub(crate) struct Builder<'t> {
     operators: Vec<Symbol>,
     /// The statements of this run of the grammar.
     pub(crate) batch: Vec<StmtId>,
-    /// Tensor references by their text.
-    pub(crate) tensors: FxHashMap<&'t str, TensorRefId>,
-    /// The first tensor reference with a certain hash of its text without white space.
-    pub(crate) squeezed: FxHashMap<u64, TensorRefId>,
-    /// Domains outside of tensors by their text.
-    pub(crate) domains: FxHashMap<&'t str, DomainId>,
+    /// The references that were read before.
+    pub(crate) seen: SeenReferences<'t>,
     /// Domains of the references being read.
     pub(crate) open_domains: Vec<DomainSyntax>,
-    /// The mesh read last: the next one most likely has the same text.
-    pub(crate) last_mesh: Option<MeshSyntax>,
-    /// True while [`Self::squeezed`] is kept up to date.
-    pub(crate) squeezing: bool,
     /// The number of tensor references that are being read inside each other.
     pub(crate) depth: u32,
     /// True once an error has ended the reading: the text has no more tokens.
     pub(crate) stopped: bool,
     /// The number of tokens and comments read so far.
     pub(crate) tokens: usize,
+}
+
+/// Tensor references, domains and meshes by their text: each is read once.
+#[derive(Default)]
+pub(crate) struct SeenReferences<'t> {
+    /// Tensor references by their text.
+    pub(crate) tensors: FxHashMap<&'t str, TensorRefId>,
+    /// The first tensor reference with a certain hash of its text without white space.
+    pub(crate) squeezed: FxHashMap<u64, TensorRefId>,
+    /// True while [`Self::squeezed`] is kept up to date.
+    pub(crate) squeezing: bool,
+    /// Domains outside of tensors by their text.
+    pub(crate) domains: FxHashMap<&'t str, DomainId>,
+    /// The mesh read last: its text is the most likely one of the next.
+    pub(crate) last_mesh: Option<MeshSyntax>,
 }
 
 impl<'t> Builder<'t> {
@@ -103,12 +110,11 @@ impl<'t> Builder<'t> {
             glued: Vec::new(),
             operators,
             batch: Vec::new(),
-            tensors: FxHashMap::with_capacity_and_hasher(length / 400, Default::default()),
-            squeezed: FxHashMap::default(),
-            domains: FxHashMap::default(),
+            seen: SeenReferences {
+                tensors: FxHashMap::with_capacity_and_hasher(length / 400, Default::default()),
+                ..SeenReferences::default()
+            },
             open_domains: Vec::new(),
-            last_mesh: None,
-            squeezing: false,
             depth: 0,
             stopped: false,
             tokens: 0,

@@ -1,6 +1,6 @@
 //! Reads the frame around statements: version line, containers, HostUnits, aliases, index definitions.
 
-use crate::ast::{ArgRange, ArgSyntax, BlockId, CommentPlaceSyntax, ContainerSyntax, HostUnitSyntax};
+use crate::ast::{ArgRange, ArgSyntax, BlankLines, BlockId, CommentPlaceSyntax, ContainerSyntax, HostUnitSyntax};
 use crate::builder::GrammarOutput;
 use crate::error::{Code, SyntaxError};
 use crate::layout::ExtentLimit;
@@ -165,7 +165,10 @@ impl TextParser<'_> {
             outputs,
             header_failed: lists.is_none(),
             given_name,
-            blank_before: is_blank_before(self.b.text, token.span.start as usize),
+            blanks: BlankLines {
+                before: is_blank_before(self.b.text, token.span.start as usize),
+                ..BlankLines::default()
+            },
             is_old_frame,
             ..ContainerSyntax::new(header, body)
         });
@@ -276,7 +279,7 @@ impl TextParser<'_> {
         let container = &mut self.b.ast.containers[number];
         container.span = Span { start, end: close };
         container.closing_label = labelled;
-        container.blank_after = after;
+        container.blanks.after = after;
         let mut sections = false;
         loop {
             let (word, next, third) = (self.peek(0), self.peek(1), self.peek(2));
@@ -295,7 +298,7 @@ impl TextParser<'_> {
             // Comments at the end of a section belong to it; those after it wait for their place.
             let end = self.consumed_end();
             let end = self.b.ast.comments.last().map_or(end, |last| last.span.end.max(end));
-            self.b.ast.containers[number].blank_after_sections = count_blank_lines(self.b.text, end as usize);
+            self.b.ast.containers[number].blanks.after_sections = count_blank_lines(self.b.text, end as usize);
         }
     }
 

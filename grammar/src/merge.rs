@@ -52,9 +52,9 @@ pub(crate) fn append_tree<'t>(first: &mut Builder<'t>, second: Builder<'t>) {
     moved.join_bodies(&mut ast.blocks);
     let mut rest = from.containers.into_iter().map(|container| moved.map_container(container));
     if let (Some(rest), Some(open)) = (rest.next(), ast.containers.last_mut()) {
-        let ContainerSyntax { header, given_name, inputs, outputs, body, blank_before, .. } = *open;
+        let ContainerSyntax { header, given_name, inputs, outputs, body, blanks, .. } = *open;
         let span = Span { start: open.span.start, end: rest.span.end };
-        *open = ContainerSyntax { span, header, given_name, inputs, outputs, body, blank_before, ..rest };
+        *open = ContainerSyntax { span, header, given_name, inputs, outputs, body, blanks, ..rest };
     }
     ast.containers.extend(rest);
 }
@@ -70,10 +70,10 @@ fn map_symbols(first: &mut SyntaxTree, second: &SyntaxTree) -> Vec<Symbol> {
 fn map_domains<'t>(first: &mut Builder<'t>, second: &Builder<'t>) -> Vec<DomainId> {
     let start = first.ast.domains.len() as u32;
     let mut moved: Vec<_> = (0..second.ast.domains.len() as u32).map(|at| DomainId(start + at)).collect();
-    let mut alone: Vec<(DomainId, &'t str)> = second.domains.iter().map(|(&text, &id)| (id, text)).collect();
+    let mut alone: Vec<(DomainId, &'t str)> = second.seen.domains.iter().map(|(&text, &id)| (id, text)).collect();
     alone.sort_unstable();
     for (id, text) in alone {
-        moved[id.index()] = *first.domains.entry(text).or_insert(moved[id.index()]);
+        moved[id.index()] = *first.seen.domains.entry(text).or_insert(moved[id.index()]);
     }
     moved
 }
@@ -81,7 +81,7 @@ fn map_domains<'t>(first: &mut Builder<'t>, second: &Builder<'t>) -> Vec<DomainI
 /// Adds the tensors of the second tree that the first does not have.
 fn add_tensors(first: &mut Builder<'_>, second: &Builder<'_>, mut moved: IdRemap) -> IdRemap {
     let start = first.ast.domains.len() as u32;
-    if second.squeezing {
+    if second.seen.squeezing {
         tensor::start_squeezing(first);
     }
     for node in &second.ast.tensors {

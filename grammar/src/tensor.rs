@@ -71,7 +71,7 @@ pub(crate) const READER: ReferenceReader =
 
 /// The short reference `T3`.
 fn intern_short_ref<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
-    if let Some(&id) = b.tensors.get(text) {
+    if let Some(&id) = b.seen.tensors.get(text) {
         return id;
     }
     let number = b.reference_number(&text[1..], Span { start: span.start + 1, end: span.end });
@@ -84,7 +84,7 @@ fn intern_short_ref<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> Tenso
 /// a second spelling of each other; the table of texts without white space is only made when the first candidate comes.
 fn intern_full_ref(b: &mut Builder<'_>, span: Span) -> TensorRefId {
     let text = &b.text[span.as_usize_range()];
-    if let Some(&id) = b.tensors.get(text) {
+    if let Some(&id) = b.seen.tensors.get(text) {
         return id;
     }
     let (tensor, tidy) = read_reference(b, span);
@@ -97,7 +97,7 @@ fn intern_full_ref(b: &mut Builder<'_>, span: Span) -> TensorRefId {
 /// A reference that was read by another builder over the same text.
 pub(crate) fn adopt_ref(b: &mut Builder<'_>, tensor: TensorRef) -> TensorRefId {
     let text = &b.text[tensor.span.as_usize_range()];
-    match b.tensors.get(text) {
+    match b.seen.tensors.get(text) {
         Some(&id) => id,
         None if tensor.full.is_some() => add_once(b, text, tensor),
         None => intern_ref(b, text, tensor),
@@ -106,51 +106,51 @@ pub(crate) fn adopt_ref(b: &mut Builder<'_>, tensor: TensorRef) -> TensorRefId {
 
 /// Adds a full reference unless it exists in another spelling.
 fn add_once<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
-    if !b.squeezing {
+    if !b.seen.squeezing {
         return intern_ref(b, text, tensor);
     }
     let hash = squeezed_hash(text);
-    if let Some(&id) = b.squeezed.get(&hash) {
+    if let Some(&id) = b.seen.squeezed.get(&hash) {
         let other = &b.text[b.ast.tensors[id.index()].span.as_usize_range()];
         if squeezed_bytes(other.as_bytes()).eq(squeezed_bytes(text.as_bytes())) {
-            b.tensors.insert(text, id);
+            b.seen.tensors.insert(text, id);
             return id;
         }
     }
     let id = intern_ref(b, text, tensor);
-    b.squeezed.entry(hash).or_insert(id);
+    b.seen.squeezed.entry(hash).or_insert(id);
     id
 }
 
 /// Enters the references read so far into the table of texts without white space.
 pub(crate) fn start_squeezing(b: &mut Builder<'_>) {
-    if std::mem::replace(&mut b.squeezing, true) {
+    if std::mem::replace(&mut b.seen.squeezing, true) {
         return;
     }
     for (at, tensor) in b.ast.tensors.iter().enumerate() {
         let hash = squeezed_hash(&b.text[tensor.span.as_usize_range()]);
-        b.squeezed.entry(hash).or_insert(TensorRefId(at as u32));
+        b.seen.squeezed.entry(hash).or_insert(TensorRefId(at as u32));
     }
 }
 
 fn intern_ref<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
     let id = TensorRefId(b.ast.tensors.len() as u32);
     b.ast.tensors.push(tensor);
-    b.tensors.insert(text, id);
+    b.seen.tensors.insert(text, id);
     id
 }
 
 /// A single domain.
 fn intern_domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
     let text = &b.text[span.as_usize_range()];
-    if let Some(&id) = b.domains.get(text) {
+    if let Some(&id) = b.seen.domains.get(text) {
         return Some(id);
     }
     let mut cursor = ReferenceCursor::new(b.text, span);
     let domain = domain::read_domain(b, &mut cursor)?;
     let id = DomainId(b.ast.domains.len() as u32);
     b.ast.domains.push(domain);
-    b.domains.insert(text, id);
+    b.seen.domains.insert(text, id);
     Some(id)
 }
 
@@ -330,7 +330,7 @@ fn parse_mesh(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>, place: Span
     let text = &b.text[place.as_usize_range()];
     let word = "DeviceMesh".len();
     let span = Span { start: place.start - word as u32, end: place.end };
-    if let Some(last) = &b.last_mesh
+    if let Some(last) = &b.seen.last_mesh
         && b.text[last.span.as_usize_range()].get(word..) == Some(text)
     {
         return Some(MeshSyntax { span, ..last.clone() });
@@ -348,7 +348,7 @@ fn parse_mesh(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>, place: Span
     }
     let MeshGrid { shape, devices } = grid.unwrap_or_default();
     let mesh = MeshSyntax { span, shape, devices };
-    b.last_mesh = (tidy && !mesh.shape.is_empty()).then(|| mesh.clone());
+    b.seen.last_mesh = (tidy && !mesh.shape.is_empty()).then(|| mesh.clone());
     Some(mesh)
 }
 

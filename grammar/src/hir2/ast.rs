@@ -51,11 +51,9 @@ pub struct NameSyntax {
     pub span: Span,
 }
 
-/// Everything that one text in `hir 2` holds.
+/// The first lines of a file, which hold for all its programs.
 #[derive(Default, Debug)]
-pub struct FileSyntax {
-    /// Interned strings: names, operators, literals, verbatim texts.
-    pub strings: StringInterner,
+pub struct FileHead {
     /// The line `hir 2`.
     pub version: Span,
     /// `style 2026-04`: the text of the era.
@@ -66,6 +64,15 @@ pub struct FileSyntax {
     pub streams: Option<SizeSyntax>,
     /// `names d, main`: names that the author gave, although they are those that a mesh or a program without one has.
     pub given_names: Vec<NameSyntax>,
+}
+
+/// Everything that one text in `hir 2` holds.
+#[derive(Default, Debug)]
+pub struct FileSyntax {
+    /// Interned strings: names, operators, literals, verbatim texts.
+    pub strings: StringInterner,
+    /// The lines in front of meshes and programs.
+    pub head: FileHead,
     /// Meshes, kernels and programs in order.
     pub items: Vec<ItemSyntax>,
     /// Tensor types.

@@ -45,7 +45,7 @@ impl Parser<'_> {
         if let Some(fault) = find_head_fault(self.text) {
             self.errors.add_error(fault.to_error(self.text));
             if let HeadFault::Misspelt(line) = fault {
-                self.file.version = line;
+                self.file.head.version = line;
                 // A line that is a comment elsewhere may have nothing left.
                 if self.peek().span.start < line.end {
                     self.skip_line();
@@ -58,9 +58,9 @@ impl Parser<'_> {
             self.report_noted(Code::Version, span, "the first line is not `hir 2`", "write `hir 2`");
             return;
         }
-        self.file.version = span;
+        self.file.head.version = span;
         if self.here() == LineTok::Int(2) {
-            self.file.version = span.join(self.next().span);
+            self.file.head.version = span.join(self.next().span);
             self.end_item_line();
             return;
         }
@@ -235,7 +235,7 @@ impl Parser<'_> {
         self.skip_line();
         let span = self.span_from(start);
         let name = self.file.strings.intern(&self.text[span.as_usize_range()]);
-        self.file.style = Some(NameSyntax { name, span });
+        self.file.head.style = Some(NameSyntax { name, span });
         self.take_trailing(CommentPlaceSyntax::File);
         Ok(())
     }
@@ -246,7 +246,7 @@ impl Parser<'_> {
             let name = self.parse_name("the name of an extent")?;
             self.expect_tok(LineTok::Equals, "`=`", "write `sizes m=64, k=128`")?;
             let (value, span) = self.parse_integer("a size")?;
-            self.file.sizes.push(SizeSyntax { name: name.name, value, span: name.span.join(span) });
+            self.file.head.sizes.push(SizeSyntax { name: name.name, value, span: name.span.join(span) });
             if !self.skip(LineTok::Comma) {
                 break;
             }
@@ -261,7 +261,7 @@ impl Parser<'_> {
             return Err(self.report_unexpected("a number of streams", "write `streams 3`"));
         }
         let (value, span) = self.parse_integer("a number of streams")?;
-        self.file.streams = Some(SizeSyntax { name: self.file.strings.intern(""), value, span });
+        self.file.head.streams = Some(SizeSyntax { name: self.file.strings.intern(""), value, span });
         self.end_item_line();
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Parser<'_> {
         self.next();
         loop {
             let name = self.parse_name("the name of a mesh or a program")?;
-            self.file.given_names.push(name);
+            self.file.head.given_names.push(name);
             if !self.skip(LineTok::Comma) {
                 break;
             }

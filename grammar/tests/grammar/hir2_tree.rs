@@ -32,13 +32,13 @@ pub(crate) fn expr(text: &str) -> String {
 /// All items, and comments at the end.
 pub(crate) fn render(file: &FileSyntax, text: &str) -> String {
     let mut out = String::new();
-    if let Some(style) = file.style {
+    if let Some(style) = file.head.style {
         let _ = writeln!(out, "style {}", file.symbol_text(style.name));
     }
-    for size in &file.sizes {
+    for size in &file.head.sizes {
         let _ = writeln!(out, "size {} {}", file.symbol_text(size.name), size.value);
     }
-    if let Some(streams) = file.streams {
+    if let Some(streams) = file.head.streams {
         let _ = writeln!(out, "streams {}", streams.value);
     }
     for item in &file.items {

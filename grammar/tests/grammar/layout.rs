@@ -117,11 +117,11 @@ fn blank_lines_are_counted() {
     let parsed = hostir_grammar::parse(text);
     assert!(parsed.errors.is_empty(), "{:#?}", parsed.errors);
     let container = &parsed.ast.containers[0];
-    assert!(container.blank_before && container.closing_label);
-    assert_eq!((container.blank_after, container.blank_after_sections), (2, 1));
+    assert!(container.blanks.before && container.closing_label);
+    assert_eq!((container.blanks.after, container.blanks.after_sections), (2, 1));
     assert_eq!(container.aliases.as_ref().map(Vec::len), Some(0));
     let bare = hostir_grammar::parse("%HostIrContainer { () -> () :\n}");
     let container = &bare.ast.containers[0];
-    assert!(!container.blank_before && !container.closing_label && container.aliases.is_none());
-    assert_eq!(container.blank_after, 0);
+    assert!(!container.blanks.before && !container.closing_label && container.aliases.is_none());
+    assert_eq!(container.blanks.after, 0);
 }

@@ -278,7 +278,7 @@ fn logs() {
     assert_eq!(tree(&found), tree(program));
     // A line of somebody else is no blank line.
     let container = &parse(&found).ast.containers[0];
-    assert!(!container.blank_before && container.blank_after_sections == 0, "{container:?}");
+    assert!(!container.blanks.before && container.blanks.after_sections == 0, "{container:?}");
     let around = format!("one\n{program}two\n");
     assert_eq!(containers_in_log(&around), format!("\u{b}\n{program}\u{b}\n"));
     // Thousands of containers with sections are looked at one after the other.

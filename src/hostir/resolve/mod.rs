@@ -302,13 +302,13 @@ impl<'a> Resolver<'a> {
         let next = self.ast.containers.get(container + 1);
         // Comments are between the blank lines after one container and those before the next.
         let shared =
-            u32::from(next.is_some_and(|next| next.blank_before && !has_comment_between(self.ast, node, next)));
+            u32::from(next.is_some_and(|next| next.blanks.before && !has_comment_between(self.ast, node, next)));
         let sections = node.aliases.is_some() || node.index_definitions.is_some();
-        let (mut after, mut end) = (node.blank_after, node.blank_after_sections);
+        let (mut after, mut end) = (node.blanks.after, node.blanks.after_sections);
         let last = if sections { &mut end } else { &mut after };
         *last = last.saturating_sub(shared);
         self.program.frame = TextFrame {
-            blank_before: node.blank_before,
+            blank_before: node.blanks.before,
             blank_after: after,
             blank_end: end,
             version: self.ast.version.filter(|_| container == 0),

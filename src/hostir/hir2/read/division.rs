@@ -62,7 +62,7 @@ impl ProgramReader<'_> {
     /// Returns true if a name is an extent of a type, or has a size in the header.
     fn is_extent(&self, name: Symbol) -> bool {
         let is_name = |axis: &AxisSyntax| *self.file.expr(axis.extent) == ExprNode::Name(name);
-        self.file.sizes.iter().any(|size| size.name == name) || self.file.axes.iter().any(is_name)
+        self.file.head.sizes.iter().any(|size| size.name == name) || self.file.axes.iter().any(is_name)
     }
 }
 

@@ -102,7 +102,7 @@ impl<'a> FileReader<'a> {
     /// A reader for `file`, which was read from `source`.
     pub fn new(file: &'a FileSyntax, source: &'a str) -> Self {
         let mut about_file = Diags::default();
-        let given_names: FxHashSet<Symbol> = file.given_names.iter().map(|given| given.name).collect();
+        let given_names: FxHashSet<Symbol> = file.head.given_names.iter().map(|given| given.name).collect();
         let meshes = declare_meshes(file, &given_names, &mut about_file);
         let style = file_style(file, &mut about_file);
         check_item_names(file, &mut about_file);
@@ -177,7 +177,7 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     if let Some(kernel) = lone {
         report::report_lone_kernel(file, kernel, diags);
     }
-    for given in file.given_names.iter().filter(|given| !names.contains_key(&given.name)) {
+    for given in file.head.given_names.iter().filter(|given| !names.contains_key(&given.name)) {
         report::report_given_name(file.symbol_text(given.name), given.span, diags);
     }
 }
@@ -258,7 +258,7 @@ fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = (usize, Symbol)> + '_ {
 }
 
 fn file_style(file: &FileSyntax, diags: &mut Diags) -> Style {
-    let Some(named) = file.style else { return Style::default() };
+    let Some(named) = file.head.style else { return Style::default() };
     match Era::parse(file.symbol_text(named.name)) {
         Some(era) => era.style(),
         None => {

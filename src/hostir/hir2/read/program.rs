@@ -273,18 +273,18 @@ impl<'a> ProgramReader<'a> {
     }
 
     fn take_hints(&mut self) {
-        if self.place.position != 0 && self.file.sizes.is_empty() && self.file.streams.is_none() {
+        if self.place.position != 0 && self.file.head.sizes.is_empty() && self.file.head.streams.is_none() {
             return;
         }
         let file = self.file;
-        for size in &file.sizes {
+        for size in &file.head.sizes {
             let name = self.symbol(size.name);
             self.program.hints.sizes.push((name, size.value));
         }
         if self.place.position == 0 {
             report::check_hints(file, self.diags);
         }
-        self.program.hints.streams = file.streams.and_then(|streams| u32::try_from(streams.value).ok());
+        self.program.hints.streams = file.head.streams.and_then(|streams| u32::try_from(streams.value).ok());
     }
 
     /// Returns the program in the style of the file; gives tensors memory if their types name none.

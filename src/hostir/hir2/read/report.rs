@@ -326,12 +326,12 @@ fn describe_meaning(meaning: Meaning) -> &'static str {
 
 /// Checks that `streams n` has a positive number, and that the header has each size once.
 pub(super) fn check_hints(file: &FileSyntax, diags: &mut Diags) {
-    if let Some(streams) = file.streams.filter(|streams| !(1..=i64::from(u32::MAX)).contains(&streams.value)) {
+    if let Some(streams) = file.head.streams.filter(|streams| !(1..=i64::from(u32::MAX)).contains(&streams.value)) {
         let message = format!("a program cannot run on {} streams", streams.value);
         push(diags, codes::WRONG_NUMBER, streams.span, message, "write a number from 1, as in `streams 3`");
     }
     let mut first: FxHashMap<Symbol, Span> = FxHashMap::default();
-    for size in &file.sizes {
+    for size in &file.head.sizes {
         if let Some(earlier) = first.insert(size.name, size.span) {
             let message = format!("the size of `{}` is given twice", file.symbol_text(size.name));
             diags.push(Diag::error(codes::NAME_TWICE, size.span, message).with_label(earlier, "it is given here"));
