@@ -28,7 +28,7 @@ use std::borrow::Cow;
 impl ProgramReader<'_> {
     /// Returns true if a call names a kernel or an op of the table.
     pub(super) fn is_op_call(&self, name: NameSyntax) -> bool {
-        self.kernels.contains_key(&name.name) || self.table_op(name.name).is_some()
+        self.kernels.by_name.contains_key(&name.name) || self.table_op(name.name).is_some()
     }
 
     /// Returns true if a name is a pointwise function or a cast, whatever its operands.
@@ -45,7 +45,7 @@ impl ProgramReader<'_> {
         targets: &[TargetSyntax],
         span: Span,
     ) -> Option<()> {
-        if self.kernels.contains_key(&name.name) {
+        if self.kernels.by_name.contains_key(&name.name) {
             return self.read_kernel_call(name, args, targets, span);
         }
         let text = self.name_text(name.name);
@@ -60,7 +60,14 @@ impl ProgramReader<'_> {
         match targets {
             [target] if is_function => self.read_pointwise_call(target, name, args, span),
             _ => {
-                report::report_unknown_op(self.shared.ops, self.file, &self.kernels, text, name.span, self.diags);
+                report::report_unknown_op(
+                    self.shared.ops,
+                    self.file,
+                    &self.kernels.by_name,
+                    text,
+                    name.span,
+                    self.diags,
+                );
                 None
             }
         }
@@ -416,7 +423,7 @@ impl ProgramReader<'_> {
         span: Span,
     ) -> Option<()> {
         let file = self.file;
-        let unit = *self.kernels.get(&name.name)?;
+        let unit = *self.kernels.by_name.get(&name.name)?;
         let number = self.program.units[unit].number;
         let counts = [self.program.units[unit].inputs.len(), self.program.units[unit].outputs.len()];
         let list = &file.args[args.indices()];

@@ -1,8 +1,8 @@
 //! The places of comments in the program.
 
-use super::file_scope::{MeshComment, ProgramPlace};
-use super::program::{ProgramReader, StatementOps};
-use crate::ir::{CommentPlace, OpId, SourceComment};
+use super::file_scope::{FileScope, MeshComment, ProgramPlace};
+use super::statement_index::StatementIndex;
+use crate::ir::{CommentPlace, Program, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
@@ -56,43 +56,59 @@ fn first_mesh_uses(file: &FileSyntax) -> FxHashMap<MeshGrid<'_>, FirstMeshUse> {
     uses
 }
 
-impl<'a> ProgramReader<'a> {
-    /// Places the comments of the program with this number among the items, and those of its kernels.
-    pub(super) fn place_comments(&mut self, kernels: &[usize], number: usize) {
-        let comments = self.near_comments(number);
-        for comment in comments {
-            let Some(place) = self.comment_place(comment, kernels, number) else { continue };
-            let text = self.source.get(comment.span.as_usize_range()).unwrap_or_default();
-            self.program.source.comments.push(SourceComment { place, text: text.into() });
-        }
-        let of_meshes = self.shared.mesh_comments.iter().filter(|comment| comment.owner == number);
-        let placed = of_meshes.map(|comment| self.place_mesh_comment(comment));
+/// Finds the places of a program's comments, and of those of its kernels.
+pub(super) struct CommentPlacer<'r> {
+    pub(super) file: &'r FileSyntax,
+    pub(super) source: &'r str,
+    pub(super) shared: &'r FileScope,
+    pub(super) program: &'r Program,
+    pub(super) statements: &'r StatementIndex,
+    /// True if the comments of the file are in the order of the text.
+    pub(super) is_sorted: bool,
+    /// The numbers of the kernels among the items of the file.
+    pub(super) kernels: &'r [usize],
+    /// The number of the program among them.
+    pub(super) number: usize,
+}
+
+impl<'r> CommentPlacer<'r> {
+    /// The comments with their places in the program.
+    pub(super) fn place_comments(&self) -> Vec<SourceComment> {
+        let near = self.near_comments().iter();
+        let mut all: Vec<SourceComment> =
+            near.filter_map(|comment| Some(self.placed_comment(self.comment_place(comment)?, comment))).collect();
+        let of_meshes = self.shared.mesh_comments.iter().filter(|comment| comment.owner == self.number);
+        let placed = of_meshes.map(|comment| self.placed_comment(self.mesh_comment_place(comment), &comment.comment));
         let (of_file, of_meshes): (Vec<_>, Vec<_>) = placed.partition(|one| one.place == CommentPlace::File);
-        self.program.source.comments.extend(of_file);
-        self.program.source.comments.extend(of_meshes);
+        all.extend(of_file);
+        all.extend(of_meshes);
+        all
     }
 
-    /// Places a comment at the mesh if the program has it, else at the top of the file.
-    fn place_mesh_comment(&self, found: &MeshComment) -> SourceComment {
-        let named = self.shared.meshes.get(&found.mesh);
-        let id = named.and_then(|named| self.program.mesh_ids.get(&named.mesh).copied());
-        let place = match (id, found.is_behind) {
-            (Some(id), true) => CommentPlace::BehindMesh(id),
-            (Some(id), false) => CommentPlace::AboveMesh(id),
-            (None, _) => CommentPlace::File,
-        };
-        let text = self.source.get(found.comment.span.as_usize_range()).unwrap_or_default();
+    fn placed_comment(&self, place: CommentPlace, comment: &CommentSyntax) -> SourceComment {
+        let text = self.source.get(comment.span.as_usize_range()).unwrap_or_default();
         SourceComment { place, text: text.into() }
     }
 
+    /// Places a comment at the mesh if the program has it, else at the top of the file.
+    fn mesh_comment_place(&self, found: &MeshComment) -> CommentPlace {
+        let named = self.shared.meshes.get(&found.mesh);
+        let id = named.and_then(|named| self.program.mesh_ids.get(&named.mesh).copied());
+        match (id, found.is_behind) {
+            (Some(id), true) => CommentPlace::BehindMesh(id),
+            (Some(id), false) => CommentPlace::AboveMesh(id),
+            (None, _) => CommentPlace::File,
+        }
+    }
+
     /// The comments after the start of the program before this one and before the start of the next one.
-    fn near_comments(&self, number: usize) -> &'a [CommentSyntax] {
+    fn near_comments(&self) -> &'r [CommentSyntax] {
         let file = self.file;
         let (all, programs) = (&file.comments[..], &self.shared.programs[..]);
-        if !self.tables.has_sorted_comments {
+        if !self.is_sorted {
             return all;
         }
-        let at = programs.partition_point(|program| program.item < number);
+        let at = programs.partition_point(|program| program.item < self.number);
         let start = at.checked_sub(1).map_or(0, |before| programs[before].start);
         let first = all.partition_point(|comment| comment.span.start < start);
         let end = programs
@@ -101,61 +117,36 @@ impl<'a> ProgramReader<'a> {
         &all[first..end]
     }
 
-    /// Returns true if the file has comments or blank lines that are kept: only then the reader records the places of
-    /// statements.
-    pub(super) fn has_comments(&self) -> bool {
-        !self.file.comments.is_empty()
-    }
-
-    /// Records the first and the last op of a statement.
-    pub(super) fn note_statement(&mut self, stmt: StmtId, first: OpId, last: OpId) {
-        self.tables.note_statement(stmt, (first, last));
-    }
-
-    /// The first and the last op of a statement.
-    fn ops_of_statement(&self, stmt: StmtId) -> Option<StatementOps> {
-        self.tables.statements.get(stmt.index()).copied().flatten()
-    }
-
-    fn comment_place(&self, comment: &CommentSyntax, kernels: &[usize], number: usize) -> Option<CommentPlace> {
+    fn comment_place(&self, comment: &CommentSyntax) -> Option<CommentPlace> {
         match comment.place {
-            CommentPlaceSyntax::Above(stmt) => self.place_above(stmt, number),
-            CommentPlaceSyntax::Trailing(stmt) => match self.ops_of_statement(stmt) {
+            CommentPlaceSyntax::Above(stmt) => self.place_above(stmt),
+            CommentPlaceSyntax::Trailing(stmt) => match self.statements.ops_of_statement(stmt) {
                 Some((_, last)) => Some(CommentPlace::Trailing(last)),
-                None => self.place_above(stmt, number),
+                None => self.place_above(stmt),
             },
-            CommentPlaceSyntax::StartOf(block) => match self.groups.get(&block) {
-                Some(&(start, _)) => Some(CommentPlace::Trailing(start)),
-                None => self.blocks.get(&block).copied().map(CommentPlace::StartOf),
-            },
-            CommentPlaceSyntax::EndOf(block) => match self.groups.get(&block) {
-                Some(&(_, end)) => Some(CommentPlace::Above(end)),
-                None => match self.stream_ends.get(&block) {
-                    Some(&back) => Some(CommentPlace::Above(back)),
-                    None => self.blocks.get(&block).copied().map(CommentPlace::EndOf),
-                },
-            },
+            CommentPlaceSyntax::StartOf(block) => self.statements.start_of_block(block),
+            CommentPlaceSyntax::EndOf(block) => self.statements.end_of_block(block),
             CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item)
-                if kernels.contains(&(item as usize)) =>
+                if self.kernels.contains(&(item as usize)) =>
             {
-                Some(self.kernel_comment_place(kernels, item as usize))
+                Some(self.kernel_comment_place(item as usize))
             }
             CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item) if self.is_mesh(item) => None,
-            CommentPlaceSyntax::Container(item) => (item as usize == number).then_some(CommentPlace::Container),
-            CommentPlaceSyntax::Header(item) => (item as usize == number).then_some(CommentPlace::Header),
+            CommentPlaceSyntax::Container(item) => (item as usize == self.number).then_some(CommentPlace::Container),
+            CommentPlaceSyntax::Header(item) => (item as usize == self.number).then_some(CommentPlace::Header),
             CommentPlaceSyntax::File => {
-                (self.owner_of_file_comment(comment) == Some(number)).then_some(CommentPlace::File)
+                (self.owner_of_file_comment(comment) == Some(self.number)).then_some(CommentPlace::File)
             }
             CommentPlaceSyntax::EndOfFile => {
                 let last = self.file.items.iter().rposition(|item| matches!(item, ItemSyntax::Program(_)));
-                (last == Some(number)).then_some(CommentPlace::End)
+                (last == Some(self.number)).then_some(CommentPlace::End)
             }
         }
     }
 
     /// Above the header of a kernel, or at its end.
-    fn kernel_comment_place(&self, kernels: &[usize], item: usize) -> CommentPlace {
-        let number = kernels.iter().position(|kernel| *kernel == item);
+    fn kernel_comment_place(&self, item: usize) -> CommentPlace {
+        let number = self.kernels.iter().position(|kernel| *kernel == item);
         let unit = number.and_then(|number| self.program.units.iter().nth(number));
         unit.map_or(CommentPlace::File, |(_, unit)| CommentPlace::StartOf(unit.body))
     }
@@ -172,18 +163,18 @@ impl<'a> ProgramReader<'a> {
         programs.get(next).map(|program| program.item)
     }
 
-    /// The place above a statement of the program with this number. A statement without ops, such as a declaration,
-    /// stands for the next one; without a next one, as after `alias`, the place is the end of the program. Statements
-    /// of `define:` stand for the first definition.
-    fn place_above(&self, stmt: StmtId, number: usize) -> Option<CommentPlace> {
-        let own = self.ops_of_statement(stmt).or_else(|| self.ops_of_statement(self.first_definition(stmt)?));
-        let next = own.map(|(first, _)| first).or_else(|| self.silent.get(&stmt).copied());
+    /// Above a statement of the program; above the next one if it has no ops, as a declaration; and at the
+    /// end of the program if there is none, as after `alias`. Those of `define:` are the first definition's.
+    fn place_above(&self, stmt: StmtId) -> Option<CommentPlace> {
+        let statements = self.statements;
+        let own = statements.ops_of_statement(stmt);
+        let own = own.or_else(|| statements.ops_of_statement(self.first_definition(stmt)?));
+        let next = own.map(|(first, _)| first).or_else(|| statements.op_after_silent(stmt));
         next.map(CommentPlace::Above).or_else(|| {
-            let Some(ItemSyntax::Program(program)) = self.file.items.get(number) else { return None };
+            let Some(ItemSyntax::Program(program)) = self.file.items.get(self.number) else { return None };
             let start = self.file.stmts.get(stmt.index())?.span.start;
             let is_own = program.span.start <= start && start < program.span.end;
-            let body = self.blocks.get(&program.body).copied();
-            body.filter(|_| is_own).map(CommentPlace::EndOf)
+            statements.end_of_body(program.body).filter(|_| is_own)
         })
     }
 
@@ -191,19 +182,5 @@ impl<'a> ProgramReader<'a> {
     fn first_definition(&self, stmt: StmtId) -> Option<StmtId> {
         let StmtForm::Define(block) = self.file.stmts.get(stmt.index())?.form else { return None };
         self.file.blocks[block.index()].stmts.first().copied()
-    }
-
-    /// Records, for the statements of a block without ops, the first op of the next statement that has one.
-    pub(super) fn note_silent_statements(&mut self, stmts: &[StmtId]) {
-        let mut next = None;
-        for stmt in stmts.iter().rev() {
-            match (self.ops_of_statement(*stmt), next) {
-                (Some((first, _)), _) => next = Some(first),
-                (None, Some(next)) => {
-                    self.silent.insert(*stmt, next);
-                }
-                (None, None) => {}
-            }
-        }
     }
 }

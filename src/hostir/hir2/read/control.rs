@@ -32,7 +32,7 @@ impl ProgramReader<'_> {
 
     /// Makes the index a scalar inside the loop; returns the earlier meaning of the name.
     fn enter_loop(&mut self, index: NameSyntax) -> Option<super::scope::ScopeEntry> {
-        self.loops += 1;
+        self.streams.enter_loop();
         let before = self.tables.scope.get(index.name);
         self.check_name(index, Meaning::Scalar);
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
@@ -43,7 +43,7 @@ impl ProgramReader<'_> {
     }
 
     fn leave_loop(&mut self, index: NameSyntax, before: Option<super::scope::ScopeEntry>) {
-        self.loops -= 1;
+        self.streams.leave_loop();
         match before {
             Some(entry) => self.tables.scope.set_meaning(index.name, entry.meaning, entry.span),
             None => self.tables.scope.remove(index.name),
@@ -90,7 +90,7 @@ impl ProgramReader<'_> {
             LoopDomain::Axis(axis) => {
                 let node = self.file.axes[axis as usize];
                 let domain = self.read_axis(&node)?;
-                let number = self.fresh_domains(1);
+                let number = self.numbering.new_domains(1);
                 Some(Some(IterDomain { number: Some(number), ..domain }))
             }
         }
@@ -108,16 +108,14 @@ impl ProgramReader<'_> {
         self.emit(synchronization_op(caller), span);
         let fork = self.take_block();
         self.emit(stream_choice_op(stream), span);
-        self.current.push(stream);
+        self.streams.enter_stream(stream);
         self.read_statements(body);
-        self.current.pop();
+        self.streams.leave_stream();
         self.emit(stream_choice_op(caller), span);
         self.emit(synchronization_op(stream), span);
         let work = self.take_block();
         self.ops = outer;
-        if self.has_comments() {
-            self.blocks.insert(body, work);
-        }
+        self.tables.statements.note_block(body, work);
         let mut first = header.clone();
         first.blocks.push(fork);
         self.emit(first, span);
@@ -135,7 +133,7 @@ impl ProgramReader<'_> {
     /// `Stream 0`, which the first statement that needs it binds to the caller's stream.
     fn caller_stream(&mut self, span: Span) -> ExprId {
         let zero = self.program.exprs.intern_int(0);
-        if !std::mem::replace(&mut self.has_caller, true) {
+        if !self.streams.name_caller() {
             self.emit(stream_naming_op(zero), span);
         }
         zero
@@ -153,7 +151,7 @@ impl ProgramReader<'_> {
             _ => self.scalar(stream)?,
         };
         if self.program.exprs.as_int(value) == Some(0) {
-            self.has_caller = true;
+            self.streams.name_caller();
         }
         self.emit(stream_naming_op(value), span);
         Some(())
@@ -164,12 +162,12 @@ impl ProgramReader<'_> {
         if let Some(Meaning::Stream(stream)) = self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             return Some(stream);
         }
-        let address = self.next_stream;
+        let address = self.streams.next_address();
         let stream = self.program.exprs.intern(Expr::Hex(address));
         if !self.declare(name, Meaning::Stream(stream)) {
             return None;
         }
-        self.next_stream += 1;
+        self.streams.take_address();
         let symbol = self.symbol(name.name);
         self.program.given.streams.insert(address, symbol);
         Some(stream)
@@ -197,16 +195,16 @@ impl ProgramReader<'_> {
             self.read_statements(body);
             return None;
         };
-        let before = match self.current.last() {
-            Some(&before) => before,
+        let before = match self.streams.current_stream() {
+            Some(before) => before,
             None => self.caller_stream(span),
         };
         self.emit(stream_choice_op(stream), span);
-        self.current.push(stream);
+        self.streams.enter_stream(stream);
         self.read_statements(body);
-        self.current.pop();
+        self.streams.leave_stream();
         let back = self.emit(stream_choice_op(before), span);
-        self.stream_ends.insert(body, back);
+        self.tables.statements.note_stream_end(body, back);
         Some(())
     }
 

@@ -134,12 +134,12 @@ impl ProgramReader<'_> {
 
     /// The number of literals and names in the printed form of an expression.
     fn printed_size(&mut self, expr: ExprId) -> usize {
-        if let Some(&size) = self.printed_sizes.get(&expr) {
+        if let Some(&size) = self.tables.printed_sizes.get(&expr) {
             return size;
         }
         let parts = sub_expressions(self.program.expr(expr));
         let size = parts.into_iter().map(|part| self.printed_size(part)).fold(1, usize::saturating_add);
-        self.printed_sizes.insert(expr, size);
+        self.tables.printed_sizes.insert(expr, size);
         size
     }
 

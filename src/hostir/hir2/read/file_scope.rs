@@ -53,7 +53,7 @@ pub(super) struct ProgramPlace {
 }
 
 /// The place of a program in its file.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct FilePlace {
     /// Its number among all items.
     pub(super) number: usize,

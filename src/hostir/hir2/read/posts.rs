@@ -49,7 +49,7 @@ impl<'a> ProgramReader<'a> {
         };
         match self.post_word(name.name) {
             PostWord::Never => false,
-            PostWord::Unless => !self.kernels.contains_key(&name.name),
+            PostWord::Unless => !self.kernels.by_name.contains_key(&name.name),
             PostWord::WithArrow => has_arrow(),
             PostWord::Always => true,
         }
@@ -73,7 +73,7 @@ impl<'a> ProgramReader<'a> {
         if let Some(number) = self.numbered(name, "h") {
             return number;
         }
-        let number = self.fresh_handle();
+        let number = self.numbering.new_handle();
         let symbol = self.symbol(name);
         self.program.given.handles.insert(number, symbol);
         number
@@ -126,7 +126,7 @@ impl<'a> ProgramReader<'a> {
         if self.is_op_call(name) {
             report::report_no_target(text, span, self.diags);
         } else {
-            report::report_unknown_op(self.shared.ops, self.file, &self.kernels, text, name.span, self.diags);
+            report::report_unknown_op(self.shared.ops, self.file, &self.kernels.by_name, text, name.span, self.diags);
         }
         None
     }
@@ -156,7 +156,7 @@ impl<'a> ProgramReader<'a> {
             }
             _ => self.read_collective(word, args, span),
         };
-        let handle = handle.unwrap_or_else(|| self.fresh_handle());
+        let handle = handle.unwrap_or_else(|| self.numbering.new_handle());
         let mut op = op?;
         op.number = Some(handle);
         Some((op, handle))
@@ -321,22 +321,18 @@ impl<'a> ProgramReader<'a> {
                 None => OpList::new(),
             };
             if let (Some(&first), Some(&last)) = (own.first(), own.last()) {
-                self.note_statement(stmt, first, last);
+                self.tables.statements.note_statement(stmt, (first, last));
             }
             members.extend(own);
         }
-        if self.has_comments() {
-            self.note_silent_statements(&node.stmts);
-        }
+        self.tables.statements.note_silent_statements(&node.stmts);
         let hoisted = std::mem::replace(&mut self.ops, outer);
         self.ops.extend(hoisted);
         let start = self.emit(group_start_op(), span);
         self.ops.extend(members);
-        let handle = handle.unwrap_or_else(|| self.fresh_handle());
+        let handle = handle.unwrap_or_else(|| self.numbering.new_handle());
         let end = self.emit(group_end_op(handle), span);
-        if self.has_comments() {
-            self.groups.insert(block, (start, end));
-        }
+        self.tables.statements.note_group(block, (start, end));
         good.then_some(handle)
     }
 
@@ -393,7 +389,7 @@ impl<'a> ProgramReader<'a> {
                 report::report_unknown_op(
                     self.shared.ops,
                     file,
-                    &self.kernels,
+                    &self.kernels.by_name,
                     self.name_text(name.name),
                     name.span,
                     self.diags,

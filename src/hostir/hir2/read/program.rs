@@ -1,91 +1,83 @@
 //! The state of reading one program with its kernels.
 
+use super::comments::CommentPlacer;
 use super::file_scope::{FilePlace, FileScope};
+use super::given_memory::GivenMemory;
+use super::numbering::{FirstNumbers, Numbering};
 use super::report;
 use super::scope::{Meaning, Scope};
+use super::statement_index::StatementIndex;
+use super::stream_scope::StreamScope;
 use super::unbound::UnboundNames;
-use super::verbatim::NumberedTensors;
 use super::word_table::{PostWord, WordTable};
 use crate::diag::Diags;
-use crate::hir2::defaults::{default_memories, default_program_name, is_default_name};
+use crate::hir2::defaults::{default_program_name, is_default_name};
 use crate::ir::edit::Edit;
-use crate::ir::order::first_free_number;
 use crate::ir::{
-    AttrKey, AttrValue, Block, BlockId, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
-    TensorId, TextFrame, UnitId, Value,
+    AttrValue, Block, DType, ExprId, HostUnit, MeshId, Op, OpId, OpKind, Program, Symbol, TensorId, TextFrame, UnitId,
+    Value,
 };
 use crate::style::{mark_inferred_axes, restyle_program, style_that_spells};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
+use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm};
 use rustc_hash::FxHashMap;
-use std::ops::Range;
-
-/// The first and last op of a statement.
-pub(super) type StatementOps = (OpId, OpId);
 
 /// Reads one program.
 pub(super) struct ProgramReader<'a> {
     pub(super) file: &'a FileSyntax,
     pub(super) source: &'a str,
     pub(super) shared: &'a FileScope,
-    place: FilePlace,
     pub(super) diags: &'a mut Diags,
     pub(super) program: Program,
-    /// The unit whose body is read.
-    pub(super) unit: Option<UnitId>,
-    /// Units by the names of their kernels.
-    pub(super) kernels: FxHashMap<ast::Symbol, UnitId>,
-    pub(super) default_mesh: Option<MeshId>,
-    /// True if the header names a mesh that has an error.
-    pub(super) has_unknown_mesh: bool,
+    pub(super) kernels: KernelScope,
+    pub(super) header_mesh: HeaderMesh,
     /// The file's words, names and statements.
     pub(super) tables: &'a mut ProgramTables,
     /// Ops of the block that is read.
     pub(super) ops: Vec<OpId>,
-    /// Loops around the statement that is read.
-    pub(super) loops: u32,
-    /// True once the caller's stream has a name.
-    pub(super) has_caller: bool,
-    /// The streams of the blocks around the present statement.
-    pub(super) current: Vec<ExprId>,
-    next_tensor: u32,
-    next_domain: u32,
-    next_handle: u32,
-    pub(super) next_stream: u64,
-    /// Tensors whose type says their memory.
-    given_memory: Vec<bool>,
-    /// ALLOCATEs without `mem=`.
-    pub(super) plain_allocations: Vec<OpId>,
-    pub(super) blocks: FxHashMap<ast::BlockId, BlockId>,
-    /// For a group: its first and last op.
-    pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
-    /// For a statement without ops: the first op after it in its block.
-    pub(super) silent: FxHashMap<StmtId, OpId>,
-    /// For the block of a `stream e:`: the op that makes the earlier stream current again.
-    pub(super) stream_ends: FxHashMap<ast::BlockId, OpId>,
-    item_numbers: Vec<usize>,
+    /// The loops and streams around the statement that is read.
+    pub(super) streams: StreamScope,
+    pub(super) numbering: Numbering,
+    pub(super) memory: GivenMemory,
     /// Scalar names that are not declared at their uses.
     pub(super) unbound: UnboundNames,
-    /// Tensors by number, for verbatim texts.
-    pub(super) numbered: NumberedTensors,
-    /// The printed sizes of expressions inside of a `wrap`.
-    pub(super) printed_sizes: FxHashMap<ExprId, usize>,
+}
+
+/// The kernels in front of a program.
+#[derive(Default)]
+pub(super) struct KernelScope {
+    /// Units by the names of their kernels.
+    pub(super) by_name: FxHashMap<ast::Symbol, UnitId>,
+    /// The unit whose body is read.
+    pub(super) open: Option<UnitId>,
+    /// The numbers of the kernels among the items of the file.
+    items: Vec<usize>,
+}
+
+/// The mesh that a header names for its tensors.
+#[derive(Clone, Copy)]
+pub(super) enum HeaderMesh {
+    /// This one, or none.
+    Known(Option<MeshId>),
+    /// One that has an error, which is none of the tensors'.
+    Faulty,
 }
 
 /// Tables of the words, names and statements of a file, for the present program.
 pub(super) struct ProgramTables {
     words: WordTable,
     pub(super) scope: Scope,
-    /// The ops of statements; empty if not needed.
-    pub(super) statements: Vec<Option<StatementOps>>,
-    /// The statements whose ops are known.
-    noted: Range<usize>,
+    /// The place of the program in the file.
+    pub(super) place: FilePlace,
+    pub(super) statements: StatementIndex,
     /// The names of communications and groups of the file; collected at the first query.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
     /// True if the comments of the file are in the order of the text.
     pub(super) has_sorted_comments: bool,
-    numbers: NumberRange,
+    /// The sizes of expressions inside of a `wrap`, as they are printed.
+    pub(super) printed_sizes: FxHashMap<ExprId, usize>,
+    numbers: FirstNumbers,
 }
 
 impl ProgramTables {
@@ -93,31 +85,22 @@ impl ProgramTables {
         Self {
             words: WordTable::new(file),
             scope: Scope::with_symbols(file.strings.len()),
-            statements: vec![None; if file.comments.is_empty() { 0 } else { file.stmts.len() }],
-            noted: 0..0,
+            place: FilePlace::default(),
+            statements: StatementIndex::new(file),
             posted: None,
             has_sorted_comments: file.comments.is_sorted_by_key(|comment| comment.span.start),
-            numbers: NumberRange::of_names(file),
-        }
-    }
-
-    /// Records the first and the last op of a statement.
-    pub(super) fn note_statement(&mut self, stmt: StmtId, ops: StatementOps) {
-        let at = stmt.index();
-        if let Some(place) = self.statements.get_mut(at) {
-            *place = Some(ops);
-            self.noted = match self.noted.is_empty() {
-                true => at..at + 1,
-                false => self.noted.start.min(at)..self.noted.end.max(at + 1),
-            };
+            printed_sizes: FxHashMap::default(),
+            numbers: FirstNumbers::of_names(file),
         }
     }
 
     /// Forgets the program that was read.
-    fn begin_program(&mut self) {
+    fn begin_program(&mut self, place: FilePlace) {
+        self.place = place;
         self.words.begin_program();
         self.scope.clear_scope();
-        self.statements[std::mem::take(&mut self.noted)].fill(None);
+        self.statements.begin_program();
+        self.printed_sizes = FxHashMap::default();
     }
 }
 
@@ -130,7 +113,7 @@ impl<'a> ProgramReader<'a> {
         place: FilePlace,
         diags: &'a mut Diags,
     ) -> Self {
-        tables.begin_program();
+        tables.begin_program(place);
         let numbers = tables.numbers;
         let mut program = Program::default();
         shared.ops.note_in(&mut program);
@@ -144,39 +127,23 @@ impl<'a> ProgramReader<'a> {
             file,
             source,
             shared,
-            place,
             diags,
             program,
-            unit: None,
-            kernels: FxHashMap::default(),
-            default_mesh: None,
-            has_unknown_mesh: false,
+            kernels: KernelScope::default(),
+            header_mesh: HeaderMesh::Known(None),
             tables,
             ops: Vec::new(),
-            loops: 0,
-            has_caller: false,
-            current: Vec::new(),
-            next_tensor: numbers.tensor,
-            next_domain: 0,
-            next_handle: numbers.handle,
-            next_stream: 1,
-            given_memory: Vec::new(),
-            plain_allocations: Vec::new(),
-            blocks: FxHashMap::default(),
-            groups: FxHashMap::default(),
-            silent: FxHashMap::default(),
-            stream_ends: FxHashMap::default(),
-            item_numbers: Vec::new(),
+            streams: StreamScope::new(),
+            numbering: Numbering::new(numbers),
+            memory: GivenMemory::default(),
             unbound: UnboundNames::default(),
-            numbered: NumberedTensors::default(),
-            printed_sizes: FxHashMap::default(),
         }
     }
 
     /// Reads a program and the kernels in front of it.
     pub(super) fn read_program(&mut self, kernels: &[(usize, &ProgramItem)], item: &ProgramItem) {
         for (position, (number, kernel)) in kernels.iter().enumerate() {
-            self.item_numbers.push(*number);
+            self.kernels.items.push(*number);
             self.read_kernel(position, kernel);
         }
         self.tables.scope.clear_scope();
@@ -186,8 +153,7 @@ impl<'a> ProgramReader<'a> {
             self.program.source.unread.lose_order();
         }
         self.name_program(item);
-        self.has_unknown_mesh = false;
-        self.default_mesh = self.mesh_of_header(item);
+        self.header_mesh = self.mesh_of_header(item);
         self.program.inputs = self.read_params(&item.inputs);
         self.program.outputs = self.read_params(&item.outputs);
         let body = self.program.body;
@@ -201,7 +167,11 @@ impl<'a> ProgramReader<'a> {
         self.unbound.is_silent |= item.header_failed;
         report::check_kernel_name(self.shared.ops, self.file, item.name, self.diags);
         let body = self.program.blocks.push(Block::default());
-        let prefix = if self.place.position == 0 { String::new() } else { format!("_{}", self.place.position + 1) };
+        let prefix = if self.tables.place.position == 0 {
+            String::new()
+        } else {
+            format!("_{}", self.tables.place.position + 1)
+        };
         let text = self.file.symbol_text(item.name.name);
         let number = text.strip_prefix("HostUnit").and_then(|rest| rest.strip_suffix(prefix.as_str()));
         let number = number.and_then(|digits| digits.parse::<u32>().ok());
@@ -209,21 +179,20 @@ impl<'a> ProgramReader<'a> {
         let number = number.unwrap_or(position as u32);
         let unit = HostUnit { number, name, inputs: Vec::new(), outputs: Vec::new(), body, is_elided: false };
         let id = self.program.units.push(unit);
-        self.unit = Some(id);
-        self.has_unknown_mesh = false;
-        self.default_mesh = self.mesh_of_header(item);
+        self.kernels.open = Some(id);
+        self.header_mesh = self.mesh_of_header(item);
         let inputs = self.read_params(&item.inputs);
         let outputs = self.read_params(&item.outputs);
         let unit = &mut self.program.units[id];
         (unit.inputs, unit.outputs) = (inputs, outputs);
-        self.kernels.insert(item.name.name, id);
+        self.kernels.by_name.insert(item.name.name, id);
         self.read_block_into(item.body, body);
-        self.unit = None;
+        self.kernels.open = None;
     }
 
     /// Names the program, unless it has the name that a writer gives to a program without one.
     fn name_program(&mut self, item: &ProgramItem) {
-        let default = default_program_name(self.place.position);
+        let default = default_program_name(self.tables.place.position);
         let (file, name) = (self.file, item.name.name);
         let is_given = self.shared.given_names.contains(&name);
         if is_given || !is_default_name(file.symbol_text(name), &default, |text| is_item_name(file, text)) {
@@ -231,16 +200,14 @@ impl<'a> ProgramReader<'a> {
         }
     }
 
-    fn mesh_of_header(&mut self, item: &ProgramItem) -> Option<MeshId> {
-        let name = item.mesh?;
-        let found = self.find_mesh(name);
-        self.has_unknown_mesh = found.is_none();
-        found
+    fn mesh_of_header(&mut self, item: &ProgramItem) -> HeaderMesh {
+        let Some(name) = item.mesh else { return HeaderMesh::Known(None) };
+        self.find_mesh(name).map_or(HeaderMesh::Faulty, |mesh| HeaderMesh::Known(Some(mesh)))
     }
 
     /// Declares tensors, or names them again; other names are scalars.
     fn read_params(&mut self, params: &[ParamSyntax]) -> Vec<Value> {
-        if self.has_unknown_mesh {
+        if matches!(self.header_mesh, HeaderMesh::Faulty) {
             self.report_params_twice(params);
         }
         params.iter().filter_map(|param| self.read_param(param)).collect()
@@ -273,7 +240,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     fn take_hints(&mut self) {
-        if self.place.position != 0 && self.file.head.sizes.is_empty() && self.file.head.streams.is_none() {
+        if self.tables.place.position != 0 && self.file.head.sizes.is_empty() && self.file.head.streams.is_none() {
             return;
         }
         let file = self.file;
@@ -281,7 +248,7 @@ impl<'a> ProgramReader<'a> {
             let name = self.symbol(size.name);
             self.program.hints.sizes.push((name, size.value));
         }
-        if self.place.position == 0 {
+        if self.tables.place.position == 0 {
             report::check_hints(file, self.diags);
         }
         self.program.hints.streams = file.head.streams.and_then(|streams| u32::try_from(streams.value).ok());
@@ -289,9 +256,8 @@ impl<'a> ProgramReader<'a> {
 
     /// Returns the program in the style of the file; gives tensors memory if their types name none.
     pub(super) fn finish(mut self) -> Program {
-        self.settle_memory();
-        let numbers = std::mem::take(&mut self.item_numbers);
-        self.place_comments(&numbers, self.place.number);
+        std::mem::take(&mut self.memory).fill_defaults(&mut self.program);
+        self.place_comments();
         let blank_before = self.program.source.has_detached_comments();
         self.program.frame = TextFrame { blank_before, blank_after: 0, blank_end: 0, version: Some(2) };
         if self.program.aliases.is_some() {
@@ -307,19 +273,19 @@ impl<'a> ProgramReader<'a> {
         self.program
     }
 
-    fn settle_memory(&mut self) {
-        let memories = default_memories(&self.program);
-        let tensors: Vec<TensorId> = self.program.tensors.ids().collect();
-        for tensor in tensors {
-            if !self.given_memory.get(tensor.0 as usize).copied().unwrap_or(false) {
-                self.program.tensors[tensor].memory = memories[tensor.0 as usize];
-            }
-        }
-        for id in std::mem::take(&mut self.plain_allocations) {
-            let Some(tensor) = self.program.ops[id].output_tensors().next() else { continue };
-            let word = self.program.names.intern(self.program.tensors[tensor].memory.word());
-            self.program.ops[id].set_attr(AttrKey::MemType, &AttrValue::Word(word));
-        }
+    fn place_comments(&mut self) {
+        let placer = CommentPlacer {
+            file: self.file,
+            source: self.source,
+            shared: self.shared,
+            program: &self.program,
+            statements: &self.tables.statements,
+            is_sorted: self.tables.has_sorted_comments,
+            kernels: &self.kernels.items,
+            number: self.tables.place.number,
+        };
+        let placed = placer.place_comments();
+        self.program.source.comments.extend(placed);
     }
 
     // Building.
@@ -363,34 +329,6 @@ impl<'a> ProgramReader<'a> {
         id
     }
 
-    pub(super) fn note_memory(&mut self, tensor: TensorId, memory: Option<MemoryType>) {
-        self.given_memory.resize(tensor.0 as usize, false);
-        self.given_memory.push(memory.is_some());
-    }
-
-    /// Records the memory of the tensors up to this count: those not recorded yet come from verbatim texts, which
-    /// contain it.
-    pub(super) fn note_verbatim_memory(&mut self, count: usize) {
-        self.given_memory.resize(count, true);
-    }
-
-    pub(super) fn fresh_tensor(&mut self) -> u32 {
-        self.next_tensor += 1;
-        self.next_tensor - 1
-    }
-
-    /// The first of so many new domain numbers.
-    pub(super) fn fresh_domains(&mut self, count: usize) -> u32 {
-        let first = self.next_domain;
-        self.next_domain += count as u32;
-        first
-    }
-
-    pub(super) fn fresh_handle(&mut self) -> u32 {
-        self.next_handle += 1;
-        self.next_handle - 1
-    }
-
     pub(super) fn word(&mut self, text: &str) -> AttrValue {
         AttrValue::Word(self.program.names.intern(text))
     }
@@ -409,40 +347,6 @@ fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
     program.source.tensors.try_reserve_exact(tensors);
     program.domains.try_reserve_exact(3 * tensors);
     program.blocks.try_reserve_exact(file.blocks.len() + loops);
-}
-
-/// The first number that no name of the file denotes.
-#[derive(Clone, Copy)]
-struct NumberRange {
-    tensor: u32,
-    handle: u32,
-}
-
-impl NumberRange {
-    fn of_names(file: &FileSyntax) -> Self {
-        let (mut tensors, mut handles) = (Vec::new(), Vec::new());
-        for number in 0..file.strings.len() as u32 {
-            let text = file.symbol_text(ast::Symbol(number));
-            match text.as_bytes().first() {
-                Some(b'T') => tensors.extend(leading_number(&text[1..])),
-                Some(b'h') => handles.extend(leading_number(&text[1..])),
-                _ => {}
-            }
-            // Verbatim texts may name tensors and communications anywhere.
-            if text.bytes().any(|byte| matches!(byte, b' ' | b'(')) {
-                let start = tensors.len();
-                tensors
-                    .extend(text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok()));
-                handles.extend_from_slice(&tensors[start..]);
-            }
-        }
-        Self { tensor: first_free_number(tensors.into_iter()), handle: first_free_number(handles.into_iter()) }
-    }
-}
-
-/// The number that a text begins with.
-fn leading_number(text: &str) -> Option<u32> {
-    text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// Returns true if a mesh, kernel or program of the file has a name.

@@ -26,9 +26,7 @@ impl<'a> ProgramReader<'a> {
 
     pub(super) fn read_block_into(&mut self, block: ast::BlockId, id: BlockId) {
         let outer = std::mem::take(&mut self.ops);
-        if self.has_comments() {
-            self.blocks.insert(block, id);
-        }
+        self.tables.statements.note_block(block, id);
         self.read_statements(block);
         self.program.blocks[id].ops = std::mem::replace(&mut self.ops, outer);
     }
@@ -40,9 +38,7 @@ impl<'a> ProgramReader<'a> {
         for &stmt in &node.stmts {
             self.read_statement(stmt);
         }
-        if self.has_comments() {
-            self.note_silent_statements(&node.stmts);
-        }
+        self.tables.statements.note_silent_statements(&node.stmts);
     }
 
     pub(super) fn read_statement(&mut self, id: StmtId) {
@@ -55,7 +51,7 @@ impl<'a> ProgramReader<'a> {
             self.program.source.unread.add_text(self.text_with_blocks(stmt.span));
         }
         if let (Some(&first), Some(&last)) = (self.ops.get(before), self.ops.last()) {
-            self.note_statement(id, first, last);
+            self.tables.statements.note_statement(id, (first, last));
         }
     }
 
@@ -359,7 +355,7 @@ impl<'a> ProgramReader<'a> {
                 size
             }
         };
-        let keep = wanted.keep.unwrap_or(crate::hir2::defaults::keeps_by_default(self.loops > 0));
+        let keep = wanted.keep.unwrap_or(crate::hir2::defaults::keeps_by_default(self.streams.is_in_loop()));
         let memory = wanted.memory.clone();
         let mem_type = match &memory {
             Some(word) => word.clone(),
@@ -380,7 +376,7 @@ impl<'a> ProgramReader<'a> {
         ];
         let id = self.emit(op, span);
         if memory.is_none() {
-            self.plain_allocations.push(id);
+            self.memory.note_plain_allocation(id);
         }
         Some(())
     }

@@ -1,6 +1,6 @@
 //! Types: declarations of tensors, axes and meshes.
 
-use super::program::ProgramReader;
+use super::program::{HeaderMesh, ProgramReader};
 use super::report;
 use super::scope::Meaning;
 use crate::hir2::defaults::DTYPE_WORDS;
@@ -58,7 +58,7 @@ impl ProgramReader<'_> {
     ) -> Option<TensorId> {
         let number = self.numbered(name.name, "T");
         let symbol = if number.is_some() { None } else { Some(self.symbol(name.name)) };
-        let number = number.unwrap_or_else(|| self.fresh_tensor());
+        let number = number.unwrap_or_else(|| self.numbering.new_tensor());
         let tensor = self.add_tensor(number, symbol, ty, memory, name.span);
         if !self.declare(name, Meaning::Tensor(tensor)) {
             return None;
@@ -68,7 +68,7 @@ impl ProgramReader<'_> {
 
     /// Adds a tensor without a name: a slice inside of a statement.
     pub(super) fn add_hidden_tensor(&mut self, ty: TensorType, span: Span) -> TensorId {
-        let number = self.fresh_tensor();
+        let number = self.numbering.new_tensor();
         self.add_tensor(number, None, ty, None, span)
     }
 
@@ -81,7 +81,7 @@ impl ProgramReader<'_> {
         span: Span,
     ) -> TensorId {
         let start = self.program.domains.len() as u32;
-        let first = self.fresh_domains(ty.domains.len());
+        let first = self.numbering.new_domains(ty.domains.len());
         // Numbers ascend in the order of the axes, as a reader of the printed form expects.
         for (printed, domain) in (0..).zip(&ty.domains) {
             let rank = match &ty.axes {
@@ -102,10 +102,10 @@ impl ProgramReader<'_> {
             axes: ty.axes,
             split: ty.split,
             logical: ty.logical,
-            unit: self.unit,
+            unit: self.kernels.open,
         });
         self.program.source.tensors.push(span);
-        self.note_memory(tensor, memory);
+        self.memory.note_tensor(tensor, memory);
         tensor
     }
 
@@ -119,8 +119,10 @@ impl ProgramReader<'_> {
         let mesh = match node.mesh {
             Some(name) if file.symbol_text(name.name) == NO_MESH => Some(None),
             Some(name) => self.find_mesh(name).map(Some),
-            // An error in the mesh is no error of the tensors.
-            None => (!self.has_unknown_mesh).then_some(self.default_mesh),
+            None => match self.header_mesh {
+                HeaderMesh::Known(mesh) => Some(mesh),
+                HeaderMesh::Faulty => None,
+            },
         };
         let axes = axes.into_iter().collect::<Option<DomainList>>()?;
         let order = match node.order {

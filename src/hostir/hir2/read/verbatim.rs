@@ -3,30 +3,10 @@
 use super::program::ProgramReader;
 use super::report;
 use crate::diag::Diags;
-use crate::ir::{AttrKey, ExprId, IterDomain, OpId, Program, TensorId, UnitId};
+use crate::ir::{AttrKey, ExprId, IterDomain, OpId, TensorId};
 use crate::resolve::resolve_fragment;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use rustc_hash::FxHashMap;
-
-/// The newest tensor of each number in each scope, as far as verbatim texts needed them.
-#[derive(Default)]
-pub(super) struct NumberedTensors {
-    tensors: FxHashMap<(Option<UnitId>, u32), TensorId>,
-    /// The number of tensors that are in the table.
-    noted: usize,
-}
-
-impl NumberedTensors {
-    fn note_tensors(&mut self, program: &Program) {
-        for at in self.noted..program.tensors.len() {
-            let id = TensorId(at as u32);
-            let tensor = program.tensor(id);
-            self.tensors.insert((tensor.unit, tensor.number), id);
-        }
-        self.noted = program.tensors.len();
-    }
-}
 
 impl ProgramReader<'_> {
     /// A statement of the printed form.
@@ -58,7 +38,7 @@ impl ProgramReader<'_> {
         let known: Vec<(u32, TensorId)> = self.known_tensors(text);
         let mut found = Diags::default();
         let program = std::mem::take(&mut self.program);
-        let (program, ops) = resolve_fragment(program, &known, self.unit, text, span, &mut found);
+        let (program, ops) = resolve_fragment(program, &known, self.kernels.open, text, span, &mut found);
         self.program = program;
         self.note_new_tensors();
         if found.items.is_empty() && !ops.is_empty() {
@@ -70,15 +50,15 @@ impl ProgramReader<'_> {
 
     /// The tensors of this scope whose numbers a text contains.
     fn known_tensors(&mut self, text: &str) -> Vec<(u32, TensorId)> {
-        self.numbered.note_tensors(&self.program);
         let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
-        let found = numbers.filter_map(|number| Some((number, *self.numbered.tensors.get(&(self.unit, number))?)));
+        let (program, unit) = (&self.program, self.kernels.open);
+        let found =
+            numbers.filter_map(|number| Some((number, self.numbering.tensor_of_number(program, unit, number)?)));
         found.collect()
     }
 
     /// Records the memory of the tensors that a verbatim text declares.
     fn note_new_tensors(&mut self) {
-        let count = self.program.tensors.len();
-        self.note_verbatim_memory(count);
+        self.memory.note_verbatim_tensors(self.program.tensors.len());
     }
 }
