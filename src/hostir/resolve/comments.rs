@@ -23,10 +23,12 @@ impl Resolver<'_> {
     fn comment_place(&self, comment: &ast::CommentSyntax, container: usize) -> Option<CommentPlace> {
         let number = container as u32;
         match comment.place {
-            ast::CommentPlaceSyntax::Above(stmt) => self.ops.get(&stmt).copied().map(CommentPlace::Above),
-            ast::CommentPlaceSyntax::Trailing(stmt) => self.ops.get(&stmt).copied().map(CommentPlace::Trailing),
-            ast::CommentPlaceSyntax::StartOf(block) => self.blocks.get(&block).copied().map(CommentPlace::StartOf),
-            ast::CommentPlaceSyntax::EndOf(block) => self.blocks.get(&block).copied().map(CommentPlace::EndOf),
+            ast::CommentPlaceSyntax::Above(stmt) => self.statements.op_of_statement(stmt).map(CommentPlace::Above),
+            ast::CommentPlaceSyntax::Trailing(stmt) => {
+                self.statements.op_of_statement(stmt).map(CommentPlace::Trailing)
+            }
+            ast::CommentPlaceSyntax::StartOf(block) => self.statements.block(block).map(CommentPlace::StartOf),
+            ast::CommentPlaceSyntax::EndOf(block) => self.statements.block(block).map(CommentPlace::EndOf),
             ast::CommentPlaceSyntax::Container(n) => (n == number).then_some(CommentPlace::Container),
             ast::CommentPlaceSyntax::Header(n) => (n == number).then_some(CommentPlace::Header),
             ast::CommentPlaceSyntax::File => {

@@ -100,7 +100,7 @@ impl Resolver<'_> {
             return expr;
         }
         let mut name = self.resolve_symbol(symbol);
-        if self.style.stream == StreamSpelling::LowerStreamIdx && self.ast.symbol_text(symbol) == "streamIdx" {
+        if self.program.style.stream == StreamSpelling::LowerStreamIdx && self.ast.symbol_text(symbol) == "streamIdx" {
             name = self.program.names.intern("StreamIdx");
         }
         let expr = self.program.exprs.intern_name(name);
@@ -159,7 +159,7 @@ impl Resolver<'_> {
             self.report_unknown_function(text, span);
             return None;
         }
-        let text = functions::canonical_name(text, &self.style);
+        let text = functions::canonical_name(text, &self.program.style);
         if let ([operand], [arg]) = (args.as_slice(), ast.args_in(list))
             && let Some(dtype) = functions::misfit_of_cast(&self.program, text, *operand)
         {

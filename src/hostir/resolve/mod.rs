@@ -12,10 +12,12 @@ mod forms;
 mod names;
 mod order;
 mod report;
+mod statement_map;
 mod stmt;
 mod style;
 mod tables;
 mod tensor;
+mod tensor_scope;
 mod value;
 
 use crate::diag::Diags;
@@ -24,8 +26,10 @@ use crate::ops::OpRegistry;
 use crate::style::add_index_shifts;
 use features::FileFeatures;
 use hostir_grammar::ast::{self, ArgRange, SyntaxTree};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
+use statement_map::StatementMap;
 use tables::ResolverTables;
+use tensor_scope::TensorScope;
 
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
@@ -93,7 +97,7 @@ impl<'a> FileResolver<'a> {
         let style = Style { element_types, ..style };
         self.tables.begin_container();
         let mut resolver = Resolver::new(self.ast, self.source, style, &mut self.tables, diags);
-        resolver.element_type = self.element_type;
+        resolver.element_types.element_type = self.element_type;
         self.ops.note_in(&mut resolver.program);
         if let Some(node) = self.ast.containers.get(container) {
             resolver.resolve_container(node);
@@ -103,7 +107,7 @@ impl<'a> FileResolver<'a> {
             resolver.resolve_frame(container);
             resolver.report_untyped();
         }
-        self.has_untyped = resolver.untyped.is_some();
+        self.has_untyped = resolver.element_types.first.is_some();
         resolver.program
     }
 }
@@ -130,9 +134,7 @@ pub(crate) fn resolve_fragment(
     tables.short_form = true;
     let mut resolver = Resolver::new(&parsed.ast, &source, style, &mut tables, diags);
     resolver.program = program;
-    resolver.unit = unit;
-    resolver.latest.extend(known.iter().copied());
-    resolver.declared.extend(known.iter().copied());
+    resolver.scope = TensorScope::with_tensors(unit, known);
     resolver.note_permuted(&[container.body]);
     let block = resolver.resolve_block(container.body);
     resolver.decide_splits();
@@ -149,31 +151,33 @@ struct Resolver<'a> {
     source: &'a str,
     diags: &'a mut Diags,
     program: Program,
-    style: Style,
     /// Tables of the symbols, tensor texts and domains of the tree.
     tables: &'a mut ResolverTables,
-    /// The element type of tensors whose text has none.
-    element_type: DType,
-    /// The number and the place of the first tensor whose text has no element type.
-    untyped: Option<(u32, crate::diag::Span)>,
-    /// The last full text of each number, kept only if the file has short references.
-    latest: FxHashMap<u32, TensorId>,
-    /// The last declaration of each number in this scope.
-    declared: FxHashMap<u32, TensorId>,
-    /// True if an error about nested operations was reported for this statement.
-    nested_reported: bool,
-    /// True if the header, where most tensors are written in full, has an error.
-    header_failed: bool,
-    /// Undefined numbers that were reported, with their scope.
-    undefined: FxHashSet<(u32, u32)>,
-    /// Numbers of the tensors that permuting ops of this scope write.
-    permuted: FxHashSet<u32>,
-    /// Tensors without `axes=` and `logical=` that have domains over devices or streams, which may be parts of axes.
+    element_types: UntypedTensors,
+    scope: TensorScope,
+    reported: ReportedErrors,
+    /// Tensors without `axes=` and `logical=` that have domains over devices or streams: these may be parts of axes.
     in_doubt: Vec<TensorId>,
-    unit: Option<UnitId>,
-    /// The op of a statement and the block of a block, kept only if there are comments.
-    ops: FxHashMap<ast::StmtId, ir::OpId>,
-    blocks: FxHashMap<ast::BlockId, BlockId>,
+    statements: StatementMap,
+}
+
+/// The tensors whose text has no element type.
+struct UntypedTensors {
+    /// The element type that they get.
+    element_type: DType,
+    /// The number and the place of the first.
+    first: Option<(u32, crate::diag::Span)>,
+}
+
+/// The errors after which others are not reported.
+#[derive(Default)]
+struct ReportedErrors {
+    /// True if an error about nested operations was reported for this statement.
+    nested_operation: bool,
+    /// True if the header, where most tensors are written in full, has an error.
+    header: bool,
+    /// Undefined numbers, with their scope.
+    undefined: FxHashSet<(u32, u32)>,
 }
 
 impl<'a> Resolver<'a> {
@@ -198,25 +202,17 @@ impl<'a> Resolver<'a> {
             source,
             diags,
             program,
-            style,
             tables,
-            element_type: DType::Float,
-            untyped: None,
-            latest: FxHashMap::default(),
-            undefined: FxHashSet::default(),
-            declared: FxHashMap::default(),
-            nested_reported: false,
-            header_failed: false,
-            permuted: FxHashSet::default(),
+            element_types: UntypedTensors { element_type: DType::Float, first: None },
+            scope: TensorScope::default(),
+            reported: ReportedErrors::default(),
             in_doubt: Vec::new(),
-            unit: None,
-            ops: FxHashMap::default(),
-            blocks: FxHashMap::default(),
+            statements: StatementMap::new(ast),
         }
     }
 
     fn resolve_container(&mut self, node: &ast::ContainerSyntax) {
-        self.header_failed = node.header_failed;
+        self.reported.header = node.header_failed;
         if node.header_failed {
             self.program.source.unread.lose_order();
         }
@@ -255,17 +251,16 @@ impl<'a> Resolver<'a> {
     }
 
     fn resolve_host_unit(&mut self, node: &ast::HostUnitSyntax) {
-        self.header_failed = false;
+        self.reported.header = false;
         self.tables.scope += 1;
-        self.latest.clear();
-        self.declared.clear();
+        self.scope = TensorScope::default();
         self.note_permuted(&[node.body]);
         let body = self.program.blocks.push(ir::Block::default());
         let name = self.resolve_unit_name(node);
         let is_elided = node.is_elided;
         let unit = HostUnit { number: node.number, name, inputs: Vec::new(), outputs: Vec::new(), body, is_elided };
         let id = self.program.units.push(unit);
-        self.unit = Some(id);
+        self.scope.unit = Some(id);
         let inputs = self.resolve_values(node.inputs);
         let outputs = self.resolve_values(node.outputs);
         self.check_unit_lists(node, &inputs, &outputs);
@@ -273,7 +268,7 @@ impl<'a> Resolver<'a> {
         unit.inputs = inputs;
         unit.outputs = outputs;
         self.resolve_block_into(node.body, body);
-        self.unit = None;
+        self.scope.unit = None;
     }
 
     /// Checks that the lists of the section's first line are repeated in its `Inputs:` and `Outputs:` lines.
@@ -331,9 +326,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.program.blocks[id].ops = ops;
-        if !ast.comments.is_empty() {
-            self.blocks.insert(block, id);
-        }
+        self.statements.note_block(block, id);
     }
 
     /// The IR's symbol of a tree's symbol.

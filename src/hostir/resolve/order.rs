@@ -5,15 +5,16 @@ use super::tables::HeadMeaning;
 use crate::ir::{AttrKey, AttrValue, Op, order};
 use crate::style::infer_split_axes;
 use hostir_grammar::ast;
+use rustc_hash::FxHashSet;
 
 impl Resolver<'_> {
     /// Records the results of the permuting ops of a name space: the order of their printed domains is that of their
     /// axes.
     pub(super) fn note_permuted(&mut self, blocks: &[ast::BlockId]) {
-        self.permuted.clear();
+        let mut permuted = FxHashSet::default();
         let ast = self.ast;
         if !self.tables.may_permute {
-            return;
+            return self.scope.set_permuted(permuted);
         }
         let mut stack = blocks.to_vec();
         while let Some(block) = stack.pop() {
@@ -27,11 +28,12 @@ impl Resolver<'_> {
                     if let ast::ValueSyntax::Expr(expr) = result.value
                         && let ast::ExprSyntax::Tensor(tensor) = ast.exprs[expr.index()].0
                     {
-                        self.permuted.insert(ast.tensors[tensor.index()].number);
+                        permuted.insert(ast.tensors[tensor.index()].number);
                     }
                 }
             }
         }
+        self.scope.set_permuted(permuted);
     }
 
     fn has_permutation(&mut self, stmt: &ast::StmtSyntax) -> bool {

@@ -10,8 +10,8 @@ use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSynta
 impl Resolver<'_> {
     /// Reports a program whose tensors have no element types.
     pub(super) fn report_untyped(&mut self) {
-        let Some((number, span)) = self.untyped else { return };
-        let word = self.element_type.name();
+        let Some((number, span)) = self.element_types.first else { return };
+        let word = self.element_types.element_type.name();
         let message = format!("`T{number}` and other tensors have no element type, and are read as `{word}`");
         let note = "nvFuser printed no element types before December 2024; another one is chosen with `--element-type`";
         self.diags.push(Diag::error(codes::NO_ELEMENT_TYPE, span, message).with_note(note).into_remark());
@@ -236,8 +236,8 @@ impl Resolver<'_> {
         };
         let ExprSyntax::Tensor(tensor) = self.ast.exprs[expr.index()].0 else { return None };
         let number = self.ast.tensors[tensor.index()].number;
-        let tensor = self.latest.get(&number)?;
-        Some(self.program.tensors[*tensor].memory.word())
+        let tensor = self.scope.latest_of_number(number)?;
+        Some(self.program.tensors[tensor].memory.word())
     }
 
     pub(super) fn report_missing_word(&mut self, spec: &OpSpec, word: &str, stmt: &StmtSyntax) {
@@ -330,12 +330,10 @@ impl Resolver<'_> {
 
     /// Reports each number once: one declaration repairs all uses.
     pub(super) fn report_undefined_tensor(&mut self, number: u32, span: Span) {
-        if self.header_failed || !self.undefined.insert((self.tables.scope, number)) {
+        if self.reported.header || !self.reported.undefined.insert((self.tables.scope, number)) {
             return;
         }
-        let mut near: Vec<u32> = self.latest.keys().copied().collect();
-        near.sort_unstable();
-        let texts: Vec<String> = near.iter().map(|number| format!("T{number}")).collect();
+        let texts: Vec<String> = self.scope.numbers().iter().map(|number| format!("T{number}")).collect();
         let name = format!("T{number}");
         let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("`{name}` was not written in full before"))
             .with_note(format!("write it in full where it occurs first, for example `{name}_g_float[iS0{{i0}}]`"));
@@ -389,7 +387,7 @@ impl Resolver<'_> {
 
     /// Once for each statement.
     pub(super) fn report_tensor_in_scalar(&mut self, span: Span) {
-        if std::mem::replace(&mut self.nested_reported, true) {
+        if std::mem::replace(&mut self.reported.nested_operation, true) {
             return;
         }
         let diag = Diag::error(codes::NESTED_TENSOR_OP, span, "a tensor is not allowed inside a scalar expression");

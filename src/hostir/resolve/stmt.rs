@@ -14,7 +14,7 @@ impl Resolver<'_> {
     pub(super) fn resolve_stmt(&mut self, id: StmtId) -> Option<OpId> {
         let ast = self.ast;
         let stmt = &ast.stmts[id.index()];
-        self.nested_reported = false;
+        self.reported.nested_operation = false;
         let Some(op) = self.resolve_stmt_op(stmt) else {
             self.poison_declared(stmt);
             self.note_unread(stmt);
@@ -23,9 +23,7 @@ impl Resolver<'_> {
         let op = self.with_permutation(op);
         self.note_given_name(&op, stmt);
         let op = self.push_op(op, stmt.span);
-        if !ast.comments.is_empty() {
-            self.ops.insert(id, op);
-        }
+        self.statements.note_statement(id, op);
         Some(op)
     }
 
@@ -51,8 +49,8 @@ impl Resolver<'_> {
             return;
         }
         for number in full_numbers(self.source.get(stmt.span.as_usize_range()).unwrap_or_default()) {
-            if !self.latest.contains_key(&number) {
-                self.undefined.insert((self.tables.scope, number));
+            if self.scope.latest_of_number(number).is_none() {
+                self.reported.undefined.insert((self.tables.scope, number));
             }
         }
     }
@@ -81,7 +79,7 @@ impl Resolver<'_> {
             return known;
         }
         let text = self.ast.symbol_text(symbol);
-        let canonical = functions::canonical_name(text, &self.style);
+        let canonical = functions::canonical_name(text, &self.program.style);
         let head = match OpRegistry::of_program(&self.program).find_op(text) {
             Some(kind) => HeadMeaning::Op(kind),
             None if matches!(text, "getMetaData" | "ReverseArray") => HeadMeaning::Function,
@@ -162,7 +160,7 @@ impl Resolver<'_> {
             let value = self.resolve_call(stmt.name, stmt.args, stmt.name_span)?;
             return Some(definition_op(result, value));
         }
-        let name = functions::canonical_name(ast.symbol_text(stmt.name), &self.style);
+        let name = functions::canonical_name(ast.symbol_text(stmt.name), &self.program.style);
         let args = ast.args_in(stmt.args);
         let arity = functions::find_function(name, args.len()).map_or(0, |function| function.arity);
         if arity != args.len() {

@@ -27,7 +27,7 @@ impl Resolver<'_> {
         let (scope, tensor) = self.tables.tensors[id.index()];
         if scope == self.tables.scope {
             if self.tables.short_form {
-                self.latest.insert(self.program.tensors[tensor].number, tensor);
+                self.scope.note_full_text(self.program.tensors[tensor].number, tensor);
             }
             return Some(tensor);
         }
@@ -39,9 +39,9 @@ impl Resolver<'_> {
             return if cut_short { None } else { self.resolve_short_ref(node.number, span) };
         };
         let tensor = self.resolve_full_ref(node.number, text);
-        let tensor = match self.declared.insert(node.number, tensor) {
+        let tensor = match self.scope.declare(node.number, tensor) {
             Some(before) if self.is_respelled(before, tensor) => {
-                self.declared.insert(node.number, before);
+                self.scope.declare(node.number, before);
                 before
             }
             _ => {
@@ -53,7 +53,7 @@ impl Resolver<'_> {
         };
         self.tables.tensors[id.index()] = (self.tables.scope, tensor);
         if self.tables.short_form {
-            self.latest.insert(node.number, tensor);
+            self.scope.note_full_text(node.number, tensor);
         }
         Some(tensor)
     }
@@ -83,7 +83,7 @@ impl Resolver<'_> {
     }
 
     fn resolve_short_ref(&mut self, number: u32, span: Span) -> Option<TensorId> {
-        let found = self.latest.get(&number).copied();
+        let found = self.scope.latest_of_number(number);
         if found.is_none() {
             self.report_undefined_tensor(number, span);
         }
@@ -104,7 +104,7 @@ impl Resolver<'_> {
             self.report_renamed(before, name, node.span);
         }
         let given = axes.is_some();
-        let axes = axes.unwrap_or_else(|| order::implied_axes(&domains, self.permuted.contains(&number)));
+        let axes = axes.unwrap_or_else(|| order::implied_axes(&domains, self.scope.is_permuted(number)));
         let may_be_split = !given && logical.is_none() && domains.iter().any(IterDomain::is_distributed);
         let domains_start = self.program.domains.len() as u32;
         for domain in domains {
@@ -122,7 +122,7 @@ impl Resolver<'_> {
             axes: (!axes.is_sorted()).then(|| axes.as_slice().into()),
             split: false,
             logical,
-            unit: self.unit,
+            unit: self.scope.unit,
         });
         if may_be_split {
             self.in_doubt.push(tensor);
@@ -172,8 +172,8 @@ impl Resolver<'_> {
     fn resolve_dtype(&mut self, number: u32, text: &TensorText) -> DType {
         let word = self.ast.symbol_text(text.dtype);
         if word.is_empty() {
-            self.untyped.get_or_insert((number, text.dtype_span));
-            return self.element_type;
+            self.element_types.first.get_or_insert((number, text.dtype_span));
+            return self.element_types.element_type;
         }
         DType::parse(word).unwrap_or_else(|| {
             if word.contains(['*', '<', '{', ' ']) || word == "null_type" {

@@ -156,7 +156,7 @@ impl Resolver<'_> {
     ) -> Option<AttrValue> {
         let mut text = self.ast.symbol_text(word);
         if key == AttrKey::ReduceOp {
-            text = functions::canonical_name(text, &self.style);
+            text = functions::canonical_name(text, &self.program.style);
         }
         if !words.contains(&text) {
             self.report_unknown_word(declared.display_name(), text, words, arg);
