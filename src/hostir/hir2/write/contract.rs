@@ -1,10 +1,12 @@
 //! Matches runs of ops that one statement represents: loops on streams, blocks on a stream, groups, communications with
 //! their waits.
 
-use super::ProgramWriter;
+use super::open_streams::OpenStreams;
+use super::tables::WriteTables;
 use crate::hir2::defaults::is_post;
 use crate::ir::{
-    AttrKey, BinaryOp, CommentPlace, ControlEffect, Expr, ExprId, IterDomain, Op, OpEffect, OpId, StreamEffect, Value,
+    AttrKey, BinaryOp, CommentPlace, ControlEffect, Expr, ExprId, IterDomain, Op, OpEffect, OpId, Program,
+    StreamEffect, Value,
 };
 
 /// The form of a statement.
@@ -34,6 +36,21 @@ pub(super) struct StatementRun {
     pub(super) form: StatementForm,
 }
 
+/// `GetCurrentStream into Stream 0`
+pub(super) fn binds_stream_zero(program: &Program, op: &Op) -> bool {
+    op.kind.is_stream_naming()
+        && op.operands.is_empty()
+        && matches!(op.results.as_slice(), [Value::Stream(stream)] if program.exprs().as_int(*stream) == Some(0))
+}
+
+/// `s % numberOfStreams` of a loop.
+pub(super) fn loop_stream(program: &Program, op: &Op) -> Option<ExprId> {
+    let exprs = program.exprs();
+    let index = op.expr_attr(AttrKey::Index)?;
+    let count = exprs.find_expr(&Expr::Name(program.names().find_symbol("numberOfStreams")?))?;
+    exprs.find_expr(&Expr::Binary(BinaryOp::Mod, index, count))
+}
+
 /// The depth of nested `stream` blocks beyond which ops are written one by one.
 const MOST_NESTED_STREAMS: usize = 16;
 
@@ -45,7 +62,19 @@ fn named_stream(op: &Op, effect: StreamEffect) -> Option<ExprId> {
     }
 }
 
-impl ProgramWriter<'_> {
+/// Finds the statements that runs of ops stand for.
+#[derive(Clone, Copy)]
+pub(super) struct StatementMatcher<'w> {
+    tables: &'w WriteTables<'w>,
+    /// The streams around the block.
+    streams: &'w OpenStreams,
+}
+
+impl<'w> StatementMatcher<'w> {
+    pub(super) fn new(tables: &'w WriteTables<'w>, streams: &'w OpenStreams) -> Self {
+        Self { tables, streams }
+    }
+
     /// The statement that begins at a place of a block.
     pub(super) fn next_statement(&self, ops: &[OpId], first: usize) -> StatementRun {
         let mut main = first;
@@ -53,13 +82,17 @@ impl ProgramWriter<'_> {
             main += 1;
         }
         let run = |end, form| StatementRun { first, main, end, form };
-        let op = self.program.op(ops[main]);
+        let op = self.tables.program.op(ops[main]);
         let streamed = match op.kind.effect() {
-            OpEffect::Stream(StreamEffect::Name) if !self.stream_bound && self.binds_stream_zero(op) => {
+            OpEffect::Stream(StreamEffect::Name)
+                if !self.streams.is_caller_bound && binds_stream_zero(self.tables.program, op) =>
+            {
                 let apart = self.are_joined(ops, main).then(|| self.match_streams(ops, main + 1));
                 apart.flatten()
             }
-            OpEffect::Control(ControlEffect::Loop) | OpEffect::Stream(StreamEffect::Choose) if self.stream_bound => {
+            OpEffect::Control(ControlEffect::Loop) | OpEffect::Stream(StreamEffect::Choose)
+                if self.streams.is_caller_bound =>
+            {
                 self.match_streams(ops, main)
             }
             _ => None,
@@ -79,23 +112,18 @@ impl ProgramWriter<'_> {
         run(main + 1, StatementForm::Single)
     }
 
-    /// `GetCurrentStream into Stream 0`
-    pub(super) fn binds_stream_zero(&self, op: &Op) -> bool {
-        op.operands.is_empty()
-            && matches!(op.results.as_slice(), [Value::Stream(stream)] if self.program.exprs().as_int(*stream) == Some(0))
-    }
-
     /// Returns true if no comment is between an op and the next one.
     fn are_joined(&self, ops: &[OpId], at: usize) -> bool {
         let Some(&next) = ops.get(at + 1) else { return false };
-        !self.has_comments(CommentPlace::Trailing(ops[at])) && !self.has_comments(CommentPlace::Above(next))
+        !self.tables.has_comments(CommentPlace::Trailing(ops[at]))
+            && !self.tables.has_comments(CommentPlace::Above(next))
     }
 
     /// Returns true if the op after a communication is its only Wait.
     fn is_waited(&self, ops: &[OpId], post: usize) -> bool {
         let Some(&wait) = ops.get(post + 1) else { return false };
-        let Some(number) = self.program.op(ops[post]).number() else { return false };
-        let wait = self.program.op(wait);
+        let Some(number) = self.tables.program.op(ops[post]).number() else { return false };
+        let wait = self.tables.program.op(wait);
         wait.kind.is_wait()
             && wait.operands.as_slice() == [Value::Handle(number)]
             && self.tables.names.handle_name(number).is_none()
@@ -105,7 +133,7 @@ impl ProgramWriter<'_> {
 
     /// A loop on streams or a block on a stream that begins at a place.
     fn match_streams(&self, ops: &[OpId], at: usize) -> Option<(usize, StatementForm)> {
-        let op = self.program.op(*ops.get(at)?);
+        let op = self.tables.program.op(*ops.get(at)?);
         match op.kind.effect() {
             OpEffect::Control(ControlEffect::Loop) => {
                 self.is_stream_loop(ops, at).then_some((at + 2, StatementForm::StreamLoop { body: at + 1 }))
@@ -121,7 +149,7 @@ impl ProgramWriter<'_> {
     /// The place of the SetCurrentStream that goes back to the stream around.
     fn match_stream_block(&self, ops: &[OpId], start: usize) -> Option<usize> {
         let back = self.find_way_back(ops, start, self.stream_around()?, 0)?;
-        (!self.has_comments(CommentPlace::Trailing(ops[start]))).then_some(back)
+        (!self.tables.has_comments(CommentPlace::Trailing(ops[start]))).then_some(back)
     }
 
     /// Finds the place after `start`, which chooses a stream, that returns to the stream `around`; the ops between may
@@ -151,42 +179,36 @@ impl ProgramWriter<'_> {
 
     /// The stream that an op of a block chooses.
     fn chosen_stream(&self, ops: &[OpId], at: usize) -> Option<ExprId> {
-        named_stream(self.program.op(*ops.get(at)?), StreamEffect::Choose)
+        named_stream(self.tables.program.op(*ops.get(at)?), StreamEffect::Choose)
     }
 
     /// The next op after one that chooses a stream.
     fn next_choice(&self, ops: &[OpId], at: usize) -> Option<usize> {
         let mut after = ops.get(at + 1..)?.iter();
-        let found = after.position(|&id| self.program.op(id).kind.is_stream_choice())?;
+        let found = after.position(|&id| self.tables.program.op(id).kind.is_stream_choice())?;
         Some(at + 1 + found)
     }
 
     /// The stream that is current around a `stream` block.
     fn stream_around(&self) -> Option<ExprId> {
-        self.streams.last().copied().or_else(|| self.program.exprs().find_expr(&Expr::Int(0)))
-    }
-
-    /// `s % numberOfStreams` of a loop.
-    pub(super) fn loop_stream(&self, op: &Op) -> Option<ExprId> {
-        let exprs = self.program.exprs();
-        let index = op.expr_attr(AttrKey::Index)?;
-        let count = exprs.find_expr(&Expr::Name(self.program.names().find_symbol("numberOfStreams")?))?;
-        exprs.find_expr(&Expr::Binary(BinaryOp::Mod, index, count))
+        self.streams.innermost_stream().or_else(|| self.tables.program.exprs().find_expr(&Expr::Int(0)))
     }
 
     /// Returns true if two loops are the form that the reader gives `for s in .. on streams:`.
     fn is_stream_loop(&self, ops: &[OpId], at: usize) -> bool {
-        let program = self.program;
+        let program = self.tables.program;
         let (Some(&fork), Some(&body)) = (ops.get(at), ops.get(at + 1)) else { return false };
         if !self.are_joined(ops, at) || !self.are_loops_alike(fork, body) {
             return false;
         }
-        let (Some(stream), Some(zero)) = (self.loop_stream(program.op(body)), program.exprs().find_expr(&Expr::Int(0)))
+        let (Some(stream), Some(zero)) =
+            (loop_stream(program, program.op(body)), program.exprs().find_expr(&Expr::Int(0)))
         else {
             return false;
         };
         let is = |id: OpId, effect, stream| {
-            let bare = ![CommentPlace::Above(id), CommentPlace::Trailing(id)].iter().any(|at| self.has_comments(*at));
+            let bare =
+                ![CommentPlace::Above(id), CommentPlace::Trailing(id)].iter().any(|at| self.tables.has_comments(*at));
             bare && named_stream(program.op(id), effect) == Some(stream)
         };
         let (Some(&forked), Some(&block)) = (program.op(fork).blocks.first(), program.op(body).blocks.first()) else {
@@ -198,7 +220,7 @@ impl ProgramWriter<'_> {
         !work.is_empty()
             && is(*set, StreamEffect::Choose, stream)
             && is(*sync, StreamEffect::Synchronize, zero)
-            && !self.has_comments(CommentPlace::EndOf(forked))
+            && !self.tables.has_comments(CommentPlace::EndOf(forked))
             && is(*first, StreamEffect::Choose, stream)
             && is(*back, StreamEffect::Choose, zero)
             && is(*join, StreamEffect::Synchronize, stream)
@@ -206,7 +228,7 @@ impl ProgramWriter<'_> {
 
     /// Whether two loops run over the same.
     fn are_loops_alike(&self, a: OpId, b: OpId) -> bool {
-        let program = self.program;
+        let program = self.tables.program;
         let (first, second) = (program.op(a), program.op(b));
         let keys = [AttrKey::Index, AttrKey::Start, AttrKey::Stop, AttrKey::Step];
         if first.kind != second.kind || keys.iter().any(|key| first.attr(*key) != second.attr(*key)) {

@@ -9,6 +9,7 @@ mod contract;
 mod divisor;
 mod layout;
 mod names;
+mod open_streams;
 mod ops;
 pub mod outline;
 mod parts;
@@ -23,8 +24,9 @@ mod uses;
 
 use crate::ir::edit::Edit;
 use crate::ir::text::{push_integer, push_number};
-use crate::ir::{BlockId, CommentPlace, DeviceMesh, ExprId, MeshId, Program, SourceComment, Value};
+use crate::ir::{BlockId, CommentPlace, DeviceMesh, MeshId, Program, SourceComment, Value};
 use names::FileNames;
+use open_streams::OpenStreams;
 use rustc_hash::FxHashMap;
 use statements::LINE_WIDTH;
 use tables::WriteTables;
@@ -201,12 +203,8 @@ struct ProgramWriter<'p> {
     declared: Vec<bool>,
     /// The mesh of the header.
     header_mesh: Option<MeshId>,
-    /// True if the text so far contains `stream 0 = current`, or a statement that implies it.
-    stream_bound: bool,
-    /// The streams of the blocks and loops around.
-    streams: Vec<ExprId>,
-    /// Number of loops around.
-    loops: usize,
+    /// The streams and loops around the statement.
+    streams: OpenStreams,
     indent: usize,
     out: String,
 }
@@ -221,9 +219,7 @@ impl<'p> ProgramWriter<'p> {
             tables,
             declared: vec![false; tables.program.tensors().len()],
             header_mesh: None,
-            stream_bound: false,
-            streams: Vec::new(),
-            loops: 0,
+            streams: OpenStreams::default(),
             indent: 0,
             out,
         }
@@ -326,7 +322,7 @@ impl<'p> ProgramWriter<'p> {
     /// The statements of a program or a kernel.
     fn write_body(&mut self, body: BlockId) {
         let program = self.program;
-        self.stream_bound = false;
+        self.streams.is_caller_bound = false;
         self.indent = 2;
         let start = self.out.len();
         self.write_whole_block(&program.block(body).ops);

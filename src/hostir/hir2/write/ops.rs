@@ -308,7 +308,7 @@ impl ProgramWriter<'_> {
         self.push(" = alloc");
         let shared = op.shared_memory();
         let start = self.out.len();
-        if shared.is_none() && op.keeps_memory() != keeps_by_default(self.loops > 0) {
+        if shared.is_none() && op.keeps_memory() != keeps_by_default(self.streams.is_in_loop()) {
             self.write_flag(start, if op.keeps_memory() { "keep" } else { "fresh" });
         }
         if zero {

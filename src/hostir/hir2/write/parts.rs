@@ -4,6 +4,8 @@
 //! can begin at once. If the prediction is wrong, it writes the second part again.
 
 use super::ProgramWriter;
+use super::contract::binds_stream_zero;
+use super::open_streams::OpenStreams;
 use super::statements::BlockShape;
 use super::tables::PARALLEL;
 use crate::ir::{OpId, Value};
@@ -20,13 +22,13 @@ impl<'p> ProgramWriter<'p> {
             return;
         };
         let mut second = self.writer_behind(&ops[..middle]);
-        let foretold = (second.declared.clone(), second.stream_bound, middle);
+        let foretold = (second.declared.clone(), second.streams.is_caller_bound, middle);
         let mut second_shape = BlockShape::default();
         let (end, _) = rayon::join(
             || self.write_some_ops(ops, 0..middle, &mut shape),
             || second.write_some_ops(ops, middle..ops.len(), &mut second_shape),
         );
-        if (&self.declared, self.stream_bound, end) != (&foretold.0, foretold.1, foretold.2) {
+        if (&self.declared, self.streams.is_caller_bound, end) != (&foretold.0, foretold.1, foretold.2) {
             let mut out = std::mem::take(&mut self.out);
             self.out.push_str(LINE_BEFORE);
             self.write_some_ops(ops, end..ops.len(), &mut shape);
@@ -36,7 +38,7 @@ impl<'p> ProgramWriter<'p> {
         }
         self.out.push_str(&second.out[LINE_BEFORE.len()..]);
         self.declared = second.declared;
-        self.stream_bound = second.stream_bound;
+        self.streams.is_caller_bound = second.streams.is_caller_bound;
     }
 
     /// The place in the middle of a long block where a statement begins.
@@ -58,7 +60,7 @@ impl<'p> ProgramWriter<'p> {
     fn writer_behind(&self, ops: &[OpId]) -> ProgramWriter<'p> {
         let mut after = ProgramWriter {
             declared: self.declared.clone(),
-            streams: Vec::new(),
+            streams: OpenStreams::with_caller(self.streams.is_caller_bound),
             out: String::from(LINE_BEFORE),
             ..*self
         };
@@ -71,7 +73,7 @@ impl<'p> ProgramWriter<'p> {
 
     fn note_op(&mut self, id: OpId) {
         let op = self.program.op(id);
-        self.stream_bound |= op.kind.is_stream_naming() && self.binds_stream_zero(op);
+        self.streams.is_caller_bound |= binds_stream_zero(self.program, op);
         let named = op.attrs.iter().filter_map(|(_, value)| value.tensor());
         for tensor in op.all_tensors().chain(named) {
             if self.tables.hidden_slices[tensor.0 as usize].is_none() {

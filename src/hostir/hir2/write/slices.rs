@@ -152,19 +152,11 @@ impl WriteTables<'_> {
     }
 }
 
-impl ProgramWriter<'_> {
-    /// A tensor, or the slice that it is.
-    pub(super) fn write_tensor(&mut self, tensor: TensorId) {
-        let mut chain: SmallVec<[OpId; 4]> = SmallVec::new();
-        let base = self.slice_base(tensor, &mut chain);
-        self.write_tensor_name(base);
-        self.write_slice_indices(&chain);
-    }
-
+impl WriteTables<'_> {
     /// The base tensor of a slice, and its selects, innermost first.
     fn slice_base(&self, tensor: TensorId, chain: &mut SmallVec<[OpId; 4]>) -> TensorId {
         let mut base = tensor;
-        while let Some(op) = self.tables.hidden_slices[base.0 as usize] {
+        while let Some(op) = self.hidden_slices[base.0 as usize] {
             chain.push(op);
             match self.program.op(op).input_tensors().next() {
                 Some(operand) => base = operand,
@@ -177,7 +169,7 @@ impl ProgramWriter<'_> {
     /// The named tensor that the text of a tensor shows.
     pub(super) fn shown_tensor(&self, tensor: TensorId) -> TensorId {
         let mut base = tensor;
-        while let Some(op) = self.tables.hidden_slices[base.0 as usize] {
+        while let Some(op) = self.hidden_slices[base.0 as usize] {
             match self.program.op(op).input_tensors().next() {
                 Some(operand) => base = operand,
                 None => break,
@@ -185,12 +177,22 @@ impl ProgramWriter<'_> {
         }
         base
     }
+}
+
+impl ProgramWriter<'_> {
+    /// A tensor, or the slice that it is.
+    pub(super) fn write_tensor(&mut self, tensor: TensorId) {
+        let mut chain: SmallVec<[OpId; 4]> = SmallVec::new();
+        let base = self.tables.slice_base(tensor, &mut chain);
+        self.write_tensor_name(base);
+        self.write_slice_indices(&chain);
+    }
 
     /// The right side of `V = G[i, j]`.
     pub(super) fn write_select(&mut self, op: OpId) {
         let Some(operand) = self.program.op(op).input_tensors().next() else { return };
         let mut chain: SmallVec<[OpId; 4]> = SmallVec::from_slice(&[op]);
-        let base = self.slice_base(operand, &mut chain);
+        let base = self.tables.slice_base(operand, &mut chain);
         self.write_tensor_name(base);
         self.write_slice_indices(&chain);
     }

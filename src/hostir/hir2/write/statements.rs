@@ -1,7 +1,7 @@
 //! Statements: blocks, declarations, comments, loops and branches.
 
 use super::ProgramWriter;
-use super::contract::{StatementForm, StatementRun};
+use super::contract::{StatementForm, StatementMatcher, StatementRun, binds_stream_zero, loop_stream};
 use crate::hir2::defaults::is_post;
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{
@@ -45,7 +45,7 @@ impl ProgramWriter<'_> {
         let start = if range.start == 0 { self.out.len() } else { 0 };
         let mut at = range.start;
         while at < range.end {
-            let run = self.next_statement(ops, at);
+            let run = StatementMatcher::new(self.tables, &self.streams).next_statement(ops, at);
             shape.spread |= self.write_comment_lines(CommentPlace::Above(ops[run.first]), start);
             let begin = self.out.len();
             let declared = self.declare_tensors(ops, run);
@@ -67,28 +67,28 @@ impl ProgramWriter<'_> {
         let main = program.op(ops[run.main]);
         match run.form {
             StatementForm::StreamLoop { body } => {
-                self.stream_bound = true;
-                let (looped, stream) = (program.op(ops[body]), self.loop_stream(program.op(ops[body])));
+                self.streams.is_caller_bound = true;
+                let (looped, stream) = (program.op(ops[body]), loop_stream(program, program.op(ops[body])));
                 self.write_loop_header(ops[body], looped);
                 self.push(" on streams:");
                 self.end_line(trailing);
                 let start = self.out.len();
                 let Some(&block) = looped.blocks.first() else { return };
-                self.streams.extend(stream);
+                stream.into_iter().for_each(|stream| self.streams.enter_stream(stream));
                 let work = &program.block(block).ops;
                 self.indent += 2;
-                self.loops += 1;
+                self.streams.enter_loop();
                 self.write_ops(&work[1..work.len() - 2]);
-                self.loops -= 1;
+                self.streams.leave_loop();
                 self.write_end_comments(CommentPlace::EndOf(block), start);
                 self.indent -= 2;
                 if stream.is_some() {
-                    self.streams.pop();
+                    self.streams.leave_stream();
                 }
                 shape.spread = true;
             }
             StatementForm::StreamBlock { start, back } => {
-                self.stream_bound = true;
+                self.streams.is_caller_bound = true;
                 self.write_stream_block(&ops[start..=back], trailing);
                 shape.spread = true;
             }
@@ -123,11 +123,11 @@ impl ProgramWriter<'_> {
 
     fn write_inner_blocks(&mut self, op: &Op) {
         self.indent += 2;
-        self.loops += 1;
+        self.streams.enter_loop();
         for &block in &op.blocks {
             self.write_block(block);
         }
-        self.loops -= 1;
+        self.streams.leave_loop();
         self.indent -= 2;
     }
 
@@ -144,12 +144,12 @@ impl ProgramWriter<'_> {
         self.push(":");
         self.end_line(trailing);
         let start = self.out.len();
-        self.streams.push(stream);
+        self.streams.enter_stream(stream);
         self.indent += 2;
         self.write_ops(work);
         self.write_end_comments(CommentPlace::Above(*back), start);
         self.indent -= 2;
-        self.streams.pop();
+        self.streams.leave_stream();
     }
 
     /// `for i in 1..4`
@@ -277,7 +277,7 @@ impl ProgramWriter<'_> {
 
     fn write_stream_op(&mut self, effect: StreamEffect, op: &Op) {
         if effect == StreamEffect::Name {
-            self.stream_bound |= self.binds_stream_zero(op);
+            self.streams.is_caller_bound |= binds_stream_zero(self.program, op);
         }
         self.push(if effect == StreamEffect::Synchronize { "sync " } else { "stream " });
         for value in op.operands.iter().chain(&op.results) {
@@ -329,14 +329,14 @@ impl ProgramWriter<'_> {
         let targets = op.kind.layout() != OpLayout::Keyed;
         let mut count = 0;
         for tensor in op.output_tensors() {
-            let shown = self.shown_tensor(tensor);
+            let shown = self.tables.shown_tensor(tensor);
             if !targets || shown != tensor {
                 count += self.declare_tensor(shown);
             }
         }
         for value in &op.operands {
             match value {
-                Value::Tensor(tensor) => count += self.declare_tensor(self.shown_tensor(*tensor)),
+                Value::Tensor(tensor) => count += self.declare_tensor(self.tables.shown_tensor(*tensor)),
                 Value::Op(inner) => count += self.declare_used(*inner),
                 Value::Scalar(expr) | Value::Stream(expr) => count += self.declare_in_expr(*expr),
                 Value::Handle(_) | Value::Unit(_) => {}
