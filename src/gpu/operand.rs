@@ -1,4 +1,4 @@
-//! Operands of commands whose addresses are not resolved yet.
+//! Operands of kernels and commands whose addresses are not resolved yet.
 
 use hostir::plan::BufferView;
 
@@ -7,7 +7,7 @@ use hostir::plan::BufferView;
 pub enum SymbolicAddress {
     /// The first element of a view.
     View(BufferView),
-    /// Bytes into a stream's scratch memory.
+    /// Bytes into the scratch memory of a job, which is its stream's (a multiple of 256).
     Scratch(usize),
     /// The first element of a view of another rank's buffer.
     Peer {

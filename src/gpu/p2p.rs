@@ -23,6 +23,7 @@ use crate::codegen::job;
 use crate::element_range::ViewRange;
 use crate::element_range::range_view;
 use crate::memory_layout::ALIGNMENT;
+use crate::operand::SymbolicAddress;
 use crate::transport::{BackendTransports, CommTransport};
 use crate::unsupported::Unsupported;
 use hostir::lower::PreparedProgram;
@@ -466,9 +467,9 @@ pub fn generate_combine(combine: &RoundReduction) -> Result<job::KernelJob, Unsu
         .collect();
     let mut job = codegen::generate_member_fold(combine.op, &inputs, &output)?;
     for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
-        let job::KernelParam::View(view) = param else { continue };
+        let SymbolicAddress::View(view) = param else { continue };
         if let Some(offset) = staging_offset(combine, view.buffer) {
-            *param = job::KernelParam::Scratch(offset);
+            *param = SymbolicAddress::Scratch(offset);
         }
     }
     let size = output.len() * output.dtype.byte_size();

@@ -13,7 +13,7 @@ mod p2p_kernels;
 pub mod wait_marks;
 
 use crate::codegen;
-use crate::codegen::job::{KernelJob, KernelParam};
+use crate::codegen::job::KernelJob;
 use crate::element_range;
 use crate::fuse;
 use crate::fused_inst::FusedInst;
@@ -487,12 +487,8 @@ impl<'p> Builder<'p> {
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(job.scratch);
         for launch in job.launches {
             let text = self.intern_kernel(launch.text);
-            let places = launch.params.into_iter().map(|param| match param {
-                KernelParam::View(view) => SymbolicAddress::View(view),
-                KernelParam::Scratch(offset) => SymbolicAddress::Scratch(offset),
-            });
-            let places = places.collect();
-            self.push(StreamCommand::Launch { text, grid: launch.grid, block: launch.block, places }, stream);
+            let (grid, block, places) = (launch.grid, launch.block, launch.params);
+            self.push(StreamCommand::Launch { text, grid, block, places }, stream);
         }
         Ok(())
     }

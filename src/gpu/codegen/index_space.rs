@@ -1,15 +1,15 @@
 //! Index spaces: the axes that all operands of a kernel share, joined if possible, and the C++ that computes an
 //! element's address from an index.
 
-use crate::codegen::job::KernelParam;
 use crate::codegen::source_writer::SourceWriter;
+use crate::operand::SymbolicAddress;
 use hostir::plan::BufferView;
 
 /// The source of an operand's elements.
 #[derive(Clone, Debug)]
 pub(super) enum OperandSource {
     /// Elements in memory.
-    Memory(KernelParam),
+    Memory(SymbolicAddress),
     /// The index along an axis: its "offset" is its value.
     Index,
 }
@@ -34,7 +34,7 @@ impl KernelOperand {
     pub(super) fn from_view(view: &BufferView, ctype: &'static str) -> Self {
         let size = view.dtype.byte_size();
         Self {
-            source: OperandSource::Memory(KernelParam::View(view.clone())),
+            source: OperandSource::Memory(SymbolicAddress::View(view.clone())),
             ctype,
             size,
             align: vector_alignment(view.offset * size),
@@ -47,7 +47,7 @@ impl KernelOperand {
         Self { source: OperandSource::Index, ctype: "long long", size: 8, align: 16, strides }
     }
     /// The kernel's parameter, if it is one.
-    pub(super) fn kernel_param(&self) -> Option<&KernelParam> {
+    pub(super) fn kernel_param(&self) -> Option<&SymbolicAddress> {
         match &self.source {
             OperandSource::Memory(param) => Some(param),
             OperandSource::Index => None,
@@ -136,7 +136,7 @@ impl IndexSpace {
         self.operands[operand].strides.last() == Some(&1)
     }
     /// The parameters of a launch.
-    pub(super) fn kernel_params(&self) -> Vec<KernelParam> {
+    pub(super) fn kernel_params(&self) -> Vec<SymbolicAddress> {
         self.operands.iter().filter_map(|operand| operand.kernel_param().cloned()).collect()
     }
     /// The C++ types of the parameters.

@@ -3,11 +3,12 @@
 
 use crate::codegen::copy::raw_ctype;
 use crate::codegen::index_space::{IndexInt, IndexSpace, KernelOperand};
-use crate::codegen::job::{KernelJob, KernelLaunch, KernelParam};
+use crate::codegen::job::{KernelJob, KernelLaunch};
 use crate::codegen::source_writer::{SourceWriter, kernel_source};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
 use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class, storage_ctype};
 use crate::codegen::{alias, generate_copy};
+use crate::operand::SymbolicAddress;
 use crate::unsupported::Unsupported;
 use hostir::plan::{AccumulateInst, BufferView, TakeInst, ViewDim};
 
@@ -22,7 +23,7 @@ fn open_element_loop(w: &mut SourceWriter, ints: IndexInt, count: usize) {
 }
 
 /// The launch of a kernel with a thread for each of `count` elements.
-fn element_launch(ctypes: &[&str], params: Vec<KernelParam>, count: usize, w: SourceWriter) -> KernelLaunch {
+fn element_launch(ctypes: &[&str], params: Vec<SymbolicAddress>, count: usize, w: SourceWriter) -> KernelLaunch {
     let text = kernel_source(ctypes, THREADS as u32, "", w);
     let blocks = count.div_ceil(THREADS).clamp(1, BLOCKS);
     KernelLaunch { text, params, grid: [blocks as u32, 1, 1], block: [THREADS as u32, 1, 1] }
@@ -170,7 +171,7 @@ fn chain_launch(index: &BufferView, rows: usize) -> Result<KernelLaunch, Unsuppo
     w.line(format!("while (n < {limit} && {after} != k) ++n;"));
     w.line("q[i] = (unsigned long long)n * 2ull + (first ? 1ull : 0ull);");
     w.close_block();
-    let params = vec![KernelParam::View(index.clone()), KernelParam::Scratch(0)];
+    let params = vec![SymbolicAddress::View(index.clone()), SymbolicAddress::Scratch(0)];
     Ok(element_launch(&[storage_ctype(index.dtype)?, "unsigned long long"], params, count, w))
 }
 
@@ -213,9 +214,9 @@ fn sum_launch(put: &AccumulateInst) -> Result<KernelLaunch, Unsupported> {
     w.close_block();
     w.line(format!("*y = {};", TypedExpr::new(kind, "s").into_memory(output.dtype)?));
     w.close_all_blocks(2);
-    let params = [index, value, output].map(|view| KernelParam::View(view.clone()));
+    let params = [index, value, output].map(|view| SymbolicAddress::View(view.clone()));
     let [index_at, value_at, output_at] = params;
-    let params = vec![index_at, KernelParam::Scratch(0), value_at, output_at];
+    let params = vec![index_at, SymbolicAddress::Scratch(0), value_at, output_at];
     let ctypes = [storage_ctype(index.dtype)?, "unsigned long long", ctype, ctype];
     Ok(element_launch(&ctypes, params, count, w))
 }

@@ -1,7 +1,7 @@
 //! Kernel launches that carry out one instruction.
 
 use super::note::Note;
-use hostir::plan::BufferView;
+use crate::operand::SymbolicAddress;
 
 /// The name of every kernel.
 pub const ENTRY: &str = "hir";
@@ -17,22 +17,13 @@ pub fn parameter_count(text: &str) -> usize {
     list.map_or(0, |(list, _)| if list.is_empty() { 0 } else { list.split(',').count() })
 }
 
-/// The object that a kernel's parameter points to. All parameters are pointers.
-#[derive(Clone, PartialEq, Debug)]
-pub enum KernelParam {
-    /// The first element of a view.
-    View(BufferView),
-    /// A place in the job's scratch memory, in bytes from its start (a multiple of 256).
-    Scratch(usize),
-}
-
 /// One kernel launch: `extern "C" __global__ void hir(...)` over [`KernelLaunch::params`] in order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelLaunch {
     /// CUDA C++.
     pub text: String,
-    /// The objects that the parameters point to.
-    pub params: Vec<KernelParam>,
+    /// The memory that the parameters point to. Scratch memory is that of the job, from its start.
+    pub params: Vec<SymbolicAddress>,
     /// Blocks along x, y and z.
     pub grid: [u32; 3],
     /// Threads a block along x, y and z.

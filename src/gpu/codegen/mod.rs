@@ -34,7 +34,7 @@ pub use crate::codegen::alias::are_disjoint;
 pub use crate::codegen::copy::{generate_copy, generate_fill};
 pub use crate::codegen::gemm::generate_gemm;
 pub use crate::codegen::indexed::{generate_accumulate, generate_take};
-pub use crate::codegen::job::{ENTRY, KernelJob, KernelLaunch, KernelParam, parameter_count};
+pub use crate::codegen::job::{ENTRY, KernelJob, KernelLaunch, parameter_count};
 pub use crate::codegen::p2p_kernel::{WORDS as EXCHANGE_WORDS, exchange_threads, p2p_kernel_source};
 pub use crate::codegen::pointwise::{generate_member_fold, generate_pointwise};
 pub use crate::codegen::reduce::{generate_fused_reduction, generate_reduction};

@@ -20,7 +20,7 @@
 //! A step is its function, the types that it computes in and returns, and a list of operands: `in`, `step` or `index`
 //! and a number, or `const` and a constant.
 
-use super::{KernelJob, KernelParam};
+use super::KernelJob;
 use hostir::plan::{
     AccumulateInst, BufferView, GemmInst, KernelStep, PointwiseKernel, RedOp, ReductionFold, ScalarValue, StepOperand,
     TakeInst,
@@ -57,9 +57,8 @@ impl<'j> Note<'j> {
     /// Appends a view.
     pub(super) fn view(self, view: &BufferView) -> Self {
         let params = self.job.launches.iter().flat_map(|launch| &launch.params);
-        let place = params.into_iter().position(|param| match param {
-            KernelParam::View(other) => (other.buffer, other.offset) == (view.buffer, view.offset),
-            KernelParam::Scratch(_) => false,
+        let place = params.into_iter().position(|param| {
+            param.as_view().is_some_and(|other| (other.buffer, other.offset) == (view.buffer, view.offset))
         });
         let own = match place {
             Some(place) => self.word(place),

@@ -14,7 +14,7 @@
 //! 12.9 on. Otherwise the GEMM computes `float`, and the kernel that rounds multiplies by the scales.
 
 use crate::codegen;
-use crate::codegen::job::{KernelJob, KernelParam};
+use crate::codegen::job::KernelJob;
 use crate::gemm_lowering::{GemmCall, gemm_calls};
 use crate::gemm_shape::GemmScales;
 use crate::memory_layout::ALIGNMENT;
@@ -163,10 +163,10 @@ impl ExpandedGemm {
     /// Binds pieces as scratch memory of a job of our own.
     pub fn bind_scratch(&self, mut job: KernelJob) -> KernelJob {
         for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
-            if let KernelParam::View(view) = param
+            if let SymbolicAddress::View(view) = param
                 && let Some(start) = self.scratch_start(view.buffer)
             {
-                *param = KernelParam::Scratch(start + view.offset * view.dtype.byte_size());
+                *param = SymbolicAddress::Scratch(start + view.offset * view.dtype.byte_size());
             }
         }
         job

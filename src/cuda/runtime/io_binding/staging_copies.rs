@@ -4,7 +4,6 @@ use crate::runtime::io_binding::tensor_check::{CALLERS, StridedTensor};
 use hostir::plan::BufferView;
 use hostir_gpu::codegen;
 use hostir_gpu::codegen::job;
-use hostir_gpu::codegen::job::KernelParam;
 use hostir_gpu::unsupported::Unsupported;
 
 /// The direction in which elements go.
@@ -59,12 +58,8 @@ pub(crate) fn binding_transfers(
     job.annotate();
     let launches = job.launches.into_iter();
     let kernel = |launch: job::KernelLaunch| {
-        let params = launch.params.iter().map(|param| match param {
-            KernelParam::View(view) => address(view),
-            // Copies have no scratch memory.
-            KernelParam::Scratch(_) => 0,
-        });
-        let addresses = params.collect();
+        // Copies have no scratch memory.
+        let addresses = launch.params.iter().map(|param| param.as_view().map_or(0, address)).collect();
         BindingTransfer::Kernel { text: launch.text, grid: launch.grid, block: launch.block, addresses }
     };
     Ok(launches.map(kernel).collect())

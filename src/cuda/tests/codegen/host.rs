@@ -3,7 +3,8 @@
 
 use crate::cases::Case;
 use hostir::data::HostTensor;
-use hostir_gpu::codegen::{KernelJob, KernelLaunch, KernelParam};
+use hostir_gpu::codegen::{KernelJob, KernelLaunch};
+use hostir_gpu::operand::SymbolicAddress;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -113,11 +114,12 @@ fn add_case(source: &mut String, case: &Case, job: &KernelJob, texts: &BTreeMap<
 }
 
 fn add_launch(source: &mut String, launch: &KernelLaunch, number: usize) {
-    let place = |param: &KernelParam| match param {
-        KernelParam::View(view) => {
+    let place = |param: &SymbolicAddress| match param {
+        SymbolicAddress::View(view) => {
             format!("b{} + {}", view.buffer.0, view.offset * view.dtype.byte_size())
         }
-        KernelParam::Scratch(offset) => format!("scratch + {offset}"),
+        SymbolicAddress::Scratch(offset) => format!("scratch + {offset}"),
+        SymbolicAddress::Peer { .. } => panic!("a case runs on one rank"),
     };
     let params: Vec<String> = launch.params.iter().map(place).collect();
     let [x, y, z] = launch.grid;

@@ -1,10 +1,10 @@
 //! A reduction over kept and reduced axes, before its results are distributed among threads.
 
 use crate::codegen::index_space::{IndexSpace, KernelOperand, OperandSource};
-use crate::codegen::job::KernelParam;
 use crate::codegen::reduce::combiner::AccumulateOp;
 use crate::codegen::source_writer::SourceWriter;
 use crate::codegen::types::{ClassSource as _, TypedExpr};
+use crate::operand::SymbolicAddress;
 use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 
@@ -52,12 +52,12 @@ impl ReductionKernel<'_> {
         }
         ctypes
     }
-    pub(super) fn kernel_params(&self) -> Vec<KernelParam> {
+    pub(super) fn kernel_params(&self) -> Vec<SymbolicAddress> {
         let mut params = self.kept.kernel_params();
         if let Some(last) = params.last_mut()
             && self.parts > 1
         {
-            *last = KernelParam::Scratch(0);
+            *last = SymbolicAddress::Scratch(0);
         }
         params
     }
@@ -81,7 +81,7 @@ impl ReductionKernel<'_> {
         element: &'b ElementFn<'b>,
     ) -> ReductionKernel<'b> {
         let (ctype, size) = (self.join.class.ctype(), self.accumulator_bytes());
-        let source = OperandSource::Memory(KernelParam::Scratch(0));
+        let source = OperandSource::Memory(SymbolicAddress::Scratch(0));
         let operand = |strides| KernelOperand { source: source.clone(), ctype, size, align: 16, strides };
         let result = self.result_index();
         let along_kept = vec![operand(kept), self.kept.operands[result].clone()];

@@ -3,10 +3,11 @@
 
 use hostir::ir::DType;
 use hostir::plan::{BufferId, BufferView, GemmInst, ViewDim, row_major};
-use hostir_gpu::codegen::{KernelJob, KernelParam};
+use hostir_gpu::codegen::KernelJob;
 use hostir_gpu::gemm_lowering::GemmCall;
 use hostir_gpu::gemm_lowering::fp8::{Fp8Support, expand_gemm};
 use hostir_gpu::gemm_shape::{GemmBias, GemmScales, MatrixElement, MatrixLayout};
+use hostir_gpu::operand::SymbolicAddress;
 use std::collections::BTreeMap;
 
 const E4M3: DType = DType::Float8E4M3;
@@ -156,11 +157,7 @@ fn set(memory: &mut Memory, view: &BufferView, values: Vec<f64>) {
 
 /// The views of a job: those that it reads, and at the end the one that it writes.
 fn job_views(job: &KernelJob) -> Vec<&BufferView> {
-    let views = job.launches[0].params.iter().map(|param| match param {
-        KernelParam::View(view) => view,
-        KernelParam::Scratch(_) => panic!("not placed yet"),
-    });
-    views.collect()
+    job.launches[0].params.iter().map(|param| param.as_view().expect("scratch memory is not placed yet")).collect()
 }
 
 /// A copy or a conversion.
@@ -269,9 +266,10 @@ fn check(name: &str, gemm: &GemmInst) {
         for job in all.before.iter().chain(&all.after) {
             let placed = all.bind_scratch(job.clone());
             let params = placed.launches.iter().flat_map(|launch| &launch.params);
-            let known = |param: &KernelParam| match param {
-                KernelParam::View(view) => view.buffer.0 < 6,
-                KernelParam::Scratch(bytes) => *bytes < all.scratch,
+            let known = |param: &SymbolicAddress| match param {
+                SymbolicAddress::View(view) => view.buffer.0 < 6,
+                SymbolicAddress::Scratch(bytes) => *bytes < all.scratch,
+                SymbolicAddress::Peer { .. } => false,
             };
             assert!(params.clone().all(known), "{name}");
         }
