@@ -4,13 +4,16 @@
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};
+use crate::support::comm_options::communicator_backend;
 use crate::support::reshard::{OpLinks, declare_local_tensor, declare_stored_copy, stored_axes};
 use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{is_resharding, tensor_sharding};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::CommBackend;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
+use hostir::plan::CollectiveKind;
 
 /// pipeline-gemm-comm: a GEMM that cannot be pipelined with an allgather.
 const PIPELINE_PRODUCT: &str = "H0366";
@@ -99,13 +102,13 @@ fn run_pipeline_gemm_comm(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<()
     }
     cx.add_count("products", products.len() as u64);
     let sync = cx.options().bool_value("initial_sync");
-    let backend = cx.options().word_value("communicator_backend").to_owned();
+    let backend = communicator_backend(cx.options());
     let index = unused_index_name(program);
     let mut build = OpBuilder::new(edit);
     let index = build.name_expr(&index);
     let work = products.into_iter().map(|op| (op, ())).collect();
     rebuild_body(&mut build, work, |build, op, (), out| {
-        pipeline_gemm(build, op, index, sync, &backend, out);
+        pipeline_gemm(build, op, index, sync, backend, out);
     });
     Ok(())
 }
@@ -167,7 +170,7 @@ fn pipeline_gemm(
     id: OpId,
     index: ExprId,
     sync: bool,
-    backend: &str,
+    backend: CommBackend,
     out: &mut Vec<OpId>,
 ) {
     let mut op = build.program().op(id).clone();
@@ -195,7 +198,7 @@ fn pipeline_gemm(
     let part = slice_for_iteration(build, a, index, &mut body);
     let whole = slice_for_iteration(build, gathered, index, &mut body);
     let (gather, number) = build.build_communication(&CollectiveSpec {
-        kind: "Allgather",
+        kind: CollectiveKind::Allgather,
         team: &team,
         root: None,
         input: part,

@@ -20,7 +20,6 @@ pub mod issue_order;
 pub mod listing;
 pub mod memory_layout;
 pub mod nccl_lowering;
-pub mod nccl_types;
 pub mod operand;
 pub mod p2p;
 pub mod rank_memory;

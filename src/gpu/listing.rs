@@ -62,8 +62,8 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
         notes: false,
     };
     let mut text = String::new();
-    for (number, (backend, team)) in teams.iter().enumerate() {
-        let _ = writeln!(text, "communicator {number}: {backend} ranks {:?}", team.ranks);
+    for (number, team) in teams.iter().enumerate() {
+        let _ = writeln!(text, "communicator {number}: {} ranks {:?}", team.backend, team.ranks);
     }
     for (number, message) in messages.list.iter().enumerate() {
         let _ = writeln!(text, "message {number}: {}", message_line(message));

@@ -136,7 +136,7 @@ fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
     for (at, item) in items.iter().enumerate() {
         let inst = plan.inst(item.position());
         let (stream, buffers) = (inst.stream, accessed_buffers(&inst, item).into_iter());
-        match issued_work(&inst.kind) {
+        match inst.kind.issued_work() {
             // Its stream continues when the communication has ended, which is one more use of that stream.
             Some(work) => match waits[work.0 as usize].filter(|(_, waiting)| *waiting == stream) {
                 Some((end, _)) => buffers.for_each(|buffer| {
@@ -154,15 +154,6 @@ fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
     found
 }
 
-/// The completion handle of a communication outside of groups.
-fn issued_work(kind: &InstKind) -> Option<WorkSlot> {
-    match kind {
-        InstKind::Collective(collective) => Some(collective.work),
-        InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
-        _ => None,
-    }
-}
-
 /// For each communication handle: the position and the stream of its first wait. Handles within a group are waited
 /// for by the group's own handle.
 fn first_waits(plan: &Plan, items: &[FusedInst]) -> Vec<Option<(usize, StreamSlot)>> {
@@ -178,7 +169,7 @@ fn first_waits(plan: &Plan, items: &[FusedInst]) -> Vec<Option<(usize, StreamSlo
                 waits[work.0 as usize].get_or_insert((at, inst.stream));
             }
             kind => {
-                if let (Some(open), Some(work)) = (&mut open, issued_work(kind)) {
+                if let (Some(open), Some(work)) = (&mut open, kind.issued_work()) {
                     open.push(work);
                 }
             }
@@ -258,7 +249,7 @@ mod tests {
         let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
         let plan = &prepared.plans[0];
         let items: Vec<FusedInst> = plan.cursor().map(|(id, _)| FusedInst::Inst(id)).collect();
-        let wait = plan.iter().position(|inst| matches!(inst.kind, InstKind::WaitWork { .. }));
+        let wait = plan.iter().position(|inst| inst.kind.awaited_work().is_some());
         let copied = plan.iter().find_map(|inst| match &inst.kind {
             InstKind::Copy { dst, .. } => Some(dst.buffer.0 as usize),
             _ => None,

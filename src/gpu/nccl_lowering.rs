@@ -7,93 +7,104 @@
 pub mod gathered_reduction;
 
 use crate::element_range::ViewRange;
-use crate::nccl_types::{NcclReduction, NcclType};
+use crate::p2p::MessageTarget;
 use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::plan::MemberRole;
 use hostir::plan::TeamTransfers;
 use hostir::plan::{BufferView, CollectiveInst, CollectiveKind, RedOp, ScalarValue};
 
-/// One call; peers and roots are positions in the team.
-#[derive(Clone, PartialEq, Debug)]
-pub enum NcclCall {
+/// A function of NCCL; peers and roots are positions in the team.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NcclFunction {
     /// `ncclAllGather`.
-    AllGather {
-        /// Elements that this rank contributes.
-        send: ViewRange,
-        /// Elements of all ranks.
-        recv: ViewRange,
-    },
+    AllGather,
     /// `ncclAllReduce`.
-    AllReduce {
-        /// Elements that this rank contributes.
-        send: ViewRange,
-        /// The result.
-        recv: ViewRange,
-        /// The reduction.
-        op: NcclReduction,
-    },
+    AllReduce,
     /// `ncclReduce`.
     Reduce {
-        /// Elements that this rank contributes.
-        send: ViewRange,
-        /// The result, on the root.
-        recv: Option<ViewRange>,
-        /// The reduction.
-        op: NcclReduction,
         /// Position of the root.
         root: u32,
     },
     /// `ncclReduceScatter`.
-    ReduceScatter {
-        /// Elements that this rank contributes.
-        send: ViewRange,
-        /// This rank's share of the result.
-        recv: ViewRange,
-        /// The reduction.
-        op: NcclReduction,
-    },
+    ReduceScatter,
     /// `ncclBroadcast`.
     Broadcast {
-        /// Elements that the root sends.
-        send: Option<ViewRange>,
-        /// The received elements.
-        recv: Option<ViewRange>,
         /// Position of the root.
         root: u32,
     },
     /// `ncclSend`.
     Send {
-        /// The elements.
-        part: ViewRange,
         /// Position of the receiver.
         peer: u32,
     },
     /// `ncclRecv`.
     Recv {
-        /// The elements.
-        part: ViewRange,
-        /// Position of the sender.
-        peer: u32,
-    },
-    /// `ncclRecv` into staging memory.
-    Stage {
-        /// Bytes from the start of the staging memory.
-        bytes: usize,
-        /// Number of elements.
-        count: usize,
-        /// Their type.
-        dtype: DType,
         /// Position of the sender.
         peer: u32,
     },
     /// A copy within the device, in a team of one rank.
-    Copy {
-        /// Elements to copy.
-        send: ViewRange,
-        /// The copy.
-        recv: ViewRange,
-    },
+    Copy,
+}
+
+impl NcclFunction {
+    /// The position of the other side of a send or receive.
+    pub fn message_peer(self) -> Option<u32> {
+        match self {
+            NcclFunction::Send { peer } | NcclFunction::Recv { peer } => Some(peer),
+            _ => None,
+        }
+    }
+}
+
+/// One call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NcclCall {
+    /// The function.
+    pub function: NcclFunction,
+    /// The operation of a reducing collective, which is one that NCCL has.
+    pub reduction: Option<RedOp>,
+    /// The elements that this rank contributes, if any.
+    pub send: Option<ViewRange>,
+    /// The memory that receives this rank's result, if it gets one.
+    pub recv: Option<MessageTarget>,
+    /// The number of elements as the function counts them: of one rank's share.
+    pub count: usize,
+    /// The element type.
+    pub dtype: DType,
+}
+
+impl NcclCall {
+    /// A send of elements to the rank at a position.
+    pub fn send(part: ViewRange, peer: u32) -> Self {
+        let (count, dtype) = (part.count, part.view.dtype);
+        let function = NcclFunction::Send { peer };
+        Self { function, reduction: None, send: Some(part), recv: None, count, dtype }
+    }
+    /// A receive of elements from the rank at a position.
+    pub fn receive(part: ViewRange, peer: u32) -> Self {
+        let (count, dtype) = (part.count, part.view.dtype);
+        let function = NcclFunction::Recv { peer };
+        Self { function, reduction: None, send: None, recv: Some(MessageTarget::Part(part)), count, dtype }
+    }
+    /// A collective, or a copy, of whole views; a function that reduces has an operation.
+    fn collective(
+        function: NcclFunction,
+        reduction: Option<RedOp>,
+        [send, recv]: [Option<&BufferView>; 2],
+    ) -> Result<Self, Unsupported> {
+        let sides = || send.into_iter().chain(recv);
+        let (Some(count), Some(view)) = (sides().map(BufferView::len).min(), sides().next()) else {
+            return Err(Unsupported::Membership("a member that does not send or receive"));
+        };
+        let recv = recv.map(|view| MessageTarget::Part(ViewRange::whole_view(view)));
+        Ok(Self { function, reduction, send: send.map(ViewRange::whole_view), recv, count, dtype: view.dtype })
+    }
+    /// The views of the rank's memory that the call reads or writes.
+    pub fn views(&self) -> impl Iterator<Item = &BufferView> {
+        let received = self.recv.as_ref().and_then(MessageTarget::as_part);
+        self.send.iter().chain(received).map(|part| &part.view)
+    }
 }
 
 /// Returns the calls of one member in a collective; they start together.
@@ -103,43 +114,45 @@ pub enum NcclCall {
 pub fn calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
     if roles.len() == 1 {
-        let views = input.zip(output);
-        let copy = views.map(|(send, recv)| (ViewRange::whole_view(send), ViewRange::whole_view(recv)));
-        return Ok(copy.map(|(send, recv)| NcclCall::Copy { send, recv }).into_iter().collect());
+        let copy = input.zip(output).map(|(send, recv)| [Some(send), Some(recv)]);
+        return copy.map(|sides| NcclCall::collective(NcclFunction::Copy, None, sides)).into_iter().collect();
     }
-    if let Some(dtype) = input.or(output).map(|view| view.dtype) {
-        data_type(dtype)?;
+    if let Some(dtype) = input.or(output).map(|view| view.dtype).filter(|dtype| !is_nccl_type(*dtype)) {
+        return Err(Unsupported::Communication(dtype));
     }
     match collective.kind {
-        CollectiveKind::Allgather | CollectiveKind::Allreduce | CollectiveKind::ReduceScatter => {
-            symmetric_calls(collective)
+        CollectiveKind::Allgather => symmetric_call(collective, NcclFunction::AllGather, None),
+        CollectiveKind::Allreduce => {
+            symmetric_call(collective, NcclFunction::AllReduce, Some(nccl_reduction(collective)))
         }
-        CollectiveKind::Reduce => reduce_calls(collective, place, roles),
-        CollectiveKind::Broadcast | CollectiveKind::SendRecv => Ok(broadcast_calls(collective, place, roles)),
+        CollectiveKind::ReduceScatter => {
+            symmetric_call(collective, NcclFunction::ReduceScatter, Some(nccl_reduction(collective)))
+        }
+        CollectiveKind::Reduce => reduce_call(collective, place, roles),
+        CollectiveKind::Broadcast | CollectiveKind::SendRecv => broadcast_calls(collective, place, roles),
         CollectiveKind::Gather | CollectiveKind::Scatter | CollectiveKind::AllToAll => {
             Ok(point_to_point(collective, place, roles))
         }
     }
 }
 
-/// The calls of collectives in which all members send and receive.
-fn symmetric_calls(collective: &CollectiveInst) -> Result<Vec<NcclCall>, Unsupported> {
+/// A collective in which everybody sends and receives.
+fn symmetric_call(
+    collective: &CollectiveInst,
+    function: NcclFunction,
+    reduction: Option<Result<RedOp, Unsupported>>,
+) -> Result<Vec<NcclCall>, Unsupported> {
     let (Some(input), Some(output)) = (&collective.input, &collective.output) else {
         return Err(Unsupported::Membership("a member that does not send or receive"));
     };
-    let (send, recv) = (ViewRange::whole_view(input), ViewRange::whole_view(output));
-    Ok(vec![match collective.kind {
-        CollectiveKind::Allgather => NcclCall::AllGather { send, recv },
-        CollectiveKind::Allreduce => NcclCall::AllReduce { send, recv, op: reduction(collective)? },
-        _ => NcclCall::ReduceScatter { send, recv, op: reduction(collective)? },
-    }])
+    Ok(vec![NcclCall::collective(function, reduction.transpose()?, [Some(input), Some(output)])?])
 }
 
 fn root_position(collective: &CollectiveInst) -> usize {
     collective.root.unwrap_or(0)
 }
 
-fn reduce_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
+fn reduce_call(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let root = root_position(collective);
     if roles.iter().enumerate().any(|(member, role)| !role.sends && member != root) {
         return Err(Unsupported::Membership("a Reduce with a member that neither sends nor is the root"));
@@ -148,16 +161,12 @@ fn reduce_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole])
         return Err(Unsupported::Membership("a Reduce with `red_op=avg` whose root does not send"));
     }
     let recv = collective.output.as_ref().filter(|_| place == root);
-    // A root that does not send contributes `neutral` elements, at the place of the result.
+    // A root that does not send gives what `neutral_contribution` put where the result goes.
     let Some(send) = collective.input.as_ref().or(recv) else {
         return Err(Unsupported::Membership("a member that does not send or receive"));
     };
-    Ok(vec![NcclCall::Reduce {
-        send: ViewRange::whole_view(send),
-        recv: recv.map(ViewRange::whole_view),
-        op: reduction(collective)?,
-        root: root as u32,
-    }])
+    let function = NcclFunction::Reduce { root: root as u32 };
+    Ok(vec![NcclCall::collective(function, Some(nccl_reduction(collective)?), [Some(send), recv])?])
 }
 
 /// The contribution to a Reduce of a root that does not send, since NCCL takes elements from every member: the neutral
@@ -179,24 +188,27 @@ pub fn neutral_contribution<'c>(
         DType::Bool => (ScalarValue::Bool(false), ScalarValue::Bool(true)),
         _ => (ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)),
     };
-    let value = match reduction(collective).ok()? {
-        NcclReduction::Prod => ScalarValue::Int(1),
-        NcclReduction::Max => ends.0,
-        NcclReduction::Min => ends.1,
-        NcclReduction::Sum | NcclReduction::Avg if view.dtype.is_float() => ScalarValue::Float(-0.0),
-        NcclReduction::Sum | NcclReduction::Avg => ScalarValue::Int(0),
+    let value = match nccl_reduction(collective).ok()? {
+        RedOp::Product => ScalarValue::Int(1),
+        RedOp::Max => ends.0,
+        RedOp::Min => ends.1,
+        _ if view.dtype.is_float() => ScalarValue::Float(-0.0),
+        _ => ScalarValue::Int(0),
     };
     Some((view, value))
 }
 
-fn broadcast_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Vec<NcclCall> {
+fn broadcast_calls(
+    collective: &CollectiveInst,
+    place: usize,
+    roles: &[MemberRole],
+) -> Result<Vec<NcclCall>, Unsupported> {
     let root = root_position(collective);
     if roles.iter().enumerate().any(|(member, role)| member != root && !role.receives) {
-        return point_to_point(collective, place, roles);
+        return Ok(point_to_point(collective, place, roles));
     }
-    let send = collective.input.as_ref().map(ViewRange::whole_view);
-    let recv = collective.output.as_ref().map(ViewRange::whole_view);
-    vec![NcclCall::Broadcast { send, recv, root: root as u32 }]
+    let sides = [collective.input.as_ref(), collective.output.as_ref()];
+    Ok(vec![NcclCall::collective(NcclFunction::Broadcast { root: root as u32 }, None, sides)?])
 }
 
 /// A member's sends and receives, one for each transfer.
@@ -204,63 +216,54 @@ fn point_to_point(collective: &CollectiveInst, place: usize, roles: &[MemberRole
     let team = TeamTransfers::new(collective.kind, roles.iter().copied());
     let mut calls = Vec::new();
     if let Some(input) = &collective.input {
-        calls.extend(team.outgoing_transfers(place).map(|transfer| NcclCall::Send {
-            part: ViewRange::share(input, transfer.source),
-            peer: transfer.to as u32,
-        }));
+        let outgoing = team.outgoing_transfers(place);
+        calls.extend(
+            outgoing.map(|transfer| NcclCall::send(ViewRange::share(input, transfer.source), transfer.to as u32)),
+        );
     }
     if let Some(output) = &collective.output {
-        calls.extend(team.incoming_transfers(place).map(|transfer| NcclCall::Recv {
-            part: ViewRange::share(output, transfer.target),
-            peer: transfer.from as u32,
-        }));
+        let incoming = team.incoming_transfers(place);
+        calls.extend(
+            incoming.map(|transfer| NcclCall::receive(ViewRange::share(output, transfer.target), transfer.from as u32)),
+        );
     }
     if collective.kind == CollectiveKind::AllToAll {
-        calls.sort_by_key(call_peer);
+        calls.sort_by_key(|call| call.function.message_peer());
     }
     calls
 }
 
-/// The peer of a send or receive.
-fn call_peer(call: &NcclCall) -> Option<u32> {
-    match call {
-        NcclCall::Send { peer, .. } | NcclCall::Recv { peer, .. } => Some(*peer),
-        _ => None,
-    }
-}
-
-/// The operation of a reduction; truth values are bytes of 0 and 1.
-fn reduction(collective: &CollectiveInst) -> Result<NcclReduction, Unsupported> {
+/// The operation of NCCL that a reduction needs: sum, product, smallest, largest or mean. Truth values are bytes of 0
+/// and 1.
+fn nccl_reduction(collective: &CollectiveInst) -> Result<RedOp, Unsupported> {
     let view = collective.input.as_ref().or(collective.output.as_ref());
     let truths = view.is_some_and(|view| view.dtype == DType::Bool);
     Ok(match collective.red_op.ignoring_nan() {
-        RedOp::Sum | RedOp::Or if truths => NcclReduction::Max,
-        RedOp::Product | RedOp::And if truths => NcclReduction::Min,
-        RedOp::Sum => NcclReduction::Sum,
-        RedOp::Product => NcclReduction::Prod,
-        RedOp::Min => NcclReduction::Min,
-        RedOp::Max => NcclReduction::Max,
-        RedOp::Avg if !truths => NcclReduction::Avg,
+        RedOp::Sum | RedOp::Or if truths => RedOp::Max,
+        RedOp::Product | RedOp::And if truths => RedOp::Min,
+        RedOp::Avg if truths => return Err(Unsupported::NcclReduction(RedOp::Avg)),
+        op @ (RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max | RedOp::Avg) => op,
         op => return Err(Unsupported::NcclReduction(op)),
     })
 }
 
-/// NCCL's name of a type.
-///
-/// # Errors
-/// [`Unsupported`] if NCCL has no type for the elements.
-pub fn data_type(dtype: DType) -> Result<NcclType, Unsupported> {
-    Ok(match dtype {
-        DType::Double => NcclType::Float64,
-        DType::Float => NcclType::Float32,
-        DType::Half => NcclType::Float16,
-        DType::BFloat16 => NcclType::Bfloat16,
-        DType::Int | DType::Index => NcclType::Int64,
-        DType::Int32 => NcclType::Int32,
-        // Bytes that are only moved: `gathered` reduces 8-bit floats.
-        DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 | DType::Bool => NcclType::Uint8,
-        dtype => return Err(Unsupported::Communication(dtype)),
-    })
+/// Returns true if NCCL moves elements of a type; 8-bit floats and truth values are bytes, which `gathered_reduction`
+/// reduces.
+pub fn is_nccl_type(dtype: DType) -> bool {
+    matches!(
+        dtype,
+        DType::Double
+            | DType::Float
+            | DType::Half
+            | DType::BFloat16
+            | DType::Int
+            | DType::Index
+            | DType::Int32
+            | DType::Float8E4M3
+            | DType::Float8E5M2
+            | DType::Float8E8M0
+            | DType::Bool
+    )
 }
 
 #[cfg(test)]
@@ -292,15 +295,13 @@ mod tests {
     fn a_root_that_does_not_send_gives_what_changes_nothing() {
         let roles = [SENDS, RECEIVES, SENDS];
         let root = reduce(RedOp::Sum, DType::Float, false, true);
-        let [NcclCall::Reduce { send, recv, root: at, .. }] = &calls(&root, 1, &roles).unwrap()[..] else {
-            panic!("one call of NCCL's")
-        };
-        assert_eq!((Some(send), *at), (recv.as_ref(), 1));
+        let [call] = &calls(&root, 1, &roles).unwrap()[..] else { panic!("one call of NCCL's") };
+        assert_eq!(call.function, NcclFunction::Reduce { root: 1 });
+        assert_eq!(call.send.as_ref(), call.recv.as_ref().and_then(MessageTarget::as_part));
         let sender = reduce(RedOp::Sum, DType::Float, true, false);
-        let [NcclCall::Reduce { send, recv, .. }] = &calls(&sender, 0, &roles).unwrap()[..] else {
-            panic!("one call of NCCL's")
-        };
-        assert_eq!((&send.view, recv), (&view(0, DType::Float), &None));
+        let [call] = &calls(&sender, 0, &roles).unwrap()[..] else { panic!("one call of NCCL's") };
+        assert_eq!(call.send.as_ref().map(|part| &part.view), Some(&view(0, DType::Float)));
+        assert_eq!(call.recv, None);
         assert!(neutral_contribution(&sender, 0, &roles).is_none());
         for (op, dtype, value) in [
             (RedOp::Sum, DType::Half, ScalarValue::Float(-0.0)),

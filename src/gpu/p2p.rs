@@ -35,7 +35,7 @@ use hostir::plan::MemberRole;
 use hostir::plan::PlanMatching;
 use hostir::plan::RankInst;
 use hostir::plan::TeamTransfers;
-use hostir::plan::{BufferId, BufferView, CollectiveKind, InstKind, Plan, RedOp};
+use hostir::plan::{BufferId, BufferView, CollectiveKind, Plan, RedOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The size in bytes from which an Allreduce has two rounds.
@@ -48,6 +48,16 @@ pub enum MessageTarget {
     Part(ViewRange),
     /// Staging memory, at this offset in bytes.
     Staging(usize),
+}
+
+impl MessageTarget {
+    /// The elements of a tensor, if the target is one.
+    pub fn as_part(&self) -> Option<&ViewRange> {
+        match self {
+            MessageTarget::Part(part) => Some(part),
+            MessageTarget::Staging(_) => None,
+        }
+    }
 }
 
 /// The copy of one range from one rank to another.
@@ -167,7 +177,7 @@ pub fn plan_messages(prepared: &PreparedProgram, routes: BackendTransports) -> M
         found.add_pair(message, &prepared.plans, routes);
     }
     for of_all in &matching.communicators {
-        if routes.for_backend(&of_all.communicator.backend) == Some(CommTransport::Copies) {
+        if routes.for_backend(of_all.communicator.backend) == Some(CommTransport::Copies) {
             found.add_collectives(of_all, &prepared.plans);
         }
     }
@@ -252,17 +262,17 @@ impl MessagePlan {
     fn add_pair(&mut self, matched: &MatchedMessage, plans: &[Plan], routes: BackendTransports) {
         let (send, receive) = (matched.send, matched.receive);
         let plan = &plans[send.rank as usize];
-        let (InstKind::Send { comm, view: source, .. }, InstKind::Recv { view: target, .. }) =
-            (&plan.inst(send.inst).kind, &plans[receive.rank as usize].inst(receive.inst).kind)
+        let target_plan = &plans[receive.rank as usize];
+        let (Some(source), Some(target)) = (plan.message_view(send.inst), target_plan.message_view(receive.inst))
         else {
             return;
         };
-        let backend = comm.map(|slot| plan.communicators[slot].backend.as_str());
+        let backend = plan.inst(send.inst).kind.communicator().map(|slot| plan.communicators[slot].backend);
         if backend.is_some_and(|backend| routes.for_backend(backend) != Some(CommTransport::Copies)) {
             return;
         }
-        let target = MessageTarget::Part(ViewRange::whole_view(target));
-        let source = ViewRange::whole_view(source);
+        let target = MessageTarget::Part(ViewRange::whole_view(&target));
+        let source = ViewRange::whole_view(&source);
         let message = self.add_message(send.rank, receive.rank, source, target, matched.put);
         let (copier, offerer) = if matched.put { (send, receive) } else { (receive, send) };
         let round = P2pRound { copies: vec![message], ..P2pRound::default() };

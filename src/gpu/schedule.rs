@@ -27,8 +27,9 @@ use crate::team;
 use crate::team::CommTeam;
 use crate::transport::{BackendTransports, CommTransport};
 use crate::unsupported::Unsupported;
+use hostir::ir::MessageDirection;
 use hostir::plan::InstId;
-use hostir::plan::{BufferView, CommSlot, Inst, InstKind, Plan, WorkSlot};
+use hostir::plan::{BufferView, CommSlot, Inst, InstKind, MessageHeader, Plan, WorkSlot};
 use std::collections::BTreeMap;
 
 /// A command.
@@ -233,7 +234,7 @@ pub fn most_waiting_blocks(multiprocessors: u32) -> usize {
 /// [`UnsupportedInst`] with the first instruction that the GPU cannot run.
 pub fn build_schedule(
     plan: &Plan,
-    teams: &[(String, CommTeam)],
+    teams: &[CommTeam],
     messages: &MessagePlan,
     settings: ScheduleSettings,
 ) -> Result<RankSchedule, UnsupportedInst> {
@@ -270,7 +271,7 @@ struct GroupedCall {
 
 struct Builder<'p> {
     plan: &'p Plan,
-    teams: &'p [(String, CommTeam)],
+    teams: &'p [CommTeam],
     messages: &'p MessagePlan,
     settings: ScheduleSettings,
     schedule: RankSchedule,
@@ -300,12 +301,7 @@ struct Builder<'p> {
 }
 
 impl<'p> Builder<'p> {
-    fn new(
-        plan: &'p Plan,
-        teams: &'p [(String, CommTeam)],
-        messages: &'p MessagePlan,
-        settings: ScheduleSettings,
-    ) -> Self {
+    fn new(plan: &'p Plan, teams: &'p [CommTeam], messages: &'p MessagePlan, settings: ScheduleSettings) -> Self {
         let slots = plan.communicators.iter();
         let members: Vec<(usize, usize)> = slots.filter_map(|(slot, _)| team_place(teams, plan, slot)).collect();
         let streams = plan.streams as usize + members.len();
@@ -428,14 +424,7 @@ impl<'p> Builder<'p> {
             InstKind::Accumulate(put) => self.schedule_job(codegen::generate_accumulate(put)?, stream),
             InstKind::Gemm(gemm) => self.schedule_gemm(gemm, stream),
             InstKind::Collective(collective) => self.schedule_collective(collective, stream),
-            InstKind::Send { comm, peer, view, work, .. } => {
-                let part = element_range::ViewRange::whole_view(view);
-                self.schedule_message(*comm, *peer, stream, *work, |peer| nccl_lowering::NcclCall::Send { part, peer })
-            }
-            InstKind::Recv { comm, peer, view, work, .. } => {
-                let part = element_range::ViewRange::whole_view(view);
-                self.schedule_message(*comm, *peer, stream, *work, |peer| nccl_lowering::NcclCall::Recv { part, peer })
-            }
+            InstKind::Message { header, view } => self.schedule_message(header, view, stream),
             InstKind::GroupBegin => {
                 self.group = Some(Vec::new());
                 Ok(())
@@ -497,8 +486,8 @@ impl<'p> Builder<'p> {
 
     /// Returns the transport of a communicator's communications.
     fn comm_transport(&self, slot: CommSlot) -> Result<CommTransport, Unsupported> {
-        let backend = self.plan.communicators[slot].backend.as_str();
-        self.settings.routes.for_backend(backend).ok_or_else(|| Unsupported::Backend(backend.to_owned()))
+        let backend = self.plan.communicators[slot].backend;
+        self.settings.routes.for_backend(backend).ok_or(Unsupported::Backend(backend))
     }
 
     /// Returns the communicator's position in the table, this rank's position in its team, and its stream.
@@ -524,7 +513,7 @@ impl<'p> Builder<'p> {
             return self.issue_on_queue(queue, stream, &works, |own, stream| own.schedule_rounds(rounds, stream));
         }
         let number = self.collectives.entry(entry).or_default();
-        let roles = self.teams[entry].1.roles.get(*number).cloned().unwrap_or_default();
+        let roles = self.teams[entry].roles.get(*number).cloned().unwrap_or_default();
         *number += 1;
         if let Some(gathered) = nccl_lowering::gathered_reduction::gathered_reduction(collective, place, &roles) {
             return self.schedule_gathered(entry, gathered, [queue, stream], collective.work);
@@ -540,11 +529,8 @@ impl<'p> Builder<'p> {
     /// no other stream has work that could overlap with it (a communicator's own stream has priority on the device).
     fn runs_on_issuing_stream(&self, works: &[WorkSlot]) -> bool {
         let mut next = self.plan.cursor_after(self.at).map(|(_, inst)| inst);
-        let next = next.find(|inst| !matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }));
-        let waits = next.is_some_and(|inst| match inst.kind {
-            InstKind::WaitWork { work } => works.contains(&work),
-            _ => false,
-        });
+        let next = next.find(|inst| !inst.kind.is_lifetime());
+        let waits = next.and_then(|inst| inst.kind.awaited_work()).is_some_and(|work| works.contains(&work));
         waits && self.one_stream
     }
 
@@ -585,18 +571,21 @@ impl<'p> Builder<'p> {
 
     fn schedule_message(
         &mut self,
-        comm: Option<CommSlot>,
-        peer: u32,
+        message: &MessageHeader,
+        view: &BufferView,
         stream: usize,
-        work: WorkSlot,
-        call: impl FnOnce(u32) -> nccl_lowering::NcclCall,
     ) -> Result<(), Unsupported> {
-        let Some(slot) = comm else { return self.schedule_stream_message(work, stream) };
+        let work = message.work;
+        let Some(slot) = message.comm else { return self.schedule_stream_message(work, stream) };
         let (entry, _, queue) = self.communicator_entry(slot)?;
         let copied = self.comm_transport(slot)? == CommTransport::Copies;
-        let ranks = &self.teams[entry].1.ranks;
-        let place = ranks.iter().position(|&rank| rank == peer).unwrap_or(0) as u32;
-        let call = call(place);
+        let ranks = &self.teams[entry].ranks;
+        let place = ranks.iter().position(|&rank| rank == message.peer).unwrap_or(0) as u32;
+        let part = element_range::ViewRange::whole_view(view);
+        let call = match message.direction {
+            MessageDirection::Send => nccl_lowering::NcclCall::send(part, place),
+            MessageDirection::Recv => nccl_lowering::NcclCall::receive(part, place),
+        };
         if self.group.is_some() {
             let before = self.record_event(stream);
             self.wait_for_event(before, queue);
@@ -628,8 +617,8 @@ impl<'p> Builder<'p> {
 }
 
 /// The entry of a communicator's team, and the rank's position in the team.
-fn team_place(teams: &[(String, CommTeam)], plan: &Plan, slot: CommSlot) -> Option<(usize, usize)> {
+fn team_place(teams: &[CommTeam], plan: &Plan, slot: CommSlot) -> Option<(usize, usize)> {
     let entry = team::entry(teams, plan, slot)?;
-    let place = teams[entry].1.ranks.iter().position(|&rank| rank == plan.rank)?;
+    let place = teams[entry].ranks.iter().position(|&rank| rank == plan.rank)?;
     Some((entry, place))
 }

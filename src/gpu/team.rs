@@ -1,19 +1,22 @@
 //! The communicators of a program: the ranks of each, and their roles in each collective.
 
+use hostir::ir::CommBackend;
 use hostir::lower::PreparedProgram;
 use hostir::plan::{CommSlot, MatchedCommunicator, MemberRole, Plan, PlanMatching};
 
-/// A team and the roles of its members in each collective, in the order of the communicator.
-#[derive(Clone, Default, Debug)]
+/// A team, its backend, and the roles of its members in each collective, in the order of the communicator.
+#[derive(Clone, Debug)]
 pub struct CommTeam {
+    /// The library or mechanism that carries the team's communications.
+    pub backend: CommBackend,
     /// Absolute ranks in order.
     pub ranks: Vec<u32>,
     /// By collective and position in the team.
     pub roles: Vec<Vec<MemberRole>>,
 }
 
-/// All teams of a program with their backends, in a fixed order.
-pub fn collect_teams(prepared: &PreparedProgram) -> Vec<(String, CommTeam)> {
+/// All teams of a program, in a fixed order.
+pub fn collect_teams(prepared: &PreparedProgram) -> Vec<CommTeam> {
     let matching = PlanMatching::new(&prepared.plans);
     let communicators = matching.communicators.iter();
     communicators
@@ -21,7 +24,7 @@ pub fn collect_teams(prepared: &PreparedProgram) -> Vec<(String, CommTeam)> {
             let ranks = of_all.communicator.team.clone();
             let numbers = 0..of_all.collectives.len();
             let roles = numbers.map(|number| team_roles(of_all, number, &prepared.plans)).collect();
-            (of_all.communicator.backend.clone(), CommTeam { ranks, roles })
+            CommTeam { backend: of_all.communicator.backend, ranks, roles }
         })
         .collect()
 }
@@ -36,7 +39,7 @@ fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -
 }
 
 /// Returns the position of a plan's communicator in the table of [`collect_teams`].
-pub fn entry(teams: &[(String, CommTeam)], plan: &Plan, slot: CommSlot) -> Option<usize> {
+pub fn entry(teams: &[CommTeam], plan: &Plan, slot: CommSlot) -> Option<usize> {
     let communicator = &plan.communicators[slot];
-    teams.iter().position(|(backend, team)| *backend == communicator.backend && team.ranks == communicator.team)
+    teams.iter().position(|team| team.backend == communicator.backend && team.ranks == communicator.team)
 }

@@ -1,6 +1,7 @@
 //! The transport of each communication backend: NCCL, or copies between devices.
 
 use crate::team::CommTeam;
+use hostir::ir::CommBackend;
 
 /// The transport of a communication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,19 +28,21 @@ impl Default for BackendTransports {
 }
 
 impl BackendTransports {
-    /// The route of a backend by its name.
-    pub fn for_backend(self, backend: &str) -> Option<CommTransport> {
+    /// The transport of a backend's communications; `None` if nothing carries them.
+    pub fn for_backend(self, backend: CommBackend) -> Option<CommTransport> {
         match backend {
-            "NCCL" => Some(self.nccl),
-            "UCC" => self.ucc,
-            "CUDA" => Some(CommTransport::Copies),
-            _ => None,
+            CommBackend::Nccl => Some(self.nccl),
+            CommBackend::Ucc => self.ucc,
+            CommBackend::Cuda => Some(CommTransport::Copies),
         }
+    }
+    /// Returns true if a team needs a communicator of NCCL.
+    pub fn is_over_nccl(self, team: &CommTeam) -> bool {
+        team.ranks.len() > 1 && self.for_backend(team.backend) == Some(CommTransport::Nccl)
     }
 }
 
 /// Returns true if any team communicates over NCCL.
-pub fn uses_nccl(teams: &[(String, CommTeam)], routes: BackendTransports) -> bool {
-    let mut teams = teams.iter();
-    teams.any(|(backend, team)| team.ranks.len() > 1 && routes.for_backend(backend) == Some(CommTransport::Nccl))
+pub fn uses_nccl(teams: &[CommTeam], routes: BackendTransports) -> bool {
+    teams.iter().any(|team| routes.is_over_nccl(team))
 }

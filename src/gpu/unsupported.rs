@@ -1,6 +1,6 @@
 //! Instructions that GPUs cannot run.
 
-use hostir::ir::DType;
+use hostir::ir::{CommBackend, DType};
 use hostir::plan::{CollectiveKind, Function, RedOp};
 
 /// The reason why an instruction cannot run. Displayed, it completes the sentence "the CUDA backend cannot run ...".
@@ -27,7 +27,7 @@ pub enum Unsupported {
     /// A collective whose input and output share memory.
     SharedMemory(CollectiveKind),
     /// A communication backend without a transport.
-    Backend(String),
+    Backend(CommBackend),
     /// More messages that read other GPUs than may wait on the device at the same time.
     ConcurrentReads(usize),
     /// An instruction that no valid plan holds.
@@ -55,10 +55,10 @@ impl std::fmt::Display for Unsupported {
             Unsupported::SharedMemory(kind) => {
                 write!(f, "a {} whose input and output share memory", kind.name())
             }
-            Unsupported::Backend(name) if name == "UCC" => {
+            Unsupported::Backend(CommBackend::Ucc) => {
                 f.write_str("`backend=UCC`; `--map-backend=UCC=NCCL` runs it with NCCL")
             }
-            Unsupported::Backend(name) => write!(f, "`backend={name}`"),
+            Unsupported::Backend(backend) => write!(f, "`backend={backend}`"),
             Unsupported::ConcurrentReads(count) => write!(
                 f,
                 "{count} concurrent messages that read other GPUs in one CUDA graph of several GPUs: each occupies SMs while it waits, which other sessions may hold"

@@ -3,9 +3,9 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what is shared by tests fails as tests do")]
 
 use hostir::diag::{Diag, codes};
-use hostir::ir::Id;
+use hostir::ir::{Id, MessageDirection};
 use hostir::lower::{SizeSettings, prepare_program};
-use hostir::plan::{InstId, InstKind};
+use hostir::plan::InstId;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
 
 /// A ring of four ranks, two steps of an exchange and a sum.
@@ -32,7 +32,7 @@ fn report(positions: &[RankProgress]) -> Diag {
 fn receive(step: usize) -> InstId {
     let (programs, _) = hostir::load(RING);
     let prepared = prepare_program(&programs[0], &SizeSettings::default()).expect("sizes are known");
-    let receives = prepared.plans[0].cursor().filter(|(_, inst)| matches!(inst.kind, InstKind::Recv { .. }));
+    let receives = prepared.plans[0].cursor().filter(|(_, inst)| inst.kind.is_message(MessageDirection::Recv));
     receives.map(|(id, _)| id).nth(step).expect("two steps")
 }
 

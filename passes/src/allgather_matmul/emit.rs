@@ -8,6 +8,7 @@ use super::region::{GatherRegion, GatheredProduct};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, emit_loop_on_streams, get_message, iteration_stream, put_message};
+use hostir::ir::MessageDirection;
 use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
 
 /// The way in which a loop makes the program's gathered copy.
@@ -96,7 +97,8 @@ impl GatherLoop<'_> {
             here.extend(self.copy_part(build, &own));
         }
         let mut there = Vec::new();
-        let arrivals = arrived.slices().map(|slice| put_message(build, true, slice, number, &mut there));
+        let arrivals =
+            arrived.slices().map(|slice| put_message(build, MessageDirection::Recv, slice, number, &mut there));
         let arrivals: Vec<u32> = arrivals.collect();
         let departures = self.send_own_part(build, &own, &mut there);
         there.extend(arrivals.into_iter().map(|arrival| build.build_wait(arrival)));
@@ -129,9 +131,11 @@ impl GatherLoop<'_> {
     fn return_own_part(&self, build: &mut OpBuilder<'_, '_>, copy: TensorId, arrived: &LoopPart) -> (OpId, OpId) {
         let (own, from) = (build.name_expr("rank"), self.shifted_rank(build, BinaryOp::Sub));
         let mut ops = Vec::new();
-        let offered = get_message(build, false, &arrived.rows, arrived.number, &mut ops);
+        let offered = get_message(build, MessageDirection::Send, &arrived.rows, arrived.number, &mut ops);
         let place = Slice::whole(copy).index_axis(0, own);
-        let returned = self.on_copy_stream(build, &mut ops, |build, ops| get_message(build, true, &place, from, ops));
+        let returned = self.on_copy_stream(build, &mut ops, |build, ops| {
+            get_message(build, MessageDirection::Recv, &place, from, ops)
+        });
         let waits = [offered, returned].map(|message| build.build_wait(message)).to_vec();
         let one = build.int_expr(1);
         let [start, end] = [ops, waits].map(|ops| {
@@ -144,7 +148,7 @@ impl GatherLoop<'_> {
     fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &LoopPart, ops: &mut Vec<OpId>) -> Vec<u32> {
         let to = self.shifted_rank(build, BinaryOp::Sub);
         let send = |build: &mut OpBuilder<'_, '_>, ops: &mut Vec<OpId>| {
-            own.slices().map(|slice| put_message(build, false, slice, to, ops)).collect()
+            own.slices().map(|slice| put_message(build, MessageDirection::Send, slice, to, ops)).collect()
         };
         self.on_copy_stream(build, ops, send)
     }

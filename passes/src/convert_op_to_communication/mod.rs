@@ -11,6 +11,7 @@ mod table;
 use crate::framework::options::{OptionSpec, OptionType, Options};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{CollectiveSpec, OpBuilder};
+use crate::support::comm_options::communicator_backend;
 use crate::support::keep::IterationAllocations;
 use crate::support::rewrite::{self, CommentMoves};
 use branches::RankBranches;
@@ -19,7 +20,7 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::OpEffect;
 use hostir::ir::domain_text;
 use hostir::ir::edit::Edit;
-use hostir::ir::{BlockId, OpId, Program, TensorId};
+use hostir::ir::{BlockId, CommBackend, OpId, Program, TensorId};
 use hostir::ops::comm::BACKENDS;
 use rustc_hash::FxHashMap;
 use table::{CommDecision, PlannedComm};
@@ -109,17 +110,14 @@ const EXAMPLE_AFTER: &str = "\
 
 /// The options.
 struct Config {
-    backend: String,
+    backend: CommBackend,
     /// The rank to print for; `None` for all.
     rank: Option<u32>,
 }
 
 impl Config {
     fn new(options: &Options) -> Self {
-        Self {
-            backend: options.word_value("communicator_backend").to_owned(),
-            rank: u32::try_from(options.int_value("rank")).ok(),
-        }
+        Self { backend: communicator_backend(options), rank: u32::try_from(options.int_value("rank")).ok() }
     }
 }
 
@@ -268,7 +266,7 @@ fn emit_conversion(
             root,
             input,
             output,
-            backend: &config.backend,
+            backend: config.backend,
             red_op: decision.red_op,
         });
         let wait = build.build_wait(number);

@@ -7,7 +7,7 @@ use hostir::diag::Diag;
 use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId};
 use hostir::ir::{Transfer, op_display_name};
 use hostir::ir::{domain_text, expr_text};
-use hostir::plan::starts_from_identity;
+use hostir::plan::{CollectiveKind, RedOp, starts_from_identity};
 use rustc_hash::FxHashSet;
 
 /// convert-op-to-communication: an op with several operands that needs data of other devices.
@@ -41,10 +41,10 @@ const MOST_MEMBERS: usize = 1 << 24;
 /// The communications that an op becomes.
 #[derive(Debug)]
 pub(super) struct CommDecision {
-    /// `Allgather`.
-    pub(super) kind: &'static str,
+    /// Their type.
+    pub(super) kind: CollectiveKind,
     /// The reduce operation, if it is not the default.
-    pub(super) red_op: Option<&'static str>,
+    pub(super) red_op: Option<RedOp>,
     pub(super) input: TensorId,
     pub(super) output: TensorId,
     /// In the order they are posted.
@@ -149,7 +149,7 @@ impl ReshardingQuery<'_> {
         match (from, to, change) {
             (false, true, _) => self.decide_scatter(),
             (true, false, Some(change)) if self.has_same_mesh() => {
-                Ok(self.row_decision("Allgather", None, change.device))
+                Ok(self.row_decision(CollectiveKind::Allgather, None, change.device))
             }
             (true, false, _) => self.decide_gather(),
             (true, true, _) => self.decide_send_receive(),
@@ -161,7 +161,7 @@ impl ReshardingQuery<'_> {
         self.check_initial()?;
         let device = self.reduced_device()?;
         let change = self.single_change()?;
-        let red_op = self.reduction_word()?;
+        let red_op = self.reduction_op()?;
         if let Some(lost) = change.filter(|change| !change.gained) {
             return Err(self.combined_gather_error(lost));
         }
@@ -169,7 +169,7 @@ impl ReshardingQuery<'_> {
             return self.decide_reduce_scatter(device, change, red_op);
         }
         if self.has_same_mesh() {
-            return Ok(self.row_decision("Allreduce", red_op, device));
+            return Ok(self.row_decision(CollectiveKind::Allreduce, red_op, device));
         }
         self.decide_reduce(red_op)
     }
@@ -267,17 +267,18 @@ impl ReshardingQuery<'_> {
         })
     }
 
-    fn reduction_word(&self) -> DecisionResult<Option<&'static str>> {
+    /// The reduce operation, where it is not the default.
+    fn reduction_op(&self) -> DecisionResult<Option<RedOp>> {
         let op = self.program.op(self.id);
         let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| self.program.name(word));
         Ok(match word {
             "add" => None,
-            "mul" => Some("product"),
-            "min" | "fmin" => Some("min"),
-            "max" | "fmax" => Some("max"),
-            "bitwise_and" => Some("band"),
-            "bitwise_or" => Some("bor"),
-            "bitwise_xor" => Some("bxor"),
+            "mul" => Some(RedOp::Product),
+            "min" | "fmin" => Some(RedOp::Min),
+            "max" | "fmax" => Some(RedOp::Max),
+            "bitwise_and" => Some(RedOp::And),
+            "bitwise_or" => Some(RedOp::Or),
+            "bitwise_xor" => Some(RedOp::Xor),
             _ => {
                 let message = format!("communications do not support the reduction `{word}`");
                 let note = "use add, mul, min, max, bitwise_and, bitwise_or or bitwise_xor, or gather the operand with a `Set` and reduce it on each device";
@@ -288,13 +289,13 @@ impl ReshardingQuery<'_> {
 
     // ---- rows of the table ----
 
-    fn make_decision(&self, kind: &'static str, posts: Vec<PlannedComm>) -> CommDecision {
+    fn make_decision(&self, kind: CollectiveKind, posts: Vec<PlannedComm>) -> CommDecision {
         let (input, output) = (self.input, self.output);
         CommDecision { kind, red_op: None, input, output, posts, rows: false }
     }
 
     /// One communication along each row of the mesh.
-    fn row_decision(&self, kind: &'static str, red_op: Option<&'static str>, device: ParallelType) -> CommDecision {
+    fn row_decision(&self, kind: CollectiveKind, red_op: Option<RedOp>, device: ParallelType) -> CommDecision {
         let posts = mesh_rows(self.sender, device);
         let posts = posts.into_iter().map(|team| PlannedComm { team, root: None }).collect();
         CommDecision { red_op, rows: true, ..self.make_decision(kind, posts) }
@@ -304,7 +305,7 @@ impl ReshardingQuery<'_> {
         &self,
         device: ParallelType,
         change: Option<ShardingChange>,
-        red_op: Option<&'static str>,
+        red_op: Option<RedOp>,
     ) -> DecisionResult<CommDecision> {
         if !self.has_same_mesh() {
             let message = format!(
@@ -324,27 +325,28 @@ impl ReshardingQuery<'_> {
             let note = "reduce with one op, and shard the result with a `Set`";
             return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
-        Ok(self.row_decision("ReduceScatter", red_op, device))
+        Ok(self.row_decision(CollectiveKind::ReduceScatter, red_op, device))
     }
 
-    fn decide_reduce(&self, red_op: Option<&'static str>) -> DecisionResult<CommDecision> {
-        self.require_one_dimensional("Reduce", &[self.input, self.output])?;
-        let decision = self.make_decision("Reduce", self.comm_per_receiver("Reduce")?);
+    fn decide_reduce(&self, red_op: Option<RedOp>) -> DecisionResult<CommDecision> {
+        self.require_one_dimensional(CollectiveKind::Reduce, &[self.input, self.output])?;
+        let decision = self.make_decision(CollectiveKind::Reduce, self.comm_per_receiver(CollectiveKind::Reduce)?);
         Ok(CommDecision { red_op, ..decision })
     }
 
     fn decide_gather(&self) -> DecisionResult<CommDecision> {
-        self.require_one_dimensional("Gather", &[self.input])?;
-        Ok(self.make_decision("Gather", self.comm_per_receiver("Gather")?))
+        self.require_one_dimensional(CollectiveKind::Gather, &[self.input])?;
+        Ok(self.make_decision(CollectiveKind::Gather, self.comm_per_receiver(CollectiveKind::Gather)?))
     }
 
     /// One communication of the senders for each receiving device, which is the root.
-    fn comm_per_receiver(&self, kind: &str) -> DecisionResult<Vec<PlannedComm>> {
+    fn comm_per_receiver(&self, kind: CollectiveKind) -> DecisionResult<Vec<PlannedComm>> {
         let (senders, receivers) = (self.sender.devices.len(), self.receiver.devices.len());
         if senders.saturating_mul(receivers) > MOST_MEMBERS {
             let message = format!(
-                "this op needs a {kind} of {senders} devices for each of {receivers} devices; all of them together may have \
-                 {MOST_MEMBERS} members"
+                "this op needs a {} of {senders} devices for each of {receivers} devices; all of them together may have \
+                 {MOST_MEMBERS} members",
+                kind.name()
             );
             let note =
                 "combine the data on one device, or on all devices of the operand's mesh, and broadcast the result";
@@ -355,17 +357,17 @@ impl ReshardingQuery<'_> {
     }
 
     fn decide_scatter(&self) -> DecisionResult<CommDecision> {
-        self.require_one_dimensional("Scatter", &[self.output])?;
+        self.require_one_dimensional(CollectiveKind::Scatter, &[self.output])?;
         let senders = &self.sender.devices;
         // A root that does not receive is one more member of the team.
         let receivers: FxHashSet<u32> = self.receiver.devices.iter().copied().collect();
         let receives = senders.iter().find(|&device| receivers.contains(device));
         let posts = receives.or(senders.first()).map(|&root| rooted_comm(&self.receiver.devices, root));
-        Ok(self.make_decision("Scatter", posts.into_iter().collect()))
+        Ok(self.make_decision(CollectiveKind::Scatter, posts.into_iter().collect()))
     }
 
     fn decide_send_receive(&self) -> DecisionResult<CommDecision> {
-        self.require_one_dimensional("SendRecv", &[self.input, self.output])?;
+        self.require_one_dimensional(CollectiveKind::SendRecv, &[self.input, self.output])?;
         let (senders, receivers) = (&self.sender.devices, &self.receiver.devices);
         if senders.len() != receivers.len() {
             let message = format!(
@@ -379,22 +381,23 @@ impl ReshardingQuery<'_> {
             return Err(self.error_at_op(CONVERT_SIZES, message, note));
         }
         let pairs = senders.iter().zip(receivers).map(|(&from, &to)| plan_send_receive(from, to));
-        Ok(self.make_decision("SendRecv", pairs.collect()))
+        Ok(self.make_decision(CollectiveKind::SendRecv, pairs.collect()))
     }
 
     fn decide_broadcast(&self) -> DecisionResult<CommDecision> {
-        self.require_one_dimensional("Broadcast", &[self.input, self.output])?;
+        self.require_one_dimensional(CollectiveKind::Broadcast, &[self.input, self.output])?;
         let posts = self.sender.devices.first().map(|&root| rooted_comm(&self.receiver.devices, root));
-        Ok(self.make_decision("Broadcast", posts.into_iter().collect()))
+        Ok(self.make_decision(CollectiveKind::Broadcast, posts.into_iter().collect()))
     }
 
-    fn require_one_dimensional(&self, kind: &str, tensors: &[TensorId]) -> DecisionResult<()> {
+    fn require_one_dimensional(&self, kind: CollectiveKind, tensors: &[TensorId]) -> DecisionResult<()> {
         for &tensor in tensors {
             let mesh = self.program.tensor_mesh(tensor);
             let dimensions = mesh.map_or(1, |mesh| mesh.shape.len());
             if dimensions != 1 {
                 let message = format!(
-                    "this op needs a {kind}, which requires one-dimensional meshes, but {} is on {}",
+                    "this op needs a {}, which requires one-dimensional meshes, but {} is on {}",
+                    kind.name(),
                     self.program.tensor_name(tensor),
                     self.mesh_text(tensor)
                 );

@@ -7,6 +7,7 @@ use super::ring::PartRing;
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, build_range_loop, emit_loop_on_streams, put_message};
+use hostir::ir::MessageDirection;
 use hostir::ir::{BinaryOp, ExprId, IterDomain, IterType, MemoryType, OpId, ParallelType, TensorId, Value};
 use hostir::ops::gemm::gemm_op;
 
@@ -215,8 +216,8 @@ impl<'r> PartSum<'r> {
         let rank = build.name_expr("rank");
         let [received, own] = [from, rank].map(|part| self.slot(self.output(), part));
         let mut ops = Vec::new();
-        let arrival = put_message(build, true, &received, from, &mut ops);
-        let departure = put_message(build, false, &own, to, &mut ops);
+        let arrival = put_message(build, MessageDirection::Recv, &received, from, &mut ops);
+        let departure = put_message(build, MessageDirection::Send, &own, to, &mut ops);
         ops.extend([build.build_wait(departure), build.build_wait(arrival)]);
         ops
     }

@@ -9,6 +9,7 @@ use super::emit::PartSum;
 use super::region::SumRegion;
 use crate::support::builder::OpBuilder;
 use crate::support::slices::{emit_loop_on_streams, iteration_stream, put_message};
+use hostir::ir::MessageDirection;
 use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
 
 pub(super) struct PartExchange<'r> {
@@ -64,11 +65,11 @@ impl<'r> PartExchange<'r> {
         let arrived = self.sum.slot(self.arrived, from);
         let sent = self.sum.slot(self.sent, self.sum.hop);
         let mut ops = Vec::new();
-        let arrival = put_message(build, true, &arrived, from, &mut ops);
+        let arrival = put_message(build, MessageDirection::Recv, &arrived, from, &mut ops);
         ops.extend(self.sum.chain_statements(build, to, &sent, None));
         let (worker, copies) = (iteration_stream(build, self.piece), build.name_expr("numberOfStreams"));
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
-        let departure = put_message(build, false, &sent, to, &mut ops);
+        let departure = put_message(build, MessageDirection::Send, &sent, to, &mut ops);
         ops.push(build.build_set_current_stream(worker));
         ops.extend([build.build_wait(departure), build.build_wait(arrival)]);
         ops

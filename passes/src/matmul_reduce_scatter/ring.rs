@@ -7,6 +7,7 @@ use super::chunks::PartChunks;
 use super::emit::PartSum;
 use crate::support::builder::OpBuilder;
 use crate::support::slices::{Slice, bind_caller_stream, build_range_loop, put_message};
+use hostir::ir::MessageDirection;
 use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
 
 pub(super) struct PartRing<'r> {
@@ -68,7 +69,7 @@ impl<'r> PartRing<'r> {
         let [arrived, sent] = [self.arrived, self.sent].map(|sums| self.sum.slot(sums, hop));
         let (before, after) = (self.sum.neighbour(build, -1), self.sum.neighbour(build, 1));
         let mut ops = Vec::new();
-        let arrival = put_message(build, true, &arrived, before, &mut ops);
+        let arrival = put_message(build, MessageDirection::Recv, &arrived, before, &mut ops);
         let zero = build.int_expr(0);
         let first = build.binary_expr(BinaryOp::Eq, hop, zero);
         let last_sum = self.sum_before(build);
@@ -84,10 +85,10 @@ impl<'r> PartRing<'r> {
 
     /// Appends the message that sends a sum; returns its handle.
     fn send_sum(&self, build: &mut OpBuilder<'_, '_>, sent: &Slice, after: ExprId, ops: &mut Vec<OpId>) -> u32 {
-        let Some(caller) = self.caller else { return put_message(build, false, sent, after, ops) };
+        let Some(caller) = self.caller else { return put_message(build, MessageDirection::Send, sent, after, ops) };
         let copies = build.name_expr("numberOfStreams");
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(caller)]);
-        let departure = put_message(build, false, sent, after, ops);
+        let departure = put_message(build, MessageDirection::Send, sent, after, ops);
         ops.push(build.build_set_current_stream(caller));
         departure
     }

@@ -6,8 +6,8 @@
 use super::buffers::{KeepReason, LoopBuffer, TensorUses, is_slot};
 use crate::support::storage::{TensorAccess, visit_accesses};
 use hostir::ir::scalar_names::loop_index;
-use hostir::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use hostir::ir::{CommunicationEffect, OpEffect};
+use hostir::ir::{BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use hostir::ir::{CommBackend, CommunicationEffect, OpEffect};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -306,8 +306,8 @@ impl SliceOrderWalk<'_> {
             }
             Some(CommunicationEffect::Wait) => self.walk_wait(op),
             _ => {
-                let shared = op.word_attr(AttrKey::Backend).map(|word| self.program.name(word));
-                let shared = shared == Some("CUDA") || op.operands.iter().any(|v| matches!(v, Value::Op(_)));
+                let by_copies = self.program.comm_backend(op) == CommBackend::Cuda;
+                let shared = by_copies || op.operands.iter().any(|v| matches!(v, Value::Op(_)));
                 let mut touched: SmallVec<[(TensorId, TensorAccess); 4]> = SmallVec::new();
                 visit_accesses(self.program, id, &mut |tensor, access| touched.push((tensor, access)));
                 for (tensor, access) in touched {

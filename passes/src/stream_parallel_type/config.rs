@@ -2,7 +2,9 @@
 
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::PassCx;
+use crate::support::comm_options::communicator_backend;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::{CommBackend, MessageProtocol};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
 /// stream-parallel-type: options that contradict each other.
@@ -55,7 +57,7 @@ pub(super) struct Config {
     pub(super) reduce_scatter: Option<ReduceScatter>,
     pub(super) inter_stream_synchronization: bool,
     pub(super) messages: MessageTransport,
-    pub(super) backend: String,
+    pub(super) backend: CommBackend,
     /// True if a rank works on its own part in the last iteration of a loop with an offset, not the first.
     pub(super) own_last: bool,
     /// True if copies that carry messages run on a stream of their own.
@@ -147,17 +149,17 @@ impl Config {
         };
         let own_last = options.word_value(OWN) == "last";
         let offset = allgather == AllgatherMethod::Ring || reduce_scatter == Some(ReduceScatter::P2p);
-        let backend = options.word_value("communicator_backend").to_owned();
-        let messages = match (backend.as_str(), options.word_value(PROTOCOL)) {
-            ("CUDA", "put") => MessageTransport::CudaPut,
-            ("CUDA", _) => MessageTransport::CudaGet,
-            ("UCC", _) => MessageTransport::None,
-            _ => MessageTransport::Coalesced,
+        let backend = communicator_backend(options);
+        let messages = match (backend, MessageProtocol::parse(options.word_value(PROTOCOL)).unwrap_or_default()) {
+            (CommBackend::Cuda, MessageProtocol::Put) => MessageTransport::CudaPut,
+            (CommBackend::Cuda, MessageProtocol::Get) => MessageTransport::CudaGet,
+            (CommBackend::Ucc, _) => MessageTransport::None,
+            (CommBackend::Nccl, _) => MessageTransport::Coalesced,
         };
         let exchanges = allgather != AllgatherMethod::Broadcast || reduce_scatter == Some(ReduceScatter::P2p);
         let unused = [PROTOCOL, COPIES].into_iter().filter(|option| options.is_given(option));
-        for option in unused.filter(|_| backend != "CUDA" || !exchanges) {
-            cx.add_warning(no_messages_error(option, options.word_value(option), &backend));
+        for option in unused.filter(|_| backend != CommBackend::Cuda || !exchanges) {
+            cx.add_warning(no_messages_error(option, options.word_value(option), backend));
         }
         if options.is_given(OWN) && !offset {
             let message = format!("`{OWN}={}` has no effect: no loop has an offset", options.word_value(OWN));
@@ -179,13 +181,13 @@ impl Config {
 }
 
 /// The warning for an option of copied messages if there are none.
-fn no_messages_error(option: &str, word: &str, backend: &str) -> Diag {
+fn no_messages_error(option: &str, word: &str, backend: CommBackend) -> Diag {
     let (why, note) = match backend {
-        "CUDA" => (
+        CommBackend::Cuda => (
             ": collectives move all shards".to_owned(),
             "`allgather=pairwise`, `allgather=ring` and `matmul_reduce_scatter=p2p` send and receive shards",
         ),
-        _ => (
+        CommBackend::Nccl | CommBackend::Ucc => (
             format!(" with `communicator_backend={backend}`"),
             "only copies on the current stream, `communicator_backend=CUDA`, have an initiator",
         ),

@@ -6,8 +6,10 @@ use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::analysis::MappedAxis;
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
+use hostir::ir::MessageDirection;
 use hostir::ir::Transfer;
 use hostir::ir::{BinaryOp, DomainId, ExprId, OpId, ParallelType, Program, TensorId};
+use hostir::plan::CollectiveKind;
 
 /// stream-parallel-type: a sharded axis that cannot become the stream axis.
 const STREAM_EXCHANGE: &str = "H0329";
@@ -31,7 +33,7 @@ pub(super) fn emit_gather(
     let (index, rank) = (body.build.stream_index_expr(), body.build.name_expr("rank"));
     let [from, to, own] = match config.allgather {
         AllgatherMethod::Broadcast => {
-            body.collective("Broadcast", input, input, part);
+            body.collective(CollectiveKind::Broadcast, input, input, part);
             chain_streams(body);
             return Ok(());
         }
@@ -69,14 +71,14 @@ pub(super) fn emit_messages(body: &mut LoopBody<'_, '_, '_>, swap: &Swap, copy: 
     if !matches!(config.messages, MessageTransport::CudaGet | MessageTransport::CudaPut) {
         // One group: else two ranks could each wait for the other to receive first.
         let start = build.build_start_coalescing();
-        let (receive, _) = build.build_p2p(true, swap.received, swap.from, &config.backend);
-        let (send, _) = build.build_p2p(false, swap.sent, swap.to, &config.backend);
+        let (receive, _) = build.build_p2p(MessageDirection::Recv, swap.received, swap.from, config.backend);
+        let (send, _) = build.build_p2p(MessageDirection::Send, swap.sent, swap.to, config.backend);
         let (end, group) = build.build_end_coalescing();
         let messages = vec![start, receive, send, end, build.build_wait(group)];
         return body.ops.push(build.build_branch(swap.own, copy, messages));
     }
-    let (receive, received) = build.build_p2p(true, swap.received, swap.from, &config.backend);
-    let (send, sent) = build.build_p2p(false, swap.sent, swap.to, &config.backend);
+    let (receive, received) = build.build_p2p(MessageDirection::Recv, swap.received, swap.from, config.backend);
+    let (send, sent) = build.build_p2p(MessageDirection::Send, swap.sent, swap.to, config.backend);
     // Both are on one stream: the initiator's side comes second, else each rank waits for its peer.
     let mut order = [send, receive];
     if config.messages == MessageTransport::CudaPut {

@@ -4,6 +4,7 @@ use super::config::Config;
 use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};
 use hostir::analysis::MappedAxis;
 use hostir::ir::{ExprId, IterDomain, MemoryType, OpId, Program, TensorId};
+use hostir::plan::CollectiveKind;
 use rustc_hash::FxHashMap;
 
 /// The body of one loop.
@@ -67,7 +68,7 @@ impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
 
     /// Appends a collective whose root is the iteration's number, on the devices of `input`'s whole tensor, and the
     /// Wait for it.
-    pub(super) fn collective(&mut self, kind: &'static str, whole: TensorId, input: TensorId, output: TensorId) {
+    pub(super) fn collective(&mut self, kind: CollectiveKind, whole: TensorId, input: TensorId, output: TensorId) {
         let team = self.program().tensor_mesh(whole).map(|mesh| mesh.devices.clone());
         let root = self.build.stream_index_expr();
         let (op, number) = self.build.build_communication(&CollectiveSpec {
@@ -76,7 +77,7 @@ impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
             root: Some(root),
             input,
             output,
-            backend: &self.config.backend,
+            backend: self.config.backend,
             red_op: None,
         });
         let wait = self.build.build_wait(number);

@@ -19,7 +19,7 @@ use config::Config;
 use hostir::analysis::AxisMap;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{BinaryOp, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
+use hostir::ir::{BinaryOp, CommBackend, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
 use loop_body::LoopBody;
 use loops::{BodyItem, StreamLoop};
 
@@ -97,7 +97,7 @@ fn emit_loop(
     for &(op, role) in &found.ops {
         build.origin = op;
         // CUDA's collectives write memory that all devices can access.
-        let shared = config.backend == "CUDA" && role.is_collective_of_pass(config);
+        let shared = config.backend == CommBackend::Cuda && role.is_collective_of_pass(config);
         let results: Vec<TensorId> = build.program().op(op).output_tensors().collect();
         for tensor in results {
             let axis = body::mapped_axis(build.program(), map, tensor, found.class);

@@ -14,7 +14,7 @@ use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::Transfer;
 use hostir::ir::{BinaryOp, DomainId, OpId, ParallelType, Program, TensorId};
-use hostir::plan::{RedOp, starts_from_identity};
+use hostir::plan::{CollectiveKind, RedOp, starts_from_identity};
 
 /// The places of the two axes.
 const FIRST: usize = 0;
@@ -103,6 +103,6 @@ pub(super) fn emit_reduce(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(
     let sent = body.slice(input, part);
     // A device holds one index of an axis that is sharded over devices, whichever index is selected.
     let received = body.slice(output, kept);
-    body.collective("Reduce", input, sent, received);
+    body.collective(CollectiveKind::Reduce, input, sent, received);
     Ok(())
 }

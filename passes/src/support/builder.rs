@@ -7,6 +7,7 @@ use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType, Op, OpId,
     ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
+use hostir::ir::{CommBackend, MessageDirection, MessageProtocol};
 use hostir::ops::comm::{collective_op, group_end_op, group_start_op, memory_exchange_op, message_op, wait_op};
 use hostir::ops::control::{branch_op, loop_over_domain_op};
 use hostir::ops::copy::{copy_op, permute_op};
@@ -16,7 +17,7 @@ use hostir::ops::pointwise::pointwise_op;
 use hostir::ops::reduce::reduction_op;
 use hostir::ops::shape::{broadcast_op, view_op};
 use hostir::ops::stream::{stream_choice_op, stream_naming_op, synchronization_op};
-use hostir::plan::RedOp;
+use hostir::plan::{CollectiveKind, RedOp};
 use rustc_hash::FxHashSet;
 
 /// Makes ops in an edit, with numbers that the program does not have yet.
@@ -36,8 +37,8 @@ pub(crate) struct OpBuilder<'e, 'p> {
 
 /// A communication that is about to be made.
 pub(crate) struct CollectiveSpec<'a> {
-    /// `Allgather`.
-    pub(crate) kind: &'static str,
+    /// Its type.
+    pub(crate) kind: CollectiveKind,
     /// Devices in team order.
     pub(crate) team: &'a [u32],
     /// The device that sends or receives the whole tensor, by its number or its position in the team, as the program's
@@ -47,10 +48,10 @@ pub(crate) struct CollectiveSpec<'a> {
     pub(crate) input: TensorId,
     /// The tensor that is received.
     pub(crate) output: TensorId,
-    /// `NCCL`.
-    pub(crate) backend: &'a str,
+    /// The backend that carries it.
+    pub(crate) backend: CommBackend,
     /// The reduce operation, if it is not the default, `sum`.
-    pub(crate) red_op: Option<&'static str>,
+    pub(crate) red_op: Option<RedOp>,
 }
 
 impl<'e, 'p> OpBuilder<'e, 'p> {
@@ -353,19 +354,28 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         (self.push(group_end_op(number)), number)
     }
     /// `P2PCommunication 30 (type=recv, buffer=.., peer=.., backend=..)` and its number.
-    pub(crate) fn build_p2p(&mut self, receive: bool, buffer: TensorId, peer: ExprId, backend: &str) -> (OpId, u32) {
+    pub(crate) fn build_p2p(
+        &mut self,
+        direction: MessageDirection,
+        buffer: TensorId,
+        peer: ExprId,
+        backend: CommBackend,
+    ) -> (OpId, u32) {
         let number = self.next_number();
-        let kind = self.edit.intern_name(if receive { "recv" } else { "send" });
-        let backend = self.word_attr(backend);
+        let kind = self.edit.intern_name(direction.word());
+        let backend = self.word_attr(backend.word());
         let op = Op { number: Some(number), ..message_op(kind, peer, backend) };
         let buffer = Value::Tensor(buffer);
-        let op = if receive { op.with_result(buffer) } else { op.with_operand(buffer) };
+        let op = match direction {
+            MessageDirection::Recv => op.with_result(buffer),
+            MessageDirection::Send => op.with_operand(buffer),
+        };
         (self.push(op), number)
     }
     /// Makes the sender of a message copy: `protocol=put`.
     pub(crate) fn set_put_protocol(&mut self, post: OpId) {
         let mut op = self.program().op(post).clone();
-        op.attrs.push((AttrKey::Protocol, self.word_attr("put")));
+        op.attrs.push((AttrKey::Protocol, self.word_attr(MessageProtocol::Put.word())));
         self.edit.set_op(post, op);
     }
     /// `ShareMemHandles(P2PCommunication 30 (...), P2PCommunication 31 (...), `: names these communications.
@@ -383,7 +393,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         let number = self.next_number();
         let mut op = Op { number: Some(number), ..collective_op(what.input, what.output) };
         let team = what.team.iter().map(|&device| i64::from(device)).collect();
-        op.attrs = vec![(AttrKey::Type, self.word_attr(what.kind)), (AttrKey::Team, AttrValue::Ints(team))];
+        op.attrs = vec![(AttrKey::Type, self.word_attr(what.kind.name())), (AttrKey::Team, AttrValue::Ints(team))];
         if let Some(root) = what.root {
             op.attrs.push((AttrKey::Root, AttrValue::Expr(root)));
             if self.program().style().call_form {
@@ -391,10 +401,10 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
             }
         }
         if let Some(red_op) = what.red_op {
-            op.attrs.push((AttrKey::RedOp, self.word_attr(red_op)));
+            op.attrs.push((AttrKey::RedOp, self.word_attr(red_op.word())));
         }
-        if self.program().style().backend || what.backend != "NCCL" {
-            op.attrs.push((AttrKey::Backend, self.word_attr(what.backend)));
+        if self.program().style().backend || what.backend != CommBackend::default() {
+            op.attrs.push((AttrKey::Backend, self.word_attr(what.backend.word())));
         }
         (self.push(op), number)
     }

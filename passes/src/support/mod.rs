@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 mod carried;
+pub(crate) mod comm_options;
 mod derived_names;
 pub(crate) mod fold;
 pub(crate) mod keep;

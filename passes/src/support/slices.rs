@@ -3,6 +3,7 @@
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::logical_axes;
 use hostir::ir::{AttrKey, BinaryOp, BlockId, ExprId, IterDomain, MemoryType, OpId, Program, Symbol, TensorId, Value};
+use hostir::ir::{CommBackend, MessageDirection};
 use hostir::ops::control::loop_over_range_op;
 
 /// A slice of a tensor, not yet in the program.
@@ -30,12 +31,12 @@ impl Slice {
 /// Appends a message between GPUs that the sender copies; returns its handle.
 pub(crate) fn put_message(
     build: &mut OpBuilder<'_, '_>,
-    receive: bool,
+    direction: MessageDirection,
     buffer: &Slice,
     peer: ExprId,
     ops: &mut Vec<OpId>,
 ) -> u32 {
-    let number = get_message(build, receive, buffer, peer, ops);
+    let number = get_message(build, direction, buffer, peer, ops);
     ops.last().into_iter().for_each(|&post| build.set_put_protocol(post));
     number
 }
@@ -43,13 +44,13 @@ pub(crate) fn put_message(
 /// Appends a message between GPUs that the receiver copies; returns its handle.
 pub(crate) fn get_message(
     build: &mut OpBuilder<'_, '_>,
-    receive: bool,
+    direction: MessageDirection,
     buffer: &Slice,
     peer: ExprId,
     ops: &mut Vec<OpId>,
 ) -> u32 {
     let buffer = buffer.emit_selects(build, ops);
-    let (post, number) = build.build_p2p(receive, buffer, peer, "CUDA");
+    let (post, number) = build.build_p2p(direction, buffer, peer, CommBackend::Cuda);
     ops.push(post);
     number
 }

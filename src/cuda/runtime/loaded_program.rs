@@ -31,6 +31,7 @@ use hostir::backend::{RunResult, RunStats};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
+use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::{InstKind, InstOrigin, Plan};
 use hostir::plan_checks::check_plans;
@@ -150,7 +151,7 @@ fn describe_queue_sharing(schedules: &[RankSchedule], queues: usize) -> Option<S
 /// Opens this process's ranks on their devices; does not connect them.
 fn open_program<'p>(
     prepared: &'p PreparedProgram,
-    teams: &[(String, CommTeam)],
+    teams: &[CommTeam],
     joint: &ProcessGroup,
     options: &Options,
     callers: bool,
@@ -402,7 +403,7 @@ fn describe_platform(site: &LocalDevices) -> Result<String, Error> {
 
 fn build_schedules(
     prepared: &PreparedProgram,
-    teams: &[(String, CommTeam)],
+    teams: &[CommTeam],
     messages: &MessagePlan,
     site: &LocalDevices,
     options: &Options,
@@ -620,10 +621,11 @@ fn plan_stats(prepared: &PreparedProgram) -> RunStats {
                     let received = collective.output.as_ref();
                     stats.bytes += received.map_or(0, |view| view.len() * view.dtype.byte_size()) as u64;
                 }
-                InstKind::Send { .. } => stats.communications += 1,
-                InstKind::Recv { view, .. } => {
+                InstKind::Message { header, view } => {
                     stats.communications += 1;
-                    stats.bytes += (view.len() * view.dtype.byte_size()) as u64;
+                    if header.direction == MessageDirection::Recv {
+                        stats.bytes += (view.len() * view.dtype.byte_size()) as u64;
+                    }
                 }
                 kind => stats.local_bytes += kind.traffic_bytes(),
             }

@@ -23,7 +23,9 @@ use hostir::plan::{BufferView, GemmInst, InstId, InstKind, Plan};
 pub fn join_sends(plan: &Plan, items: Vec<FusedInst>, accept: impl Fn(&GemmInst, InstId) -> bool) -> Vec<FusedInst> {
     let found = sole_reader_pairs(plan, &items, |gemm, reader| match reader {
         FusedInst::Inst(at) => match &plan.inst(*at).kind {
-            InstKind::Send { comm: None, put: true, view, .. } => computes_message(gemm, view) && accept(gemm, *at),
+            InstKind::Message { header, view } if header.direction.is_send() && header.initiates_transfer() => {
+                computes_message(gemm, view) && accept(gemm, *at)
+            }
             _ => false,
         },
         _ => false,

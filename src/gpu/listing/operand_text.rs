@@ -2,10 +2,9 @@
 
 use crate::element_range::ViewRange;
 use crate::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
-use crate::nccl_lowering::NcclCall;
-use crate::nccl_types::NcclReduction;
-use crate::p2p::CopyOrder;
-use hostir::plan::BufferView;
+use crate::nccl_lowering::{NcclCall, NcclFunction};
+use crate::p2p::{CopyOrder, MessageTarget};
+use hostir::plan::{BufferView, RedOp};
 
 /// `b3+40 float [8:32, 4:1]`: buffer, offset in elements, type, and extent and stride of each axis.
 pub(super) fn view_text(view: &BufferView) -> String {
@@ -24,45 +23,27 @@ fn optional_range_text(part: Option<&ViewRange>) -> String {
 
 /// A call of NCCL.
 pub(super) fn nccl_call_text(call: &NcclCall) -> String {
-    match call {
-        NcclCall::AllGather { send, recv } => {
-            format!("allgather {} <- {}", range_text(recv), range_text(send))
-        }
-        NcclCall::AllReduce { send, recv, op } => {
-            format!("allreduce {} {} <- {}", reduction_name(*op), range_text(recv), range_text(send))
-        }
-        NcclCall::Reduce { send, recv, op, root } => {
-            let (op, recv) = (reduction_name(*op), optional_range_text(recv.as_ref()));
-            format!("reduce {op} to {root} {recv} <- {}", range_text(send))
-        }
-        NcclCall::ReduceScatter { send, recv, op } => {
-            format!("reduce-scatter {} {} <- {}", reduction_name(*op), range_text(recv), range_text(send))
-        }
-        NcclCall::Broadcast { send, recv, root } => {
-            let (send, recv) = (optional_range_text(send.as_ref()), optional_range_text(recv.as_ref()));
-            format!("broadcast from {root} {recv} <- {send}")
-        }
-        NcclCall::Send { part: sent, peer } => format!("send to {peer} {}", range_text(sent)),
-        NcclCall::Recv { part: received, peer } => {
-            format!("receive from {peer} {}", range_text(received))
-        }
-        NcclCall::Stage { bytes, count, dtype, peer } => {
-            format!("receive from {peer} staging+{bytes} {count} {}", dtype.name())
-        }
-        NcclCall::Copy { send, recv } => {
-            format!("copy {} <- {}", range_text(recv), range_text(send))
-        }
+    let send = optional_range_text(call.send.as_ref());
+    let recv = match &call.recv {
+        Some(MessageTarget::Staging(bytes)) => format!("staging+{bytes} {} {}", call.count, call.dtype.name()),
+        target => optional_range_text(target.as_ref().and_then(MessageTarget::as_part)),
+    };
+    let op = call.reduction.map_or("", reduction_name);
+    match call.function {
+        NcclFunction::AllGather => format!("allgather {recv} <- {send}"),
+        NcclFunction::AllReduce => format!("allreduce {op} {recv} <- {send}"),
+        NcclFunction::Reduce { root } => format!("reduce {op} to {root} {recv} <- {send}"),
+        NcclFunction::ReduceScatter => format!("reduce-scatter {op} {recv} <- {send}"),
+        NcclFunction::Broadcast { root } => format!("broadcast from {root} {recv} <- {send}"),
+        NcclFunction::Send { peer } => format!("send to {peer} {send}"),
+        NcclFunction::Recv { peer } => format!("receive from {peer} {recv}"),
+        NcclFunction::Copy => format!("copy {recv} <- {send}"),
     }
 }
 
-fn reduction_name(op: NcclReduction) -> &'static str {
-    match op {
-        NcclReduction::Sum => "sum",
-        NcclReduction::Prod => "prod",
-        NcclReduction::Max => "max",
-        NcclReduction::Min => "min",
-        NcclReduction::Avg => "avg",
-    }
+/// NCCL's word of an operation.
+fn reduction_name(op: RedOp) -> &'static str {
+    if op == RedOp::Product { "prod" } else { op.word() }
 }
 
 /// The name of the order of the messages of a batch.

@@ -4,7 +4,7 @@
 
 use crate::element_range::ViewRange;
 use crate::memory_layout::ALIGNMENT;
-use crate::nccl_lowering::{NcclCall, reduction};
+use crate::nccl_lowering::{NcclCall, NcclFunction, nccl_reduction};
 use crate::p2p::{MessageTarget, RoundReduction};
 use hostir::plan::CollectiveInst;
 use hostir::plan::MemberRole;
@@ -26,7 +26,7 @@ pub fn gathered_reduction(
     roles: &[MemberRole],
 ) -> Option<GatheredReduction> {
     let any = collective.input.as_ref().or(collective.output.as_ref())?;
-    let foreign = hostir::data::fp8::decoder_for(any.dtype).is_some() || reduction(collective).is_err();
+    let foreign = hostir::data::fp8::decoder_for(any.dtype).is_some() || nccl_reduction(collective).is_err();
     if !collective.kind.is_reducing() || roles.len() == 1 || !foreign {
         return None;
     }
@@ -34,10 +34,9 @@ pub fn gathered_reduction(
     let mut calls = Vec::new();
     if let Some(input) = &collective.input {
         let others = team.outgoing_transfers(place).filter(|transfer| transfer.to != place);
-        calls.extend(others.map(|transfer| NcclCall::Send {
-            part: ViewRange::share(input, transfer.source),
-            peer: transfer.to as u32,
-        }));
+        calls.extend(
+            others.map(|transfer| NcclCall::send(ViewRange::share(input, transfer.source), transfer.to as u32)),
+        );
     }
     let output = collective.output.as_ref().filter(|_| roles[place].receives).map(ViewRange::whole_view);
     let combine = output.map(|output| {
@@ -48,10 +47,11 @@ pub fn gathered_reduction(
                 inputs.push(MessageTarget::Part(ViewRange::share(input, transfer.source)));
                 continue;
             }
-            let (bytes, count) = (inputs.len() * size, output.count);
-            inputs.push(MessageTarget::Staging(bytes));
-            let peer = transfer.from as u32;
-            calls.push(NcclCall::Stage { bytes, count, dtype: any.dtype, peer });
+            let staging = MessageTarget::Staging(inputs.len() * size);
+            inputs.push(staging.clone());
+            let function = NcclFunction::Recv { peer: transfer.from as u32 };
+            let (count, dtype) = (output.count, any.dtype);
+            calls.push(NcclCall { function, reduction: None, send: None, recv: Some(staging), count, dtype });
         }
         RoundReduction { op: collective.red_op, inputs, output, settles: false }
     });
@@ -121,16 +121,14 @@ mod tests {
                 assert_eq!(combine.inputs.len(), roles.iter().filter(|role| role.sends).count());
                 let mut staged = Vec::new();
                 for call in &own.calls {
-                    let NcclCall::Stage { bytes, count, peer, .. } = call else { continue };
-                    assert_eq!(*count, combine.output.count);
-                    staged.push(MessageTarget::Staging(*bytes));
-                    let sends = all[*peer as usize].calls.iter().filter_map(|call| match call {
-                        NcclCall::Send { part, peer } if *peer as usize == to => Some(part),
-                        _ => None,
-                    });
-                    let parts: Vec<&ViewRange> = sends.collect();
+                    let (NcclFunction::Recv { peer }, Some(target)) = (call.function, &call.recv) else { continue };
+                    assert_eq!(call.count, combine.output.count);
+                    staged.push(target.clone());
+                    let to_this = NcclFunction::Send { peer: to as u32 };
+                    let sends = all[peer as usize].calls.iter().filter(|call| call.function == to_this);
+                    let parts: Vec<&ViewRange> = sends.filter_map(|call| call.send.as_ref()).collect();
                     let start = if kind == CollectiveKind::ReduceScatter { 4 * to } else { 0 };
-                    assert_eq!((parts.len(), parts[0].start, parts[0].count), (1, start, *count));
+                    assert_eq!((parts.len(), parts[0].start, parts[0].count), (1, start, call.count));
                 }
                 let own = |input: &&MessageTarget| matches!(input, MessageTarget::Staging(_));
                 assert!(combine.inputs.iter().filter(own).eq(staged.iter()));

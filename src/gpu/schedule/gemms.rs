@@ -8,7 +8,7 @@ use crate::operand::SymbolicAddress;
 use crate::p2p::{MessageTarget, P2pMessage};
 use crate::schedule::{Builder, P2pExchange, StreamCommand};
 use crate::unsupported::Unsupported;
-use hostir::plan::{BufferView, GemmInst, Inst, InstId, InstKind};
+use hostir::plan::{BufferView, GemmInst, Inst, InstId, MessageHeader};
 
 impl Builder<'_> {
     /// Schedules a GEMM by the library if it supports it, else by a kernel of our own.
@@ -30,7 +30,7 @@ impl Builder<'_> {
     /// it afterwards.
     pub(super) fn schedule_direct_gemm(&mut self, gemm: &GemmInst, at: InstId, send: &Inst) -> Result<(), Unsupported> {
         let (stream, position) = (send.stream.0 as usize, self.at);
-        let InstKind::Send { work, .. } = send.kind else {
+        let Some(&MessageHeader { work, .. }) = send.kind.message() else {
             return Err(Unsupported::Malformed("a GEMM that stores for no message"));
         };
         let (message, stored) = self.gemm_at_peer(gemm, position)?;

@@ -6,7 +6,7 @@
 //! order of their issue. An instruction is issued after its dependences, so the first one whose event is not reached is
 //! the one that waits, or one of those after it that share the event.
 
-use crate::nccl_lowering;
+use crate::nccl_lowering::NcclFunction;
 use crate::schedule::{P2pCopy, RankSchedule, ScheduleStep, StreamCommand};
 use hostir::plan::InstId;
 use std::collections::BTreeMap;
@@ -97,9 +97,7 @@ impl StreamCommand {
     /// Returns true if the call may block its stream until another rank has done its part.
     fn waits_for_peers(&self) -> bool {
         match self {
-            StreamCommand::Communicate { calls, .. } => {
-                calls.iter().any(|call| !matches!(call, nccl_lowering::NcclCall::Copy { .. }))
-            }
+            StreamCommand::Communicate { calls, .. } => calls.iter().any(|call| call.function != NcclFunction::Copy),
             StreamCommand::Signal { signals } => {
                 signals.iter().any(|signal| matches!(signal, crate::schedule::SemaphoreOp::Await { .. }))
             }

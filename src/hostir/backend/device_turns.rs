@@ -33,9 +33,7 @@ impl DeviceTurns {
                     *of_event = (*of_event).min(*after);
                 }
                 InstKind::Record { event } => *after = (*after).min(after_event[event.0 as usize]),
-                InstKind::Collective(_) | InstKind::Send { .. } | InstKind::Recv { .. } | InstKind::GroupEnd { .. } => {
-                    *after = id.index() as u32;
-                }
+                kind if kind.issued_work().is_some() => *after = id.index() as u32,
                 _ => {}
             }
             turns[id.index()] = *after;

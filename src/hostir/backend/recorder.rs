@@ -170,14 +170,15 @@ impl RankClock for RankRecorder {
 
     fn end_step(&mut self, step: &StreamStep<'_>, start: u64) {
         let end = match &step.inst.kind {
-            InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => self.last_arrival(step.stream),
-            InstKind::WaitWork { .. } | InstKind::WaitEvent { .. } => self.record_wait(step),
+            InstKind::GroupBegin => self.last_arrival(step.stream),
+            kind if kind.is_lifetime() => self.last_arrival(step.stream),
+            kind if kind.is_wait() => self.record_wait(step),
             InstKind::Record { event } => {
                 let mark = self.record_mark(step);
                 self.events[event.0 as usize] = Some(mark);
                 mark.ns
             }
-            InstKind::Send { .. } | InstKind::Recv { .. } => {
+            InstKind::Message { .. } => {
                 let mark = self.record_mark(step);
                 self.announced.insert(step.id, mark);
                 mark.ns

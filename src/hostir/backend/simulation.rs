@@ -11,6 +11,7 @@ use super::shared_device::SharedDevice;
 use super::trace::{Trace, TraceClock};
 use crate::diag::Diag;
 use crate::lower::PreparedProgram;
+use crate::plan::InstRole;
 use crate::plan::cost::CostModel;
 use crate::plan::{CommSlot, InstKind, Plan};
 use crate::plan_checks::walk::{OrderOnly, PlanWalk, RankClock};
@@ -223,7 +224,7 @@ impl<'p> SimulatedRun<'p> {
         self.ranks[rank].busy[stream] = false;
         match head.map(|head| self.walk.ranks[rank].queues.inst(head)).as_ref().map(|inst| &inst.kind) {
             Some(InstKind::Record { .. }) => self.expect_streams(rank),
-            Some(InstKind::Send { .. } | InstKind::Recv { .. }) => self.has_posts = true,
+            Some(InstKind::Message { .. }) => self.has_posts = true,
             _ => {}
         }
         self.expect_stream(rank, stream);
@@ -234,5 +235,5 @@ impl<'p> SimulatedRun<'p> {
 
 /// Returns true if an instruction of a stream takes time on the device: it computes or copies.
 fn needs_device(kind: &InstKind) -> bool {
-    kind.is_local() && kind.is_work()
+    kind.role() == InstRole::Compute
 }

@@ -6,6 +6,7 @@
 //! A track is a stream of a rank or the queue of one of its communicators. The spans of a track do not overlap
 //! and are in order of time. A flow event leads from the span that a wait waits for to the wait.
 
+use crate::plan::InstRole;
 use crate::plan::{InstKind, InstOrigin, Plan, StreamSlot};
 
 /// The clock of a trace's times.
@@ -52,18 +53,14 @@ impl SpanKind {
     pub fn from_inst(kind: &InstKind) -> Option<SpanKind> {
         match kind {
             InstKind::Copy { .. } => Some(SpanKind::Copy),
-            InstKind::Fill { .. }
-            | InstKind::Gemm(_)
-            | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
-            | InstKind::Take(_)
-            | InstKind::Accumulate(_) => Some(SpanKind::Compute),
-            InstKind::Collective(_) | InstKind::Send { .. } | InstKind::Recv { .. } | InstKind::GroupEnd { .. } => {
-                Some(SpanKind::Communication)
-            }
-            InstKind::WaitWork { .. } | InstKind::WaitEvent { .. } => Some(SpanKind::Wait),
+            InstKind::GroupEnd { .. } => Some(SpanKind::Communication),
             InstKind::Record { .. } => Some(SpanKind::Mark),
-            InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => None,
+            kind if kind.is_wait() => Some(SpanKind::Wait),
+            kind => match kind.role() {
+                InstRole::Compute => Some(SpanKind::Compute),
+                InstRole::Communication => Some(SpanKind::Communication),
+                InstRole::Memory | InstRole::Order => None,
+            },
         }
     }
 }

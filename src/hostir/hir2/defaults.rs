@@ -2,7 +2,9 @@
 
 pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;
-use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, OwnForm, Program, TensorId, Value};
+use crate::ir::{
+    AttrKey, CommBackend, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, OwnForm, Program, TensorId, Value,
+};
 use rustc_hash::FxHashSet;
 
 /// The words of element types in `hir 2`.
@@ -31,7 +33,7 @@ pub const DTYPE_WORDS: &[(&str, DType)] = &[
 ];
 
 /// The backend of a communication that names none.
-pub const DEFAULT_BACKEND: &str = "NCCL";
+pub const DEFAULT_BACKEND: &str = CommBackend::Nccl.word();
 /// The `cache_op` of a copy that names none.
 pub const DEFAULT_CACHE_OP: &str = "Streaming";
 

@@ -17,6 +17,7 @@
 //! Reading is unrestricted; every change goes through [`edit::Edit`], which keeps a journal, so a pass that
 //! rejects a program leaves it unchanged.
 
+mod communication;
 pub mod definitions;
 pub mod edit;
 mod expr;
@@ -43,6 +44,7 @@ pub(crate) mod text;
 mod types;
 mod unread;
 
+pub use communication::{CommBackend, MessageDirection, MessageProtocol};
 pub use definitions::IndexDefinitions;
 pub use expr::{BinaryOp, Expr, ExprArena, MeshCoordinate, UnaryOp};
 pub use given_names::{NO_MESH, RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};

@@ -7,7 +7,7 @@ use super::{IoTensor, PreparedProgram, unravel_index};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::ir::DType;
+use crate::ir::{CommBackend, DType};
 use crate::plan::{CollectiveKind, InstKind};
 
 /// Returns the rank's shard of a whole input; an empty tensor of shape `[0]` outside of its mesh. `input` counts
@@ -193,7 +193,7 @@ fn rounding_tolerance(prepared: &PreparedProgram, dtype: DType) -> Option<f64> {
     for plan in &prepared.plans {
         for inst in plan.iter() {
             let InstKind::Collective(one) = &inst.kind else { continue };
-            if one.kind == CollectiveKind::Reduce && plan.communicators[one.comm].backend != "CUDA" {
+            if one.kind == CollectiveKind::Reduce && plan.communicators[one.comm].backend != CommBackend::Cuda {
                 roots.push(one.root);
                 let inputs = one.input.as_ref().and_then(|view| type_epsilon(view.dtype));
                 unit = unit.max(inputs.unwrap_or(unit));

@@ -18,8 +18,8 @@ use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::functions::ScalarValue;
 use crate::ir::{
-    AttrKey, DType, Expr, ExprId, Id, IdVec, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId, UnitId,
-    Value, expr_text,
+    AttrKey, CommBackend, DType, Expr, ExprId, Id, IdVec, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol,
+    TensorId, UnitId, Value, expr_text,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -53,7 +53,7 @@ pub struct PlanBuilder<'a> {
     /// The indices of the enclosing loops that shard tensors by stream, outermost first.
     pub(super) ended: FxHashMap<TensorId, EndedName>,
     pub(crate) references: IdVec<BufferId, u32>,
-    communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
+    communicators: FxHashMap<PlanCommunicator, CommSlot>,
     handles: FxHashMap<u32, OpId>,
     definitions: IndexDefinitions,
     pub(super) indices: LoopIteration,
@@ -338,14 +338,13 @@ impl<'a> PlanBuilder<'a> {
         EventId(self.plan.events - 1)
     }
     /// Returns the communicator of a team and a backend, and adds it if it is new.
-    pub fn communicator_slot(&mut self, team: Vec<u32>, backend: &str) -> CommSlot {
-        let key = (team, backend.to_owned());
-        if let Some(&slot) = self.communicators.get(&key) {
+    pub fn communicator_slot(&mut self, team: Vec<u32>, backend: CommBackend) -> CommSlot {
+        let communicator = PlanCommunicator { team, backend };
+        if let Some(&slot) = self.communicators.get(&communicator) {
             return slot;
         }
-        let communicator = PlanCommunicator { team: key.0.clone(), backend: key.1.clone() };
-        let slot = self.plan.communicators.push(communicator);
-        self.communicators.insert(key, slot);
+        let slot = self.plan.communicators.push(communicator.clone());
+        self.communicators.insert(communicator, slot);
         slot
     }
     /// Returns the op that a handle names.

@@ -88,12 +88,8 @@ impl Plan {
     /// The data of a send, or the destination of a receive.
     pub fn message_view(&self, id: InstId) -> Option<Cow<'_, BufferView>> {
         match self.inst(id) {
-            Cow::Borrowed(Inst { kind: InstKind::Send { view, .. } | InstKind::Recv { view, .. }, .. }) => {
-                Some(Cow::Borrowed(view))
-            }
-            Cow::Owned(Inst { kind: InstKind::Send { view, .. } | InstKind::Recv { view, .. }, .. }) => {
-                Some(Cow::Owned(view))
-            }
+            Cow::Borrowed(Inst { kind: InstKind::Message { view, .. }, .. }) => Some(Cow::Borrowed(view)),
+            Cow::Owned(Inst { kind: InstKind::Message { view, .. }, .. }) => Some(Cow::Owned(view)),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use super::initial::ReductionFold;
 use super::take_inst::{AccumulateInst, TakeInst};
 use crate::ir::functions::{Function, ScalarValue};
-use crate::ir::{DType, Id, OpId, TensorId};
+use crate::ir::{DType, Id, MessageDirection, MessageProtocol, OpId, TensorId};
 use smallvec::SmallVec;
 
 crate::ir::dense_id! {
@@ -336,6 +336,32 @@ pub struct CollectiveInst {
     pub work: WorkSlot,
 }
 
+/// A send or receive without its data: one rank's side of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MessageHeader {
+    /// The direction, seen from this rank.
+    pub direction: MessageDirection,
+    /// The communicator; `None` for a message on the stream.
+    pub comm: Option<CommSlot>,
+    /// On the stream: the side that copies, which waits until the other side's buffer is ready.
+    pub protocol: MessageProtocol,
+    /// The absolute rank of the other side.
+    pub peer: u32,
+    /// The completion handle that a `Wait` names.
+    pub work: WorkSlot,
+}
+
+impl MessageHeader {
+    /// A side of a message that a communicator carries.
+    pub fn on_communicator(direction: MessageDirection, comm: CommSlot, peer: u32, work: WorkSlot) -> Self {
+        Self { direction, comm: Some(comm), protocol: MessageProtocol::default(), peer, work }
+    }
+    /// Returns true for the initiator of a message on streams, which waits until the target is ready.
+    pub fn initiates_transfer(&self) -> bool {
+        self.comm.is_none() && self.protocol.initiator() == self.direction
+    }
+}
+
 /// A GEMM: `out[.., m, n] = sum_k a[.., m, k] * b[.., k, n] * row[.., m, n] * column[.., m, n] + bias[.., m, n]`,
 /// where `row` and `column` are the scales.
 #[derive(Clone, PartialEq, Debug)]
@@ -370,7 +396,7 @@ impl GemmInst {
 
 /// The operation of an instruction. Everything but communications runs on [`Inst::stream`], in order;
 /// communications start on their communicator's queue once the stream's earlier work is done
-/// (`Send` and `Recv` without `comm` run on the stream itself).
+/// (a message without a communicator runs on the stream itself).
 #[derive(Clone, PartialEq, Debug)]
 pub enum InstKind {
     /// Starts the lifetime of a buffer, with undefined content.
@@ -418,32 +444,12 @@ pub enum InstKind {
     Accumulate(Box<AccumulateInst>),
     /// Starts a collective.
     Collective(Box<CollectiveInst>),
-    /// Sends to a rank.
-    Send {
-        /// The communicator; `None` for a message on the stream.
-        comm: Option<CommSlot>,
-        /// On the stream: true if the sender is the initiator, which waits for the receiver to be ready.
-        put: bool,
-        /// Absolute rank.
-        peer: u32,
-        /// The data to send (contiguous).
+    /// Sends to a rank, or receives from it.
+    Message {
+        /// The message without its data.
+        header: MessageHeader,
+        /// The data to send, or the destination of the received data (contiguous).
         view: BufferView,
-        /// The work that a Wait waits for.
-        work: WorkSlot,
-    },
-    /// Receives from a rank.
-    Recv {
-        /// The communicator; `None`: on the stream.
-        comm: Option<CommSlot>,
-        /// On the stream: true if the sender is the initiator; else the receiver is, and waits for the sender to be
-        /// ready.
-        put: bool,
-        /// Absolute rank.
-        peer: u32,
-        /// The destination (contiguous).
-        view: BufferView,
-        /// The work that a Wait waits for.
-        work: WorkSlot,
     },
     /// Opens a group: the sends and receives up to `GroupEnd` start together.
     GroupBegin,
@@ -514,120 +520,7 @@ impl InstKind {
     pub(super) fn queue_bytes(&self) -> usize {
         const PLACE: usize = LEAST_INST_BYTES;
         const UNIT: usize = 3 * 112 + 4 * 16;
-        match self {
-            InstKind::Collective(_)
-            | InstKind::Send { comm: Some(_), .. }
-            | InstKind::Recv { comm: Some(_), .. }
-            | InstKind::GroupEnd { .. } => PLACE + UNIT,
-            _ => PLACE,
-        }
-    }
-
-    /// Returns true if it computes, copies or communicates: the others order streams, or manage memory.
-    pub fn is_work(&self) -> bool {
-        !matches!(
-            self,
-            InstKind::Alloc { .. }
-                | InstKind::Free { .. }
-                | InstKind::WaitWork { .. }
-                | InstKind::Record { .. }
-                | InstKind::WaitEvent { .. }
-                | InstKind::GroupBegin
-                | InstKind::GroupEnd { .. }
-        )
-    }
-    /// Returns true for the initiator of a message on streams (the sender with `put`, the receiver with `get`), which
-    /// waits until the target is ready.
-    pub fn initiates_transfer(&self) -> bool {
-        matches!(self, InstKind::Send { comm: None, put: true, .. } | InstKind::Recv { comm: None, put: false, .. })
-    }
-    /// The completion handle of a send or receive.
-    pub(crate) fn message_work(&self) -> Option<WorkSlot> {
-        match self {
-            InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
-            _ => None,
-        }
-    }
-    /// The views that the instruction reads.
-    pub fn read_views(&self) -> SmallVec<[&BufferView; 3]> {
-        match self {
-            InstKind::Copy { src, .. } => SmallVec::from_slice(&[src]),
-            InstKind::Gemm(gemm) => gemm.read_views().collect(),
-            InstKind::Kernel(kernel) => kernel.inputs.iter().collect(),
-            InstKind::Reduce { input, .. } => SmallVec::from_slice(&[input]),
-            InstKind::Take(take) => SmallVec::from_slice(&[&take.input, &take.index]),
-            InstKind::Accumulate(put) => SmallVec::from([&put.base, &put.index, &put.value]),
-            InstKind::Collective(collective) => collective.input.iter().collect(),
-            InstKind::Send { view, .. } => SmallVec::from_slice(&[view]),
-            InstKind::Alloc { .. }
-            | InstKind::Free { .. }
-            | InstKind::Fill { .. }
-            | InstKind::Recv { .. }
-            | InstKind::GroupBegin
-            | InstKind::GroupEnd { .. }
-            | InstKind::WaitWork { .. }
-            | InstKind::Record { .. }
-            | InstKind::WaitEvent { .. } => SmallVec::new(),
-        }
-    }
-    /// The view that the instruction writes.
-    pub fn written_view(&self) -> Option<&BufferView> {
-        match self {
-            InstKind::Copy { dst, .. } | InstKind::Fill { dst, .. } => Some(dst),
-            InstKind::Gemm(gemm) => Some(&gemm.out),
-            InstKind::Kernel(kernel) => Some(&kernel.output),
-            InstKind::Reduce { output, .. } => Some(output),
-            InstKind::Take(take) => Some(&take.output),
-            InstKind::Accumulate(put) => Some(&put.output),
-            InstKind::Collective(collective) => collective.output.as_ref(),
-            InstKind::Recv { view, .. } => Some(view),
-            InstKind::Alloc { .. }
-            | InstKind::Free { .. }
-            | InstKind::Send { .. }
-            | InstKind::GroupBegin
-            | InstKind::GroupEnd { .. }
-            | InstKind::WaitWork { .. }
-            | InstKind::Record { .. }
-            | InstKind::WaitEvent { .. } => None,
-        }
-    }
-    /// Returns true if it only works on its stream: it neither communicates nor orders streams.
-    pub fn is_local(&self) -> bool {
-        match self {
-            InstKind::Alloc { .. }
-            | InstKind::Free { .. }
-            | InstKind::Copy { .. }
-            | InstKind::Fill { .. }
-            | InstKind::Gemm(_)
-            | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
-            | InstKind::Take(_)
-            | InstKind::Accumulate(_) => true,
-            InstKind::Collective(_)
-            | InstKind::Send { .. }
-            | InstKind::Recv { .. }
-            | InstKind::GroupBegin
-            | InstKind::GroupEnd { .. }
-            | InstKind::WaitWork { .. }
-            | InstKind::Record { .. }
-            | InstKind::WaitEvent { .. } => false,
-        }
-    }
-    /// The minimum number of bytes that the instruction reads and writes.
-    pub fn traffic_bytes(&self) -> u64 {
-        if let InstKind::Take(take) = self {
-            return take.traffic_bytes();
-        }
-        if let InstKind::Gemm(gemm) = self {
-            let whole = [&gemm.a, &gemm.b, &gemm.out]
-                .into_iter()
-                .chain(&gemm.bias)
-                .map(|view| view.len() * view.dtype.byte_size());
-            let scales = gemm.scale_views().iter().map(|view| view.distinct_len() * view.dtype.byte_size());
-            return whole.chain(scales).sum::<usize>() as u64;
-        }
-        let views = self.read_views().into_iter().chain(self.written_view());
-        views.map(|view| (view.len() * view.dtype.byte_size()) as u64).sum()
+        if self.communicator().is_some() { PLACE + UNIT } else { PLACE }
     }
 }
 

@@ -167,9 +167,9 @@ fn visit_fields(inst: &mut Inst, visit: &mut impl FnMut(FieldMut<'_>)) {
             collective.root.iter_mut().for_each(|root| visit(FieldMut::Size(root)));
             collective.input.iter_mut().chain(&mut collective.output).for_each(|view| visit_view(view, visit));
         }
-        InstKind::Send { peer, view, work, .. } | InstKind::Recv { peer, view, work, .. } => {
-            visit(FieldMut::Slot(peer));
-            visit(FieldMut::Slot(&mut work.0));
+        InstKind::Message { header, view } => {
+            visit(FieldMut::Slot(&mut header.peer));
+            visit(FieldMut::Slot(&mut header.work.0));
             visit_view(view, visit);
         }
         InstKind::GroupBegin => {}

@@ -4,9 +4,9 @@
 //! in one sequence, and those of each communicator in another. Collectives match in their communicator's order.
 //! Streams may reach messages in a different order; this does not change the matching.
 
-use super::inst::{CollectiveInst, CommSlot, InstId, InstKind};
-use super::{MessageAction, Plan, PlanCommunicator, QueueAction};
-use crate::ir::Id;
+use super::inst::{CollectiveInst, CommSlot, InstId, InstKind, MessageHeader};
+use super::{Plan, PlanCommunicator, QueueAction};
+use crate::ir::{Id, MessageDirection, MessageProtocol};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ struct MessageChannel<'p> {
 struct ChannelEnd {
     comm: Option<CommSlot>,
     peer: u32,
-    sends: bool,
+    direction: MessageDirection,
 }
 
 /// One side of a message.
@@ -139,7 +139,7 @@ impl<'p> PlanMatching<'p> {
         let ranks = plans.len() as u32;
         for of_all in &mut matching.communicators {
             let slot = of_all.slots.first().copied().flatten();
-            let is_own = |kind: &InstKind| matches!(kind, InstKind::Collective(one) if Some(one.comm) == slot);
+            let is_own = |kind: &InstKind| kind.collective().is_some_and(|one| Some(one.comm) == slot);
             plan.visit_stored(is_own, |id, _| of_all.collectives.push(vec![Some(id); ranks as usize]));
         }
         let mut channels: BTreeMap<MessageChannel<'p>, ChannelSides> = BTreeMap::new();
@@ -196,17 +196,19 @@ impl<'p> PlanMatching<'p> {
                     Some(MemberSlot { place: *places.get(communicator)?, position, posted: 0 })
                 })
                 .collect();
-            let is_collective = |kind: &InstKind| matches!(kind, InstKind::Collective(_));
-            plan.visit_stored(is_collective, |id, inst| {
-                let QueueAction::Collective(comm, _) = inst.queue_action() else { return };
-                let Some(slot) = &mut slots[comm.index()] else { return };
-                let of_all = &mut self.communicators[slot.place];
-                if of_all.collectives.len() <= slot.posted {
-                    of_all.collectives.push(vec![None; of_all.communicator.team.len()]);
-                }
-                of_all.collectives[slot.posted][slot.position] = Some(id);
-                slot.posted += 1;
-            });
+            plan.visit_stored(
+                |kind| kind.collective().is_some(),
+                |id, inst| {
+                    let QueueAction::Collective(comm, _) = inst.queue_action() else { return };
+                    let Some(slot) = &mut slots[comm.index()] else { return };
+                    let of_all = &mut self.communicators[slot.place];
+                    if of_all.collectives.len() <= slot.posted {
+                        of_all.collectives.push(vec![None; of_all.communicator.team.len()]);
+                    }
+                    of_all.collectives[slot.posted][slot.position] = Some(id);
+                    slot.posted += 1;
+                },
+            );
         }
     }
 
@@ -255,24 +257,22 @@ fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
 fn add_message_sides<'p>(plan: &'p Plan, channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>) {
     let mut own: FxHashMap<ChannelEnd, Vec<MessageSide>> = FxHashMap::default();
     let mut grouped = false;
-    let is_wanted = |kind: &InstKind| {
-        matches!(kind, InstKind::GroupBegin | InstKind::GroupEnd { .. } | InstKind::Send { .. } | InstKind::Recv { .. })
-    };
+    let is_wanted = |kind: &InstKind| kind.is_group_bound() || kind.message().is_some();
     plan.visit_stored(is_wanted, |inst, stored| match stored.queue_action() {
         QueueAction::GroupBegin => grouped = true,
         QueueAction::GroupEnd(..) => grouped = false,
-        QueueAction::Message(MessageAction { sends, comm, put, peer, .. }) => {
+        QueueAction::Message(MessageHeader { direction, comm, protocol, peer, .. }) => {
             let at = RankInst { rank: plan.rank, inst };
-            let side = MessageSide { at, put: put || (grouped && comm.is_some()) };
-            own.entry(ChannelEnd { comm, peer, sends }).or_default().push(side);
+            let put = protocol == MessageProtocol::Put || (grouped && comm.is_some());
+            own.entry(ChannelEnd { comm, peer, direction }).or_default().push(MessageSide { at, put });
         }
         _ => {}
     });
-    for (ChannelEnd { comm, peer, sends }, mut sides) in own {
+    for (ChannelEnd { comm, peer, direction }, mut sides) in own {
         let communicator = comm.map(|slot| &plan.communicators[slot]);
-        let (from, to) = if sends { (plan.rank, peer) } else { (peer, plan.rank) };
+        let (from, to) = if direction.is_send() { (plan.rank, peer) } else { (peer, plan.rank) };
         let channel = channels.entry(MessageChannel { communicator, from, to }).or_default();
-        let target = if sends { &mut channel.sends } else { &mut channel.receives };
+        let target = if direction.is_send() { &mut channel.sends } else { &mut channel.receives };
         target.append(&mut sides);
         // Two slots may be of one communicator.
         target.sort_by_key(|side| side.at.inst);

@@ -17,6 +17,7 @@ mod initial;
 mod inst;
 mod inst_fields;
 mod inst_list;
+mod inst_questions;
 mod layout;
 mod matching;
 mod poison;
@@ -43,30 +44,31 @@ pub use initial::{ReductionFold, starts_from_identity};
 pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
     BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstId,
-    InstKind, InstOrigin, IterationId, KernelStep, LoopIteration, PlanBuffer, PointwiseKernel, RedOp, StepOperand,
-    StreamSlot, USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
+    InstKind, InstOrigin, IterationId, KernelStep, LoopIteration, MessageHeader, PlanBuffer, PointwiseKernel, RedOp,
+    StepOperand, StreamSlot, USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
 };
 pub(crate) use inst_fields::ViewMotion;
 pub(crate) use inst_list::RepeatedBody;
+pub use inst_questions::InstRole;
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
 pub use scalar::{EvalError, apply_function};
 pub(crate) use scalar::{LocalScalars, evaluate_extent};
-pub(crate) use stored_inst::{MessageAction, QueueAction, StoredInst};
+pub(crate) use stored_inst::{QueueAction, StoredInst};
 pub use stored_part::stored_input;
 pub use take_inst::{AccumulateInst, TakeInst};
 
 pub use crate::ir::functions::{Function, ScalarValue};
-use crate::ir::{ExprId, IdVec, OpId};
+use crate::ir::{CommBackend, ExprId, IdVec, OpId};
 use smallvec::SmallVec;
 
 /// A communicator: an ordered team and the library that carries its communications.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PlanCommunicator {
     /// Absolute ranks in team order, which gathers and scatters follow.
     pub team: Vec<u32>,
-    /// `NCCL`, `UCC` or `CUDA`.
-    pub backend: String,
+    /// The library or mechanism.
+    pub backend: CommBackend,
 }
 
 /// The program's way to a stream.

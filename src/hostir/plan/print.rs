@@ -1,6 +1,7 @@
 //! Plans as text (`--print-plan`): one aligned line for each instruction.
 
 use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, StreamSlot, TakeInst, WorkSlot};
+use crate::ir::MessageProtocol;
 use std::fmt::{self, Display, Formatter, Write as _};
 
 /// A plan with the names for printing it.
@@ -118,13 +119,17 @@ impl PlanText<'_> {
                     work_text(c.work)
                 )
             }
-            InstKind::Send { comm: c, put, peer, view, work: w } => {
-                let how = if *put { ", put" } else { "" };
-                format!("send    {} to {peer}, {}{how}, {}", self.view_text(view), comm_text(*c), work_text(*w))
-            }
-            InstKind::Recv { comm: c, put, peer, view, work: w } => {
-                let how = if *put { ", put" } else { "" };
-                format!("recv    {} from {peer}, {}{how}, {}", self.view_text(view), comm_text(*c), work_text(*w))
+            InstKind::Message { header, view } => {
+                let preposition = if header.direction.is_send() { "to" } else { "from" };
+                let how = if header.protocol == MessageProtocol::Put { ", put" } else { "" };
+                format!(
+                    "{}    {} {preposition} {}, {}{how}, {}",
+                    header.direction.word(),
+                    self.view_text(view),
+                    header.peer,
+                    comm_text(header.comm),
+                    work_text(header.work)
+                )
             }
             InstKind::GroupBegin => "group   {".to_owned(),
             InstKind::GroupEnd { comm, work: w } => {

@@ -3,7 +3,7 @@
 //! A [`StoredInst`] is a reference: reading it copies nothing. Only [`StoredInst::unfold_inst`] makes the instruction
 //! of a round, and [`StoredInst::inst_with_views`] does if the views of the rounds differ.
 
-use super::inst::{CommSlot, EventId, Inst, InstKind, WorkSlot};
+use super::inst::{CommSlot, EventId, Inst, InstKind, MessageHeader, WorkSlot};
 use super::inst_fields::{HANDLE_FIELD, InstSteps, MESSAGE_WORK_FIELD, PEER_FIELD};
 use super::inst_list::RepeatedBody;
 use std::borrow::Cow;
@@ -35,22 +35,7 @@ pub(crate) enum QueueAction {
     /// It issues a collective on a communicator; a Wait waits for the work.
     Collective(CommSlot, WorkSlot),
     /// It sends or receives.
-    Message(MessageAction),
-}
-
-/// A send or receive, without its view.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct MessageAction {
-    /// True for a send.
-    pub(crate) sends: bool,
-    /// The communicator; `None` for a message on the stream.
-    pub(crate) comm: Option<CommSlot>,
-    /// True if the sender is the initiator.
-    pub(crate) put: bool,
-    /// The absolute rank of the other side.
-    pub(crate) peer: u32,
-    /// The work that a Wait waits for.
-    pub(crate) work: WorkSlot,
+    Message(MessageHeader),
 }
 
 impl<'p> StoredInst<'p> {
@@ -94,15 +79,11 @@ impl<'p> StoredInst<'p> {
                 let work = self.slot_in_round(HANDLE_FIELD, collective.work.0);
                 QueueAction::Collective(collective.comm, WorkSlot(work))
             }
-            InstKind::Send { comm, put, peer, work, .. } | InstKind::Recv { comm, put, peer, work, .. } => {
-                QueueAction::Message(MessageAction {
-                    sends: matches!(self.first.kind, InstKind::Send { .. }),
-                    comm: *comm,
-                    put: *put,
-                    peer: self.slot_in_round(PEER_FIELD, *peer),
-                    work: WorkSlot(self.slot_in_round(MESSAGE_WORK_FIELD, work.0)),
-                })
-            }
+            InstKind::Message { header, .. } => QueueAction::Message(MessageHeader {
+                peer: self.slot_in_round(PEER_FIELD, header.peer),
+                work: WorkSlot(self.slot_in_round(MESSAGE_WORK_FIELD, header.work.0)),
+                ..*header
+            }),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::Copy { .. }

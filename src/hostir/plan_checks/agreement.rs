@@ -4,7 +4,7 @@ use super::walk::{CollectiveEnd, MessageEnd};
 use crate::diag::{Diag, codes};
 use crate::ir::DType;
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferView, CollectiveInst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst};
+use crate::plan::{BufferView, CollectiveInst, InstId, MatchedMessage, Plan, PlanMatching, RankInst};
 
 /// The first error of all communications; a walk reports only those that it reaches.
 ///
@@ -33,10 +33,8 @@ pub(super) fn check_all_sides(prepared: &PreparedProgram, matching: &PlanMatchin
 /// Returns true if the sides of a message have equally many elements of one type, equal in all rounds of a loop.
 fn are_equal_amounts(plans: &[Plan], message: &MatchedMessage) -> bool {
     let [one, other] = [message.send, message.receive].map(|side| {
-        match &plans.get(side.rank as usize)?.stored_inst(side.inst).first_round().kind {
-            InstKind::Send { view, .. } | InstKind::Recv { view, .. } => Some((view.len(), view.dtype)),
-            _ => None,
-        }
+        let view = plans.get(side.rank as usize)?.stored_inst(side.inst).first_round().kind.message_view()?;
+        Some((view.len(), view.dtype))
     });
     one.is_some() && one == other
 }

@@ -1,10 +1,12 @@
 //! The deadlock report: the ranks that wait for each other, with lines and iterations.
 
-use super::queues::{MessageDirection, RankQueues};
+use super::queues::RankQueues;
 use crate::diag::Diag;
 use crate::diag::codes::DEADLOCK;
+use crate::ir::{MessageDirection, MessageProtocol};
 use crate::lower::PreparedProgram;
-use crate::plan::{InstId, InstKind, InstOrigin, MatchedCommunicator};
+use crate::plan::MessageHeader;
+use crate::plan::{InstId, InstOrigin, MatchedCommunicator};
 use std::collections::BTreeSet;
 
 /// The number of notes that are written out; the rest is counted.
@@ -104,7 +106,8 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
         let (Some(slot), rank) = (*slot, rank as usize) else { continue };
         let Some(unit) = ranks[rank].started_unit(slot) else { continue };
         if let Some(inst) = ranks[rank].started_collective(slot) {
-            let InstKind::Collective(collective) = &ranks[rank].inst(inst).kind else { continue };
+            let unfinished = ranks[rank].inst(inst);
+            let Some(collective) = unfinished.kind.collective() else { continue };
             let others = absent_members(of_all, ranks);
             let text = format!("{} to start this {}", rank_names(&others), collective.kind.name());
             blocked.push(BlockedWait { rank, inst, text, others, messages: Vec::new() });
@@ -118,7 +121,7 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
             others.push(message.peer);
             messages.push(message.inst);
         }
-        for message in ranks[rank].open_messages(slot, MessageDirection::Receive) {
+        for message in ranks[rank].open_messages(slot, MessageDirection::Recv) {
             parts.push(format!("rank {} to send to it", message.peer));
             others.push(message.peer);
             messages.push(message.inst);
@@ -142,11 +145,8 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
     for (index, rank) in ranks.iter().enumerate() {
         let initiated = rank.initiated_messages().into_iter().map(|(_, inst)| inst);
         for inst in initiated.chain(rank.awaited_messages()) {
-            let (peer, what) = match &rank.inst(inst).kind {
-                InstKind::Send { peer, .. } => (*peer, "receive from"),
-                InstKind::Recv { peer, .. } => (*peer, "send to"),
-                _ => continue,
-            };
+            let Some(&MessageHeader { direction, peer, .. }) = rank.inst(inst).kind.message() else { continue };
+            let what = if direction.is_send() { "receive from" } else { "send to" };
             let text = format!("rank {peer} to {what} it");
             let others = vec![peer as usize];
             blocked.push(BlockedWait { rank: index, inst, text, others, messages: Vec::new() });
@@ -158,36 +158,34 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
 /// Explains the protocol that both sides of a transfer need, or the order that messages on streams need, if the
 /// initiator of a transfer waits for an instruction that is queued after another wait.
 fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<String> {
-    let (sends, put) = match &ranks[entry.rank].inst(entry.inst).kind {
-        InstKind::Send { comm: None, put, .. } => (true, *put),
-        InstKind::Recv { comm: None, put, .. } => (false, *put),
-        _ => return None,
-    };
+    let own = *ranks[entry.rank].inst(entry.inst).kind.message().filter(|message| message.comm.is_none())?;
+    let (sends, protocol) = (own.direction.is_send(), own.protocol.word());
     let rank = u32::try_from(entry.rank).ok()?;
     let peers = entry.others.iter().filter_map(|&other| ranks.get(other));
-    let answers: Vec<(u32, bool)> = peers.flat_map(|peer| stream_answers(peer, !sends, rank)).collect();
-    let &(peer, _) = answers.first()?;
-    if answers.iter().all(|(_, other)| *other != put) {
-        let [own, other] = [put, !put].map(|put| if put { "put" } else { "get" });
+    let answers: Vec<(u32, MessageProtocol)> = peers.flat_map(|peer| stream_answers(peer, !sends, rank)).collect();
+    let &(peer, other) = answers.first()?;
+    if answers.iter().all(|(_, other)| *other != own.protocol) {
         let [does, done] = if sends { ["sends", "receives"] } else { ["receives", "sends"] };
         return Some(format!(
-            "rank {rank} {does} with `protocol={own}`, and rank {peer} {done} with `protocol={other}`: give both sides one protocol"
+            "rank {rank} {does} with `protocol={protocol}`, and rank {peer} {done} with `protocol={}`: give both sides one protocol",
+            other.word()
         ));
     }
-    let (protocol, first, second) = if put { ("put", "receive", "send") } else { ("get", "send", "receive") };
+    let (first, second) = match own.protocol {
+        MessageProtocol::Put => ("receive", "send"),
+        MessageProtocol::Get => ("send", "receive"),
+    };
     Some(format!(
         "with `backend=CUDA` and `protocol={protocol}`, start the {first} before the {second}, also in a group"
     ))
 }
 
-/// A plan's sends to (or receives from) a rank on a stream: the plan's rank, and whether the protocol is put.
-fn stream_answers(queues: &RankQueues<'_>, sends: bool, rank: u32) -> Vec<(u32, bool)> {
-    let found = queues.plan.iter().filter_map(|inst| match &inst.kind {
-        InstKind::Send { comm: None, peer, put, .. } => (sends && *peer == rank).then_some(*put),
-        InstKind::Recv { comm: None, peer, put, .. } => (!sends && *peer == rank).then_some(*put),
-        _ => None,
-    });
-    found.map(|put| (queues.plan.rank, put)).collect()
+/// A plan's sends to (or receives from) a rank on a stream: the plan's rank, and the protocol.
+fn stream_answers(queues: &RankQueues<'_>, sends: bool, rank: u32) -> Vec<(u32, MessageProtocol)> {
+    let messages = queues.plan.iter().filter_map(|inst| inst.kind.message().copied());
+    let answers = messages
+        .filter(|message| message.comm.is_none() && message.direction.is_send() == sends && message.peer == rank);
+    answers.map(|message| (queues.plan.rank, message.protocol)).collect()
 }
 
 fn rank_names(ranks: &[usize]) -> String {
@@ -235,8 +233,7 @@ const GROUP_NOTE: &str =
 
 /// Returns true if a rank waits for one message on a communicator.
 fn waits_for_message(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {
-    let kind = &ranks[entry.rank].inst(entry.inst).kind;
-    matches!(kind, InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. })
+    ranks[entry.rank].inst(entry.inst).kind.message().is_some_and(|message| message.comm.is_some())
 }
 
 /// A cycle with the op and iteration of each rank in it.

@@ -10,7 +10,9 @@
 
 use crate::diag::{Diag, codes};
 use crate::ir::Id;
+use crate::ir::MessageDirection;
 use crate::lower::PreparedProgram;
+use crate::plan::MessageHeader;
 use crate::plan::{
     BufferId, CommSlot, Inst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst, StreamSlot, WorkSlot,
 };
@@ -57,10 +59,14 @@ fn is_ordered_by_data(plan: &Plan) -> bool {
     let (mut any_message, mut collective_since) = (false, false);
     for (_, inst) in plan.cursor() {
         match &inst.kind {
-            InstKind::Send { .. } | InstKind::Recv { .. } if collective_since => return true,
-            InstKind::Send { .. } if reads_any(&inst, &received) => return true,
-            InstKind::Send { .. } => any_message = true,
-            InstKind::Recv { view, .. } => {
+            InstKind::Message { .. } if collective_since => return true,
+            InstKind::Message { header, .. } if header.direction.is_send() => {
+                if reads_any(&inst, &received) {
+                    return true;
+                }
+                any_message = true;
+            }
+            InstKind::Message { view, .. } => {
                 any_message = true;
                 received.insert(view.buffer);
             }
@@ -286,7 +292,7 @@ impl RankOrder<'_> {
                     self.add_unit(*comm);
                 }
             }
-            InstKind::Send { comm, work, .. } | InstKind::Recv { comm, work, .. } => {
+            InstKind::Message { header: MessageHeader { comm, work, .. }, .. } => {
                 let side = RankInst { rank: self.rank, inst: id };
                 let Some(&message) = self.numbers.get(&side) else { return };
                 match comm {
@@ -312,7 +318,7 @@ impl RankOrder<'_> {
         self.group.streams.push(inst.stream);
         self.group.messages.push(message);
         self.group.works.push(work);
-        self.group.sends += usize::from(matches!(inst.kind, InstKind::Send { .. }));
+        self.group.sends += usize::from(inst.kind.is_message(MessageDirection::Send));
         if self.group.depth == 0 {
             self.add_unit(comm);
         }
@@ -381,6 +387,6 @@ fn describe_rounds(
 /// The end of the group that contains a message.
 fn group_end(plan: &Plan, id: InstId) -> Option<Cow<'_, Inst>> {
     let mut later = plan.cursor_after(id).map(|(_, inst)| inst);
-    let bound = later.find(|inst| matches!(inst.kind, InstKind::GroupBegin | InstKind::GroupEnd { .. }));
+    let bound = later.find(|inst| inst.kind.is_group_bound());
     bound.filter(|inst| matches!(inst.kind, InstKind::GroupEnd { .. }))
 }

@@ -4,6 +4,8 @@
 //! communicator, whose units start once the earlier work of the issuing stream is done.
 
 use super::hang_report::{RankPosition, RankProgress};
+use crate::ir::MessageDirection;
+use crate::plan::MessageHeader;
 use crate::plan::{CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use std::borrow::Cow;
 
@@ -74,15 +76,6 @@ pub(crate) struct OpenMessage {
     pub(crate) peer: usize,
 }
 
-/// The direction of a message, as one rank sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MessageDirection {
-    /// The rank sends.
-    Send,
-    /// The rank receives.
-    Receive,
-}
-
 /// The queues of one rank.
 pub(crate) struct RankQueues<'p> {
     /// The plan that they are cut from.
@@ -131,34 +124,19 @@ impl<'p> RankQueues<'p> {
                 let unit = CommunicationUnit::of_inst(id, after, collective.work);
                 self.communicators[collective.comm.0 as usize].items.push(unit);
             }
-            InstKind::Send { comm: Some(comm), work, .. } | InstKind::Recv { comm: Some(comm), work, .. } => {
-                match group {
-                    Some(unit) => {
-                        unit.insts.push(id);
-                        unit.done.push(false);
-                        unit.after.push(after);
-                        unit.works.push(*work);
-                    }
-                    None => {
-                        let unit = CommunicationUnit::of_inst(id, after, *work);
-                        self.communicators[comm.0 as usize].items.push(unit);
-                    }
+            InstKind::Message { header: MessageHeader { comm: Some(comm), work, .. }, .. } => match group {
+                Some(unit) => {
+                    unit.insts.push(id);
+                    unit.done.push(false);
+                    unit.after.push(after);
+                    unit.works.push(*work);
                 }
-            }
-            InstKind::Alloc { .. }
-            | InstKind::Free { .. }
-            | InstKind::Copy { .. }
-            | InstKind::Fill { .. }
-            | InstKind::Gemm(_)
-            | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
-            | InstKind::Take(_)
-            | InstKind::Accumulate(_)
-            | InstKind::Send { comm: None, .. }
-            | InstKind::Recv { comm: None, .. }
-            | InstKind::WaitWork { .. }
-            | InstKind::Record { .. }
-            | InstKind::WaitEvent { .. } => {
+                None => {
+                    let unit = CommunicationUnit::of_inst(id, after, *work);
+                    self.communicators[comm.0 as usize].items.push(unit);
+                }
+            },
+            _ => {
                 self.streams[inst.stream.0 as usize].items.push(id);
             }
         }
@@ -249,20 +227,15 @@ impl<'p> RankQueues<'p> {
     /// The collective that a communicator has started.
     pub(crate) fn started_collective(&self, comm: CommSlot) -> Option<InstId> {
         let &inst = self.started_unit(comm)?.insts.first()?;
-        matches!(self.inst(inst).kind, InstKind::Collective(_)).then_some(inst)
+        self.inst(inst).kind.collective().is_some().then_some(inst)
     }
 
     /// The sends (or receives) of a communicator's started unit that are not done.
     pub(crate) fn open_messages(&self, comm: CommSlot, direction: MessageDirection) -> Vec<OpenMessage> {
         let Some(unit) = self.started_unit(comm) else { return Vec::new() };
-        let open = unit.open_insts().filter_map(|inst| match &self.inst(inst).kind {
-            InstKind::Send { peer, .. } if direction == MessageDirection::Send => {
-                Some(OpenMessage { inst, peer: *peer as usize })
-            }
-            InstKind::Recv { peer, .. } if direction == MessageDirection::Receive => {
-                Some(OpenMessage { inst, peer: *peer as usize })
-            }
-            _ => None,
+        let open = unit.open_insts().filter_map(|inst| {
+            let message = *self.inst(inst).kind.message().filter(|message| message.direction == direction)?;
+            Some(OpenMessage { inst, peer: message.peer as usize })
         });
         open.collect()
     }
@@ -322,7 +295,7 @@ impl<'p> RankQueues<'p> {
     /// A message on streams is done on this side.
     pub(crate) fn finish_message(&mut self, inst: InstId) -> Option<WorkSlot> {
         self.announced.retain(|&other| other != inst);
-        let work = self.inst(inst).kind.message_work()?;
+        let work = self.inst(inst).kind.message()?.work;
         self.works[work.0 as usize] = true;
         Some(work)
     }
@@ -330,13 +303,11 @@ impl<'p> RankQueues<'p> {
     /// Announced sends and receives for which a stream waits.
     pub(crate) fn awaited_messages(&self) -> Vec<InstId> {
         let announced = self.announced.iter().copied();
-        announced.filter(|&inst| self.is_awaited(self.inst(inst).kind.message_work())).collect()
+        announced.filter(|&inst| self.is_awaited(self.inst(inst).kind.message().map(|message| message.work))).collect()
     }
 
     fn is_awaited(&self, awaited: Option<WorkSlot>) -> bool {
         let mut heads = self.streams.iter().filter_map(ReadQueue::head_item);
-        awaited.is_some_and(|awaited| {
-            heads.any(|&head| matches!(self.inst(head).kind, InstKind::WaitWork { work } if work == awaited))
-        })
+        awaited.is_some_and(|awaited| heads.any(|&head| self.inst(head).kind.awaited_work() == Some(awaited)))
     }
 }

@@ -7,8 +7,10 @@
 
 use super::element_set::ElementSet;
 use crate::plan::{BufferId, BufferView, CollectiveInst, Inst, InstKind, Plan, RepeatedBody, ViewMotion, row_major};
+use crate::plan::{InstRole, MessageHeader};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::mem::discriminant;
 
 /// Whether the plan of each rank `r` is that of rank 0 with `r` added to all ranks, modulo their number.
 pub fn are_rotations(plans: &[Plan]) -> bool {
@@ -114,33 +116,12 @@ impl PlanComparison {
     /// Returns true if two instructions are counterparts except for the elements of their views.
     fn are_alike(&self, one: &InstKind, other: &InstKind) -> bool {
         match (one, other) {
-            (
-                InstKind::Send { comm, put, peer, work, .. },
-                InstKind::Send { comm: comm2, put: put2, peer: peer2, work: work2, .. },
-            )
-            | (
-                InstKind::Recv { comm, put, peer, work, .. },
-                InstKind::Recv { comm: comm2, put: put2, peer: peer2, work: work2, .. },
-            ) => (comm, put, work) == (comm2, put2, work2) && self.is_peer(*peer, *peer2),
+            (InstKind::Message { header: one, .. }, InstKind::Message { header: other, .. }) => {
+                *one == MessageHeader { peer: one.peer, ..*other } && self.is_peer(one.peer, other.peer)
+            }
             (InstKind::Collective(one), InstKind::Collective(other)) => are_alike_collectives(one, other),
-            (InstKind::Copy { .. }, InstKind::Copy { .. })
-            | (InstKind::Fill { .. }, InstKind::Fill { .. })
-            | (InstKind::Gemm(_), InstKind::Gemm(_))
-            | (InstKind::Kernel(_), InstKind::Kernel(_))
-            | (InstKind::Reduce { .. }, InstKind::Reduce { .. })
-            | (InstKind::Take(_), InstKind::Take(_))
-            | (InstKind::Accumulate(_), InstKind::Accumulate(_)) => true,
-            (
-                InstKind::Alloc { .. }
-                | InstKind::Free { .. }
-                | InstKind::GroupBegin
-                | InstKind::GroupEnd { .. }
-                | InstKind::WaitWork { .. }
-                | InstKind::Record { .. }
-                | InstKind::WaitEvent { .. },
-                _,
-            ) => one == other,
-            _ => false,
+            _ if one.role() == InstRole::Compute => discriminant(one) == discriminant(other),
+            _ => one == other,
         }
     }
 }

@@ -10,8 +10,9 @@
 use super::agreement;
 use super::deadlock;
 use super::hang_report::{RankPosition, report_hang};
-use super::queues::{CommunicationUnit, MessageDirection, RankQueues};
+use super::queues::{CommunicationUnit, RankQueues};
 use crate::diag::{Diag, codes};
+use crate::ir::MessageDirection;
 use crate::lower::PreparedProgram;
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveMember, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator,
@@ -193,7 +194,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         }
         let began = self.clock.begin_step(stream);
         match &step.inst.kind {
-            InstKind::Send { .. } | InstKind::Recv { .. } => self.queues.announce_message(id),
+            InstKind::Message { .. } => self.queues.announce_message(id),
             InstKind::Record { event } => self.queues.record_event(*event),
             _ => {}
         }
@@ -470,7 +471,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         let here = message_end(queues, initiator as u32, inst);
         let there = message_end(&self.ranks[target].queues, partner.rank, partner.inst);
         let (Some(here), Some(there)) = (here, there) else { return Ok(false) };
-        let sends = matches!(kind, InstKind::Send { .. });
+        let sends = kind.is_message(MessageDirection::Send);
         let (send, receive) = if sends { (here, there) } else { (there, here) };
         let ready = self.ranks[initiator].clock.ready_time(stream, kind);
         let start = ready.max(self.ranks[target].clock.announced_time(partner.inst));

@@ -1,8 +1,8 @@
 //! Statements with a form of their own: loops, branches, ALLOCATE, launches, streams.
 
 use super::Resolver;
-use crate::ir::OpKind;
 use crate::ir::{AttrKey, AttrValue, Op, Value};
+use crate::ir::{MessageDirection, OpKind};
 use crate::ops::control::{PREDICATES, branch_op};
 use hostir_grammar::ast::{self, ArgRange, ArgSyntax, ExprSyntax, StmtSyntax};
 
@@ -77,7 +77,7 @@ impl Resolver<'_> {
     /// The buffer of a receive is a result.
     pub(super) fn resolve_point_to_point(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
         let mut op = self.resolve_table_op(kind, stmt)?;
-        let receives = op.word_attr(AttrKey::Type).is_some_and(|word| self.program.names.get(word) == "recv");
+        let receives = self.program.message_direction(&op) == Some(MessageDirection::Recv);
         if receives {
             op.results.extend(op.operands.drain(..));
         }

@@ -7,7 +7,7 @@
 use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BinaryOp, Expr, ExprId};
-use crate::ir::{BlockId, Program};
+use crate::ir::{BlockId, CommBackend, Program};
 use crate::ir::{DType, Style};
 use crate::ir::{IdVec, TensorId};
 use crate::ir::{OpEffect, OpKind, ParallelType, StreamSpelling, Symbol};
@@ -242,7 +242,7 @@ fn restyle_backend(edit: &mut Edit<'_>, op: &mut Op, printed: bool) {
     if !op.kind.is_post() {
         return;
     }
-    let usual = edit.intern_name("NCCL");
+    let usual = edit.intern_name(CommBackend::default().word());
     if printed && op.attr(AttrKey::Backend).is_none() {
         op.attrs.push((AttrKey::Backend, AttrValue::Word(usual)));
     } else if !printed {

@@ -12,7 +12,7 @@ use crate::diag::{Diag, Diags};
 use crate::ir::IndexDefinitions;
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ir::{CommunicationEffect, OpEffect, StreamEffect};
+use crate::ir::{CommBackend, CommunicationEffect, OpEffect, StreamEffect};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks all loops of the host program.
@@ -232,8 +232,7 @@ impl<'p> IterationWalk<'p> {
                 self.kept.extend(tensors.map(|tensor| (tensor, id)));
             }
             OpEffect::Communicate(_) => {
-                let on_stream = op.word_attr(AttrKey::Backend).is_some_and(|word| program.name(word) == "CUDA")
-                    && op.kind.is_message();
+                let on_stream = op.kind.is_message() && program.comm_backend(op) == CommBackend::Cuda;
                 if !on_stream {
                     self.posted = self.step;
                 }

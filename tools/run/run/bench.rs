@@ -16,6 +16,7 @@ use crate::launch::LaunchedProcess;
 use hostir::backend::cpu;
 use hostir::backend::null::NullBackend;
 use hostir::diag::{Diag, visible};
+use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::InstKind;
 use hostir_tool_support::errors;
@@ -227,7 +228,9 @@ fn count_work(prepared: &PreparedProgram) -> (f64, f64) {
                     let output = collective.output.as_ref();
                     received += output.map_or(0.0, |view| (view.len() * view.dtype.byte_size()) as f64);
                 }
-                InstKind::Recv { view, .. } => received += (view.len() * view.dtype.byte_size()) as f64,
+                InstKind::Message { header, view } if header.direction == MessageDirection::Recv => {
+                    received += (view.len() * view.dtype.byte_size()) as f64
+                }
                 _ => {}
             }
         }

@@ -2,6 +2,7 @@
 
 use super::quantities::{bytes_text, count_text};
 use hostir::backend::RunStats;
+use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::{InstKind, Plan};
 use std::collections::BTreeSet;
@@ -89,8 +90,10 @@ fn inst_noun(kind: &InstKind) -> Option<&'static str> {
         InstKind::Take(_) => "indexed read",
         InstKind::Accumulate(_) => "indexed sum",
         InstKind::Collective(collective) => collective.kind.name(),
-        InstKind::Send { .. } => "send",
-        InstKind::Recv { .. } => "receive",
+        InstKind::Message { header, .. } => match header.direction {
+            MessageDirection::Send => "send",
+            MessageDirection::Recv => "receive",
+        },
         InstKind::Alloc { .. }
         | InstKind::Free { .. }
         | InstKind::GroupBegin

@@ -2,8 +2,7 @@
 //! again when a buffer moves.
 
 use hostir::plan::{BufferId, BufferView};
-use hostir_gpu::element_range;
-use hostir_gpu::nccl_lowering;
+use hostir_gpu::nccl_lowering::NcclCall;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::MessagePlan;
 use hostir_gpu::schedule::{P2pCopy, RankSchedule, StreamCommand};
@@ -60,27 +59,6 @@ fn accessed_views<'c>(call: &'c StreamCommand, rank: u32, messages: &'c MessageP
             views.collect()
         }
         StreamCommand::Record { .. } | StreamCommand::Wait { .. } | StreamCommand::Signal { .. } => SmallVec::new(),
-        StreamCommand::Communicate { calls, .. } => calls.iter().flat_map(communicated_views).collect(),
+        StreamCommand::Communicate { calls, .. } => calls.iter().flat_map(NcclCall::views).collect(),
     }
-}
-
-fn communicated_views(call: &nccl_lowering::NcclCall) -> SmallVec<[&BufferView; 2]> {
-    use nccl_lowering::NcclCall as C;
-    match call {
-        C::AllGather { send, recv }
-        | C::AllReduce { send, recv, .. }
-        | C::ReduceScatter { send, recv, .. }
-        | C::Copy { send, recv } => present_views(Some(send), Some(recv)),
-        C::Reduce { send, recv, .. } => present_views(Some(send), recv.as_ref()),
-        C::Broadcast { send, recv, .. } => present_views(send.as_ref(), recv.as_ref()),
-        C::Send { part, .. } | C::Recv { part, .. } => present_views(Some(part), None),
-        C::Stage { .. } => SmallVec::new(),
-    }
-}
-
-fn present_views<'c>(
-    send: Option<&'c element_range::ViewRange>,
-    recv: Option<&'c element_range::ViewRange>,
-) -> SmallVec<[&'c BufferView; 2]> {
-    [send, recv].into_iter().flatten().map(|part| &part.view).collect()
 }

@@ -20,7 +20,7 @@ use crate::runtime::teardown::RankResources;
 use hostir::diag::Diag;
 use hostir::diag::codes;
 use hostir_gpu::team::CommTeam;
-use hostir_gpu::transport::{BackendTransports, CommTransport};
+use hostir_gpu::transport::BackendTransports;
 use nccl_rs::{Error, Library, NcclCommunicator, UniqueId, WaitLimits};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -30,22 +30,20 @@ use std::time::Instant;
 pub(crate) type CacheableTeam = (usize, Vec<u32>, CommunicatorKey);
 
 /// The teams that need a communicator: their indices, and their ranks in order.
-fn teams_over_nccl(teams: &[(String, CommTeam)], routes: BackendTransports) -> Vec<(usize, &[u32])> {
-    let over_nccl = teams.iter().enumerate().filter(|(_, (backend, team))| {
-        team.ranks.len() > 1 && routes.for_backend(backend) == Some(CommTransport::Nccl)
-    });
-    over_nccl.map(|(entry, (_, team))| (entry, team.ranks.as_slice())).collect()
+fn teams_over_nccl(teams: &[CommTeam], routes: BackendTransports) -> Vec<(usize, &[u32])> {
+    let over_nccl = teams.iter().enumerate().filter(|(_, team)| routes.is_over_nccl(team));
+    over_nccl.map(|(entry, team)| (entry, team.ranks.as_slice())).collect()
 }
 
 /// The indices of these teams, in an order that is the same on all ranks.
-pub(crate) fn nccl_team_indices(teams: &[(String, CommTeam)], routes: BackendTransports) -> Vec<usize> {
+pub(crate) fn nccl_team_indices(teams: &[CommTeam], routes: BackendTransports) -> Vec<usize> {
     teams_over_nccl(teams, routes).into_iter().map(|(entry, _)| entry).collect()
 }
 
 /// Connects the communicators; returns NCCL's version for messages.
 pub(crate) fn connect_communicators(
     loaded: &mut LoadedProgram<'_>,
-    teams: &[(String, CommTeam)],
+    teams: &[CommTeam],
     options: &Options,
 ) -> Result<String, Vec<Diag>> {
     let file = options.nccl.as_ref().map(|file| file.0.clone());
@@ -230,12 +228,13 @@ fn take_communicator(ranks: &mut [RankRuntime<'_>], rank: u32, entry: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hostir::ir::CommBackend;
 
     #[test]
     fn teams_that_need_communicators() {
-        let team =
-            |backend: &str, ranks: &[u32]| (backend.to_owned(), CommTeam { ranks: ranks.to_vec(), roles: Vec::new() });
-        let teams = [team("CUDA", &[0, 1]), team("NCCL", &[0]), team("NCCL", &[0, 1]), team("NCCL", &[1, 0, 2])];
+        let team = |backend: CommBackend, ranks: &[u32]| CommTeam { backend, ranks: ranks.to_vec(), roles: Vec::new() };
+        let nccl = |ranks: &[u32]| team(CommBackend::Nccl, ranks);
+        let teams = [team(CommBackend::Cuda, &[0, 1]), nccl(&[0]), nccl(&[0, 1]), nccl(&[1, 0, 2])];
         let found = teams_over_nccl(&teams, BackendTransports::default());
         assert_eq!(found, [(2, &[0u32, 1][..]), (3, &[1, 0, 2])]);
     }

@@ -12,17 +12,15 @@ use crate::runtime::failure::{RankFailure, RunProgress};
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank::commands::{CommandList, ResolvedCommand};
 use crate::runtime::rank::nccl_calls::{ResolvedNcclCall, issue_nccl_calls};
+use hostir_gpu::nccl_lowering::NcclFunction;
 use nccl_rs::DataType;
 use std::time::Duration;
-
-/// A call of NCCL's, of elements of a type.
-type TypedCall = (ResolvedNcclCall, DataType);
 
 impl RankRuntime<'_> {
     /// Sends and receives once from each peer in a team with which the rank has messages.
     pub(crate) fn warm_up_messages(&mut self, entry: usize, timeout: Duration) -> Result<(), RankFailure> {
         let calls = team_calls(&self.commands, entry);
-        let Some(first) = calls.iter().find(|(_, (raw, _))| is_message(raw)) else { return Ok(()) };
+        let Some(first) = calls.iter().find(|(_, call)| is_message(call)) else { return Ok(()) };
         let (step, messages) = (first.0, one_byte_messages(calls.iter().map(|(_, call)| *call)));
         self.warm_up_calls(entry, step, &messages, timeout)
     }
@@ -38,7 +36,7 @@ impl RankRuntime<'_> {
         &mut self,
         entry: usize,
         step: usize,
-        calls: &[TypedCall],
+        calls: &[ResolvedNcclCall],
         timeout: Duration,
     ) -> Result<(), RankFailure> {
         let inst = self.commands.step_inst(step);
@@ -53,7 +51,7 @@ impl RankRuntime<'_> {
 }
 
 /// Returns a rank's NCCL calls for a team, each with the step it belongs to.
-fn team_calls(commands: &CommandList, entry: usize) -> Vec<(usize, TypedCall)> {
+fn team_calls(commands: &CommandList, entry: usize) -> Vec<(usize, ResolvedNcclCall)> {
     let steps = commands.ready.iter().enumerate().filter_map(|(step, (ready, _))| match ready {
         ResolvedCommand::Communicate { comm, calls } if commands.team_entry(*comm) == entry => {
             Some((step, calls.clone()))
@@ -63,96 +61,76 @@ fn team_calls(commands: &CommandList, entry: usize) -> Vec<(usize, TypedCall)> {
     steps.flat_map(|(step, calls)| commands.nccl_calls[calls].iter().map(move |call| (step, *call))).collect()
 }
 
-fn is_message(raw: &ResolvedNcclCall) -> bool {
-    matches!(raw, ResolvedNcclCall::Send { .. } | ResolvedNcclCall::Recv { .. })
+fn is_message(call: &ResolvedNcclCall) -> bool {
+    call.function.message_peer().is_some()
 }
 
 /// The first message to each peer and from each peer, cut to one byte; empty messages are left out. Messages of two
 /// ranks match in their order, so the peer finds the same ones among its own.
-fn one_byte_messages(calls: impl Iterator<Item = TypedCall>) -> Vec<TypedCall> {
-    let mut found: Vec<TypedCall> = Vec::new();
-    for (raw, _) in calls {
-        let raw = match raw {
-            ResolvedNcclCall::Send { from, count, peer } => ResolvedNcclCall::Send { from, count: count.min(1), peer },
-            ResolvedNcclCall::Recv { to, count, peer } => ResolvedNcclCall::Recv { to, count: count.min(1), peer },
-            _ => continue,
-        };
-        if !found.iter().any(|(old, _)| has_same_peer(*old, raw)) {
-            found.push((raw, DataType::Uint8));
+fn one_byte_messages(calls: impl Iterator<Item = ResolvedNcclCall>) -> Vec<ResolvedNcclCall> {
+    let mut found: Vec<ResolvedNcclCall> = Vec::new();
+    for call in calls.filter(is_message) {
+        if !found.iter().any(|old| old.function == call.function) {
+            found.push(ResolvedNcclCall { count: call.count.min(1), dtype: DataType::Uint8, ..call });
         }
     }
     found
 }
 
-/// Returns true if two messages have the same direction and peer.
-fn has_same_peer(a: ResolvedNcclCall, b: ResolvedNcclCall) -> bool {
-    match (a, b) {
-        (ResolvedNcclCall::Send { peer: a, .. }, ResolvedNcclCall::Send { peer: b, .. })
-        | (ResolvedNcclCall::Recv { peer: a, .. }, ResolvedNcclCall::Recv { peer: b, .. }) => a == b,
-        _ => false,
-    }
-}
-
 /// The distinct collectives among these calls: the first one of those that differ in addresses only.
-fn distinct_collectives(calls: Vec<(usize, TypedCall)>) -> Vec<(usize, TypedCall)> {
-    let mut found: Vec<(usize, TypedCall)> = Vec::new();
-    for (step, (raw, dtype)) in calls {
-        if is_message(&raw) || matches!(raw, ResolvedNcclCall::Copy { .. }) {
+fn distinct_collectives(calls: Vec<(usize, ResolvedNcclCall)>) -> Vec<(usize, ResolvedNcclCall)> {
+    let mut found: Vec<(usize, ResolvedNcclCall)> = Vec::new();
+    for (step, call) in calls {
+        if is_message(&call) || call.function == NcclFunction::Copy {
             continue;
         }
-        let shape = (without_addresses(raw), dtype);
-        if !found.iter().any(|(_, (old, dtype))| (without_addresses(*old), *dtype) == shape) {
-            found.push((step, (raw, dtype)));
+        if !found.iter().any(|(_, old)| without_addresses(*old) == without_addresses(call)) {
+            found.push((step, call));
         }
     }
     found
 }
 
 /// A collective without its addresses.
-fn without_addresses(raw: ResolvedNcclCall) -> ResolvedNcclCall {
-    let (send, recv) = (0, 0);
-    match raw {
-        ResolvedNcclCall::AllGather { count, .. } => ResolvedNcclCall::AllGather { send, recv, count },
-        ResolvedNcclCall::AllReduce { count, op, .. } => ResolvedNcclCall::AllReduce { send, recv, count, op },
-        ResolvedNcclCall::Reduce { count, op, root, .. } => ResolvedNcclCall::Reduce { send, recv, count, op, root },
-        ResolvedNcclCall::ReduceScatter { count, op, .. } => ResolvedNcclCall::ReduceScatter { send, recv, count, op },
-        ResolvedNcclCall::Broadcast { count, root, .. } => ResolvedNcclCall::Broadcast { send, recv, count, root },
-        ResolvedNcclCall::Send { .. } | ResolvedNcclCall::Recv { .. } | ResolvedNcclCall::Copy { .. } => raw,
-    }
+fn without_addresses(call: ResolvedNcclCall) -> ResolvedNcclCall {
+    ResolvedNcclCall { send: 0, recv: 0, ..call }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nccl_rs::NcclRedOp;
 
     const FLOAT: DataType = DataType::Float32;
 
+    fn call(function: NcclFunction, addresses: [u64; 2], count: usize, dtype: DataType) -> ResolvedNcclCall {
+        let [send, recv] = addresses;
+        ResolvedNcclCall { function, reduction: NcclRedOp::Sum, send, recv, count, dtype }
+    }
+
     #[test]
     fn a_byte_to_and_from_each_peer() {
-        let send = |from, count, peer| (ResolvedNcclCall::Send { from, count, peer }, FLOAT);
-        let recv = |to, peer| (ResolvedNcclCall::Recv { to, count: 9, peer }, FLOAT);
-        let copy = (ResolvedNcclCall::Copy { to: 1, from: 2, bytes: 9 }, FLOAT);
+        let send = |from, count, peer| call(NcclFunction::Send { peer }, [from, from], count, FLOAT);
+        let recv = |to, peer| call(NcclFunction::Recv { peer }, [to, to], 9, FLOAT);
+        let copy = call(NcclFunction::Copy, [2, 1], 9, FLOAT);
         let calls =
             [send(0, 9, 1), recv(8, 1), send(16, 9, 1), send(7, 0, 4), send(9, 9, 4), send(24, 9, 2), copy, recv(3, 2)];
-        let byte = |raw| (raw, DataType::Uint8);
+        let byte = |function, address, count| call(function, [address, address], count, DataType::Uint8);
         let expected = [
-            byte(ResolvedNcclCall::Send { from: 0, count: 1, peer: 1 }),
-            byte(ResolvedNcclCall::Recv { to: 8, count: 1, peer: 1 }),
-            byte(ResolvedNcclCall::Send { from: 7, count: 0, peer: 4 }),
-            byte(ResolvedNcclCall::Send { from: 24, count: 1, peer: 2 }),
-            byte(ResolvedNcclCall::Recv { to: 3, count: 1, peer: 2 }),
+            byte(NcclFunction::Send { peer: 1 }, 0, 1),
+            byte(NcclFunction::Recv { peer: 1 }, 8, 1),
+            byte(NcclFunction::Send { peer: 4 }, 7, 0),
+            byte(NcclFunction::Send { peer: 2 }, 24, 1),
+            byte(NcclFunction::Recv { peer: 2 }, 3, 1),
         ];
         assert_eq!(one_byte_messages(calls.into_iter()), expected);
     }
 
     #[test]
     fn collectives_that_differ() {
-        let gather = |send, count, dtype| (ResolvedNcclCall::AllGather { send, recv: 8 * send, count }, dtype);
-        let reduce = |root| {
-            let op = nccl_rs::NcclRedOp::Sum;
-            (ResolvedNcclCall::Reduce { send: 1, recv: 2, count: 3, op, root }, FLOAT)
-        };
-        let message = (ResolvedNcclCall::Send { from: 0, count: 9, peer: 1 }, FLOAT);
+        let gather = |send, count, dtype| call(NcclFunction::AllGather, [send, 8 * send], count, dtype);
+        let reduce = |root| call(NcclFunction::Reduce { root }, [1, 2], 3, FLOAT);
+        let message = call(NcclFunction::Send { peer: 1 }, [0, 0], 9, FLOAT);
         let calls = vec![
             (3, message),
             (4, gather(0, 5, FLOAT)),

@@ -19,7 +19,6 @@ use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::{MessageTarget, P2pMessage};
 use hostir_gpu::rank_memory::WORKSPACE;
 use hostir_gpu::schedule::{P2pCopy, P2pExchange, RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
-use nccl_rs::DataType;
 use std::ops::Range;
 
 /// A command with all addresses resolved. Lists of operands are ranges of the vectors of [`CommandList`], where a
@@ -42,7 +41,7 @@ pub(crate) struct CommandList {
     /// The steps of the schedule, each with its stream.
     pub(crate) ready: Vec<(ResolvedCommand, usize)>,
     pub(crate) addresses: Vec<u64>,
-    pub(crate) nccl_calls: Vec<(ResolvedNcclCall, DataType)>,
+    pub(crate) nccl_calls: Vec<ResolvedNcclCall>,
     pub(crate) words: Vec<WordOp>,
     /// The rank's turns among ranks that share devices.
     pub(crate) turns: Option<IssueSequencer>,

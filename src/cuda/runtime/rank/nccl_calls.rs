@@ -6,113 +6,74 @@ use crate::runtime::rank::allocation::RankAllocation;
 use crate::sys::Error;
 use crate::sys::driver::CudaStream;
 use hostir::ir::DType;
-use hostir_gpu::nccl_lowering;
-use hostir_gpu::nccl_lowering::data_type;
-use hostir_gpu::nccl_types::{NcclReduction, NcclType};
-use nccl_rs::{DataType, NcclCommunicator};
+use hostir::plan::RedOp;
+use hostir_gpu::nccl_lowering::{NcclCall, NcclFunction, is_nccl_type};
+use hostir_gpu::p2p::MessageTarget;
+use hostir_gpu::unsupported::Unsupported;
+use nccl_rs::{DataType, NcclCommunicator, NcclRedOp};
 
-/// A message or collective with its addresses.
+/// A call of NCCL with its addresses, in the terms of the library.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum ResolvedNcclCall {
-    AllGather { send: u64, recv: u64, count: usize },
-    AllReduce { send: u64, recv: u64, count: usize, op: nccl_rs::NcclRedOp },
-    Reduce { send: u64, recv: u64, count: usize, op: nccl_rs::NcclRedOp, root: u32 },
-    ReduceScatter { send: u64, recv: u64, count: usize, op: nccl_rs::NcclRedOp },
-    Broadcast { send: u64, recv: u64, count: usize, root: u32 },
-    Send { from: u64, count: usize, peer: u32 },
-    Recv { to: u64, count: usize, peer: u32 },
-    Copy { to: u64, from: u64, bytes: usize },
+pub(crate) struct ResolvedNcclCall {
+    pub(crate) function: NcclFunction,
+    /// The operation of a function that reduces.
+    pub(crate) reduction: NcclRedOp,
+    /// The address of this rank's contribution; of a rank without one, that of its result.
+    pub(crate) send: u64,
+    /// The address of this rank's result; of a rank without one, that of its contribution.
+    pub(crate) recv: u64,
+    pub(crate) count: usize,
+    pub(crate) dtype: DataType,
 }
 
 /// Resolves the addresses of a call on this stream.
 pub(crate) fn resolve_nccl_call(
     memory: &RankAllocation,
-    call: &nccl_lowering::NcclCall,
+    call: &NcclCall,
     stream: usize,
-) -> Result<(ResolvedNcclCall, DataType), Error> {
-    use nccl_lowering::NcclCall as C;
-    let (raw, view) = match call {
-        C::AllGather { send, recv } => {
-            let (from, to) = (memory.range_address(send), memory.range_address(recv));
-            (ResolvedNcclCall::AllGather { send: from, recv: to, count: send.count }, &send.view)
-        }
-        C::AllReduce { send, recv, op } => {
-            let (from, to) = (memory.range_address(send), memory.range_address(recv));
-            (
-                ResolvedNcclCall::AllReduce { send: from, recv: to, count: send.count, op: library_reduction(*op) },
-                &send.view,
-            )
-        }
-        C::Reduce { send, recv, op, root } => {
-            let from = memory.range_address(send);
-            let to = recv.as_ref().map_or(from, |recv| memory.range_address(recv));
-            let raw = ResolvedNcclCall::Reduce {
-                send: from,
-                recv: to,
-                count: send.count,
-                op: library_reduction(*op),
-                root: *root,
-            };
-            (raw, &send.view)
-        }
-        C::ReduceScatter { send, recv, op } => {
-            let (from, to) = (memory.range_address(send), memory.range_address(recv));
-            (
-                ResolvedNcclCall::ReduceScatter { send: from, recv: to, count: recv.count, op: library_reduction(*op) },
-                &send.view,
-            )
-        }
-        C::Broadcast { send, recv, root } => {
-            let sides = [send.as_ref(), recv.as_ref()];
-            let Some(any) = sides.into_iter().flatten().next() else {
-                return Err(Error::Internal { what: "a Broadcast without data".to_owned() });
-            };
-            // NCCL takes an address of both sides from every member.
-            let [send, recv] = sides.map(|side| memory.range_address(side.unwrap_or(any)));
-            (ResolvedNcclCall::Broadcast { send, recv, count: any.count, root: *root }, &any.view)
-        }
-        C::Send { part, peer } => {
-            (ResolvedNcclCall::Send { from: memory.range_address(part), count: part.count, peer: *peer }, &part.view)
-        }
-        C::Recv { part, peer } => {
-            (ResolvedNcclCall::Recv { to: memory.range_address(part), count: part.count, peer: *peer }, &part.view)
-        }
-        C::Stage { bytes, count, dtype, peer } => {
-            let to = memory.scratch_address(stream, *bytes);
-            let raw = ResolvedNcclCall::Recv { to, count: *count, peer: *peer };
-            return Ok((raw, library_type(*dtype)?));
-        }
-        C::Copy { send, recv } => {
-            let bytes = send.byte_count();
-            let raw =
-                ResolvedNcclCall::Copy { to: memory.range_address(recv), from: memory.range_address(send), bytes };
-            return Ok((raw, DataType::Uint8));
-        }
+) -> Result<ResolvedNcclCall, Error> {
+    let send = call.send.as_ref().map(|part| memory.range_address(part));
+    let recv = call.recv.as_ref().map(|target| match target {
+        MessageTarget::Part(part) => memory.range_address(part),
+        MessageTarget::Staging(bytes) => memory.scratch_address(stream, *bytes),
+    });
+    // NCCL takes an address of both sides from every member.
+    let (Some(send), Some(recv)) = (send.or(recv), recv.or(send)) else {
+        return Err(Error::Internal { what: "a call of NCCL without data".to_owned() });
     };
-    Ok((raw, library_type(view.dtype)?))
+    let reduction = call.reduction.map_or(Ok(NcclRedOp::Sum), library_reduction)?;
+    let is_copy = call.function == NcclFunction::Copy;
+    let (count, dtype) = match is_copy {
+        true => (call.count * call.dtype.byte_size(), DataType::Uint8),
+        false => (call.count, library_type(call.dtype)?),
+    };
+    Ok(ResolvedNcclCall { function: call.function, reduction, send, recv, count, dtype })
 }
 
 /// Returns the library's form of a reduction.
-fn library_reduction(reduction: NcclReduction) -> nccl_rs::NcclRedOp {
-    match reduction {
-        NcclReduction::Sum => nccl_rs::NcclRedOp::Sum,
-        NcclReduction::Prod => nccl_rs::NcclRedOp::Prod,
-        NcclReduction::Max => nccl_rs::NcclRedOp::Max,
-        NcclReduction::Min => nccl_rs::NcclRedOp::Min,
-        NcclReduction::Avg => nccl_rs::NcclRedOp::Avg,
-    }
+fn library_reduction(op: RedOp) -> Result<NcclRedOp, Error> {
+    Ok(match op {
+        RedOp::Sum => NcclRedOp::Sum,
+        RedOp::Product => NcclRedOp::Prod,
+        RedOp::Max => NcclRedOp::Max,
+        RedOp::Min => NcclRedOp::Min,
+        RedOp::Avg => NcclRedOp::Avg,
+        op => return Err(Unsupported::NcclReduction(op).into()),
+    })
 }
 
 /// Returns the library's form of an element type.
 fn library_type(dtype: DType) -> Result<DataType, Error> {
-    Ok(match data_type(dtype)? {
-        NcclType::Uint8 => DataType::Uint8,
-        NcclType::Int32 => DataType::Int32,
-        NcclType::Int64 => DataType::Int64,
-        NcclType::Float16 => DataType::Float16,
-        NcclType::Float32 => DataType::Float32,
-        NcclType::Float64 => DataType::Float64,
-        NcclType::Bfloat16 => DataType::Bfloat16,
+    Ok(match dtype {
+        DType::Double => DataType::Float64,
+        DType::Float => DataType::Float32,
+        DType::Half => DataType::Float16,
+        DType::BFloat16 => DataType::Bfloat16,
+        DType::Int | DType::Index => DataType::Int64,
+        DType::Int32 => DataType::Int32,
+        // Bytes that are only moved.
+        dtype if is_nccl_type(dtype) => DataType::Uint8,
+        dtype => return Err(Unsupported::Communication(dtype).into()),
     })
 }
 
@@ -122,23 +83,21 @@ fn library_type(dtype: DType) -> Result<DataType, Error> {
 /// The contracts of [`CudaStream`] and [`NcclCommunicator`] for these calls.
 pub(crate) unsafe fn issue_nccl_calls(
     comm: Option<&mut NcclCommunicator>,
-    calls: &[(ResolvedNcclCall, DataType)],
+    calls: &[ResolvedNcclCall],
     stream: &CudaStream,
 ) -> Result<(), RankFailure> {
-    for (raw, _) in calls {
-        if let ResolvedNcclCall::Copy { to, from, bytes } = raw {
-            // SAFETY: as the caller promises.
-            unsafe { stream.copy(*to, *from, *bytes) }?;
-        }
+    for call in calls.iter().filter(|call| call.function == NcclFunction::Copy) {
+        // SAFETY: as the caller promises.
+        unsafe { stream.copy(call.recv, call.send, call.count) }?;
     }
     let Some(comm) = comm else { return Ok(()) };
     let library = comm.library().clone();
     if calls.len() > 1 {
         library.group_start()?;
     }
-    let result = calls.iter().try_for_each(|(raw, dtype)| {
+    let result = calls.iter().try_for_each(|call| {
         // SAFETY: as the caller promises.
-        unsafe { issue_nccl_call(comm, *raw, *dtype, stream.as_nccl()) }
+        unsafe { issue_nccl_call(comm, *call, stream.as_nccl()) }
     });
     if calls.len() > 1 {
         library.group_end()?;
@@ -146,39 +105,31 @@ pub(crate) unsafe fn issue_nccl_calls(
     Ok(result?)
 }
 
+/// Makes one call of NCCL.
+///
 /// # Safety
 /// [`NcclCommunicator`]'s contract for this call.
 unsafe fn issue_nccl_call(
     comm: &mut NcclCommunicator,
-    raw: ResolvedNcclCall,
-    dtype: DataType,
+    call: ResolvedNcclCall,
     stream: nccl_rs::StreamRef<'_>,
 ) -> Result<(), nccl_rs::Error> {
-    match raw {
+    let ResolvedNcclCall { function, reduction, send, recv, count, dtype } = call;
+    match function {
         // SAFETY: as the caller promises.
-        ResolvedNcclCall::AllGather { send, recv, count } => unsafe {
-            comm.all_gather(send, recv, count, dtype, stream)
-        },
+        NcclFunction::AllGather => unsafe { comm.all_gather(send, recv, count, dtype, stream) },
         // SAFETY: as the caller promises.
-        ResolvedNcclCall::AllReduce { send, recv, count, op } => unsafe {
-            comm.all_reduce(send, recv, count, dtype, op, stream)
-        },
+        NcclFunction::AllReduce => unsafe { comm.all_reduce(send, recv, count, dtype, reduction, stream) },
         // SAFETY: as the caller promises.
-        ResolvedNcclCall::Reduce { send, recv, count, op, root } => unsafe {
-            comm.reduce(send, recv, count, dtype, op, root, stream)
-        },
+        NcclFunction::Reduce { root } => unsafe { comm.reduce(send, recv, count, dtype, reduction, root, stream) },
         // SAFETY: as the caller promises.
-        ResolvedNcclCall::ReduceScatter { send, recv, count, op } => unsafe {
-            comm.reduce_scatter(send, recv, count, dtype, op, stream)
-        },
+        NcclFunction::ReduceScatter => unsafe { comm.reduce_scatter(send, recv, count, dtype, reduction, stream) },
         // SAFETY: as the caller promises.
-        ResolvedNcclCall::Broadcast { send, recv, count, root } => unsafe {
-            comm.broadcast(send, recv, count, dtype, root, stream)
-        },
+        NcclFunction::Broadcast { root } => unsafe { comm.broadcast(send, recv, count, dtype, root, stream) },
         // SAFETY: as the caller promises.
-        ResolvedNcclCall::Send { from, count, peer } => unsafe { comm.send(from, count, dtype, peer, stream) },
+        NcclFunction::Send { peer } => unsafe { comm.send(send, count, dtype, peer, stream) },
         // SAFETY: as the caller promises.
-        ResolvedNcclCall::Recv { to, count, peer } => unsafe { comm.recv(to, count, dtype, peer, stream) },
-        ResolvedNcclCall::Copy { .. } => Ok(()),
+        NcclFunction::Recv { peer } => unsafe { comm.recv(recv, count, dtype, peer, stream) },
+        NcclFunction::Copy => Ok(()),
     }
 }

@@ -57,8 +57,7 @@ impl<'p> CpuRank<'p> {
             | InstKind::GroupBegin
             | InstKind::GroupEnd { .. }
             | InstKind::Collective(_)
-            | InstKind::Send { .. }
-            | InstKind::Recv { .. } => Ok(()),
+            | InstKind::Message { .. } => Ok(()),
         }
     }
 }

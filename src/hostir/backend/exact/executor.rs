@@ -61,8 +61,7 @@ impl ExactRank<'_> {
             | InstKind::GroupBegin
             | InstKind::GroupEnd { .. }
             | InstKind::Collective(_)
-            | InstKind::Send { .. }
-            | InstKind::Recv { .. } => {}
+            | InstKind::Message { .. } => {}
         }
         Ok(())
     }

@@ -2,17 +2,14 @@
 
 use crate::diag::{Diag, codes, nearest_candidate};
 use crate::ir::handle_phrase;
-use crate::ir::{AttrKey, DType, ExprId, Op, OpId, RootAs, TensorId, Value};
+use crate::ir::{
+    AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TEAM_CUT, TensorId, Value,
+};
 use crate::plan::{
-    BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, PlanBuilder, RedOp, WholeTensor,
-    WorkSlot, emit_copy, row_major,
+    BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, MessageHeader, PlanBuilder, RedOp,
+    WholeTensor, WorkSlot, emit_copy, row_major,
 };
 use rustc_hash::FxHashSet;
-
-/// The word of `backend=`; NCCL when left out.
-fn backend_word<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
-    op.word_attr(AttrKey::Backend).map_or("NCCL", |word| cx.program.name(word))
-}
 
 /// This rank; communications need single ranks.
 fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
@@ -23,7 +20,7 @@ fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
 }
 
 /// The communicator of all ranks.
-fn world_communicator(cx: &mut PlanBuilder<'_>, backend: &str) -> CommSlot {
+fn world_communicator(cx: &mut PlanBuilder<'_>, backend: CommBackend) -> CommSlot {
     cx.communicator_slot((0..cx.env.ranks).collect(), backend)
 }
 
@@ -33,7 +30,7 @@ fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
     };
     let (mut team, mut known): (Vec<u32>, FxHashSet<u32>) = Default::default();
     for &device in ints {
-        if device == -1 {
+        if device == TEAM_CUT {
             return Err(cx
                 .error_here(codes::TEAM, "nvFuser prints only the first 100 devices of a team")
                 .with_note("write all devices of the team"));
@@ -121,7 +118,7 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
     let output_view = if role.receives { Some(writable_view(cx, output)?) } else { None };
     check_layout(cx, kind, input, output, input_view.as_ref(), output_view.as_ref())?;
     check_counts(cx, kind, team.len(), [input, output], &input_view, &output_view)?;
-    let comm = cx.communicator_slot(team, backend_word(cx, op));
+    let comm = cx.communicator_slot(team, cx.program.comm_backend(op));
     let work = cx.new_work();
     register_work(cx, op, work)?;
     cx.emit_inst(InstKind::Collective(Box::new(CollectiveInst {
@@ -332,33 +329,28 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let Some(tensor) = op.input_tensors().chain(op.output_tensors()).next() else {
         return Err(cx.error_here(codes::NEEDED, "the buffer is unknown"));
     };
-    let direction = op.word_attr(AttrKey::Type).map_or("", |word| cx.program.name(word));
-    let backend = backend_word(cx, op);
-    if backend == "UCC" && cx.group.is_some() {
+    let backend = cx.program.comm_backend(op);
+    if backend == CommBackend::Ucc && cx.group.is_some() {
         return Err(cx
             .error_here(codes::POSTS, "UCC does not support coalescing groups")
             .with_note("use `backend=NCCL`, which starts the messages of a group together")
             .with_note("or remove the group, and let one of each two ranks send first and the other receive first"));
     }
-    let comm = if backend == "CUDA" { None } else { Some(world_communicator(cx, backend)) };
-    let protocol = op.word_attr(AttrKey::Protocol).map_or("get", |word| cx.program.name(word));
-    let put = comm.is_none() && protocol == "put";
+    let comm = if backend == CommBackend::Cuda { None } else { Some(world_communicator(cx, backend)) };
+    let protocol = if comm.is_none() { cx.program.message_protocol(op) } else { MessageProtocol::Get };
     let work = cx.new_work();
     register_work(cx, op, work)?;
     if comm.is_none() && cx.group.is_some() {
         cx.group_messages.push(work);
     }
-    match direction {
-        "send" => {
-            let view = readable_view(cx, tensor)?;
-            cx.emit_inst(InstKind::Send { comm, put, peer, view, work })
-        }
-        "recv" => {
-            let view = writable_view(cx, tensor)?;
-            cx.emit_inst(InstKind::Recv { comm, put, peer, view, work })
-        }
-        _ => Err(cx.error_here(codes::CANNOT_RUN, format!("`type={direction}`: expected `send` or `recv`"))),
-    }
+    let Some(direction) = cx.program.message_direction(op) else {
+        return Err(cx.error_here(codes::CANNOT_RUN, "the direction of the message is unknown"));
+    };
+    let view = match direction {
+        MessageDirection::Send => readable_view(cx, tensor)?,
+        MessageDirection::Recv => writable_view(cx, tensor)?,
+    };
+    cx.emit_inst(InstKind::Message { header: MessageHeader { direction, comm, protocol, peer, work }, view })
 }
 
 /// Lowers `CollectivePermute`: one send and one receive that start together, a group of their own; peers are positions
@@ -380,7 +372,7 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
     if (to == me) != (from == me) {
         return Err(cx.error_here(codes::TEAM, "a peer of the CollectivePermute is the rank itself"));
     }
-    let comm = cx.communicator_slot(team.clone(), backend_word(cx, op));
+    let comm = cx.communicator_slot(team.clone(), cx.program.comm_backend(op));
     cx.emit_inst(InstKind::GroupBegin)?;
     if to == me {
         let target = BufferView { dims: source.dims.clone(), ..target };
@@ -391,8 +383,10 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
         )?;
     } else {
         let (send, recv) = (cx.new_work(), cx.new_work());
-        cx.emit_inst(InstKind::Recv { comm: Some(comm), put: false, peer: from, view: target, work: recv })?;
-        cx.emit_inst(InstKind::Send { comm: Some(comm), put: false, peer: to, view: source, work: send })?;
+        let received = MessageHeader::on_communicator(MessageDirection::Recv, comm, from, recv);
+        let sent = MessageHeader::on_communicator(MessageDirection::Send, comm, to, send);
+        cx.emit_inst(InstKind::Message { header: received, view: target })?;
+        cx.emit_inst(InstKind::Message { header: sent, view: source })?;
     }
     cx.emit_inst(InstKind::GroupEnd { comm, work })
 }
@@ -428,7 +422,7 @@ pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result
     if cx.group.take().is_none() {
         return Err(cx.error_here(codes::POSTS, "`EndCoalescing` without a `StartCoalescing` before it"));
     }
-    let comm = world_communicator(cx, "NCCL");
+    let comm = world_communicator(cx, CommBackend::Nccl);
     let work = cx.new_work();
     register_work(cx, cx.program.op(id), work)?;
     let messages = std::mem::take(&mut cx.group_messages);

@@ -7,19 +7,19 @@ mod lowering;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::ir::{
-    AttrKey, AttrValue, CommunicationEffect, ExprId, Op, OpEffect, OpIdentity, OpKind, OpLayout, OwnForm, RootAs,
-    RunsOn, StandaloneRule, Symbol, TensorId, Value, WordLink,
+    AttrKey, AttrValue, CommBackend, CommunicationEffect, ExprId, MessageDirection, MessageProtocol, Op, OpEffect,
+    OpIdentity, OpKind, OpLayout, OwnForm, RootAs, RunsOn, StandaloneRule, Symbol, TensorId, Value, WordLink,
 };
 
 /// Types of a Communication.
 pub const COMMUNICATION_TYPES: &[&str] =
     &["Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv", "AllToAll"];
 /// Types of a P2PCommunication.
-pub const P2P_TYPES: &[&str] = &["send", "recv"];
+pub const P2P_TYPES: &[&str] = MessageDirection::WORDS;
 /// The initiator of a message on the CUDA backend; `get`, the receiver, by default.
-pub const PROTOCOLS: &[&str] = &["get", "put"];
+pub const PROTOCOLS: &[&str] = MessageProtocol::WORDS;
 /// Communicator backends.
-pub const BACKENDS: &[&str] = &["NCCL", "UCC", "CUDA"];
+pub const BACKENDS: &[&str] = CommBackend::WORDS;
 /// Reduce operations of a Communication; `sum` by default.
 pub const RED_OPS: &[&str] = &["sum", "avg", "product", "min", "max", "band", "bor", "bxor"];
 

@@ -1,7 +1,9 @@
 //! Tests of PlanMatching against a plain loop over all pairs of instructions, and against tables written by hand.
 
 use super::*;
-use crate::ir::{DType, OpId};
+use crate::ir::MessageDirection::{Recv, Send};
+use crate::ir::MessageProtocol::{Get, Put};
+use crate::ir::{CommBackend, DType, MessageDirection, MessageProtocol, OpId};
 use crate::plan::{
     BufferId, BufferView, CollectiveInst, CollectiveKind, Inst, InstOrigin, IterationId, RedOp, USER_STREAM, WorkSlot,
     row_major,
@@ -11,12 +13,9 @@ fn view() -> BufferView {
     BufferView { buffer: BufferId(0), offset: 0, dims: row_major(&[4]), dtype: DType::Float }
 }
 
-fn send(comm: Option<u32>, peer: u32, put: bool) -> InstKind {
-    InstKind::Send { comm: comm.map(CommSlot), put, peer, view: view(), work: WorkSlot(0) }
-}
-
-fn receive(comm: Option<u32>, peer: u32, put: bool) -> InstKind {
-    InstKind::Recv { comm: comm.map(CommSlot), put, peer, view: view(), work: WorkSlot(0) }
+fn message(direction: MessageDirection, comm: Option<u32>, peer: u32, protocol: MessageProtocol) -> InstKind {
+    let header = MessageHeader { direction, comm: comm.map(CommSlot), protocol, peer, work: WorkSlot(0) };
+    InstKind::Message { header, view: view() }
 }
 
 fn collective(comm: u32) -> InstKind {
@@ -32,10 +31,10 @@ fn collective(comm: u32) -> InstKind {
 }
 
 /// A rank's plan with these communicators.
-fn plan(rank: u32, communicators: &[(&[u32], &str)], insts: Vec<InstKind>) -> Plan {
+fn plan(rank: u32, communicators: &[(&[u32], CommBackend)], insts: Vec<InstKind>) -> Plan {
     let mut plan = Plan { rank, streams: 1, ..Plan::default() };
     for (team, backend) in communicators {
-        let (team, backend) = (team.to_vec(), (*backend).to_owned());
+        let (team, backend) = (team.to_vec(), *backend);
         plan.communicators.push(PlanCommunicator { team, backend });
     }
     let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
@@ -51,23 +50,28 @@ fn at(rank: u32, inst: u32) -> RankInst {
 
 #[test]
 fn messages_match_in_issue_order_for_each_pair_and_communicator() {
-    let world: &[(&[u32], &str)] = &[(&[0, 1], "NCCL")];
+    let world: &[(&[u32], CommBackend)] = &[(&[0, 1], CommBackend::Nccl)];
     let plans = [
         plan(
             0,
             world,
             vec![
-                send(None, 1, false),
-                send(Some(0), 1, false),
-                send(None, 1, true),
-                receive(None, 1, true),
-                send(None, 1, true),
+                message(Send, None, 1, Get),
+                message(Send, Some(0), 1, Get),
+                message(Send, None, 1, Put),
+                message(Recv, None, 1, Put),
+                message(Send, None, 1, Put),
             ],
         ),
         plan(
             1,
             world,
-            vec![send(None, 0, true), receive(None, 0, false), receive(None, 0, true), receive(Some(0), 0, false)],
+            vec![
+                message(Send, None, 0, Put),
+                message(Recv, None, 0, Get),
+                message(Recv, None, 0, Put),
+                message(Recv, Some(0), 0, Get),
+            ],
         ),
     ];
     let matching = PlanMatching::new(&plans);
@@ -99,14 +103,14 @@ fn any_messages_match_as_a_loop_counts_them() {
     let mut state = 7;
     let mut below = |bound: u32| random_below(&mut state, bound);
     for _ in 0..200 {
-        let world: &[(&[u32], &str)] = &[(&[0, 1, 2], "NCCL")];
+        let world: &[(&[u32], CommBackend)] = &[(&[0, 1, 2], CommBackend::Nccl)];
         let plans: Vec<Plan> = (0..3u32)
             .map(|rank| {
                 let count = below(12);
                 let insts = (0..count).map(|_| {
                     let peer = (rank + 1 + below(2)) % 3;
                     let comm = (below(2) == 0).then_some(0);
-                    if below(2) == 0 { send(comm, peer, false) } else { receive(comm, peer, false) }
+                    if below(2) == 0 { message(Send, comm, peer, Get) } else { message(Recv, comm, peer, Get) }
                 });
                 plan(rank, world, insts.collect())
             })
@@ -126,11 +130,7 @@ fn any_messages_match_as_a_loop_counts_them() {
 
 /// The partner of an instruction: as many like it come before its partner as before it.
 fn counted(plans: &[Plan], rank: u32, own: &InstKind, inst: InstId) -> Option<RankInst> {
-    let key = |kind: &InstKind| match kind {
-        InstKind::Send { comm, peer, .. } => Some((true, *comm, *peer)),
-        InstKind::Recv { comm, peer, .. } => Some((false, *comm, *peer)),
-        _ => None,
-    };
+    let key = |kind: &InstKind| kind.message().map(|one| (one.direction.is_send(), one.comm, one.peer));
     let (sends, comm, peer) = key(own)?;
     let own_plan = &plans[rank as usize];
     let before = own_plan.cursor_before(inst).filter(|(_, one)| key(&one.kind) == key(own)).count();
@@ -141,34 +141,35 @@ fn counted(plans: &[Plan], rank: u32, own: &InstKind, inst: InstId) -> Option<Ra
 
 #[test]
 fn only_two_groups_push() {
-    let world: &[(&[u32], &str)] = &[(&[0, 1], "NCCL")];
+    let world: &[(&[u32], CommBackend)] = &[(&[0, 1], CommBackend::Nccl)];
     let end = || InstKind::GroupEnd { comm: CommSlot(0), work: WorkSlot(1) };
     let grouped = |inst| vec![InstKind::GroupBegin, inst, end()];
     let put = |sender, receiver| {
         let plans = [plan(0, world, sender), plan(1, world, receiver)];
         PlanMatching::new(&plans).messages[0].put
     };
-    assert!(put(grouped(send(Some(0), 1, false)), grouped(receive(Some(0), 0, false))));
-    assert!(!put(grouped(send(Some(0), 1, false)), vec![receive(Some(0), 0, false)]));
-    assert!(!put(grouped(send(None, 1, false)), grouped(receive(None, 0, false))));
-    assert!(!put(vec![send(None, 1, true)], vec![receive(None, 0, false)]));
+    assert!(put(grouped(message(Send, Some(0), 1, Get)), grouped(message(Recv, Some(0), 0, Get))));
+    assert!(!put(grouped(message(Send, Some(0), 1, Get)), vec![message(Recv, Some(0), 0, Get)]));
+    assert!(!put(grouped(message(Send, None, 1, Get)), grouped(message(Recv, None, 0, Get))));
+    assert!(!put(vec![message(Send, None, 1, Put)], vec![message(Recv, None, 0, Get)]));
 }
 
 #[test]
 fn collectives_match_by_team_and_order() {
     // Rank 2 numbers its communicators the other way round, and is the first of one team.
     let plans = [
-        plan(0, &[(&[2, 0], "NCCL"), (&[0], "NCCL")], vec![collective(0), collective(1)]),
+        plan(0, &[(&[2, 0], CommBackend::Nccl), (&[0], CommBackend::Nccl)], vec![collective(0), collective(1)]),
         plan(1, &[], Vec::new()),
-        plan(2, &[(&[2], "UCC"), (&[2, 0], "NCCL")], vec![collective(1), collective(0), collective(1)]),
+        plan(
+            2,
+            &[(&[2], CommBackend::Ucc), (&[2, 0], CommBackend::Nccl)],
+            vec![collective(1), collective(0), collective(1)],
+        ),
     ];
     let matching = PlanMatching::new(&plans);
-    let teams: Vec<(&[u32], &str)> = matching
-        .communicators
-        .iter()
-        .map(|one| (one.communicator.team.as_slice(), one.communicator.backend.as_str()))
-        .collect();
-    assert_eq!(teams, [(&[0][..], "NCCL"), (&[2][..], "UCC"), (&[2, 0][..], "NCCL")]);
+    let teams: Vec<(&[u32], CommBackend)> =
+        matching.communicators.iter().map(|one| (one.communicator.team.as_slice(), one.communicator.backend)).collect();
+    assert_eq!(teams, [(&[0][..], CommBackend::Nccl), (&[2][..], CommBackend::Ucc), (&[2, 0][..], CommBackend::Nccl)]);
     let [alone, _, both] = &matching.communicators[..] else { panic!("three communicators") };
     assert_eq!(alone.collectives, [[Some(InstId(1))]]);
     assert_eq!(both.slots, [Some(CommSlot(1)), Some(CommSlot(0))]);

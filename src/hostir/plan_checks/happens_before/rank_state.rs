@@ -2,8 +2,9 @@
 
 use super::awaited_clocks::AwaitedClocks;
 use super::clock::{ChainTable, VectorClock};
+use crate::ir::MessageDirection;
 use crate::plan::{
-    CommSlot, EventId, InstId, MatchedCommunicator, MessageAction, Plan, PlanMatching, QueueAction, RankInst,
+    CommSlot, EventId, InstId, MatchedCommunicator, MessageHeader, Plan, PlanMatching, QueueAction, RankInst,
     StoredCursor, StoredInst, USER_STREAM, WorkSlot,
 };
 use rustc_hash::FxHashSet;
@@ -86,7 +87,7 @@ pub(super) enum UnitPart {
 #[derive(Clone, Copy)]
 pub(super) struct UnitMessage {
     pub(super) work: WorkSlot,
-    pub(super) sends: bool,
+    pub(super) direction: MessageDirection,
     /// The other side.
     pub(super) partner: Option<RankInst>,
 }
@@ -319,15 +320,16 @@ impl<'p> RankState<'p> {
         &mut self,
         id: InstId,
         inst: StoredInst<'p>,
-        message: MessageAction,
+        message: MessageHeader,
         matching: &PlanMatching<'_>,
     ) -> StepAction {
         let partner = matching.next_partner(self.rank, id, &mut self.near);
-        let MessageAction { sends, put, work, .. } = message;
+        let work = message.work;
         let Some(comm) = message.comm else {
-            return StepAction::Message(StreamMessage { work, is_initiator: sends == put, partner });
+            let is_initiator = message.initiates_transfer();
+            return StepAction::Message(StreamMessage { work, is_initiator, partner });
         };
-        let part = UnitPart::Message(UnitMessage { work, sends, partner });
+        let part = UnitPart::Message(UnitMessage { work, direction: message.direction, partner });
         let post = GroupPost::Inst(UnitInst { id, inst, part }, work);
         if self.open_groups == 0 {
             return StepAction::Post(PostPlace::Unit(self.push_unit(comm, [post])));

@@ -4,6 +4,7 @@ use super::clock::{ChainPoint, ChainTable, RankRotation, VectorClock};
 use super::rank_state::{
     CommunicatorQueue, IssueOutcome, IssuedStep, RankState, StepAction, StreamMessage, UnitInst, UnitPart,
 };
+use crate::ir::MessageDirection;
 use crate::ir::OpId;
 use crate::plan::{
     BufferView, CommSlot, Inst, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst,
@@ -475,7 +476,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
                 let partner = message.partner.ok_or(MissingSide::default())?;
                 self.require_start(partner)?;
                 sources.sides.push(partner);
-                if !message.sends {
+                if message.direction == MessageDirection::Recv {
                     sources.clocks.extend(self.start_of(partner));
                 }
                 Ok(())

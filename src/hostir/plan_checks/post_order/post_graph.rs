@@ -265,8 +265,7 @@ impl GraphBuilder {
 
 /// Returns true if an instruction posts a communication, or is an end of a group.
 fn is_post(kind: &InstKind) -> bool {
-    use InstKind::{Collective, GroupBegin, GroupEnd, Recv, Send};
-    matches!(kind, Collective(_) | GroupBegin | GroupEnd { .. } | Send { .. } | Recv { .. })
+    kind.is_communication() || kind.is_group_bound()
 }
 
 /// The nodes of a side of a message, among those of each rank's messages.

@@ -5,6 +5,7 @@ use super::history::{PastAccess, UnwrittenElements};
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
+use crate::plan::MessageHeader;
 use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use rustc_hash::FxHashSet;
 
@@ -196,7 +197,7 @@ impl FindingReport<'_> {
         let iteration = self.prepared.labels.iteration_text(plan.iteration_of(inst.origin));
         let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
         let place = match &inst.kind {
-            InstKind::Collective(_) | InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. } => {
+            kind if kind.is_communication() && kind.communicator().is_some() => {
                 format!(
                     "in its communicator's queue, posted on {}",
                     self.prepared.labels.stream_text(plan, inst.stream)
@@ -251,8 +252,7 @@ impl FindingReport<'_> {
             return self.missing_synchronize(plan, inst.stream);
         };
         let rest = plan.cursor_after(first).take_while(|(id, _)| second.is_none_or(|second| *id < second));
-        let mut waits =
-            rest.filter(|(_, inst)| matches!(inst.kind, InstKind::WaitWork { work: other } if work.ends_with(other)));
+        let mut waits = rest.filter(|(_, inst)| inst.kind.awaited_work().is_some_and(|other| work.ends_with(other)));
         match waits.next() {
             Some((_, wait)) => self.missing_synchronize(plan, wait.stream),
             None => {
@@ -296,7 +296,7 @@ impl EndingWorks {
 fn work_of(plan: &Plan, id: InstId) -> Option<EndingWorks> {
     match &plan.inst(id).kind {
         InstKind::Collective(collective) => Some(EndingWorks { own: collective.work, group: None, named: id }),
-        InstKind::Send { comm, work, .. } | InstKind::Recv { comm, work, .. } => {
+        InstKind::Message { header: MessageHeader { comm, work, .. }, .. } => {
             let group = comm.and_then(|_| enclosing_group(plan, id));
             Some(EndingWorks {
                 own: *work,
@@ -310,12 +310,8 @@ fn work_of(plan: &Plan, id: InstId) -> Option<EndingWorks> {
 
 /// The end of the group of a message on a communicator; `None` for other instructions and outside of groups.
 fn group_of(plan: &Plan, id: InstId) -> Option<InstId> {
-    match &plan.inst(id).kind {
-        InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. } => {
-            enclosing_group(plan, id).map(|(end, _)| end)
-        }
-        _ => None,
-    }
+    plan.inst(id).kind.message()?.comm?;
+    enclosing_group(plan, id).map(|(end, _)| end)
 }
 
 /// The end of the group that contains an instruction.

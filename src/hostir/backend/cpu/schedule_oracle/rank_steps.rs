@@ -108,12 +108,10 @@ impl<'a> RankSteps<'a> {
             | InstKind::Take(_)
             | InstKind::Accumulate(_) => self.add_local(id, inst),
             InstKind::Collective(collective) => self.add_queued(id, inst, collective.comm, collective.work),
-            InstKind::Send { comm: Some(comm), work, .. } | InstKind::Recv { comm: Some(comm), work, .. } => {
-                self.add_queued(id, inst, *comm, *work);
-            }
-            InstKind::Send { comm: None, work, .. } | InstKind::Recv { comm: None, work, .. } => {
-                self.add_stream_message(id, inst, *work);
-            }
+            InstKind::Message { header, .. } => match header.comm {
+                Some(comm) => self.add_queued(id, inst, comm, header.work),
+                None => self.add_stream_message(id, inst, header.work),
+            },
             InstKind::GroupBegin => {
                 let start = self.new_step(id, StepRole::Start, &[]);
                 let done = self.new_step(id, StepRole::Done, &[start]);

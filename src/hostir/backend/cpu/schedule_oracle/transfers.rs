@@ -45,7 +45,7 @@ pub(super) fn join_sides(plans: &[Plan], run: u32, all: &mut StepsInProgress) ->
 }
 
 fn is_message(kind: &InstKind) -> bool {
-    matches!(kind, InstKind::Send { .. } | InstKind::Recv { .. })
+    kind.message().is_some()
 }
 
 fn inst_kind(plans: &[Plan], at: RankInst) -> Option<InstKind> {
@@ -69,7 +69,7 @@ fn join_message(
     }
     let (Some(read), Some(write)) = (from.read, to.write) else { return Ok(()) };
     all.graph.add_wait(read, write, TransferModel::Causal);
-    let on_stream = matches!(sender, InstKind::Send { comm: None, .. });
+    let on_stream = sender.communicator().is_none();
     if !on_stream {
         all.graph.add_wait(from.start, to.done, TransferModel::Windows);
         all.graph.add_wait(from.start, write, TransferModel::Rendezvous);

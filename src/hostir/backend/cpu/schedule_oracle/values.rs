@@ -13,6 +13,7 @@ use crate::backend::fault::ExecutionFault;
 use crate::backend::{RunResult, RunStats};
 use crate::data::HostTensor;
 use crate::diag::Diag;
+use crate::ir::MessageDirection;
 use crate::lower::PreparedProgram;
 use crate::plan::{InstId, InstKind, PlanMatching, RankInst};
 use crate::plan_checks::walk::CollectiveEnd;
@@ -115,7 +116,7 @@ impl<'p> ValueRun<'p> {
         let rank = &self.ranks[at.rank as usize];
         match &rank.plan.inst(at.inst).kind {
             InstKind::Collective(_) => self.collective_bytes(at),
-            InstKind::Recv { .. } => {
+            kind if kind.is_message(MessageDirection::Recv) => {
                 let partner = self.matching.message_partner(at.rank, at.inst);
                 Ok(partner.and_then(|partner| self.read.remove(&partner)).unwrap_or_default())
             }
@@ -157,7 +158,7 @@ fn count_work(stats: &mut RunStats, kind: &InstKind, bytes: u64) {
             stats.bytes += bytes;
         }
         // A receive counts its send too.
-        InstKind::Recv { .. } => {
+        kind if kind.is_message(MessageDirection::Recv) => {
             stats.communications += 2;
             stats.bytes += bytes;
         }

@@ -1,0 +1,121 @@
+//! The words of communications as types: the backend, the direction and the initiator of a message.
+//!
+//! The IR keeps the words, so that they print as they were written; every other layer uses these types.
+
+use super::op::{AttrKey, Op};
+use super::program::Program;
+
+/// The library or mechanism that carries a communication.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum CommBackend {
+    /// Copies between the memories of devices, on the streams of the program.
+    Cuda,
+    /// NCCL.
+    #[default]
+    Nccl,
+    /// UCC.
+    Ucc,
+}
+
+impl CommBackend {
+    /// The words of `backend=`.
+    pub const WORDS: &[&str] = &["NCCL", "UCC", "CUDA"];
+    /// The word of `backend=`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            CommBackend::Cuda => "CUDA",
+            CommBackend::Nccl => "NCCL",
+            CommBackend::Ucc => "UCC",
+        }
+    }
+    /// The backend of a word.
+    pub fn parse(word: &str) -> Option<Self> {
+        [CommBackend::Cuda, CommBackend::Nccl, CommBackend::Ucc].into_iter().find(|backend| backend.word() == word)
+    }
+}
+
+impl std::fmt::Display for CommBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The direction of a point-to-point message, seen from one of its two ranks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum MessageDirection {
+    /// This rank sends.
+    Send,
+    /// This rank receives.
+    Recv,
+}
+
+impl MessageDirection {
+    /// The words of `type=`.
+    pub const WORDS: &[&str] = &["send", "recv"];
+    /// The word of `type=`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            MessageDirection::Send => "send",
+            MessageDirection::Recv => "recv",
+        }
+    }
+    /// The direction of a word.
+    pub fn parse(word: &str) -> Option<Self> {
+        [MessageDirection::Send, MessageDirection::Recv].into_iter().find(|direction| direction.word() == word)
+    }
+    /// Returns true if this rank sends.
+    pub fn is_send(self) -> bool {
+        self == MessageDirection::Send
+    }
+}
+
+/// The side of a message that copies, its initiator; the other side, the target, says when its buffer may be used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum MessageProtocol {
+    /// The receiver copies.
+    #[default]
+    Get,
+    /// The sender copies.
+    Put,
+}
+
+impl MessageProtocol {
+    /// The words of `protocol=`.
+    pub const WORDS: &[&str] = &["get", "put"];
+    /// The word of `protocol=`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            MessageProtocol::Get => "get",
+            MessageProtocol::Put => "put",
+        }
+    }
+    /// The protocol of a word.
+    pub fn parse(word: &str) -> Option<Self> {
+        [MessageProtocol::Get, MessageProtocol::Put].into_iter().find(|protocol| protocol.word() == word)
+    }
+    /// The side that copies.
+    pub fn initiator(self) -> MessageDirection {
+        match self {
+            MessageProtocol::Get => MessageDirection::Recv,
+            MessageProtocol::Put => MessageDirection::Send,
+        }
+    }
+}
+
+impl Program {
+    /// The backend of a communication: the usual one unless `backend=` names another.
+    pub fn comm_backend(&self, op: &Op) -> CommBackend {
+        self.parsed_word(op, AttrKey::Backend, CommBackend::parse).unwrap_or_default()
+    }
+    /// The direction of a `P2PCommunication`, by its `type=`.
+    pub fn message_direction(&self, op: &Op) -> Option<MessageDirection> {
+        self.parsed_word(op, AttrKey::Type, MessageDirection::parse)
+    }
+    /// The initiator of a message with `backend=CUDA`: the receiver unless `protocol=` names the sender.
+    pub fn message_protocol(&self, op: &Op) -> MessageProtocol {
+        self.parsed_word(op, AttrKey::Protocol, MessageProtocol::parse).unwrap_or_default()
+    }
+    fn parsed_word<T>(&self, op: &Op, key: AttrKey, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        op.word_attr(key).and_then(|word| parse(self.name(word)))
+    }
+}
