@@ -21,8 +21,6 @@ pub(super) struct Driver<'a> {
 pub(super) struct RankLimits {
     /// The rank; `None`: the program runs on whole tensors.
     pub(super) rank: Option<u32>,
-    /// The maximum bytes of its buffers at one time.
-    pub(super) memory: u64,
     /// The resource limits of the plan itself.
     pub(super) budget: PlanBudget,
 }
@@ -35,8 +33,8 @@ impl<'a> Driver<'a> {
         axes: &'a AxesTable,
         limits: RankLimits,
     ) -> Result<Self, Diag> {
-        let RankLimits { rank, memory, budget } = limits;
-        let builder = PlanBuilder::new(program, env, axes, rank, memory, budget)?;
+        let RankLimits { rank, budget } = limits;
+        let builder = PlanBuilder::new(program, env, axes, rank, budget)?;
         Ok(Self { builder, cuts: stream_cut_blocks(program), fresh: PrivatizationCache::default() })
     }
 
@@ -141,7 +139,7 @@ impl<'a> Driver<'a> {
             return false;
         };
         let owner = self.builder.plan.buffers[buffer].tensor == tensor;
-        self.fresh.left.get(&tensor) == Some(&buffer) && !(owner && self.builder.references[buffer] > 1)
+        self.fresh.left.get(&tensor) == Some(&buffer) && !(owner && self.builder.tensors.reference_count(buffer) > 1)
     }
 
     /// `IF predicate:` with an optional `ELSE:`
@@ -192,9 +190,9 @@ impl<'a> Driver<'a> {
         }
         // The unit's name space: from here on names refer to the unit's scalars.
         let scalars = unit_scalars(cx, id, call.unit)?;
-        let outside = std::mem::replace(&mut cx.locals, scalars);
+        let outside = std::mem::replace(&mut cx.scope.locals, scalars);
         self.run_unit(&call, unit.body, &inputs, &outputs)?;
-        self.builder.locals = outside;
+        self.builder.scope.locals = outside;
         Ok(())
     }
 

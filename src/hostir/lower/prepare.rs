@@ -172,9 +172,9 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
     let axes = AxesTable::new(program);
-    let budget = PlanBudget::rank_share(&sizes.limits, env.ranks, Deadline::after(sizes.limits.time));
-    let limit = sizes.memory_limit / u64::from(env.ranks.max(1));
-    let limits = RankLimits { rank: Some(rank), memory: limit, budget };
+    let memory = sizes.memory_limit / u64::from(env.ranks.max(1));
+    let budget = PlanBudget::rank_share(&sizes.limits, env.ranks, memory, Deadline::after(sizes.limits.time));
+    let limits = RankLimits { rank: Some(rank), budget };
     let plan = Driver::new(program, &env, &axes, limits).and_then(|driver| driver.lower_host(&[]));
     plan.map_err(|diag| Diags { items: vec![diag] })
 }
@@ -245,10 +245,10 @@ impl WholeProgram<'_> {
         diags: &mut Diags,
     ) -> (Vec<Plan>, DebugInfo) {
         let memory = memory / u64::from(self.ranks.max(1));
-        let budget = PlanBudget::rank_share(limits, self.ranks, Deadline::after(limits.time));
+        let budget = PlanBudget::rank_share(limits, self.ranks, memory, Deadline::after(limits.time));
         let lower = |rank: u32| {
             let rank = (!self.unlowered).then_some(rank);
-            let limits = RankLimits { rank, memory, budget };
+            let limits = RankLimits { rank, budget };
             Driver::new(self.program, self.env, self.axes, limits)?.lower_host(kept)
         };
         let results: Vec<Result<Plan, Diag>> = (0..self.ranks).into_par_iter().map(lower).collect();

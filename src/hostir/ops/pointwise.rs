@@ -215,7 +215,7 @@ pub(crate) fn bind_scalar(cx: &mut PlanBuilder<'_>, op: &Op, function: &str) -> 
     let value = apply_function(function, &values).map_err(|error| cx.eval_error(error))?;
     let name = op.results.iter().find_map(|v| cx.program.exprs().as_name(v.as_scalar()?));
     if let Some(name) = name {
-        cx.locals.push(name, value);
+        cx.scope.locals.push(name, value);
     }
     Ok(())
 }

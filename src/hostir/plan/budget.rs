@@ -54,13 +54,26 @@ pub(crate) struct PlanBudget {
     most: u64,
     used: u64,
     deadline: Option<Deadline>,
+    /// The limit on the bytes of this rank's buffers at one time.
+    pub(super) memory: u64,
+    /// The bytes of its buffers now.
+    live_memory: u64,
 }
 
 impl PlanBudget {
-    /// The share of one of `ranks`, which are planned in parallel.
-    pub(crate) fn rank_share(limits: &PlanLimits, ranks: u32, deadline: Option<Deadline>) -> Self {
+    /// The share of one of `ranks`, which are planned in parallel; its buffers take at most `memory` bytes at one time.
+    pub(crate) fn rank_share(limits: &PlanLimits, ranks: u32, memory: u64, deadline: Option<Deadline>) -> Self {
         let most = limits.bytes / u64::from(ranks.max(1));
-        Self { all: limits.bytes, most, used: 0, deadline }
+        Self { all: limits.bytes, most, used: 0, deadline, memory, live_memory: 0 }
+    }
+    /// A buffer has memory from here on. Returns the bytes of all buffers that have.
+    pub(super) fn hold_memory(&mut self, bytes: u64) -> u64 {
+        self.live_memory = self.live_memory.saturating_add(bytes);
+        self.live_memory
+    }
+    /// The memory of a buffer is free.
+    pub(super) fn release_memory(&mut self, bytes: u64) {
+        self.live_memory = self.live_memory.saturating_sub(bytes);
     }
     /// Returns the bytes of instructions that are part of a loop that is stored once.
     pub(super) fn refund_bytes(&mut self, bytes: usize) {
@@ -101,7 +114,7 @@ impl PlanBuilder<'_> {
         let _ = self.plan.iterations.try_reserve_exact(rounds);
         let made = room(buffers, before[1], size_of::<PlanBuffer>());
         self.plan.buffers.try_reserve_exact(made);
-        self.references.try_reserve_exact(made);
+        self.tensors.reserve_buffers(made);
     }
 
     /// Fails if the time limit has passed.

@@ -5,23 +5,25 @@
 
 use super::axes::AxesTable;
 use super::budget::PlanBudget;
-use super::ended_names::EndedName;
 use super::inst_list::LoopRecorder;
-use super::scalar::{EvalError, EvalScope, LocalScalars};
+use super::issued_communications::IssuedCommunications;
+use super::loop_scope::{LoopScope, OuterIteration};
+use super::scalar::{EvalError, EvalScope};
 use super::stored_part::write_stored_once;
+use super::stream_table::StreamTable;
+use super::tensor_bindings::TensorBindings;
 use super::{
-    BufferId, BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
-    LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
+    BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId, LoopIteration, Plan,
+    PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::functions::ScalarValue;
 use crate::ir::{
-    AttrKey, CommBackend, DType, Expr, ExprId, Id, IdVec, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol,
-    TensorId, UnitId, Value, expr_text,
+    AttrKey, CommBackend, DType, Expr, ExprId, Id, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId,
+    UnitId, Value, expr_text,
 };
-use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
 /// The state of one rank's host while it issues the program: ops' `lower` functions work on it.
@@ -40,55 +42,33 @@ pub struct PlanBuilder<'a> {
     pub stream: StreamSlot,
     /// The plan so far.
     pub plan: Plan,
-    pub(crate) locals: LocalScalars,
-    pub(crate) pending: FxHashMap<u32, WorkSlot>,
-    pub(crate) group: Option<OpId>,
-    /// The messages on streams of the open group.
-    pub(crate) group_messages: Vec<WorkSlot>,
-    /// By the number of a group's end: its messages on streams.
-    pub(crate) messages_of_groups: FxHashMap<u32, Vec<WorkSlot>>,
-    pub(crate) named_streams: FxHashMap<ExprId, StreamSlot>,
-    indexed_streams: FxHashMap<i64, StreamSlot>,
-    bindings: IdVec<TensorId, Option<BufferView>>,
-    /// The indices of the enclosing loops that shard tensors by stream, outermost first.
-    pub(super) ended: FxHashMap<TensorId, EndedName>,
-    pub(crate) references: IdVec<BufferId, u32>,
-    communicators: FxHashMap<PlanCommunicator, CommSlot>,
-    handles: FxHashMap<u32, OpId>,
+    /// Scalars that ops outside of the program's order define.
     definitions: IndexDefinitions,
-    pub(super) indices: LoopIteration,
-    iteration: IterationId,
+    /// The op that is being lowered.
     pub(super) op: OpId,
-    live_bytes: u64,
-    memory_limit: u64,
+    /// The loops around it.
+    pub(crate) scope: LoopScope,
+    /// The communications issued so far.
+    pub(crate) communications: IssuedCommunications,
+    streams: StreamTable,
+    /// The memory of tensors.
+    pub(crate) tensors: TensorBindings,
     pub(crate) budget: PlanBudget,
-    unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
-    /// The indices of the enclosing loops that shard tensors by stream, outermost first.
-    pub(super) stream_indices: Vec<ExprId>,
-    /// By tensor: memory that iterations keep, with room for the longest shard of a stream axis.
-    pub(super) kept_parts: FxHashMap<TensorId, BufferView>,
-}
-
-/// The state to restore at the end of an iteration.
-pub(crate) struct OuterIteration {
-    iteration: IterationId,
-    locals: usize,
-    indices: usize,
-    stream_indices: usize,
 }
 
 /// The measured bytes that the tables of a plan and of a CPU run need for each buffer.
 const BUFFER_TABLES: usize = 512;
 
 impl<'a> PlanBuilder<'a> {
-    /// Starts the plan of `rank` (`None`: on whole tensors), with its inputs bound. Fails if the plan's
-    /// buffers need more than `memory_limit` bytes at one time.
+    /// Starts the plan of `rank` (`None`: on whole tensors), with its inputs bound.
+    ///
+    /// # Errors
+    /// If the inputs' shapes are unknown or differ from those of their aliases, or the budget does not suffice.
     pub(crate) fn new(
         program: &'a Program,
         env: &'a ExtentEnv,
         axes: &'a AxesTable,
         rank: Option<u32>,
-        memory_limit: u64,
         budget: PlanBudget,
     ) -> Result<Self, Diag> {
         let mut cx = Self {
@@ -104,36 +84,15 @@ impl<'a> PlanBuilder<'a> {
                 stream_labels: vec![StreamLabel::Unnamed],
                 ..Plan::default()
             },
-            locals: LocalScalars::default(),
-            pending: FxHashMap::default(),
-            group: None,
-            group_messages: Vec::new(),
-            messages_of_groups: FxHashMap::default(),
-            named_streams: FxHashMap::default(),
-            indexed_streams: FxHashMap::default(),
-            bindings: IdVec::filled(None, program.tensors().len()),
-            ended: FxHashMap::default(),
-            references: IdVec::default(),
-            communicators: FxHashMap::default(),
-            handles: FxHashMap::default(),
             definitions: IndexDefinitions::new(program),
-            indices: LoopIteration::new(),
-            iteration: IterationId(0),
             op: OpId(u32::MAX),
-            live_bytes: 0,
-            memory_limit,
+            scope: LoopScope::new(),
+            communications: IssuedCommunications::new(program),
+            streams: StreamTable::default(),
+            tensors: TensorBindings::new(program),
             budget,
-            unit_tensors: FxHashMap::default(),
-            stream_indices: Vec::new(),
-            kept_parts: FxHashMap::default(),
         };
         cx.plan.iterations.push(LoopIteration::new());
-        for (tensor, declaration) in program.tensors().iter() {
-            if let Some(unit) = declaration.unit {
-                cx.unit_tensors.entry(unit).or_default().push(tensor);
-            }
-        }
-        cx.index_ops();
         cx.bind_inputs()?;
         cx.check_aliases()?;
         Ok(cx)
@@ -144,7 +103,7 @@ impl<'a> PlanBuilder<'a> {
     /// # Errors
     /// If a coalescing group is still open.
     pub(crate) fn build_plan(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
-        if let Some(start) = self.group {
+        if let Some(start) = self.communications.open_group() {
             self.op = start;
             return Err(self.error_here(codes::POSTS, "`StartCoalescing` has no `EndCoalescing`"));
         }
@@ -152,16 +111,6 @@ impl<'a> PlanBuilder<'a> {
         let outputs = outputs.chain(kept.iter().copied());
         self.plan.outputs = outputs.map(|tensor| self.tensor_binding(tensor).cloned()).collect();
         Ok(self.plan)
-    }
-
-    fn index_ops(&mut self) {
-        let program = self.program;
-        let handles = &mut self.handles;
-        program.walk(program.body(), &mut |id| {
-            if let Some(number) = program.op(id).number() {
-                handles.insert(number, id);
-            }
-        });
     }
 
     fn bind_inputs(&mut self) -> Result<(), Diag> {
@@ -209,7 +158,7 @@ impl<'a> PlanBuilder<'a> {
         };
         let mut diag = Diag::error(code, span, message);
         let mut place: Vec<String> =
-            self.indices.iter().map(|(name, value)| format!("{}={value}", self.program.name(*name))).collect();
+            self.scope.indices.iter().map(|(name, value)| format!("{}={value}", self.program.name(*name))).collect();
         if self.env.ranks > 1
             && let Some(rank) = self.rank
         {
@@ -258,30 +207,20 @@ impl<'a> PlanBuilder<'a> {
         index: Option<(Symbol, i64)>,
         cut: Option<ExprId>,
     ) -> Result<OuterIteration, Diag> {
-        let outer = OuterIteration {
-            iteration: self.iteration,
-            locals: self.locals.len(),
-            indices: self.indices.len(),
-            stream_indices: self.stream_indices.len(),
-        };
+        let outer = self.scope.outer();
         if let Some((index, value)) = index {
-            self.locals.push(index, ScalarValue::Int(value));
-            self.indices.push((index, value));
-            self.iteration = IterationId(self.plan.iterations.len() as u32);
+            self.scope.bind_index(index, value, IterationId(self.plan.iterations.len() as u32));
             self.charge_bytes(size_of::<LoopIteration>())?;
             let grown = self.plan.iterations.try_reserve(1);
             grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
-            self.plan.iterations.push(self.indices.clone());
+            self.plan.iterations.push(self.scope.indices.clone());
         }
-        self.stream_indices.extend(cut);
+        self.scope.stream_indices.extend(cut);
         Ok(outer)
     }
     /// Ends an iteration or a branch.
     pub(crate) fn leave_iteration(&mut self, outer: OuterIteration) {
-        self.stream_indices.truncate(outer.stream_indices);
-        self.indices.truncate(outer.indices);
-        self.locals.truncate(outer.locals);
-        self.iteration = outer.iteration;
+        self.scope.restore(outer);
     }
     /// Returns true if this rank runs an op: it is in the team of a communication, or in a mesh of one of the
     /// op's tensors, or one of them has no mesh.
@@ -290,7 +229,7 @@ impl<'a> PlanBuilder<'a> {
         let op = self.program.op(id);
         match op.kind.runs_on() {
             RunsOn::Handle => op.operands.iter().all(|operand| match operand {
-                Value::Handle(number) => self.handles.get(number).is_none_or(|&post| self.is_run_by_rank(post)),
+                Value::Handle(number) => self.op_of_handle(*number).is_none_or(|post| self.is_run_by_rank(post)),
                 Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Unit(_) | Value::Op(_) => true,
             }),
             RunsOn::Team => {
@@ -319,13 +258,13 @@ impl<'a> PlanBuilder<'a> {
         self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
         let grown = self.plan.insts.try_reserve_one();
         grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
-        let origin = InstOrigin { op: self.op, iteration: self.iteration };
+        let origin = InstOrigin { op: self.op, iteration: self.scope.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
     }
     /// Returns true while a loop's iteration is being lowered.
     pub(crate) fn is_in_loop(&self) -> bool {
-        !self.indices.is_empty()
+        !self.scope.indices.is_empty()
     }
     /// Adds a completion handle.
     pub fn new_work(&mut self) -> WorkSlot {
@@ -339,17 +278,11 @@ impl<'a> PlanBuilder<'a> {
     }
     /// Returns the communicator of a team and a backend, and adds it if it is new.
     pub fn communicator_slot(&mut self, team: Vec<u32>, backend: CommBackend) -> CommSlot {
-        let communicator = PlanCommunicator { team, backend };
-        if let Some(&slot) = self.communicators.get(&communicator) {
-            return slot;
-        }
-        let slot = self.plan.communicators.push(communicator.clone());
-        self.communicators.insert(communicator, slot);
-        slot
+        self.communications.communicator_slot(PlanCommunicator { team, backend }, &mut self.plan.communicators)
     }
     /// Returns the op that a handle names.
     pub fn op_of_handle(&self, number: u32) -> Option<OpId> {
-        self.handles.get(&number).copied()
+        self.communications.op_of_handle(number)
     }
 
     // ---- scalars ----
@@ -360,7 +293,7 @@ impl<'a> PlanBuilder<'a> {
             env: self.env,
             unit: self.unit,
             rank: self.rank,
-            locals: &self.locals,
+            locals: &self.scope.locals,
             definitions: &self.definitions,
             known: RefCell::default(),
         }
@@ -417,7 +350,7 @@ impl<'a> PlanBuilder<'a> {
     /// # Errors
     /// If the index cannot be evaluated or is negative, or no GetCurrentStream has bound the stream's address.
     pub fn stream_slot(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
-        if let Some(&slot) = self.named_streams.get(&expr) {
+        if let Some(slot) = self.streams.named_stream(expr) {
             return Ok(slot);
         }
         if let Expr::Hex(_) = self.program.expr(expr) {
@@ -425,13 +358,7 @@ impl<'a> PlanBuilder<'a> {
             return Err(self.error_here(codes::NO_VALUE, message));
         }
         let index = self.stream_index(expr)?;
-        let next = StreamSlot(self.plan.streams);
-        let slot = *self.indexed_streams.entry(index).or_insert(next);
-        if slot == next {
-            self.plan.streams += 1;
-            self.plan.stream_labels.push(StreamLabel::Index(index));
-        }
-        Ok(slot)
+        Ok(self.streams.indexed_stream(index, &mut self.plan))
     }
 
     /// Binds a stream's name to the current stream, unless it is bound. A number and an address are names; the name
@@ -441,20 +368,10 @@ impl<'a> PlanBuilder<'a> {
     /// If a computed index cannot be evaluated or is negative.
     pub fn bind_current_stream(&mut self, expr: ExprId) -> Result<(), Diag> {
         let label = match self.program.expr(expr) {
-            Expr::Int(_) | Expr::Hex(_) => {
-                self.named_streams.entry(expr).or_insert(self.stream);
-                StreamLabel::Bound(expr)
-            }
-            _ => {
-                let index = self.stream_index(expr)?;
-                self.indexed_streams.entry(index).or_insert(self.stream);
-                StreamLabel::Index(index)
-            }
+            Expr::Int(_) | Expr::Hex(_) => StreamLabel::Bound(expr),
+            _ => StreamLabel::Index(self.stream_index(expr)?),
         };
-        let current = &mut self.plan.stream_labels[self.stream.0 as usize];
-        if *current == StreamLabel::Unnamed {
-            *current = label;
-        }
+        self.streams.bind_label(label, self.stream, &mut self.plan);
         Ok(())
     }
 
@@ -471,11 +388,9 @@ impl<'a> PlanBuilder<'a> {
 
     /// Removes the bindings of a unit's tensors.
     pub(crate) fn end_unit(&mut self, unit: UnitId) -> Result<(), Diag> {
-        let tensors = self.unit_tensors.remove(&unit).unwrap_or_default();
-        for &tensor in &tensors {
+        for tensor in self.tensors.tensors_of_unit(unit).to_vec() {
             self.rebind_tensor(tensor, None)?;
         }
-        self.unit_tensors.insert(unit, tensors);
         Ok(())
     }
 
@@ -548,14 +463,13 @@ impl<'a> PlanBuilder<'a> {
             let message = format!("{} of shape {shape:?} is too large", self.tensor_name(tensor));
             return Err(self.error_here(codes::TOO_LARGE, message));
         };
-        self.live_bytes = self.live_bytes.saturating_add(bytes as u64);
-        self.plan.peak_bytes = self.plan.peak_bytes.max(self.live_bytes);
-        if self.live_bytes > self.memory_limit {
+        let live_bytes = self.budget.hold_memory(bytes as u64);
+        self.plan.peak_bytes = self.plan.peak_bytes.max(live_bytes);
+        if live_bytes > self.budget.memory {
             let message = format!(
-                "{} of shape {shape:?} raises the buffers of one rank to {} bytes; the limit is {}",
+                "{} of shape {shape:?} raises the buffers of one rank to {live_bytes} bytes; the limit is {}",
                 self.tensor_name(tensor),
-                self.live_bytes,
-                self.memory_limit
+                self.budget.memory
             );
             let mut diag = self.error_here(codes::TOO_LARGE, message);
             // Inputs have their memory before the first op.
@@ -569,7 +483,7 @@ impl<'a> PlanBuilder<'a> {
         self.charge_bytes(size_of::<PlanBuffer>() + BUFFER_TABLES)?;
         let buffer = self.plan.buffers.push(PlanBuffer { elements, dtype, tensor, kind });
         self.plan.buffer_shapes.push(shape.iter().copied().collect());
-        self.references.push(0);
+        self.tensors.add_buffer();
         if !matches!(kind, BufferKind::Input(_)) {
             self.emit_inst(InstKind::Alloc { buffer })?;
         }
@@ -577,10 +491,7 @@ impl<'a> PlanBuilder<'a> {
     }
 
     fn bind_tensor(&mut self, tensor: TensorId, view: BufferView) {
-        let tensor = self.program.memory_tensor(tensor);
-        self.references[view.buffer] += 1;
-        self.bindings[tensor] = Some(view);
-        self.ended.remove(&tensor);
+        self.tensors.bind(self.program.memory_tensor(tensor), view);
     }
 
     /// Binds a tensor to a view, or to nothing; memory without any remaining binding is freed.
@@ -588,25 +499,18 @@ impl<'a> PlanBuilder<'a> {
     /// # Errors
     /// If the plan becomes too large.
     pub fn rebind_tensor(&mut self, tensor: TensorId, view: Option<BufferView>) -> Result<(), Diag> {
-        let tensor = self.program.memory_tensor(tensor);
-        let old = self.bindings[tensor].take();
-        if let Some(view) = view {
-            self.bind_tensor(tensor, view);
-        }
-        let Some(old) = old else { return Ok(()) };
-        self.references[old.buffer] -= 1;
-        let buffer = &self.plan.buffers[old.buffer];
-        if self.references[old.buffer] == 0 && !matches!(buffer.kind, BufferKind::Input(_)) {
-            let bytes = (buffer.elements * buffer.dtype.byte_size()) as u64;
-            self.live_bytes = self.live_bytes.saturating_sub(bytes);
-            self.emit_inst(InstKind::Free { buffer: old.buffer })?;
+        let Some(buffer) = self.tensors.rebind(self.program.memory_tensor(tensor), view) else { return Ok(()) };
+        let entry = &self.plan.buffers[buffer];
+        if !matches!(entry.kind, BufferKind::Input(_)) {
+            self.budget.release_memory((entry.elements * entry.dtype.byte_size()) as u64);
+            self.emit_inst(InstKind::Free { buffer })?;
         }
         Ok(())
     }
 
     /// Returns the view to which a tensor is bound.
     pub fn tensor_binding(&self, tensor: TensorId) -> Option<&BufferView> {
-        self.bindings[self.program.memory_tensor(tensor)].as_ref()
+        self.tensors.view(self.program.memory_tensor(tensor))
     }
 
     /// The view of a tensor that an op reads.

@@ -1,16 +1,9 @@
 //! The ends of tensors' names in the plan builder.
 
-use super::{BufferId, EndedOwner, LoopIteration, PlanBuilder};
+use super::tensor_bindings::EndedName;
+use super::{BufferId, EndedOwner, PlanBuilder};
 use crate::diag::{Diag, codes};
-use crate::ir::{OpId, TensorId};
-
-/// The end of a tensor's name.
-pub(super) struct EndedName {
-    /// The Deallocate.
-    op: OpId,
-    /// The iteration of the Deallocate: the name is new in the next one.
-    indices: LoopIteration,
-}
+use crate::ir::TensorId;
 
 impl PlanBuilder<'_> {
     /// Ends a tensor's name: memory without any remaining binding is freed.
@@ -24,19 +17,19 @@ impl PlanBuilder<'_> {
             let issued = self.plan.inst_count();
             self.plan.ended_owners.push(EndedOwner { buffer, op: self.op, issued });
         }
-        let name = EndedName { op: self.op, indices: self.indices.clone() };
-        self.ended.insert(self.program.memory_tensor(tensor), name);
+        let end = EndedName { op: self.op, indices: self.scope.indices.clone() };
+        self.tensors.end_name(self.program.memory_tensor(tensor), end);
         Ok(())
     }
 
     /// Returns true if tensors are bound to a buffer that was created for this one.
     fn is_lent(&self, buffer: BufferId, owner: TensorId) -> bool {
-        self.plan.buffers[buffer].tensor == owner && self.references[buffer] > 0
+        self.plan.buffers[buffer].tensor == owner && self.tensors.reference_count(buffer) > 0
     }
 
     /// The error for a use of a tensor that a Deallocate has freed in an earlier iteration.
     pub(super) fn freed_error(&self, tensor: TensorId) -> Option<Diag> {
-        let end = self.ended.get(&self.program.memory_tensor(tensor))?;
+        let end = self.tensors.ended_name(self.program.memory_tensor(tensor))?;
         let name = self.tensor_name(tensor);
         let when: Vec<String> =
             end.indices.iter().map(|(index, value)| format!("{}={value}", self.program.name(*index))).collect();
@@ -53,9 +46,9 @@ impl PlanBuilder<'_> {
 
     /// The error for a use of a tensor after its Deallocate, in the same iteration.
     pub(crate) fn ended_error(&self, tensor: TensorId) -> Option<Diag> {
-        let end = self.ended.get(&self.program.memory_tensor(tensor))?;
+        let end = self.tensors.ended_name(self.program.memory_tensor(tensor))?;
         let name = self.tensor_name(tensor);
-        self.indices.starts_with(&end.indices).then(|| {
+        self.scope.indices.starts_with(&end.indices).then(|| {
             self.error_here(codes::ENDED_NAME, format!("{name} is used after its Deallocate"))
                 .with_label(self.program.op_span(end.op), format!("{name} ends here"))
                 .with_note(format!("move the Deallocate behind the last use of {name}, or ALLOCATE {name} again"))

@@ -72,7 +72,7 @@ impl PlanBuilder<'_> {
     /// The local shape of an iteration's shard of a tensor: for a stream axis, its part.
     fn part_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
         let mut shape = self.local_shape(tensor)?;
-        if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
+        if let (Some(&index), Some(stream)) = (self.scope.stream_indices.last(), self.axes.stream_axis(tensor)) {
             let extent = shape[stream.position];
             shape[stream.position] = stream_part(self, extent, stream.parts, index)?.1;
         }
@@ -96,14 +96,14 @@ impl PlanBuilder<'_> {
     /// # Errors
     /// As [`Self::allocate_tensor`].
     pub(crate) fn allocate_kept(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
-        let (Some(stream), false) = (self.axes.stream_axis(tensor), self.stream_indices.is_empty()) else {
+        let (Some(stream), false) = (self.axes.stream_axis(tensor), self.scope.stream_indices.is_empty()) else {
             return self.allocate_tensor(tensor);
         };
         let part = self.part_shape(tensor)?;
         let mut room = self.local_shape(tensor)?;
         room[stream.position] = room[stream.position].div_ceil(self.eval_size(stream.parts)?.max(1));
         let all = self.tensor_buffer(tensor, &room, BufferKind::Allocated)?;
-        self.kept_parts.insert(self.program.memory_tensor(tensor), all.clone());
+        self.tensors.keep_part(self.program.memory_tensor(tensor), all.clone());
         self.rebind_tensor(tensor, Some(leading_part(&all, &part)))?;
         Ok(all)
     }
@@ -115,8 +115,9 @@ impl PlanBuilder<'_> {
     /// If the part cannot be computed, or the plan becomes too large.
     pub(crate) fn keep_memory(&mut self, tensor: TensorId) -> Result<(), Diag> {
         let bound = self.tensor_binding(tensor).map(|view| view.buffer);
-        let kept = self.kept_parts.get(&self.program.memory_tensor(tensor));
-        let Some(all) = kept.filter(|all| Some(all.buffer) == bound && !self.stream_indices.is_empty()).cloned() else {
+        let kept = self.tensors.kept_part(self.program.memory_tensor(tensor));
+        let Some(all) = kept.filter(|all| Some(all.buffer) == bound && !self.scope.stream_indices.is_empty()).cloned()
+        else {
             return Ok(());
         };
         let part = self.part_shape(tensor)?;

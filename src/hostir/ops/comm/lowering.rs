@@ -90,7 +90,7 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
 
 /// Fails inside a coalesced group, whose members start together on one communicator.
 fn require_no_group(cx: &PlanBuilder<'_>) -> Result<(), Diag> {
-    match cx.group {
+    match cx.communications.open_group() {
         Some(_) => Err(cx.error_here(codes::POSTS, "a coalescing group can only contain sends and receives")),
         None => Ok(()),
     }
@@ -291,7 +291,7 @@ fn check_counts(
 /// would never be waited for. A Wait for a group covers its members.
 fn register_work(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<(), Diag> {
     let Some(number) = op.number() else { return Ok(()) };
-    if cx.pending.insert(number, work).is_some() && cx.group.is_none() {
+    if cx.communications.register_work(number, work) && cx.communications.open_group().is_none() {
         let name = handle_phrase(cx.program, number);
         let message = format!("{name} is started again before a Wait for it");
         return Err(cx
@@ -330,7 +330,7 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         return Err(cx.error_here(codes::NEEDED, "the buffer is unknown"));
     };
     let backend = cx.program.comm_backend(op);
-    if backend == CommBackend::Ucc && cx.group.is_some() {
+    if backend == CommBackend::Ucc && cx.communications.open_group().is_some() {
         return Err(cx
             .error_here(codes::POSTS, "UCC does not support coalescing groups")
             .with_note("use `backend=NCCL`, which starts the messages of a group together")
@@ -340,8 +340,8 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let protocol = if comm.is_none() { cx.program.message_protocol(op) } else { MessageProtocol::Get };
     let work = cx.new_work();
     register_work(cx, op, work)?;
-    if comm.is_none() && cx.group.is_some() {
-        cx.group_messages.push(work);
+    if comm.is_none() {
+        cx.communications.add_stream_message(work);
     }
     let Some(direction) = cx.program.message_direction(op) else {
         return Err(cx.error_here(codes::CANNOT_RUN, "the direction of the message is unknown"));
@@ -407,7 +407,7 @@ fn team_member(cx: &PlanBuilder<'_>, op: &Op, team: &[u32], key: AttrKey) -> Res
 /// Opens a group.
 pub(super) fn lower_start_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     require_rank(cx)?;
-    if let Some(open) = cx.group.replace(id) {
+    if let Some(open) = cx.communications.begin_group(id) {
         let span = cx.program.op_span(open);
         return Err(cx
             .error_here(codes::POSTS, "a group cannot start inside another group")
@@ -419,16 +419,13 @@ pub(super) fn lower_start_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Resu
 /// Starts the group.
 pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     require_rank(cx)?;
-    if cx.group.take().is_none() {
+    let number = cx.program.op(id).number();
+    if !cx.communications.end_group(number) {
         return Err(cx.error_here(codes::POSTS, "`EndCoalescing` without a `StartCoalescing` before it"));
     }
     let comm = world_communicator(cx, CommBackend::Nccl);
     let work = cx.new_work();
     register_work(cx, cx.program.op(id), work)?;
-    let messages = std::mem::take(&mut cx.group_messages);
-    if let (Some(number), false) = (cx.program.op(id).number(), messages.is_empty()) {
-        cx.messages_of_groups.insert(number, messages);
-    }
     cx.emit_inst(InstKind::GroupEnd { comm, work })
 }
 
@@ -438,7 +435,7 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     let op = cx.program.op(id);
     for operand in &op.operands {
         let Value::Handle(number) = operand else { continue };
-        let Some(work) = cx.pending.remove(number) else {
+        let Some(work) = cx.communications.take_work(*number) else {
             let post = cx.op_of_handle(*number).map(|post| cx.program.op_span(post));
             let name = cx.program.written_handle(*number).map(|name| format!("`{name}`"));
             let name = name.unwrap_or_else(|| number.to_string());
@@ -450,7 +447,7 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
         };
         cx.emit_inst(InstKind::WaitWork { work })?;
         // Messages on streams end by themselves.
-        for work in cx.messages_of_groups.remove(number).unwrap_or_default() {
+        for work in cx.communications.take_stream_messages(*number) {
             cx.emit_inst(InstKind::WaitWork { work })?;
         }
     }
