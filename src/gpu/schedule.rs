@@ -10,6 +10,7 @@ mod gathered_reductions;
 mod gemms;
 mod p2p_copies;
 mod p2p_kernels;
+mod stream_order;
 pub mod wait_marks;
 
 use crate::codegen;
@@ -31,6 +32,7 @@ use hostir::ir::MessageDirection;
 use hostir::plan::InstId;
 use hostir::plan::{BufferView, CommSlot, Inst, InstKind, MessageHeader, Plan, WorkSlot};
 use std::collections::BTreeMap;
+use stream_order::StreamOrder;
 
 /// A command.
 #[derive(Clone, PartialEq, Debug)]
@@ -255,13 +257,6 @@ pub fn build_schedule(
 /// The event of the run's start.
 pub const START: usize = 0;
 
-/// A recorded event: its stream, and the number of earlier events on that stream.
-#[derive(Clone, Copy)]
-struct EventPosition {
-    stream: usize,
-    number: usize,
-}
-
 /// A send or receive in a group.
 struct GroupedCall {
     call: nccl_lowering::NcclCall,
@@ -276,28 +271,37 @@ struct Builder<'p> {
     settings: ScheduleSettings,
     schedule: RankSchedule,
     at: InstId,
-    marks: Vec<EventPosition>,
-    marks_of: Vec<usize>,
-    /// For each pair of streams: the number of the second one's events that the first has waited for.
-    reached: Vec<Vec<usize>>,
-    /// For each stream: true once it has been forked.
-    forked: Vec<bool>,
+    /// The events so far, and the order that they give the streams.
+    order: StreamOrder,
     /// True if all instructions are on one stream.
     one_stream: bool,
-    /// The events of the plan's events and completion handles.
-    events: BTreeMap<u32, usize>,
-    works: BTreeMap<u32, usize>,
-    /// Completion handles whose messages other ranks copy; a wait for the handle waits for these ranks.
-    offered: BTreeMap<u32, Vec<usize>>,
-    /// The side stream for copies that others need not wait for.
-    aside: Option<usize>,
-    /// By stream and number: the streams of a group's messages after the first one.
-    lanes: BTreeMap<(usize, usize), usize>,
+    issued: IssuedWork,
+    side_streams: SideStreams,
     /// Sends and receives of the open group.
     group: Option<Vec<GroupedCall>>,
     /// The number of collectives of each communicator so far.
     collectives: BTreeMap<usize, usize>,
     text_ids: BTreeMap<String, usize>,
+}
+
+/// The events and completion handles of the plan that have been issued.
+#[derive(Default)]
+struct IssuedWork {
+    /// By event of the plan: the event of the schedule.
+    events: BTreeMap<u32, usize>,
+    /// By completion handle: the event at its end.
+    works: BTreeMap<u32, usize>,
+    /// Completion handles whose messages other ranks copy; a wait for the handle waits for these ranks.
+    offered: BTreeMap<u32, Vec<usize>>,
+}
+
+/// The streams that the schedule adds to those of the plan and of the communicators.
+#[derive(Default)]
+struct SideStreams {
+    /// That of copies that others need not wait for.
+    copies: Option<usize>,
+    /// By stream and number: the streams of a group's messages after the first one.
+    messages: BTreeMap<(usize, usize), usize>,
 }
 
 impl<'p> Builder<'p> {
@@ -314,16 +318,10 @@ impl<'p> Builder<'p> {
             settings,
             schedule,
             at: InstId(0),
-            marks: Vec::new(),
-            marks_of: vec![0; streams],
-            reached: vec![vec![0; streams]; streams],
+            order: StreamOrder::new(streams),
             one_stream: plan.iter().all(|inst| inst.stream.0 == 0),
-            forked: (0..streams).map(|stream| stream == 0).collect(),
-            events: BTreeMap::new(),
-            works: BTreeMap::new(),
-            offered: BTreeMap::new(),
-            aside: None,
-            lanes: BTreeMap::new(),
+            issued: IssuedWork::default(),
+            side_streams: SideStreams::default(),
             group: None,
             collectives: BTreeMap::new(),
             text_ids: BTreeMap::new(),
@@ -339,7 +337,7 @@ impl<'p> Builder<'p> {
 
     /// Forks a stream lazily: communicator streams wait on the issuing stream, other streams on the start event.
     fn fork_stream(&mut self, stream: usize) {
-        if !std::mem::replace(&mut self.forked[stream], true) && stream < self.plan.streams as usize {
+        if !self.order.fork(stream) && stream < self.plan.streams as usize {
             self.wait_for_event(START, stream);
         }
     }
@@ -347,7 +345,7 @@ impl<'p> Builder<'p> {
     fn join_streams(&mut self) {
         for stream in 1..self.schedule.streams {
             // Work on the side stream was waited for already.
-            if self.forked[stream] && self.aside != Some(stream) {
+            if self.order.is_forked(stream) && self.side_streams.copies != Some(stream) {
                 let end = self.record_event(stream);
                 self.wait_for_event(end, 0);
             }
@@ -374,22 +372,17 @@ impl<'p> Builder<'p> {
 
     /// Records an event on a stream.
     fn record_event(&mut self, stream: usize) -> usize {
-        let event = self.marks.len();
-        self.marks_of[stream] += 1;
-        self.marks.push(EventPosition { stream, number: self.marks_of[stream] });
-        self.schedule.events = self.marks.len();
+        let event = self.order.add_event(stream);
+        self.schedule.events = self.order.event_count();
         self.push(StreamCommand::Record { event }, stream);
         event
     }
 
     /// Makes a stream wait for an event, unless an earlier wait implies it.
     fn wait_for_event(&mut self, event: usize, stream: usize) {
-        let mark = self.marks[event];
-        if mark.stream == stream || self.reached[stream][mark.stream] >= mark.number {
-            return;
+        if self.order.follow_event(event, stream) {
+            self.push(StreamCommand::Wait { event }, stream);
         }
-        self.reached[stream][mark.stream] = mark.number;
-        self.push(StreamCommand::Wait { event }, stream);
     }
 
     // ---- instructions ----
@@ -436,11 +429,11 @@ impl<'p> Builder<'p> {
             }
             InstKind::Record { event } => {
                 let mark = self.record_event(stream);
-                self.events.insert(event.0, mark);
+                self.issued.events.insert(event.0, mark);
                 Ok(())
             }
             InstKind::WaitEvent { event } => {
-                if let Some(&mark) = self.events.get(&event.0) {
+                if let Some(&mark) = self.issued.events.get(&event.0) {
                     self.wait_for_event(mark, stream);
                 }
                 Ok(())
@@ -549,7 +542,7 @@ impl<'p> Builder<'p> {
         self.wait_for_event(before, queue);
         body(self, queue)?;
         let end = self.record_event(queue);
-        self.works.extend(works.iter().map(|work| (work.0, end)));
+        self.issued.works.extend(works.iter().map(|work| (work.0, end)));
         Ok(())
     }
 

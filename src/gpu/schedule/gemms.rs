@@ -47,7 +47,7 @@ impl Builder<'_> {
         self.at = position;
         self.add_exchange(P2pExchange { raises: vec![done], ..P2pExchange::default() }, stream);
         let end = self.record_event(stream);
-        self.works.insert(work.0, end);
+        self.issued.works.insert(work.0, end);
         Ok(())
     }
 

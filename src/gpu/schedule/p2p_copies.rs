@@ -60,9 +60,9 @@ impl Builder<'_> {
 
     /// The side stream of copies that others need not wait for.
     fn side_stream(&mut self) -> usize {
-        let found = self.aside;
+        let found = self.side_streams.copies;
         let stream = found.unwrap_or_else(|| self.new_stream());
-        self.aside = Some(stream);
+        self.side_streams.copies = Some(stream);
         stream
     }
 
@@ -71,10 +71,7 @@ impl Builder<'_> {
         let stream = self.schedule.streams;
         self.schedule.streams += 1;
         self.schedule.scratch.push(0);
-        self.marks_of.push(0);
-        self.forked.push(false);
-        self.reached.push(vec![0; stream]);
-        self.reached.iter_mut().for_each(|marks| marks.push(0));
+        self.order.add_stream();
         stream
     }
 
@@ -125,9 +122,9 @@ impl Builder<'_> {
             round.copies.iter().for_each(|&message| self.copy_message(message, CopyOrder::Free, stream));
             if round.offers.is_empty() {
                 let end = self.record_event(stream);
-                self.works.insert(work.0, end);
+                self.issued.works.insert(work.0, end);
             } else {
-                self.offered.insert(work.0, round.offers.clone());
+                self.issued.offered.insert(work.0, round.offers.clone());
             }
         }
         Ok(())
@@ -135,19 +132,19 @@ impl Builder<'_> {
 
     /// A stream waits for a communication.
     pub(super) fn wait_for_work(&mut self, work: WorkSlot, stream: usize) {
-        if let Some(offers) = self.offered.remove(&work.0) {
+        if let Some(offers) = self.issued.offered.remove(&work.0) {
             self.wait_for_done(&offers, stream);
             // Another Wait for the handle only has to follow this one.
             let end = self.record_event(stream);
-            self.works.insert(work.0, end);
-        } else if let Some(&event) = self.works.get(&work.0) {
+            self.issued.works.insert(work.0, end);
+        } else if let Some(&event) = self.issued.works.get(&work.0) {
             self.wait_for_event(event, stream);
         }
     }
 
     /// Waits at the end of the run for every buffer that was signalled ready and not waited for since.
     pub(super) fn wait_for_pending(&mut self) {
-        for offers in std::mem::take(&mut self.offered).into_values() {
+        for offers in std::mem::take(&mut self.issued.offered).into_values() {
             self.wait_for_done(&offers, 0);
         }
     }

@@ -332,11 +332,11 @@ impl Builder<'_> {
 
     /// The stream of message `number` of the groups of a stream.
     fn channel_stream(&mut self, stream: usize, number: usize) -> usize {
-        if let Some(&lane) = self.lanes.get(&(stream, number)) {
+        if let Some(&lane) = self.side_streams.messages.get(&(stream, number)) {
             return lane;
         }
         let lane = self.new_stream();
-        self.lanes.insert((stream, number), lane);
+        self.side_streams.messages.insert((stream, number), lane);
         lane
     }
 
