@@ -15,7 +15,7 @@ use crate::runtime::process_group::{AssignedDevice, ProcessGroup, fp8_support};
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank::allocation::AllocationLayout;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
-use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
+use crate::runtime::resource_cache::ResourceCache;
 use crate::runtime::sequencer::IssueSequencer;
 use crate::runtime::sm_budget::BlockBudget;
 use crate::runtime::symmetric_buffers::SymmetricBuffers;
@@ -60,10 +60,7 @@ pub struct LoadedProgram<'p> {
     /// A note for errors of runs that do not end: streams share hardware queues.
     pub(crate) queue_note: Option<String>,
     pub(crate) pool: Arc<ResourceCache>,
-    /// Teams whose communicators later programs may reuse.
-    pub(crate) lent: Vec<init::CacheableTeam>,
-    /// The world communicator of its ranks, if later programs may reuse it.
-    pub(crate) world: Option<CommunicatorKey>,
+    pub(crate) cacheable: init::CacheableCommunicators,
     /// True until a step or a run fails.
     pub(crate) sound: bool,
     /// True if a caller's graph holds a run, so that nothing may be freed.
@@ -206,8 +203,7 @@ fn open_program<'p>(
         joint: joint.clone(),
         queue_note,
         pool: options.pool.clone(),
-        lent: Vec::new(),
-        world: None,
+        cacheable: init::CacheableCommunicators::default(),
         sound: false,
         held: false,
         left: None,

@@ -29,6 +29,14 @@ use std::time::Instant;
 /// A team whose communicators later programs may reuse: its index among the program's teams, its ranks, and its link.
 pub(crate) type CacheableTeam = (usize, Vec<u32>, CommunicatorKey);
 
+/// The communicators of a program that later programs may take over.
+#[derive(Default)]
+pub(crate) struct CacheableCommunicators {
+    teams: Vec<CacheableTeam>,
+    /// The world communicator that those of the teams are split off.
+    world: Option<CommunicatorKey>,
+}
+
 /// The teams that need a communicator: their indices, and their ranks in order.
 fn teams_over_nccl(teams: &[CommTeam], routes: BackendTransports) -> Vec<(usize, &[u32])> {
     let over_nccl = teams.iter().enumerate().filter(|(_, team)| routes.is_over_nccl(team));
@@ -56,8 +64,8 @@ pub(crate) fn connect_communicators(
         let lent = teams
             .iter()
             .map(|(entry, ranks)| (*entry, ranks.to_vec(), communicator_key(&loaded.ranks, ranks, options)));
-        loaded.lent = lent.collect();
-        loaded.world = Some(communicator_key(&loaded.ranks, &rank_numbers(loaded), options));
+        loaded.cacheable.teams = lent.collect();
+        loaded.cacheable.world = Some(communicator_key(&loaded.ranks, &rank_numbers(loaded), options));
         take_cached(loaded, &mut teams, pool);
     }
     if !teams.is_empty() || pool.is_none() {
@@ -81,7 +89,7 @@ fn communicator_key(all: &[RankRuntime<'_>], ranks: &[u32], options: &Options) -
 
 /// Takes the communicators that an earlier program left; `teams` keeps the teams without one.
 fn take_cached(loaded: &mut LoadedProgram<'_>, teams: &mut Vec<(usize, &[u32])>, pool: &ResourceCache) {
-    for (entry, ranks, link) in &loaded.lent {
+    for (entry, ranks, link) in &loaded.cacheable.teams {
         let Some(comms) = pool.take_team(link) else { continue };
         teams.retain(|(other, _)| other != entry);
         for (rank, comm) in ranks.iter().zip(comms) {
@@ -196,14 +204,14 @@ impl LoadedProgram<'_> {
     /// failure.
     pub(crate) fn poison_communicators(&mut self) {
         self.sound = false;
-        if let Some(link) = self.world.take() {
+        if let Some(link) = self.cacheable.world.take() {
             self.pool.discard_world(&link);
         }
     }
 
     /// Leaves the communicators that later programs can use. No rank has failed and none is at work.
     pub(crate) fn release_to_cache(&mut self) {
-        for (entry, members, link) in std::mem::take(&mut self.lent) {
+        for (entry, members, link) in std::mem::take(&mut self.cacheable.teams) {
             let comms: Vec<NcclCommunicator> =
                 members.iter().filter_map(|rank| take_communicator(&mut self.ranks, *rank, entry)).collect();
             if comms.len() == members.len() {
