@@ -11,10 +11,11 @@ mod checks {
     pub(crate) mod files;
     pub(crate) mod links;
     pub(crate) mod names;
+    pub(crate) mod structures;
     pub(crate) mod workflows;
 }
 
-use checks::{arrows, conformance, coverage, docs, figures, files, links, names, workflows};
+use checks::{arrows, conformance, coverage, docs, figures, files, links, names, structures, workflows};
 use hostir_figures::report::Figures;
 use hostir_test::tree;
 use std::sync::OnceLock;
@@ -105,6 +106,11 @@ fn kinds_of_ops_are_named_for_a_reason() {
 #[test]
 fn figures_are_within_their_bounds() {
     none(&source_problems().figures, "`cargo run -p hostir-figures -- --worst 20` shows where");
+}
+
+#[test]
+fn no_struct_is_several_in_one() {
+    none(structures::large(), "extract the fields that belong together, or give the reason in checks/structures.rs");
 }
 
 #[test]
