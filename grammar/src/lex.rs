@@ -316,7 +316,7 @@ fn lex_integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
 }
 
 fn lex_float(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
-    match misfit_of_float(text, span) {
+    match misfit_of_float(text, "double", span) {
         Some(error) => {
             b.report_error(error);
             Tok::Error

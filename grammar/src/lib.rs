@@ -42,9 +42,9 @@ pub use error::SyntaxError;
 pub use file::VERSION;
 pub use limits::{MAX_ERRORS, MAX_NUMBER, MAX_TEXT};
 pub use log::{LogText, PlaceMap, containers_in_log, read_log};
-pub use number::{holds_number, misfit_of_literal, misfit_of_number};
+pub use number::{holds_number, misfit_of_literal, misfit_of_number, needed_number};
 pub use span::Span;
-pub use spelling::nearest_candidate;
+pub use spelling::{nearest_candidate, shorten_text};
 pub use tensor::{DTYPES, MEMORIES, MeshGrid, parse_mesh_grid};
 
 use error::Code;

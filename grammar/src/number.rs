@@ -52,12 +52,12 @@ pub(crate) fn broken_number(text: &str, span: Span) -> SyntaxError {
         .with_note("a float has digits, a point and an exponent at most: `1.0`, `1.`, `1.e5`")
 }
 
-/// The error of a float without a type that 64 bits cannot hold.
-pub(crate) fn misfit_of_float(text: &str, span: Span) -> Option<SyntaxError> {
+/// The error of a float without a type that 64 bits cannot hold; `word` is the type of 64 bits in the file's notation.
+pub(crate) fn misfit_of_float(text: &str, word: &str, span: Span) -> Option<SyntaxError> {
     text.parse::<f64>().ok().filter(|value| value.is_infinite())?;
     let message = format!("the number `{}` does not fit a float of 64 bits", shorten_text(text));
     let largest = FloatRange::of_type("double").map_or("", |range| range.largest);
-    let note = format!("the largest is {largest}; an infinity is a literal with a type, such as `double(inf)`");
+    let note = format!("the largest is {largest}; an infinity is a literal with a type, such as `{word}(inf)`");
     Some(SyntaxError::new(Code::Number, span, message).with_note(note))
 }
 
@@ -113,11 +113,16 @@ pub fn holds_number(dtype: &str, value: f64) -> bool {
 /// The error for a number, written as `text`, that would become a value of an element type but is none; `word` is the
 /// type's name in the file's notation.
 pub fn misfit_of_number(dtype: &str, word: &str, text: &str, span: Span) -> SyntaxError {
-    let integers = integer_range(dtype).map(|(low, high)| format!("a number from {low} to {high}"));
-    let needed = integers.or_else(|| FloatRange::of_type(dtype).map(FloatRange::describe));
-    let needed = needed.map_or_else(String::new, |needed| format!(": expected {needed}"));
+    let needed = needed_number(dtype);
     let message = format!("`{}` does not fit `{word}`, to which it is converted{needed}", shorten_text(text));
     SyntaxError::new(Code::Number, span, message).with_note("use a type that can represent the number")
+}
+
+/// `: expected a number from 0 to 255`: the numbers of a type as the end of a sentence; empty if they are unknown.
+pub fn needed_number(dtype: &str) -> String {
+    let integers = integer_range(dtype).map(|(low, high)| format!("a number from {low} to {high}"));
+    let needed = integers.or_else(|| FloatRange::of_type(dtype).map(FloatRange::describe));
+    needed.map_or_else(String::new, |needed| format!(": expected {needed}"))
 }
 
 /// The numbers of a float type.

@@ -29,7 +29,7 @@ pub(crate) fn nearest_note(word: &str, candidates: &[&str]) -> String {
 }
 
 /// The start of a text that may be long, for a message.
-pub(crate) fn shorten_text(text: &str) -> String {
+pub fn shorten_text(text: &str) -> String {
     let line = text.lines().next().unwrap_or("");
     if line.chars().count() <= 40 && line.len() == text.len() {
         return line.to_owned();

@@ -3,13 +3,14 @@
 //! Four steps: fold scalar expressions; take constant branches and drop loops that never run ([`RegionReferences`]
 //! decides what may be dropped); drop stream changes and waits without effect; drop empty blocks and sections.
 
+use hostir::message;
+use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::fold::ExprFolder;
 use crate::support::rewrite;
 use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value};
 use hostir::ir::{OpEffect, StreamEffect};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -95,7 +96,7 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
             cx.add_count("ops-folded", 1);
             cx.add_remark(|| {
                 let program = edit.program();
-                let text = format!("simplified a scalar of `{}`", program.op(id).kind.name());
+                let text = message!("simplified a scalar of `{}`", quoted_head(program.op(id).kind.name()));
                 Diag::error(SIMPLIFIED, program.op_span(id), text)
             });
         }
@@ -278,14 +279,16 @@ impl ControlFolder {
 }
 
 fn removal_remark(program: &Program, op: OpId) -> Diag {
-    let text = format!("`{}` was simplified, because its bounds or condition are constant", program.op(op).kind.name());
+    let text = message!("`{}` was simplified, because its bounds or condition are constant", quoted_head(program.op(op).kind.name()));
     Diag::error(SIMPLIFIED, program.op_span(op), text)
 }
 
 fn obstacle_remark(program: &Program, op: OpId) -> Diag {
-    let name = program.op(op).kind.name();
-    let text =
-        format!("`{name}` is kept although part of it never runs: that part defines something that is used elsewhere");
+    let name = quoted_head(program.op(op).kind.name());
+    let text = message!(
+        "`{}` is kept although part of it never runs: that part defines something that is used elsewhere",
+        name
+    );
     Diag::error(NOT_SIMPLIFIED, program.op_span(op), text)
 }
 

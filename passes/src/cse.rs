@@ -4,15 +4,15 @@
 //! walk keeps, for each block, the ops whose results are still valid, and the times at which each tensor was last
 //! written and bound; [`ProgramFacts`] has the facts about the whole program.
 
+use hostir::message;
+use hostir::ir::{AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpEffect, OpId, Program, TensorId, Value, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
 use crate::support::storage::{
     StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
 };
 use hostir::diag::{Diag, Diags};
-use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -270,7 +270,7 @@ impl CseWalk {
                     return true;
                 }
                 Some(why) => cx.add_remark(|| {
-                    let text = format!("`{}` equals an earlier op but is kept: {why}", op.kind.name());
+                    let text = message!("`{}` equals an earlier op but is kept: {}", quoted_head(op.kind.name()), why);
                     Diag::error(NOT_REPLACED, program.op_span(id), text)
                         .with_label(program.op_span(earlier.op), "the earlier op")
                 }),
@@ -284,7 +284,7 @@ impl CseWalk {
         let is_view = kind.effect() == OpEffect::Alias;
         cx.add_count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
         cx.add_remark(|| {
-            let text = format!("`{}` was replaced by an equal earlier op", kind.name());
+            let text = message!("`{}` was replaced by an equal earlier op", quoted_head(kind.name()));
             Diag::error(REPLACED, program.op_span(id), text).with_label(program.op_span(earlier), "the earlier op")
         });
     }

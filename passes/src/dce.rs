@@ -3,6 +3,8 @@
 //! Liveness is by storage class and ignores order: a write stays if any op reads memory that it may have written. That
 //! keeps writes through views and across loop iterations.
 
+use hostir::message;
+use hostir::ir::{AttrKey, Id, IdVec, OpEffect, OpId, Program, TensorId, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
 use crate::support::storage::{
@@ -10,10 +12,8 @@ use crate::support::storage::{
 };
 use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
-use hostir::ir::{AttrKey, Id, IdVec, OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
 
 /// dce: an op was removed.
@@ -133,7 +133,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
     let op = program.op(id);
     let tensors: Vec<String> =
         op.output_tensors().chain(op.input_tensors()).take(1).map(|tensor| program.tensor_name(tensor)).collect();
-    let message = format!("removed `{}`: {} is never read", op.kind.name(), tensors.join(""));
+    let message = message!("removed `{}`: {} is never read", quoted_head(op.kind.name()), tensors.join(""));
     Diag::error(REMOVED, program.op_span(id), message)
 }
 

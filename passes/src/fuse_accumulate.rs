@@ -1,5 +1,6 @@
 //! fuse-accumulate: turns the sum with a GEMM's result into an accumulating GEMM.
 
+use hostir::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
 use crate::support::storage::{StorageClasses, TensorAccess, count_mentions, visit_accesses};
@@ -80,7 +81,7 @@ fn fused_remark(program: &Program, found: &FusibleSum) -> Diag {
     let name = product.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
     let wide = product.is_some_and(|tensor| matches!(program.tensor(tensor).dtype, DType::Float | DType::Double));
     let rounding = if wide { "" } else { ", which rounds once instead of twice" };
-    let message = format!("fused the sum with `{name}` into its GEMM{rounding}");
+    let message = message!("fused the sum with `{}` into its GEMM{}", name, rounding);
     Diag::error(FUSED, program.op_span(found.sum), message)
 }
 

@@ -1,14 +1,14 @@
 //! make-resharding-contiguous: makes data that moves between devices contiguous.
 
+use hostir::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{declare_stored_copy, strided_over};
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::OpEffect;
+use hostir::ir::{AttrKey, Id, OpEffect, OpId, ParallelType, Program, TensorId};
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId};
 
 /// make-resharding-contiguous: a receive into a slice that is not contiguous in memory.
 const STRIDED_RESULT: &str = "H0365";
@@ -87,8 +87,8 @@ fn find_strided_operands(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, T
             continue;
         }
         if let Some(tensor) = op.output_tensors().find(|tensor| strided[tensor.index()]) {
-            let name = program.tensor_name(tensor);
-            let message = format!("{name} is a slice that is not contiguous in memory, so it cannot receive data");
+            let name = program.quoted_tensor(tensor);
+            let message = message!("{} is a slice that is not contiguous in memory, so it cannot receive data", name);
             let note = "receive into a separate tensor and copy from it, or slice the outermost axis";
             let span = program.op_span(id);
             diags.push(Diag::error(STRIDED_RESULT, span, message).with_note(note));

@@ -1,6 +1,7 @@
 //! pipeline-gemm-comm: turns an allgather and a GEMM into one loop over streams, as nvFuser did before it streamed
 //! every op.
 
+use hostir::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};
@@ -9,7 +10,7 @@ use crate::support::reshard::{OpLinks, declare_local_tensor, declare_stored_copy
 use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{is_resharding, tensor_sharding};
 use hostir::axes::logical_axes;
-use hostir::diag::{Diag, Diags};
+use hostir::diag::{Diag, Diags, Message};
 use hostir::ir::CommBackend;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
@@ -132,16 +133,16 @@ fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let one_axis = program.tensor_mesh(a).is_some_and(|mesh| mesh.shape.len() == 1);
     if !one_axis || operands.iter().chain([&result]).any(|&t| program.tensor(t).mesh != mesh) {
         let message =
-            format!("the tensors of `{}` are not all on the same one-dimensional mesh", program.tensor_name(result));
+            message!("the tensors of `{}` are not all on the same one-dimensional mesh", program.quoted_tensor(result));
         return Err(refusal(program, id, message, other));
     }
     if tensor_sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).has_parts() {
-        let message = format!("axis 1 of {} must be sharded over devices", program.tensor_name(a));
+        let message = message!("axis 1 of {} must be sharded over devices", program.quoted_tensor(a));
         return Err(refusal(program, id, message, "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`"));
     }
     for &tensor in operands[1..].iter().chain([&result]) {
         if tensor_sharding(program, tensor).is_sharded() {
-            let message = format!("{} must not be sharded over devices here", program.tensor_name(tensor));
+            let message = message!("{} must not be sharded over devices here", program.quoted_tensor(tensor));
             return Err(refusal(program, id, message, other));
         }
     }
@@ -149,18 +150,14 @@ fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let first = logical_axes(program, result).axes.first().map(|axis| axis.parallel);
     let linked = (0..2).all(|k| links.linked_axis(a, k, result) == Some(k));
     if first != Some(ParallelType::Stream) || !linked {
-        let message = format!(
-            "axis 0 of {}, which is axis 0 of {}, must be stream-parallel",
-            program.tensor_name(result),
-            program.tensor_name(a)
-        );
+        let message = message!("axis 0 of {}, which is axis 0 of {}, must be stream-parallel", program.quoted_tensor(result), program.quoted_tensor(a));
         return Err(refusal(program, id, message, "write the result as `[iStreamIdx0{i0}, iS1{i1}, ..]`"));
     }
     Ok(())
 }
 
 /// The error for a GEMM that cannot be pipelined.
-fn refusal(program: &Program, id: OpId, message: String, note: &str) -> Box<Diag> {
+fn refusal(program: &Program, id: OpId, message: impl Into<Message>, note: &str) -> Box<Diag> {
     Box::new(Diag::error(PIPELINE_PRODUCT, program.op_span(id), message).with_note(note))
 }
 

@@ -1,5 +1,7 @@
 //! reorder-sharded-axis: moves the gathered or scattered axis to the front and back.
 
+use hostir::message;
+use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, quoted_op};
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -11,7 +13,6 @@ use hostir::analysis::is_resharding;
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId};
 
 /// reorder-sharded-axis: an op that moves several axes between devices.
 const SEVERAL_AXES: &str = "H0364";
@@ -124,17 +125,18 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
             scattered.extend(image.device_type().map(|_| (k, is_inner(&to, at))));
         }
     }
-    let name = hostir::ir::op_display_name(program, id);
+    let name = quoted_op(program, id);
     let (message, note) = match (gathered.as_slice(), scattered.as_slice()) {
         ([], []) => return Ok(None),
         ([], &[(_, true)]) if reduced > 1 => (
-            format!("`{name}` reduces {reduced} axes and scatters another axis"),
+            message!("`{}` reduces {} axes and scatters another axis", name, reduced),
             "reduce one axis at a time: --pass=insert-reshardings does so if one is sharded over devices",
         ),
         (&[(axis, inner)], []) | ([], &[(axis, inner)]) => return Ok(inner.then_some(axis)),
         (gathered, scattered) => (
-            format!(
-                "`{name}` moves several axes between devices: it gathers {} and scatters {}",
+            message!(
+                "`{}` moves several axes between devices: it gathers {} and scatters {}",
+                name,
                 gathered.len(),
                 scattered.len()
             ),

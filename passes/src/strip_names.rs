@@ -1,5 +1,6 @@
 //! strip-names: drops the names that users gave, which nvFuser's form cannot express.
 
+use hostir::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -43,7 +44,7 @@ fn run_strip_names(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
         edit.set_given_names(GivenNames::default());
         edit.set_run_hints(RunHints::default());
         cx.add_count("names-removed", count as u64);
-        cx.add_remark(|| Diag::error(STRIPPED, edit.program().source().header, format!("{count} names were dropped")));
+        cx.add_remark(|| Diag::error(STRIPPED, edit.program().source().header, message!("{} names were dropped", count)));
     }
     if frame.version == Some(1) {
         edit.set_frame(TextFrame { version: None, ..frame });

@@ -1,7 +1,7 @@
 //! Errors: diagnostics about a text, as the exception `hostir.HostIrError`.
 
+use hostir::diag::{Diag, PartKind, RunOption};
 use hostir::backend::control_plane::{ControlPlane, failure_report, is_known_to_all};
-use hostir::diag::Diag;
 use hostir_tool_support::render::{DiagFormat, OutputStyle, write_diags};
 use hostir_tool_support::source::NamedText;
 use pyo3::prelude::*;
@@ -76,29 +76,30 @@ fn in_words_of_python(diag: &Diag) -> Diag {
     let mut diag = diag.clone();
     let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
     for text in [&mut diag.message].into_iter().chain(labels).chain(&mut diag.notes) {
-        *text =
-            replace_options(&text.replace("raise it with `--plan-memory=SIZE`", "let its loops have fewer iterations"));
+        *text = text.map_parts(|part, text| match part.kind {
+            PartKind::RunOption(option) => Some(argument_of_python(option, text)),
+            _ => None,
+        });
     }
     diag
 }
 
-/// `--set n=8` becomes `sizes={"n": 8}`, `--shape T0=4x8` `shapes={"T0": (4, 8)}`, and `--devices 4` `devices=4`, in
-/// backquotes.
-fn replace_options(text: &str) -> String {
-    let parts = text.split('`').map(|part| {
-        let (option, value) = part.split_once(' ').unwrap_or((part, ""));
-        let (name, value) = value.trim_matches('\'').split_once('=').unwrap_or((value, ""));
-        match option {
-            "--set" if !value.is_empty() => format!("sizes={{\"{name}\": {value}}}"),
-            "--shape" if !value.is_empty() => format!("shapes={{\"{name}\": {}}}", shape_as_tuple(value)),
-            "--timeout-ms=N" => "timeout=".to_owned(),
-            "--devices=N" => "devices=N".to_owned(),
-            "--devices" if !name.is_empty() => format!("devices={name}"),
-            "--devices" => "devices".to_owned(),
-            _ => part.to_owned(),
+/// `sizes={"n": 8}` of `--set n=8`, `shapes={"T0": (4, 8)}` of `--shape T0=4x8`, and `devices=4` of `--devices 4`.
+fn argument_of_python(option: RunOption, text: &str) -> String {
+    let (_, value) = text.split_once(' ').unwrap_or((text, ""));
+    let (name, value) = value.trim_matches('\'').split_once('=').unwrap_or((value, ""));
+    match option {
+        RunOption::Set => format!("sizes={{\"{name}\": {value}}}"),
+        RunOption::Shape => format!("shapes={{\"{name}\": {}}}", shape_as_tuple(value)),
+        RunOption::ShapeInstead => {
+            let shape = text.split('`').nth(1).unwrap_or_default();
+            format!(" or `{}`", argument_of_python(RunOption::Shape, shape))
         }
-    });
-    parts.collect::<Vec<_>>().join("`")
+        RunOption::TimeLimit => "timeout=".to_owned(),
+        RunOption::Devices if name.is_empty() => "devices".to_owned(),
+        RunOption::Devices => format!("devices={name}"),
+        RunOption::PlanMemory => "let its loops have fewer iterations".to_owned(),
+    }
 }
 
 /// `4x8` becomes `(4, 8)`, and `8` `(8,)`.

@@ -53,9 +53,9 @@ use crate::backend::CudaRuntime;
 use crate::runtime::io_binding::bound_program::BoundProgram;
 use error::DiagSource;
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
-use hostir::diag::codes;
+use hostir::diag::{Diag, codes};
 use hostir::lower::{IoTensor, PreparedProgram};
+use hostir::message;
 use std::sync::Arc;
 
 self_cell::self_cell!(
@@ -305,7 +305,7 @@ impl Session {
             return Ok(ranks);
         }
         let message =
-            format!("this process has {} of the {all} ranks, so it cannot transfer whole tensors", ranks.len());
+            message!("this process has {} of the {} ranks, so it cannot transfer whole tensors", ranks.len(), all);
         let diag = Diag::global_error(codes::SESSION, message).with_note("pass or read the shard of one rank instead");
         Err(self.make_error(vec![diag]))
     }

@@ -8,7 +8,7 @@ pub mod gathered_reduction;
 
 use crate::element_range::ViewRange;
 use crate::p2p::MessageTarget;
-use crate::unsupported::Unsupported;
+use crate::unsupported::{MembershipFault, Unsupported};
 use hostir::ir::DType;
 use hostir::plan::MemberRole;
 use hostir::plan::TeamTransfers;
@@ -95,7 +95,7 @@ impl NcclCall {
     ) -> Result<Self, Unsupported> {
         let sides = || send.into_iter().chain(recv);
         let (Some(count), Some(view)) = (sides().map(BufferView::len).min(), sides().next()) else {
-            return Err(Unsupported::Membership("a member that does not send or receive"));
+            return Err(Unsupported::Membership(MembershipFault::PassiveMember));
         };
         let recv = recv.map(|view| MessageTarget::Part(ViewRange::whole_view(view)));
         Ok(Self { function, reduction, send: send.map(ViewRange::whole_view), recv, count, dtype: view.dtype })
@@ -143,7 +143,7 @@ fn symmetric_call(
     reduction: Option<Result<RedOp, Unsupported>>,
 ) -> Result<Vec<NcclCall>, Unsupported> {
     let (Some(input), Some(output)) = (&collective.input, &collective.output) else {
-        return Err(Unsupported::Membership("a member that does not send or receive"));
+        return Err(Unsupported::Membership(MembershipFault::PassiveMember));
     };
     Ok(vec![NcclCall::collective(function, reduction.transpose()?, [Some(input), Some(output)])?])
 }
@@ -155,15 +155,15 @@ fn root_position(collective: &CollectiveInst) -> usize {
 fn reduce_call(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let root = root_position(collective);
     if roles.iter().enumerate().any(|(member, role)| !role.sends && member != root) {
-        return Err(Unsupported::Membership("a Reduce with a member that neither sends nor is the root"));
+        return Err(Unsupported::Membership(MembershipFault::IdleMember));
     }
     if !roles[root].sends && collective.red_op == RedOp::Avg {
-        return Err(Unsupported::Membership("a Reduce with `red_op=avg` whose root does not send"));
+        return Err(Unsupported::Membership(MembershipFault::AverageWithoutRoot));
     }
     let recv = collective.output.as_ref().filter(|_| place == root);
     // A root that does not send gives what `neutral_contribution` put where the result goes.
     let Some(send) = collective.input.as_ref().or(recv) else {
-        return Err(Unsupported::Membership("a member that does not send or receive"));
+        return Err(Unsupported::Membership(MembershipFault::PassiveMember));
     };
     let function = NcclFunction::Reduce { root: root as u32 };
     Ok(vec![NcclCall::collective(function, Some(nccl_reduction(collective)?), [Some(send), recv])?])

@@ -25,7 +25,7 @@ use crate::element_range::range_view;
 use crate::memory_layout::ALIGNMENT;
 use crate::operand::SymbolicAddress;
 use crate::transport::{BackendTransports, CommTransport};
-use crate::unsupported::Unsupported;
+use crate::unsupported::{MembershipFault, Unsupported};
 use hostir::lower::PreparedProgram;
 use hostir::plan::CollectiveMember;
 use hostir::plan::InstId;
@@ -370,7 +370,7 @@ impl MessagePlan {
         for to in 0..count {
             let Some(output) = &members[to].collective.output else { continue };
             let Some(share) = team.incoming_transfers(to).next().map(|transfer| transfer.source) else {
-                return Err(Unsupported::Membership("a reduction that nobody sends to"));
+                return Err(Unsupported::Membership(MembershipFault::NoSender));
             };
             let output = match members[to].collective.kind {
                 CollectiveKind::ReduceScatter => ViewRange::whole_view(output),

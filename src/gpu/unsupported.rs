@@ -1,6 +1,8 @@
 //! Instructions that GPUs cannot run.
 
-use hostir::ir::{CommBackend, DType};
+use hostir::diag::{Message, PartKind, Quoted};
+use hostir::ir::{CommBackend, DType, bare_head, quoted_argument, quoted_type};
+use hostir::message;
 use hostir::plan::{CollectiveKind, Function, RedOp};
 
 /// The reason why an instruction cannot run. Displayed, it completes the sentence "the CUDA backend cannot run ...".
@@ -23,7 +25,7 @@ pub enum Unsupported {
     /// A reduction that NCCL lacks.
     NcclReduction(RedOp),
     /// A collective in which the library requires members that do not take part.
-    Membership(&'static str),
+    Membership(MembershipFault),
     /// A collective whose input and output share memory.
     SharedMemory(CollectiveKind),
     /// A communication backend without a transport.
@@ -34,36 +36,72 @@ pub enum Unsupported {
     Malformed(&'static str),
 }
 
-impl std::fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Unsupported {
+    /// The words that complete the sentence.
+    pub fn message(&self) -> Message {
         match self {
-            Unsupported::Overlap => f.write_str("an op whose result overlaps its operand in memory"),
-            Unsupported::Arithmetic(dtype) => write!(f, "elements of type `{}`", dtype.name()),
+            Unsupported::Overlap => "an op whose result overlaps its operand in memory".into(),
+            Unsupported::Arithmetic(dtype) => message!("elements of type `{}`", quoted_type(*dtype)),
             Unsupported::Pointwise(function, dtype) => {
-                write!(f, "`{}` of `{}`", function.name(), dtype.name())
+                message!("`{}` of `{}`", Quoted::new(PartKind::Op, function.name()), quoted_type(*dtype))
             }
             Unsupported::Reduction(op, dtype) => {
-                write!(f, "the reduction `{}` of `{}`", op.word(), dtype.name())
+                message!("the reduction `{}` of `{}`", op.word(), quoted_type(*dtype))
             }
-            Unsupported::ElementSize(bytes) => write!(f, "elements of {bytes} bytes"),
-            Unsupported::Fill(dtype) => write!(f, "a fill of `{}`", dtype.name()),
-            Unsupported::Communication(dtype) => write!(f, "a communication of `{}`", dtype.name()),
+            Unsupported::ElementSize(bytes) => message!("elements of {} bytes", bytes),
+            Unsupported::Fill(dtype) => message!("a fill of `{}`", quoted_type(*dtype)),
+            Unsupported::Communication(dtype) => message!("a communication of `{}`", quoted_type(*dtype)),
             Unsupported::NcclReduction(op) => {
-                write!(f, "the reduce operation `{}`, which NCCL lacks", op.word())
+                message!("the reduce operation `{}`, which NCCL lacks", op.word())
             }
-            Unsupported::Membership(what) | Unsupported::Malformed(what) => f.write_str(what),
+            Unsupported::Membership(fault) => fault.message(),
+            Unsupported::Malformed(what) => (*what).into(),
             Unsupported::SharedMemory(kind) => {
-                write!(f, "a {} whose input and output share memory", kind.name())
+                message!("a {} whose input and output share memory", bare_head(kind.name()))
             }
             Unsupported::Backend(CommBackend::Ucc) => {
-                f.write_str("`backend=UCC`; `--map-backend=UCC=NCCL` runs it with NCCL")
+                message!(
+                    "`{}`; `--map-backend=UCC=NCCL` runs it with NCCL",
+                    quoted_argument("backend", CommBackend::Ucc.word())
+                )
             }
-            Unsupported::Backend(backend) => write!(f, "`backend={backend}`"),
-            Unsupported::ConcurrentReads(count) => write!(
-                f,
-                "{count} concurrent messages that read other GPUs in one CUDA graph of several GPUs: each occupies SMs while it waits, which other sessions may hold"
+            Unsupported::Backend(backend) => message!("`{}`", quoted_argument("backend", backend.word())),
+            Unsupported::ConcurrentReads(count) => message!(
+                "{} concurrent messages that read other GPUs in one CUDA graph of several GPUs: each occupies SMs while it waits, which other sessions may hold",
+                count
             ),
         }
+    }
+}
+
+/// A collective whose members do not all take part as NCCL demands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MembershipFault {
+    /// A member of a Reduce neither sends nor is the root.
+    IdleMember,
+    /// The root of a Reduce that averages does not send.
+    AverageWithoutRoot,
+    /// A member neither sends nor receives.
+    PassiveMember,
+    /// No member of a reduction sends.
+    NoSender,
+}
+
+impl MembershipFault {
+    fn message(self) -> Message {
+        let reduce = bare_head("Reduce");
+        match self {
+            Self::IdleMember => message!("a {} with a member that neither sends nor is the root", reduce),
+            Self::AverageWithoutRoot => message!("a {} with `red_op=avg` whose root does not send", reduce),
+            Self::PassiveMember => "a member that does not send or receive".into(),
+            Self::NoSender => "a reduction that nobody sends to".into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.message().as_str())
     }
 }
 

@@ -6,6 +6,7 @@ use hostir::ParsedFile;
 use hostir::diag::{Diag, visible};
 use hostir::hir2::write::outline::{OutlineLine, OutlineName, outline_programs};
 use hostir::ir::Program;
+use hostir::message;
 use hostir_grammar::read_log;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -22,7 +23,7 @@ pub(super) fn compare_files(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     let [other] = &cli.others[..] else {
         let count = 1 + cli.others.len();
         let given = if count == 1 { "1 was" } else { &format!("{count} were") };
-        let message = format!("`--diff` compares two files, but {given} given");
+        let message = message!("`--diff` compares two files, but {} given", given);
         let note = "write `hir-opt --diff a.hir b.hir`; `-` is standard input";
         return output::report_diag(io, cli, Diag::global_error(errors::CONFLICT, message).with_note(note));
     };
@@ -61,7 +62,7 @@ fn read_outline(file: &str, cli: &OptArgs, io: &mut ToolIo<'_>) -> Result<Vec<Ou
     let numbers = (0..parsed.program_count()).filter(|at| cli.container.is_none_or(|wanted| wanted == at + 1));
     let mut programs: Vec<Program> = numbers.map(|at| reader.read_program(at, &mut diags)).collect();
     if let Some(wanted) = cli.container.filter(|_| programs.is_empty() && !diags.has_errors()) {
-        let message = format!("container {wanted} does not exist: the input has {}", parsed.program_count());
+        let message = message!("container {} does not exist: the input has {}", wanted, parsed.program_count());
         diags.push(Diag::global_error(errors::CONTAINER, message));
     }
     diags.sort_by_place();

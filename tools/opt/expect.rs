@@ -6,6 +6,7 @@
 //! second places and the notes of a diagnostic; they may be left out, diagnostics may not.
 
 use hostir::diag::{Diag, Diags, Severity, Span};
+use hostir::message;
 use hostir_tool_support::render::line_starts;
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -100,14 +101,14 @@ pub(super) fn compare_diags(text: &str, diags: &Diags) -> Diags {
         }
     }
     for expectation in expectations.iter().filter(|expectation| !expectation.met) {
-        let message = format!("expected {} was not produced", expectation.kind.name());
+        let message = message!("expected {} was not produced", expectation.kind.name());
         out.push(Diag::error(NOT_PRODUCED, expectation.span, message));
     }
     out
 }
 
 fn not_expected(kind: DiagKind, diag: &Diag) -> Diag {
-    let message = format!("unexpected {}: [{}] {}", kind.name(), diag.code, diag.message);
+    let message = message!("unexpected {}: [{}] {}", kind.name(), diag.code, diag.message);
     match &diag.primary {
         Some(label) => Diag::error(NOT_EXPECTED, label.span, message).with_primary_text(label.text.clone()),
         None => Diag::global_error(NOT_EXPECTED, message),

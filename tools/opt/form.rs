@@ -2,6 +2,7 @@
 
 use hostir::diag::{Diag, Diags, codes};
 use hostir::ir::Program;
+use hostir::message;
 use hostir::print::PrintForm;
 
 /// The notation of the result.
@@ -23,7 +24,7 @@ impl Default for OutputForm {
 pub(super) fn check_hir2_form(program: &Program, diags: &mut Diags) {
     let Some((_, unit)) = program.units().iter().find(|(_, unit)| unit.is_elided) else { return };
     let message =
-        format!("{} cannot be written in `hir 2`: the text leaves its kernel out", program.unit_name(unit.number));
+        message!("{} cannot be written in `hir 2`: the text leaves its kernel out", program.unit_name(unit.number));
     let note = "write the lists and the kernel of the HostUnit in the place of `[...]`";
     diags.push(Diag::global_error(codes::CANNOT_RUN, message).with_note(note));
 }

@@ -6,23 +6,25 @@ pub mod npy;
 pub mod safetensors;
 
 use hostir::data::HostTensor;
+use hostir::diag::Message;
 use hostir::ir::DType;
+use hostir::message;
 use std::io::Read;
 
 /// An error of data: one sentence, and a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataError {
     /// Lower case, without a full stop.
-    pub message: String,
+    pub message: Message,
     /// A repair.
-    pub note: Option<String>,
+    pub note: Option<Message>,
 }
 
 impl DataError {
-    fn new(message: impl Into<String>) -> Self {
+    fn new(message: impl Into<Message>) -> Self {
         Self { message: message.into(), note: None }
     }
-    fn with_note(mut self, note: impl Into<String>) -> Self {
+    fn with_note(mut self, note: impl Into<Message>) -> Self {
         self.note = Some(note.into());
         self
     }
@@ -65,7 +67,7 @@ fn read_tensor(input: &mut dyn Read, dtype: DType, shape: &[usize]) -> Result<Ho
     let machine = rustix::system::sysinfo();
     let memory = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
     if len as u64 > memory || Vec::<u8>::new().try_reserve_exact(len).is_err() {
-        let message = format!("its data have {len} bytes, which exceeds the memory of this machine");
+        let message = message!("its data have {} bytes, which exceeds the memory of this machine", len);
         return Err(DataError::new(message).into());
     }
     // The system provides memory as it is written: a stream that announces much and sends little costs little.

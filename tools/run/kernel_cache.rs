@@ -16,6 +16,7 @@
 //! Anything else is compiled again, with a warning, and replaced.
 
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_cuda::ImageStore;
 use hostir_tool_support::errors;
 use rustix::fs::{Mode, OFlags};
@@ -66,7 +67,7 @@ impl KernelCache {
     }
 
     fn add_warning(&self, path: &Path, problem: &str, repair: &str) {
-        let message = format!("the kernel cache `{}` is not used: {problem}", path.display());
+        let message = message!("the kernel cache `{}` is not used: {}", path.display(), problem);
         let diag = Diag::global_error(errors::KERNEL_CACHE, message).with_note(repair).into_warning();
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if warnings.iter().all(|known| known.message != diag.message) {

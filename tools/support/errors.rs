@@ -2,6 +2,7 @@
 
 use crate::status::ToolStatus;
 use hostir::diag::{Diag, codes};
+use hostir::message;
 use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -116,7 +117,7 @@ pub fn status_of_code(code: &str) -> ToolStatus {
 
 /// `path` cannot be read.
 pub fn cannot_read(path: &str, error: &std::io::Error) -> Diag {
-    Diag::global_error(READ, format!("cannot read `{path}`: {}", system_message(error)))
+    Diag::global_error(READ, message!("cannot read `{}`: {}", path, system_message(error)))
 }
 
 /// `path` cannot be written.
@@ -131,7 +132,7 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
         ),
         _ => "nothing was written".to_owned(),
     };
-    Diag::global_error(WRITE, format!("cannot write `{path}`: {}", system_message(error))).with_note(note)
+    Diag::global_error(WRITE, message!("cannot write `{}`: {}", path, system_message(error))).with_note(note)
 }
 
 /// The system's message without `(os error 2)`, in lower case like our own. For an error without a number, the message

@@ -7,6 +7,7 @@
 use crate::errors;
 use crate::signals::ignored_signals;
 use hostir::diag::Diag;
+use hostir::message;
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 use signal_hook::consts::SIGXFSZ;
 use std::io;
@@ -55,7 +56,7 @@ pub fn build_thread_pool() -> io::Result<ThreadPool> {
 
 /// The error for a thread that the system does not start.
 pub fn cannot_start_thread(purpose: &str, error: &io::Error) -> Diag {
-    Diag::global_error(errors::START, format!("cannot start a thread {purpose}: {error}"))
+    Diag::global_error(errors::START, message!("cannot start a thread {}: {}", purpose, error))
         .with_note("raise the limit of processes and threads (`ulimit -u`, or `pids.max` of the control group)")
 }
 

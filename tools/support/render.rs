@@ -12,7 +12,7 @@ use crate::source::{NamedText, move_into_log};
 use codespan_reporting::term;
 use hostir::diag::focus::narrow_places;
 use hostir::diag::{Diag, Severity};
-use hostir::hir2::words::translate_diags;
+use hostir::hir2::notation_of;
 pub use json::write_verdict;
 use std::io::{self, Write};
 pub use view::line_starts;
@@ -43,8 +43,8 @@ pub struct OutputStyle {
 /// Writes diagnostics about `source`. Ignores write errors: there is nobody to report them to.
 pub fn write_diags(out: &mut dyn Write, look: OutputStyle, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
     let text = source.decoded_text();
-    let mut diags = diags.to_vec();
-    translate_diags(&text, &mut diags);
+    let notation = notation_of(&text);
+    let mut diags: Vec<Diag> = diags.iter().map(|diag| diag.in_notation(notation)).collect();
     narrow_places(&text, &mut diags);
     if let Some(log) = &source.log {
         diags.iter_mut().for_each(|diag| move_into_log(diag, &log.places));
@@ -83,7 +83,7 @@ fn without_line(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Option<Diag> 
     }
     let (line, column) = lines.line_and_column(span.start as usize);
     let mut plain = Diag { primary: None, ..diag.clone() };
-    plain.notes.insert(0, format!("at {name}:{}:{}", line + 1, column + 1));
+    plain.notes.insert(0, format!("at {name}:{}:{}", line + 1, column + 1).into());
     Some(plain)
 }
 

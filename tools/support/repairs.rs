@@ -7,6 +7,7 @@ use crate::source::NamedText;
 use crate::staged::replace_file;
 use hostir::diag::fix::{line_edits, list_edited};
 use hostir::diag::{Diag, codes};
+use hostir::message;
 use hostir::repair::{TextJudge, repair_text};
 use hostir_grammar::read_log;
 
@@ -27,7 +28,7 @@ pub fn editable_text(source: &NamedText) -> Result<&str, Diag> {
     match read_log(text).places {
         None => Ok(text),
         Some(_) => {
-            let message = format!("`--fix` edits programs, but {name} is a log or has a program on one line");
+            let message = message!("`--fix` edits programs, but {} is a log or has a program on one line", name);
             Err(Diag::global_error(errors::CONFLICT, message)
                 .with_note("write the program to a file first: `hir-opt LOG --container=N -o prog.hir`"))
         }

@@ -2,6 +2,7 @@
 
 use crate::errors;
 use hostir::diag::{Applicability, Diag};
+use hostir::message;
 use hostir_grammar::{LogText, MAX_TEXT, PlaceMap};
 use std::borrow::Cow;
 use std::io::Read;
@@ -80,7 +81,7 @@ impl NamedText {
 const DECODED: usize = 1 << 20;
 
 fn not_utf8(name: &str, at: usize) -> Diag {
-    let message = format!("{name} is not valid UTF-8, from byte {at} on");
+    let message = message!("{} is not valid UTF-8, from byte {} on", name, at);
     Diag::global_error("H0019", message).with_note("save the file as UTF-8")
 }
 
@@ -95,7 +96,7 @@ fn read_bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
             _ => Ok(bytes),
         };
     }
-    let message = format!("{name} is larger than {} MiB", MAX_TEXT >> 20);
+    let message = message!("{} is larger than {} MiB", name, MAX_TEXT >> 20);
     Err(Diag::global_error(errors::LARGE, message)
         .with_note("shorten the file: of a log, only the lines of the containers are needed"))
 }

@@ -17,6 +17,7 @@ mod place;
 
 use crate::errors;
 use hostir::diag::Diag;
+use hostir::message;
 use pending::TemporaryEntry;
 pub use pending::{end_at_once, end_process, end_soon};
 pub use place::PlaceKey;
@@ -50,7 +51,7 @@ pub fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> 
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
 pub fn replace_file(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
     if std::fs::metadata(&path).is_ok_and(|meta| meta.permissions().readonly()) {
-        let message = format!("cannot write `{name}`: the file is read-only");
+        let message = message!("cannot write `{}`: the file is read-only", name);
         return Err(Diag::global_error(errors::WRITE, message)
             .with_note("nothing was changed; make it writable, or change a copy"));
     }
@@ -154,7 +155,7 @@ impl StagedFiles {
             let moved = all - self.files.len();
             if moved > 0 {
                 self.keep_folders();
-                diag.notes = vec![format!("{moved} of {all} files were written before the failure")];
+                diag.notes = vec![format!("{moved} of {all} files were written before the failure").into()];
             }
             return Err(diag);
         }
@@ -259,7 +260,7 @@ fn refusal_diag(name: &str, refusal: WriteRefusal) -> Diag {
             } else {
                 format!("belongs to user {owner}, who may have put it there")
             };
-            let message = format!("cannot write `{name}`: the {what} `{path}` {who} to overwrite other files");
+            let message = message!("cannot write `{}`: the {} `{}` {} to overwrite other files", name, what, path, who);
             let note = match target {
                 Some(target) => format!(
                     "nothing was written; to write `{}`, name it instead of the link, else remove the link or use another folder",

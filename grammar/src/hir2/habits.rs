@@ -319,7 +319,7 @@ impl Parser<'_> {
         let condition = inner.filter(|inner| !inner.contains(['(', ')'])).unwrap_or(condition).trim();
         let note = match condition.is_empty() {
             true => "write `if c:`".to_owned(),
-            false => format!("write `if {}:{rest}`", shorten_text(condition)),
+            false => bracket_lists(&format!("write `if {}:{rest}`", shorten_text(condition))),
         };
         let span = self.peek().span;
         self.report_foreign(span, "`IF` is a word of the printed form", note);
@@ -516,4 +516,19 @@ impl Parser<'_> {
         let note = format!("write `{}`", word.to_lowercase());
         self.report_foreign(span, format!("`{word}` is no truth value"), note);
     }
+}
+
+/// A text with the lists of the printed form, `(0 1 2)`, as `[0, 1, 2]`.
+fn bracket_lists(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (number, part) in text.split('(').enumerate() {
+        let list = part.split_once(')').filter(|(inner, _)| number > 0 && inner.contains(' '));
+        let list = list.filter(|(inner, _)| inner.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '));
+        match list {
+            Some((inner, after)) => out += &format!("[{}]{after}", inner.replace(' ', ", ")),
+            None if number > 0 => out += &format!("({part}"),
+            None => out += part,
+        }
+    }
+    out
 }

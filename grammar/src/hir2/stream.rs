@@ -348,7 +348,7 @@ impl<'t> TokenStream<'t> {
     }
 
     fn convert_float(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) -> LineTok {
-        match misfit_of_float(text, span) {
+        match misfit_of_float(text, "f64", span) {
             Some(error) => {
                 self.report_once(error, sinks);
                 LineTok::Error

@@ -7,6 +7,7 @@ mod emit;
 mod operands;
 mod region;
 
+use hostir::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -146,14 +147,14 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
 
 fn loop_remark(program: &Program, region: &GatherRegion) -> Diag {
     let names: Vec<String> = region.products.iter().map(|product| program.tensor_name(product.result)).collect();
-    let (gathered, made) = (program.tensor_name(region.source), names.join("`, `"));
-    let message = format!("`{made}` became a loop over the parts of `{gathered}`, each multiplied when it arrives");
+    let (gathered, made) = (program.quoted_tensor(region.source), names.join("`, `"));
+    let message = message!("`{}` became a loop over the parts of `{}`, each multiplied when it arrives", made, gathered);
     Diag::error(LOOP, program.op_span(region.products[0].op), message)
 }
 
 fn kept_remark(program: &Program, product: OpId, reason: &str) -> Diag {
     let result = program.op(product).output_tensors().next();
     let name = result.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
-    let message = format!("the product `{name}` of gathered rows did not become a loop: {reason}");
+    let message = message!("the product `{}` of gathered rows did not become a loop: {}", name, reason);
     Diag::error(NO_LOOP, program.op_span(product), message)
 }

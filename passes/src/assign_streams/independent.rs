@@ -1,11 +1,10 @@
 //! Checks whether the iterations of a loop may run at the same time.
 
+use hostir::message;
 use crate::support::lifetime::{ReleaseDepth, release_points};
 use crate::support::storage::{StorageClasses, TensorAccess, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::IndexDefinitions;
-use hostir::ir::OpEffect;
-use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Partition, Program, TensorId};
+use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, IndexDefinitions, Op, OpEffect, OpId, Partition, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// assign-streams: iterations that access each other's memory.
@@ -277,6 +276,6 @@ fn report_dependence(
     } else {
         return;
     };
-    let message = format!("{} {what}", program.tensor_name(tensor));
+    let message = message!("{} {}", program.quoted_tensor(tensor), what);
     diags.push(Diag::error(ITERATIONS_DEPEND, program.op_span(op), message).with_note(note));
 }

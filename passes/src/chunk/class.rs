@@ -1,11 +1,11 @@
 //! The class of axes that are split together, and the check that every tensor and op can work on chunks of them.
 
+use hostir::diag::{Diag, Diags, Message, Quoted};
+use hostir::message;
+use hostir::ir::{AxisLink, Id, IdVec, Op, OpEffect, OpId, ParallelType, Program, TensorId, Value, domain_text, quoted_axis, quoted_op};
 use hostir::analysis::AxisMap;
 use hostir::axes::{LogicalAxis, logical_axes};
-use hostir::diag::{Diag, Diags};
-use hostir::ir::domain_text;
-use hostir::ir::{AttrKey, AxisLink, GemmForm, OpEffect};
-use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ir::{AttrKey, GemmForm};
 
 /// chunk: an op that cannot be split into chunks.
 const CHUNK_OP: &str = "H0387";
@@ -104,25 +104,25 @@ impl ChunkedAxes {
         let Some(first) = hits.next() else { return Ok(()) };
         let axes = logical_axes(program, tensor);
         let axis = axes.axes[first.axis as usize];
-        let name = program.tensor_name(tensor);
+        let name = program.quoted_tensor(tensor);
         let domain = program.domains(tensor).get(first.printed as usize);
         let Some(domain) = domain.filter(|_| !axes.has_parts()) else {
-            let message = format!("the axes of {name} result from splits");
+            let message = message!("the axes of {} result from splits", name);
             let note = "only whole axes can be split into chunks: write the tensor without the split";
             return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));
         };
-        let text = domain_text(program, domain);
+        let text = quoted_axis(program, domain);
         if let Some(second) = hits.next() {
             let other = program.domains(tensor).get(second.printed as usize);
             let other = other.map_or_else(String::new, |domain| domain_text(program, domain));
-            let message = format!("the axis to split occurs twice in {name}, as `{text}` and `{other}`");
+            let message = message!("the axis to split occurs twice in {}, as `{}` and `{}`", name, text, other);
             let note = "split another axis: chunks of this one would depend on each other";
             return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));
         }
         check_axis(program, tensor, &axis, &text, config)?;
         let literal = program.exprs().as_int(axis.extent);
         if literal.is_some_and(|extent| extent % config.factor != 0) {
-            let message = format!("`{text}` of {name} cannot be divided into {} chunks", config.factor);
+            let message = message!("`{}` of {} cannot be divided into {} chunks", text, name, config.factor);
             let note = "use a factor that divides the extent";
             return Err(refusal_diag(program, tensor, CHUNK_FACTOR, message, note));
         }
@@ -138,8 +138,8 @@ impl ChunkedAxes {
     /// Checks that an op can work on chunks.
     fn check_op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
         let Some((why, note)) = self.obstacle(program, id, top) else { return Ok(()) };
-        let name = hostir::ir::op_display_name(program, id);
-        let message = format!("`{name}` cannot be split into chunks: {why}");
+        let name = quoted_op(program, id);
+        let message = message!("`{}` cannot be split into chunks: {}", name, why);
         Err(Box::new(Diag::error(CHUNK_OP, program.op_span(id), message).with_note(note)))
     }
 
@@ -231,26 +231,26 @@ fn check_axis(
     program: &Program,
     tensor: TensorId,
     axis: &LogicalAxis,
-    text: &str,
+    text: &Quoted,
     config: ChunkOptions,
 ) -> Result<(), Box<Diag>> {
-    let name = program.tensor_name(tensor);
+    let name = program.quoted_tensor(tensor);
     let streams = program.domains(tensor).iter().any(|d| d.parallel == ParallelType::Stream);
     let (message, note) = if axis.parallel.is_device() {
         let note = "an axis that is sharded over devices has one slice per device: split another axis";
-        (format!("`{text}` of {name} is sharded over devices"), note)
+        (message!("`{}` of {} is sharded over devices", text, name), note)
     } else if axis.is_broadcast() || axis.expanded.is_some() {
-        let message = format!("`{text}` of {name} is a broadcast, which cannot be split");
+        let message = message!("`{}` of {} is a broadcast, which cannot be split", text, name);
         (message, "split an iteration axis")
     } else if config.stream && streams && axis.parallel != ParallelType::Stream {
         let note = "a tensor has at most one stream-parallel axis: omit `parallel=stream`";
-        (format!("{name} already has a stream-parallel axis"), note)
+        (message!("{} already has a stream-parallel axis", name), note)
     } else {
         return Ok(());
     };
     Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note))
 }
 
-fn refusal_diag(program: &Program, tensor: TensorId, code: &'static str, message: String, note: &str) -> Box<Diag> {
+fn refusal_diag(program: &Program, tensor: TensorId, code: &'static str, message: impl Into<Message>, note: &str) -> Box<Diag> {
     Box::new(Diag::error(code, program.tensor_span(tensor), message).with_note(note))
 }

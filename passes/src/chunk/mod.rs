@@ -11,7 +11,7 @@ use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, Statisti
 use crate::support::builder::OpBuilder;
 use crate::support::storage::is_tensor_name;
 use class::{ChunkOptions, ChunkedAxes};
-use hostir::diag::{Diag, Diags};
+use hostir::diag::{Diag, Diags, Message};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, TensorId};
 use rewrite::ChunkRewriter;
@@ -144,6 +144,6 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
     }
 }
 
-fn chunk_axis_error(message: String, note: String) -> Box<Diag> {
+fn chunk_axis_error(message: impl Into<Message>, note: String) -> Box<Diag> {
     Box::new(Diag::global_error(CHUNK_AXIS, message).with_note(note))
 }

@@ -1,12 +1,11 @@
 //! The communications that replace an op: nvFuser's decision table.
 
+use hostir::diag::{Diag, Message, Quoted};
+use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId, Transfer, bare_head, op_display_name, quoted_axis, quoted_expr, quoted_op};
+use hostir::message;
 use super::change::{ShardingChange, operand_result_links, outer_axis, sharding_changes};
 use hostir::analysis::tensor_sharding;
 use hostir::axes::logical_axes;
-use hostir::diag::Diag;
-use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{Transfer, op_display_name};
-use hostir::ir::{domain_text, expr_text};
 use hostir::plan::{CollectiveKind, RedOp, starts_from_identity};
 use rustc_hash::FxHashSet;
 
@@ -87,7 +86,7 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
             format!(
                 "`{}` needs data of other devices, but only `Set` and `reduction` can become communications",
                 op_display_name(program, id)
-            ),
+            ).into(),
             "move the data with a `Set` before or after it: --pass=insert-reshardings",
         )),
     }
@@ -96,26 +95,20 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
 /// One tensor in, one tensor out.
 fn single_tensors(program: &Program, id: OpId) -> DecisionResult<(TensorId, TensorId)> {
     let op = program.op(id);
-    let name = op_display_name(program, id);
+    let name = quoted_op(program, id);
     if let (&[a], &[b]) = (op.operands.as_slice(), op.results.as_slice())
         && let (Some(input), Some(output)) = (a.as_tensor(), b.as_tensor())
     {
         return Ok((input, output));
     }
-    let message = format!(
-        "`{name}` needs data of other devices and has {} operands, but a communication has one",
-        op.operands.len()
-    );
+    let message = message!("`{}` needs data of other devices and has {} operands, but a communication has one", name, op.operands.len());
     let note = "move the data of each operand with a `Set` before it: --pass=insert-reshardings";
     Err(Box::new(Diag::error(CONVERT_OPERANDS, program.op_span(id), message).with_note(note)))
 }
 
 fn require_mesh(program: &Program, id: OpId, tensor: TensorId) -> DecisionResult<&DeviceMesh> {
     program.tensor_mesh(tensor).ok_or_else(|| {
-        let message = format!(
-            "{} has no device mesh, so the devices that send or receive are unknown",
-            program.tensor_name(tensor)
-        );
+        let message = message!("{} has no device mesh, so the devices that send or receive are unknown", program.quoted_tensor(tensor));
         let note = "give both tensors a mesh: `(DeviceMesh{0 1})` after the domains";
         Box::new(Diag::error(CONVERT_NO_MESH, program.op_span(id), message).with_note(note))
     })
@@ -127,7 +120,7 @@ fn is_sharded(program: &Program, tensor: TensorId, mesh: &DeviceMesh) -> bool {
 }
 
 impl ReshardingQuery<'_> {
-    fn error_at_op(&self, code: &'static str, message: String, note: impl Into<String>) -> Box<Diag> {
+    fn error_at_op(&self, code: &'static str, message: Message, note: impl Into<Message>) -> Box<Diag> {
         Box::new(Diag::error(code, self.program.op_span(self.id), message).with_note(note))
     }
     fn mesh_text(&self, tensor: TensorId) -> String {
@@ -182,10 +175,7 @@ impl ReshardingQuery<'_> {
         else {
             return Ok(());
         };
-        let message = format!(
-            "the reduction across devices has the initial value `{}`, but a communication has none",
-            expr_text(self.program, initial)
-        );
+        let message = message!("the reduction across devices has the initial value `{}`, but a communication has none", quoted_expr(self.program, initial));
         let note = "combine the value with the result in a separate op: --pass=insert-reshardings";
         Err(self.error_at_op(CONVERT_INITIAL, message, note))
     }
@@ -193,11 +183,7 @@ impl ReshardingQuery<'_> {
     fn combined_gather_error(&self, lost: ShardingChange) -> Box<Diag> {
         let axes = logical_axes(self.program, lost.sharded.0).axes;
         let printed = axes[lost.sharded.1 as usize].printed as usize;
-        let message = format!(
-            "the reduction across devices must also gather `{}` of {}, but a communication does only one of them",
-            domain_text(self.program, &self.program.domains(lost.sharded.0)[printed]),
-            self.program.tensor_name(lost.sharded.0)
-        );
+        let message = message!("the reduction across devices must also gather `{}` of {}, but a communication does only one of them", quoted_axis(self.program, &self.program.domains(lost.sharded.0)[printed]), self.program.quoted_tensor(lost.sharded.0));
         let note = "keep the axis sharded in the result, and gather it with a `Set` after the reduction";
         self.error_at_op(CONVERT_AXES, message, note)
     }
@@ -206,31 +192,22 @@ impl ReshardingQuery<'_> {
     fn single_change(&self) -> DecisionResult<Option<ShardingChange>> {
         let found = sharding_changes(self.program, self.id, self.input, self.output);
         if let [_, _, ..] = found.as_slice() {
-            let message = format!(
-                "{} axes change their sharding from {} to {}, but a communication can change only one",
-                found.len(),
-                self.program.tensor_name(self.input),
-                self.program.tensor_name(self.output)
-            );
+            let message = message!("{} axes change their sharding from {} to {}, but a communication can change only one", found.len(), self.program.quoted_tensor(self.input), self.program.quoted_tensor(self.output));
             let note = "replicate the tensor with one `Set`, and shard the result with another";
             return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
         let Some(change) = found.first().copied() else { return Ok(None) };
         for (tensor, axis) in std::iter::once(change.sharded).chain(change.whole) {
             if let Some(outer) = outer_axis(self.program, tensor, axis) {
-                return Err(self.inner_axis_error(tensor, axis, domain_text(self.program, &outer)));
+                return Err(self.inner_axis_error(tensor, axis, quoted_axis(self.program, &outer)));
             }
         }
         Ok(Some(change))
     }
 
-    fn inner_axis_error(&self, tensor: TensorId, axis: u32, outer: String) -> Box<Diag> {
+    fn inner_axis_error(&self, tensor: TensorId, axis: u32, outer: Quoted) -> Box<Diag> {
         let printed = logical_axes(self.program, tensor).axes[axis as usize].printed;
-        let message = format!(
-            "`{}` of {} is gathered or scattered, but is inside axis `{outer}`",
-            domain_text(self.program, &self.program.domains(tensor)[printed as usize]),
-            self.program.tensor_name(tensor),
-        );
+        let message = message!("`{}` of {} is gathered or scattered, but is inside axis `{}`", quoted_axis(self.program, &self.program.domains(tensor)[printed as usize]), self.program.quoted_tensor(tensor), outer);
         let note = "permute the axis to the front, move the data, and permute back: --pass=reorder-sharded-axis; or make the outer axis stream-parallel: --pass=stream-parallel-type";
         self.error_at_op(CONVERT_INNER, message, note)
     }
@@ -238,11 +215,11 @@ impl ReshardingQuery<'_> {
     /// The device type of the one axis that a reduction reduces.
     fn reduced_device(&self) -> DecisionResult<ParallelType> {
         let (from, to) = (logical_axes(self.program, self.input), logical_axes(self.program, self.output));
-        let name = self.program.tensor_name(self.input);
+        let name = self.program.quoted_tensor(self.input);
         let reduced = to.axes.iter().filter(|axis| axis.is_reduction()).count();
         if reduced != 1 {
             let message =
-                format!("the reduction across devices reduces {reduced} axes, but a communication reduces only one");
+                message!("the reduction across devices reduces {} axes, but a communication reduces only one", reduced);
             let note = "first reduce the axes within a device, then the sharded axis in a second op";
             return Err(self.error_at_op(CONVERT_REDUCED, message, note));
         }
@@ -261,7 +238,7 @@ impl ReshardingQuery<'_> {
             None => None,
         };
         device.ok_or_else(|| {
-            let message = format!("the reduced axis of {name} is not sharded");
+            let message = message!("the reduced axis of {} is not sharded", name);
             let note = "insert a `Set` that shards the axis before the reduction, or one that moves the result after it: --pass=insert-reshardings";
             self.error_at_op(CONVERT_REDUCED, message, note)
         })
@@ -280,7 +257,7 @@ impl ReshardingQuery<'_> {
             "bitwise_or" => Some(RedOp::Or),
             "bitwise_xor" => Some(RedOp::Xor),
             _ => {
-                let message = format!("communications do not support the reduction `{word}`");
+                let message = message!("communications do not support the reduction `{}`", word);
                 let note = "use add, mul, min, max, bitwise_and, bitwise_or or bitwise_xor, or gather the operand with a `Set` and reduce it on each device";
                 return Err(self.error_at_op(CONVERT_RED_OP, message, note));
             }
@@ -308,20 +285,12 @@ impl ReshardingQuery<'_> {
         red_op: Option<RedOp>,
     ) -> DecisionResult<CommDecision> {
         if !self.has_same_mesh() {
-            let message = format!(
-                "the reduced tensor is on {} and its operand on {}, but a ReduceScatter has one mesh",
-                self.mesh_text(self.output),
-                self.mesh_text(self.input)
-            );
+            let message = message!("the reduced tensor is on {} and its operand on {}, but a {} has one mesh", self.mesh_text(self.output), self.mesh_text(self.input), bare_head("ReduceScatter"));
             let note = "insert a `Set` that moves to the other mesh, before or after the reduction";
             return Err(self.error_at_op(CONVERT_MESHES, message, note));
         }
         if let Some(change) = change.filter(|change| change.device != device) {
-            let message = format!(
-                "the reduced axis is sharded over `{}`, but the result over `{}`",
-                device.name(),
-                change.device.name()
-            );
+            let message = message!("the reduced axis is sharded over `{}`, but the result over `{}`", device.name(), change.device.name());
             let note = "reduce with one op, and shard the result with a `Set`";
             return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
@@ -343,11 +312,8 @@ impl ReshardingQuery<'_> {
     fn comm_per_receiver(&self, kind: CollectiveKind) -> DecisionResult<Vec<PlannedComm>> {
         let (senders, receivers) = (self.sender.devices.len(), self.receiver.devices.len());
         if senders.saturating_mul(receivers) > MOST_MEMBERS {
-            let message = format!(
-                "this op needs a {} of {senders} devices for each of {receivers} devices; all of them together may have \
-                 {MOST_MEMBERS} members",
-                kind.name()
-            );
+            let message = message!("this op needs a {} of {} devices for each of {} devices; all of them together may have \
+                 {} members", kind.name(), senders, receivers, MOST_MEMBERS);
             let note =
                 "combine the data on one device, or on all devices of the operand's mesh, and broadcast the result";
             return Err(self.error_at_op(CONVERT_MEMBERS, message, note));
@@ -370,13 +336,7 @@ impl ReshardingQuery<'_> {
         self.require_one_dimensional(CollectiveKind::SendRecv, &[self.input, self.output])?;
         let (senders, receivers) = (&self.sender.devices, &self.receiver.devices);
         if senders.len() != receivers.len() {
-            let message = format!(
-                "{} has {} devices and {} has {}, so they cannot be paired",
-                self.mesh_text(self.input),
-                senders.len(),
-                self.mesh_text(self.output),
-                receivers.len()
-            );
+            let message = message!("{} has {} devices and {} has {}, so they cannot be paired", self.mesh_text(self.input), senders.len(), self.mesh_text(self.output), receivers.len());
             let note = "use meshes of equal size, or replicate the tensor in between with a `Set`";
             return Err(self.error_at_op(CONVERT_SIZES, message, note));
         }
@@ -395,12 +355,7 @@ impl ReshardingQuery<'_> {
             let mesh = self.program.tensor_mesh(tensor);
             let dimensions = mesh.map_or(1, |mesh| mesh.shape.len());
             if dimensions != 1 {
-                let message = format!(
-                    "this op needs a {}, which requires one-dimensional meshes, but {} is on {}",
-                    kind.name(),
-                    self.program.tensor_name(tensor),
-                    self.mesh_text(tensor)
-                );
+                let message = message!("this op needs a {}, which requires one-dimensional meshes, but {} is on {}", bare_head(kind.name()), self.program.quoted_tensor(tensor), self.mesh_text(tensor));
                 let note = "gather and reduce within the mesh first, or write the mesh with one dimension";
                 return Err(self.error_at_op(CONVERT_DIMENSIONS, message, note));
             }

@@ -56,7 +56,7 @@ fn pass_markdown(pass: &PassInfo, out: &mut String) {
 
 /// A program in the form for people.
 fn short_form_text(text: &str) -> String {
-    if text.starts_with("hir 2") {
+    if hostir::hir2::is_hir2(text) {
         return text.to_owned();
     }
     let (programs, _) = hostir::load(text);

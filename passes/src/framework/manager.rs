@@ -6,6 +6,7 @@ use crate::framework::pipeline::{self, Pipeline, PipelineStep};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
+use hostir::message;
 use hostir::plan_checks::ProofVerdict;
 use std::time::{Duration, Instant};
 
@@ -225,7 +226,7 @@ impl PassManager<'_> {
         let index = self.begin_pass(pass, depth, program);
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
             self.report.runs[index].skipped = true;
-            self.add_remark(|| Diag::global_error(SKIPPED, format!("skipped `{}`, which is disabled", pass.name)));
+            self.add_remark(|| Diag::global_error(SKIPPED, message!("skipped `{}`, which is disabled", pass.name)));
             return Ok(());
         }
         self.observer.before_pass(pass, program);
@@ -239,7 +240,7 @@ impl PassManager<'_> {
         run.ops_after = count_ops(program);
         run.changed = changed;
         if !changed {
-            self.add_remark(|| Diag::global_error(NOTHING_TO_DO, format!("`{}` changed nothing", pass.name)));
+            self.add_remark(|| Diag::global_error(NOTHING_TO_DO, message!("`{}` changed nothing", pass.name)));
         }
         self.observer.after_pass(pass, program, changed);
         Ok(())
@@ -329,12 +330,12 @@ impl PassManager<'_> {
 
 /// The warning that `flag` names a pass that is not in the pipeline.
 pub fn never_run_warning(flag: &str, pass: &str) -> Diag {
-    Diag::global_error(NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` is not in the pipeline"))
+    Diag::global_error(NEVER_RUNS, message!("`{}={}` has no effect: `{}` is not in the pipeline", flag, pass, pass))
         .into_warning()
 }
 
 fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {
-    let message = format!("`{}` produced an invalid program (this is a bug in the pass)", pass.name);
+    let message = message!("`{}` produced an invalid program (this is a bug in the pass)", pass.name);
     let mut diags = Diags::default();
     diags.push(
         Diag::global_error(INVALID_RESULT, message)

@@ -1,6 +1,7 @@
 //! Pass options: declared with a type and a default, parsed once, read by name.
 
 use hostir::diag::{Diag, Diags, Span, nearest_candidate};
+use hostir::message;
 
 /// An unknown option of a pass.
 const UNKNOWN_OPTION: &str = "H0303";
@@ -184,10 +185,10 @@ impl Options {
         }
         for (spec, slot) in specs.iter().zip(&options.slots) {
             if spec.default.is_none() && slot.given.is_none() {
-                let message = format!("`{pass}` needs the option `{}`", spec.name);
+                let message = message!("`{}` needs the option `{}`", pass, spec.name);
                 diags.push(
                     Diag::error(OPTION_MISSING, pass_span, message)
-                        .with_primary_text(format!("write `{pass}{{{}=...}}`", spec.name))
+                        .with_primary_text(message!("write `{}{{{}=...}}`", pass, spec.name))
                         .with_note(describe_option(spec)),
                 );
             }
@@ -197,7 +198,7 @@ impl Options {
 
     fn fill_slot(&mut self, index: usize, pass: &str, spec: &OptionSpec, given: &GivenOption<'_>, diags: &mut Diags) {
         if let Some(first) = self.slots[index].given {
-            let message = format!("the option `{}` of `{pass}` is given twice", spec.name);
+            let message = message!("the option `{}` of `{}` is given twice", spec.name, pass);
             diags.push(Diag::error(OPTION_TWICE, given.key_span, message).with_label(first, "first given here"));
             return;
         }
@@ -216,7 +217,7 @@ impl Options {
     /// Adds an option under [`ANY_NAME`].
     fn add_named(&mut self, pass: &str, given: &GivenOption<'_>, diags: &mut Diags) {
         if self.named.iter().any(|(name, _)| name == given.key) {
-            let message = format!("the option `{}` of `{pass}` is given twice", given.key);
+            let message = message!("the option `{}` of `{}` is given twice", given.key, pass);
             diags.push(Diag::error(OPTION_TWICE, given.key_span, message));
             return;
         }
@@ -224,7 +225,7 @@ impl Options {
             Some(value) => self.named.push((given.key.to_owned(), value)),
             None => {
                 let span = given.value.map_or(given.key_span, |(_, span)| span);
-                let message = format!("the option `{}` of `{pass}` needs an integer", given.key);
+                let message = message!("the option `{}` of `{}` needs an integer", given.key, pass);
                 diags.push(Diag::error(OPTION_VALUE, span, message));
             }
         }
@@ -290,27 +291,27 @@ impl std::fmt::Display for Options {
 }
 
 fn unknown_option(pass: &str, specs: &[OptionSpec], given: &GivenOption<'_>) -> Diag {
-    let message = format!("`{pass}` has no option `{}`", given.key);
+    let message = message!("`{}` has no option `{}`", pass, given.key);
     let diag = Diag::error(UNKNOWN_OPTION, given.key_span, message);
     let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
     let dashed = given.key.replace('-', "_");
     let diag = match nearest_candidate(&dashed, names.iter().copied()) {
-        Some(near) => diag.with_primary_text(format!("did you mean `{near}`?")),
+        Some(near) => diag.with_primary_text(message!("did you mean `{}`?", near)),
         None => diag,
     };
     if specs.is_empty() {
-        return diag.with_note(format!("`{pass}` takes no options"));
+        return diag.with_note(message!("`{}` takes no options", pass));
     }
-    diag.with_note(format!("its options are {}", names.join(", ")))
+    diag.with_note(message!("its options are {}", names.join(", ")))
 }
 
 fn wrong_value(pass: &str, spec: &OptionSpec, given: &GivenOption<'_>) -> Diag {
     let what = spec.ty.type_description();
     let Some((text, span)) = given.value else {
-        let message = format!("the option `{}` of `{pass}` needs a value", spec.name);
+        let message = message!("the option `{}` of `{}` needs a value", spec.name, pass);
         return Diag::error(OPTION_VALUE, given.key_span, message).with_note(describe_option(spec));
     };
-    let message = format!("`{text}` is not a valid value for the option `{}` of `{pass}`", spec.name);
+    let message = message!("`{}` is not a valid value for the option `{}` of `{}`", text, spec.name, pass);
     let diag = Diag::error(OPTION_VALUE, span, message).with_note(describe_option(spec));
     let near = match spec.ty {
         OptionType::Choice(words) => nearest_candidate(text, words.iter().copied()),

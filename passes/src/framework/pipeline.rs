@@ -6,7 +6,8 @@
 
 use crate::framework::options::{GivenOption, Options};
 use crate::framework::pass::{OptionFault, PassInfo};
-use hostir::diag::{Diag, DiagLabel, Diags, Span, nearest_candidate};
+use hostir::diag::{Diag, DiagLabel, Diags, Message, Span, nearest_candidate};
+use hostir::message;
 
 /// A pipeline that names an unknown pass.
 const UNKNOWN_PASS: &str = "H0301";
@@ -35,7 +36,7 @@ impl Pipeline {
         let mut diag = fault.diag.clone();
         let Some(options) = self.steps.get(step).map(|step| &step.options) else { return diag };
         for span in fault.options.iter().filter_map(|option| options.option_span(option)) {
-            let label = DiagLabel { span, text: String::new() };
+            let label = DiagLabel { span, text: String::new().into() };
             match diag.primary {
                 None => diag.primary = Some(label),
                 Some(_) => diag.labels.push(label),
@@ -74,16 +75,16 @@ pub fn find_pass(name: &str, span: Span, table: &[&'static PassInfo]) -> Result<
     if let Some(info) = table.iter().find(|info| info.is_named(name)) {
         return Ok(info);
     }
-    let diag = Diag::error(UNKNOWN_PASS, span, format!("unknown pass `{name}`"));
+    let diag = Diag::error(UNKNOWN_PASS, span, message!("unknown pass `{}`", name));
     let dashed = name.replace('_', "-");
     let near = nearest_candidate(&dashed, table.iter().map(|info| info.name))
         .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
     Err(match near {
         // `--pass=dce{a=1,b=2}` without quotes: the shell has split it into two words.
         Some(near) if name.starts_with(near) => diag
-            .with_primary_text(format!("did you mean `{near}`?"))
-            .with_note(format!("quote options to protect them from the shell: --pass='{near}{{name=value}}'")),
-        Some(near) => diag.with_primary_text(format!("did you mean `{near}`?")),
+            .with_primary_text(message!("did you mean `{}`?", near))
+            .with_note(message!("quote options to protect them from the shell: --pass='{}{{name=value}}'", near)),
+        Some(near) => diag.with_primary_text(message!("did you mean `{}`?", near)),
         None => diag.with_note("`hir-opt --list-passes` lists all passes"),
     })
 }
@@ -167,7 +168,7 @@ impl<'a> PipelineParser<'a> {
                     return given;
                 }
                 None => {
-                    let message = format!("the options of `{pass}` have no closing `}}`");
+                    let message = message!("the options of `{}` have no closing `}}`", pass);
                     let span = Span::new(open, open + 1);
                     self.diags.push(Diag::error(PIPELINE_SYNTAX, span, message));
                     return given;
@@ -233,9 +234,9 @@ impl<'a> PipelineParser<'a> {
         }
         if find_pass(name, Span::new(start, open), self.table).is_ok() {
             let inner = self.text[open..self.at].trim_matches(['(', ')']);
-            let message = format!("the options of `{name}` must be in braces");
+            let message = message!("the options of `{}` must be in braces", name);
             let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
-            self.diags.push(diag.with_primary_text(format!("write `{name}{{{inner}}}`")));
+            self.diags.push(diag.with_primary_text(message!("write `{}{{{}}}`", name, inner)));
             return None;
         }
         let inner = flatten_pipeline(&self.text[open..self.at]);
@@ -245,7 +246,7 @@ impl<'a> PipelineParser<'a> {
             format!("passes cannot be nested in ops as in MLIR's `{name}(...)`")
         };
         let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
-        self.diags.push(diag.with_primary_text(format!("write `{inner}`")));
+        self.diags.push(diag.with_primary_text(message!("write `{}`", inner)));
         None
     }
 
@@ -255,9 +256,9 @@ impl<'a> PipelineParser<'a> {
         let rest = &self.text[open..];
         let inner = &rest[..rest.find('>').unwrap_or(rest.len())];
         self.at = (open + inner.len() + 1).min(self.text.len());
-        let message = format!("the options of `{name}` must be in braces");
+        let message = message!("the options of `{}` must be in braces", name);
         let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
-        self.diags.push(diag.with_primary_text(format!("write `{name}{{{}}}`", inner.replace(';', ","))));
+        self.diags.push(diag.with_primary_text(message!("write `{}{{{}}}`", name, inner.replace(';', ","))));
         None
     }
 
@@ -279,7 +280,7 @@ impl<'a> PipelineParser<'a> {
     fn found_text(&self) -> String {
         self.peek().map_or_else(|| "the end".to_owned(), |c| format!("`{c}`"))
     }
-    fn add_error(&mut self, message: String) {
+    fn add_error(&mut self, message: impl Into<Message>) {
         let end = self.at + self.peek().map_or(0, char::len_utf8);
         self.diags.push(Diag::error(PIPELINE_SYNTAX, Span::new(self.at, end), message));
     }

@@ -5,6 +5,8 @@
 
 mod reduce;
 
+use hostir::message;
+use hostir::ir::{Op, OpEffect, OpId, ParallelType, Program, TensorId, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{
@@ -15,8 +17,7 @@ use hostir::analysis::{has_different_shardings, is_resharding, is_standalone, sh
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{Op, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{OpEffect, Transfer};
+use hostir::ir::Transfer;
 
 /// insert-reshardings: a slice of memory that is sharded differently from its tensor.
 const SLICE_MOVES: &str = "H0394";
@@ -189,13 +190,8 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     }
     let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]
         .map(|tensor| tensor.map(|t| program.tensor_name(t)).unwrap_or_default());
-    let message = format!(
-        "`{}` binds {slice} to memory of {whole}, but {slice} is on other devices or is sharded differently",
-        op.kind.name()
-    );
-    let note = format!(
-        "take the slice into a separate tensor with the sharding of {whole}, and copy it: `{slice} = Set( that tensor )`"
-    );
+    let message = message!("`{}` binds {} to memory of {}, but {} is on other devices or is sharded differently", quoted_head(op.kind.name()), slice, whole, slice);
+    let note = message!("take the slice into a separate tensor with the sharding of {}, and copy it: `{} = Set( that tensor )`", whole, slice);
     Err(Diag::error(SLICE_MOVES, program.op_span(id), message).with_note(note))
 }
 

@@ -11,6 +11,7 @@ mod independent;
 mod region;
 mod ring;
 
+use hostir::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -222,7 +223,7 @@ struct SumChoice {
 fn summed_remark(program: &Program, choice: &SumChoice) -> Diag {
     let SumChoice { plan, chunks, none_inside } = choice;
     let (region, method) = (&plan.region, plan.method);
-    let (name, kind) = (program.tensor_name(region.output), region.result.option_word());
+    let (name, kind) = (program.quoted_tensor(region.output), region.result.option_word());
     let gemms = region.ranks as usize * region.chain.len();
     let what = match method {
         SumMethod::RingAccumulate => format!("a ring of {gemms} accumulating GEMMs"),
@@ -238,12 +239,12 @@ fn summed_remark(program: &Program, choice: &SumChoice) -> Diag {
         1 => ", with 1 product behind it inside".to_owned(),
         count => format!(", with {count} products behind it inside"),
     };
-    Diag::error(SUMMED, program.op_span(region.sum), format!("the {kind} of `{name}` became {what}{parts}{inside}"))
+    Diag::error(SUMMED, program.op_span(region.sum), message!("the {} of `{}` became {}{}{}", kind, name, what, parts, inside))
 }
 
 fn kept_remark(program: &Program, sum: OpId, reason: &str) -> Diag {
     let result = program.op(sum).output_tensors().next();
     let name = result.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
-    let message = format!("the sum `{name}` over devices is not taken part by part: {reason}");
+    let message = message!("the sum `{}` over devices is not taken part by part: {}", name, reason);
     Diag::error(NOT_SUMMED, program.op_span(sum), message)
 }

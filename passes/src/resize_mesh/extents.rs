@@ -3,16 +3,15 @@
 //! Classes that count devices get the new number. Extents of inputs stay. The axes that a view makes of changed axes
 //! follow, so that it has as many elements as its operand (`views`).
 
+use hostir::diag::{Diag, Diags, Message};
+use hostir::ir::{AttrKey, AttrValue, AxisLink, DomainId, Expr, ExprId, IterDomain, OpEffect, OpId, ParallelType, Program, TensorId, quoted_axis, quoted_expr, quoted_op};
+use hostir::message;
 use super::classes::AxisClasses;
 use super::sizes::{ClassExtents, RESIZE_EXTENT, count_literal};
 use super::uses::{DeviceCounts, ReachableItems};
 use super::views;
 use hostir::axes::logical_axes;
-use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{AxisLink, OpEffect};
-use hostir::ir::{domain_text, expr_text};
 
 /// resize-mesh: a constant that may or may not be the number of devices.
 pub(super) const RESIZE_CONSTANT: &str = "H0384";
@@ -88,16 +87,16 @@ fn check(sizes: &ClassExtents<'_>, program: &Program, id: OpId) -> Result<(), Bo
     Ok(())
 }
 
-fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
+fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> Message {
     let domain = program.domains(tensor).get(printed as usize);
-    domain.map_or_else(|| "an axis".to_owned(), |domain| format!("`{}`", domain_text(program, domain)))
+    domain.map_or_else(|| "an axis".into(), |domain| message!("`{}`", quoted_axis(program, domain)))
 }
 
 fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
-    let (axis, name) = (axis_text(program, tensor, printed), program.tensor_name(tensor));
-    let op = hostir::ir::op_display_name(program, id);
+    let (axis, name) = (axis_text(program, tensor, printed), program.quoted_tensor(tensor));
+    let op = quoted_op(program, id);
     let message =
-        format!("{axis} of {name} depends on the number of devices, but `{op}` cannot adapt to another extent of it");
+        message!("{} of {} depends on the number of devices, but `{}` cannot adapt to another extent of it", axis, name, op);
     let note = "do not use the op on axes with the extent of the mesh, or resize the program by hand";
     Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)
 }
@@ -231,10 +230,8 @@ fn substitute_literal(edit: &mut Edit<'_>, expr: ExprId, old: i64, new: i64) -> 
 }
 
 fn unclear_extent(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Diag {
-    let (name, text) = (program.tensor_name(tensor), expr_text(program, extent));
-    let message = format!(
-        "the `{old}` in the extent `{text}` of {name} is ambiguous: it may or may not be the number of devices"
-    );
+    let (name, text) = (program.quoted_tensor(tensor), quoted_expr(program, extent));
+    let message = message!("the `{}` in the extent `{}` of {} is ambiguous: it may or may not be the number of devices", old, text, name);
     let note = "write the extent as a name (`i0`) that gets its value when the program runs";
     Diag::error(RESIZE_CONSTANT, program.tensor_span(tensor), message).with_note(note)
 }
@@ -276,7 +273,7 @@ fn loop_changes(
 
 /// The error for a loop that is tied to no axis or device.
 pub(super) fn unclear_loop_error(program: &Program, op: OpId, old: i64) -> Diag {
-    let message = format!("the extent {old} of this loop is ambiguous: it may or may not be the number of devices");
+    let message = message!("the extent {} of this loop is ambiguous: it may or may not be the number of devices", old);
     let note = "loop over the axis that the loop slices (`FOR i in iS0{4}` with its number), or up to a name";
     Diag::error(RESIZE_CONSTANT, program.op_span(op), message).with_note(note)
 }

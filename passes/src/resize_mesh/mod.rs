@@ -11,6 +11,8 @@ mod sizes;
 mod uses;
 mod views;
 
+use hostir::ir::{AttrKey, AttrValue, DeviceMesh, Expr, ExprId, OpEffect, OpId, Program, TEAM_CUT, Tensor, TensorId, quoted_op, quoted_team};
+use hostir::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -19,11 +21,8 @@ use extents::ExtentChange;
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags, Span};
-use hostir::ir::OpEffect;
-use hostir::ir::TEAM_CUT;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::sub_expressions;
-use hostir::ir::{AttrKey, AttrValue, DeviceMesh, Expr, ExprId, OpId, Program, Tensor, TensorId};
 use uses::{DeviceCounts, ReachableItems, ScalarUse};
 
 /// resize-mesh: a program whose tensors are not all on a single one-dimensional mesh.
@@ -126,11 +125,11 @@ fn device_count(program: &Program, walked: &ReachableItems) -> Result<Option<i64
         let count = mesh.devices.len() as i64;
         match first {
             Some((other, known)) if known != count => {
-                let (a, b) = (program.tensor_name(other), program.tensor_name(tensor));
-                let message = format!("{a} is on {known} devices, but {b} on {count}");
+                let (a, b) = (program.quoted_tensor(other), program.quoted_tensor(tensor));
+                let message = message!("{} is on {} devices, but {} on {}", a, known, b, count);
                 let note = "only programs with a single mesh can be resized";
                 let diag = Diag::error(RESIZE_MESHES, span, message).with_note(note);
-                diags.push(diag.with_label(program.tensor_span(other), format!("{known} devices")));
+                diags.push(diag.with_label(program.tensor_span(other), message!("{} devices", known)));
                 return Err(diags);
             }
             Some(_) => {}
@@ -155,10 +154,10 @@ fn refuse_parts(program: &Program, walked: &ReachableItems) -> Result<(), Diags>
         if logical_axes(program, tensor).axes.iter().all(|axis| axis.parts.is_none()) {
             continue;
         }
-        let name = program.tensor_name(tensor);
+        let name = program.quoted_tensor(tensor);
         let message =
-            format!("each device has a part of an axis of {name}, and the length of a part depends on their number");
-        let note = format!("give {name} a separate axis for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]`");
+            message!("each device has a part of an axis of {}, and the length of a part depends on their number", name);
+        let note = message!("give {} a separate axis for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]`", name);
         diags.push(Diag::error(RESIZE_MESHES, program.tensor_span(tensor), message).with_note(note));
     }
     diags.or_value(())
@@ -169,7 +168,7 @@ fn refuse_coordinates(program: &Program, walked: &ReachableItems) -> Result<(), 
     let mut diags = Diags::default();
     for one in &walked.uses {
         let Some(text) = mesh_coordinate_in(program, one.expr) else { continue };
-        let message = format!("`{text}` is a coordinate in a mesh, whose counterpart on other devices is unknown");
+        let message = message!("`{}` is a coordinate in a mesh, whose counterpart on other devices is unknown", text);
         let note = "write `rank` or a loop's index: on devices 0, 1, 2, ... they are the coordinate";
         diags.push(Diag::error(RESIZE_MESHES, program.op_span(one.op), message).with_note(note));
     }
@@ -212,9 +211,9 @@ fn refuse_moving(program: &Program, walked: &ReachableItems) -> Result<(), Diags
     let Some(id) = ops.find(|&id| program.op(id).blocks.is_empty() && is_resharding(program, id)) else {
         return Ok(());
     };
-    let (name, what) = (hostir::ir::op_display_name(program, id), hostir::ir::op_display_name(program, mark));
-    let message = format!("on several devices, this `{name}` would move data between them");
-    let label = format!("`{what}` occurs only in lowered programs");
+    let (name, what) = (quoted_op(program, id), quoted_op(program, mark));
+    let message = message!("on several devices, this `{}` would move data between them", name);
+    let label = message!("`{}` occurs only in lowered programs", what);
     let mut diags = Diags::default();
     diags.push(
         Diag::error(RESIZE_TEAM, program.op_span(id), message)
@@ -230,18 +229,17 @@ fn counts_from_zero(devices: &[u32]) -> bool {
 
 fn non_row_mesh_error(program: &Program, tensor: TensorId, span: Span) -> Diag {
     let mesh = program.mesh_name(program.tensor(tensor).mesh);
-    let name = program.tensor_name(tensor);
-    let message = format!("{name} is on {mesh}, which is not of the form 0, 1, 2, ...");
+    let name = program.quoted_tensor(tensor);
+    let message = message!("{} is on {}, which is not of the form 0, 1, 2, ...", name, mesh);
     let note = "only programs on a single one-dimensional mesh that starts at device 0 can be resized";
     Diag::error(RESIZE_MESHES, span, message).with_note(note)
 }
 
 fn partial_team_error(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
-    let members: Vec<String> = team.iter().map(ToString::to_string).collect();
     let span = program.op_span(id);
     let message = match team.last() {
-        Some(&TEAM_CUT) => "the team is truncated, as nvFuser prints long teams".to_owned(),
-        _ => format!("the team ({}) does not consist of all {known} devices in order", members.join(" ")),
+        Some(&TEAM_CUT) => "the team is truncated, as nvFuser prints long teams".into(),
+        _ => message!("the team {} does not consist of all {} devices in order", quoted_team(team), known),
     };
     let note = "write the whole team, in order: the counterpart of a part of the mesh is unknown";
     Diag::error(RESIZE_TEAM, span, message).with_note(note)

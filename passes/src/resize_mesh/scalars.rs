@@ -3,15 +3,15 @@
 //! A constant stands for the number of devices D where it bounds device numbers: `x % D`, a sum inside of that,
 //! `x < D`. Next to device numbers, 0 and 1 keep their values; any other constant may come from D.
 
+use hostir::ir::{BinaryOp, Expr, ExprId, Program, expr_text, quoted_word};
+use hostir::message;
 use super::classes::AxisClasses;
 use super::extents::{RESIZE_CONSTANT, unclear_loop_error};
 use super::sizes::count_literal;
 use super::uses::{DeviceCounts, ReachableItems, ScalarRole, ScalarUse};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::expr_text;
 use hostir::ir::scalar_names::sub_expressions;
-use hostir::ir::{BinaryOp, Expr, ExprId, Program};
 
 /// The scalars that change.
 pub(super) fn rewrite_scalars(
@@ -211,8 +211,8 @@ fn unclear_scalar(program: &Program, one: &ScalarUse, constant: UnclearConstant,
     let DeviceCounts { old, new } = devices;
     let span = program.op_span(one.op);
     let Some(constant) = constant else {
-        let message = format!("the root is device {text}, but the resized program has only {new} devices");
-        let note = format!("use one of the devices 0 to {} as the root", new - 1);
+        let message = message!("the root is device {}, but the resized program has only {} devices", text, new);
+        let note = message!("use one of the devices 0 to {} as the root", new - 1);
         return Diag::error(RESIZE_CONSTANT, span, message).with_note(note);
     };
     let of = if text == constant.to_string() { String::new() } else { format!(" of `{text}`") };
@@ -222,6 +222,6 @@ fn unclear_scalar(program: &Program, one: &ScalarUse, constant: UnclearConstant,
         format!("the `{constant}`{of} is ambiguous: it may or may not be computed from the number of devices, {old}")
     };
     let note =
-        "write it in terms of `rank`, the index of a loop over devices, or a name such as `i0` or `numberOfStreams`";
+        message!("write it in terms of `rank`, the index of a loop over devices, or a name such as `i0` or `{}`", quoted_word("numberOfStreams"));
     Diag::error(RESIZE_CONSTANT, span, message).with_note(note)
 }

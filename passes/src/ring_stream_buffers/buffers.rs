@@ -1,12 +1,9 @@
 //! The tensors that one loop slices, and the program's uses of each.
 
+use hostir::diag::{Message};
 use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
-use hostir::ir::IndexDefinitions;
-use hostir::ir::OpEffect;
+use hostir::ir::{AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IndexDefinitions, IterType, OpEffect, OpId, Program, Symbol, TensorId};
 use hostir::ir::scalar_names::loop_index;
-use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IterType, OpId, Program, Symbol, TensorId,
-};
 use smallvec::SmallVec;
 
 /// A tensor that a loop slices.
@@ -23,7 +20,7 @@ pub(super) struct LoopBuffer {
 }
 
 /// The reason why a buffer stays as it is, with the op that causes it.
-pub(super) type KeepReason = (OpId, String);
+pub(super) type KeepReason = (OpId, Message);
 
 /// The uses of each tensor by the program.
 pub(super) struct TensorUses {
@@ -111,42 +108,42 @@ impl TensorUses {
         };
         let &[allocate] = found.allocates.as_slice() else {
             return match found.allocates.get(1) {
-                Some(&second) => Err((second, "it is allocated more than once".to_owned())),
+                Some(&second) => Err((second, "it is allocated more than once".to_owned().into())),
                 None => Ok(None),
             };
         };
         if self.seen[tensor] {
-            return Err((allocate, "it is an input or output".to_owned()));
+            return Err((allocate, "it is an input or output".to_owned().into()));
         }
         if let Some(op) = found.other {
-            return Err((op, "it is used as a whole here".to_owned()));
+            return Err((op, "it is used as a whole here".to_owned().into()));
         }
         let ranges = program.tensor(tensor).domains_start..program.tensor(tensor).domains_end;
         let (Some(axis), Some(index)) = sliced_by(program, first) else { return Ok(None) };
         let Some(looped) = looped.filter(|_| ranges.contains(&axis.0)) else {
-            return Err((first, "it is sliced outside of a loop".to_owned()));
+            return Err((first, "it is sliced outside of a loop".to_owned().into()));
         };
         let sliced = program.domain(axis);
         if sliced.iter != IterType::Iteration || sliced.parallel.is_device() {
             let why = "this axis has no slices in memory, so all iterations use the same memory";
-            return Err((first, why.to_owned()));
+            return Err((first, why.into()));
         }
         for &(op, other) in &found.selects {
             if other != Some(looped) {
-                return Err((op, "it is sliced by two loops".to_owned()));
+                return Err((op, "it is sliced by two loops".to_owned().into()));
             }
             if sliced_by(program, op) != (Some(axis), Some(index)) {
-                return Err((op, "this slice differs from the first one".to_owned()));
+                return Err((op, "this slice differs from the first one".to_owned().into()));
             }
         }
         let allocation = program.op(allocate);
         let cleared = allocation.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true));
         if cleared || allocation.attr(AttrKey::Alias).is_some() {
             let why = "it is initialized or aliased when it is allocated";
-            return Err((allocate, why.to_owned()));
+            return Err((allocate, why.into()));
         }
         if program.tensor(tensor).memory == hostir::ir::MemoryType::Symmetric {
-            return Err((allocate, "other ranks access symmetric memory".to_owned()));
+            return Err((allocate, "other ranks access symmetric memory".to_owned().into()));
         }
         let Some(name) = loop_index(program, program.op(looped)) else { return Ok(None) };
         let definitions = IndexDefinitions::new(program);
@@ -156,7 +153,7 @@ impl TensorUses {
             return Ok(None);
         }
         if !definitions.depends_on(program, index, name) {
-            return Err((first, "all iterations use the same slice".to_owned()));
+            return Err((first, "all iterations use the same slice".to_owned().into()));
         }
         let selects = found.selects.iter().map(|(op, _)| *op).collect();
         Ok(Some(LoopBuffer { tensor, allocate, selects, axis, looped }))
@@ -165,7 +162,7 @@ impl TensorUses {
     /// Called only for tensors that the option names.
     fn not_a_buffer_reason(&self, tensor: TensorId) -> Result<Option<LoopBuffer>, KeepReason> {
         let op = self.found[tensor].allocates.first().copied().or(self.found[tensor].other);
-        Err((op.unwrap_or(OpId(0)), "no loop slices it".to_owned()))
+        Err((op.unwrap_or(OpId(0)), "no loop slices it".to_owned().into()))
     }
 }
 

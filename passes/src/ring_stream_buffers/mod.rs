@@ -6,6 +6,7 @@
 mod buffers;
 mod order;
 
+use hostir::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -130,7 +131,7 @@ fn named_buffers(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>
         match tensors.find(|&id| program.tensor(id).unit.is_none() && is_tensor_name(program, id, text)) {
             Some(tensor) => found.push(tensor),
             None => {
-                let message = format!("the program has no tensor `{text}`");
+                let message = message!("the program has no tensor `{}`", text);
                 let note = "`buffers=` must list tensors that the program allocates";
                 failed = true;
                 cx.reject_options(&["buffers"], Diag::global_error(RING_BUFFER, message).with_note(note));
@@ -141,8 +142,8 @@ fn named_buffers(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>
 }
 
 fn unchanged_remark(program: &Program, tensor: TensorId, (op, why): &KeepReason) -> Diag {
-    let name = program.tensor_name(tensor);
-    let message = format!("{name} keeps a slice per iteration: {why}");
+    let name = program.quoted_tensor(tensor);
+    let message = message!("{} keeps a slice per iteration: {}", name, why);
     Diag::error(RING_STAYS, program.op_span(*op), message)
         .with_note("one slot per stream suffices only if each iteration writes and reads its slice on its own stream")
 }

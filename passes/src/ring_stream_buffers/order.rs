@@ -3,11 +3,12 @@
 //! One walk over the body of each loop follows the current stream, the writes, and messages in flight, for all buffers
 //! that the loop slices.
 
+use hostir::message;
+use hostir::diag::{Message};
+use hostir::ir::{BlockId, CommBackend, CommunicationEffect, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, Value, quoted_scalar};
 use super::buffers::{KeepReason, LoopBuffer, TensorUses, is_slot};
 use crate::support::storage::{TensorAccess, visit_accesses};
 use hostir::ir::scalar_names::loop_index;
-use hostir::ir::{BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use hostir::ir::{CommBackend, CommunicationEffect, OpEffect};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -93,8 +94,8 @@ fn check_loop_buffers(
     let op = program.op(looped);
     let streams = program.names().find_symbol("numberOfStreams");
     let (Some(index), Some(streams)) = (loop_index(program, op), streams) else {
-        let why = "the current stream is not `StreamIdx % numberOfStreams`";
-        return vec![Some((looped, why.to_owned())); buffers.len()];
+        let why = message!("the current stream is not `{}`", quoted_scalar("StreamIdx % numberOfStreams".to_owned()));
+        return vec![Some((looped, why)); buffers.len()];
     };
     let mut walk = SliceOrderWalk {
         program,
@@ -130,8 +131,8 @@ impl SliceOrderWalk<'_> {
         }
     }
 
-    fn reject_buffer(&mut self, buffer: usize, op: OpId, why: &str) {
-        self.reasons[buffer].get_or_insert((op, why.to_owned()));
+    fn reject_buffer(&mut self, buffer: usize, op: OpId, why: impl Into<Message>) {
+        self.reasons[buffer].get_or_insert_with(|| (op, why.into()));
     }
 
     fn walk_op(&mut self, id: OpId) {
@@ -278,7 +279,8 @@ impl SliceOrderWalk<'_> {
     fn touch_slice(&mut self, id: OpId, slice: LoopSlice, writes: bool) {
         let worker = self.stream.is_some_and(|stream| self.is_worker_stream(stream));
         if !worker {
-            let why = "this does not run on stream `i % numberOfStreams` of its iteration";
+            let stream = quoted_scalar("i % numberOfStreams".to_owned());
+            let why = message!("this does not run on stream `{}` of its iteration", stream);
             self.reject_buffer(slice.buffer, id, why);
         }
         let SliceState { bound, written } = self.states[slice.buffer];

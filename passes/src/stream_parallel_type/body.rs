@@ -1,14 +1,13 @@
 //! The ops of a loop on slices of one iteration.
 
+use hostir::message;
+use hostir::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, Value, domain_text, quoted_axis, quoted_head, quoted_op};
 use super::loop_body::LoopBody;
 use super::loops::{DataRole, StreamLoop};
 use super::{exchange, scatter};
 use crate::support::builder::printed_domain;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::AxisLink;
-use hostir::ir::domain_text;
-use hostir::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, Value};
 use smallvec::SmallVec;
 
 /// stream-parallel-type: a tensor with two axes that correspond to the loop's.
@@ -165,9 +164,9 @@ fn paired_axes(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
 /// The error for an op that takes axes by position, if slices have them at other positions: a matrix of three axes
 /// becomes one of two, which is no longer a batch.
 fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
-    let name = hostir::ir::op_display_name(program, id);
+    let name = quoted_op(program, id);
     let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
-    let message = format!("`{name}` would combine different axes if it used slices of {}", whole.join(" and "));
+    let message = message!("`{}` would combine different axes if it used slices of {}", name, whole.join(" and "));
     let note = "make another axis stream-parallel, such as the outermost batch axis, or write the result without the stream type";
     Diag::error(STREAM_PAIRS, program.op_span(id), message).with_note(note)
 }
@@ -175,8 +174,8 @@ fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
 /// The error for a collective whose ranks work on different parts, so that they cannot meet. (nvFuser lets them, and
 /// mixes parts.)
 fn collective_on_ring_error(program: &Program, id: OpId) -> Diag {
-    let name = hostir::ir::op_display_name(program, id);
-    let message = format!("`{name}` moves data between devices in a loop whose ranks process different shards");
+    let name = quoted_op(program, id);
+    let message = message!("`{}` moves data between devices in a loop whose ranks process different shards", name);
     let note = "omit `allgather=ring`, or write the result of the op without the stream type";
     Diag::error(STREAM_RING, program.op_span(id), message).with_note(note)
 }
@@ -195,12 +194,7 @@ fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)], l
     for (tensor, axis) in mapped.iter().filter(|(tensor, _)| *tensor != result) {
         let pair = [(*tensor, axis.axis), (result, to.axis)];
         if !links.iter().any(|link| [link.from, link.to] == pair) {
-            let message = format!(
-                "`{}` cannot be sliced along `{}` of {}, which other ops link to the axis of the loop",
-                op.kind.name(),
-                domain_text(program, &program.domains(*tensor)[axis.printed as usize]),
-                program.tensor_name(*tensor)
-            );
+            let message = message!("`{}` cannot be sliced along `{}` of {}, which other ops link to the axis of the loop", quoted_head(op.kind.name()), quoted_axis(program, &program.domains(*tensor)[axis.printed as usize]), program.quoted_tensor(*tensor));
             let note = "move the op to another loop: write its result without the stream type";
             return Err(Diag::error(STREAM_LINK, program.op_span(id), message).with_note(note));
         }

@@ -1,5 +1,6 @@
 //! The options of the pass.
 
+use hostir::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::PassCx;
 use crate::support::comm_options::communicator_backend;
@@ -162,7 +163,7 @@ impl Config {
             cx.add_warning(no_messages_error(option, options.word_value(option), backend));
         }
         if options.is_given(OWN) && !offset {
-            let message = format!("`{OWN}={}` has no effect: no loop has an offset", options.word_value(OWN));
+            let message = message!("`{}={}` has no effect: no loop has an offset", OWN, options.word_value(OWN));
             let note = "only `allgather=ring` and `matmul_reduce_scatter=p2p` make loops with an offset per rank";
             cx.add_warning(Diag::global_error(OPTION_UNUSED, message).with_note(note));
         }
@@ -192,7 +193,7 @@ fn no_messages_error(option: &str, word: &str, backend: CommBackend) -> Diag {
             "only copies on the current stream, `communicator_backend=CUDA`, have an initiator",
         ),
     };
-    let message = format!("`{option}={word}` has no effect{why}");
+    let message = message!("`{}={}` has no effect{}", option, word, why);
     Diag::global_error(OPTION_UNUSED, message).with_note(note)
 }
 
@@ -219,7 +220,7 @@ fn allgather_method(cx: &mut PassCx<'_>) -> Result<AllgatherMethod, Diags> {
     }
     let failed = !wrong.is_empty();
     for (options, word, note) in wrong {
-        let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
+        let message = message!("`{}={}` contradicts `{}={}`", options[0], word, OFFSET, offset);
         cx.reject_options(options, Diag::global_error(STREAM_OPTIONS, message).with_note(note));
     }
     if failed {

@@ -1,14 +1,13 @@
 //! A sharded axis that becomes the stream axis: the loop moves the data of other devices.
 
+use hostir::message;
+use hostir::ir::{BinaryOp, DomainId, ExprId, MessageDirection, OpId, ParallelType, Program, TensorId, Transfer, quoted_head, quoted_op};
 use super::config::{AllgatherMethod, Config, MessageTransport};
 use super::loop_body::LoopBody;
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::analysis::MappedAxis;
 use hostir::axes::logical_axes;
-use hostir::diag::Diag;
-use hostir::ir::MessageDirection;
-use hostir::ir::Transfer;
-use hostir::ir::{BinaryOp, DomainId, ExprId, OpId, ParallelType, Program, TensorId};
+use hostir::diag::{Diag, Message};
 use hostir::plan::CollectiveKind;
 
 /// stream-parallel-type: a sharded axis that cannot become the stream axis.
@@ -156,12 +155,9 @@ pub(super) fn device_shards(program: &Program, tensor: TensorId, first: usize) -
 /// Checks that the op is a Set from `[device, ..]` to `[stream, ..]` on devices 0 to D-1; returns its result.
 fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Result<TensorId, Diag> {
     let op = program.op(id);
-    let name = program.tensor_name(input);
+    let name = program.quoted_tensor(input);
     if op.kind.transfer() != Some(Transfer::Copy) {
-        let message = format!(
-            "`{}` needs the shards of {name} on other devices, but only a `Set` can fetch them",
-            op.kind.name()
-        );
+        let message = message!("`{}` needs the shards of {} on other devices, but only a `Set` can fetch them", quoted_head(op.kind.name()), name);
         return refuse(
             program,
             id,
@@ -170,7 +166,7 @@ fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis
         );
     }
     if axis.axis != 0 {
-        let message = format!("the sharded axis of {name} is axis {}, but must be the first", axis.axis);
+        let message = message!("the sharded axis of {} is axis {}, but must be the first", name, axis.axis);
         return refuse(program, id, message, "permute the tensor so that the sharded axis is the first");
     }
     let Some(output) = op.output_tensors().next() else {
@@ -178,12 +174,12 @@ fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis
     };
     let first = logical_axes(program, output).axes.first().map(|axis| axis.parallel);
     if first != Some(ParallelType::Stream) {
-        let message = format!("the first axis of {} must be stream-parallel", program.tensor_name(output));
+        let message = message!("the first axis of {} must be stream-parallel", program.quoted_tensor(output));
         return refuse(program, id, message, "permute the result so that the stream-parallel axis is the first");
     }
     if device_shards(program, input, 1) != device_shards(program, output, 1) {
         let message =
-            format!("{name} and {} are sharded differently after their first axes", program.tensor_name(output));
+            message!("{} and {} are sharded differently after their first axes", name, program.quoted_tensor(output));
         return refuse(program, id, message, shard_difference_note(program, input, output));
     }
     check_devices(program, id, input, output)?;
@@ -191,7 +187,7 @@ fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis
 }
 
 /// The error for an op whose parts a loop cannot exchange.
-fn refuse<T>(program: &Program, id: OpId, message: String, note: &str) -> Result<T, Diag> {
+fn refuse<T>(program: &Program, id: OpId, message: impl Into<Message>, note: &str) -> Result<T, Diag> {
     Err(Diag::error(STREAM_EXCHANGE, program.op_span(id), message).with_note(note))
 }
 
@@ -209,9 +205,9 @@ fn shard_difference_note(program: &Program, input: TensorId, output: TensorId) -
 
 /// Both tensors are on devices 0 to D-1.
 pub(super) fn check_devices(program: &Program, id: OpId, input: TensorId, output: TensorId) -> Result<(), Diag> {
-    let name = program.tensor_name(input);
+    let name = program.quoted_tensor(input);
     if program.tensor(input).mesh != program.tensor(output).mesh {
-        let message = format!("{name} and {} are on different devices", program.tensor_name(output));
+        let message = message!("{} and {} are on different devices", name, program.quoted_tensor(output));
         return refuse(
             program,
             id,
@@ -223,9 +219,7 @@ pub(super) fn check_devices(program: &Program, id: OpId, input: TensorId, output
         .tensor_mesh(input)
         .is_some_and(|mesh| mesh.shape.len() == 1 && mesh.devices.iter().zip(0..).all(|(&device, k)| device == k))
     {
-        let message = format!(
-            "the devices of {name} are not 0, 1, 2, ..., but each iteration uses its number as the rank of its peer"
-        );
+        let message = message!("the devices of {} are not 0, 1, 2, ..., but each iteration uses its number as the rank of its peer", name);
         return refuse(program, id, message, "use a one-dimensional mesh of consecutive devices from 0");
     }
     Ok(())
@@ -236,10 +230,7 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
     if config.messages != MessageTransport::None {
         return Ok(());
     }
-    let message = format!(
-        "`{}` needs a send and a receive that start together, which UCC does not support",
-        hostir::ir::op_display_name(program, id)
-    );
+    let message = message!("`{}` needs a send and a receive that start together, which UCC does not support", quoted_op(program, id));
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
     Err(Diag::error(STREAM_BACKEND, program.op_span(id), message).with_note(note))
 }

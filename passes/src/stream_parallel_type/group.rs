@@ -1,15 +1,14 @@
 //! The ops that share a loop.
 
+use hostir::diag::{Diag, Diags, Message, Quoted};
+use hostir::ir::{IterType, OpId, Program, TensorId, quoted_axis, quoted_op};
+use hostir::message;
 use super::config::{Config, LoopMerging, ReduceScatter};
 use super::loops::{BodyItem, DataRole, GraphNode, StreamLoop, StreamedOp};
 use super::{graph, scatter};
 use crate::support::builder::{is_stored_stream_domain, printed_domain};
 use crate::support::storage::StorageClasses;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
-use hostir::diag::{Diag, Diags};
-use hostir::ir::domain_text;
-use hostir::ir::op_display_name;
-use hostir::ir::{IterType, OpId, Program, TensorId};
 
 /// stream-parallel-type: a stream-parallel axis in an op with several results.
 const STREAM_RESULTS: &str = "H0322";
@@ -110,9 +109,9 @@ fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> R
     let Some(printed) = stream_axis(program, id, tensor)? else { return Ok(None) };
     let axis = map.printed_positions(tensor).position(|at| at == printed).filter(|_| !map.is_split(tensor));
     let class = axis.and_then(|axis| map.class_of(tensor, axis as u32));
-    let (result, text) = (program.tensor_name(tensor), axis_text(program, tensor, printed));
+    let (result, text) = (program.quoted_tensor(tensor), axis_text(program, tensor, printed));
     let Some(class) = class else {
-        let message = format!("`{text}` of {result} is part of a split or merged axis");
+        let message = message!("`{}` of {} is part of a split or merged axis", text, result);
         let note = "make a whole axis stream-parallel";
         return Err(refusal(program, id, STREAM_SPLIT, message, note));
     };
@@ -126,12 +125,12 @@ fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> R
     let domain = &program.domains(tensor)[printed as usize];
     if domain.expanded.is_some() {
         // All its slices share one place in memory. (nvFuser loops over them.)
-        let message = format!("`{text}` of {result} is an expanded broadcast, which has only one slice");
+        let message = message!("`{}` of {} is an expanded broadcast, which has only one slice", text, result);
         let note = "write it without the stream type, or write a result that is not expanded";
         return Err(refusal(program, id, STREAM_EXPANDED, message, note));
     }
     if !matches!(domain.iter, IterType::Iteration | IterType::Broadcast) {
-        let message = format!("`{text}` of {result} is stream-parallel, but is reduced");
+        let message = message!("`{}` of {} is stream-parallel, but is reduced", text, result);
         let note = "make an axis that the result keeps stream-parallel; `matmul_reduce_scatter=reduce` accepts a sum of `[device, stream, ..]` to `[reduced stream, device, ..]`";
         return Err(refusal(program, id, STREAM_REDUCED, message, note));
     }
@@ -144,48 +143,43 @@ fn stream_axis(program: &Program, id: OpId, tensor: TensorId) -> Result<Option<u
     let domains = program.domains(tensor).iter().zip(0..);
     let mut streams = domains.filter(|(domain, _)| is_stored_stream_domain(domain)).map(|(_, at)| at);
     let Some(printed) = streams.next() else { return Ok(None) };
-    let (result, text) = (program.tensor_name(tensor), axis_text(program, tensor, printed));
+    let (result, text) = (program.quoted_tensor(tensor), axis_text(program, tensor, printed));
     if let Some(second) = streams.next() {
         let second = axis_text(program, tensor, second);
-        let message = format!("{result} has two stream-parallel axes, `{text}` and `{second}`");
+        let message = message!("{} has two stream-parallel axes, `{}` and `{}`", result, text, second);
         let note = "keep the axis to loop over, and write the other as `iS`";
         return Err(refusal(program, id, STREAM_AXES, message, note));
     }
     if !is_standalone(program, id) {
         let name = written_op_name(program, id);
-        let message = format!("`{name}` cannot have a stream-parallel result: it runs only inside a HostUnit");
-        let note = format!("write `{text}` of {result} without the stream type");
+        let message = message!("`{}` cannot have a stream-parallel result: it runs only inside a HostUnit", name);
+        let note = message!("write `{}` of {} without the stream type", text, result);
         return Err(refusal(program, id, STREAM_OP, message, note));
     }
     Ok(Some(printed))
 }
 
-fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
-    domain_text(program, &program.domains(tensor)[printed as usize])
+fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> Quoted {
+    quoted_axis(program, &program.domains(tensor)[printed as usize])
 }
 
-fn refusal(program: &Program, id: OpId, code: &'static str, message: String, note: impl Into<String>) -> Box<Diag> {
+fn refusal(program: &Program, id: OpId, code: &'static str, message: Message, note: impl Into<Message>) -> Box<Diag> {
     Box::new(Diag::error(code, program.op_span(id), message).with_note(note))
 }
 
 /// The error for an op with several results, of which one has a stream-parallel axis.
 fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
     let names: Vec<String> = results.iter().map(|&tensor| program.tensor_name(tensor)).collect();
-    let message = format!(
-        "`{}` has {} results, {}, so none of them can be stream-parallel",
-        written_op_name(program, id),
-        results.len(),
-        names.join(", ")
-    );
+    let message = message!("`{}` has {} results, {}, so none of them can be stream-parallel", written_op_name(program, id), results.len(), names.join(", "));
     let note = "write the results without the stream type, and a `Set` of the one to be streamed, with the stream type, behind the op";
     refusal(program, id, STREAM_RESULTS, message, note)
 }
 
 /// The name of an op for users; for a HostUnit of one op, the name of that op.
-fn written_op_name(program: &Program, id: OpId) -> &str {
+fn written_op_name(program: &Program, id: OpId) -> Quoted {
     let unit = program.posted_unit(program.op(id)).map(|unit| program.units()[unit].body);
     match unit.map(|body| program.block(body).ops.as_slice()) {
-        Some(&[only]) => op_display_name(program, only),
-        _ => op_display_name(program, id),
+        Some(&[only]) => quoted_op(program, only),
+        _ => quoted_op(program, id),
     }
 }

@@ -13,6 +13,7 @@ mod loop_body;
 mod loops;
 mod scatter;
 
+use hostir::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{OpBuilder, is_stored_stream_domain};
 use config::Config;
@@ -75,9 +76,9 @@ fn refuse_inputs(program: &Program) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for tensor in program.inputs().iter().filter_map(|value| value.as_tensor()) {
         if program.domains(tensor).iter().any(is_stored_stream_domain) {
-            let name = program.tensor_name(tensor);
+            let name = program.quoted_tensor(tensor);
             let span = program.tensor_span(tensor);
-            let message = format!("the input {name} has a stream-parallel axis");
+            let message = message!("the input {} has a stream-parallel axis", name);
             let note = "write the axis as `iS` in the input: without `matmul_reduce_scatter`, only results of ops can be stream-parallel";
             diags.push(Diag::error(STREAM_INPUT, span, message).with_note(note));
         }

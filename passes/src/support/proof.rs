@@ -1,7 +1,7 @@
 //! Options that fix sizes, ranks and streams, and the proof of a program for them.
 
 use crate::framework::options::{ANY_NAME, OptionSpec, OptionType, Options};
-use hostir::diag::Diags;
+use hostir::diag::{Diags, PartKind, RunOption};
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
 use hostir::plan_checks::{JudgedProgram, ProofReport, judge_program, prove_program};
@@ -69,36 +69,26 @@ fn prepare_with_sizes(pass: &str, program: &Program, options: &Options) -> Resul
 fn in_options_of(pass: &str, mut diags: Diags) -> Diags {
     for diag in &mut diags.items {
         for text in std::iter::once(&mut diag.message).chain(&mut diag.notes) {
-            *text = replace_flags(pass, text);
+            *text = text.map_parts(|part, text| match part.kind {
+                PartKind::RunOption(option) => option_of_pass(pass, option, text),
+                _ => None,
+            });
         }
     }
     diags
 }
 
-/// `--set m=8` becomes `check-program{m=8}`, and `--devices 4` `check-program{devices=4}`, in backquotes.
-fn replace_flags(pass: &str, text: &str) -> String {
-    let text = without_shapes(text);
-    let parts = text.split('`').map(|part| {
-        let (flag, value) = part.split_once(' ').unwrap_or((part, ""));
-        match (flag, value.trim_matches('\'')) {
-            ("--set", every) if every.starts_with("*=") => format!("{pass}{{every={}}}", &every[2..]),
-            ("--set", value) => format!("{pass}{{{value}}}"),
-            ("--devices", "") => "devices".to_owned(),
-            ("--devices", value) => format!("{pass}{{devices={value}}}"),
-            _ => part.to_owned(),
-        }
-    });
-    parts.collect::<Vec<_>>().join("`")
-}
-
-/// Removes ``or `--shape X=4x8` `` from a text: a pass takes no shapes.
-fn without_shapes(text: &str) -> String {
-    const OTHER: &str = " or `--shape ";
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(OTHER) {
-        out += before;
-        rest = after.split_once('`').map_or("", |(_, after)| after);
-    }
-    out + rest
+/// `check-program{m=8}` of `--set m=8`, and `check-program{devices=4}` of `--devices 4`; a pass takes no shapes.
+fn option_of_pass(pass: &str, option: RunOption, text: &str) -> Option<String> {
+    let value = text.split_once(' ').map_or("", |(_, value)| value.trim_matches('\''));
+    Some(match option {
+        RunOption::Set => match value.strip_prefix("*=") {
+            Some(every) => format!("{pass}{{every={every}}}"),
+            None => format!("{pass}{{{value}}}"),
+        },
+        RunOption::Devices if value.is_empty() => "devices".to_owned(),
+        RunOption::Devices => format!("{pass}{{devices={value}}}"),
+        RunOption::ShapeInstead => String::new(),
+        RunOption::Shape | RunOption::TimeLimit | RunOption::PlanMemory => return None,
+    })
 }

@@ -5,8 +5,11 @@ use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrValue, DomainId, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId};
-use hostir::ir::{AxisLink, OpEffect};
+use hostir::ir::{
+    AttrValue, AxisLink, DomainId, IterDomain, MeshId, OpEffect, OpId, ParallelType, Program, Tensor, TensorId,
+    quoted_op,
+};
+use hostir::message;
 use rustc_hash::FxHashMap;
 
 /// A sharded tensor whose axes result from splits, in a pass that propagates shardings.
@@ -89,13 +92,15 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     }) else {
         return Ok(());
     };
-    let name = program.tensor_name(tensor);
-    let message = format!(
-        "{name} is sharded over devices along a part of an axis, so the sharding of `{}` is unknown",
-        hostir::ir::op_display_name(program, id)
+    let name = program.quoted_tensor(tensor);
+    let message = message!(
+        "{} is sharded over devices along a part of an axis, so the sharding of `{}` is unknown",
+        name,
+        quoted_op(program, id)
     );
-    let note = format!(
-        "give {name} a separate axis for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"
+    let note = message!(
+        "give {} a separate axis for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`",
+        name
     );
     Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).with_note(note))
 }
@@ -125,8 +130,8 @@ pub(crate) fn mixed_meshes_error(
     without: TensorId,
     span: hostir::diag::Span,
 ) -> Diag {
-    let (with, without) = (program.tensor_name(with), program.tensor_name(without));
-    let message = format!("{with} has a device mesh, but {without} has none");
+    let (with, without) = (program.quoted_tensor(with), program.quoted_tensor(without));
+    let message = message!("{} has a device mesh, but {} has none", with, without);
     Diag::error(MIXED_MESHES, span, message)
         .with_note("write a mesh for all tensors, or for none; --pass=propagate-shardings propagates meshes")
 }

@@ -3,8 +3,9 @@
 use crate::runtime::{oom, watchdog};
 use crate::sys::Error;
 use hostir::backend::control_plane::ControlPlaneError;
-use hostir::diag::{Diag, codes};
+use hostir::diag::{Diag, Message, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir::plan::{InstId, Plan};
 use hostir::plan_checks::{RankPosition, RankProgress};
 use std::time::Duration;
@@ -145,10 +146,10 @@ impl RankFailure {
     /// As a diagnostic about a rank.
     pub(crate) fn to_diag(&self, prepared: &PreparedProgram, plan: &Plan, timeout: Duration) -> Diag {
         let mut diag = self.located_diag(prepared, plan, timeout);
-        diag.notes.extend(self.hint.map(str::to_owned));
+        diag.notes.extend(self.hint.map(Message::from));
         if let Some(last) = self.until.and_then(|inst| plan.find_inst(inst)) {
             let place = prepared.labels.origin_text(plan, last.origin);
-            let note = format!("or in a later communication, up to {place}: a run with `graph` reports which");
+            let note = message!("or in a later communication, up to {}: a run with `graph` reports which", place);
             diag.notes.push(note);
         }
         diag
@@ -156,32 +157,35 @@ impl RankFailure {
 
     pub(crate) fn located_diag(&self, prepared: &PreparedProgram, plan: &Plan, timeout: Duration) -> Diag {
         let (code, message) = match &self.cause {
-            FailureCause::Cuda(error @ Error::Missing { .. }) => (codes::DEVICE, error.to_string()),
+            FailureCause::Cuda(error @ Error::Missing { .. }) => (codes::DEVICE, error.to_string().into()),
             FailureCause::Cuda(error @ Error::NoMemory { .. }) => {
                 return oom::out_of_memory_diag(error.to_string(), prepared, plan);
             }
-            FailureCause::Cuda(error @ Error::Unsupported(_)) => (codes::BACKEND_TYPE, error.to_string()),
-            FailureCause::Cuda(error) => (codes::DEVICE_CALL, error.to_string()),
+            FailureCause::Cuda(Error::Unsupported(what)) => {
+                (codes::BACKEND_TYPE, message!("the CUDA backend does not support {}", what.message()))
+            }
+            FailureCause::Cuda(error) => (codes::DEVICE_CALL, error.to_string().into()),
             FailureCause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
-                (codes::DEVICE, error.to_string())
+                (codes::DEVICE, error.to_string().into())
             }
             FailureCause::Nccl(nccl_rs::Error::Timeout { call }) => {
-                (codes::TIMEOUT, format!("{call} did not finish within {} ms", timeout.as_millis()))
+                (codes::TIMEOUT, message!("{} did not finish within {} ms", call, timeout.as_millis()))
             }
-            FailureCause::Nccl(error) => (codes::DEVICE_CALL, error.to_string()),
+            FailureCause::Nccl(error) => (codes::DEVICE_CALL, error.to_string().into()),
             FailureCause::Timeout => {
-                (codes::TIMEOUT, format!("the run did not finish within {} ms", timeout.as_millis()))
+                (codes::TIMEOUT, message!("the run did not finish within {} ms", timeout.as_millis()))
             }
             FailureCause::Peer(error) => {
                 return self.locate_peer_diag(error.diag(), prepared, plan);
             }
             FailureCause::Sibling(rank) => {
-                let diag = Diag::global_error(codes::PROCESS, format!("rank {rank} failed"));
+                let diag = Diag::global_error(codes::PROCESS, message!("rank {} failed", rank));
                 return self.locate_peer_diag(diag, prepared, plan);
             }
             FailureCause::Poisoned(other) => {
-                let message = format!(
-                    "rank {other} aborted before the run of rank {} had finished; its results are undefined",
+                let message = message!(
+                    "rank {} aborted before the run of rank {} had finished; its results are undefined",
+                    other,
                     plan.rank
                 );
                 let diag = Diag::global_error(codes::PROCESS, message).with_note("check the last output of that rank");
@@ -190,11 +194,14 @@ impl RankFailure {
         };
         let labels = &prepared.labels;
         match self.inst.and_then(|inst| plan.find_inst(inst)) {
-            None => Diag::global_error(code, format!("rank {}: {message}", plan.rank)),
+            None => Diag::global_error(code, message!("rank {}: {}", plan.rank, message)),
             Some(inst) => {
                 let place = labels.origin_text(plan, inst.origin);
-                Diag::error(code, labels.op_span(inst.origin.op), message)
-                    .with_note(format!("on rank {}, in {place}", plan.rank))
+                Diag::error(code, labels.op_span(inst.origin.op), message).with_note(message!(
+                    "on rank {}, in {}",
+                    plan.rank,
+                    place
+                ))
             }
         }
     }
@@ -239,7 +246,7 @@ pub(crate) mod tests {
     fn told(failure: RankFailure) -> (&'static str, String, String) {
         let prepared = prepared();
         let diag = failure.at_inst(InstId(0)).to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
-        (diag.code, diag.message, diag.notes.join("; "))
+        (diag.code, diag.message.to_string(), diag.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     }
 
     #[test]

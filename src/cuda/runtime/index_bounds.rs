@@ -4,8 +4,9 @@
 //! before anything is loaded.
 
 use hostir::data::HostTensor;
-use hostir::diag::{Diag, codes};
+use hostir::diag::{Diag, Message, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir::plan::{BufferView, Inst, Plan};
 
 /// Refuses plans with a view that is not within its buffer.
@@ -13,7 +14,7 @@ pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Di
     match prepared.plans.iter().find(|plan| !is_within(plan)) {
         None => Ok(()),
         Some(plan) => {
-            let message = format!("the plan of rank {} accesses memory beyond the end of a buffer", plan.rank);
+            let message = message!("the plan of rank {} accesses memory beyond the end of a buffer", plan.rank);
             let note = "`prepare` never makes such a plan: do not modify plans after it";
             Err(vec![Diag::global_error(codes::PLAN_BOUNDS, message).with_note(note)])
         }
@@ -41,7 +42,7 @@ pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec
     Ok(())
 }
 
-fn input_error(message: String) -> Vec<Diag> {
+fn input_error(message: impl Into<Message>) -> Vec<Diag> {
     vec![Diag::global_error(codes::PORTS, message)]
 }
 

@@ -29,10 +29,10 @@ use crate::sys::nvtx::NvtxProfiler;
 use crate::sys::{Error, blas, nvrtc};
 use hostir::backend::{RunResult, RunStats};
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
-use hostir::diag::codes;
+use hostir::diag::{Diag, Quoted, RunOption, codes};
 use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir::plan::{InstKind, InstOrigin, Plan};
 use hostir::plan_checks::check_plans;
 use hostir_gpu::external_buffers;
@@ -366,7 +366,7 @@ fn assign_ordinals(
     let found = found()?;
     let mut ordinals = if asked.is_empty() { (0..found).collect() } else { asked.to_vec() };
     if let Some(none) = ordinals.iter().find(|&&ordinal| ordinal >= found) {
-        let message = format!("a rank is assigned to GPU {none}, but this process sees {found}");
+        let message = message!("a rank is assigned to GPU {}, but this process sees {}", none, found);
         return Err(Diag::global_error(codes::DEVICE, message)
             .with_note("GPUs are numbered from 0; `CUDA_VISIBLE_DEVICES` may hide some"));
     }
@@ -377,7 +377,7 @@ fn assign_ordinals(
             _ => format!("the program has {needed} ranks, but only the GPUs {asked:?} were selected"),
         };
         return Err(Diag::global_error(codes::DEVICE, message)
-            .with_note("NCCL needs one GPU per rank: `--map-backend=NCCL=CUDA` uses copies instead and lets ranks share GPUs, `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
+            .with_note(message!("NCCL needs one GPU per rank: `--map-backend=NCCL=CUDA` uses copies instead and lets ranks share GPUs, `{}` sets the number of ranks, `--backend=cpu` runs any number", Quoted::run_option(RunOption::Devices, "--devices"))));
     }
     Ok(ordinals)
 }
@@ -411,11 +411,11 @@ fn build_schedules(
     let of = |plan| schedule::build_schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: UnsupportedInst| {
         let origin = plan.inst(refusal.inst).origin;
-        let message = format!("the CUDA backend does not support {}", refusal.what);
+        let message = message!("the CUDA backend does not support {}", refusal.what.message());
         let place = prepared.labels.origin_text(plan, origin);
         let diag = Diag::error(codes::BACKEND_TYPE, prepared.labels.op_span(origin.op), message);
         let instead = refusal.instead.unwrap_or("use `--backend=cpu` to run it");
-        vec![diag.with_note(format!("on rank {}, in {place}; {instead}", plan.rank))]
+        vec![diag.with_note(message!("on rank {}, in {}; {}", plan.rank, place, instead))]
     };
     let marked = |plan| {
         let mut schedule = of(plan).map_err(|refusal| refused(plan, refusal))?;
@@ -493,7 +493,8 @@ impl LoadedProgram<'_> {
         self.check_usable()?;
         let (given, needed) = (inputs.len(), self.prepared.plans.len());
         if given != needed {
-            let message = format!("inputs for {given} ranks were given, but the program needs inputs for {needed}");
+            let message =
+                message!("inputs for {} ranks were given, but the program needs inputs for {}", given, needed);
             return Err(vec![Diag::global_error(codes::PORTS, message)]);
         }
         for rank in &self.ranks {

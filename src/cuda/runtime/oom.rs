@@ -1,19 +1,18 @@
 //! Out-of-memory diagnostics: the device memory that a rank needs.
 
-use hostir::diag::codes;
-use hostir::diag::{Diag, Span};
+use hostir::diag::{Diag, Message, Span, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan::{BufferId, BufferKind, InstKind, Plan};
 
 /// The error of a rank whose allocation failed. `message` has the requested and the free bytes; the notes add the op of
 /// the rank's largest buffer, its size, and the peak memory of the plan.
-pub(crate) fn out_of_memory_diag(message: String, prepared: &PreparedProgram, plan: &Plan) -> Diag {
+pub(crate) fn out_of_memory_diag(message: impl Into<Message>, prepared: &PreparedProgram, plan: &Plan) -> Diag {
     let (place, largest) = largest_buffer(prepared, plan).unzip();
     let mut diag = match place.flatten() {
         Some(span) => Diag::error(codes::DEVICE_MEMORY, span, message).with_primary_text("the largest buffer"),
         None => Diag::global_error(codes::DEVICE_MEMORY, message),
     };
-    diag.notes.extend(largest);
+    diag.notes.extend(largest.map(Message::from));
     let peak = format!("rank {}: the plan's peak memory is {}", plan.rank, bytes_text(plan.peak_bytes));
     diag.with_note(peak).with_note(
         "reduce the sizes, or shard tensors over more devices; `--check-only` prints the peak memory of the plan without a device",

@@ -10,6 +10,8 @@ use crate::sys::Error;
 use crate::sys::peer;
 use crate::sys::peer::{MemoryHandle, PeerMemory};
 use hostir::diag::{Diag, codes};
+use hostir::ir::quoted_argument;
+use hostir::message;
 use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::p2p::MessagePlan;
 use std::sync::{Arc, OnceLock};
@@ -96,13 +98,19 @@ fn driver_diags(error: &Error) -> Vec<Diag> {
 
 /// The error if the driver refuses a device access to another one's memory.
 fn no_peer_access_diags(error: &Error) -> Vec<Diag> {
-    let note = "copies between GPUs need peer access, by NVLink or PCIe: use `backend=NCCL`, or \
-                `--map-backend=CUDA=NCCL` of hir-run, where GPUs do not have it";
+    let note = message!(
+        "copies between GPUs need peer access, by NVLink or PCIe: use `{}`, or \
+                `--map-backend=CUDA=NCCL` of hir-run, where GPUs do not have it",
+        quoted_argument("backend", "NCCL")
+    );
     vec![failure::global_diag(error).with_note(note)]
 }
 
 fn cross_host_error(rank: u32, other: u32) -> Diag {
-    let message = format!("ranks {rank} and {other} use peer-to-peer copies, but are on different hosts");
-    Diag::global_error(codes::DEVICE, message)
-        .with_note("`backend=CUDA` works within one host; use `backend=NCCL` between hosts")
+    let message = message!("ranks {} and {} use peer-to-peer copies, but are on different hosts", rank, other);
+    Diag::global_error(codes::DEVICE, message).with_note(message!(
+        "`{}` works within one host; use `{}` between hosts",
+        quoted_argument("backend", "CUDA"),
+        quoted_argument("backend", "NCCL")
+    ))
 }

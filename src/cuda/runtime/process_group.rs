@@ -17,6 +17,7 @@ use hostir::backend::control_plane;
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir_gpu::gemm_lowering::fp8::Fp8Support;
 use hostir_gpu::gemm_shape::GemmShape;
 use std::sync::Arc;
@@ -130,7 +131,7 @@ impl ProcessGroup {
         // A launcher may show each process only its own device.
         let ordinal = if found == 1 { 0 } else { ordinal };
         if ordinal >= found {
-            let message = format!("this process is assigned to GPU {ordinal}, but sees {found}");
+            let message = message!("this process is assigned to GPU {}, but sees {}", ordinal, found);
             return Err(vec![Diag::global_error(codes::DEVICE, message).with_note(
                 "start at most as many processes on a host as it has GPUs; `CUDA_VISIBLE_DEVICES` may hide some",
             )]);
@@ -249,7 +250,7 @@ fn u32_at(message: &[u8], place: usize) -> Option<u32> {
 fn note_waiting(mut diags: Vec<Diag>) -> Vec<Diag> {
     if let Some(first) = diags.first_mut().filter(|first| control_plane::is_known_to_all(first)) {
         let note = "this process had finished its share of the step and waited for the others";
-        first.notes.push(note.to_owned());
+        first.notes.push(note.to_owned().into());
     }
     diags
 }
@@ -261,7 +262,7 @@ fn check_device_sharing(all: &[Vec<u8>]) -> Result<(), Diag> {
         let Some(other) = all[..rank].iter().position(|other| other.get(..16) == uuid) else {
             continue;
         };
-        let message = format!("ranks {other} and {rank} are on the same GPU ({})", uuid_text(uuid));
+        let message = message!("ranks {} and {} are on the same GPU ({})", other, rank, uuid_text(uuid));
         return Err(Diag::global_error(codes::SHARED_DEVICE, message).with_note(
             "NCCL needs one GPU per rank: start as many processes as there are GPUs, and check `CUDA_VISIBLE_DEVICES` and the local ranks",
         ));
@@ -281,7 +282,7 @@ fn uuid_text(bytes: Option<&[u8]>) -> String {
 
 /// The error for a malformed message.
 pub(crate) fn malformed_message(what: &str) -> Diag {
-    Diag::global_error(codes::EXCHANGE, format!("the step `{what}` lacks the message of rank 0"))
+    Diag::global_error(codes::EXCHANGE, message!("the step `{}` lacks the message of rank 0", what))
 }
 
 #[cfg(test)]

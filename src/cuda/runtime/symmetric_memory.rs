@@ -17,6 +17,7 @@ use crate::runtime::symmetric_buffers::{SymmetricBuffers, SymmetricTensor};
 use crate::sys::{Error, driver};
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir_gpu::memory_layout::ALIGNMENT;
 use hostir_gpu::p2p::MessagePlan;
 
@@ -87,12 +88,14 @@ fn check_tensors(prepared: &PreparedProgram, tensors: &[SymmetricTensor]) -> Res
         let SymmetricTensor { side, position, addresses } = tensor;
         let known = if *side == IoSide::Input { prepared.inputs.len() } else { prepared.outputs.len() };
         let (message, note) = if *position >= known {
-            (format!("the program has no {side} number {position}"), format!("it has {known} {side}s"))
+            let message = message!("the program has no {} number {}", side.to_string(), position);
+            (message, format!("it has {known} {side}s"))
         } else if addresses.len() != ranks {
-            let message = format!("{} addresses were given for {side} number {position}", addresses.len());
+            let message =
+                message!("{} addresses were given for {} number {}", addresses.len(), side.to_string(), position);
             (message, format!("pass one for each of the {ranks} ranks"))
         } else if tensors[..at].iter().any(|other| (other.side, other.position) == (*side, *position)) {
-            let message = format!("symmetric memory was given twice for {side} number {position}");
+            let message = message!("symmetric memory was given twice for {} number {}", side.to_string(), position);
             (message, "pass it once".to_owned())
         } else {
             continue;
@@ -103,7 +106,7 @@ fn check_tensors(prepared: &PreparedProgram, tensors: &[SymmetricTensor]) -> Res
 }
 
 fn disagreement(rank: usize) -> Diag {
-    let message = format!("rank {rank} has other inputs and outputs in symmetric memory than rank 0");
+    let message = message!("rank {} has other inputs and outputs in symmetric memory than rank 0", rank);
     Diag::global_error(codes::SYMMETRIC_MEMORY, message)
         .with_note("all ranks pass tensors of symmetric memory for the same inputs and outputs, or none of them does")
 }
@@ -147,7 +150,7 @@ fn exchange_marks(symmetric: &SymmetricBuffers, rank: u32, own: &[u64], joint: &
 }
 
 fn wrong_mapping(rank: u32, other: usize) -> Diag {
-    let message = format!("an address that rank {rank} has for rank {other}'s symmetric memory leads elsewhere");
+    let message = message!("an address that rank {} has for rank {}'s symmetric memory leads elsewhere", rank, other);
     Diag::global_error(codes::SYMMETRIC_MEMORY, message)
         .with_note("all ranks pass the same symmetric tensor, each its own part and where it has mapped the others'")
 }

@@ -4,9 +4,10 @@
 //! such a call cannot be ended. Ranks therefore publish the start time of their runs and their location, where
 //! another thread can read both.
 
-use hostir::diag::{Diag, DiagLabel};
+use hostir::diag::{Cause, Diag, DiagLabel};
 use hostir::ir::Id;
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir::plan::InstId;
 use hostir::plan::Plan;
 use hostir::plan_checks::{RankPosition, RankProgress};
@@ -140,14 +141,15 @@ impl RankLocation {
 /// Adds to a diagnostic the instruction in which a rank gave up.
 pub(crate) fn note_location(mut diag: Diag, inst: InstId, prepared: &PreparedProgram, plan: &Plan) -> Diag {
     let Some(inst) = plan.find_inst(inst) else { return diag };
-    let text = format!("rank {} was here", plan.rank);
+    let text = message!("rank {} was here", plan.rank);
     let span = prepared.labels.op_span(inst.origin.op);
     match &mut diag.primary {
         Some(_) => diag.labels.push(DiagLabel { span, text }),
         primary => *primary = Some(DiagLabel { span, text }),
     }
     let place = prepared.labels.origin_text(plan, inst.origin);
-    diag.with_note(format!("rank {} aborted in {place}", plan.rank))
+    let aborted = message!("rank {} aborted in {}", plan.rank, place);
+    diag.with_note(aborted.clone()).with_cause(Cause::Aborted(aborted))
 }
 
 /// A rank's part of a watch.

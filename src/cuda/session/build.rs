@@ -3,10 +3,10 @@
 use crate::runtime::io_binding::IoSide;
 use crate::session::error::DiagSource;
 use crate::session::{DeviceTensor, Error, IoKey, Options, Session, names};
-use hostir::diag::codes;
-use hostir::diag::{Diag, Diags};
+use hostir::diag::{Diag, Diags, codes};
 use hostir::ir::TensorId;
 use hostir::lower::{SizeSettings, prepare_program};
+use hostir::message;
 use hostir::plan::axes::AxesTable;
 use hostir::plan_checks::prove_program;
 use hostir::{ir, verify};
@@ -226,7 +226,7 @@ impl Builder {
             Some(wanted) => format!("`{name}` contains {count} programs, so there is no number {wanted}"),
             None => format!("`{name}` contains {count} programs, and none is selected"),
         };
-        let note = format!("select one with `container`, from 1 to {count}");
+        let note = message!("select one with `container`, from 1 to {}", count);
         Err(Diag::global_error(codes::SESSION, message).with_note(note))
     }
 

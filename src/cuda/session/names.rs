@@ -1,8 +1,8 @@
 //! Keys with which callers name inputs, outputs and ranks.
 
 use crate::runtime::io_binding::IoSide;
-use hostir::diag::codes;
-use hostir::diag::{Diag, nearest_candidate};
+use hostir::diag::{Diag, codes, nearest_candidate};
+use hostir::message;
 
 /// The name or the position of an input or output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub(super) fn find_position(side: IoSide, names: &[&str], key: IoKey<'_>) -> Res
         IoKey::Position(at) => ((at < names.len()).then_some(at), format!("number {at}")),
     };
     found.ok_or_else(|| {
-        let diag = Diag::global_error(codes::SESSION, format!("the program has no {side} {asked}"));
+        let diag = Diag::global_error(codes::SESSION, message!("the program has no {} {}", side.to_string(), asked));
         let near = match key {
             IoKey::Name(name) => nearest_candidate(name, names.iter().copied()),
             IoKey::Position(_) => None,
@@ -50,7 +50,7 @@ pub(super) fn sole_rank(ranks: &[u32]) -> Result<u32, Diag> {
     match ranks {
         [rank] => Ok(*rank),
         ranks => {
-            let message = format!("this process has {} ranks, and none was selected", ranks.len());
+            let message = message!("this process has {} ranks, and none was selected", ranks.len());
             Err(Diag::global_error(codes::SESSION, message).with_note("select the rank of the shard with `.on(rank)`"))
         }
     }

@@ -5,8 +5,8 @@
 use crate::runtime::io_binding::IoSide;
 use crate::session::{DeviceTensor, Error, IoKey, Session};
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
-use hostir::diag::codes;
+use hostir::diag::{Diag, codes};
+use hostir::message;
 
 /// The common part of inputs and outputs: the session, the side, the key and the rank.
 struct IoHandle<'s, 'k> {
@@ -178,7 +178,7 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
 /// The rank has no part of an output.
 fn absent_error(session: &Session, rank: u32, position: usize) -> Error {
     let name = session.outputs().get(position).map_or("?", |port| port.name.as_str());
-    let message = format!("rank {rank} has no shard of output {name}");
+    let message = message!("rank {} has no shard of output {}", rank, name);
     session.make_error(vec![
         Diag::global_error(codes::SESSION, message)
             .with_note("use a rank of the tensor's mesh on which the program binds the output"),

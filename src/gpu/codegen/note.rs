@@ -21,6 +21,7 @@
 //! and a number, or `const` and a constant.
 
 use super::KernelJob;
+use hostir::message;
 use hostir::plan::{
     AccumulateInst, BufferView, GemmInst, KernelStep, PointwiseKernel, RedOp, ReductionFold, ScalarValue, StepOperand,
     TakeInst,
@@ -135,7 +136,7 @@ impl KernelJob {
     pub fn annotate(&mut self) {
         let (count, mut first) = (self.launches.len(), 0);
         for (number, launch) in self.launches.iter_mut().enumerate() {
-            let note = format!("{MARK}{number} {count} {first} {}\n", self.note);
+            let note = message!("{}{} {} {} {}\n", MARK, number, count, first, self.note);
             launch.text.insert_str(0, &note);
             first += launch.params.len();
         }

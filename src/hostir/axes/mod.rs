@@ -9,9 +9,11 @@
 mod cut;
 pub mod pairing;
 
+use crate::diag::{Message, Quoted};
 use crate::ir::{
-    DomainId, Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId, domain_text, expr_text,
+    DomainId, Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId, quoted_axis, quoted_expr,
 };
+use crate::message;
 pub(crate) use cut::merged_extent;
 use cut::{given_axes, given_stream_axis};
 use smallvec::SmallVec;
@@ -164,12 +166,12 @@ fn plain_order(program: &Program, id: TensorId) -> Option<impl Iterator<Item = (
 }
 
 /// The axes that a tensor stores, with their positions: ``0: `iS9{c}`, 1: `ideviceIdx.x10{4}```.
-pub fn list_axes(program: &Program, tensor: TensorId) -> String {
+pub fn list_axes(program: &Program, tensor: TensorId) -> Message {
     let found = logical_axes(program, tensor);
     let stored = found.axes.iter().filter(|axis| !axis.is_reduction()).zip(0..);
-    let texts: Vec<String> =
-        stored.map(|(axis, position)| format!("{position}: `{}`", axis_text(program, tensor, axis))).collect();
-    texts.join(", ")
+    let texts: Vec<Message> =
+        stored.map(|(axis, position)| message!("{}: `{}`", position, axis_text(program, tensor, axis))).collect();
+    Message::join(&texts, ", ")
 }
 
 /// The position of a tensor's domain among the axes that the tensor stores.
@@ -180,25 +182,25 @@ pub fn stored_position(program: &Program, tensor: TensorId, domain: DomainId) ->
     stored.position(|axis| axis.printed == printed)
 }
 
-/// An axis as the printed form writes its domain.
-pub fn axis_text(program: &Program, tensor: TensorId, axis: &LogicalAxis) -> String {
+/// An axis as its text writes its domain.
+pub fn axis_text(program: &Program, tensor: TensorId, axis: &LogicalAxis) -> Quoted {
     match program.domains(tensor).get(axis.printed as usize) {
-        Some(domain) => domain_text(program, domain),
-        None => expr_text(program, axis.extent),
+        Some(domain) => quoted_axis(program, domain),
+        None => quoted_expr(program, axis.extent),
     }
 }
 
 /// `axis 1 of T6`, counted without reductions as users count; for a reduction `the reduced axis i2 of T6`. `axes` are
 /// the tensor's.
-pub fn axis_place(program: &Program, tensor: TensorId, axes: &[LogicalAxis], index: u32) -> String {
-    let name = program.tensor_name(tensor);
+pub fn axis_place(program: &Program, tensor: TensorId, axes: &[LogicalAxis], index: u32) -> Message {
+    let name = program.quoted_tensor(tensor);
     match axes.get(index as usize) {
         Some(axis) if axis.is_reduction() => {
-            format!("the reduced axis `{}` of {name}", expr_text(program, axis.extent))
+            message!("the reduced axis `{}` of {}", quoted_expr(program, axis.extent), name)
         }
         _ => {
             let before = axes.iter().take(index as usize);
-            format!("axis {} of {name}", before.filter(|axis| !axis.is_reduction()).count())
+            message!("axis {} of {}", before.filter(|axis| !axis.is_reduction()).count(), name)
         }
     }
 }

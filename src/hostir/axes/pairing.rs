@@ -8,8 +8,9 @@
 //! position; a broadcast axis beside another one is linked as such ([`AxisLink::broadcast`]).
 
 use super::{LogicalAxes, logical_axes};
-use crate::diag::codes;
-use crate::ir::{AxisLink, OpId, Program, TensorId, op_display_name};
+use crate::diag::{Message, codes};
+use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op};
+use crate::message;
 use smallvec::SmallVec;
 
 /// The reason why an op's operands and results cannot match.
@@ -18,9 +19,9 @@ pub struct AxisMismatch {
     /// The verifier's code.
     pub code: &'static str,
     /// One sentence.
-    pub message: String,
+    pub message: Message,
     /// The repair hint shown as a note; may be empty.
-    pub note: String,
+    pub note: Message,
     /// The tensor to point at.
     pub tensor: Option<TensorId>,
 }
@@ -67,11 +68,11 @@ pub(crate) fn axis_count_text(count: usize) -> String {
 }
 
 pub(crate) fn too_few_tensors(program: &Program, op: OpId, what: &str, needs: usize, has: usize) -> AxisMismatch {
-    let name = op_display_name(program, op);
+    let name = quoted_op(program, op);
     AxisMismatch {
         code: codes::OPERANDS,
-        message: format!("`{name}` needs {} but has {has}", count_text(needs, what)),
-        note: String::new(),
+        message: message!("`{}` needs {} but has {}", name, count_text(needs, what), has),
+        note: Message::default(),
         tensor: None,
     }
 }
@@ -128,16 +129,18 @@ pub(crate) fn rank_mismatch(
     found: usize,
     to: &LinkSide,
 ) -> AxisMismatch {
-    let name = op_display_name(program, op);
+    let name = quoted_op(program, op);
     AxisMismatch {
         code: codes::RANK,
-        message: format!(
-            "`{name}` of `{}` needs a result of {}, but `{}` has {found}",
-            program.tensor_name(from.tensor),
+        message: message!(
+            "`{}` of `{}` needs a result of {}, but `{}` has {}",
+            name,
+            program.quoted_tensor(from.tensor),
             axis_count_text(need),
-            program.tensor_name(to.tensor),
+            program.quoted_tensor(to.tensor),
+            found
         ),
-        note: String::new(),
+        note: Message::default(),
         tensor: Some(from.tensor),
     }
 }

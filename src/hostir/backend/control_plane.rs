@@ -10,6 +10,7 @@
 
 use crate::diag::{Diag, DiagLabel, Span, codes};
 use crate::lower::PreparedProgram;
+use crate::message;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -80,15 +81,15 @@ impl ControlPlaneError {
         match self {
             ControlPlaneError::Late { ranks, what, timeout } => Diag::global_error(
                 codes::PROCESS_LATE,
-                format!("{} did not reach the step `{what}` within {} ms", rank_list(ranks), timeout.as_millis()),
+                message!("{} did not reach the step `{}` within {} ms", rank_list(ranks), what, timeout.as_millis()),
             )
             .with_note("check the last output of these ranks; `--timeout-ms` sets the limit"),
             ControlPlaneError::Lost { rank, how } => {
-                Diag::global_error(codes::PROCESS, format!("rank {rank} is lost: {how}"))
+                Diag::global_error(codes::PROCESS, message!("rank {} is lost: {}", rank, how))
                     .with_note("check the last output of this rank, and whether its host or the launcher terminated it")
             }
             ControlPlaneError::Altered { rank, how } => {
-                let message = format!("messages from rank {rank} were altered in transit: {how}");
+                let message = message!("messages from rank {} were altered in transit: {}", rank, how);
                 Diag::global_error(codes::ALTERED, message)
                     .with_note("a third party between the hosts modifies the messages; none of them was used, and the run ends without results")
             }
@@ -133,10 +134,10 @@ fn reported_failure(rank: u32, why: &str) -> Diag {
     let mut lines = why.lines();
     let (code, place) = (lines.next().unwrap_or("?"), lines.next().unwrap_or(""));
     let message = lines.next().unwrap_or("it reported no reason");
-    let mut diag = Diag::global_error(codes::PROCESS, format!("rank {rank} failed with {code}: {message}"));
+    let mut diag = Diag::global_error(codes::PROCESS, message!("rank {} failed with {}: {}", rank, code, message));
     let ends = place.split_once('-').map(|(start, end)| (start.parse(), end.parse()));
     if let Some((Ok(start), Ok(end))) = ends {
-        let text = format!("rank {rank} failed here");
+        let text = message!("rank {} failed here", rank);
         diag.primary = Some(DiagLabel { span: Span { start, end }, text });
     }
     lines.fold(diag, |diag, note| diag.with_note(note))
@@ -182,18 +183,21 @@ pub fn check_process_count(
         return Ok(());
     }
     if prepared.unlowered {
-        let message = format!(
-            "{world} processes were started, but the program is not lowered: it runs in one process on whole tensors"
+        let message = message!(
+            "{} processes were started, but the program is not lowered: it runs in one process on whole tensors",
+            world
         );
         return Err(vec![Diag::global_error(codes::WORLD, message).with_note(
             "lower the program for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
         )]);
     }
     let plural = if ranks == 1 { "" } else { "s" };
-    let message = format!("{world} processes were started, but the program has {ranks} rank{plural}");
-    Err(vec![Diag::global_error(codes::WORLD, message).with_note(format!(
-        "start {ranks} process{}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={world}}}`)",
-        if ranks == 1 { "" } else { "es" }
+    let message = message!("{} processes were started, but the program has {} rank{}", world, ranks, plural);
+    Err(vec![Diag::global_error(codes::WORLD, message).with_note(message!(
+        "start {} process{}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={}}}`)",
+        ranks,
+        if ranks == 1 { "" } else { "es" },
+        world
     ))])
 }
 

@@ -1,9 +1,9 @@
 //! Faults of instructions, and their diagnostics.
 
-use crate::diag::Diag;
-use crate::diag::codes;
-use crate::ir::{DType, TensorId};
+use crate::diag::{Diag, Message, codes};
+use crate::ir::{DType, TensorId, quoted_type};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{BufferId, InstOrigin, Plan};
 
 /// The reason why an instruction failed.
@@ -18,7 +18,7 @@ pub(super) enum ExecutionFault {
     /// An index of a tensor that is outside of its axis.
     Index { tensor: TensorId, element: usize, value: i64, extent: usize },
     /// An input that does not fit.
-    Input(String),
+    Input(Message),
     /// A number modulo a prime in a place that needs an integer.
     NoMeaning(String),
     /// Anything else.
@@ -32,29 +32,33 @@ impl ExecutionFault {
         let (code, message) = match self {
             ExecutionFault::Uninitialised { buffer, element } => (
                 codes::UNINITIALISED,
-                format!("{} is read before it is written", prepared.element_text(plan, buffer, element)),
+                message!("{} is read before it is written", prepared.element_text(plan, buffer, element)),
             ),
             ExecutionFault::NoMemory(bytes) => {
-                (codes::NO_MEMORY, format!("out of memory: cannot allocate {bytes} bytes"))
+                (codes::NO_MEMORY, message!("out of memory: cannot allocate {} bytes", bytes))
             }
-            ExecutionFault::Type(dtype) => {
-                (codes::BACKEND_TYPE, format!("the CPU backend does not support the element type `{}`", dtype.name()))
-            }
+            ExecutionFault::Type(dtype) => (
+                codes::BACKEND_TYPE,
+                message!("the CPU backend does not support the element type `{}`", quoted_type(dtype)),
+            ),
             ExecutionFault::Index { tensor, element, value, extent } => (
                 codes::INDEX,
-                format!(
-                    "index element {element} of {} is {value}, but the indexed axis has {extent} elements: an index must be from 0 to {}",
-                    labels.tensor_name(tensor),
+                message!(
+                    "index element {} of {} is {}, but the indexed axis has {} elements: an index must be from 0 to {}",
+                    element,
+                    labels.quoted_tensor(tensor),
+                    value,
+                    extent,
                     extent.saturating_sub(1)
                 ),
             ),
             ExecutionFault::Input(text) => (codes::PORTS, text),
-            ExecutionFault::NoMeaning(text) => (codes::NO_MEANING, text),
-            ExecutionFault::Invalid(text) => (codes::ARITHMETIC, text),
+            ExecutionFault::NoMeaning(text) => (codes::NO_MEANING, text.into()),
+            ExecutionFault::Invalid(text) => (codes::ARITHMETIC, text.into()),
         };
         let iteration = labels.iteration_text(plan.iteration_of(origin));
         let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
-        let place = format!("in `{}` on rank {}{at}", labels.op_label(origin.op), plan.rank);
+        let place = message!("in `{}` on rank {}{}", labels.quoted_statement(origin.op), plan.rank, at);
         Diag::error(code, labels.op_span(origin.op), message).with_note(place)
     }
 }

@@ -1,6 +1,6 @@
 //! Fixes: edits of the text that repair the cause of a diagnostic.
 
-use super::Span;
+use super::{Message, Span};
 use std::fmt::Write as _;
 
 /// The certainty that a fix is what the author wants, as rustc grades its suggestions.
@@ -40,7 +40,7 @@ pub struct TextEdit {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fix {
     /// The effect of the edits in a few words, without a full stop.
-    pub message: String,
+    pub message: Message,
     /// The edits, in the order of the text; they do not overlap.
     pub edits: Vec<TextEdit>,
     /// The certainty that it is right.
@@ -49,12 +49,12 @@ pub struct Fix {
 
 impl Fix {
     /// A repair that is only described.
-    pub fn in_words(message: impl Into<String>) -> Self {
+    pub fn in_words(message: impl Into<Message>) -> Self {
         Self { message: message.into(), edits: Vec::new(), applicability: Applicability::InWords }
     }
 
     /// A fix of one edit that has not been tried yet.
-    pub fn replacement(message: impl Into<String>, span: Span, text: impl Into<String>) -> Self {
+    pub fn replacement(message: impl Into<Message>, span: Span, text: impl Into<String>) -> Self {
         let edits = vec![TextEdit { span, text: text.into() }];
         Self { message: message.into(), edits, applicability: Applicability::MaybeIncorrect }
     }

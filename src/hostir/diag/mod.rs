@@ -5,14 +5,18 @@
 //! `H00` syntax, `H01` names and structure, `H02` op constraints, `H03` passes, `H04` sizes and plans,
 //! `H05` run time, `H06` environment and files, `H07` proof. `docs/errors.md` lists them all.
 
+pub mod cause;
 pub mod codes;
 pub mod fix;
 pub mod focus;
+pub mod message;
 pub mod render;
 pub mod visible;
 
+pub use cause::{Cause, Race};
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
+pub use message::{Message, MessageArgument, Notation, PartKind, Quoted, RunOption};
 use strsim::osa_distance;
 
 /// The severity of a diagnostic.
@@ -32,7 +36,7 @@ pub struct DiagLabel {
     /// The labelled text.
     pub span: Span,
     /// The label's message; may be empty.
-    pub text: String,
+    pub text: Message,
 }
 
 /// One diagnostic.
@@ -43,35 +47,38 @@ pub struct Diag {
     /// `H0101`.
     pub code: &'static str,
     /// One sentence.
-    pub message: String,
+    pub message: Message,
     /// The place of the cause in the text; `None` if it has none.
     pub primary: Option<DiagLabel>,
     /// Other places.
     pub labels: Vec<DiagLabel>,
     /// Further notes.
-    pub notes: Vec<String>,
+    pub notes: Vec<Message>,
     /// Repairs.
     pub fixes: Vec<Fix>,
-    /// A part of the text at the place, which is shown in its stead ([`focus`]).
-    pub focus: Option<String>,
+    /// A part of the text at the place that it is about, which is shown in its stead ([`focus`]).
+    pub focus: Option<Message>,
+    /// The facts that repairs look at.
+    pub cause: Option<Box<Cause>>,
 }
 
 impl Diag {
     /// An error at a place.
-    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+    pub fn error(code: &'static str, span: Span, message: impl Into<Message>) -> Self {
         Self {
             severity: Severity::Error,
             code,
             message: message.into(),
-            primary: Some(DiagLabel { span, text: String::new() }),
+            primary: Some(DiagLabel { span, text: Message::default() }),
             labels: Vec::new(),
             notes: Vec::new(),
             fixes: Vec::new(),
             focus: None,
+            cause: None,
         }
     }
     /// An error about no place of the text.
-    pub fn global_error(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn global_error(code: &'static str, message: impl Into<Message>) -> Self {
         Self {
             severity: Severity::Error,
             code,
@@ -81,6 +88,23 @@ impl Diag {
             notes: Vec::new(),
             fixes: Vec::new(),
             focus: None,
+            cause: None,
+        }
+    }
+    /// The same in the words of a notation: every diagnostic is made in those of the printed form.
+    pub fn in_notation(&self, notation: Notation) -> Self {
+        let label = |label: &DiagLabel| DiagLabel { span: label.span, text: label.text.in_notation(notation) };
+        let fix = |fix: &Fix| Fix { message: fix.message.in_notation(notation), ..fix.clone() };
+        Self {
+            severity: self.severity,
+            code: self.code,
+            message: self.message.in_notation(notation),
+            primary: self.primary.as_ref().map(label),
+            labels: self.labels.iter().map(label).collect(),
+            notes: self.notes.iter().map(|note| note.in_notation(notation)).collect(),
+            fixes: self.fixes.iter().map(fix).collect(),
+            focus: self.focus.as_ref().map(|part| part.in_notation(notation)),
+            cause: self.cause.clone(),
         }
     }
     /// The same as a warning.
@@ -99,26 +123,38 @@ impl Diag {
         self
     }
     /// Sets the text under the primary place.
-    pub fn with_primary_text(mut self, text: impl Into<String>) -> Self {
+    pub fn with_primary_text(mut self, text: impl Into<Message>) -> Self {
         if let Some(primary) = &mut self.primary {
             primary.text = text.into();
         }
         self
     }
     /// Adds a label at another place.
-    pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
+    pub fn with_label(mut self, span: Span, text: impl Into<Message>) -> Self {
         self.labels.push(DiagLabel { span, text: text.into() });
         self
     }
     /// Adds a note.
-    pub fn with_note(mut self, text: impl Into<String>) -> Self {
+    pub fn with_note(mut self, text: impl Into<Message>) -> Self {
         self.notes.push(text.into());
         self
     }
     /// Sets the part of the text at the primary place that is meant.
-    pub fn with_focus(mut self, part: impl Into<String>) -> Self {
+    pub fn with_focus(mut self, part: impl Into<Message>) -> Self {
         self.focus = Some(part.into());
         self
+    }
+    /// Sets the facts that repairs look at.
+    pub fn with_cause(mut self, cause: Cause) -> Self {
+        self.cause = Some(Box::new(cause));
+        self
+    }
+    /// The race that it reports, if it is one of two accesses.
+    pub fn race(&self) -> Option<Race> {
+        match self.cause.as_deref()? {
+            Cause::Race(race) => Some(*race),
+            Cause::Aborted(_) => None,
+        }
     }
     /// Adds a repair.
     pub fn with_fix(mut self, fix: Fix) -> Self {
@@ -254,10 +290,10 @@ fn is_numbered(name: &str) -> bool {
 
 /// Converts an error of the grammar to a diagnostic.
 pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
-    let labels = error.others.into_iter().map(|other| DiagLabel { span: other.span, text: other.text });
+    let labels = error.others.into_iter().map(|other| DiagLabel { span: other.span, text: other.text.into() });
     let mut diag = Diag::error(error.code, error.span, error.message).with_primary_text(error.label);
     diag.labels.extend(labels);
-    diag.notes = error.notes;
+    diag.notes = error.notes.into_iter().map(Message::from).collect();
     diag.fixes.extend(error.edit.map(|edit| {
         let fix = Fix::replacement(format!("write `{}`", edit.text.trim()), edit.span, edit.text);
         Fix { applicability: Applicability::Untried, ..fix }

@@ -2,7 +2,8 @@
 
 use super::fix::edited_lines;
 use super::visible::{self, ShownFile};
-use super::{Applicability, Diag, DiagLabel, Fix, Severity, Span};
+use super::{Applicability, Diag, DiagLabel, Fix, Message, Severity, Span};
+use crate::message;
 use codespan_reporting::diagnostic as cs;
 use codespan_reporting::term;
 
@@ -44,13 +45,13 @@ fn is_marked(diag: &Diag, fix: &Fix) -> bool {
 }
 
 /// A fix in words, with the lines that it changes.
-fn fix_note(text: &str, fix: &Fix) -> String {
+fn fix_note(text: &str, fix: &Fix) -> Message {
     let message = &fix.message;
     match fix.applicability {
         Applicability::InWords => message.clone(),
-        Applicability::MachineApplicable => format!("help: {message}\n{}", edited_lines(text, &fix.edits)),
+        Applicability::MachineApplicable => message!("help: {}\n{}", message, edited_lines(text, &fix.edits)),
         Applicability::MaybeIncorrect | Applicability::Untried => {
-            format!("help: perhaps {message}\n{}", edited_lines(text, &fix.edits))
+            message!("help: perhaps {}\n{}", message, edited_lines(text, &fix.edits))
         }
     }
 }
@@ -64,14 +65,16 @@ pub fn to_codespan(diag: &Diag, len: usize) -> cs::Diagnostic<()> {
     };
     let mut labels: Vec<cs::Label<()>> = Vec::new();
     if let Some(primary) = &diag.primary {
-        labels.push(cs::Label::primary((), label_range(primary, len)).with_message(&primary.text));
+        labels.push(cs::Label::primary((), label_range(primary, len)).with_message(primary.text.as_str()));
     }
-    labels.extend(diag.labels.iter().map(|l| cs::Label::secondary((), label_range(l, len)).with_message(&l.text)));
+    labels.extend(
+        diag.labels.iter().map(|l| cs::Label::secondary((), label_range(l, len)).with_message(l.text.as_str())),
+    );
     cs::Diagnostic::new(severity)
         .with_code(diag.code)
-        .with_message(&diag.message)
+        .with_message(diag.message.as_str())
         .with_labels(labels)
-        .with_notes(diag.notes.clone())
+        .with_notes(diag.notes.iter().map(|note| note.as_str().to_owned()).collect())
 }
 
 /// The bytes of a label in a text of this length.

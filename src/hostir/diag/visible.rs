@@ -141,22 +141,23 @@ pub fn escape_diag(diag: &Diag) -> Diag {
     Diag {
         severity: diag.severity,
         code: diag.code,
-        message: escape_line(&diag.message).into_owned(),
+        message: escape_line(&diag.message).into(),
         primary: diag.primary.as_ref().map(escape_label),
         labels: diag.labels.iter().map(escape_label).collect(),
-        notes: diag.notes.iter().map(|note| escape_block(note).into_owned()).collect(),
+        notes: diag.notes.iter().map(|note| escape_block(note).into()).collect(),
         fixes: diag.fixes.iter().map(escape_fix).collect(),
         focus: diag.focus.clone(),
+        cause: diag.cause.clone(),
     }
 }
 
 /// The edits are data.
 fn escape_fix(fix: &Fix) -> Fix {
-    Fix { message: escape_line(&fix.message).into_owned(), ..fix.clone() }
+    Fix { message: escape_line(&fix.message).into(), ..fix.clone() }
 }
 
 fn escape_label(label: &DiagLabel) -> DiagLabel {
-    DiagLabel { span: label.span, text: escape_line(&label.text).into_owned() }
+    DiagLabel { span: label.span, text: escape_line(&label.text).into() }
 }
 
 /// A whole escaped text. Places refer to the original text.

@@ -1,54 +1,19 @@
 //! The parts that a text may leave out besides types: memory, teams, words of element types and communications.
 
-pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;
 use crate::ir::{
     AttrKey, CommBackend, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, OwnForm, Program, TensorId, Value,
 };
+pub use crate::ir::{COMMUNICATION_WORDS, DTYPE_WORDS, dtype_of_word, word_of_dtype};
 use rustc_hash::FxHashSet;
-
-/// The words of element types in `hir 2`.
-pub const DTYPE_WORDS: &[(&str, DType)] = &[
-    ("f64", DType::Double),
-    ("f32", DType::Float),
-    ("f16", DType::Half),
-    ("bf16", DType::BFloat16),
-    ("f8e4m3", DType::Float8E4M3),
-    ("f8e5m2", DType::Float8E5M2),
-    ("f8e8m0", DType::Float8E8M0),
-    ("f4e2m1", DType::Float4E2M1),
-    ("f4e2m1x2", DType::Float4E2M1x2),
-    ("i8", DType::Int8),
-    ("i16", DType::Int16),
-    ("i32", DType::Int32),
-    ("i64", DType::Int),
-    ("u8", DType::UInt8),
-    ("u16", DType::UInt16),
-    ("u32", DType::UInt32),
-    ("u64", DType::UInt64),
-    ("index", DType::Index),
-    ("bool", DType::Bool),
-    ("c64", DType::ComplexFloat),
-    ("c128", DType::ComplexDouble),
-];
 
 /// The backend of a communication that names none.
 pub const DEFAULT_BACKEND: &str = CommBackend::Nccl.word();
 /// The `cache_op` of a copy that names none.
 pub const DEFAULT_CACHE_OP: &str = "Streaming";
 
-/// The element type of a word.
-pub fn dtype_of_word(word: &str) -> Option<DType> {
-    DTYPE_WORDS.iter().find(|(known, _)| *known == word).map(|(_, dtype)| *dtype)
-}
-
-/// The word of an element type.
-pub fn word_of_dtype(dtype: DType) -> &'static str {
-    DTYPE_WORDS.iter().find(|(_, known)| *known == dtype).map_or("f32", |(word, _)| word)
-}
-
-/// For each tensor: the memory of a type that names none. Inputs and outputs of the program or of the tensor's
-/// HostUnit, results of ALLOCATE and tensors of communications that are no slices are global; all others are local.
+/// For each tensor: the memory of a type that names none. Inputs and outputs of the program or of the tensor's HostUnit,
+/// results of ALLOCATE and tensors of communications that are no slices are global, all others local.
 pub fn default_memories(program: &Program) -> Vec<MemoryType> {
     let mut memories = vec![MemoryType::Local; program.tensors().len()];
     let mut sliced = vec![false; program.tensors().len()];

@@ -6,12 +6,16 @@
 
 pub mod defaults;
 pub mod read;
-pub mod words;
 pub mod write;
 
 pub use hostir_grammar::hir2::is_hir2;
 
-use crate::diag::Diags;
+use crate::diag::{Diags, Notation};
+
+/// The notation of a text.
+pub fn notation_of(text: &str) -> Notation {
+    if is_hir2(text) { Notation::Hir2 } else { Notation::Printed }
+}
 
 /// A text in `hir 2` in its canonical layout.
 ///

@@ -24,12 +24,15 @@ impl Program {
     }
     /// A stream as an operand of a statement: `Stream main`, or `Stream 0x1`.
     pub fn stream_name(&self, stream: ExprId) -> String {
+        format!("Stream {}", self.stream_text(stream))
+    }
+    /// The name of a stream: `main`, or `0x1`.
+    pub fn stream_text(&self, stream: ExprId) -> String {
         let given = match self.expr(stream) {
             Expr::Hex(address) => self.given.streams.get(address),
             _ => None,
         };
-        let name = given.map_or_else(|| expr_text(self, stream), |name| self.name(*name).to_owned());
-        format!("Stream {name}")
+        given.map_or_else(|| expr_text(self, stream), |name| self.name(*name).to_owned())
     }
     /// A coordinate in a mesh: `d.x`, or `DeviceMesh{0 1}.x`.
     pub fn mesh_coordinate_name(&self, mesh: MeshId, coordinate: MeshCoordinate) -> String {

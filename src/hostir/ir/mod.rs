@@ -23,6 +23,7 @@ pub mod edit;
 mod expr;
 pub mod functions;
 mod given_names;
+mod hir2_words;
 mod id;
 mod ids;
 mod labels;
@@ -33,6 +34,7 @@ pub mod order;
 mod partition;
 pub mod places;
 mod program;
+mod quoted;
 mod rank_scalars;
 mod roots;
 pub mod scalar_names;
@@ -48,6 +50,7 @@ pub use communication::{CommBackend, MessageDirection, MessageProtocol};
 pub use definitions::IndexDefinitions;
 pub use expr::{BinaryOp, Expr, ExprArena, MeshCoordinate, UnaryOp};
 pub use given_names::{NO_MESH, RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};
+pub use hir2_words::{COMMUNICATION_WORDS, DTYPE_WORDS, collective_word, dtype_of_word, statement_word, word_of_dtype};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
@@ -62,13 +65,16 @@ pub use partition::Partition;
 pub use program::{
     Block, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap, TextFrame,
 };
+pub use quoted::{
+    bare_head, coalescing_group, quoted_argument, quoted_axis, quoted_bare_expr, quoted_expanded, quoted_expr,
+    quoted_head, quoted_op, quoted_parallel_type, quoted_scalar, quoted_statement, quoted_synchronize, quoted_team,
+    quoted_type, quoted_wait, quoted_word,
+};
 pub use rank_scalars::RankScalars;
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_names::{FreeName, free_names};
-pub use statement_label::{
-    COMMUNICATION_WORDS, handle_label, handle_phrase, op_display_name, statement_label, statement_word,
-};
+pub use statement_label::{handle_label, handle_phrase, op_display_name, statement_label};
 pub use style::{CastSpelling, Era, StreamSpelling, Style};
 pub use tensor::{DeviceMesh, IterDomain, Tensor};
 pub use tensor_numbers::TensorNumbers;

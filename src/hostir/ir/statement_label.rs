@@ -1,43 +1,11 @@
 //! Short names of statements, for messages, plans and timelines.
 
 use super::expr::BinaryOp;
+use super::hir2_words::{collective_word, statement_word};
 use super::ids::OpId;
 use super::op::{AttrKey, Op, Value};
 use super::program::Program;
 use super::text::expr_text;
-
-/// The words of posts in `hir 2`, with the `type=` of a Communication.
-pub const COMMUNICATION_WORDS: &[(&str, &str)] = &[
-    ("allgather", "Allgather"),
-    ("allreduce", "Allreduce"),
-    ("reduce_scatter", "ReduceScatter"),
-    ("broadcast", "Broadcast"),
-    ("send_recv", "SendRecv"),
-    ("reduce", "Reduce"),
-    ("scatter", "Scatter"),
-    ("gather", "Gather"),
-    ("all_to_all", "AllToAll"),
-];
-
-/// Words of statements in `hir 2`, by the head words of the printed form.
-const STATEMENT_WORDS: &[(&str, &str)] = &[
-    ("ALLOCATE", "alloc"),
-    ("Deallocate", "free"),
-    ("FOR", "for"),
-    ("IF", "if"),
-    ("SetCurrentStream", "stream"),
-    ("GetCurrentStream", "stream"),
-    ("Synchronize", "sync"),
-    ("StartCoalescing", "group"),
-    ("ShareMemHandles", "share"),
-    ("HirAliasSelect", "slice"),
-    ("Wait", "wait"),
-];
-
-/// The word of `hir 2` for a head word of the printed form, if it has another one.
-pub fn statement_word(head: &str) -> Option<&'static str> {
-    STATEMENT_WORDS.iter().find(|(printed, _)| *printed == head).map(|(_, word)| *word)
-}
 
 /// The name of a statement in the form of its text: `T6 = matmul` and `P2PCommunication 20`, or `C[at] = matmul` and
 /// `recv(G[at])`.
@@ -88,7 +56,7 @@ fn operand_label(program: &Program, operand: &Value) -> String {
 fn post_label(program: &Program, op: &Op, number: u32, results: &[String]) -> String {
     let kind = op.word_attr(AttrKey::Type).map_or("", |word| program.name(word));
     let operands: Vec<String> = op.input_tensors().map(|tensor| program.tensor_name(tensor)).collect();
-    let word = COMMUNICATION_WORDS.iter().find(|(_, known)| *known == kind).map(|(word, _)| *word);
+    let word = collective_word(kind);
     match (kind, word) {
         ("send" | "recv", _) => {
             format!("{kind}({})", operands.iter().chain(results).cloned().collect::<Vec<_>>().join(", "))

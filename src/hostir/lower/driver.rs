@@ -3,7 +3,8 @@
 use super::fresh::PrivatizationCache;
 use crate::diag::{Diag, codes};
 use crate::ir::scalar_names::loop_index;
-use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, UnitId, Value, quoted_head};
+use crate::message;
 use crate::ops::launch::{LaunchCall, launch_call};
 use crate::ops::spec::Lower;
 use crate::plan::{AxesTable, ExtentEnv, LEAST_INST_BYTES, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
@@ -66,7 +67,7 @@ impl<'a> Driver<'a> {
             Lower::Branch => self.run_branch(id),
             Lower::Post => self.run_post(id),
             Lower::Unsupported => {
-                let message = format!("`{}` is not supported in a run", kind.name());
+                let message = message!("`{}` is not supported in a run", quoted_head(kind.name()));
                 Err(self.builder.error_here(codes::CANNOT_RUN, message))
             }
         };
@@ -97,7 +98,7 @@ impl<'a> Driver<'a> {
         if step < 1 {
             return Err(self
                 .builder
-                .error_here(codes::OUT_OF_RANGE, format!("the step of the loop is {step}; it must be positive")));
+                .error_here(codes::OUT_OF_RANGE, message!("the step of the loop is {}; it must be positive", step)));
         }
         let (index, Some(&body)) = (loop_index(self.builder.program, op), op.blocks.first()) else {
             return Ok(());
@@ -171,14 +172,14 @@ impl<'a> Driver<'a> {
         }
         let unit = &cx.program.units()[call.unit];
         if unit.is_elided {
-            let message = format!("{} cannot run: the text leaves its kernel out", cx.program.unit_name(unit.number));
+            let message = message!("{} cannot run: the text leaves its kernel out", cx.program.unit_name(unit.number));
             let note = "write the lists and the kernel of the HostUnit in the place of `[...]`";
             return Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note));
         }
         let inputs: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.as_tensor()).collect();
         let outputs: Vec<TensorId> = unit.outputs.iter().filter_map(|value| value.as_tensor()).collect();
         if (inputs.len(), outputs.len()) != (call.inputs.len(), call.outputs.len()) {
-            let message = format!(
+            let message = message!(
                 "{} has {} inputs and {} outputs, but {} inputs and {} outputs were given",
                 cx.program.unit_name(unit.number),
                 inputs.len(),
@@ -299,8 +300,8 @@ fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
     let bound = |tensor: &&TensorId| cx.tensor_binding(**tensor).is_some();
     match (outputs.iter().find(bound), outputs.iter().find(|tensor| !bound(tensor))) {
         (Some(&with), Some(&without)) => {
-            let (with, without) = (cx.tensor_name(with), cx.tensor_name(without));
-            let message = format!("{with} is allocated, but {without} is not");
+            let (with, without) = (cx.quoted_tensor(with), cx.quoted_tensor(without));
+            let message = message!("{} is allocated, but {} is not", with, without);
             Err(cx
                 .error_here(codes::NO_MEMORY_HERE, message)
                 .with_note("allocate either all outputs of a HostUnit before it is posted, or none"))

@@ -6,6 +6,7 @@
 
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{AttrKey, BinaryOp, BlockId, Expr, ExprId, Op, OpId, Program, RankScalars, expr_text, is_identity};
+use crate::message;
 
 /// Reports every CollectivePermute whose peers are the same on all ranks of its team, unless it is in a branch or loop
 /// that depends on the rank.
@@ -43,11 +44,12 @@ fn one_rank_error(program: &Program, id: OpId) -> Diag {
     };
     let FoldedPeers { index, position, members } = peers;
     let index = expr_text(program, index);
-    let diag = diag.with_note(format!(
-        "nvFuser prints the rank's position in the team as a number, here {position}: each rank prints another text"
+    let diag = diag.with_note(message!(
+        "nvFuser prints the rank's position in the team as a number, here {}: each rank prints another text",
+        position
     ));
     if !op.ints_attr(AttrKey::Team).is_some_and(is_identity) {
-        return diag.with_note(format!("write the rank's coordinate in the mesh in the place of the {position}"));
+        return diag.with_note(message!("write the rank's coordinate in the mesh in the place of the {}", position));
     }
     diag.with_note(match program.is_hir2() {
         true => format!("write `to=({members} + (rank - {index})) % {members}, from=({index} + rank) % {members}`"),

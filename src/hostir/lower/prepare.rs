@@ -6,10 +6,9 @@ use super::half_lowered::half_lowered_error;
 use super::one_rank::check_one_rank_text;
 use super::{SizeSettings, infer_sizes};
 use crate::analysis::{moves_shards, needs_slice_resharding};
-use crate::diag::codes;
-use crate::diag::{Diag, Diags};
-use crate::ir::OpEffect;
-use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
+use crate::diag::{Diag, Diags, codes};
+use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value};
+use crate::message;
 use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent};
 use rayon::prelude::*;
 use smallvec::SmallVec;
@@ -297,7 +296,7 @@ fn collect_io_tensors(
             let expr = axis.expanded.unwrap_or(axis.extent);
             let extent = evaluate_extent(program, env, None, expr);
             let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
-                let message = format!("the shape of {} is unknown", port.name);
+                let message = message!("the shape of {} is unknown", port.name);
                 diags.push(Diag::global_error(codes::SIZE, message));
                 continue;
             };

@@ -6,6 +6,7 @@
 use super::{IoTensor, unravel_index};
 use crate::data::HostTensor;
 use crate::diag::{Diag, codes};
+use crate::message;
 
 impl IoTensor {
     /// Whether an axis is an expanded broadcast.
@@ -51,12 +52,12 @@ impl IoTensor {
             return Ok(());
         };
         let [place, first] = [flat, stored].map(|flat| unravel_index(shape, flat));
-        let message = format!(
-            "input {} has an expanded broadcast, along which all elements are equal, but {:?} is {} and {:?} is {}",
+        let message = message!(
+            "input {} has an expanded broadcast, along which all elements are equal, but {} is {} and {} is {}",
             self.name,
-            first,
+            format!("{first:?}"),
             tensor.get_f64(stored),
-            place,
+            format!("{place:?}"),
             tensor.get_f64(flat)
         );
         Err(Diag::global_error(codes::SIZE, message)

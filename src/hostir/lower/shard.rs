@@ -5,9 +5,9 @@
 
 use super::{IoTensor, PreparedProgram, unravel_index};
 use crate::data::HostTensor;
-use crate::diag::Diag;
-use crate::diag::codes;
-use crate::ir::{CommBackend, DType};
+use crate::diag::{Diag, codes};
+use crate::ir::{CommBackend, DType, quoted_type};
+use crate::message;
 use crate::plan::{CollectiveKind, InstKind};
 
 /// Returns the rank's shard of a whole input; an empty tensor of shape `[0]` outside of its mesh. `input` counts
@@ -55,16 +55,20 @@ fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usi
 /// If shape or type differ.
 pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
     if whole.dtype() != port.dtype {
-        let message =
-            format!("{} is `{}`, but data of type `{}` was given", port.name, port.dtype.name(), whole.dtype().name());
+        let message = message!(
+            "{} is `{}`, but data of type `{}` was given",
+            port.name,
+            quoted_type(port.dtype),
+            quoted_type(whole.dtype())
+        );
         return Err(Diag::global_error(codes::SIZE, message));
     }
     if whole.shape() != port.whole_shape() {
-        let message = format!(
-            "{} has shape {:?}, but data of shape {:?} was given",
+        let message = message!(
+            "{} has shape {}, but data of shape {} was given",
             port.name,
-            port.whole_shape(),
-            whole.shape()
+            format!("{:?}", port.whole_shape()),
+            format!("{:?}", whole.shape())
         );
         return Err(Diag::global_error(codes::SIZE, message));
     }
@@ -84,7 +88,7 @@ pub fn assemble_output(
     parts: Vec<(u32, HostTensor)>,
 ) -> Result<HostTensor, Diag> {
     let Some(port) = prepared.outputs.get(output) else {
-        return Err(Diag::global_error(codes::PORTS, format!("there is no output {output}")));
+        return Err(Diag::global_error(codes::PORTS, message!("there is no output {}", output)));
     };
     let (shape, local) = (port.whole_shape(), port.local_shape());
     let mut whole = HostTensor::zeros(port.dtype, &shape);
@@ -92,7 +96,8 @@ pub fn assemble_output(
     for (rank, part) in parts {
         let Some(origin) = port.shard_origin(rank) else { continue };
         if part.shape() != local || part.dtype() != port.dtype {
-            let message = format!("rank {rank}'s shard of {} has shape {:?}", port.name, part.shape());
+            let message =
+                message!("rank {}'s shard of {} has shape {}", rank, port.name, format!("{:?}", part.shape()));
             return Err(Diag::global_error(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
@@ -165,10 +170,11 @@ fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>,
     let mut index = unravel_index(a.part.shape(), flat);
     let origin = port.shard_origin(a.rank).unwrap_or_default();
     index.iter_mut().zip(origin).for_each(|(at, start)| *at += start);
-    let message = format!(
-        "replicas of {} differ{}: at {index:?}, rank {} has {} and rank {} has {}",
+    let message = message!(
+        "replicas of {} differ{}: at {}, rank {} has {} and rank {} has {}",
         port.name,
         if unit.is_some() { " by more than rounding error" } else { "" },
+        format!("{index:?}"),
         a.rank,
         a.part.get_f64(flat),
         b.rank,

@@ -12,10 +12,10 @@ mod open;
 mod units;
 
 use crate::axes::LogicalAxis;
-use crate::diag::codes;
-use crate::diag::{Diag, Diags, Span};
+use crate::diag::{Diag, Diags, Message, Quoted, RunOption, Span, codes};
 use crate::ir::scalar_names::{RUNTIME, sub_expressions};
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, RankScalars, Symbol, TensorId, UnitId, Value};
+use crate::message;
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use classes::{KnownSize, SizeClasses, SizeSource};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -164,7 +164,7 @@ fn count_ranks(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> u3
         diags.push(too_few_ranks(ranks, needed, sizes.processes));
     }
     if ranks.max(needed) > MAX_RANKS {
-        let message = format!("the program needs {} ranks, but the limit is {MAX_RANKS}", ranks.max(needed));
+        let message = message!("the program needs {} ranks, but the limit is {}", ranks.max(needed), MAX_RANKS);
         diags.push(Diag::global_error(codes::TOO_LARGE, message));
     }
     if sizes.streams == 0 {
@@ -178,13 +178,22 @@ fn too_few_ranks(ranks: u32, needed: u32, processes: bool) -> Diag {
     let named = format!("its meshes and teams contain device {}", needed - 1);
     if processes {
         let plural = if ranks == 1 { " was" } else { "es were" };
-        let message = format!("{ranks} process{plural} started, but the program needs {needed}: {named}");
-        return Diag::global_error(codes::WORLD, message).with_note(format!(
-            "start {needed} processes, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={ranks}}}`)"
+        let message = message!("{} process{} started, but the program needs {}: {}", ranks, plural, needed, named);
+        return Diag::global_error(codes::WORLD, message).with_note(message!(
+            "start {} processes, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={}}}`)",
+            needed,
+            ranks
         ));
     }
-    let message = format!("the program needs {needed} devices: {named}, but `--devices` is {ranks}");
-    Diag::global_error(codes::TOO_FEW_DEVICES, message).with_note(format!("use `--devices {needed}`"))
+    let message = message!(
+        "the program needs {} devices: {}, but `{}` is {}",
+        needed,
+        named,
+        Quoted::run_option(RunOption::Devices, "--devices"),
+        ranks
+    );
+    Diag::global_error(codes::TOO_FEW_DEVICES, message)
+        .with_note(message!("use `{}`", Quoted::run_option(RunOption::Devices, format!("--devices {needed}"))))
 }
 
 impl SizeSolver<'_> {
@@ -201,8 +210,9 @@ impl SizeSolver<'_> {
             if !extents.flatten().any(|extent| ranks.is_dependent(self.program, extent)) {
                 continue;
             }
-            let name = self.program.tensor_name(tensor);
-            let message = format!("an extent of {name} depends on the rank, but a tensor has one shape on all ranks");
+            let name = self.program.quoted_tensor(tensor);
+            let message =
+                message!("an extent of {} depends on the rank, but a tensor has one shape on all ranks", name);
             let note = "spread an axis over the devices, or write an extent that no rank exceeds";
             self.diags.push(Diag::error(codes::SIZE, self.tensor_span(tensor), message).with_note(note));
         }
@@ -237,7 +247,7 @@ impl SizeSolver<'_> {
         match self.program.expr(axis.extent) {
             Expr::Name(name) if self.program.name(*name) == STREAM_COUNT => {
                 let (value, why) =
-                    (i64::from(self.streams), format!("{place} has as many elements as there are streams"));
+                    (i64::from(self.streams), message!("{} has as many elements as there are streams", place));
                 self.sizes.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
             }
             Expr::Name(name) if is_runtime_name(self.program, *name) => {}
@@ -247,14 +257,14 @@ impl SizeSolver<'_> {
                 self.sizes.union_nodes(node, name);
             }
             Expr::Int(value) => {
-                let why = format!("the extent of {place}");
+                let why = message!("the extent of {}", place);
                 self.sizes.fix_node(node, KnownSize { value: *value, span, why: why.into(), source: SizeSource::Text });
             }
             _ => {}
         }
         let mesh = self.program.tensor_mesh(tensor);
         if let Some(extent) = mesh.filter(|_| axis.parts.is_none()).and_then(|mesh| mesh.axis_extent(axis.parallel)) {
-            let why = format!("{place} is sharded over {extent} devices");
+            let why = message!("{} is sharded over {} devices", place, extent);
             self.sizes.fix_node(
                 node,
                 KnownSize { value: i64::from(extent), span, why: why.into(), source: SizeSource::Derived },
@@ -329,19 +339,20 @@ impl SizeSolver<'_> {
             let scalar_input = known.is_some_and(|name| is_scalar_input(self.program, name));
             match (node, known) {
                 (Some(node), _) => {
-                    let why = format!("`--set {name}={value}`");
+                    let why = message!("`{}`", Quoted::set_option(name, value));
                     self.sizes
                         .fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
                 }
                 (None, Some(symbol)) if scalar_input => {
                     let node = self.sizes.name_node(None, symbol);
                     self.scalars.push(node);
-                    let why = format!("`--set {name}={value}`");
+                    let why = message!("`{}`", Quoted::set_option(name, value));
                     self.sizes
                         .fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
                 }
                 _ => {
-                    let message = format!("`--set {name}={value}` does not name an extent of the program");
+                    let message =
+                        message!("`{}` does not name an extent of the program", Quoted::set_option(name, value));
                     self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
             }
@@ -352,7 +363,8 @@ impl SizeSolver<'_> {
                     self.reals.insert(symbol, value.to_bits());
                 }
                 _ => {
-                    let message = format!("`--set {name}={value:?}`: an extent must be an integer");
+                    let message =
+                        message!("`{}`: an extent must be an integer", Quoted::set_option(name, format!("{value:?}")));
                     self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
             }
@@ -365,14 +377,14 @@ impl SizeSolver<'_> {
     fn apply_shape(&mut self, name: &str, shape: &[usize], file: Option<&String>) {
         let flag = shape_source(name, shape, file);
         let Some(tensor) = find_tensor(self.program, name) else {
-            let message = format!("{flag} names no tensor of the program");
+            let message = message!("{} names no tensor of the program", flag);
             self.diags.push(Diag::global_error(codes::SIZE, message));
             return;
         };
         let axes = self.axes.axes_of(tensor);
         let stored: Vec<u32> = (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].is_reduction()).collect();
         if stored.len() != shape.len() {
-            let message = format!("{flag} has {} sizes, but {name} has {} axes", shape.len(), stored.len());
+            let message = message!("{} has {} sizes, but {} has {} axes", flag, shape.len(), name, stored.len());
             let span = self.tensor_span(tensor);
             self.diags.push(Diag::error(codes::SIZE, span, message));
             return;
@@ -382,7 +394,7 @@ impl SizeSolver<'_> {
                 let value = i64::try_from(extent).unwrap_or(i64::MAX);
                 self.sizes.fix_node(
                     node,
-                    KnownSize { value, span: None, why: flag.as_str().into(), source: SizeSource::Caller },
+                    KnownSize { value, span: None, why: flag.clone().into(), source: SizeSource::Caller },
                 );
             }
         }
@@ -470,7 +482,8 @@ impl SizeSolver<'_> {
             match &self.sizes.known[root as usize] {
                 Some(known) if known.value < 0 && !scalars.contains(&node) => {
                     let name = self.program.name(name);
-                    let message = format!("`{name}` is {} ({}); a size must not be negative", known.value, known.why);
+                    let message =
+                        message!("`{}` is {} ({}); a size must not be negative", name, known.value, known.why);
                     self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
                 None if seen.insert(root) => {
@@ -494,9 +507,10 @@ impl SizeSolver<'_> {
                 && !self.sizes.name_nodes.contains_key(&(None, *name))
             {
                 let name = self.program.name(*name);
-                let message = format!("the input `{name}` has no value");
+                let message = message!("the input `{}` has no value", name);
                 self.diags.push(
-                    Diag::global_error(codes::SIZE_UNKNOWN, message).with_note(format!("set it with `--set {name}=8`")),
+                    Diag::global_error(codes::SIZE_UNKNOWN, message)
+                        .with_note(message!("set it with `{}`", Quoted::set_option(name, 8))),
                 );
             }
         }
@@ -528,13 +542,13 @@ impl SizeSolver<'_> {
     }
 
     /// The first few of some axes in words, each once.
-    fn axes_text(&self, places: &[(TensorId, u32)]) -> String {
+    fn axes_text(&self, places: &[(TensorId, u32)]) -> Message {
         let mut known = FxHashSet::default();
         let distinct: Vec<_> = places.iter().copied().filter(|&axis| known.insert(axis)).collect();
         let few = distinct.iter().take(3).map(|&axis| self.axis_text(axis));
-        let text = few.collect::<Vec<_>>().join(", ");
+        let text = Message::join(&few.collect::<Vec<_>>(), ", ");
         match distinct.len().checked_sub(3) {
-            Some(more @ 1..) => format!("{text} and {more} more"),
+            Some(more @ 1..) => message!("{} and {} more", text, more),
             _ => text,
         }
     }
@@ -569,11 +583,14 @@ impl SizeSolver<'_> {
 }
 
 /// The option or the file that gives a tensor its shape.
-fn shape_source(name: &str, shape: &[usize], file: Option<&String>) -> String {
+fn shape_source(name: &str, shape: &[usize], file: Option<&String>) -> Message {
     let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
     match file {
-        Some(file) => format!("`{file}` with shape [{}]", shape.join(", ")),
-        None => format!("`--shape {name}={}`", shape.join("x")),
+        Some(file) => message!("`{}` with shape [{}]", file, shape.join(", ")),
+        None => {
+            let option = format!("--shape {name}={}", shape.join("x"));
+            message!("`{}`", Quoted::run_option(RunOption::Shape, option))
+        }
     }
 }
 

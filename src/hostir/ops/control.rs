@@ -4,8 +4,9 @@ use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{
     AttrKey, AttrValue, ControlEffect, DomainId, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm,
-    Program, Symbol, Value,
+    Program, Symbol, Value, quoted_head,
 };
+use crate::message;
 
 /// Predicate kinds of an IF in a host program.
 pub const PREDICATES: &[&str] = &["Manual"];
@@ -126,11 +127,11 @@ fn check_empty_block(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let empty = [0, 1].map(|at: usize| op.blocks.get(at).map(|&block| program.block(block).ops.is_empty()));
     let what = match empty {
-        [Some(true), None | Some(true)] => format!("this `{}`", op.kind.name()),
-        [Some(false), Some(true)] => "the `ELSE` of this `IF`".to_owned(),
+        [Some(true), None | Some(true)] => message!("this `{}`", quoted_head(op.kind.name())),
+        [Some(false), Some(true)] => message!("the `ELSE` of this `{}`", quoted_head("IF")),
         _ => return,
     };
-    let message = format!("{what} contains no statements");
+    let message = message!("{} contains no statements", what);
     let note = match program.is_hir2() {
         true => "indent the statements that belong to it; the next line does not belong to it",
         false => {

@@ -11,6 +11,7 @@ use crate::ir::{
     AttrKey, AttrValue, AxisLink, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol, TensorId, Transfer,
     Value,
 };
+use crate::message;
 use crate::plan::{BufferView, PlanBuilder, emit_copy_to_result};
 
 /// Cache hints.
@@ -134,11 +135,11 @@ fn is_permutation(order: &[u32]) -> bool {
 }
 
 fn permutation_mismatch(program: &Program, to: &LinkSide, rank: usize) -> AxisMismatch {
-    let name = program.tensor_name(to.tensor);
+    let name = program.quoted_tensor(to.tensor);
     AxisMismatch {
         code: codes::PERMUTATION,
-        message: format!("`perm=` of `{name}` is not a permutation of its {} axes", rank),
-        note: format!("list each of 0 to {} once", rank.saturating_sub(1)),
+        message: message!("`perm=` of `{}` is not a permutation of its {} axes", name, rank),
+        note: message!("list each of 0 to {} once", rank.saturating_sub(1)),
         tensor: Some(to.tensor),
     }
 }

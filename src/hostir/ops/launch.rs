@@ -3,12 +3,13 @@
 use super::result_types::{TensorType, TypeList, is_plain, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs};
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
 use crate::ir::places::{count_text, with_declaration};
 use crate::ir::{
     AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId,
-    Value, expr_text,
+    Value, quoted_expr, quoted_type,
 };
+use crate::message;
 use crate::plan::PlanBuilder;
 use rustc_hash::FxHashMap;
 
@@ -66,15 +67,15 @@ pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink
         if from.stored_positions().len() != to.stored_positions().len() {
             return Err(AxisMismatch {
                 code: codes::UNIT_TENSOR,
-                message: format!(
+                message: message!(
                     "`{}` has {} axes, but {} declares it as `{}` with {}",
-                    program.tensor_name(host),
+                    program.quoted_tensor(host),
                     from.stored_positions().len(),
                     program.unit_name(unit.number),
-                    program.tensor_name(inner),
+                    program.quoted_tensor(inner),
                     to.stored_positions().len()
                 ),
-                note: String::new(),
+                note: Message::default(),
                 tensor: Some(inner),
             });
         }
@@ -107,7 +108,7 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     for (what, found, need) in sides {
         if found != need {
             let found = count_text(found, what, &format!("{what}s"));
-            let message = format!("PostOnStream has {found}, but {} has {need}", program.unit_name(number));
+            let message = message!("{} has {}, but {} has {}", call_word(), found, program.unit_name(number), need);
             diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
         }
     }
@@ -125,7 +126,13 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
         (Value::Tensor(host), Value::Tensor(inner)) => check_dtype(program, op, host, inner, diags),
         (Value::Tensor(_), Value::Scalar(_)) | (Value::Scalar(_), Value::Tensor(_)) => {
             let [host, inner] = [host, inner].map(|value| port_value_text(program, value));
-            let message = format!("PostOnStream has {host} where the unit has {inner}");
+            let message = message!(
+                "{} has {} where the {} has {}",
+                call_word(),
+                host,
+                Quoted::spelled(PartKind::Word, "unit", "kernel"),
+                inner
+            );
             diags.push(
                 Diag::error(codes::UNIT_PORT, program.op_span(op), message)
                     .with_note("inputs and outputs are matched by position"),
@@ -135,19 +142,24 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
     }
 }
 
-fn port_value_text(program: &Program, value: Value) -> String {
+/// What runs a HostUnit: a PostOnStream, or a call.
+fn call_word() -> Quoted {
+    Quoted::spelled(PartKind::Op, "PostOnStream", "the call")
+}
+
+fn port_value_text(program: &Program, value: Value) -> Message {
     match value {
-        Value::Scalar(expr) => format!("the scalar `{}`", expr_text(program, expr)),
-        Value::Tensor(tensor) => format!("the tensor `{}`", program.tensor_name(tensor)),
-        Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => String::new(),
+        Value::Scalar(expr) => message!("the scalar `{}`", quoted_expr(program, expr)),
+        Value::Tensor(tensor) => message!("the tensor `{}`", program.quoted_tensor(tensor)),
+        Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => Message::default(),
     }
 }
 
 fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, diags: &mut Diags) {
     let (a, b) = (program.tensor(host).dtype, program.tensor(inner).dtype);
     if a != b {
-        let (name, other) = (program.tensor_name(host), program.tensor_name(inner));
-        let message = format!("`{name}` is {}, but the unit declares `{other}` as {}", a.name(), b.name());
+        let (name, other) = (program.quoted_tensor(host), program.quoted_tensor(inner));
+        let message = message!("`{}` is {}, but the unit declares `{}` as {}", name, quoted_type(a), other, b.name());
         let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message);
         diags.push(with_declaration(diag, program, inner, op));
     }

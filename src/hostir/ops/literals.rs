@@ -2,7 +2,7 @@
 
 use crate::diag::Diags;
 use crate::ir::functions::{literal_value, misfit_of_element};
-use crate::ir::{AttrKey, DType, Expr, ExprId, OpId, Program, UnaryOp, Value, expr_text};
+use crate::ir::{AttrKey, DType, Expr, ExprId, OpId, Program, UnaryOp, Value, quoted_bare_expr};
 
 /// The value of a pad or a full.
 pub(crate) fn check_fill_literal(program: &Program, id: OpId, diags: &mut Diags) {
@@ -60,7 +60,5 @@ fn is_plain_float(program: &Program, expr: ExprId) -> bool {
 
 fn check_literal(program: &Program, id: OpId, expr: ExprId, dtype: DType, diags: &mut Diags) {
     let Some(value) = literal_value(program, expr) else { return };
-    let text = expr_text(program, expr);
-    let text = text.trim_start_matches("( ").trim_end_matches(" )");
-    diags.items.extend(misfit_of_element(dtype, value, text, program.op_span(id)));
+    diags.items.extend(misfit_of_element(dtype, value, &quoted_bare_expr(program, expr), program.op_span(id)));
 }

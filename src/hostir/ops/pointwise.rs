@@ -11,8 +11,9 @@ use crate::ir::functions::{FunctionForm, FunctionRow, cast_result, find_function
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, IterDomain, Op, OpId, OpIdentity, OpKind, OpLayout, Program, StandaloneRule,
-    Symbol, TensorId, Value, domain_text, first_free_number, mesh_text,
+    Symbol, TensorId, Value, domain_text, first_free_number, mesh_text, quoted_type,
 };
+use crate::message;
 use crate::plan::{
     BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand, apply_function,
     expanded_view,
@@ -63,7 +64,7 @@ pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
         );
         paired.map_err(|mismatch| {
             let fewer = from.stored_positions().len() < axes.len();
-            let note = if fewer { broadcast_note(program, &from, axes.len()) } else { mismatch.note };
+            let note = if fewer { broadcast_note(program, &from, axes.len()).into() } else { mismatch.note };
             AxisMismatch { note, ..mismatch }
         })?;
     }
@@ -145,8 +146,8 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
     }
     let mut tensors = op.input_tensors().chain(op.output_tensors());
     if let Some(real) = tensors.find(|&tensor| program.tensor(tensor).dtype.is_float()) {
-        let (text, dtype) = (program.tensor_name(real), program.tensor(real).dtype.name());
-        let message = format!("`{name}` needs integers, but `{text}` is {dtype}");
+        let (text, dtype) = (program.quoted_tensor(real), quoted_type(program.tensor(real).dtype));
+        let message = message!("`{}` needs integers, but `{}` is {}", name, text, dtype);
         let diag = Diag::error(codes::INTEGER_FUNCTION, program.op_span(id), message);
         let note = match program.is_hir2() {
             true => "use integers or truth values; a cast such as `i64(x)` converts reals to integers",
@@ -192,7 +193,13 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
 fn require_bool(program: &Program, id: OpId, tensor: TensorId, why: &str, diags: &mut Diags) {
     let found = program.tensor(tensor).dtype;
     if found != DType::Bool {
-        let message = format!("{why} bool, but `{}` is {}", program.tensor_name(tensor), found.name());
+        let message = message!(
+            "{} {}, but `{}` is {}",
+            why,
+            quoted_type(DType::Bool),
+            program.quoted_tensor(tensor),
+            quoted_type(found)
+        );
         diags.push(with_declaration(Diag::error(codes::DTYPE, program.op_span(id), message), program, tensor, id));
     }
 }
@@ -263,7 +270,9 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     }
     let compute = step_compute_type(function, &inputs, &args, output.dtype);
     if function.needs_integers() && compute.is_float() {
-        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` needs integers, found `{}`", compute.name())));
+        return Err(
+            cx.error_here(codes::CANNOT_RUN, message!("`{}` needs integers, found `{}`", text, quoted_type(compute)))
+        );
     }
     let step = KernelStep { function, args, compute, result: output.dtype };
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] })))

@@ -4,11 +4,12 @@ use super::literals::check_initial_literal;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, both_sides, has_split_axis, link_equal_lists};
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, PartKind, Quoted, codes};
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol,
-    TensorId, Transfer, Value,
+    TensorId, Transfer, Value, quoted_type,
 };
+use crate::message;
 use crate::plan::{InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
 use smallvec::SmallVec;
 
@@ -76,11 +77,14 @@ pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
     if has_split_axis(&[&from, &to]) || to.axes.axes.iter().any(|axis| axis.is_reduction()) {
         return Ok(());
     }
-    let name = program.tensor_name(to.tensor);
+    let name = program.quoted_tensor(to.tensor);
     Err(AxisMismatch {
         code: codes::NO_REDUCED_AXIS,
-        message: format!("`{name}` is the result of a reduction but has no reduction axis"),
-        note: "write the reduced axis as `r` in the result, for example `rS1{i1}`".to_owned(),
+        message: message!("`{}` is the result of a reduction but has no reduction axis", name),
+        note: message!(
+            "write the reduced axis as `r` in the result, for example `{}`",
+            Quoted::spelled(PartKind::Axis, "rS1{i1}", "r.i1")
+        ),
         tensor: Some(to.tensor),
     })
 }
@@ -154,7 +158,7 @@ fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarVa
     if held {
         return Ok(());
     }
-    let message = format!("the initial value {value} is not a value of type `{}`", dtype.name());
+    let message = message!("the initial value {} is not a value of type `{}`", value.to_string(), quoted_type(dtype));
     let note = "write an initial value of the operand's type, here an integer";
     Err(cx.error_here(codes::INITIAL_VALUE, message).with_note(note))
 }

@@ -2,9 +2,10 @@
 
 use crate::axes::pairing::LinkFn;
 use crate::axes::{LastAxes, axis_place, logical_axes};
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, AxisLink, OpId, Program, TensorId, domain_text, op_display_name};
+use crate::ir::{AttrKey, AxisLink, OpId, Program, TensorId, quoted_axis, quoted_op, quoted_type};
+use crate::message;
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
 pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {
@@ -44,12 +45,12 @@ fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2]
         let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
         // In `hir 2` an axis is its extent alone.
         match domain.filter(|_| !program.is_hir2()) {
-            Some(domain) => format!("`{}` of `{}`", domain_text(program, domain), program.tensor_name(tensor)),
+            Some(domain) => message!("`{}` of `{}`", quoted_axis(program, domain), program.quoted_tensor(tensor)),
             None => axis_place(program, tensor, &axes, k),
         }
     });
-    let name = op_display_name(program, id);
-    let message = format!("`{name}` needs equal extents, but {from} has {x} and {to} has {y}");
+    let name = quoted_op(program, id);
+    let message = message!("`{}` needs equal extents, but {} has {} and {} has {}", name, from, x, to, y);
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
     let diag = with_declaration(diag, program, link.from.0, id);
     let diag = match turn_note(program, id, link, x).filter(|_| program.is_hir2()) {
@@ -92,13 +93,16 @@ pub(crate) fn check_equal_dtypes(program: &Program, id: OpId, a: TensorId, b: Te
 }
 
 pub(crate) fn report_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorId, diags: &mut Diags) {
-    let [first, second] =
-        [a, b].map(|tensor| format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name()));
-    let name = op_display_name(program, id);
-    let message = format!("`{name}` needs equal element types, but {first} and {second}");
+    let [first, second] = [a, b]
+        .map(|tensor| message!("`{}` is {}", program.quoted_tensor(tensor), quoted_type(program.tensor(tensor).dtype)));
+    let name = quoted_op(program, id);
+    let message = message!("`{}` needs equal element types, but {} and {}", name, first, second);
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
     let diag = with_declaration(with_declaration(diag, program, a, id), program, b, id);
-    diags.push(diag.with_note("convert with a cast, for example `__to_float(..)`"));
+    diags.push(diag.with_note(Message::advice(
+        "convert with a cast, for example `__to_float(..)`",
+        "convert one of them in a statement of its own, as in `U = f32(X)`",
+    )));
 }
 
 /// V36: the argument `dim` is an axis of the result.

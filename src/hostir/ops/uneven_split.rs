@@ -1,7 +1,8 @@
 //! Axes that are parts of extents with a remainder: an error of ops that give memory other axes.
 
 use crate::diag::{Diag, codes};
-use crate::ir::{BinaryOp, Expr, ExprId, TensorId, expr_text};
+use crate::ir::{BinaryOp, Expr, ExprId, TensorId, quoted_expr};
+use crate::message;
 use crate::plan::PlanBuilder;
 
 /// The error for an axis that is a part of an extent, `( i0 / 4 )`, if that is no multiple of the number of parts.
@@ -11,10 +12,12 @@ pub(crate) fn uneven_split(cx: &PlanBuilder<'_>, tensors: &[TensorId]) -> Option
         axes.find_map(|(axis, at)| Some((tensor, at, inexact_division(cx, axis.extent)?)))
     });
     let (tensor, at, (extent, value, parts)) = found?;
-    let (name, text) = (cx.tensor_name(tensor), expr_text(cx.program, extent));
-    let message = format!("axis {at} of {name} is one of {parts} parts of `{text}`, but `{text}` is {value}");
-    let note = format!(
-        "use a size that is a multiple of {parts}, or split the axis into another number of parts (`factor=` where `chunk` split it, `chunks=` where `matmul-reduce-scatter` did)"
+    let (name, text) = (cx.quoted_tensor(tensor), quoted_expr(cx.program, extent));
+    let message =
+        message!("axis {} of {} is one of {} parts of `{}`, but `{}` is {}", at, name, parts, text, text, value);
+    let note = message!(
+        "use a size that is a multiple of {}, or split the axis into another number of parts (`factor=` where `chunk` split it, `chunks=` where `matmul-reduce-scatter` did)",
+        parts
     );
     Some(cx.error_here(codes::SHAPES, message).with_note(note))
 }

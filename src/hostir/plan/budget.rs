@@ -1,8 +1,8 @@
 //! Limits on plans: memory, which is estimated from loop bounds before it is used, and time.
 
 use super::{LoopIteration, PlanBuffer, PlanBuilder};
-use crate::diag::Diag;
-use crate::diag::codes;
+use crate::diag::{Diag, Message, Quoted, RunOption, codes};
+use crate::message;
 use std::time::{Duration, Instant};
 
 /// The resource limits for planning a program.
@@ -123,7 +123,7 @@ impl PlanBuilder<'_> {
             return Ok(());
         };
         let message = "planning the program exceeded the time limit";
-        Err(self.error_here(codes::TIMEOUT, message).with_note(note).with_note("raise the limit with `--timeout-ms=N`"))
+        Err(self.error_here(codes::TIMEOUT, message).with_note(note).with_note(time_limit_advice()))
     }
 
     /// Refuses a loop whose plan certainly takes `least` bytes.
@@ -149,10 +149,18 @@ impl PlanBuilder<'_> {
                 size_text(self.budget.all.into())
             ),
         };
-        let message = format!("{rank} takes {than} {}: each iteration of a loop adds to it", size_text(bytes));
-        self.error_here(codes::TOO_LARGE, message)
-            .with_note(format!("the limit is {share}; raise it with `--plan-memory=SIZE`"))
+        let message = message!("{} takes {} {}: each iteration of a loop adds to it", rank, than, size_text(bytes));
+        self.error_here(codes::TOO_LARGE, message).with_note(message!(
+            "the limit is {}; {}",
+            share,
+            Quoted::run_option(RunOption::PlanMemory, "raise it with `--plan-memory=SIZE`")
+        ))
     }
+}
+
+/// The repair where a time limit has passed.
+pub(crate) fn time_limit_advice() -> Message {
+    message!("raise the limit with `{}`", Quoted::run_option(RunOption::TimeLimit, "--timeout-ms=N"))
 }
 
 /// `3.2 GiB`

@@ -17,13 +17,13 @@ use super::{
     PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
-use crate::diag::Diag;
-use crate::diag::codes;
+use crate::diag::{Diag, Message, Quoted, codes};
 use crate::ir::functions::ScalarValue;
 use crate::ir::{
     AttrKey, CommBackend, DType, Expr, ExprId, Id, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId,
-    UnitId, Value, expr_text,
+    UnitId, Value, bare_head, quoted_expr, quoted_head,
 };
+use crate::message;
 use std::cell::RefCell;
 
 /// The state of one rank's host while it issues the program: ops' `lower` functions work on it.
@@ -105,7 +105,9 @@ impl<'a> PlanBuilder<'a> {
     pub(crate) fn build_plan(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
         if let Some(start) = self.communications.open_group() {
             self.op = start;
-            return Err(self.error_here(codes::POSTS, "`StartCoalescing` has no `EndCoalescing`"));
+            return Err(
+                self.error_here(codes::POSTS, message!("`{}` has no `EndCoalescing`", quoted_head("StartCoalescing")))
+            );
         }
         let outputs = self.program.outputs().iter().filter_map(|output| output.as_tensor());
         let outputs = outputs.chain(kept.iter().copied());
@@ -150,7 +152,7 @@ impl<'a> PlanBuilder<'a> {
     // ---- messages ----
 
     /// An error at the op that is being lowered, with the iteration and the rank in a note.
-    pub fn error_here(&self, code: &'static str, message: impl Into<String>) -> Diag {
+    pub fn error_here(&self, code: &'static str, message: impl Into<Message>) -> Diag {
         let span = if self.op.index() < self.program.ops().len() {
             self.program.op_span(self.op)
         } else {
@@ -165,13 +167,17 @@ impl<'a> PlanBuilder<'a> {
             place.push(format!("rank {rank}"));
         }
         if !place.is_empty() {
-            diag = diag.with_note(format!("at {}", place.join(", ")));
+            diag = diag.with_note(message!("at {}", place.join(", ")));
         }
         diag
     }
     /// The tensor's name.
     pub fn tensor_name(&self, tensor: TensorId) -> String {
         self.program.tensor_name(tensor)
+    }
+    /// The tensor's name in a message.
+    pub fn quoted_tensor(&self, tensor: TensorId) -> Quoted {
+        self.program.quoted_tensor(tensor)
     }
 
     /// Starts to record the rounds of a loop.
@@ -318,22 +324,20 @@ impl<'a> PlanBuilder<'a> {
     /// If the expression has no value, or one that is no integer or is negative.
     pub fn eval_size(&self, expr: ExprId) -> Result<usize, Diag> {
         let value = self.eval_int(expr)?;
-        usize::try_from(value).map_err(|_| self.error_here(codes::SIZE, format!("a size is {value}")))
+        usize::try_from(value).map_err(|_| self.error_here(codes::SIZE, message!("a size is {}", value)))
     }
     /// The error for an expression without a value.
     pub fn eval_error(&self, error: EvalError) -> Diag {
         match error {
             EvalError::Unknown(name) => {
                 let name = self.program.name(name);
-                self.error_here(codes::NO_VALUE, format!("`{name}` has no value here")).with_note(format!(
-                    "nvFuser prints the name of a scalar without its definition; write the expression in place of `{name}`, or use `--set {name}=...` if it is an extent"
-                ))
+                self.error_here(codes::NO_VALUE, message!("`{}` has no value here", name)).with_note(message!("nvFuser prints the name of a scalar without its definition; write the expression in place of `{}`, or use `{}` if it is an extent", name, Quoted::set_option(name, "...")))
             }
             EvalError::NoInteger(expr, value) => {
-                let text = expr_text(self.program, expr);
-                let is = if text == value.to_string() { String::new() } else { format!(", {value},") };
+                let text = quoted_expr(self.program, expr);
+                let is = if text.printed() == value.to_string() { String::new() } else { format!(", {value},") };
                 let kind = if matches!(value, ScalarValue::Bool(_)) { "truth value" } else { "real number" };
-                self.error_here(codes::NO_INTEGER, format!("`{text}`{is} is a {kind}, but an integer is required"))
+                self.error_here(codes::NO_INTEGER, message!("`{}`{} is a {}, but an integer is required", text, is, kind))
                     .with_note(match self.program.is_hir2() {
                         true => "indices, bounds, streams, peers, roots and extents must be integers; `i64(x)` converts a real",
                         false => "indices, bounds, streams, peers, roots and extents must be integers; `(int64_t)( x )` converts a real",
@@ -354,7 +358,8 @@ impl<'a> PlanBuilder<'a> {
             return Ok(slot);
         }
         if let Expr::Hex(_) = self.program.expr(expr) {
-            let message = format!("{} was not bound by GetCurrentStream", self.program.stream_name(expr));
+            let message =
+                message!("{} was not bound by {}", self.program.stream_name(expr), bare_head("GetCurrentStream"));
             return Err(self.error_here(codes::NO_VALUE, message));
         }
         let index = self.stream_index(expr)?;
@@ -378,7 +383,7 @@ impl<'a> PlanBuilder<'a> {
     fn stream_index(&mut self, expr: ExprId) -> Result<i64, Diag> {
         match self.eval_int(expr)? {
             index if index < 0 => {
-                Err(self.error_here(codes::OUT_OF_RANGE, format!("the index of the stream is {index}")))
+                Err(self.error_here(codes::OUT_OF_RANGE, message!("the index of the stream is {}", index)))
             }
             index => Ok(index),
         }
@@ -413,16 +418,17 @@ impl<'a> PlanBuilder<'a> {
             let expr = axis.expanded.unwrap_or(axis.extent);
             let extent = scope.eval_int(expr).map_err(|error| self.eval_error(error))?;
             if axis.is_broadcast() && axis.expanded.is_none() && extent != 1 {
-                let message = format!(
-                    "a broadcast axis of {} has extent {extent}, but must have extent 1",
-                    self.tensor_name(tensor)
+                let message = message!(
+                    "a broadcast axis of {} has extent {}, but must have extent 1",
+                    self.quoted_tensor(tensor),
+                    extent
                 );
                 let note =
                     "write `{1 ex ..}` for a broadcast that is expanded, or an `i` axis with elements of its own";
                 return Err(self.error_here(codes::BROADCAST_SIZE, message).with_note(note));
             }
             let size = usize::try_from(extent).map_err(|_| {
-                let message = format!("an axis of {} has size {extent}", self.tensor_name(tensor));
+                let message = message!("an axis of {} has size {}", self.quoted_tensor(tensor), extent);
                 self.error_here(codes::SIZE, message)
             })?;
             shape.push(match axis.parts.filter(|_| self.rank.is_some()) {
@@ -438,8 +444,8 @@ impl<'a> PlanBuilder<'a> {
         if !self.axes.is_split(tensor) {
             return Ok(());
         }
-        let name = self.tensor_name(tensor);
-        let message = format!("the shape of {name} is unknown, because its axes result from splits");
+        let name = self.quoted_tensor(tensor);
+        let message = message!("the shape of {} is unknown, because its axes result from splits", name);
         let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(self.split_note(tensor));
         // Before the first op runs, the declaration is wrong.
         let declared = self.program.source().tensors.get(tensor).copied();
@@ -460,15 +466,17 @@ impl<'a> PlanBuilder<'a> {
         let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
         let bytes = elements.and_then(|elements| elements.checked_mul(dtype.byte_size()));
         let (Some(elements), Some(bytes)) = (elements, bytes) else {
-            let message = format!("{} of shape {shape:?} is too large", self.tensor_name(tensor));
+            let message = message!("{} of shape {} is too large", self.quoted_tensor(tensor), format!("{shape:?}"));
             return Err(self.error_here(codes::TOO_LARGE, message));
         };
         let live_bytes = self.budget.hold_memory(bytes as u64);
         self.plan.peak_bytes = self.plan.peak_bytes.max(live_bytes);
         if live_bytes > self.budget.memory {
-            let message = format!(
-                "{} of shape {shape:?} raises the buffers of one rank to {live_bytes} bytes; the limit is {}",
-                self.tensor_name(tensor),
+            let message = message!(
+                "{} of shape {} raises the buffers of one rank to {} bytes; the limit is {}",
+                self.quoted_tensor(tensor),
+                format!("{shape:?}"),
+                live_bytes,
                 self.budget.memory
             );
             let mut diag = self.error_here(codes::TOO_LARGE, message);
@@ -524,15 +532,15 @@ impl<'a> PlanBuilder<'a> {
         if let Some(error) = self.ended_error(tensor) {
             return Err(error);
         }
-        let name = self.tensor_name(tensor);
+        let name = self.quoted_tensor(tensor);
         if !self.is_in_mesh(tensor) {
-            let message = format!("{name} is not on this rank: its mesh does not contain the rank");
+            let message = message!("{} is not on this rank: its mesh does not contain the rank", name);
             return Err(self.error_here(codes::NO_MEMORY_HERE, message));
         }
         Err(self.freed_error(tensor).unwrap_or_else(|| {
             let input = self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor));
             let what = if input { "its memory was freed" } else { "it was not written before" };
-            self.error_here(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}"))
+            self.error_here(codes::NO_MEMORY_HERE, message!("{} has no value here: {}", name, what))
         }))
     }
 
@@ -556,8 +564,8 @@ impl<'a> PlanBuilder<'a> {
     /// If the op has fewer tensor operands.
     pub fn operand_tensor(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
         op.input_tensors().nth(index).ok_or_else(|| {
-            let name = op.kind.name();
-            self.error_here(codes::CANNOT_RUN, format!("`{name}` needs {} tensors", index + 1))
+            let name = quoted_head(op.kind.name());
+            self.error_here(codes::CANNOT_RUN, message!("`{}` needs {} tensors", name, index + 1))
         })
     }
     /// The result tensor.
@@ -565,9 +573,9 @@ impl<'a> PlanBuilder<'a> {
     /// # Errors
     /// If the op has no tensor result.
     pub fn result_tensor(&self, op: &Op) -> Result<TensorId, Diag> {
-        op.output_tensors()
-            .next()
-            .ok_or_else(|| self.error_here(codes::CANNOT_RUN, format!("`{}` needs a result tensor", op.kind.name())))
+        op.output_tensors().next().ok_or_else(|| {
+            self.error_here(codes::CANNOT_RUN, message!("`{}` needs a result tensor", quoted_head(op.kind.name())))
+        })
     }
 
     /// The position of an axis among a tensor's stored axes, by its printed domain; `Err(axis)` for a
@@ -578,10 +586,12 @@ impl<'a> PlanBuilder<'a> {
 
     /// The error for two shapes that do not fit.
     pub fn shape_error(&self, a: TensorId, left: &[usize], b: TensorId, right: &[usize]) -> Diag {
-        let message = format!(
-            "{} of local shape {left:?} does not match {} of local shape {right:?}",
-            self.tensor_name(a),
-            self.tensor_name(b)
+        let message = message!(
+            "{} of local shape {} does not match {} of local shape {}",
+            self.quoted_tensor(a),
+            format!("{left:?}"),
+            self.quoted_tensor(b),
+            format!("{right:?}")
         );
         self.error_here(codes::SHAPES, message)
     }

@@ -1,9 +1,9 @@
 //! Plan builder functions for ops that compute: copies, pointwise functions, reductions, GEMMs, factories.
 
 use super::{BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, StepOperand, ViewDim};
-use crate::diag::Diag;
-use crate::diag::codes;
+use crate::diag::{Diag, codes};
 use crate::ir::{ExprId, TensorId};
+use crate::message;
 use smallvec::smallvec;
 
 /// The view with axes of extent 1 repeated (stride 0) up to `shape`; missing outer axes are added.
@@ -68,7 +68,7 @@ pub(crate) fn stream_part(
 ) -> Result<(usize, usize), Diag> {
     let (parts, index) = (cx.eval_size(parts)?, cx.eval_int(index)?);
     let Some(index) = usize::try_from(index).ok().filter(|&index| index < parts) else {
-        let message = format!("part {index} is out of range: the stream-parallel axis has {parts} parts");
+        let message = message!("part {} is out of range: the stream-parallel axis has {} parts", index, parts);
         return Err(cx.error_here(codes::OUT_OF_RANGE, message));
     };
     let length = extent.div_ceil(parts);

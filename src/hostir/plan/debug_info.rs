@@ -1,8 +1,9 @@
 //! Debug info: names of tensors, ops and iterations for messages about a plan, independent of the program.
 
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
-use crate::diag::Span;
-use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, statement_label};
+use crate::diag::{Message, PartKind, Quoted, Span};
+use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, quoted_wait, statement_label};
+use crate::message;
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops, loop indices and streams.
@@ -16,7 +17,7 @@ pub struct DebugInfo {
     /// The ops that run each op of a HostUnit.
     posts: BTreeMap<OpId, Vec<OpId>>,
     /// The statements that wait for communications and groups.
-    waits: BTreeMap<OpId, String>,
+    waits: BTreeMap<OpId, Quoted>,
     /// True if the program was read from a text in `hir 2`.
     is_hir2: bool,
 }
@@ -45,29 +46,37 @@ impl DebugInfo {
         }
         for label in &plan.stream_labels {
             if let StreamLabel::Bound(expr) = label {
-                self.streams.entry(*expr).or_insert_with(|| program.stream_name(*expr));
+                self.streams.entry(*expr).or_insert_with(|| program.stream_text(*expr));
             }
         }
     }
-    /// `Stream 2`: a stream as an operand of `Synchronize`; `None` if the program has no name for it.
+    /// `2`: a stream as `Synchronize` names it; `None` if the program has no name for it.
     pub fn stream_operand(&self, plan: &Plan, stream: StreamSlot) -> Option<String> {
         match plan.stream_labels.get(stream.0 as usize)? {
             StreamLabel::Unnamed => None,
             StreamLabel::Bound(expr) => self.streams.get(expr).cloned(),
-            StreamLabel::Index(index) => Some(format!("Stream {index}")),
+            StreamLabel::Index(index) => Some(index.to_string()),
         }
     }
     /// `Stream 2`, or `the caller's stream`: a stream in a sentence.
     pub fn stream_text(&self, plan: &Plan, stream: StreamSlot) -> String {
         plan.stream_number(stream).map_or_else(|| "the caller's stream".to_owned(), |number| format!("Stream {number}"))
     }
-    /// The statement that waits for a communication or group; `None` for other ops.
-    pub fn wait_text(&self, post: OpId) -> Option<&str> {
-        self.waits.get(&post).map(String::as_str)
+    /// A stream in a message, as in [`Self::stream_text`].
+    pub fn quoted_stream(&self, plan: &Plan, stream: StreamSlot) -> Quoted {
+        Quoted::new(PartKind::Stream, self.stream_text(plan, stream))
+    }
+    /// The statement that waits for a communication or group, in backquotes; `None` for other ops.
+    pub fn quoted_wait(&self, post: OpId) -> Option<&Quoted> {
+        self.waits.get(&post)
     }
     /// The tensor's name.
     pub fn tensor_name(&self, id: TensorId) -> &str {
         self.tensors.get(id).map_or("?", |(name, _)| name)
+    }
+    /// The tensor's name in a message.
+    pub fn quoted_tensor(&self, id: TensorId) -> Quoted {
+        Quoted::new(PartKind::Tensor, self.tensor_name(id).to_owned())
     }
     /// The span at which the tensor is written in full.
     pub fn tensor_span(&self, id: TensorId) -> Span {
@@ -76,6 +85,10 @@ impl DebugInfo {
     /// `Communication 39`, `T3 = matmul`.
     pub fn op_label(&self, id: OpId) -> &str {
         self.ops.get(id).map_or("?", |(text, _)| text)
+    }
+    /// The statement's name in a message.
+    pub fn quoted_statement(&self, id: OpId) -> Quoted {
+        Quoted::new(PartKind::Statement, self.op_label(id).to_owned())
     }
     /// The span of the op's statement.
     pub fn op_span(&self, id: OpId) -> Span {
@@ -97,10 +110,10 @@ impl DebugInfo {
         parts.join(", ")
     }
     /// `Communication 39 at StreamIdx=3`: an instruction's origin in words.
-    pub fn origin_text(&self, plan: &Plan, origin: InstOrigin) -> String {
+    pub fn origin_text(&self, plan: &Plan, origin: InstOrigin) -> Message {
         let iteration = self.iteration_text(plan.iteration_of(origin));
-        let op = self.op_label(origin.op);
-        if iteration.is_empty() { format!("`{op}`") } else { format!("`{op}` at {iteration}") }
+        let op = self.quoted_statement(origin.op);
+        if iteration.is_empty() { message!("`{}`", op) } else { message!("`{}` at {}", op, iteration) }
     }
 }
 
@@ -114,9 +127,9 @@ fn unit_posts(program: &Program) -> BTreeMap<OpId, Vec<OpId>> {
     posts
 }
 
-fn wait_statements(program: &Program) -> BTreeMap<OpId, String> {
+fn wait_statements(program: &Program) -> BTreeMap<OpId, Quoted> {
     let posts = program.ops().iter().filter_map(|(id, op)| Some((id, op.number()?)));
-    posts.map(|(id, number)| (id, format!("Wait Communication {number}"))).collect()
+    posts.map(|(id, number)| (id, quoted_wait(program, number))).collect()
 }
 
 fn tensor_label(program: &Program, id: TensorId) -> (String, Span) {

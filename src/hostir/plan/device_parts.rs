@@ -4,6 +4,7 @@
 use super::builder::PlanBuilder;
 use crate::diag::{Diag, codes};
 use crate::ir::{ExprId, TensorId, tensor_text};
+use crate::message;
 
 impl PlanBuilder<'_> {
     /// The extent of each of `parts` equal parts of an axis.
@@ -12,9 +13,13 @@ impl PlanBuilder<'_> {
         match extent.checked_div(parts) {
             Some(part) if part * parts == extent => Ok(part),
             _ => {
-                let name = self.tensor_name(tensor);
-                let message =
-                    format!("an axis of {name} of extent {extent} does not divide into {parts} parts for the devices");
+                let name = self.quoted_tensor(tensor);
+                let message = message!(
+                    "an axis of {} of extent {} does not divide into {} parts for the devices",
+                    name,
+                    extent,
+                    parts
+                );
                 Err(self
                     .error_here(codes::SIZE, message)
                     .with_note("parts for devices must be equal: choose another size"))

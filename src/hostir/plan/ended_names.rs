@@ -3,7 +3,8 @@
 use super::tensor_bindings::EndedName;
 use super::{BufferId, EndedOwner, PlanBuilder};
 use crate::diag::{Diag, codes};
-use crate::ir::TensorId;
+use crate::ir::{TensorId, bare_head, quoted_head};
+use crate::message;
 
 impl PlanBuilder<'_> {
     /// Ends a tensor's name: memory without any remaining binding is freed.
@@ -30,16 +31,19 @@ impl PlanBuilder<'_> {
     /// The error for a use of a tensor that a Deallocate has freed in an earlier iteration.
     pub(super) fn freed_error(&self, tensor: TensorId) -> Option<Diag> {
         let end = self.tensors.ended_name(self.program.memory_tensor(tensor))?;
-        let name = self.tensor_name(tensor);
+        let name = self.quoted_tensor(tensor);
         let when: Vec<String> =
             end.indices.iter().map(|(index, value)| format!("{}={value}", self.program.name(*index))).collect();
         let when = if when.is_empty() { String::new() } else { format!(" at {}", when.join(", ")) };
-        let message = format!("{name} has no value here: its memory was freed{when}");
+        let message = message!("{} has no value here: its memory was freed{}", name, when);
         Some(
             self.error_here(codes::NO_MEMORY_HERE, message)
-                .with_label(self.program.op_span(end.op), format!("{name} is freed here{when}"))
-                .with_note(format!(
-                    "move the `Deallocate` behind the loop, or give {name} new memory in each iteration by `ALLOCATE`"
+                .with_label(self.program.op_span(end.op), message!("{} is freed here{}", name, when))
+                .with_note(message!(
+                    "move the `{}` behind the loop, or give {} new memory in each iteration by `{}`",
+                    quoted_head("Deallocate"),
+                    name,
+                    quoted_head("ALLOCATE")
                 )),
         )
     }
@@ -47,11 +51,17 @@ impl PlanBuilder<'_> {
     /// The error for a use of a tensor after its Deallocate, in the same iteration.
     pub(crate) fn ended_error(&self, tensor: TensorId) -> Option<Diag> {
         let end = self.tensors.ended_name(self.program.memory_tensor(tensor))?;
-        let name = self.tensor_name(tensor);
+        let name = self.quoted_tensor(tensor);
         self.scope.indices.starts_with(&end.indices).then(|| {
-            self.error_here(codes::ENDED_NAME, format!("{name} is used after its Deallocate"))
-                .with_label(self.program.op_span(end.op), format!("{name} ends here"))
-                .with_note(format!("move the Deallocate behind the last use of {name}, or ALLOCATE {name} again"))
+            self.error_here(codes::ENDED_NAME, message!("{} is used after its {}", name, bare_head("Deallocate")))
+                .with_label(self.program.op_span(end.op), message!("{} ends here", name))
+                .with_note(message!(
+                    "move the {} behind the last use of {}, or {} {} again",
+                    bare_head("Deallocate"),
+                    name,
+                    bare_head("ALLOCATE"),
+                    name
+                ))
         })
     }
 }

@@ -2,8 +2,9 @@
 
 use super::inst::{BufferKind, BufferView, InstKind, ViewDim, ViewDims, row_major};
 use super::{PlanBuilder, stream_part};
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Message, codes};
 use crate::ir::TensorId;
+use crate::message;
 use smallvec::SmallVec;
 
 /// The layout of a tensor in memory of its own.
@@ -132,9 +133,11 @@ impl PlanBuilder<'_> {
         let mut axes = self.axes.stored_axes(tensor).zip(&view.dims).enumerate();
         let found = axes.find(|(_, (axis, dim))| axis.expanded.is_some() && dim.extent > 1 && dim.stride != 0);
         let Some((position, (_, dim))) = found else { return Ok(()) };
-        let name = self.tensor_name(tensor);
-        let message = format!(
-            "axis {position} of {name} is an expanded broadcast, which stores one element, but the memory that it is bound to has {} there",
+        let name = self.quoted_tensor(tensor);
+        let message = message!(
+            "axis {} of {} is an expanded broadcast, which stores one element, but the memory that it is bound to has {} there",
+            position,
+            name,
             dim.extent
         );
         Err(self.error_here(codes::BROADCAST_SIZE, message).with_note(self.own_elements_note(dim.extent)))
@@ -146,9 +149,12 @@ impl PlanBuilder<'_> {
         let extent = view.and_then(|view| view.dims.get(axis)).map_or(0, |dim| dim.extent);
         let result = self.program.op(self.op).output_tensors().next();
         let tensor = result.or_else(|| view.map(|view| self.plan.buffers[view.buffer].tensor));
-        let name = tensor.map_or_else(String::new, |tensor| self.tensor_name(tensor));
-        let message = format!(
-            "axis {axis} of {name} is an expanded broadcast, which stores one element, but {extent} different ones are written along it"
+        let name = tensor.map(|tensor| Message::from(self.quoted_tensor(tensor))).unwrap_or_default();
+        let message = message!(
+            "axis {} of {} is an expanded broadcast, which stores one element, but {} different ones are written along it",
+            axis,
+            name,
+            extent
         );
         self.error_here(codes::BROADCAST_SIZE, message).with_note(self.own_elements_note(extent))
     }

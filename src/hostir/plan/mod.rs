@@ -34,7 +34,7 @@ mod tensor_bindings;
 
 pub use axes::AxesTable;
 pub use budget::PlanLimits;
-pub(crate) use budget::{Deadline, PlanBudget};
+pub(crate) use budget::{Deadline, PlanBudget, time_limit_advice};
 pub use builder::PlanBuilder;
 pub use collective::{CollectiveTransfer, EqualShare, MemberRole, MemberSeat, TeamTransfers, WholeTensor};
 pub(crate) use copies::stream_part;

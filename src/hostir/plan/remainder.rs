@@ -1,7 +1,7 @@
 //! Advice about a remainder of a negative number that is used as an index, a peer or a root.
 
 use super::PlanBuilder;
-use crate::diag::Diag;
+use crate::diag::{Diag, Message};
 use crate::ir::{BinaryOp, Expr, ExprId, Symbol, Value};
 
 impl PlanBuilder<'_> {
@@ -10,7 +10,10 @@ impl PlanBuilder<'_> {
         if value >= 0 || !self.is_remainder(expr) {
             return diag;
         }
-        diag.with_note("`a % n` is negative if `a` is: add `n` to `a` first, as in `( ( a + n ) % n )`")
+        diag.with_note(Message::advice(
+            "`a % n` is negative if `a` is: add `n` to `a` first, as in `( ( a + n ) % n )`",
+            "`a % n` is negative if `a` is: `wrap(a, n)` is not",
+        ))
     }
 
     /// Returns true if an expression, or the definition of its name, is a remainder.

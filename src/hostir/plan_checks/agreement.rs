@@ -1,9 +1,10 @@
 //! Checks that the sides of one communication agree on its type, its root, and the amounts sent.
 
 use super::walk::{CollectiveEnd, MessageEnd};
-use crate::diag::{Diag, codes};
-use crate::ir::DType;
+use crate::diag::{Diag, Message, codes};
+use crate::ir::{DType, bare_head, quoted_type};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{BufferView, CollectiveInst, InstId, MatchedMessage, Plan, PlanMatching, RankInst};
 
 /// The first error of all communications; a walk reports only those that it reaches.
@@ -53,7 +54,7 @@ struct NamedSide {
 }
 
 /// The error of two sides that do not agree.
-fn disagreement(prepared: &PreparedProgram, first: NamedSide, second: NamedSide, message: String) -> Diag {
+fn disagreement(prepared: &PreparedProgram, first: NamedSide, second: NamedSide, message: Message) -> Diag {
     let [span, other] = [first, second].map(|side| {
         let plan = &prepared.plans[side.rank];
         prepared.labels.op_span(plan.inst(side.inst).origin.op)
@@ -63,9 +64,9 @@ fn disagreement(prepared: &PreparedProgram, first: NamedSide, second: NamedSide,
         .with_label(other, side_text(prepared, second))
 }
 
-fn side_text(prepared: &PreparedProgram, side: NamedSide) -> String {
+fn side_text(prepared: &PreparedProgram, side: NamedSide) -> Message {
     let plan = &prepared.plans[side.rank];
-    format!("rank {}: {}", plan.rank, prepared.labels.origin_text(plan, plan.inst(side.inst).origin))
+    message!("rank {}: {}", plan.rank, prepared.labels.origin_text(plan, plan.inst(side.inst).origin))
 }
 
 /// Checks that the members of a collective agree.
@@ -85,7 +86,7 @@ fn check_kinds(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]) -> Result
     let Some((first, others)) = ends.split_first() else { return Ok(()) };
     for other in others {
         if !is_same_collective(&other.collective, &first.collective) {
-            let message = format!(
+            let message = message!(
                 "members of one communication disagree: rank {} starts {}, rank {} {}",
                 first.rank,
                 describe_collective(&first.collective),
@@ -112,13 +113,13 @@ fn check_element_types(
 ) -> Result<(), Diag> {
     match (element_type(&first.collective), element_type(&other.collective)) {
         (Some(one), Some(two)) if one != two => {
-            let message = format!(
+            let message = message!(
                 "members of one {} do not agree: rank {} has elements of type `{}`, rank {} of `{}`",
-                first.collective.kind.name(),
+                bare_head(first.collective.kind.name()),
                 first.rank,
-                one.name(),
+                quoted_type(one),
                 other.rank,
-                two.name()
+                quoted_type(two)
             );
             Err(disagreement(prepared, collective_side(first), collective_side(other), message))
         }
@@ -135,10 +136,10 @@ fn collective_side(end: &CollectiveEnd<'_>) -> NamedSide {
     NamedSide { rank: end.rank, inst: end.inst }
 }
 
-fn describe_collective(collective: &CollectiveInst) -> String {
+fn describe_collective(collective: &CollectiveInst) -> Message {
     let root = collective.root.map_or(String::new(), |root| format!(" with root number {root}"));
-    let op = if collective.kind.is_reducing() { collective.red_op.word() } else { "" };
-    format!("{} {op}{root}", collective.kind.name()).replace("  ", " ").trim().to_owned()
+    let op = if collective.kind.is_reducing() { format!(" {}", collective.red_op.word()) } else { String::new() };
+    message!("{}{}{}", bare_head(collective.kind.name()), op, root)
 }
 
 /// Checks that a receive matches the data of its send.
@@ -154,14 +155,14 @@ pub(super) fn check_message(
     if source.len() == target.len() && source.dtype == target.dtype {
         return Ok(());
     }
-    let message = format!(
+    let message = message!(
         "rank {} sends {} elements of `{}`, but rank {} receives {} of `{}`",
         send.rank,
         source.len(),
-        source.dtype.name(),
+        quoted_type(source.dtype),
         receive.rank,
         target.len(),
-        target.dtype.name()
+        quoted_type(target.dtype)
     );
     let first = NamedSide { rank: send.rank, inst: send.inst };
     let second = NamedSide { rank: receive.rank, inst: receive.inst };
@@ -198,9 +199,9 @@ fn check_collective_sizes(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]
     for amounts in [&sent, &received] {
         let Some((one, others)) = amounts.split_first() else { continue };
         if let Some(other) = others.iter().find(|other| other.bytes != one.bytes) {
-            let message = format!(
+            let message = message!(
                 "members of one {} disagree: rank {} has {} bytes, rank {} has {}",
-                kind.name(),
+                bare_head(kind.name()),
                 one.side.rank,
                 one.bytes,
                 other.side.rank,
@@ -216,9 +217,10 @@ fn check_collective_sizes(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]
     }
     let sender = sent.first().unwrap_or(receiver);
     let total: usize = amounts.iter().sum();
-    let message = format!(
-        "{} cannot distribute {total} sent bytes to {} receivers of {} bytes",
-        kind.name(),
+    let message = message!(
+        "{} cannot distribute {} sent bytes to {} receivers of {} bytes",
+        bare_head(kind.name()),
+        total,
         received.len(),
         receiver.bytes
     );

@@ -1,10 +1,11 @@
 //! The deadlock report: the ranks that wait for each other, with lines and iterations.
 
 use super::queues::RankQueues;
-use crate::diag::Diag;
 use crate::diag::codes::DEADLOCK;
-use crate::ir::{MessageDirection, MessageProtocol};
+use crate::diag::{Diag, Message};
+use crate::ir::{MessageDirection, MessageProtocol, bare_head, quoted_argument};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::MessageHeader;
 use crate::plan::{InstId, InstOrigin, MatchedCommunicator};
 use std::collections::BTreeSet;
@@ -24,7 +25,7 @@ struct BlockedWait {
     /// Instruction to name.
     inst: InstId,
     /// A description of the missing event, for the message.
-    text: String,
+    text: Message,
     /// Ranks it waits for.
     others: Vec<usize>,
     /// The sends and receives of a group that have no peer yet.
@@ -45,9 +46,9 @@ pub(super) fn report_deadlock(
         return Diag::global_error(DEADLOCK, "deadlock: streams wait for each other and none can proceed");
     };
     let stuck: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
-    let message = format!("deadlock: {} of {} ranks wait and none can proceed", stuck.len(), ranks.len());
+    let message = message!("deadlock: {} of {} ranks wait and none can proceed", stuck.len(), ranks.len());
     let mut diag = Diag::error(DEADLOCK, prepared.labels.op_span(blocked_origin(first, ranks).op), message)
-        .with_primary_text(format!("rank {} waits here", ranks[first.rank].plan.rank));
+        .with_primary_text(message!("rank {} waits here", ranks[first.rank].plan.rank));
     let cycle = waiting_cycle(&blocked);
     let mut shown = vec![blocked_origin(first, ranks).op];
     // The ops of the cycle come before those of other ranks.
@@ -69,21 +70,22 @@ pub(super) fn report_deadlock(
     }
     for entry in blocked.iter().take(MOST_NOTES) {
         let place = prepared.labels.origin_text(ranks[entry.rank].plan, blocked_origin(entry, ranks));
-        diag = diag.with_note(format!("rank {} waits in {place} for {}", entry.rank, entry.text));
+        diag = diag.with_note(message!("rank {} waits in {} for {}", entry.rank, place, entry.text));
     }
     if blocked.len() > MOST_NOTES {
-        diag = diag.with_note(format!("and {} more", blocked.len() - MOST_NOTES));
+        diag = diag.with_note(message!("and {} more", blocked.len() - MOST_NOTES));
     }
     match cycle {
         Some(cycle) => {
             let mut diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
             if cycle.iter().all(|entry| waits_for_message(entry, ranks)) {
-                diag = diag.with_note(GROUP_NOTE);
+                diag = diag.with_note(group_advice());
             }
             match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
-                Some(note) => diag
-                    .with_note(note)
-                    .with_note("or use `backend=NCCL`; `--map-backend=NCCL=CUDA` runs it with copies, too"),
+                Some(note) => diag.with_note(note).with_note(message!(
+                    "or use `{}`; `--map-backend=NCCL=CUDA` runs it with copies, too",
+                    quoted_argument("backend", "NCCL")
+                )),
                 None => diag,
             }
         }
@@ -109,7 +111,7 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
             let unfinished = ranks[rank].inst(inst);
             let Some(collective) = unfinished.kind.collective() else { continue };
             let others = absent_members(of_all, ranks);
-            let text = format!("{} to start this {}", rank_names(&others), collective.kind.name());
+            let text = message!("{} to start this {}", rank_names(&others), bare_head(collective.kind.name()));
             blocked.push(BlockedWait { rank, inst, text, others, messages: Vec::new() });
             continue;
         }
@@ -117,16 +119,16 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
         let mut others = Vec::new();
         let mut messages = Vec::new();
         for message in ranks[rank].open_messages(slot, MessageDirection::Send) {
-            parts.push(format!("rank {} to receive from it", message.peer));
+            parts.push(message!("rank {} to receive from it", message.peer));
             others.push(message.peer);
             messages.push(message.inst);
         }
         for message in ranks[rank].open_messages(slot, MessageDirection::Recv) {
-            parts.push(format!("rank {} to send to it", message.peer));
+            parts.push(message!("rank {} to send to it", message.peer));
             others.push(message.peer);
             messages.push(message.inst);
         }
-        blocked.push(BlockedWait { rank, inst: unit.label, text: parts.join(" and "), others, messages });
+        blocked.push(BlockedWait { rank, inst: unit.label, text: Message::join(&parts, " and "), others, messages });
     }
     blocked
 }
@@ -147,7 +149,7 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
         for inst in initiated.chain(rank.awaited_messages()) {
             let Some(&MessageHeader { direction, peer, .. }) = rank.inst(inst).kind.message() else { continue };
             let what = if direction.is_send() { "receive from" } else { "send to" };
-            let text = format!("rank {peer} to {what} it");
+            let text = message!("rank {} to {} it", peer, what);
             let others = vec![peer as usize];
             blocked.push(BlockedWait { rank: index, inst, text, others, messages: Vec::new() });
         }
@@ -157,7 +159,7 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
 
 /// Explains the protocol that both sides of a transfer need, or the order that messages on streams need, if the
 /// initiator of a transfer waits for an instruction that is queued after another wait.
-fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<String> {
+fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<Message> {
     let own = *ranks[entry.rank].inst(entry.inst).kind.message().filter(|message| message.comm.is_none())?;
     let (sends, protocol) = (own.direction.is_send(), own.protocol.word());
     let rank = u32::try_from(entry.rank).ok()?;
@@ -166,17 +168,26 @@ fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<S
     let &(peer, other) = answers.first()?;
     if answers.iter().all(|(_, other)| *other != own.protocol) {
         let [does, done] = if sends { ["sends", "receives"] } else { ["receives", "sends"] };
-        return Some(format!(
-            "rank {rank} {does} with `protocol={protocol}`, and rank {peer} {done} with `protocol={}`: give both sides one protocol",
-            other.word()
+        return Some(message!(
+            "rank {} {} with `{}`, and rank {} {} with `{}`: give both sides one protocol",
+            rank,
+            does,
+            quoted_argument("protocol", protocol),
+            peer,
+            done,
+            quoted_argument("protocol", other.word())
         ));
     }
     let (first, second) = match own.protocol {
         MessageProtocol::Put => ("receive", "send"),
         MessageProtocol::Get => ("send", "receive"),
     };
-    Some(format!(
-        "with `backend=CUDA` and `protocol={protocol}`, start the {first} before the {second}, also in a group"
+    Some(message!(
+        "with `{}` and `{}`, start the {} before the {}, also in a group",
+        quoted_argument("backend", "CUDA"),
+        quoted_argument("protocol", protocol),
+        first,
+        second
     ))
 }
 
@@ -228,8 +239,12 @@ fn wait_for_rank(blocked: &[BlockedWait], rank: usize, other: usize) -> Option<&
 }
 
 /// The repair if all ranks of a cycle wait for messages.
-const GROUP_NOTE: &str =
-    "post the messages of a rank between StartCoalescing and EndCoalescing, or let one side send first";
+fn group_advice() -> Message {
+    Message::advice(
+        "post the messages of a rank between StartCoalescing and EndCoalescing, or let one side send first",
+        "post the messages of a rank in one group, `wait { send(..); recv(..) }`, or let one side send first",
+    )
+}
 
 /// Returns true if a rank waits for one message on a communicator.
 fn waits_for_message(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {
@@ -237,15 +252,15 @@ fn waits_for_message(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {
 }
 
 /// A cycle with the op and iteration of each rank in it.
-fn cycle_text(prepared: &PreparedProgram, cycle: &[&BlockedWait], ranks: &[&RankQueues<'_>]) -> String {
-    let mut steps: Vec<String> = Vec::new();
+fn cycle_text(prepared: &PreparedProgram, cycle: &[&BlockedWait], ranks: &[&RankQueues<'_>]) -> Message {
+    let mut steps: Vec<Message> = Vec::new();
     for entry in cycle {
         let plan = ranks[entry.rank].plan;
         let place = prepared.labels.origin_text(plan, blocked_origin(entry, ranks));
-        steps.push(format!("rank {} in {place}", plan.rank));
+        steps.push(message!("rank {} in {}", plan.rank, place));
     }
-    steps.extend(cycle.first().map(|entry| format!("rank {}", ranks[entry.rank].plan.rank)));
-    format!("the ranks wait in a cycle: {}", steps.join(" -> "))
+    steps.extend(cycle.first().map(|entry| message!("rank {}", ranks[entry.rank].plan.rank)));
+    message!("the ranks wait in a cycle: {}", Message::join(&steps, " -> "))
 }
 
 /// The ranks that a rank waits for, in order.

@@ -1,8 +1,9 @@
 //! Uses of memory through other tensors after the Deallocate of the tensor that owns it.
 
 use crate::diag::{Diag, Fix, codes};
-use crate::ir::OpId;
+use crate::ir::{OpId, bare_head};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{EndedOwner, Plan};
 use rustc_hash::FxHashSet;
 
@@ -30,16 +31,16 @@ fn first_use(plan: &Plan, ended: &EndedOwner) -> Option<OpId> {
 
 fn describe_use(prepared: &PreparedProgram, plan: &Plan, ended: &EndedOwner, user: OpId) -> Diag {
     let labels = &prepared.labels;
-    let name = labels.tensor_name(plan.buffers[ended.buffer].tensor);
-    let message = format!("`{}` uses the memory of {name}, which has ended", labels.op_label(user));
+    let name = labels.quoted_tensor(plan.buffers[ended.buffer].tensor);
+    let message = message!("`{}` uses the memory of {}, which has ended", labels.quoted_statement(user), name);
     let diag = Diag::error(codes::ENDED_NAME, labels.op_span(user), message)
-        .with_label(labels.op_span(ended.op), format!("{name} ends here"));
+        .with_label(labels.op_span(ended.op), message!("{} ends here", name));
     if labels.is_hir2() {
         return diag
             .with_note("with the name of a tensor its memory ends, whatever other names it has")
-            .with_fix(Fix::in_words(format!("move `free {name}` behind the last use of its memory")));
+            .with_fix(Fix::in_words(message!("move `free {}` behind the last use of its memory", name)));
     }
     diag.into_warning()
         .with_note("the memory stays while another tensor is bound to it")
-        .with_fix(Fix::in_words("move the Deallocate behind its last use"))
+        .with_fix(Fix::in_words(message!("move the {} behind its last use", bare_head("Deallocate"))))
 }

@@ -12,6 +12,7 @@ use crate::diag::{Diag, codes};
 use crate::ir::Id;
 use crate::ir::MessageDirection;
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::MessageHeader;
 use crate::plan::{
     BufferId, CommSlot, Inst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst, StreamSlot, WorkSlot,
@@ -368,9 +369,9 @@ fn describe_rounds(
     let [(sender, send), (receiver, receive)] = sides;
     let mut diag = Diag::error(codes::EXCHANGE_ROUNDS, labels.op_span(send.op), text)
         .into_warning()
-        .with_primary_text(format!("rank {} sends its last message here", sender.rank));
+        .with_primary_text(message!("rank {} sends its last message here", sender.rank));
     if receive.op != send.op {
-        diag = diag.with_label(labels.op_span(receive.op), format!("rank {} receives it here", receiver.rank));
+        diag = diag.with_label(labels.op_span(receive.op), message!("rank {} receives it here", receiver.rank));
     }
     if let Some(end) = group_end(sender, last.send.inst) {
         let text = "and the next messages wait until all of this group are done";
@@ -380,7 +381,7 @@ fn describe_rounds(
     let chain: Vec<String> =
         shown.map(|message| format!("{} -> {}", message.send.rank, message.receive.rank)).collect();
     let more = if rounds.chain.len() > MOST_SHOWN { ", ..." } else { "" };
-    diag.with_note(format!("in a round each rank sends one message and receives one; these come one after another (ranks): {}{more}", chain.join(", ")))
+    diag.with_note(message!("in a round each rank sends one message and receives one; these come one after another (ranks): {}{}", chain.join(", "), more))
         .with_note("let all ranks be busy in each step: in step s, rank r sends to `( rank + s ) % n` and receives from `( rank + n - s ) % n`, both in one group")
 }
 

@@ -5,8 +5,9 @@
 //! rank that others wait for and that waits for none.
 
 use super::rank_text::{RankGroups, rank_ranges};
-use crate::diag::Diag;
+use crate::diag::{Diag, Message};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{InstId, InstKind, InstOrigin, Plan, PlanMatching, RankInst};
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ pub fn report_hang(prepared: &PreparedProgram, error: Diag, positions: &[RankPos
     diag.primary = None;
     diag.labels.clear();
     if let Some(text) = report.culprit_text(&culprits) {
-        diag.message = format!("{}: {text}", diag.message);
+        diag.message = message!("{}: {}", diag.message, text);
     }
     let rest = std::mem::take(&mut diag.notes);
     let diag = report.with_labels(diag, &culprits);
@@ -122,36 +123,38 @@ impl<'p> HangReport<'p> {
         wanted.into_iter().filter(free).collect()
     }
 
-    fn culprit_text(&self, culprits: &[u32]) -> Option<String> {
+    fn culprit_text(&self, culprits: &[u32]) -> Option<Message> {
         let first = self.ranks.get(*culprits.first()? as usize)?;
         let all_alike = culprits.iter().all(|&rank| {
             let other = self.ranks.get(rank as usize);
             other.is_some_and(|other| self.place_text(other) == self.place_text(first))
         });
         let verb = if culprits.len() == 1 { "holds" } else { "hold" };
-        let stands = if culprits.len() == 1 { "is" } else { "are" };
-        let place = if all_alike { format!(": it {stands} {}", self.place_text(first)) } else { String::new() };
-        let place = if culprits.len() > 1 { place.replace(": it ", ": they ") } else { place };
-        Some(format!("{} {verb} up the others{place}", rank_ranges(culprits)))
+        let stand = if culprits.len() == 1 { "it is" } else { "they are" };
+        let place = match all_alike {
+            true => message!(": {} {}", stand, self.place_text(first)),
+            false => Message::default(),
+        };
+        Some(message!("{} {} up the others{}", rank_ranges(culprits), verb, place))
     }
 
     /// `in `Communication 2` at i=3`.
-    fn place_text(&self, rank: &StandingRank<'_>) -> String {
+    fn place_text(&self, rank: &StandingRank<'_>) -> Message {
         match rank.progress {
-            RankProgress::At(inst) => format!("in {}", self.origin_text(rank.plan, inst)),
+            RankProgress::At(inst) => message!("in {}", self.origin_text(rank.plan, inst)),
             RankProgress::Among(first, last) => {
-                format!("between {} and {}", self.origin_text(rank.plan, first), self.origin_text(rank.plan, last))
+                message!("between {} and {}", self.origin_text(rank.plan, first), self.origin_text(rank.plan, last))
             }
-            RankProgress::OwnWork => "in work of its own, behind all its communications".to_owned(),
-            RankProgress::NotStarted => "at the start of the run, which waits for all ranks".to_owned(),
-            RankProgress::Ended => "at the end of the program".to_owned(),
-            RankProgress::Unknown => "at an unknown op".to_owned(),
+            RankProgress::OwnWork => "in work of its own, behind all its communications".into(),
+            RankProgress::NotStarted => "at the start of the run, which waits for all ranks".into(),
+            RankProgress::Ended => "at the end of the program".into(),
+            RankProgress::Unknown => "at an unknown op".into(),
         }
     }
 
-    fn origin_text(&self, plan: &Plan, inst: InstId) -> String {
+    fn origin_text(&self, plan: &Plan, inst: InstId) -> Message {
         let origin = plan.find_inst(inst).map(|inst| inst.origin);
-        origin.map_or_else(|| "an unknown op".to_owned(), |origin| self.prepared.labels.origin_text(plan, origin))
+        origin.map_or_else(|| "an unknown op".into(), |origin| self.prepared.labels.origin_text(plan, origin))
     }
 
     /// Labels of the culprits' ops first, then of those of the other ranks.
@@ -175,7 +178,7 @@ impl<'p> HangReport<'p> {
             };
             let mut ranks = group.ranks.clone();
             ranks.sort_unstable();
-            let text = format!("{} {verb}", rank_ranges(&ranks));
+            let text = message!("{} {}", rank_ranges(&ranks), verb);
             if diag.primary.is_none() {
                 diag.primary = Some(crate::diag::DiagLabel { span, text });
                 return diag;
@@ -185,31 +188,29 @@ impl<'p> HangReport<'p> {
     }
 
     fn with_notes(&self, mut diag: Diag, culprits: &[u32]) -> Diag {
-        let mut groups: RankGroups<String, BTreeSet<u32>> = RankGroups::default();
+        let mut groups: RankGroups<RankPlace, BTreeSet<u32>> = RankGroups::default();
         for rank in &self.ranks {
-            let text = match self.finished_text(rank) {
-                Some(finished) => format!("{}; last done: {finished}", self.place_text(rank)),
-                None => self.place_text(rank),
-            };
+            let finished = self.finished_text(rank).map(|finished| message!("; last done: {}", finished));
+            let place = RankPlace { at: self.place_text(rank), finished: finished.unwrap_or_default() };
             let awaited = rank.awaited.clone();
-            let group = groups.add_rank(rank.plan.rank, awaited.clone(), text, |one, other| one == other);
+            let group = groups.add_rank(rank.plan.rank, awaited.clone(), place, |one, other| one == other);
             group.detail.extend(awaited);
         }
         let count = groups.groups.len();
         for group in groups.groups.iter().take(MOST_NOTES) {
             let awaited: Vec<u32> = group.detail.iter().copied().collect();
             let (who, verb) = (rank_ranges(&group.ranks), if group.ranks.len() == 1 { "is" } else { "are" });
-            let mut text = format!("{who} {verb} {}", group.place);
-            if !awaited.is_empty() {
-                let (head, tail) = group.place.split_once("; ").unwrap_or((&group.place, ""));
-                let tail = if tail.is_empty() { String::new() } else { format!("; {tail}") };
-                let verb = if group.ranks.len() == 1 { "waits" } else { "wait" };
-                text = format!("{who} {verb} {head} for {}{tail}", rank_ranges(&awaited));
-            }
-            diag = diag.with_note(text);
+            let RankPlace { at, finished } = &group.place;
+            diag = diag.with_note(match awaited.is_empty() {
+                true => message!("{} {} {}{}", who, verb, at, finished),
+                false => {
+                    let verb = if group.ranks.len() == 1 { "waits" } else { "wait" };
+                    message!("{} {} {} for {}{}", who, verb, at, rank_ranges(&awaited), finished)
+                }
+            });
         }
         if count > MOST_NOTES {
-            diag = diag.with_note(format!("and {} more groups of ranks", count - MOST_NOTES));
+            diag = diag.with_note(message!("and {} more groups of ranks", count - MOST_NOTES));
         }
         match self.general_note(culprits) {
             Some(note) => diag.with_note(note),
@@ -232,7 +233,7 @@ impl<'p> HangReport<'p> {
     }
 
     /// The last work or wait before the first instruction that is not done.
-    fn finished_text(&self, rank: &StandingRank<'_>) -> Option<String> {
+    fn finished_text(&self, rank: &StandingRank<'_>) -> Option<Message> {
         let pending = rank.pending_inst()?;
         let op = rank.plan.find_inst(pending)?.origin;
         let mut before = rank.plan.cursor_before(pending).rev();
@@ -242,6 +243,15 @@ impl<'p> HangReport<'p> {
         })?;
         Some(self.origin_text(rank.plan, inst))
     }
+}
+
+/// The place of some ranks in words.
+#[derive(PartialEq, Debug)]
+struct RankPlace {
+    /// Where they are.
+    at: Message,
+    /// What they have done last, as the end of a sentence; may be empty.
+    finished: Message,
 }
 
 impl StandingRank<'_> {

@@ -7,8 +7,9 @@
 //! place: a member's own shard of the whole tensor, or tensors of one size in the same memory.
 
 use crate::diag::{Diag, codes};
-use crate::ir::OpId;
+use crate::ir::{OpId, bare_head};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -116,18 +117,24 @@ fn describe_misplaced(
 ) -> Diag {
     let labels = &prepared.labels;
     let op = inst.origin.op;
-    let name = labels.tensor_name(plan.buffers[output.buffer].tensor);
-    let message = format!("race on {name}: `{}` both reads and writes it", labels.op_label(op));
+    let name = labels.quoted_tensor(plan.buffers[output.buffer].tensor);
+    let message = message!("race on {}: `{}` both reads and writes it", name, labels.quoted_statement(op));
     let own_shard = matches!(
         collective.kind,
         CollectiveKind::Allgather | CollectiveKind::Gather | CollectiveKind::ReduceScatter | CollectiveKind::Scatter
     );
     let rule = match (collective.kind, own_shard) {
-        (CollectiveKind::AllToAll, _) => "AllToAll does not work in place: give it an output of its own".to_owned(),
-        (kind, true) => format!("{} works in place only where the smaller side is the rank's own shard", kind.name()),
-        (kind, false) => format!("{} works in place only where input and output are the same memory", kind.name()),
+        (CollectiveKind::AllToAll, _) => {
+            message!("{} does not work in place: give it an output of its own", bare_head("AllToAll"))
+        }
+        (kind, true) => {
+            message!("{} works in place only where the smaller side is the rank's own shard", bare_head(kind.name()))
+        }
+        (kind, false) => {
+            message!("{} works in place only where input and output are the same memory", bare_head(kind.name()))
+        }
     };
     Diag::error(codes::RACE, labels.op_span(op), message)
-        .with_note(format!("on rank {}, in {}", plan.rank, labels.origin_text(plan, inst.origin)))
+        .with_note(message!("on rank {}, in {}", plan.rank, labels.origin_text(plan, inst.origin)))
         .with_note(rule)
 }

@@ -10,8 +10,9 @@ use super::happens_before::{
 };
 use super::races::MemoryObserver;
 use crate::diag::{Diag, codes};
-use crate::ir::{Id, OpId, Symbol};
+use crate::ir::{Id, OpId, Symbol, bare_head};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{EventId, Inst, InstId, InstKind, Plan, PlanMatching, StreamSlot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
@@ -255,23 +256,23 @@ fn describe_chain(prepared: &PreparedProgram, chain: &ChainedWait) -> Diag {
         Some(join) => {
             let before = labels.iteration_text(plan.iteration_of(join.origin));
             let forked = place(join.stream);
-            diag.with_primary_text(format!("{waits} for {forked} ...")).with_label(
+            diag.with_primary_text(message!("{} for {} ...", waits, forked)).with_label(
                 labels.op_span(join.origin.op),
-                format!("... which has waited here for the work of {before}"),
+                message!("... which has waited here for the work of {}", before),
             )
         }
         None => diag
-            .with_primary_text(format!("{waits} for {}", place(earlier.stream)))
+            .with_primary_text(message!("{} for {}", waits, place(earlier.stream)))
             .with_label(labels.op_span(earlier.origin.op), "which does this in the iteration before"),
     };
-    let diag = diag.with_note(format!(
+    let diag = diag.with_note(message!(
         "on rank {}, {} is behind {}, and no data needs this order",
         plan.rank,
         labels.origin_text(plan, later.origin),
         labels.origin_text(plan, earlier.origin)
     ));
     match chain.join {
-        Some(_) => diag.with_note("fork first and join last: move this Synchronize, with its SetCurrentStream, to a loop of its own before this loop, and the other one to a loop of its own behind it"),
+        Some(_) => diag.with_note(message!("fork first and join last: move this {}, with its {}, to a loop of its own before this loop, and the other one to a loop of its own behind it", bare_head("Synchronize"), bare_head("SetCurrentStream"))),
         None => diag.with_note("wait only for the work whose results this iteration uses"),
     }
 }

@@ -14,6 +14,7 @@ use super::queues::{CommunicationUnit, RankQueues};
 use crate::diag::{Diag, codes};
 use crate::ir::MessageDirection;
 use crate::lower::PreparedProgram;
+use crate::plan::time_limit_advice;
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveMember, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator,
     Plan, PlanMatching, WorkSlot,
@@ -268,7 +269,7 @@ const LATE: &str = "the run exceeded the time limit";
 
 /// The error for a run that exceeds its time; without the positions of the ranks.
 fn late_error(note: String) -> Diag {
-    Diag::global_error(codes::TIMEOUT, LATE).with_note(note).with_note("raise the limit with `--timeout-ms=N`")
+    Diag::global_error(codes::TIMEOUT, LATE).with_note(note).with_note(time_limit_advice())
 }
 
 /// The plans of all ranks, and the progress of each.

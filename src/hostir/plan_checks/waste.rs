@@ -4,6 +4,7 @@ use super::races::WaitUse;
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
+use crate::message;
 use rustc_hash::FxHashMap;
 
 /// The ops whose waits order nothing new on any rank and in any iteration.
@@ -21,7 +22,7 @@ pub(super) fn report_waste(prepared: &PreparedProgram, redundant: &[OpId]) -> Ve
 
 fn describe_redundant(prepared: &PreparedProgram, op: OpId) -> Diag {
     let labels = &prepared.labels;
-    let message = format!("`{}` orders nothing: what it waits for is behind already", labels.op_label(op));
+    let message = message!("`{}` orders nothing: what it waits for is behind already", labels.quoted_statement(op));
     Diag::error(codes::REDUNDANT_WAIT, labels.op_span(op), message)
         .into_warning()
         .with_fix(Fix::in_words("remove it, unless other sizes or numbers of streams need it"))

@@ -59,16 +59,13 @@ fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, other
 /// Returns true if the missing order of a race would make the first of two writes useless: the program then has a
 /// meaning, but hardly the intended one.
 pub(super) fn is_lost_write(text: &str, diag: &Diag) -> bool {
-    let is_pair_of_writes = diag.code == codes::RACE && diag.message.ends_with(" writes it");
-    if !is_pair_of_writes || !diag.message.contains(" may write it while ") {
+    let Some(race) = diag.race().filter(|race| race.first_writes && race.second_writes && !race.is_one_op) else {
         return false;
-    }
+    };
     let (programs, _) = crate::load(text);
-    let spans = [diag.labels.first(), diag.primary.as_ref()].map(|label| label.map(|label| label.span));
-    let [Some(first), Some(second)] = spans else { return false };
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
     let mut found = outlines.filter_map(|outline| {
-        let (first, second) = (outline.statements_at(first), outline.statements_at(second));
+        let (first, second) = (outline.statements_at(race.first), outline.statements_at(race.second));
         Some(!outline.is_read_between(*first.first()?, *second.first()?))
     });
     found.next().unwrap_or(false)

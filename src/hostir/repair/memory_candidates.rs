@@ -174,7 +174,7 @@ fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Optio
             change = change.with_deleted(free)?;
         }
     }
-    change.described(format!("move the ALLOCATE of {name} into the loop")).into_candidate()
+    change.described("move", format!("the ALLOCATE of {name} into the loop")).into_candidate()
 }
 
 /// Candidates for a sum with uninitialised memory: the memory starts as zeros.

@@ -5,7 +5,7 @@ use super::judge::{TextJudge, TextVerdict};
 use super::text_change::Candidate;
 use super::weighing::{RacePair, WeighedChange, choose_change};
 use crate::diag::fix::line_edits;
-use crate::diag::{Applicability, Diag, Fix, Severity, TextEdit, codes};
+use crate::diag::{Applicability, Diag, Fix, Message, Severity, TextEdit, codes};
 use rustc_hash::FxHashMap;
 
 /// The maximum number of texts that are tried for all diagnostics of a text together.
@@ -38,7 +38,7 @@ pub(super) fn is_error(diag: &Diag) -> bool {
 }
 
 /// The words that identify a diagnostic across texts.
-type DiagWords = (&'static str, String);
+type DiagWords = (&'static str, Message);
 
 /// The number of times that the same is said.
 #[derive(Clone, Default)]
@@ -124,7 +124,7 @@ impl<'a> RepairSearch<'a> {
                 true => Applicability::MaybeIncorrect,
                 false => Applicability::MachineApplicable,
             };
-            let fix = Fix { message: found.message, edits: found.edits, applicability };
+            let fix = Fix { message: found.message.into(), edits: found.edits, applicability };
             diag.fixes.retain(|fix| fix.applicability != Applicability::InWords);
             diag.fixes.push(fix);
         }

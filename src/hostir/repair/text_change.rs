@@ -15,12 +15,27 @@ pub(super) struct Candidate {
     pub(super) message: String,
 }
 
+/// A part of a change in words.
+#[derive(Clone)]
+struct TextAction {
+    /// `insert`.
+    verb: &'static str,
+    /// The statement, or what is done with a part of it.
+    object: String,
+}
+
+impl TextAction {
+    fn new(verb: &'static str, object: String) -> Self {
+        Self { verb, object }
+    }
+}
+
 /// A change that is being put together.
 #[derive(Clone)]
 pub(super) struct TextChange<'o, 'a> {
     outline: &'o Outline<'a>,
     edits: Vec<TextEdit>,
-    parts: Vec<String>,
+    actions: Vec<TextAction>,
     /// Statements that are no longer where they were.
     gone: Vec<usize>,
     /// Statements beside which others are inserted.
@@ -29,7 +44,7 @@ pub(super) struct TextChange<'o, 'a> {
 
 impl<'o, 'a> TextChange<'o, 'a> {
     pub(super) fn new(outline: &'o Outline<'a>) -> Self {
-        Self { outline, edits: Vec::new(), parts: Vec::new(), gone: Vec::new(), joined: Vec::new() }
+        Self { outline, edits: Vec::new(), actions: Vec::new(), gone: Vec::new(), joined: Vec::new() }
     }
 
     /// The insertion of lines at a place.
@@ -54,7 +69,7 @@ impl<'o, 'a> TextChange<'o, 'a> {
         let place = self.outline.outside_groups(place);
         let lines = statement.lines_at(self.outline, place)?;
         self.insert_lines(place, lines)?;
-        self.parts.push(format!("insert `{}`", statement.text));
+        self.actions.push(TextAction::new("insert", format!("`{}`", statement.text)));
         Some(self)
     }
 
@@ -63,7 +78,7 @@ impl<'o, 'a> TextChange<'o, 'a> {
         let whole = self.outline.sole_holder(statement);
         self.edits.push(self.outline.deletion(whole)?);
         self.gone.push(whole);
-        self.parts.push(format!("delete `{}`", self.outline.short_text(statement)));
+        self.actions.push(TextAction::new("delete", format!("`{}`", self.outline.short_text(statement))));
         Some(self)
     }
 
@@ -79,7 +94,7 @@ impl<'o, 'a> TextChange<'o, 'a> {
         self.insert_lines(place, lines)?;
         // A branch is named by what it holds.
         let named = if self.outline.kind(statement).is_branch() { statement + 1 } else { statement };
-        self.parts.push(format!("move `{}`", self.outline.short_text(named)));
+        self.actions.push(TextAction::new("move", format!("`{}`", self.outline.short_text(named))));
         Some(self)
     }
 
@@ -89,7 +104,8 @@ impl<'o, 'a> TextChange<'o, 'a> {
         let close = span.start + self.outline.statement_text(statement).rfind(')')?;
         let span = Span::new(close, close);
         self.edits.push(TextEdit { span, text: format!(", {argument}") });
-        self.parts.push(format!("add `{argument}` to `{}`", self.outline.op(statement).kind.name()));
+        let object = format!("`{argument}` to `{}`", self.outline.op(statement).kind.name());
+        self.actions.push(TextAction::new("add", object));
         Some(self)
     }
 
@@ -99,7 +115,8 @@ impl<'o, 'a> TextChange<'o, 'a> {
             self.outline.statements[statement].span.start + self.outline.statement_text(statement).find(from)?;
         let span = Span::new(start, start + from.len());
         self.edits.push(TextEdit { span, text: to.to_owned() });
-        self.parts.push(format!("write `{to}` in `{}`", self.outline.op(statement).kind.name()));
+        let object = format!("`{to}` in `{}`", self.outline.op(statement).kind.name());
+        self.actions.push(TextAction::new("write", object));
         Some(self)
     }
 
@@ -112,8 +129,8 @@ impl<'o, 'a> TextChange<'o, 'a> {
     }
 
     /// Says something else about the change.
-    pub(super) fn described(mut self, message: String) -> Self {
-        self.parts = vec![message];
+    pub(super) fn described(mut self, verb: &'static str, object: String) -> Self {
+        self.actions = vec![TextAction::new(verb, object)];
         self
     }
 
@@ -126,7 +143,7 @@ impl<'o, 'a> TextChange<'o, 'a> {
         edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
         let edits = join_edits(edits);
         let text = apply_edits(self.outline.text, &edits)?;
-        Some(Candidate { text, edits, message: join_parts(&self.parts) })
+        Some(Candidate { text, edits, message: describe_actions(&self.actions) })
     }
 }
 
@@ -146,14 +163,15 @@ fn join_edits(edits: Vec<TextEdit>) -> Vec<TextEdit> {
 }
 
 /// ``insert `A` and `B` ``: what is done with several things is said once.
-fn join_parts(parts: &[String]) -> String {
+fn describe_actions(actions: &[TextAction]) -> String {
     let mut said = String::new();
     let mut last = "";
-    for part in parts {
-        let (verb, what) = part.split_once(' ').unwrap_or(("", part));
-        let again = if verb == last { what } else { part };
+    for TextAction { verb, object } in actions {
         said += if said.is_empty() { "" } else { " and " };
-        said += again;
+        if *verb != last {
+            said += &format!("{verb} ");
+        }
+        said += object;
         last = verb;
     }
     said

@@ -117,7 +117,7 @@ pub(super) fn offer_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn T
         let moved = fix.and_then(|fix| {
             let repaired = fix.apply_to(&twin.text)?;
             let edits = twin.edits_for(text, &repaired)?;
-            Some(Fix { message: describe_edits(text, &edits), edits, applicability: fix.applicability })
+            Some(Fix { message: describe_edits(text, &edits).into(), edits, applicability: fix.applicability })
         });
         found.extend(moved.map(|fix| (position, fix)));
     }

@@ -3,7 +3,7 @@
 use super::judge::TextWeight;
 use super::outline::Outline;
 use super::text_change::Candidate;
-use crate::diag::{Diag, Span, codes};
+use crate::diag::{Diag, Span};
 
 /// A change that works.
 pub(super) struct WeighedChange {
@@ -47,19 +47,12 @@ pub(super) struct RacePair {
 impl RacePair {
     /// The pair of a race in a text; `None` for other diagnostics.
     pub(super) fn of_diag(text: &str, diag: &Diag) -> Option<Self> {
-        let said = diag.message.strip_prefix("race on ").filter(|_| diag.code == codes::RACE)?;
-        let (one, other) = said.split_once(" it while ")?;
-        let primary = diag.primary.as_ref()?.span;
-        let earlier = match other.ends_with(" in another iteration") {
-            true => primary,
-            false => diag.labels.first()?.span,
-        };
-        let other = other.trim_end_matches(" in another iteration");
+        let race = diag.race()?;
         Some(Self {
-            first: numbers_at(text, earlier),
-            second: numbers_at(text, primary),
-            first_writes: other.ends_with(" writes it"),
-            second_writes: one.ends_with(" write") || one.ends_with(" writes"),
+            first: numbers_at(text, race.first),
+            second: numbers_at(text, race.second),
+            first_writes: race.first_writes,
+            second_writes: race.second_writes,
         })
     }
 

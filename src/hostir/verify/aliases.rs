@@ -2,11 +2,10 @@
 
 use super::declarations::ReferencedTensors;
 use crate::axes::logical_axes;
-use crate::diag::codes;
-use crate::diag::{Diag, Diags};
-use crate::ir::expr_text;
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::tensor_span;
-use crate::ir::{IdVec, Program, TensorId};
+use crate::ir::{IdVec, Program, TensorId, quoted_expr, quoted_parallel_type, quoted_type};
+use crate::message;
 use crate::ops::memory::sharing::{check_own_memory, mesh_difference};
 use rustc_hash::FxHashSet;
 
@@ -35,17 +34,17 @@ pub(super) fn check_aliases(program: &Program, referenced: &ReferencedTensors, d
 }
 
 fn report_unknown(program: &Program, tensor: TensorId, diags: &mut Diags) {
-    let (list, name) = (if program.is_hir2() { "alias" } else { "Aliases:" }, program.tensor_name(tensor));
-    let message = format!("`{list}` names `{name}`, which does not occur in the program");
+    let (list, name) = (if program.is_hir2() { "alias" } else { "Aliases:" }, program.quoted_tensor(tensor));
+    let message = message!("`{}` names `{}`, which does not occur in the program", list, name);
     diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
 }
 
 /// An entry of the `Aliases:` section.
 fn check_alias(program: &Program, new: TensorId, original: TensorId, diags: &mut Diags) {
-    let names = (program.tensor_name(new), program.tensor_name(original));
+    let names = (program.quoted_tensor(new), program.quoted_tensor(original));
     let span = tensor_span(program, new);
     if program.memory_tensor(new) == new {
-        let message = format!("the aliases form a cycle from `{}` to `{}`", names.0, names.0);
+        let message = message!("the aliases form a cycle from `{}` to `{}`", names.0, names.0);
         diags.push(
             Diag::error(codes::ALIAS_MEMORY, span, message)
                 .with_note("remove one of the aliases: they must lead to a tensor that has memory"),
@@ -54,25 +53,25 @@ fn check_alias(program: &Program, new: TensorId, original: TensorId, diags: &mut
     }
     let other = program.aliases().unwrap_or_default().iter().find(|(n, _)| *n == new);
     if let Some((_, first)) = other.filter(|(_, first)| *first != original) {
-        let first = program.tensor_name(*first);
-        let message = format!("`{}` is an alias of both `{first}` and `{}`", names.0, names.1);
+        let first = program.quoted_tensor(*first);
+        let message = message!("`{}` is an alias of both `{}` and `{}`", names.0, first, names.1);
         diags.push(Diag::error(codes::ALIAS_MEMORY, span, message).with_note("remove one of the aliases"));
     }
     check_own_memory(program, new, span, diags);
     if let Some(what) = memory_difference(program, new, original) {
-        let message = format!("`{}` cannot be an alias of `{}`: {what}", names.0, names.1);
+        let message = message!("`{}` cannot be an alias of `{}`: {}", names.0, names.1, what);
         let diag = Diag::error(codes::ALIAS_TYPE, span, message)
-            .with_label(tensor_span(program, original), format!("`{}` is declared here", names.1))
+            .with_label(tensor_span(program, original), message!("`{}` is declared here", names.1))
             .with_note("an alias must have the element type, axes and mesh of its tensor");
         diags.push(diag);
     }
 }
 
 /// Describes a difference between two tensors that share one memory.
-fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<String> {
+fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<Message> {
     let (x, y) = (program.tensor(a), program.tensor(b));
     if x.dtype != y.dtype {
-        return Some(format!("their element types are `{}` and `{}`", x.dtype.name(), y.dtype.name()));
+        return Some(message!("their element types are `{}` and `{}`", quoted_type(x.dtype), quoted_type(y.dtype)));
     }
     if x.mesh != y.mesh {
         return Some(mesh_difference(program, a, b));
@@ -83,7 +82,7 @@ fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<Stri
     }
     let (i, k) = (left.stored_positions(), right.stored_positions());
     if i.len() != k.len() {
-        return Some(format!("they store {} and {} axes", i.len(), k.len()));
+        return Some(message!("they store {} and {} axes", i.len(), k.len()));
     }
     let mut pairs = i.iter().zip(&k).map(|(&i, &k)| (left.axes[i as usize], right.axes[k as usize]));
     let differ = pairs.position(|(x, y)| {
@@ -91,6 +90,7 @@ fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<Stri
         x.device_type() != y.device_type() || extents.is_some_and(|(x, y)| x != y)
     })?;
     let axes = [left.axes[i[differ] as usize], right.axes[k[differ] as usize]];
-    let [x, y] = axes.map(|axis| format!("`{}` over `{}`", expr_text(program, axis.extent), axis.parallel.name()));
-    Some(format!("axis {differ} is {x} and {y}"))
+    let [x, y] = axes
+        .map(|axis| message!("`{}` over `{}`", quoted_expr(program, axis.extent), quoted_parallel_type(axis.parallel)));
+    Some(message!("axis {} is {} and {}", differ, x, y))
 }

@@ -1,14 +1,13 @@
 //! V1 to V9: declarations of tensors, meshes, inputs and aliases.
 
-use crate::diag::codes;
-use crate::diag::{Diag, DiagLabel, Diags, Span};
+use crate::diag::{Diag, DiagLabel, Diags, Message, Quoted, Span, codes};
 use crate::ir::places::smallest_duplicate;
 use crate::ir::places::{count_text, tensor_span};
 use crate::ir::{
     AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
-    TensorNumbers, Value,
+    TensorNumbers, Value, expr_text, quoted_axis, quoted_expr, quoted_parallel_type, quoted_type,
 };
-use crate::ir::{domain_text, expr_text};
+use crate::message;
 use rustc_hash::FxHashMap;
 
 /// Most axes that a tensor may have.
@@ -98,7 +97,7 @@ pub(super) fn check_declarations(program: &Program, referenced: &ReferencedTenso
 
 /// V1: the tensors of one number in one scope have one type.
 fn report_difference(program: &Program, first: TensorId, second: TensorId, diags: &mut Diags) {
-    let name = program.tensor_name(second);
+    let name = program.quoted_tensor(second);
     let what = describe_difference(program, first, second);
     if what.is_empty() {
         return;
@@ -106,54 +105,56 @@ fn report_difference(program: &Program, first: TensorId, second: TensorId, diags
     let mut diag = Diag::error(
         codes::DECLARATIONS_DIFFER,
         tensor_span(program, second),
-        format!("`{name}` is declared twice with different types: {what}"),
+        message!("`{}` is declared twice with different types: {}", name, what),
     );
     diag = diag.with_primary_text("declared again here").with_label(tensor_span(program, first), "first declared here");
-    diags.push(diag.with_note(format!(
-        "a number denotes one tensor: repeat the same text, write `{name}` alone, or renumber one of them"
+    diags.push(diag.with_note(message!(
+        "a number denotes one tensor: repeat the same text, write `{}` alone, or renumber one of them",
+        name
     )));
 }
 
 /// Describes the difference between two declarations.
-fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> String {
+fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> Message {
     let (a, b): (&Tensor, &Tensor) = (program.tensor(first), program.tensor(second));
-    let mut parts: Vec<String> = Vec::new();
+    let mut parts: Vec<Message> = Vec::new();
     if a.dtype != b.dtype {
-        parts.push(format!("the element types are `{}` and `{}`", a.dtype.name(), b.dtype.name()));
+        parts.push(message!("the element types are `{}` and `{}`", quoted_type(a.dtype), quoted_type(b.dtype)));
     }
     if a.memory != b.memory {
-        parts.push(format!("the memories are `{}` and `{}`", a.memory.name(), b.memory.name()));
+        parts.push(message!("the memories are `{}` and `{}`", a.memory.name(), b.memory.name()));
     }
     let (x, y) = (program.domains(first), program.domains(second));
     if x.len() != y.len() {
         let [first, second] = [x, y].map(|domains| count_text(domains.len(), "axis", "axes"));
-        parts.push(format!("{first} and {second}"));
+        parts.push(message!("{} and {}", first, second));
     } else if let Some(k) = (0..x.len()).find(|&k| x[k] != y[k]) {
-        let (first, second) = (domain_text(program, &x[k]), domain_text(program, &y[k]));
-        parts.push(format!("axis {k} is `{first}` and `{second}`"));
+        let (first, second) = (quoted_axis(program, &x[k]), quoted_axis(program, &y[k]));
+        parts.push(message!("axis {} is `{}` and `{}`", k, first, second));
     }
     if a.axes != b.axes {
-        parts.push("the order of the axes differs".to_owned());
+        parts.push("the order of the axes differs".into());
     }
     if a.mesh != b.mesh {
-        parts.push(format!("the meshes are `{}` and `{}`", program.mesh_name(a.mesh), program.mesh_name(b.mesh)));
+        parts.push(message!("the meshes are `{}` and `{}`", program.quoted_mesh(a.mesh), program.quoted_mesh(b.mesh)));
     }
     if a.name != b.name {
-        parts.push(format!("the names are `{}` and `{}`", program.tensor_name(first), program.tensor_name(second)));
+        let [first, second] = [first, second].map(|tensor| program.quoted_tensor(tensor));
+        parts.push(message!("the names are `{}` and `{}`", first, second));
     }
     if a.logical != b.logical {
         let [first, second] = [a, b].map(|tensor| logical_text(program, tensor));
-        parts.push(format!("{first} and {second}"));
+        parts.push(message!("{} and {}", first, second));
     }
-    parts.join("; ")
+    Message::join(&parts, "; ")
 }
 
-fn logical_text(program: &Program, tensor: &Tensor) -> String {
+fn logical_text(program: &Program, tensor: &Tensor) -> Message {
     match &tensor.logical {
-        None => "no `logical=`".to_owned(),
+        None => "no `logical=`".into(),
         Some(extents) => {
-            let extents = extents.iter().map(|&extent| expr_text(program, extent));
-            format!("`logical={{{}}}`", extents.collect::<Vec<_>>().join(", "))
+            let extents: Vec<Message> = extents.iter().map(|&extent| quoted_expr(program, extent).into()).collect();
+            message!("`logical={{{}}}`", Message::join(&extents, ", "))
         }
     }
 }
@@ -170,9 +171,9 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
         return;
     }
     if let Some(twice) = smallest_duplicate(&mesh.devices) {
-        let text = program.mesh_name(Some(id));
+        let text = program.quoted_mesh(Some(id));
         diags.push(
-            Diag::error(codes::BAD_MESH, span, format!("device {twice} occurs twice in `{text}`"))
+            Diag::error(codes::BAD_MESH, span, message!("device {} occurs twice in `{}`", twice, text))
                 .with_note("list each device of a mesh once"),
         );
     }
@@ -182,7 +183,8 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
 fn check_axes(program: &Program, id: TensorId, faults: &mut MeshFaults, diags: &mut Diags) {
     let domains = program.domains(id);
     if domains.len() > MAX_AXES {
-        let message = format!("`{}` has {} axes, but the limit is {MAX_AXES}", program.tensor_name(id), domains.len());
+        let message =
+            message!("`{}` has {} axes, but the limit is {}", program.quoted_tensor(id), domains.len(), MAX_AXES);
         diags.push(Diag::error(codes::TOO_MANY_AXES, tensor_span(program, id), message));
     }
     let mut used = 0u32;
@@ -203,12 +205,13 @@ fn check_axes(program: &Program, id: TensorId, faults: &mut MeshFaults, diags: &
 }
 
 fn report_shared_device_axis(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut Diags) {
-    let name = program.tensor_name(id);
-    let message = format!("two axes of `{name}` are sharded over `{}`, but only one may be", parallel.name());
-    diags.push(
-        Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message)
-            .with_note("write `S` for one of them, or shard it over another axis of the mesh"),
-    );
+    let name = program.quoted_tensor(id);
+    let message =
+        message!("two axes of `{}` are sharded over `{}`, but only one may be", name, quoted_parallel_type(parallel));
+    diags.push(Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message).with_note(Message::advice(
+        "write `S` for one of them, or shard it over another axis of the mesh",
+        "store one of them whole on every rank, or shard it over another axis of the mesh",
+    )));
 }
 
 fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, faults: &mut MeshFaults, diags: &mut Diags) {
@@ -220,7 +223,7 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, fault
     {
         return;
     }
-    let (name, axis, span) = (program.tensor_name(id), domain_text(program, domain), tensor_span(program, id));
+    let (name, axis, span) = (program.quoted_tensor(id), quoted_axis(program, domain), tensor_span(program, id));
     let constant = program.exprs().as_int(domain.extent);
     let fault = MeshFault { mesh: program.tensor(id).mesh, parallel: domain.parallel, extent: constant };
     // In the printed form each tensor names its mesh itself.
@@ -232,7 +235,7 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, fault
             Diag::error(
                 codes::NO_MESH,
                 span,
-                format!("`{axis}` of `{name}` is sharded over devices, but the tensor has no mesh"),
+                message!("`{}` of `{}` is sharded over devices, but the tensor has no mesh", axis, name),
             )
             .with_note("give the program a mesh: `on d` at the end of its head, or in the printed form `(DeviceMesh{0 1})` behind the axes"),
         );
@@ -240,12 +243,14 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, fault
     };
     if inside >= mesh.shape.len() {
         let rank = count_text(mesh.shape.len(), "axis", "axes");
-        let parallel = domain.parallel.name();
-        let message = format!("`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}");
-        diags.push(
-            Diag::error(codes::MESH_RANK, span, message)
-                .with_note("`deviceIdx.x` is the last axis of the mesh, `deviceIdx.y` the second to last"),
-        );
+        let parallel = quoted_parallel_type(domain.parallel);
+        let message =
+            message!("`{}` of `{}` needs a mesh axis for `{}`, but its mesh has {}", axis, name, parallel, rank);
+        diags.push(Diag::error(codes::MESH_RANK, span, message).with_note(message!(
+            "`{}` is the last axis of the mesh, `{}` the second to last",
+            quoted_parallel_type(ParallelType::DIDx),
+            quoted_parallel_type(ParallelType::DIDy)
+        )));
         return;
     }
     check_extent(program, domain, mesh, &NamedAxis { tensor: name, axis, span }, diags);
@@ -271,13 +276,13 @@ const MOST_SHOWN: usize = 3;
 
 impl MeshFaults {
     /// Returns true if a fault was reported; its error then shows this axis, too.
-    fn is_known(&mut self, fault: MeshFault, axis: &str, name: &str, span: Span, diags: &mut Diags) -> bool {
+    fn is_known(&mut self, fault: MeshFault, axis: &Quoted, name: &Quoted, span: Span, diags: &mut Diags) -> bool {
         let Some(&at) = self.reported.get(&fault) else {
             self.reported.insert(fault, diags.items.len());
             return false;
         };
         if let Some(diag) = diags.items.get_mut(at).filter(|diag| diag.labels.len() < MOST_SHOWN) {
-            diag.labels.push(DiagLabel { span, text: format!("likewise `{axis}` of `{name}`") });
+            diag.labels.push(DiagLabel { span, text: message!("likewise `{}` of `{}`", axis, name) });
         }
         true
     }
@@ -286,9 +291,9 @@ impl MeshFaults {
 /// An axis for the messages about it.
 struct NamedAxis {
     /// The name of its tensor.
-    tensor: String,
+    tensor: Quoted,
     /// Its text.
-    axis: String,
+    axis: Quoted,
     /// The place of the tensor's declaration.
     span: Span,
 }
@@ -299,12 +304,19 @@ fn check_extent(program: &Program, domain: &IterDomain, mesh: &DeviceMesh, named
         return;
     };
     if found != i64::from(need) {
-        let message =
-            format!("`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices along that axis");
-        diags
-            .push(Diag::error(codes::DEVICE_EXTENT, *span, message).with_note(format!(
-                "the extent of a device axis counts all devices: write {need}, or change the mesh"
-            )));
+        let message = message!(
+            "`{}` of `{}` has extent {}, but its mesh has {} devices along that axis",
+            axis,
+            name,
+            found,
+            need
+        );
+        diags.push(
+            Diag::error(codes::DEVICE_EXTENT, *span, message).with_note(message!(
+                "the extent of a device axis counts all devices: write {}, or change the mesh",
+                need
+            )),
+        );
     }
 }
 
@@ -322,7 +334,7 @@ fn check_input_names(program: &Program, referenced: &ReferencedTensors, diags: &
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => continue,
         };
         if let Some(before) = before {
-            let message = format!("inputs {before} and {k} are both named `{name}`");
+            let message = message!("inputs {} and {} are both named `{}`", before, k, name);
             diags.push(Diag::error(codes::DUPLICATE_INPUT, span, message).with_note("rename one of them"));
         }
     }

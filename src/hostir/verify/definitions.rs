@@ -1,9 +1,8 @@
 //! V50: no cycles among `Index definitions:`.
 
-use crate::diag::codes;
-use crate::diag::{Diag, Diags};
-use crate::ir::IndexDefinitions;
-use crate::ir::{OpId, Program, Symbol};
+use crate::diag::{Diag, Diags, codes};
+use crate::ir::{IndexDefinitions, OpId, Program, Symbol};
+use crate::message;
 use rustc_hash::FxHashMap;
 
 /// The maximum number of definitions of a cycle that an error shows.
@@ -63,13 +62,13 @@ fn cycle_error(program: &Program, mut circle: Vec<(Symbol, OpId)>) -> Diag {
     };
     let mut diag = Diag::error(codes::DEFINITION_CIRCLE, span, message);
     for (k, &(_, op)) in circle.iter().enumerate().take(SHOWN).skip(1) {
-        diag = diag.with_label(program.op_span(op), format!("`{}` uses `{}`", name(k), name(k + 1)));
+        diag = diag.with_label(program.op_span(op), message!("`{}` uses `{}`", name(k), name(k + 1)));
     }
     if let Some(primary) = diag.primary.as_mut().filter(|_| circle.len() > 1) {
-        primary.text = format!("`{}` uses `{}`", name(0), name(1));
+        primary.text = format!("`{}` uses `{}`", name(0), name(1)).into();
     }
     if circle.len() > SHOWN {
-        diag = diag.with_note(format!(
+        diag = diag.with_note(message!(
             "{} more definitions are in the cycle between `{}` and `{}`",
             circle.len() - SHOWN,
             name(SHOWN - 1),

@@ -6,11 +6,10 @@
 //! block.
 
 use super::declarations::ReferencedTensors;
-use crate::diag::codes;
-use crate::diag::{Diag, Diags};
-use crate::ir::OpEffect;
+use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::{tensor_span, with_declaration};
-use crate::ir::{AttrKey, AttrValue, BlockId, IdVec, Op, OpId, Program, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, BlockId, IdVec, Op, OpEffect, OpId, Program, TensorId, Value, bare_head};
+use crate::message;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DefinitionState {
@@ -165,36 +164,43 @@ impl FlowChecker<'_> {
         if self.states[first] != DefinitionState::Undefined || std::mem::replace(&mut self.reported[first], true) {
             return;
         }
-        let name = self.program.tensor_name(tensor);
+        let name = self.program.quoted_tensor(tensor);
         self.diags.push(
-            Diag::error(codes::UNDEFINED, self.program.op_span(id), format!("`{name}` is used before it is defined"))
-                .with_focus(name.as_str())
-                .with_note(format!("make `{name}` an input, allocate it, or move its definition up")),
+            Diag::error(
+                codes::UNDEFINED,
+                self.program.op_span(id),
+                message!("`{}` is used before it is defined", name),
+            )
+            .with_focus(name.clone())
+            .with_note(message!("make `{}` an input, allocate it, or move its definition up", name)),
         );
     }
 
     /// V11.
     fn report_undefined_output(&mut self, tensor: TensorId, unit: Option<u32>) {
-        let name = self.program.tensor_name(tensor);
+        let name = self.program.quoted_tensor(tensor);
         if std::mem::replace(&mut self.reported[self.referenced.memory[tensor]], true) {
             return;
         }
         let message = match unit {
-            None => format!("output `{name}` is never defined"),
-            Some(number) => format!("output `{name}` of {} is never defined", self.program.unit_name(number)),
+            None => message!("output `{}` is never defined", name),
+            Some(number) => message!("output `{}` of {} is never defined", name, self.program.unit_name(number)),
         };
-        let note = format!("define `{name}` with an op, or remove it from the outputs");
+        let note = message!("define `{}` with an op, or remove it from the outputs", name);
         self.diags
             .push(Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message).with_note(note));
     }
 
     /// V12.
     fn report_freed(&mut self, tensor: TensorId, id: OpId, by: OpId) {
-        let name = self.program.tensor_name(tensor);
+        let name = self.program.quoted_tensor(tensor);
         let again = self.program.op(id).kind.effect() == OpEffect::Free;
         let (message, note) = match again {
-            true => (format!("`{name}` is deallocated twice"), "remove one of the two"),
-            false => (format!("`{name}` is used after it was deallocated"), "move the Deallocate after the last use"),
+            true => (message!("`{}` is deallocated twice", name), "remove one of the two".into()),
+            false => (
+                message!("`{}` is used after it was deallocated", name),
+                message!("move the {} after the last use", bare_head("Deallocate")),
+            ),
         };
         self.diags.push(
             Diag::error(codes::FREED, self.program.op_span(id), message)
@@ -206,18 +212,18 @@ impl FlowChecker<'_> {
 
     /// V13.
     fn report_undefined_free(&mut self, tensor: TensorId, id: OpId) {
-        let name = self.program.tensor_name(tensor);
-        let message = format!("`{name}` is deallocated, but never defined");
+        let name = self.program.quoted_tensor(tensor);
+        let message = message!("`{}` is deallocated, but never defined", name);
         self.diags.push(Diag::error(codes::FREE_UNDEFINED, self.program.op_span(id), message).with_focus(name));
     }
 
     /// V14.
     fn report_unknown_alias(&mut self, tensor: TensorId, id: OpId) {
-        let name = self.program.tensor_name(tensor);
+        let name = self.program.quoted_tensor(tensor);
         let diag = Diag::error(
             codes::UNKNOWN_ALIAS,
             self.program.op_span(id),
-            format!("the ALLOCATE shares the memory of `{name}`, which is not defined before it"),
+            message!("the {} shares the memory of `{}`, which is not defined before it", bare_head("ALLOCATE"), name),
         );
         self.diags.push(with_declaration(diag, self.program, tensor, id));
     }

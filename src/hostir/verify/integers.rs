@@ -1,15 +1,13 @@
 //! V47 and V48: scalars that must be integers: indices, bounds, streams, peers, roots and extents. A real or a truth
 //! value in such a position is an error here if the text alone shows it, and a run-time error otherwise.
 
-use crate::diag::codes;
-use crate::diag::{Diag, Diags, Span};
-use crate::ir::OpLayout;
+use crate::diag::{Diag, Diags, Message, Span, codes};
 use crate::ir::places::tensor_span;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId,
-    UnaryOp, Value,
+    AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId, OpKind, ParallelType, Program,
+    TensorId, UnaryOp, Value, quoted_axis, quoted_bare_expr, quoted_expanded, quoted_expr, quoted_head, quoted_word,
 };
-use crate::ir::{domain_text, expr_text};
+use crate::message;
 
 /// Attributes of one integer.
 const KEYS: &[AttrKey] = &[
@@ -75,7 +73,7 @@ pub(super) fn check_integers(program: &Program, diags: &mut Diags) {
 fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
     let span = tensor_span(program, tensor);
     for domain in program.domains(tensor) {
-        let what = || format!("the extent of an axis of `{}`", program.tensor_name(tensor));
+        let what = || message!("the extent of an axis of `{}`", program.quoted_tensor(tensor));
         let parts = [Some(domain.extent), domain.start, domain.stop, domain.expanded];
         for expr in parts.into_iter().flatten() {
             needs_integer(program, expr, span, &what, diags);
@@ -87,7 +85,7 @@ fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
             program,
             extent,
             span,
-            &|| format!("an extent of `logical` of `{}`", program.tensor_name(tensor)),
+            &|| message!("an extent of `logical` of `{}`", program.quoted_tensor(tensor)),
             diags,
         );
     }
@@ -101,16 +99,16 @@ fn check_broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &m
     if domain.iter != IterType::Broadcast || !plain {
         return;
     }
-    let text = domain_text(program, domain);
-    let one = text.replacen('{', "{1 ex ", 1);
-    let stored = text.replacen('b', "i", 1);
+    let text = quoted_axis(program, domain);
     let note = match domain.expanded {
-        None => format!(
-            "write `{one}` for a broadcast that is expanded to that extent, or `{stored}` for an axis with elements of its own"
+        None => message!(
+            "write `{}` for a broadcast that is expanded to that extent, or `{}` for an axis with elements of its own",
+            quoted_expanded(program, domain),
+            quoted_axis(program, &IterDomain { iter: IterType::Iteration, ..*domain })
         ),
-        Some(_) => "write `{1 ex ..}`: the stored extent of a broadcast is 1".to_owned(),
+        Some(_) => "write `{1 ex ..}`: the stored extent of a broadcast is 1".into(),
     };
-    let message = format!("`{text}` is a broadcast of extent {extent}, but must have extent 1");
+    let message = message!("`{}` is a broadcast of extent {}, but must have extent 1", text, extent);
     diags.push(Diag::error(codes::BROADCAST_EXTENT, span, message).with_note(note));
 }
 
@@ -119,8 +117,8 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
     let span = program.op_span(id);
     for (key, value) in &op.attrs {
         // Of an iota, start and step are elements.
-        let element = op.kind.layout() == OpLayout::Factory && matches!(key, AttrKey::Start | AttrKey::Step);
-        let what = || format!("`{}` of `{}`", key.word(), op.kind.name());
+        let element = op.kind == OpKind::Iota && matches!(key, AttrKey::Start | AttrKey::Step);
+        let what = || message!("`{}` of `{}`", quoted_word(key.word()), quoted_head(op.kind.name()));
         let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
         match value {
             AttrValue::Expr(expr) if KEYS.contains(key) && !element => one(*expr),
@@ -131,28 +129,28 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
     }
     if let Some(domain) = op.domain_attr(AttrKey::Domain) {
         let extent = program.domain(domain).extent;
-        needs_integer(program, extent, span, &|| "the extent of the loop".to_owned(), diags);
+        needs_integer(program, extent, span, &|| "the extent of the loop".into(), diags);
     }
     for value in op.operands.iter().chain(&op.results) {
         if let Value::Stream(expr) = value {
-            needs_integer(program, *expr, span, &|| "the number of a stream".to_owned(), diags);
+            needs_integer(program, *expr, span, &|| "the number of a stream".into(), diags);
         }
     }
 }
 
-fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() -> String, diags: &mut Diags) {
+fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() -> Message, diags: &mut Diags) {
     let found = match expr_kind(program, expr) {
         Some(NumberKind::Real) => "a real number",
         Some(NumberKind::Truth) => "a truth value",
         Some(NumberKind::Integer) | None => return,
     };
-    let text = expr_text(program, expr);
-    let message = format!("{} must be an integer, but is {found}, `{text}`", what());
+    let text = quoted_expr(program, expr);
+    let message = message!("{} must be an integer, but is {}, `{}`", what(), found, text);
     let note = match program.is_hir2() {
         true => "write an integer; `i64(x)` converts a real, `where(c, 1, 0)` a truth value",
         false => "write an integer; `(int64_t)( x )` converts a real, `where( c, 1, 0 )` a truth value",
     };
-    let part = text.trim_start_matches("( ").trim_end_matches(" )");
+    let part = quoted_bare_expr(program, expr);
     diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).with_focus(part).with_note(note));
 }
 

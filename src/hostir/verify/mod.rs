@@ -86,7 +86,7 @@ mod scalars;
 mod streams;
 mod units;
 
-use crate::diag::{Diag, DiagLabel, Diags, Severity, Span, codes};
+use crate::diag::{Diag, DiagLabel, Diags, PartKind, Severity, Span, codes};
 use crate::ir::{Program, TensorId};
 
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
@@ -140,7 +140,7 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
         let mut names = Diags::default();
         scalars::check_scalars(program, &mut names);
         let unread = &program.source().unread;
-        names.items.retain(|diag| !diag.message.split('`').skip(1).step_by(2).any(|word| unread.has_word(word)));
+        names.items.retain(|diag| !diag.message.texts_of(PartKind::Scalar).any(|word| unread.has_word(word)));
         found.items.extend(names.items);
         found.items.extend(independent_extents(&found, check_extents(program)));
     }

@@ -1,9 +1,8 @@
 //! V17 to V20: numbers of communications, Waits, and groups of point-to-point operations.
 
-use crate::diag::codes;
-use crate::diag::{Diag, Diags};
-use crate::ir::handle_phrase;
-use crate::ir::{BlockId, OpId, Program, Value};
+use crate::diag::{Diag, Diags, PartKind, Quoted, codes};
+use crate::ir::{BlockId, OpId, Program, Value, bare_head, coalescing_group, handle_phrase, quoted_head};
+use crate::message;
 
 /// The maximum count of numbers that a note lists.
 const NEAREST: usize = 3;
@@ -39,12 +38,12 @@ pub(super) fn check_posts(program: &Program, diags: &mut Diags) {
 fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2], diags: &mut Diags) {
     let (message, note) = match program.written_handle(number) {
         Some(name) => (
-            format!("two communications are called `{name}`"),
-            "give each its own name, and wait for it in the branch that starts it, `if c: wait send(..)`",
+            message!("two communications are called `{}`", Quoted::new(PartKind::Handle, name)),
+            "give each its own name, and wait for it in the branch that starts it, `if c: wait send(..)`".into(),
         ),
         None => (
-            format!("two communications have the number {number}"),
-            "give each communication its own number, which a Wait names",
+            message!("two communications have the number {}", number),
+            message!("give each communication its own number, which a {} names", bare_head("Wait")),
         ),
     };
     diags.push(
@@ -57,7 +56,7 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
 /// V17.
 fn report_unknown_post(program: &Program, number: u32, id: OpId, posts: &[(u32, OpId)], diags: &mut Diags) {
     let name = handle_phrase(program, number);
-    let message = format!("Wait for {name}, but no communication has that number");
+    let message = message!("{} for {}, but no communication has that number", bare_head("Wait"), name);
     let mut numbers: Vec<u32> = posts.iter().map(|(number, _)| *number).collect();
     numbers.dedup();
     numbers.sort_by_key(|n| (n.abs_diff(number), *n));
@@ -117,14 +116,17 @@ impl GroupChecker<'_> {
     fn report_missing_start(&mut self, id: OpId) {
         let message = "EndCoalescing has no StartCoalescing before it in the same block";
         self.diags.push(
-            Diag::error(codes::END_WITHOUT_START, self.program.op_span(id), message)
-                .with_note("write `StartCoalescing` before the group, or remove this line"),
+            Diag::error(codes::END_WITHOUT_START, self.program.op_span(id), message).with_note(message!(
+                "write `{}` before the group, or remove this line",
+                quoted_head("StartCoalescing")
+            )),
         );
     }
 
     fn report_foreign_op(&mut self, id: OpId, start: OpId) {
-        let name = self.program.op(id).kind.name();
-        let message = format!("`{name}` is not allowed in a coalescing group, which only contains communications");
+        let name = quoted_head(self.program.op(id).kind.name());
+        let message =
+            message!("`{}` is not allowed in a {}, which only contains communications", name, coalescing_group());
         self.diags.push(
             Diag::error(codes::OP_IN_GROUP, self.program.op_span(id), message)
                 .with_label(self.program.op_span(start), "the group starts here")

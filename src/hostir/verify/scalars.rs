@@ -1,12 +1,13 @@
 //! V25 to V29: scalar names and loops.
 
 use crate::analysis::ExtentClasses;
-use crate::diag::codes;
-use crate::diag::{Diag, Diags, nearest_candidate};
-use crate::ir::expr_text;
+use crate::diag::{Diag, Diags, Quoted, codes, nearest_candidate};
 use crate::ir::places::tensor_span;
 use crate::ir::scalar_names::{NameFinding, RUNTIME, bound_names, is_generated, loop_index, scan_names};
-use crate::ir::{BlockId, ExprId, Id, OpId, Program, Symbol, Value};
+use crate::ir::{
+    BlockId, ExprId, Id, OpId, Program, Symbol, Value, expr_text, quoted_expr, quoted_scalar, quoted_word,
+};
+use crate::message;
 
 /// Checks every use of a scalar name.
 pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
@@ -31,32 +32,34 @@ pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
 /// V25.
 fn report_outside(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
     let name = name_as_spelled(program, name);
-    let message = format!("loop index `{name}` is used outside of its loop");
-    let note = format!("use `{name}` only inside the body of `FOR {name} ..`");
+    let message = message!("loop index `{}` is used outside of its loop", name);
+    let note = message!("use `{}` only inside the body of `FOR {} ..`", name, name);
     diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).with_note(note));
 }
 
 fn report_definition_outside(program: &Program, op: OpId, name: Symbol, index: Symbol, diags: &mut Diags) {
     let (name, index) = (name_as_spelled(program, name), name_as_spelled(program, index));
-    let message = format!("`{name}` depends on loop index `{index}` and is used outside of that loop");
-    let note = format!(
-        "use `{name}` only inside the body of `FOR {index} ..`: its definition under `Index definitions:` is evaluated at each use"
+    let message = message!("`{}` depends on loop index `{}` and is used outside of that loop", name, index);
+    let note = message!(
+        "use `{}` only inside the body of `FOR {} ..`: its definition under `Index definitions:` is evaluated at each use",
+        name,
+        index
     );
     diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).with_note(note));
 }
 
 /// A name as the text spells it.
-fn name_as_spelled(program: &Program, name: Symbol) -> String {
+fn name_as_spelled(program: &Program, name: Symbol) -> Quoted {
     let exprs = program.exprs();
     let mut ids = (0..exprs.len()).map(ExprId::new);
     let found = ids.find(|&id| exprs.as_name(id) == Some(name));
-    found.map_or_else(|| program.name(name).to_owned(), |id| expr_text(program, id))
+    quoted_scalar(found.map_or_else(|| program.name(name).to_owned(), |id| expr_text(program, id)))
 }
 
 /// V26.
 fn report_shadowing(program: &Program, op: OpId, name: Symbol, outer: OpId, diags: &mut Diags) {
     let name = name_as_spelled(program, name);
-    let message = format!("loop index `{name}` shadows the index of an outer loop");
+    let message = message!("loop index `{}` shadows the index of an outer loop", name);
     diags.push(
         Diag::error(codes::SHADOWED_INDEX, program.op_span(op), message)
             .with_label(program.op_span(outer), "the outer loop is here")
@@ -70,19 +73,25 @@ fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) 
     let bound = bound_names(program);
     let indices = enclosing_indices(program, op);
     let known = indices.iter().chain(&bound).map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
-    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("the scalar `{name}` is not defined"))
-        .with_focus(name);
+    let shown = quoted_scalar(name.to_owned());
+    let diag =
+        Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), message!("the scalar `{}` is not defined", shown))
+            .with_focus(shown.clone());
     if name.starts_with("DeviceMesh{") {
         let note = "write a full grid of devices with `.x`, the coordinate along its inner axis, `.y` or `.z`, those along the axes outside of it, or `.size`";
         diags.push(diag.with_note(note));
         return;
     }
     diags.push(match nearest_candidate(name, known) {
-        Some(near) => diag.with_note(format!("did you mean `{near}`?")),
-        None if is_stream_name(program, op, name) => {
-            diag.with_note("a stream is a number or a scalar, as in `Stream 0` and `Stream ( i % numberOfStreams )`")
-        }
-        None => diag.with_note("use an extent of a tensor, a loop index, an input, `rank` or `numberOfStreams`"),
+        Some(near) => diag.with_note(message!("did you mean `{}`?", near)),
+        None if is_stream_name(program, op, name) => diag.with_note(message!(
+            "a stream is a number or a scalar, as in `Stream 0` and `{}`",
+            quoted_scalar("Stream ( i % numberOfStreams )".to_owned())
+        )),
+        None => diag.with_note(message!(
+            "use an extent of a tensor, a loop index, an input, `rank` or `{}`",
+            quoted_word("numberOfStreams")
+        )),
     });
 }
 
@@ -118,13 +127,17 @@ fn add_loop_indices(program: &Program, block: BlockId, wanted: OpId, found: &mut
 /// V29: no extent needs two values.
 pub(super) fn check_extent_conflicts(program: &Program, diags: &mut Diags) {
     for conflict in ExtentClasses::new(program).conflicts() {
-        let extent = expr_text(program, conflict.extent);
-        let name = program.tensor_name(conflict.tensor);
+        let extent = quoted_expr(program, conflict.extent);
+        let name = program.quoted_tensor(conflict.tensor);
         let span = conflict.op.map_or_else(|| tensor_span(program, conflict.tensor), |op| program.op_span(op));
         let by = conflict.op.map_or("its mesh has", |_| "this op needs");
-        let message = format!(
-            "extent `{extent}` of `{name}` is {} because of other ops, but {by} {}",
-            conflict.is, conflict.needs
+        let message = message!(
+            "extent `{}` of `{}` is {} because of other ops, but {} {}",
+            extent,
+            name,
+            conflict.is,
+            by,
+            conflict.needs
         );
         diags.push(Diag::error(codes::EXTENT, span, message));
     }

@@ -7,12 +7,11 @@
 //! communications.
 
 use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};
-use crate::diag::codes;
-use crate::diag::{Diag, Diags};
-use crate::ir::IndexDefinitions;
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::scalar_names::loop_index;
-use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use crate::ir::{AttrKey, BlockId, ExprId, IndexDefinitions, Op, OpId, Program, Symbol, TensorId, Value};
 use crate::ir::{CommBackend, CommunicationEffect, OpEffect, StreamEffect};
+use crate::message;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks all loops of the host program.
@@ -326,12 +325,15 @@ fn operand_stream(op: &Op) -> Option<ExprId> {
 }
 
 fn race_error(program: &Program, tensor: TensorId, allocate: OpId, [write, set]: [OpId; 2]) -> Diag {
-    let name = program.tensor_name(tensor);
-    let message = format!("all iterations write to the same buffer of `{name}`, each on its own stream");
+    let name = program.quoted_tensor(tensor);
+    let message = message!("all iterations write to the same buffer of `{}`, each on its own stream", name);
     Diag::error(codes::KEPT_BUFFER, program.op_span(allocate), message)
         .with_primary_text("the first iteration allocates the buffer, and the others reuse it")
         .with_label(program.op_span(set), "each iteration runs on its own stream")
-        .with_label(program.op_span(write), format!("writes `{name}`"))
-        .with_note("write `keep=false` in the ALLOCATE to give each iteration its own memory")
+        .with_label(program.op_span(write), message!("writes `{}`", name))
+        .with_note(Message::advice(
+            "write `keep=false` in the ALLOCATE to give each iteration its own memory",
+            "write `alloc` without `keep` to give each iteration its own memory",
+        ))
         .into_warning()
 }

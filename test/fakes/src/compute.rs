@@ -197,8 +197,9 @@ fn run_plans(plans: Vec<Plan>, inputs: Vec<Vec<HostTensor>>) -> Result<Vec<Vec<O
     let mut prepared = empty.clone().ok_or("the empty program is refused")?;
     prepared.ranks = plans.len() as u32;
     prepared.plans = plans;
-    let text =
-        |diags: Vec<hostir::diag::Diag>| diags.iter().map(|diag| diag.message.clone()).collect::<Vec<_>>().join("; ");
+    let text = |diags: Vec<hostir::diag::Diag>| {
+        diags.iter().map(|diag| diag.message.to_string()).collect::<Vec<_>>().join("; ")
+    };
     Ok(cpu::run_plans(&prepared, inputs).map_err(text)?.outputs)
 }
 

@@ -110,7 +110,7 @@ impl Rank {
     }
 
     fn gather(&self, message: &[u8]) -> Done<Vec<Vec<u8>>> {
-        self.plane.all_gather("test", message).map_err(|error| error.diag().message)
+        self.plane.all_gather("test", message).map_err(|error| error.diag().message.to_string())
     }
 
     /// Records while the other rank waits: in the global mode other threads' calls spoil a recording, and fail.

@@ -136,6 +136,6 @@ pub(crate) fn judge_prepared(prepared: &PreparedProgram) -> Judgement {
     let tool = report
         .errors
         .first()
-        .map_or(ToolVerdict::Accepted, |diag| ToolVerdict::Unproved(diag.code.to_owned(), diag.message.clone()));
+        .map_or(ToolVerdict::Accepted, |diag| ToolVerdict::Unproved(diag.code.to_owned(), diag.message.to_string()));
     Judgement { tool, oracle }
 }

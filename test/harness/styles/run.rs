@@ -150,5 +150,5 @@ fn small(prepared: &PreparedProgram) -> Result<(), String> {
     if elements > ELEMENTS || instructions > INSTRUCTIONS {
         return Err(format!("{elements} elements and {instructions} instructions are too many"));
     }
-    cpu::check_memory(prepared).map_err(|diag| diag.message)
+    cpu::check_memory(prepared).map_err(|diag| diag.message.to_string())
 }

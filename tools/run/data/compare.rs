@@ -22,7 +22,8 @@
 
 use super::{DataError, bracketed_list, element_coordinates};
 use hostir::data::HostTensor;
-use hostir::ir::DType;
+use hostir::ir::{DType, quoted_type};
+use hostir::message;
 
 /// Tolerances a user gave.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -93,8 +94,8 @@ pub fn compare_tensors(
     }
     let floats = is_real_dtype(found.dtype()) && is_real_dtype(expected.dtype());
     if !floats && comparison_dtype(found.dtype()) != comparison_dtype(expected.dtype()) {
-        let (found, expected) = (found.dtype().name(), expected.dtype().name());
-        return Err(DataError::new(format!("its element type is {found}, but the reference has {expected}")));
+        let (found, expected) = (quoted_type(found.dtype()), expected.dtype().name());
+        return Err(DataError::new(message!("its element type is {}, but the reference has {}", found, expected)));
     }
     let tolerance = choose_tolerance(found.dtype(), expected, roundings, given);
     Ok(compare_elements(found, expected, tolerance))

@@ -9,6 +9,7 @@ use super::{DataError, ReadError, read_tensor, tensor_bytes};
 use header::NpyHeader;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
+use hostir::message;
 use std::fmt::Write as _;
 use std::io::Read;
 
@@ -24,12 +25,12 @@ pub fn read_npy(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, R
     let len = tensor_bytes(dtype, &header.shape).ok_or_else(|| DataError::new("its shape is too large"))?;
     let found = size.map(|size| size.saturating_sub(header.bytes as u64));
     if let Some(found) = found.filter(|found| *found != len as u64) {
-        let message = format!("its shape needs {len} bytes of data, but it has {found}");
+        let message = message!("its shape needs {} bytes of data, but it has {}", len, found);
         return Err(DataError::new(message).into());
     }
     let mut tensor = read_tensor(input, dtype, &header.shape)?;
     if up_to_one(input)? {
-        let message = format!("its shape needs {len} bytes of data, but it has more");
+        let message = message!("its shape needs {} bytes of data, but it has more", len);
         return Err(DataError::new(message).into());
     }
     if big_endian != cfg!(target_endian = "big") {
@@ -70,11 +71,11 @@ fn parse_descr(descr: &str) -> Result<(DType, bool), DataError> {
         "c8" => DType::ComplexFloat,
         // NumPy writes ml_dtypes' bfloat16 and 8-bit floats as bytes without a type.
         _ if kind.starts_with('V') => {
-            let message = format!("its elements have no type ({descr}): .npy does not support bfloat16");
+            let message = message!("its elements have no type ({}): .npy does not support bfloat16", descr);
             return Err(DataError::new(message).with_note(HINT));
         }
         _ => {
-            let message = format!("its element type {descr} does not exist in host programs");
+            let message = message!("its element type {} does not exist in host programs", descr);
             let note = "save an array of numbers; split a structured array into one file per field";
             return Err(DataError::new(message).with_note(note));
         }
@@ -284,7 +285,7 @@ mod tests {
             let right = right[..long.len()].to_vec();
             for (length, fits) in [(long, false), (right, true)] {
                 let bytes = [b"\x93NUMPY", &[version, 0][..], &length, rest].concat();
-                let found = read(&bytes).map_err(|error| error.message);
+                let found = read(&bytes).map_err(|error| error.message.to_string());
                 match fits {
                     true => assert_eq!(found.unwrap().shape(), [0]),
                     false => assert!(found.unwrap_err().starts_with("its header has "), "{version}"),

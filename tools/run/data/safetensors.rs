@@ -2,8 +2,9 @@
 
 use super::{DataError, ReadError, read_tensor};
 use hostir::data::HostTensor;
-use hostir::diag::nearest_candidate;
+use hostir::diag::{Message, nearest_candidate};
 use hostir::ir::DType;
+use hostir::message;
 use safetensors::tensor::{Dtype, TensorInfo, TensorView};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
@@ -45,7 +46,7 @@ pub fn read_safetensors(input: &mut dyn Read, size: Option<u64>, name: Option<&s
     let (header, start) = read_header(input, size)?;
     let end = check_offsets(&header)?;
     if let Some(found) = size.map(|size| size.saturating_sub(start)).filter(|found| *found != end) {
-        let message = format!("its tensors need {end} bytes of data, but it has {found}");
+        let message = message!("its tensors need {} bytes of data, but it has {}", end, found);
         return Err(DataError::new(message).into());
     }
     let (entry, info) = find_entry(&header, name)?;
@@ -106,13 +107,16 @@ impl<'de> Visitor<'de> for HeaderVisitor {
 fn read_header(input: &mut dyn Read, size: Option<u64>) -> Result<(SafetensorsHeader, u64), ReadError> {
     let mut length = Vec::new();
     input.take(8).read_to_end(&mut length)?;
-    let damaged = |message: String| Err(DataError::new(message).into());
+    let damaged = |message: Message| Err(DataError::new(message).into());
     let Ok(length) = length.try_into().map(u64::from_le_bytes) else {
-        return damaged("not a .safetensors file: it has fewer than 8 bytes".to_owned());
+        return damaged("not a .safetensors file: it has fewer than 8 bytes".into());
     };
     if length > MAX_HEADER {
-        let message =
-            format!("not a .safetensors file: its header would have {length} bytes, but the limit is {MAX_HEADER}");
+        let message = message!(
+            "not a .safetensors file: its header would have {} bytes, but the limit is {}",
+            length,
+            MAX_HEADER
+        );
         return damaged(message);
     }
     let mut text = Vec::new();
@@ -120,12 +124,12 @@ fn read_header(input: &mut dyn Read, size: Option<u64>) -> Result<(SafetensorsHe
         input.take(length).read_to_end(&mut text)?;
     }
     if (text.len() as u64) < length {
-        return damaged(format!("its header of {length} bytes extends beyond the end of the file"));
+        return damaged(message!("its header of {} bytes extends beyond the end of the file", length));
     }
     let mut header: SafetensorsHeader = serde_json::from_slice(&text).map_err(|error| not_parsed(&error))?;
     header.0.sort_by(|(a, _), (b, _)| a.cmp(b));
     match header.0.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(twice) => damaged(format!("it contains `{}` twice", shorten_name(&twice[0].0))),
+        Some(twice) => damaged(message!("it contains `{}` twice", shorten_name(&twice[0].0))),
         None => Ok((header, 8 + length)),
     }
 }
@@ -150,11 +154,11 @@ fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
         let name = shorten_name(name);
         let (from, to) = info.data_offsets;
         if info.shape.len() > MAX_AXES {
-            let message = format!("the shape of `{name}` has more than {MAX_AXES} axes");
+            let message = message!("the shape of `{}` has more than {} axes", name, MAX_AXES);
             return Err(DataError::new(message));
         }
         if from != at || to < from {
-            let message = format!("the data of `{name}` start at byte {from} instead of {at}");
+            let message = message!("the data of `{}` start at byte {} instead of {}", name, from, at);
             return Err(DataError::new(message));
         }
         let bits = info.shape.iter().try_fold(info.dtype.bitsize(), |bits, extent| bits.checked_mul((*extent).max(1)));
@@ -163,7 +167,7 @@ fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
         let needed = if empty { 0 } else { needed };
         if needed != (to - from).saturating_mul(8) {
             let (needed, found) = (needed.div_ceil(8), to - from);
-            let message = format!("the shape of `{name}` needs {needed} bytes of data, but it has {found}");
+            let message = message!("the shape of `{}` needs {} bytes of data, but it has {}", name, needed, found);
             return Err(DataError::new(message));
         }
         at = to;
@@ -180,8 +184,8 @@ fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(
             [_] => Ok(entry_at(header, 0)),
             [] => Err(ReadError::Entry(DataError::new("it holds no tensor"))),
             [first, ..] => {
-                let message = format!("it contains {} tensors, and none is selected", names.len());
-                let note = format!("append `:{}`; {listed}", shorten_name(first));
+                let message = message!("it contains {} tensors, and none is selected", names.len());
+                let note = message!("append `:{}`; {}", shorten_name(first), listed);
                 Err(ReadError::Entry(DataError::new(message).with_note(note)))
             }
         };
@@ -191,7 +195,7 @@ fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(
     }
     let near = nearest_candidate(name, names.iter().copied());
     let note = near.map_or(listed, |near| format!("did you mean `{near}`?"));
-    let message = format!("it contains no tensor `{name}`");
+    let message = message!("it contains no tensor `{}`", name);
     Err(ReadError::Entry(DataError::new(message).with_note(note)))
 }
 
@@ -258,7 +262,7 @@ mod tests {
 
     fn damage(bytes: &[u8]) -> String {
         match read(bytes, None) {
-            Err(ReadError::Damaged(error)) => error.message,
+            Err(ReadError::Damaged(error)) => error.message.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -289,7 +293,7 @@ mod tests {
         for (header, data, message) in cases {
             let bytes = file(&header, data);
             let found = match super::read_safetensors(&mut &bytes[..], Some(bytes.len() as u64), None) {
-                Err(ReadError::Damaged(error)) => error.message,
+                Err(ReadError::Damaged(error)) => error.message.to_string(),
                 other => panic!("{other:?}"),
             };
             assert_eq!(found, message, "{}", &header[..header.len().min(80)]);

@@ -10,6 +10,7 @@
 
 use super::{local, token};
 use hostir::diag::{Diag, visible};
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::os_text;
@@ -114,12 +115,12 @@ fn exit_status(end: &ChildrenEnd) -> Result<i32, Diag> {
     let Some((rank, status)) = end.first else { return Ok(0) };
     let followed = status.code() == Some(hostir_tool_support::status::FOLLOWED);
     if let Some(rank) = end.killed.filter(|_| followed) {
-        let message = format!("rank {rank} did not exit after the run had failed, and was killed");
+        let message = message!("rank {} did not exit after the run had failed, and was killed", rank);
         return Err(Diag::global_error(errors::ENDED, message)
             .with_note("it was stopped, or blocked in a call that waits for another rank"));
     }
     if let Some(signal) = status.signal() {
-        let message = format!("rank {rank} was terminated by {}", signal_name(signal));
+        let message = message!("rank {} was terminated by {}", rank, signal_name(signal));
         return Err(Diag::global_error(errors::ENDED, message)
             .with_note("the other ranks were terminated, too; the system may send signal 9 when memory runs out"));
     }
@@ -137,7 +138,7 @@ fn signal_name(signal: i32) -> String {
 }
 
 fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
-    Diag::global_error(errors::START, format!("cannot start rank {rank}: {error}"))
+    Diag::global_error(errors::START, message!("cannot start rank {}: {}", rank, error))
         .with_note("`--devices N` without `--processes` runs all ranks in this process")
 }
 
@@ -301,7 +302,7 @@ mod tests {
 
     fn end(first: Option<(u32, i32)>, killed: Option<u32>) -> Result<i32, (&'static str, String)> {
         let first = first.map(|(rank, raw)| (rank, ExitStatus::from_raw(raw)));
-        exit_status(&ChildrenEnd { first, killed, signal: 0 }).map_err(|diag| (diag.code, diag.message))
+        exit_status(&ChildrenEnd { first, killed, signal: 0 }).map_err(|diag| (diag.code, diag.message.to_string()))
     }
 
     /// Raw statuses are those of wait(2): the exit status in the second byte, a signal in the first.

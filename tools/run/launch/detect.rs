@@ -10,6 +10,7 @@ use super::launcher::{EnvLookup, Launcher};
 use super::token::{self, LaunchToken};
 use super::{hosts, local};
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 
 /// Options of the command line.
@@ -130,8 +131,10 @@ fn no_launch(env: EnvLookup<'_>) -> Result<(), Diag> {
     }
     match env_number(env, "PMI_SIZE")? {
         Some(size) if size > 1 => {
-            let message = format!(
-                "`PMI_SIZE` is {size}, but hir-run does not support the launcher that started these {size} processes"
+            let message = message!(
+                "`PMI_SIZE` is {}, but hir-run does not support the launcher that started these {} processes",
+                size,
+                size
             );
             Err(Diag::global_error(errors::LAUNCH, message)
                 .with_note("tell each process its rank: `mpiexec -n 4 sh -c 'hir-run prog.hir --rank $PMI_RANK --world $PMI_SIZE --coordinator node7:29600'`, with the same `HIR_TOKEN` for all")
@@ -142,7 +145,7 @@ fn no_launch(env: EnvLookup<'_>) -> Result<(), Diag> {
 }
 
 fn missing_setting(what: &str, why: &str) -> Diag {
-    Diag::global_error(errors::LAUNCH, format!("`{what}` is missing: {why}")).with_note(
+    Diag::global_error(errors::LAUNCH, message!("`{}` is missing: {}", what, why)).with_note(
         "set the launch by hand with `--rank`, `--world` and `--coordinator`, or run N ranks in this process with `--devices N`",
     )
 }
@@ -162,8 +165,8 @@ fn master_port(env: EnvLookup<'_>) -> Result<Option<u16>, Diag> {
 fn parse_env<T: std::str::FromStr>(env: EnvLookup<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
     let Some(text) = env(name) else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| {
-        let message = format!("`{name}` is `{text}`, but must be {range}");
-        Diag::global_error(errors::LAUNCH, message).with_note(format!("unset `{name}`, or let the launcher set it"))
+        let message = message!("`{}` is `{}`, but must be {}", name, text, range);
+        Diag::global_error(errors::LAUNCH, message).with_note(message!("unset `{}`, or let the launcher set it", name))
     })
 }
 
@@ -233,8 +236,13 @@ impl LauncherSettings {
 
 fn conflicting_launchers(one: &LauncherSettings, other: &LauncherSettings) -> Diag {
     let (a, b) = (one.launcher.name(), other.launcher.name());
-    let message =
-        format!("the variables of {a} set {}, but those of {b} set {}", one.rank_of_world(), other.rank_of_world());
+    let message = message!(
+        "the variables of {} set {}, but those of {} set {}",
+        a,
+        one.rank_of_world(),
+        b,
+        other.rank_of_world()
+    );
     Diag::global_error(errors::LAUNCHERS, message)
         .with_note("unset the variables of one of them, or use `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
 }
@@ -348,9 +356,9 @@ fn assign_rank(
     let name = found.launcher.name();
     let world = match (found.world, given) {
         (Some(own), Some(given)) if own != given => {
-            let message = format!("{name} started {own} processes, but `{by}` is {given}");
+            let message = message!("{} started {} processes, but `{}` is {}", name, own, by, given);
             return Err(Diag::global_error(errors::LAUNCHERS, message)
-                .with_note(format!("remove `{by}`, or add `--rank` and `--coordinator`")));
+                .with_note(message!("remove `{}`, or add `--rank` and `--coordinator`", by)));
         }
         (Some(world), _) | (None, Some(world)) => world,
         (None, None) => {
@@ -360,9 +368,9 @@ fn assign_rank(
     let sayer = if given.is_some() { format!("`{by}`") } else { name.to_owned() };
     check_world(&sayer, world)?;
     if found.rank >= world {
-        let message = format!("{name} sets rank {} of {world}", found.rank);
+        let message = message!("{} sets rank {} of {}", name, found.rank, world);
         return Err(Diag::global_error(errors::LAUNCH, message)
-            .with_note(format!("ranks are numbered from 0: the last one is {}", world - 1)));
+            .with_note(message!("ranks are numbered from 0: the last one is {}", world - 1)));
     }
     if world == 1 {
         return Ok(None);
@@ -378,8 +386,8 @@ fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
     if (1..=MOST).contains(&world) {
         return Ok(());
     }
-    let message = format!("{sayer} sets the number of processes to {world}");
-    Err(Diag::global_error(errors::LAUNCH, message).with_note(format!("a run has 1 to {MOST} processes")))
+    let message = message!("{} sets the number of processes to {}", sayer, world);
+    Err(Diag::global_error(errors::LAUNCH, message).with_note(message!("a run has 1 to {} processes", MOST)))
 }
 
 /// The meeting place of the ranks: over the network with a token, on this host alone without one.
@@ -459,7 +467,7 @@ fn rendezvous_address(found: &LauncherSettings) -> Result<(String, u16), Diag> {
 
 /// The error for a launcher that does not give rank 0's address.
 fn missing_rendezvous(what: &str, why: &str) -> Diag {
-    let message = format!("`{what}` is missing: {why}");
+    let message = message!("`{}` is missing: {}", what, why);
     Diag::global_error(errors::LAUNCH, message).with_note("set `HIR_COORDINATOR=HOST:PORT` on all ranks to where rank 0 listens; `--devices N` runs N ranks in this process")
 }
 

@@ -1,6 +1,7 @@
 //! Names of hosts, and where the ranks meet.
 
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -30,7 +31,7 @@ pub(super) fn parse_address(text: &str, from: &str) -> Result<(String, u16), Dia
         Some((host.to_owned(), port.parse().ok().filter(|port| *port > 0)?))
     });
     parts.ok_or_else(|| {
-        let message = format!("`{from}` is `{text}`, but must be a host with a port from 1 to 65535");
+        let message = message!("`{}` is `{}`, but must be a host with a port from 1 to 65535", from, text);
         Diag::global_error(errors::LAUNCH, message)
             .with_note("write the host of rank 0 and a free port there: `node7:29600`")
     })

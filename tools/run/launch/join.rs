@@ -14,6 +14,7 @@ use super::wire::{FrameError, FrameOpener, FrameSealer, FrameType};
 use super::{hosts, local};
 use hostir::backend::control_plane::ControlPlane as _;
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::process_limits::cannot_start_thread;
 use std::io::{Error, ErrorKind, Read, Result as IoResult, Write as _};
@@ -69,7 +70,7 @@ pub(super) fn join_run(
             let local = matches!(place.meeting, RendezvousPoint::Local(_)) && place.rank == 0;
             let diag = refused.to_sentences().into_iter().fold(error.diag(), Diag::with_note);
             Err(if local && place.launcher != Launcher::Processes {
-                diag.with_note(format!("rank 0 listens at {}; {APART}", place.meeting))
+                diag.with_note(message!("rank 0 listens at {}; {}", place.meeting.to_string(), APART))
             } else {
                 diag
             })
@@ -156,17 +157,19 @@ fn other_address_hint(launcher: Launcher) -> &'static str {
 }
 
 fn squatted_error(place: &RankAssignment, user: u32) -> Diag {
-    let message = format!("{} belongs to user {user}, not to you ({})", place.meeting, local::effective_user());
+    let message =
+        message!("{} belongs to user {}, not to you ({})", place.meeting.to_string(), user, local::effective_user());
     Diag::global_error(errors::SQUATTED, message)
         .with_note("that user's process received no data; set `HIR_COORDINATOR=HOST:PORT` with another port on all ranks to use another socket, and `HIR_TOKEN`, too, to use the network")
 }
 
 fn unreachable_error(place: &RankAssignment, timeout: Duration, why: &str) -> Diag {
-    let message = format!(
-        "rank {} cannot reach rank 0 at {} within {} ms: {why}",
+    let message = message!(
+        "rank {} cannot reach rank 0 at {} within {} ms: {}",
         place.rank,
-        place.meeting,
-        timeout.as_millis()
+        place.meeting.to_string(),
+        timeout.as_millis(),
+        why
     );
     let note = match place.meeting {
         RendezvousPoint::Local(_) if place.launcher != Launcher::Processes => {
@@ -352,19 +355,26 @@ fn unproven_diag(place: &RankAssignment, timeout: Duration, unproven: UnprovenAn
     let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
     match unproven {
         UnprovenAnswer::Stranger => {
-            let message = format!("the peer at {at} is not hir-run, and no other peer answered {within}");
+            let message =
+                message!("the peer at {} is not hir-run, and no other peer answered {}", at.to_string(), within);
             Diag::global_error(errors::UNREACHABLE, message).with_note(other_address_hint(place.launcher))
         }
         UnprovenAnswer::Version(version) => {
-            let message = format!(
-                "the peer at {at} uses protocol version {version}, but this hir-run uses {VERSION}, and no other peer answered {within}"
+            let message = message!(
+                "the peer at {} uses protocol version {}, but this hir-run uses {}, and no other peer answered {}",
+                at.to_string(),
+                version,
+                VERSION,
+                within
             );
             Diag::global_error(errors::REFUSED, message).with_note("start the same hir-run on all hosts")
         }
         UnprovenAnswer::Token => {
-            let message = format!(
-                "the peer at {at} does not have the token of rank {}, and no other peer answered {within}",
-                place.rank
+            let message = message!(
+                "the peer at {} does not have the token of rank {}, and no other peer answered {}",
+                at.to_string(),
+                place.rank,
+                within
             );
             Diag::global_error(errors::REFUSED, message)
                 .with_note("give all ranks the same `HIR_TOKEN`; if another run listens there, use another port in `HIR_COORDINATOR`")
@@ -382,7 +392,7 @@ fn refused_diag(place: &RankAssignment, verdict: JoinVerdict) -> Diag {
             (format!("another process is rank {rank}"), "start one process per rank, numbered from 0")
         }
     };
-    let message = format!("rank 0 at {} refused rank {rank}: {why}", place.meeting);
+    let message = message!("rank 0 at {} refused rank {}: {}", place.meeting.to_string(), rank, why);
     Diag::global_error(errors::REFUSED, message).with_note(note)
 }
 

@@ -1,6 +1,7 @@
 //! Limits on waiting for the other processes of a run.
 
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl LivenessTimeouts {
         match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
             Some(silence) => Ok(Self { silence: silence.clamp(Duration::from_millis(100), NO_TIMEOUT), ..self }),
             None => {
-                let message = format!("HOSTIR_PEER_TIMEOUT is `{setting}`, which is no number of seconds above 0");
+                let message = message!("HOSTIR_PEER_TIMEOUT is `{}`, which is no number of seconds above 0", setting);
                 Err(Diag::global_error(errors::VALUE, message)
                     .with_note("write `HOSTIR_PEER_TIMEOUT=30`, or `off` where a debugger stops ranks"))
             }

@@ -13,6 +13,7 @@ use super::token::ConnectionKey;
 use super::wire::{self, FrameOpener, FrameSealer, FrameType};
 use hostir::backend::control_plane::{self, ControlPlaneError};
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeSet;
@@ -370,7 +371,7 @@ impl<'a> JoinServer<'a> {
         if verdict != JoinVerdict::World || !missing || self.refused.cause.is_some() {
             return;
         }
-        let message = format!("rank {rank} was started as one of {world} processes, but rank 0 as one of {own}");
+        let message = message!("rank {} was started as one of {} processes, but rank 0 as one of {}", rank, world, own);
         let cause =
             Diag::global_error(errors::REFUSED, message).with_note("set the same number of processes on all ranks");
         let why = control_plane::failure_report(std::slice::from_ref(&cause));

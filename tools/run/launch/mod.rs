@@ -38,6 +38,7 @@ use hostir::backend::control_plane::{self, ControlPlane as _, ControlPlaneError}
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::os_text;
@@ -143,7 +144,7 @@ impl LaunchedProcess {
                 other.get(digest.clone()) != first.get(digest)
             });
             if let Some((_, (name, _))) = unlike {
-                let message = format!("rank {rank} was started with a different {name} than rank 0");
+                let message = message!("rank {} was started with a different {} than rank 0", rank, name);
                 return Err(Diag::global_error(errors::UNLIKE, message)
                     .with_note("start all ranks with the same file and options"));
             }

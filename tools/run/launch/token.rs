@@ -7,6 +7,7 @@
 
 use super::launcher::{EnvLookup, Launcher};
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::os_text;
 use rustix::fs::OFlags;
@@ -64,7 +65,7 @@ pub(super) fn token_from_env(env: EnvLookup<'_>) -> Result<Option<LaunchToken>, 
             let bytes = token_from_file(&path);
             let path = path.display();
             let bytes = bytes.map_err(|why| {
-                let message = format!("cannot use `HIR_TOKEN_FILE`: `{path}` {why}");
+                let message = message!("cannot use `HIR_TOKEN_FILE`: `{}` {}", path, why);
                 Diag::global_error(errors::TOKEN_FILE, message).with_note("the file must be a regular file of yours that nobody else can read: create it with `(umask 077; openssl rand -hex 16 > FILE)`, or pass the text of a secret that another tool manages (Kubernetes, Docker) with `HIR_TOKEN=$(cat FILE)`")
             })?;
             long_enough(&format!("the token in `{path}`"), bytes).map(Some)
@@ -81,7 +82,7 @@ fn long_enough(what: &str, bytes: Vec<u8>) -> Result<LaunchToken, Diag> {
         count => format!("{what} has {count} bytes, but must have at least {LEAST}"),
     };
     Err(Diag::global_error(errors::TOKEN, message)
-        .with_note(format!("anybody who guesses it can join the run; {MAKE}")))
+        .with_note(message!("anybody who guesses it can join the run; {}", MAKE)))
 }
 
 /// The token of a file, or the error of the file.
@@ -127,8 +128,8 @@ pub(super) fn missing_token(launcher: Launcher, why: &str) -> Diag {
             "set it for each rank: `HIR_TOKEN=... hir-run ...`"
         }
     };
-    Diag::global_error(errors::TOKEN, format!("`HIR_TOKEN` is missing: {why}"))
-        .with_note(format!("{MAKE}, the same for all ranks; {how}"))
+    Diag::global_error(errors::TOKEN, message!("`HIR_TOKEN` is missing: {}", why))
+        .with_note(message!("{}, the same for all ranks; {}", MAKE, how))
         .with_note("or store it in a file of mode 0600 and set `HIR_TOKEN_FILE`; ranks of one user on one host need no token with `HIR_COORDINATOR=localhost:PORT`")
 }
 

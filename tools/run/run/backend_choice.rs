@@ -7,6 +7,7 @@ use crate::launch::LaunchedProcess;
 use hostir::backend::control_plane::ControlPlane;
 use hostir::backend::null::NullBackend;
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use std::sync::Arc;
@@ -81,8 +82,8 @@ impl RunEngine {
             return None;
         }
         let (verb, they) = if unused.len() == 1 { ("has", "it applies") } else { ("have", "they apply") };
-        let message = format!("{} {verb} no effect on the {name} backend", unused.join(", "));
-        let note = format!("{they} only to runs on GPUs: --backend=cuda");
+        let message = message!("{} {} no effect on the {} backend", unused.join(", "), verb, name);
+        let note = message!("{} only to runs on GPUs: --backend=cuda", they);
         Some(Diag::global_error(errors::UNUSED, message).with_note(note).into_warning())
     }
 
@@ -100,7 +101,7 @@ impl RunEngine {
             _ => None,
         };
         if let Some(elsewhere) = elsewhere {
-            let message = format!("`--nvtx` names the calls of the CUDA backend, but {elsewhere}");
+            let message = message!("`--nvtx` names the calls of the CUDA backend, but {}", elsewhere);
             let note = "use `--timeline` to see the time on the CPU";
             return Err(Diag::global_error(errors::CONFLICT, message).with_note(note).into());
         }
@@ -149,15 +150,17 @@ fn refuse_unpermuted(options: &Options) -> Result<(), Diag> {
 /// Refuses what would look at results.
 fn refuse_result_flags(options: &Options) -> Result<(), Diag> {
     let Some(flag) = options.wants_results() else { return Ok(()) };
-    let message = format!("`{flag}` needs results, but `--backend=null` computes nothing");
-    Err(Diag::global_error(errors::CONFLICT, message).with_note(format!("remove `{flag}`")))
+    let message = message!("`{}` needs results, but `--backend=null` computes nothing", flag);
+    Err(Diag::global_error(errors::CONFLICT, message).with_note(message!("remove `{}`", flag)))
 }
 
 fn single_process_error(here: &LaunchedProcess) -> Diag {
     let (world, source) = (here.place.world, here.place.launcher.name());
     let message =
-        format!("the CPU backend runs all ranks in one process, but {source} sets this process as one of {world}");
-    Diag::global_error(errors::ONE_PROCESS, message).with_note(format!(
-        "use `--devices {world}` in one process to run {world} ranks; `--backend=null` tests a launch without GPUs"
+        message!("the CPU backend runs all ranks in one process, but {} sets this process as one of {}", source, world);
+    Diag::global_error(errors::ONE_PROCESS, message).with_note(message!(
+        "use `--devices {}` in one process to run {} ranks; `--backend=null` tests a launch without GPUs",
+        world,
+        world
     ))
 }

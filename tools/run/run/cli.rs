@@ -16,6 +16,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
 use hostir::ir::DType;
+use hostir::message;
 use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments, parse_element_type};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -547,7 +548,7 @@ impl ValueReader<'_> {
         if may_be_several && picture.is_none() {
             return;
         }
-        let message = format!("one program runs at a time, but `{first}` and `{second}` were given");
+        let message = message!("one program runs at a time, but `{}` and `{}` were given", first, second);
         let note = match picture {
             Some(picture) => format!("write the name of a picture after `=`: `--timeline={picture}`"),
             None => "`--reference FILE` compares results, `--bench` times, `--check-only` cost models".to_owned(),
@@ -571,7 +572,7 @@ impl ValueReader<'_> {
             if bench.bench || source != Some(ValueSource::CommandLine) {
                 continue;
             }
-            let message = format!("`--{flag}` applies to timed runs, but `--bench` is not given");
+            let message = message!("`--{}` applies to timed runs, but `--bench` is not given", flag);
             self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(match flag {
                 "json" => "add `--bench`; use `--error-format=json` to print diagnostics as JSON",
                 _ => "add `--bench`",
@@ -603,7 +604,7 @@ impl ValueReader<'_> {
                     self.diags.push(Diag::global_error(errors::TWICE, "`--set *` is given twice"));
                 }
                 other => {
-                    let message = format!("`--set *={other}`: an extent must be a non-negative integer");
+                    let message = message!("`--set *={}`: an extent must be a non-negative integer", other.to_string());
                     self.diags.push(Diag::global_error(errors::VALUE, message));
                 }
             }
@@ -631,7 +632,9 @@ impl ValueReader<'_> {
             let value = parts.ok_or_else(|| missing_part(flag, text));
             match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {
                 Ok(pair) => found.push(pair),
-                Err(why) => self.diags.push(Diag::global_error(errors::VALUE, format!("`--{flag} {text}`: {why}"))),
+                Err(why) => {
+                    self.diags.push(Diag::global_error(errors::VALUE, message!("`--{} {}`: {}", flag, text, why)))
+                }
             }
         }
         found
@@ -645,7 +648,7 @@ impl ValueReader<'_> {
                 None => wanted.chart = true,
                 Some(file) if file.ends_with(".svg") => wanted.picture = Some(file.clone()),
                 Some(file) => {
-                    let message = format!("`--timeline={file}`: a picture must be a .svg file");
+                    let message = message!("`--timeline={}`: a picture must be a .svg file", file);
                     let note = "use `--timeline` without a file to draw in the terminal";
                     self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
                 }
@@ -658,7 +661,7 @@ impl ValueReader<'_> {
         let text = text?;
         let bytes = parse_bytes(text);
         if bytes.is_none() {
-            let message = format!("`--{flag} {text}`: `{text}` is not a size");
+            let message = message!("`--{} {}`: `{}` is not a size", flag, text, text);
             let note = "write a size in bytes, or with a suffix K, M, G or T: `512M`, `8G`";
             self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
         }
@@ -667,7 +670,7 @@ impl ValueReader<'_> {
     fn check_tolerance(&mut self, flag: &str, value: Option<f64>) -> Option<f64> {
         let value = value?;
         if value.is_nan() || value < 0.0 {
-            let message = format!("`--{flag} {value}`: a tolerance must be a non-negative number");
+            let message = message!("`--{} {}`: a tolerance must be a non-negative number", flag, value);
             self.diags.push(Diag::global_error(errors::VALUE, message));
         }
         Some(value)

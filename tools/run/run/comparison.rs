@@ -11,6 +11,7 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 
@@ -83,7 +84,7 @@ impl<'a> OutputChecks<'a> {
             Ok(result) if result.is_equal() => self.lines.push(equal_line(name, what, &result)),
             Ok(result) => self.diags.push(difference_diag(name, what, &result)),
             Err(error) => {
-                let message = format!("cannot compare {name} with {what}: {}", error.message);
+                let message = message!("cannot compare {} with {}: {}", name, what, error.message);
                 self.diags.push(Diag::global_error(errors::DIFFERS, message));
             }
         }
@@ -110,7 +111,7 @@ fn equal_line(name: &str, what: &str, result: &TensorComparison) -> String {
 
 fn difference_diag(name: &str, what: &str, result: &TensorComparison) -> Diag {
     let (wrong, all) = (result.mismatches, result.elements);
-    let message = format!("{name} differs from {what} in {wrong} of {all} elements");
+    let message = message!("{} differs from {} in {} of {} elements", name, what, wrong, all);
     let mut diag = Diag::global_error(errors::DIFFERS, message);
     if let Some(worst) = &result.worst {
         let (index, found, expected) = (bracketed_list(&worst.index), worst.found, worst.expected);
@@ -121,9 +122,9 @@ fn difference_diag(name: &str, what: &str, result: &TensorComparison) -> Diag {
             sizes.push_str(&format!(", relative {relative}"));
         }
         let (found, expected) = (full_digits(found, result.wide), full_digits(expected, result.wide));
-        diag = diag.with_note(format!("worst at {index}: {found} instead of {expected} ({sizes})"));
+        diag = diag.with_note(message!("worst at {}: {} instead of {} ({})", index, found, expected, sizes));
     }
-    diag.with_note(format!("compared with {}; set other tolerances with --rtol and --atol", tolerance_text(result)))
+    diag.with_note(message!("compared with {}; set other tolerances with --rtol and --atol", tolerance_text(result)))
 }
 
 /// A number with as many digits as its type has.

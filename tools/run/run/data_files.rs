@@ -4,6 +4,7 @@ use crate::data::{DataError, ReadError, npy, safetensors};
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
 use hostir::ir::DType;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use std::path::Path;
@@ -74,7 +75,7 @@ impl DataFile {
         })
     }
     fn locate_error(&self, code: &'static str, error: DataError) -> Diag {
-        let diag = Diag::global_error(code, format!("`{}`: {}", self.path, error.message));
+        let diag = Diag::global_error(code, message!("`{}`: {}", self.path, error.message));
         match error.note {
             Some(note) => diag.with_note(note),
             None => diag,

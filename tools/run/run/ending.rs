@@ -4,7 +4,7 @@ use super::cli::Options;
 use super::failure::RunFailure;
 use crate::launch::{LaunchedProcess, Launcher};
 use hostir::backend::control_plane::is_known_to_all;
-use hostir::diag::{Diag, visible};
+use hostir::diag::{Cause, Diag, visible};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::{self, DiagFormat, OutputStyle};
 use hostir_tool_support::status::{FOLLOWED, ToolStatus};
@@ -64,8 +64,10 @@ impl RunEnd {
 /// Another process's failure in one line, with the position of this rank.
 fn write_line(diags: &[Diag], out: &mut dyn Write) {
     let Some(diag) = diags.first() else { return };
-    let own = diag.notes.iter().find(|note| note.contains(" aborted in "));
-    let own = own.map_or_else(String::new, |note| format!("; {note}"));
+    let own = match diag.cause.as_deref() {
+        Some(Cause::Aborted(place)) => format!("; {place}"),
+        _ => String::new(),
+    };
     let _ = writeln!(out, "{}", visible::escape_line(&format!("hir-run: exits: {}{own}", diag.message)));
 }
 

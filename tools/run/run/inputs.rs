@@ -8,11 +8,12 @@ use crate::data::bracketed_list;
 use hostir::data::HostTensor;
 use hostir::data::generate::{TensorGenerator, generate_tensor};
 use hostir::diag::Diag;
-use hostir::ir::{DType, Program};
+use hostir::ir::{DType, Program, quoted_type};
 use hostir::lower;
 use hostir::lower::SizeSettings;
 use hostir::lower::io_names::tensor_ids;
 use hostir::lower::{IoTensor, PreparedProgram};
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use std::collections::btree_map::Entry;
@@ -116,7 +117,7 @@ fn parts_of_files(
     io: &ToolIo<'_>,
 ) -> Result<Vec<HostTensor>, Diag> {
     if prepared.unlowered {
-        let message = format!("`{file}` is one file per rank, but this program runs on whole tensors");
+        let message = message!("`{}` is one file per rank, but this program runs on whole tensors", file.to_string());
         return Err(Diag::global_error(errors::CONFLICT, message).with_note("pass the whole tensor in one file"));
     }
     (0..prepared.ranks)
@@ -136,7 +137,13 @@ fn parts_of_files(
 fn check_tensor(port: &IoTensor, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
     let name = &port.name;
     if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
-        let message = format!("`{file}` contains {}, but {name} is {}", tensor.dtype().name(), port.dtype.name());
+        let message = message!(
+            "`{}` contains {}, but {} is {}",
+            file.to_string(),
+            tensor.dtype().name(),
+            name,
+            quoted_type(port.dtype)
+        );
         let note = "convert the file: input data are never converted or rounded";
         return Err(Diag::global_error(errors::DTYPE, message).with_note(note));
     }
@@ -145,14 +152,14 @@ fn check_tensor(port: &IoTensor, shape: &[usize], file: &DataFile, tensor: &Host
     }
     let part = if shape == port.whole_shape() { "" } else { "the shard of " };
     let (found, needed) = (bracketed_list(tensor.shape()), bracketed_list(shape));
-    let message = format!("`{file}` has shape {found}, but {part}{name} has shape {needed}");
+    let message = message!("`{}` has shape {}, but {}{} has shape {}", file.to_string(), found, part, name, needed);
     let diag = Diag::global_error(errors::SHAPE, message);
     Err(if tensor.shape() == port.whole_shape() {
-        diag.with_note(format!("the file contains the whole tensor: name it without `%r` (`--input {name}=FILE`)"))
+        diag.with_note(message!("the file contains the whole tensor: name it without `%r` (`--input {}=FILE`)", name))
     } else if tensor.shape() == port.local_shape() {
         diag.with_note("the file contains the shard of one rank: name the files of all ranks with `%r` (`x.%r.npy`)")
     } else {
-        diag.with_note(format!("the axes of {name} are {}", axes_text(port)))
+        diag.with_note(message!("the axes of {} are {}", name, axes_text(port)))
     })
 }
 

@@ -11,6 +11,7 @@ use super::{inputs, proof, tensor_options};
 use hostir::backend::simulation::simulate_run;
 use hostir::backend::usage::{RankUsage, rank_usages};
 use hostir::diag::{Diag, visible};
+use hostir::message;
 use hostir::plan::cost::CostModel;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -60,7 +61,7 @@ fn refuse_options(options: &Options) -> Result<(), Diag> {
     ];
     let asked = asked.into_iter().find_map(|(flag, given)| given.then_some(flag));
     let Some(flag) = options.wants_results().or(asked) else { return Ok(()) };
-    let message = format!("`{flag}` applies to one program, but several were given");
+    let message = message!("`{}` applies to one program, but several were given", flag);
     let note = "give it and each program in a run of its own: several programs are proved and their models compared";
     Err(Diag::global_error(errors::CONFLICT, message).with_note(note))
 }

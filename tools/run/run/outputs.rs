@@ -8,8 +8,10 @@ use crate::data::{npy, safetensors};
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
+use hostir::ir::quoted_type;
 use hostir::lower;
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::{PlaceKey, StagedFiles};
@@ -98,7 +100,8 @@ pub(super) fn check_files(
     for (port, target) in prepared.outputs.iter().zip(output_files(prepared, options, bound)) {
         let Some(file) = target else { continue };
         if !file.kind.can_hold(port.dtype) {
-            let message = format!("`{file}` cannot store {}, which is {}", port.name, port.dtype.name());
+            let message =
+                message!("`{}` cannot store {}, which is {}", file.to_string(), port.name, quoted_type(port.dtype));
             diags.push(Diag::global_error(errors::KIND, message).with_note("write it to a .safetensors file instead"));
         }
         let ranks = if file.per_rank() { 0..prepared.ranks } else { 0..1 };
@@ -111,7 +114,7 @@ pub(super) fn check_files(
                 DataFormat::Safetensors => Some(file.entry.as_ref().unwrap_or(&port.name).clone()),
             };
             if let Some(other) = taken.insert((key, entry), &port.name) {
-                let message = format!("`{file}` cannot store both {other} and {}", port.name);
+                let message = message!("`{}` cannot store both {} and {}", file.to_string(), other, port.name);
                 let note = "use a .safetensors file, which can store several tensors";
                 diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
                 break;
@@ -195,7 +198,7 @@ impl<'a> OutputFiles<'a> {
                 Some(DataFormat::Safetensors) | None => safetensors::write_safetensors(entries),
             };
             let bytes =
-                bytes.map_err(|error| Diag::global_error(errors::KIND, format!("`{path}`: {}", error.message)))?;
+                bytes.map_err(|error| Diag::global_error(errors::KIND, message!("`{}`: {}", path, error.message)))?;
             staged.add_file(path, &io.resolve_path(path), &bytes)?;
         }
         Ok(())

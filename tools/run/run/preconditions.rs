@@ -5,6 +5,7 @@ use super::cli::Options;
 use super::failure::RunFailure;
 use crate::launch::LaunchedProcess;
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::{self, PlaceKey};
@@ -30,8 +31,9 @@ fn check_bench_options(options: &Options) -> Result<(), Diag> {
     let modes = [("--check-only", options.check_only), ("--print-plan", options.print_plan)];
     let mode = modes.into_iter().find_map(|(flag, given)| given.then_some(flag));
     let Some(other) = options.wants_results().or(mode) else { return Ok(()) };
-    let message = format!(
-        "`{other}` cannot be combined with `--bench`, which only times programs and compares them with each other"
+    let message = message!(
+        "`{}` cannot be combined with `--bench`, which only times programs and compares them with each other",
+        other
     );
     Err(Diag::global_error(errors::CONFLICT, message)
         .with_note("remove one of them, or check a program in a separate run"))
@@ -59,7 +61,7 @@ fn check_files(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
         // Several tensors may go to one file, and a program may be run against itself.
         let other = places.iter().find(|(other, old)| *other == place && old.what != target.what);
         if let Some((_, old)) = other {
-            let message = format!("`{}` is used for both {} and {}", target.name, old.what, target.what);
+            let message = message!("`{}` is used for both {} and {}", target.name, old.what, target.what);
             return Err(Diag::global_error(errors::CONFLICT, message).with_note("use two different files"));
         }
         places.push((place, target));
@@ -83,7 +85,7 @@ fn output_places(options: &Options) -> Vec<OutputPlace> {
 fn check_folder(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
     let Some(folder) = &options.out_dir else { return Ok(()) };
     if !staged::is_folder_or_free(folder, &io.resolve_path(folder))? {
-        let message = format!("cannot write to `{folder}`: it is not a folder");
+        let message = message!("cannot write to `{}`: it is not a folder", folder);
         let note = "use an existing folder or a new name; nothing was run or written";
         return Err(Diag::global_error(errors::WRITE, message).with_note(note));
     }

@@ -4,6 +4,7 @@ use super::failure::RunFailure;
 use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags, syntax_error};
 use hostir::ir::{DType, Program};
+use hostir::message;
 use hostir_grammar::{LogText, read_log};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -36,7 +37,7 @@ impl SourceProgram {
     /// If the file cannot be read or has no such program, or the program has errors.
     pub(super) fn read_program(path: &str, choice: ProgramChoice, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
         if path.contains("%r") && !io.resolve_path(path).exists() {
-            let message = format!("`{path}`: a directory with one program per rank is not supported");
+            let message = message!("`{}`: a directory with one program per rank is not supported", path);
             let note = "write one program for all ranks, which differ by `rank` and meshes";
             return Err(Diag::global_error(errors::NOT_YET, message).with_note(note).into());
         }
@@ -53,7 +54,7 @@ impl SourceProgram {
         let names = file.program_names();
         let number = names.iter().position(|known| known.as_deref() == Some(name)).map(|at| at + 1);
         let Some(number) = number.or_else(|| name.parse().ok()) else {
-            let message = format!("`{}` has no program `{name}`", source.name);
+            let message = message!("`{}` has no program `{}`", source.name, name);
             let known: Vec<String> = names.iter().flatten().map(|name| format!("`:{name}`")).collect();
             let note = match known.is_empty() {
                 true => format!("write a number: `:1` to `:{}`", names.len()),
@@ -142,14 +143,18 @@ impl FoundPrograms {
             Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
             Some(wanted) => Err(Diag::global_error(
                 errors::CONTAINER,
-                format!("`{name}` contains {count} programs, so there is no number {wanted}"),
+                message!("`{}` contains {} programs, so there is no number {}", name, count, wanted),
             )),
             None if count == 1 || (count > 1 && (self.file.is_hir2() || self.is_one_program)) => Ok(0),
             None => Err(Diag::global_error(
                 errors::CONTAINER,
-                format!("`{name}` contains {count} programs, and none is selected"),
+                message!("`{}` contains {} programs, and none is selected", name, count),
             )
-            .with_note(format!("select one with `--container=N`, from 1 to {count}{}", self.list_tags()))),
+            .with_note(message!(
+                "select one with `--container=N`, from 1 to {}{}",
+                count,
+                self.list_tags()
+            ))),
         }
     }
 

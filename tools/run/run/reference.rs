@@ -12,11 +12,11 @@ use crate::data::bracketed_list;
 use hostir::axes::logical_axes;
 use hostir::backend::cpu::{self, StepCounter};
 use hostir::data::HostTensor;
-use hostir::diag::{Diag, visible};
-use hostir::ir::IndexDefinitions;
-use hostir::ir::Program;
+use hostir::diag::{Diag, Message, visible};
+use hostir::ir::{IndexDefinitions, Program, quoted_type};
 use hostir::lower::io_names::tensor_ids;
 use hostir::lower::{PreparedProgram, SizeSettings, stream_count};
+use hostir::message;
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -113,14 +113,15 @@ fn check_inputs(
 ) -> Result<(), RunFailure> {
     for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(whole) {
         if port.dtype != own.dtype() || port.whole_shape() != own.shape() {
-            let message = format!(
-                "input {} of `{file}` is {} {:?}, but {} is {} {:?}",
+            let message = message!(
+                "input {} of `{}` is {} {}, but {} is {} {}",
                 port.name,
-                port.dtype.name(),
-                port.whole_shape(),
+                file,
+                quoted_type(port.dtype),
+                format!("{:?}", port.whole_shape()),
                 theirs.name,
-                own.dtype().name(),
-                own.shape()
+                quoted_type(own.dtype()),
+                format!("{:?}", own.shape())
             );
             return Err(misfit_diag(message).into());
         }
@@ -159,15 +160,16 @@ fn same_axes(file: &str, loaded: &SourceProgram, whole: &[&HostTensor]) -> Resul
     for (tensor, whole) in tensor_ids(program.inputs()).into_iter().zip(whole) {
         let axes = logical_axes(program, tensor).stored_positions().len();
         if axes != whole.shape().len() {
-            let (name, shape) = (program.tensor_name(tensor), bracketed_list(whole.shape()));
-            let message = format!("input {name} of `{file}` has {axes} axes, but the given tensor has shape {shape}");
+            let (name, shape) = (program.quoted_tensor(tensor), bracketed_list(whole.shape()));
+            let message =
+                message!("input {} of `{}` has {} axes, but the given tensor has shape {}", name, file, axes, shape);
             return Err(misfit_diag(message).into());
         }
     }
     Ok(())
 }
 
-fn misfit_diag(message: String) -> Diag {
+fn misfit_diag(message: impl Into<Message>) -> Diag {
     Diag::global_error(errors::REFERENCE, message)
         .with_note("inputs and outputs of the two programs are matched by position")
 }

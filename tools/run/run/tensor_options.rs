@@ -7,6 +7,7 @@ use hostir::diag::{Diag, nearest_candidate};
 use hostir::ir::{Program, TensorId};
 use hostir::lower::io_names::{describe_settable, find_named_tensor, scalar_names, tensor_ids, tensor_number};
 use hostir::lower::{SizeSettings, stream_count};
+use hostir::message;
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
 use std::collections::BTreeMap;
@@ -113,8 +114,8 @@ impl NamedTensors<'_> {
         for (key, value) in keyed {
             match self.find_tensor(key) {
                 Some(index) if bound[index].is_some() => {
-                    let name = self.program.tensor_name(self.tensors[index]);
-                    diags.push(Diag::global_error(errors::TWICE, format!("`--{flag}` is given twice for {name}")));
+                    let name = self.program.quoted_tensor(self.tensors[index]);
+                    diags.push(Diag::global_error(errors::TWICE, message!("`--{}` is given twice for {}", flag, name)));
                 }
                 Some(index) => bound[index] = Some(value),
                 None => diags.push(self.unknown_name(flag, key, other)),
@@ -170,18 +171,18 @@ fn check_scalars(program: &Program, set: &KeyedValues<ScalarNumber>, diags: &mut
     let names = scalar_names(program);
     for (index, (name, value)) in set.iter().enumerate() {
         if set[..index].iter().any(|(other, _)| other == name) {
-            diags.push(Diag::global_error(errors::TWICE, format!("`--set` is given twice for {name}")));
+            diags.push(Diag::global_error(errors::TWICE, message!("`--set` is given twice for {}", name)));
         }
         if names.contains(&name.as_str()) {
             continue;
         }
-        let message = format!("`--set {name}={value}`: the program has no scalar `{name}`");
+        let message = message!("`--set {}={}`: the program has no scalar `{}`", name, value.to_string(), name);
         let diag = Diag::global_error(errors::SCALAR, message);
         diags.push(match nearest_candidate(name, names.iter().copied()) {
             _ if ["streams", "numberOfStreams"].contains(&name.as_str()) => {
-                diag.with_note(format!("write `--streams {value}`: it is the number of streams"))
+                diag.with_note(message!("write `--streams {}`: it is the number of streams", value.to_string()))
             }
-            Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+            Some(near) => diag.with_note(message!("did you mean `{}`?", near)),
             None => diag.with_note(describe_settable(program)),
         });
     }

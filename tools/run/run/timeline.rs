@@ -12,6 +12,7 @@ pub(super) use chart::time_text;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
@@ -32,7 +33,7 @@ pub(super) fn check_options(options: &Options) -> Result<(), RunFailure> {
         (options.gpu.graph, "`--graph`", "a replayed graph cannot record events between its calls"),
     ];
     if let Some((_, other, why)) = others.iter().find(|(given, ..)| *given) {
-        let message = format!("`{}` cannot be combined with {other}: {why}", wanted.flag_name());
+        let message = message!("`{}` cannot be combined with {}: {}", wanted.flag_name(), other, why);
         return Err(Diag::global_error(errors::CONFLICT, message).with_note("remove one of them").into());
     }
     Ok(())

@@ -19,9 +19,9 @@ use crate::sys::context::{CallerStream, SavedContext, relax_capture_mode};
 use crate::sys::driver;
 use crate::sys::driver::CudaStream;
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
-use hostir::diag::codes;
+use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -154,7 +154,8 @@ impl BoundProgram<'_> {
             let rank = self.loaded.ranks[bound.place].plan.rank;
             self.ports[bound.place].slot_label(bound.slot, self.loaded.prepared, rank)
         });
-        let message = format!("{first} and {second} are bound to overlapping memory, and the program writes to it");
+        let message =
+            message!("{} and {} are bound to overlapping memory, and the program writes to it", first, second);
         let note = "between ranks only communication orders accesses: bind them to disjoint memory, or to memory that all ranks only read";
         let diag = Diag::error(codes::BOUND_STRIDES, span, message).with_label(other, "the other binding");
         Err(vec![diag.with_note(note)])
@@ -186,7 +187,7 @@ impl BoundProgram<'_> {
         let _access = self.loaded.acquire_access()?;
         let ranks = self.loaded.ranks.len();
         if !streams.is_empty() && streams.len() != ranks {
-            let message = format!("{} streams were given for {ranks} ranks", streams.len());
+            let message = message!("{} streams were given for {} ranks", streams.len(), ranks);
             return Err(vec![
                 Diag::global_error(codes::SESSION, message)
                     .with_note("pass one stream for each rank of this process, or none"),
@@ -243,10 +244,11 @@ impl BoundProgram<'_> {
         self.loaded.check_usable()?;
         let ranks = self.loaded.ranks.len();
         if ranks != 1 || tensors.len() != addresses.len() {
-            let message = format!(
-                "{} addresses were given for {} tensors of a session with {ranks} ranks",
+            let message = message!(
+                "{} addresses were given for {} tensors of a session with {} ranks",
                 addresses.len(),
-                tensors.len()
+                tensors.len(),
+                ranks
             );
             let note = "pass an address for each tensor, of a session with one rank in this process";
             return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
@@ -390,7 +392,7 @@ impl BoundProgram<'_> {
         let telling = FailureContext { prepared, joint: &self.loaded.joint, queue_note, timeout };
         let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports);
         let Some((rank, ports)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
-            let message = format!("rank {rank} does not belong to this session");
+            let message = message!("rank {} does not belong to this session", rank);
             let note = "a session has the ranks of its process: all ranks, or the one for which it was built";
             return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
         };
@@ -480,8 +482,11 @@ fn caller_stream(rank: &RankRuntime<'_>, stream: Option<&CallerStream>) -> Resul
         Some(stream) => Ok(Some(stream)),
         None => {
             let (rank, device) = (rank.plan.rank, rank.device.ordinal());
-            let message =
-                format!("the stream given for rank {rank} does not belong to the primary context of device {device}");
+            let message = message!(
+                "the stream given for rank {} does not belong to the primary context of device {}",
+                rank,
+                device
+            );
             Err(EnqueueError::Refused(Diag::global_error(codes::SESSION, message).with_note(
                 "create the stream while that device is current, through the CUDA runtime or in its primary context",
             )))

@@ -23,9 +23,9 @@ use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
 use crate::sys::module::{KernelFunction, KernelModule};
 use crate::sys::{Error, context};
 use hostir::data::HostTensor;
-use hostir::diag::codes;
-use hostir::diag::{Diag, Span};
+use hostir::diag::{Diag, Span, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir::plan::{BufferId, stored_input};
 use hostir_gpu::codegen::job;
 use hostir_gpu::external_buffers;
@@ -367,8 +367,10 @@ impl IoBindings {
             }
             None => ("a tensor".to_owned(), Default::default()),
         });
-        let message = format!(
-            "{first} and {second} of rank {} are bound to overlapping memory, and the program writes to it",
+        let message = message!(
+            "{} and {} of rank {} are bound to overlapping memory, and the program writes to it",
+            first,
+            second,
             rank.plan.rank
         );
         EnqueueError::Refused(

@@ -2,8 +2,9 @@
 
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
 use crate::sys::context::AddressInfo;
-use hostir::diag::codes;
-use hostir::diag::{Diag, Span};
+use hostir::diag::{Diag, Message, Span, codes};
+use hostir::ir::quoted_type;
+use hostir::message;
 use hostir::plan::{BufferId, BufferView, ViewDim, ViewDims};
 use hostir_gpu::codegen;
 
@@ -26,7 +27,7 @@ impl BindingTarget<'_> {
         format!("{} {} of rank {}", self.side, self.name, self.rank)
     }
 
-    fn binding_error(&self, code: &'static str, message: String) -> Diag {
+    fn binding_error(&self, code: &'static str, message: impl Into<Message>) -> Diag {
         Diag::error(code, self.span, message)
     }
 }
@@ -40,7 +41,7 @@ pub(crate) fn unbound_input_error(expected: &BindingTarget<'_>) -> Diag {
 
 /// The error for an output that is kept in an input whose address is not known yet.
 pub(crate) fn unplaced_output_error(expected: &BindingTarget<'_>) -> Diag {
-    let message = format!("{} is a view of an input, so it has no address before a run", expected.display_name());
+    let message = message!("{} is a view of an input, so it has no address before a run", expected.display_name());
     expected.binding_error(codes::SESSION, message).with_note("bind it, or query it after the first run")
 }
 
@@ -97,14 +98,19 @@ impl StridedTensor {
 pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<StridedTensor, Diag> {
     let (view, what) = (expected.view, expected.display_name());
     if tensor.dtype != view.dtype {
-        let (is, given) = (view.dtype.name(), tensor.dtype.name());
-        let message = format!("{what} is `{is}`, but a tensor of type `{given}` was given");
+        let (is, given) = (quoted_type(view.dtype), quoted_type(tensor.dtype));
+        let message = message!("{} is `{}`, but a tensor of type `{}` was given", what, is, given);
         let note = "pass a tensor of the program's type, or change the type in the program";
         return Err(expected.binding_error(codes::BOUND_TYPE, message).with_note(note));
     }
     if tensor.shape != view.shape() {
         let (is, given) = (view.shape(), &tensor.shape);
-        let message = format!("{what} has shape {is:?}, but a tensor of shape {given:?} was given");
+        let message = message!(
+            "{} has shape {}, but a tensor of shape {} was given",
+            what,
+            format!("{is:?}"),
+            format!("{given:?}")
+        );
         return Err(expected.binding_error(codes::BOUND_SHAPE, message).with_note(
             "the sizes of a session are fixed when it is built; an axis that is sharded over devices has extent 1 on each rank",
         ));
@@ -112,9 +118,13 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
     let dims = check_strides(expected, tensor)?;
     let size = view.dtype.byte_size() as u64;
     if !tensor.pointer.is_multiple_of(size) && !view.is_empty() {
-        let (at, name) = (tensor.pointer, view.dtype.name());
-        let message = format!(
-            "{what} was bound to the address {at:#x}, but elements of `{name}` must be aligned to {size} bytes"
+        let (at, name) = (tensor.pointer, quoted_type(view.dtype));
+        let message = message!(
+            "{} was bound to the address {}, but elements of `{}` must be aligned to {} bytes",
+            what,
+            format!("{at:#x}"),
+            name,
+            size
         );
         return Err(expected
             .binding_error(codes::BOUND_MEMORY, message)
@@ -171,7 +181,8 @@ fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<
 }
 
 fn strides_error(expected: &BindingTarget<'_>, tensor: &DeviceTensor, why: &str, note: &str) -> Diag {
-    let message = format!("{} was bound with strides {:?}{why}", expected.display_name(), tensor.strides);
+    let message =
+        message!("{} was bound with strides {}{}", expected.display_name(), format!("{:?}", tensor.strides), why);
     expected.binding_error(codes::BOUND_STRIDES, message).with_note(note)
 }
 
@@ -233,6 +244,6 @@ pub(crate) fn check_memory(
 }
 
 fn memory_error(expected: &BindingTarget<'_>, start: u64, why: &str, note: &str) -> Diag {
-    let message = format!("{} was bound to the address {start:#x}, {why}", expected.display_name());
+    let message = message!("{} was bound to the address {}, {}", expected.display_name(), format!("{start:#x}"), why);
     expected.binding_error(codes::BOUND_MEMORY, message).with_note(note)
 }

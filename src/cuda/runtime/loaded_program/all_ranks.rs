@@ -14,8 +14,9 @@ use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::sequencer::RankBarrier;
 use crate::sys::context::relax_capture_mode;
-use hostir::diag::{Diag, codes};
+use hostir::diag::{Diag, Message, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ impl FailureContext<'_> {
         let follows = matches!(failure.cause, FailureCause::Sibling(_));
         let mut diag = failure.to_diag(self.prepared, rank.plan, self.timeout);
         if failure.cause == FailureCause::Timeout {
-            diag.notes.extend(self.queue_note.map(str::to_owned));
+            diag.notes.extend(self.queue_note.map(Message::from));
         }
         if !follows {
             self.joint.report_failure(std::slice::from_ref(&diag));
@@ -81,11 +82,12 @@ impl FailureContext<'_> {
             }
         });
         let positions: Vec<RankPosition> = positions.collect();
-        let message = format!("the run did not finish within {} ms", self.timeout.as_millis());
+        let message = message!("the run did not finish within {} ms", self.timeout.as_millis());
         let mut error = Diag::global_error(codes::TIMEOUT, message);
         for hint in standings.iter().filter_map(|standing| standing.hint).chain(self.queue_note) {
-            if !error.notes.iter().any(|note| note == hint) {
-                error.notes.push(hint.to_owned());
+            let hint = Message::from(hint);
+            if !error.notes.contains(&hint) {
+                error.notes.push(hint);
             }
         }
         Err(vec![report_hang(self.prepared, error, &positions)])

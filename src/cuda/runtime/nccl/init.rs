@@ -17,8 +17,8 @@ use crate::runtime::rank::RankRuntime;
 use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
 use crate::runtime::teardown;
 use crate::runtime::teardown::RankResources;
-use hostir::diag::Diag;
-use hostir::diag::codes;
+use hostir::diag::{Diag, codes};
+use hostir::message;
 use hostir_gpu::team::CommTeam;
 use hostir_gpu::transport::BackendTransports;
 use nccl_rs::{Error, Library, NcclCommunicator, UniqueId, WaitLimits};
@@ -165,7 +165,8 @@ fn find_parent(
         return Ok(found);
     }
     let (ranks, own) = (found.size(), found.rank());
-    let message = format!("rank {rank} of {size} was given a communicator in which it is rank {own} of {ranks}");
+    let message =
+        message!("rank {} of {} was given a communicator in which it is rank {} of {}", rank, size, own, ranks);
     let note = "pass a communicator of all ranks of the program, in their order";
     Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)])
 }

@@ -124,7 +124,7 @@ impl Case {
 
 fn run(prepared: &PreparedProgram, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>, String> {
     let result = cpu::run_plans(prepared, vec![inputs])
-        .map_err(|diags| diags.iter().map(|diag| diag.message.clone()).collect::<String>())?;
+        .map_err(|diags| diags.iter().map(|diag| diag.message.as_str()).collect::<String>())?;
     Ok(result.outputs.into_iter().flatten().flatten().collect())
 }
 

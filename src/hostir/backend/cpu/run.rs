@@ -8,9 +8,10 @@ use crate::backend::recorder::{RankRecorder, TimeSource, recorded_parts};
 use crate::backend::trace::{Trace, TraceClock};
 use crate::backend::{RunResult, RunStats};
 use crate::data::{HostTensor, has_room};
-use crate::diag::Diag;
-use crate::diag::codes;
+use crate::diag::{Diag, codes};
+use crate::ir::quoted_type;
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::Plan;
 use crate::plan_checks::walk::{NoClock, PlanWalk};
 use std::time::Instant;
@@ -32,7 +33,7 @@ pub(in crate::backend) fn check_room(bytes: u64) -> Result<(), Diag> {
     if usize::try_from(bytes).is_ok_and(has_room) {
         return Ok(());
     }
-    Err(Diag::global_error(codes::NO_MEMORY, format!("out of memory: the run needs {bytes} bytes"))
+    Err(Diag::global_error(codes::NO_MEMORY, message!("out of memory: the run needs {} bytes", bytes))
         .with_note("reduce the sizes; `--check-only` and `--print-plan` show the memory that the plan needs"))
 }
 
@@ -122,7 +123,7 @@ pub(super) fn start_ranks<'p>(
     steps: Option<&'p StepCounter>,
 ) -> Result<Vec<CpuRank<'p>>, Vec<Diag>> {
     if inputs.len() != prepared.plans.len() {
-        let message = format!(
+        let message = message!(
             "inputs for {} ranks were given, but the program needs inputs for {}",
             inputs.len(),
             prepared.plans.len()
@@ -132,14 +133,14 @@ pub(super) fn start_ranks<'p>(
     let mut ranks = Vec::new();
     for (plan, inputs) in prepared.plans.iter().zip(inputs) {
         if inputs.len() < plan.inputs.len() {
-            let message = format!("rank {} was given {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
+            let message = message!("rank {} was given {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
             return Err(vec![Diag::global_error(codes::PORTS, message)]);
         }
         check_buffer_types(prepared, plan)?;
         match CpuRank::new(plan, inputs, prepared.poison, steps.map(StepCounter::done_counter)) {
             Ok(rank) => ranks.push(rank),
             Err(ExecutionFault::Input(text)) => {
-                return Err(vec![Diag::global_error(codes::PORTS, format!("rank {}: {text}", plan.rank))]);
+                return Err(vec![Diag::global_error(codes::PORTS, message!("rank {}: {}", plan.rank, text))]);
             }
             Err(_) => {
                 return Err(vec![Diag::global_error(codes::NO_MEMORY, "out of memory: cannot allocate the inputs")]);
@@ -153,10 +154,10 @@ pub(super) fn start_ranks<'p>(
 fn check_buffer_types(prepared: &PreparedProgram, plan: &Plan) -> Result<(), Vec<Diag>> {
     for (_, buffer) in plan.buffers.iter() {
         if lanes::require_compute_class(buffer.dtype).is_err() {
-            let message = format!(
+            let message = message!(
                 "{} is `{}`, which the CPU backend does not support",
-                prepared.labels.tensor_name(buffer.tensor),
-                buffer.dtype.name()
+                prepared.labels.quoted_tensor(buffer.tensor),
+                quoted_type(buffer.dtype)
             );
             let span = prepared.labels.tensor_span(buffer.tensor);
             return Err(vec![Diag::error(codes::BACKEND_TYPE, span, message)]);
@@ -194,7 +195,7 @@ fn take_outputs(prepared: &PreparedProgram, rank: &mut CpuRank<'_>) -> Result<Ve
             Ok(tensor) => local.push(tensor),
             Err(_) => {
                 let Some(port) = prepared.outputs.get(index) else { continue };
-                let message = format!("{} has elements that were never written on rank {}", port.name, rank.plan.rank);
+                let message = message!("{} has elements that were never written on rank {}", port.name, rank.plan.rank);
                 let span = prepared.labels.tensor_span(port.tensor);
                 return Err(vec![Diag::error(codes::UNWRITTEN_OUTPUT, span, message)]);
             }

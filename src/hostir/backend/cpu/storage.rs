@@ -5,7 +5,8 @@ use crate::backend::buffer_uses::BufferUses;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::ViewRows;
 use crate::data::HostTensor;
-use crate::ir::DType;
+use crate::ir::{DType, quoted_type};
+use crate::message;
 use crate::plan::{BufferId, BufferView, Plan, ViewDim, stored_input};
 use bytemuck::Pod;
 
@@ -127,12 +128,12 @@ impl RankMemory {
     fn bind_input(&mut self, plan: &Plan, view: &BufferView, tensor: HostTensor) -> Result<(), ExecutionFault> {
         let buffer = &plan.buffers[view.buffer];
         if tensor.len() != buffer.elements || tensor.dtype() != buffer.dtype {
-            let message = format!(
-                "an input shard of shape {:?} and type `{}` was given, but {:?} of `{}` is required",
-                tensor.shape(),
-                tensor.dtype().name(),
-                view.shape(),
-                buffer.dtype.name()
+            let message = message!(
+                "an input shard of shape {} and type `{}` was given, but {} of `{}` is required",
+                format!("{:?}", tensor.shape()),
+                quoted_type(tensor.dtype()),
+                format!("{:?}", view.shape()),
+                quoted_type(buffer.dtype)
             );
             return Err(ExecutionFault::Input(message));
         }

@@ -5,6 +5,7 @@ use super::run::ExactRun;
 use super::value::ExactValue;
 use crate::diag::{Diag, codes};
 use crate::lower::{PreparedProgram, unravel_index};
+use crate::message;
 
 /// The place of an element of an output on a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +69,7 @@ pub(super) fn compare_output(
     let RanProgram { prepared, run } = program;
     let port = &prepared.outputs[output];
     if found.iter().any(Option::is_none) {
-        let message = format!("output {} has elements without memory at the end of the program", port.name);
+        let message = message!("output {} has elements without memory at the end of the program", port.name);
         return Err(Diag::error(codes::UNWRITTEN_OUTPUT, prepared.labels.tensor_span(port.tensor), message));
     }
     let mut differing = vec![false; expected.len()];

@@ -6,30 +6,33 @@ use super::hash::HashedSubject;
 use super::request::{ExactProof, ExactRequest};
 use super::work::UnknownUse;
 use crate::backend::view_rows::element_offsets;
-use crate::diag::{Diag, Span, codes};
-use crate::ir::OpId;
+use crate::diag::{Diag, Message, PartKind, Quoted, Span, codes};
+use crate::ir::{OpId, quoted_type};
 use crate::lower::{IoTensor, PreparedProgram};
+use crate::message;
 use crate::plan::RedOp;
 
 /// The error about outputs of different shapes.
 pub(super) fn different_shapes(request: &ExactRequest<'_>) -> Option<Diag> {
     let outputs = request.program.outputs.iter().take(request.program.results).zip(&request.reference.outputs);
     let (own, expected) = outputs.into_iter().find(|(own, expected)| own.whole_shape() != expected.whole_shape())?;
-    let message = format!(
-        "output {} has shape {:?}, but that of {} has shape {:?}",
+    let message = message!(
+        "output {} has shape {}, but that of {} has shape {}",
         own.name,
-        own.whole_shape(),
+        format!("{:?}", own.whole_shape()),
         request.name,
-        expected.whole_shape()
+        format!("{:?}", expected.whole_shape())
     );
     Some(Diag::error(codes::DIFFERENT_MEANING, request.program.labels.tensor_span(own.tensor), message))
 }
 
 /// The error about a bound that the runs do not reach.
 pub(super) fn weak_proof(request: &ExactRequest<'_>, proof: ExactProof) -> Diag {
-    let message = format!(
-        "no proof: the outputs equal those of {} in {} runs modulo a prime, but the probability of an error is only known to be below {:.1e}",
-        request.name, proof.seeds, proof.error
+    let message = message!(
+        "no proof: the outputs equal those of {} in {} runs modulo a prime, but the probability of an error is only known to be below {}",
+        request.name,
+        proof.seeds,
+        format!("{:.1e}", proof.error)
     );
     Diag::global_error(codes::UNPROVED_MEANING, message)
         .with_note("the bound grows with the degree of the outputs as polynomials of the inputs; use smaller sizes")
@@ -38,9 +41,11 @@ pub(super) fn weak_proof(request: &ExactRequest<'_>, proof: ExactProof) -> Diag 
 /// The error about ranks of the reference that hold different values.
 pub(super) fn reference_replicas(request: &ExactRequest<'_>, output: usize, index: &[usize]) -> Diag {
     let port = &request.reference.outputs[output];
-    let message = format!(
-        "replicas of {} differ: {}{index:?} is another function of the inputs on some ranks",
-        port.name, port.name
+    let message = message!(
+        "replicas of {} differ: {}{} is another function of the inputs on some ranks",
+        port.name,
+        port.name,
+        format!("{index:?}")
     );
     Diag::error(codes::REPLICAS, request.reference.labels.tensor_span(port.tensor), message)
         .with_note("a tensor without a device axis must have the same elements on every rank of its mesh")
@@ -48,8 +53,11 @@ pub(super) fn reference_replicas(request: &ExactRequest<'_>, output: usize, inde
 
 /// The warning about an input whose values are given.
 pub(super) fn given_values(prepared: &PreparedProgram, port: &IoTensor) -> Diag {
-    let message =
-        format!("the proof holds only for the values of {} in this run: it is `{}`", port.name, port.dtype.name());
+    let message = message!(
+        "the proof holds only for the values of {} in this run: it is `{}`",
+        port.name,
+        quoted_type(port.dtype)
+    );
     Diag::error(codes::GIVEN_VALUES, prepared.labels.tensor_span(port.tensor), message)
         .into_warning()
         .with_note("integers wrap around and select elements, which has no meaning modulo a prime")
@@ -71,7 +79,7 @@ pub(super) fn unknown_functions(
 fn unknown_function(prepared: &PreparedProgram, op: OpId, uses: &[UnknownUse]) -> Diag {
     let subjects: Vec<HashedSubject> = uses.iter().map(|used| used.subject).collect();
     let verb = if subjects.len() == 1 { "has" } else { "have" };
-    let message = format!("{} {verb} no meaning modulo a prime", subject_list(&subjects));
+    let message = message!("{} {} no meaning modulo a prime", subject_list(&subjects), verb);
     let diag = Diag::error(codes::NO_MEANING, prepared.labels.op_span(op), message).into_warning();
     let mut notes: Vec<&str> = subjects.iter().map(|subject| unknown_note(*subject)).collect();
     notes.dedup();
@@ -105,9 +113,13 @@ pub(super) fn different_output(
         causes.subjects.iter().copied().filter(|subject| unknown.contains(subject)).collect();
     let verdict =
         if through.is_empty() { "is another function of the inputs than in" } else { "is not proved to equal" };
-    let message = format!(
-        "{} {verdict} {}: {} of {} elements differ",
-        port.name, request.name, difference.elements, difference.of_all
+    let message = message!(
+        "{} {} {}: {} of {} elements differ",
+        port.name,
+        verdict,
+        request.name,
+        difference.elements,
+        difference.of_all
     );
     let (span, label) = written_place(prepared, difference);
     // If the difference goes through a function without a meaning, nothing is known.
@@ -115,7 +127,7 @@ pub(super) fn different_output(
     let mut diag = Diag::error(code, span, message).with_primary_text(label);
     let element = format!("{}{}", port.name, index_text(&difference.index));
     let rank = if prepared.ranks > 1 { format!(" on rank {}", difference.place.rank) } else { String::new() };
-    diag = diag.with_note(format!("the first is {element}{rank}"));
+    diag = diag.with_note(message!("the first is {}{}", element, rank));
     for part in &causes.parts {
         diag = diag.with_note(part_text(prepared, part));
     }
@@ -158,8 +170,9 @@ fn function_note(diag: Diag, subjects: &[HashedSubject]) -> Diag {
         return diag;
     }
     let list = subject_list(&functions);
-    diag.with_note(format!(
-        "the difference goes through {list}: only operands are compared, and no identities are known"
+    diag.with_note(message!(
+        "the difference goes through {}: only operands are compared, and no identities are known",
+        list
     ))
 }
 
@@ -222,20 +235,20 @@ fn shard_text(prepared: &PreparedProgram, port: &IoTensor, part: &[Vec<usize>]) 
 }
 
 /// `` `max` and the conversion to `int` ``.
-fn subject_list(subjects: &[HashedSubject]) -> String {
-    let words: Vec<String> = subjects.iter().map(|subject| subject_text(*subject)).collect();
-    words.join(" and ")
+fn subject_list(subjects: &[HashedSubject]) -> Message {
+    let words: Vec<Message> = subjects.iter().map(|subject| subject_text(*subject)).collect();
+    Message::join(&words, " and ")
 }
 
-fn subject_text(subject: HashedSubject) -> String {
+fn subject_text(subject: HashedSubject) -> Message {
     match subject {
-        HashedSubject::Function(function) => format!("`{}`", function.name()),
-        HashedSubject::Reduction(op @ (RedOp::Min | RedOp::Max)) => format!("`{}`", op.word()),
-        HashedSubject::Reduction(op) => format!("the reduction `{}`", op.word()),
-        HashedSubject::Conversion(dtype) => format!("the conversion to `{}`", dtype.name()),
-        HashedSubject::IntegerArithmetic => "arithmetic of integers".to_owned(),
-        HashedSubject::ZeroDivision => "a division by zero".to_owned(),
-        HashedSubject::InfiniteConstant => "a constant that is not finite".to_owned(),
-        HashedSubject::Input(_) | HashedSubject::FreshMemory => "memory".to_owned(),
+        HashedSubject::Function(function) => message!("`{}`", Quoted::new(PartKind::Op, function.name())),
+        HashedSubject::Reduction(op @ (RedOp::Min | RedOp::Max)) => message!("`{}`", op.word()),
+        HashedSubject::Reduction(op) => message!("the reduction `{}`", op.word()),
+        HashedSubject::Conversion(dtype) => message!("the conversion to `{}`", quoted_type(dtype)),
+        HashedSubject::IntegerArithmetic => "arithmetic of integers".into(),
+        HashedSubject::ZeroDivision => "a division by zero".into(),
+        HashedSubject::InfiniteConstant => "a constant that is not finite".into(),
+        HashedSubject::Input(_) | HashedSubject::FreshMemory => "memory".into(),
     }
 }

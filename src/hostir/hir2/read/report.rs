@@ -7,8 +7,10 @@ use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_function, syntax_error}
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use crate::hir2::defaults::{is_callable, is_host_select, is_positional, keyword};
 use crate::ir::functions::function_names;
-use crate::ir::{DeviceMesh, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId};
-use crate::ir::{RESERVED_WORDS, is_numbered_name, is_reserved_word};
+use crate::ir::{
+    DeviceMesh, OpKind, OpLayout, OwnForm, Program, RESERVED_WORDS, TensorId, UnitId, is_numbered_name,
+    is_reserved_word,
+};
 use crate::ops::{ArgSpec, OpRegistry};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -91,7 +93,7 @@ fn list_words(words: &[&str]) -> String {
 pub(super) fn report_taken(file: &FileSyntax, name: NameSyntax, meaning: Meaning, first: Span, diags: &mut Diags) {
     report_twice(file, name, first, diags);
     if let Some(diag) = diags.items.last_mut() {
-        diag.message = format!("`{}` is {} already", file.symbol_text(name.name), describe_meaning(meaning));
+        diag.message = format!("`{}` is {} already", file.symbol_text(name.name), describe_meaning(meaning)).into();
     }
 }
 
@@ -100,7 +102,7 @@ pub(super) fn report_twice(file: &FileSyntax, name: NameSyntax, first: Span, dia
     let mut diag = Diag::error(codes::NAME_TWICE, name.span, format!("the name `{text}` is taken")).with_note(
         "names of meshes, kernels and programs are unique in a file, others in their program: choose another one",
     );
-    diag.labels.push(DiagLabel { span: first, text: "it is declared here".to_owned() });
+    diag.labels.push(DiagLabel { span: first, text: "it is declared here".into() });
     diags.push(diag);
 }
 
@@ -373,7 +375,8 @@ pub(super) fn report_own_index(
             "write `own`: other ranks' parts come by communication",
         ),
     };
-    let axes = format!("the axes of `{name}` are {}; reductions (`r.`) do not count", list_axes(program, tensor));
+    let axes =
+        crate::message!("the axes of `{}` are {}; reductions (`r.`) do not count", name, list_axes(program, tensor));
     diags.push(Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes));
 }
 
@@ -427,7 +430,7 @@ fn inferring_statement(kind: OpKind) -> String {
 pub(super) fn report_other_type(text: &str, span: Span, first: Span, diags: &mut Diags) {
     let mut diag = Diag::error(codes::DECLARED_TWICE, span, format!("`{text}` is declared with another type"))
         .with_note("a type stands at the first place only");
-    diag.labels.push(DiagLabel { span: first, text: "declared here".to_owned() });
+    diag.labels.push(DiagLabel { span: first, text: "declared here".into() });
     diags.push(diag);
 }
 
@@ -686,7 +689,7 @@ pub(super) fn report_no_handle(text: &str, posted: &[&str], span: Span, diags: &
 
 pub(super) fn report_verbatim(found: &Diags, span: Span, diags: &mut Diags) {
     let first = found.items.first();
-    let why = first.map_or_else(|| "it is no statement".to_owned(), |diag| diag.message.clone());
+    let why = first.map_or_else(|| "it is no statement".into(), |diag| diag.message.clone());
     let message = format!("this text is not the printed form: {why}");
     push(
         diags,

@@ -1,6 +1,6 @@
 //! The sizes of axes and names: classes of equal ones, and the value of each class.
 
-use crate::diag::Span;
+use crate::diag::{Message, Span};
 use crate::ir::{Partition, Symbol, UnitId};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 pub(super) struct KnownSize {
     pub(super) value: i64,
     pub(super) span: Option<Span>,
-    pub(super) why: Rc<str>,
+    pub(super) why: Rc<Message>,
     pub(super) source: SizeSource,
 }
 

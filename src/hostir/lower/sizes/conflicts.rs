@@ -3,9 +3,10 @@
 use super::SizeSolver;
 use super::classes::{KnownSize, SizeConflict};
 use super::joins::{AxisOf, JoinPath, OpJoin};
-use crate::axes::{axis_place, list_axes, stored_position};
-use crate::diag::{Diag, Span, codes};
-use crate::ir::{AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, statement_label};
+use crate::axes::{LogicalAxis, axis_place, list_axes, stored_position};
+use crate::diag::{Diag, Message, PartKind, Quoted, Span, codes};
+use crate::ir::{AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, quoted_expr, quoted_statement};
+use crate::message;
 use rustc_hash::FxHashSet;
 
 /// Statements that an error shows; those between them are left out.
@@ -90,36 +91,39 @@ impl SizeSolver<'_> {
     }
 
     /// As [`axis_place`] says it.
-    pub(super) fn axis_text(&self, (tensor, index): AxisOf) -> String {
+    pub(super) fn axis_text(&self, (tensor, index): AxisOf) -> Message {
         axis_place(self.program, tensor, self.axes.axes_of(tensor), index)
     }
 
     /// An axis with its extent, and its size if that is known.
-    fn sized_axis_text(&self, at: AxisOf, size: Option<i64>) -> String {
+    fn sized_axis_text(&self, at: AxisOf, size: Option<i64>) -> Message {
         let text = self.axis_text(at);
         let axis = self.axes.axes_of(at.0).get(at.1 as usize);
-        let extent =
-            axis.map(|axis| expr_text(self.program, axis.extent)).filter(|extent| extent.parse::<i64>().is_err());
-        match (extent, size) {
-            (Some(_), None) if text.starts_with("the reduced") => text,
-            (Some(extent), Some(size)) => format!("{text} (`{extent}` = {size})"),
-            (Some(extent), None) => format!("{text} (`{extent}`)"),
-            (None, Some(size)) => format!("{text} ({size})"),
+        let is_reduction = axis.is_some_and(LogicalAxis::is_reduction);
+        let extent = axis.filter(|axis| self.program.exprs().as_int(axis.extent).is_none());
+        match (extent.map(|axis| quoted_expr(self.program, axis.extent)), size) {
+            (Some(_), None) if is_reduction => text,
+            (Some(extent), Some(size)) => message!("{} (`{}` = {})", text, extent, size),
+            (Some(extent), None) => message!("{} (`{}`)", text, extent),
+            (None, Some(size)) => message!("{} ({})", text, size),
             (None, None) => text,
         }
     }
 
     /// A statement in a sentence: `T6 = matmul` in backquotes, or the `+` of T2.
-    fn op_phrase(&self, op: OpId) -> String {
+    fn op_phrase(&self, op: OpId) -> Message {
         let name = op_display_name(self.program, op);
         let results: Vec<String> =
             self.program.op(op).output_tensors().map(|tensor| self.program.tensor_name(tensor)).collect();
         match results.is_empty() {
             false if !name.starts_with(|c: char| c.is_alphabetic()) => {
-                format!("the `{name}` of {}", results.join(", "))
+                message!("the `{}` of {}", Quoted::new(PartKind::Op, name.to_owned()), results.join(", "))
             }
-            false if self.program.op(op).kind.is_pointwise() => format!("`{} = {name}`", results.join(", ")),
-            _ => format!("`{}`", statement_label(self.program, op)),
+            false if self.program.op(op).kind.is_pointwise() => {
+                let statement = format!("{} = {name}", results.join(", "));
+                message!("`{}`", Quoted::new(PartKind::Statement, statement))
+            }
+            _ => message!("`{}`", quoted_statement(self.program, op)),
         }
     }
 
@@ -128,14 +132,15 @@ impl SizeSolver<'_> {
         let one = self.sized_axis_text(join.first, Some(conflict.old.value));
         let other = self.sized_axis_text(join.second, Some(conflict.new.value));
         let label = self.op_phrase(join.op);
-        let message = format!("{label} needs equal sizes of {one} and {other}");
-        let text = format!("{} is as long as {}", self.axis_text(join.first), self.axis_text(join.second));
+        let message = message!("{} needs equal sizes of {} and {}", label, one, other);
+        let text = message!("{} is as long as {}", self.axis_text(join.first), self.axis_text(join.second));
         let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(join.op), message).with_primary_text(text);
         let SizeConflict { old, new, .. } = conflict;
         let sources = [old, new].into_iter().filter_map(|known| Some((known.span?, known)));
         let declared = sources.filter(|(span, _)| !is_inside(*span, self.program.op_span(join.op)));
-        let diag = declared.fold(diag, |diag, (span, known)| diag.with_label(span, known.why.to_string()));
-        let diag = diag.with_note(format!("the sizes are {} ({}) and {} ({})", old.value, old.why, new.value, new.why));
+        let diag = declared.fold(diag, |diag, (span, known)| diag.with_label(span, (*known.why).clone()));
+        let diag =
+            diag.with_note(message!("the sizes are {} ({}) and {} ({})", old.value, old.why, new.value, new.why));
         match self.select_note(join.op) {
             Some(note) => diag.with_note(note),
             None => diag,
@@ -143,32 +148,32 @@ impl SizeSolver<'_> {
     }
 
     /// A note about the axes of a select: their numbers do not count reductions.
-    fn select_note(&self, op: OpId) -> Option<String> {
+    fn select_note(&self, op: OpId) -> Option<Message> {
         let found = self.program.op(op);
         let (domain, tensor) = (found.domain_attr(AttrKey::Axis)?, found.input_tensors().next()?);
         let position = stored_position(self.program, tensor, domain)?;
-        let name = self.program.tensor_name(tensor);
+        let name = self.program.quoted_tensor(tensor);
         let axes = list_axes(self.program, tensor);
-        Some(format!("it selects on axis {position} of {name}, whose axes are {axes}; reductions do not count"))
+        Some(message!("it selects on axis {} of {}, whose axes are {}; reductions do not count", position, name, axes))
     }
 
     /// The error if no statement, or several, make two extents equal.
     fn general_error(&self, conflict: &SizeConflict, path: &JoinPath) -> Diag {
         let SizeConflict { old, new, .. } = conflict;
         let message =
-            format!("conflicting sizes for one extent: {} ({}) and {} ({})", old.value, old.why, new.value, new.why);
+            message!("conflicting sizes for one extent: {} ({}) and {} ({})", old.value, old.why, new.value, new.why);
         let mut diag = match new.span {
-            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text(new.why.to_string()),
+            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text((*new.why).clone()),
             None => Diag::global_error(codes::SIZE_CONFLICT, message),
         };
         if let Some(span) = old.span {
-            diag = diag.with_label(span, old.why.to_string());
+            diag = diag.with_label(span, (*old.why).clone());
         }
         let ends = if path.has_alias { None } else { Some((0, path.ops.len().saturating_sub(1))) };
         for (number, join) in path.ops.iter().enumerate().take(MOST_OPS) {
             let first = self.sized_axis_text(join.first, ends.filter(|ends| ends.0 == number).map(|_| old.value));
             let second = self.sized_axis_text(join.second, ends.filter(|ends| ends.1 == number).map(|_| new.value));
-            let (span, text) = (self.program.op_span(join.op), format!("{first} is as long as {second}"));
+            let (span, text) = (self.program.op_span(join.op), message!("{} is as long as {}", first, second));
             diag = match diag.primary {
                 Some(_) => diag.with_label(span, text),
                 None => {
@@ -184,13 +189,13 @@ impl SizeSolver<'_> {
         let [left, right] = [product.left, product.right].map(|axis| (axis, self.claimed_size(axis)));
         let [one, other] =
             [&left, &right].map(|(axis, known)| self.sized_axis_text(*axis, known.map(|known| known.value)));
-        let label = statement_label(self.program, product.op);
-        let message = format!("`{label}` sums over {one} and {other}, which must be of one size");
+        let label = quoted_statement(self.program, product.op);
+        let message = message!("`{}` sums over {} and {}, which must be of one size", label, one, other);
         let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(product.op), message)
             .with_primary_text("the last axis of the first operand meets the last but one of the second");
-        let sources: Vec<String> =
-            [left.1, right.1].into_iter().flatten().map(|known| format!("{} ({})", known.value, known.why)).collect();
-        diag.with_note(format!("the sizes are {}", sources.join(" and "))).with_note(product.advice.clone())
+        let sources: Vec<Message> =
+            [left.1, right.1].into_iter().flatten().map(|known| message!("{} ({})", known.value, known.why)).collect();
+        diag.with_note(message!("the sizes are {}", Message::join(&sources, " and "))).with_note(product.advice.clone())
     }
 
     /// A GEMM that sums over axes of different sizes, and would not if its operands were exchanged or one of them

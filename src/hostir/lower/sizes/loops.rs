@@ -7,10 +7,11 @@
 //! never contradict.
 
 use super::{KnownSize, SizeSolver, SizeSource, evaluate_extent};
-use crate::ir::IndexDefinitions;
-use crate::ir::OpEffect;
 use crate::ir::scalar_names::loop_index;
-use crate::ir::{AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, OpId, Program, Symbol, TensorId};
+use crate::ir::{
+    AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, IndexDefinitions, OpEffect, OpId, Program, Symbol, TensorId,
+};
+use crate::message;
 use crate::plan::ExtentEnv;
 
 /// The range that a loop follows.
@@ -123,11 +124,11 @@ impl SizeSolver<'_> {
 
     fn follow_tie(&mut self, tie: &LoopTie, env: &ExtentEnv) -> bool {
         let looped = evaluate_extent(self.program, env, None, tie.extent).ok();
-        let name = self.program.tensor_name(tie.tensor);
+        let name = self.program.quoted_tensor(tie.tensor);
         let (node, value, why) = match tie.along {
             LoopTarget::Devices(count) => match (looped, self.program.expr(tie.extent)) {
                 (None, Expr::Name(extent)) => {
-                    let why = format!("a loop runs over {count} devices");
+                    let why = message!("a loop runs over {} devices", count);
                     (self.sizes.name_node(None, *extent), count, why)
                 }
                 _ => return false,
@@ -141,7 +142,7 @@ impl SizeSolver<'_> {
                 };
                 let root = self.sizes.find_root(node) as usize;
                 let value = self.sizes.known[root].as_ref().map(|known| known.value);
-                let why = format!("a loop takes one slice of {name} per iteration");
+                let why = message!("a loop takes one slice of {} per iteration", name);
                 match (value, looped, self.program.expr(tie.extent)) {
                     (None, Some(looped), _) => (node, looped, why),
                     (Some(value), None, Expr::Name(extent)) => (self.sizes.name_node(None, *extent), value, why),

@@ -1,9 +1,10 @@
 //! Extents without a value: gives them the caller's one value for all, or reports them.
 
 use super::{KnownSize, SizeSolver, SizeSource};
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Message, Quoted, RunOption, codes};
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{Expr, ExprId, Program, Symbol};
+use crate::message;
 use rustc_hash::FxHashSet;
 
 impl SizeSolver<'_> {
@@ -19,7 +20,8 @@ impl SizeSolver<'_> {
         });
         let first = open.iter().min_by_key(|(unit, name, _)| (unit.is_some(), !inside.contains(name)));
         let Some(&(_, _, node)) = first else { return false };
-        let why = format!("`--set '*={value}'`");
+        let option = format!("--set '*={value}'");
+        let why = message!("`{}`", Quoted::run_option(RunOption::Set, option));
         self.sizes.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
         true
     }
@@ -39,7 +41,7 @@ impl SizeSolver<'_> {
     }
 
     fn hinted_size(&self, name: Symbol, value: i64) -> KnownSize {
-        let why = format!("`sizes {}={value}` of the text", self.program.name(name));
+        let why = message!("`sizes {}={}` of the text", self.program.name(name), value);
         KnownSize { value, span: None, why: why.into(), source: SizeSource::Text }
     }
 
@@ -73,24 +75,34 @@ impl SizeSolver<'_> {
         let names: Vec<String> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
         let header = self.program.source().header;
         let many = if names.len() == 1 { "this size is" } else { "these sizes are" };
-        let mut diag = Diag::error(codes::SIZE_UNKNOWN, header, format!("{many} not known: {}", names.join(", ")));
+        let mut diag = Diag::error(codes::SIZE_UNKNOWN, header, message!("{} not known: {}", many, names.join(", ")));
         let places = self.class_axes();
         for (name, root) in open {
             let places = places.get(root).map_or(&[][..], Vec::as_slice);
             let text = match places.is_empty() {
                 // The name is no extent by itself, as in `iS0{( 2 * i2 )}`.
                 true => match self.name_holders(name) {
-                    holders if holders.is_empty() => "the extent of a loop".to_owned(),
-                    holders => format!("part of the extent of {}", self.axes_text(&holders)),
+                    holders if holders.is_empty() => "the extent of a loop".into(),
+                    holders => message!("part of the extent of {}", self.axes_text(&holders)),
                 },
                 false => self.axes_text(places),
             };
             let input = places.iter().map(|(tensor, _)| *tensor).find(|&at| self.is_input(at));
-            let shape = input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
-            diag = diag.with_note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
+            let shape = input.map(|tensor| {
+                let option = format!(" or `{}`", self.shape_flag(tensor));
+                Message::from(Quoted::run_option(RunOption::ShapeInstead, option))
+            });
+            diag = diag.with_note(message!(
+                "`{}` is {}: set it with `{}`{}",
+                name,
+                text,
+                Quoted::set_option(name, 8),
+                shape.unwrap_or_default()
+            ));
         }
         if open.len() > 1 {
-            diag = diag.with_note("`--set '*=8'` sets each of them");
+            diag =
+                diag.with_note(message!("`{}` sets each of them", Quoted::run_option(RunOption::Set, "--set '*=8'")));
         }
         self.diags.push(diag);
     }

@@ -1,6 +1,7 @@
 //! Sizes of HostUnits that follow from their PostOnStream ops.
 
 use super::{GivenExtent, KnownSize, SizeSolver, SizeSource, evaluate_extent};
+use crate::diag::Message;
 use crate::ir::{Expr, OpId, TensorId, UnitId, Value};
 use crate::ops::launch::launch_call;
 use crate::plan::ExtentEnv;
@@ -52,7 +53,7 @@ impl SizeSolver<'_> {
             let root = self.sizes.find_root(given.node);
             progress |= self.sizes.known[root as usize].is_none();
             let span = Some(self.program.op_span(given.post));
-            let why = "the operands of this `PostOnStream`".to_owned();
+            let why = Message::from("the operands of this `PostOnStream`");
             self.sizes.fix_node(given.node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
         }
         progress

@@ -1,10 +1,12 @@
 //! V40 to V45: communications: teams, roots, peers, reduce operations.
 
 use super::links::{has_root, is_reducing_kind};
-use crate::diag::{Diag, Diags, codes};
-use crate::ir::TEAM_CUT;
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::{smallest_duplicate, with_declaration};
-use crate::ir::{AttrKey, OpId, Program, RootAs, TensorId};
+use crate::ir::{
+    AttrKey, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_team, quoted_word,
+};
+use crate::message;
 
 /// Communication: team, root, reduce operation.
 pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags) {
@@ -26,14 +28,27 @@ pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags
             check_in_team(program, id, tensor, "output", members, diags);
         }
         if kind == "SendRecv" && members.len() > 2 {
-            let message = format!("a SendRecv needs a team of 1 or 2 devices, but its team has {}", members.len());
+            let message = message!(
+                "a {} needs a team of 1 or 2 devices, but its team has {}",
+                bare_head("SendRecv"),
+                members.len()
+            );
             diags.push(Diag::error(codes::TEAM_SIZE, program.op_span(id), message));
         }
     }
     check_root(program, id, kind, members.as_deref(), diags);
     if !kind.is_empty() && !is_reducing_kind(kind) && op.attr(AttrKey::RedOp).is_some() {
-        let message = format!("`red_op` is given for a communication of type {kind}, which does not reduce");
-        let note = "only Reduce, Allreduce and ReduceScatter accept a reduce operation; remove it";
+        let message = message!(
+            "`{}` is given for a communication of type {}, which does not reduce",
+            quoted_word("red_op"),
+            bare_head(kind)
+        );
+        let note = message!(
+            "only {}, {} and {} accept a reduce operation; remove it",
+            bare_head("Reduce"),
+            bare_head("Allreduce"),
+            bare_head("ReduceScatter")
+        );
         diags.push(Diag::error(codes::RED_OP, program.op_span(id), message).with_note(note));
     }
 }
@@ -78,20 +93,20 @@ fn check_in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team
     sorted.sort_unstable();
     let mut devices = mesh.devices.iter();
     if let Some(device) = devices.find(|&&device| sorted.binary_search(&i64::from(device)).is_err()) {
-        let name = program.tensor_name(tensor);
-        let mesh = program.mesh_name(program.tensor(tensor).mesh);
-        let message = format!("device {device} of the {side}'s mesh is not in the team");
+        let name = program.quoted_tensor(tensor);
+        let mesh = program.quoted_mesh(program.tensor(tensor).mesh);
+        let message = message!("device {} of the {}'s mesh is not in the team", device, side);
         let diag = Diag::error(codes::TEAM_MESH, program.op_span(id), message)
-            .with_primary_text(format!("`{name}` is placed on `{mesh}`"))
-            .with_note(format!("add {device} to `team=`, or remove it from the mesh of `{name}`"));
+            .with_primary_text(message!("`{}` is placed on `{}`", name, mesh))
+            .with_note(message!("add {} to `team=`, or remove it from the mesh of `{}`", device, name));
         diags.push(with_declaration(diag, program, tensor, id));
     }
 }
 
 /// `a Gather`, `an Allgather`.
-fn with_article(kind: &str) -> String {
+fn with_article(kind: &str) -> Message {
     let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'U']);
-    format!("{} {kind}", if vowel { "an" } else { "a" })
+    message!("{} {}", if vowel { "an" } else { "a" }, bare_head(kind))
 }
 
 /// V42: a root exactly where the type has one, and in the team. Roots are ranks or positions
@@ -102,10 +117,10 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
     match root {
         None if has_root(kind) => {
             let note = "add `root=` with the device that sends or receives the whole tensor";
-            diags.push(Diag::error(codes::ROOT, span, format!("{} needs a root", with_article(kind))).with_note(note));
+            diags.push(Diag::error(codes::ROOT, span, message!("{} needs a root", with_article(kind))).with_note(note));
         }
         Some(_) if !kind.is_empty() && !has_root(kind) => {
-            let message = format!("{} does not accept a root", with_article(kind));
+            let message = message!("{} does not accept a root", with_article(kind));
             diags.push(Diag::error(codes::ROOT, span, message).with_note("remove `root=`"));
         }
         None if program.op(id).attr(AttrKey::RootAs).is_some() => {
@@ -123,17 +138,17 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
         RootAs::Rank => team.contains(&root),
     };
     if has_root(kind) && !inside {
-        let list: Vec<String> = team.iter().map(i64::to_string).collect();
-        let list = list.join(" ");
+        let list = quoted_team(team);
         let (message, note) = match counted {
             RootAs::Position if team.contains(&root) => (
-                format!("root {root} is past the end of a team of {}", team.len()),
-                format!("a root is a position in the team ({list}) here; write `root_as=rank` to name rank {root}"),
+                message!("root {} is past the end of a team of {}", root, team.len()),
+                message!("a root is a position in the team {} here; write `root_as=rank` to name rank {}", list, root),
             ),
-            RootAs::Position => {
-                (format!("root {root} is past the end of a team of {}", team.len()), format!("the team is ({list})"))
-            }
-            RootAs::Rank => (format!("root {root} is not in the team"), format!("the team is ({list})")),
+            RootAs::Position => (
+                message!("root {} is past the end of a team of {}", root, team.len()),
+                message!("the team is {}", list),
+            ),
+            RootAs::Rank => (message!("root {} is not in the team", root), message!("the team is {}", list)),
         };
         diags.push(Diag::error(codes::ROOT, span, message).with_note(note));
     }
@@ -146,8 +161,15 @@ fn check_protocol(program: &Program, id: OpId, diags: &mut Diags) {
     if let [Some(protocol), Some(backend)] = words
         && backend != "CUDA"
     {
-        let message = format!("`protocol={protocol}` has no effect with `backend={backend}`");
-        let note = "remove it: only `backend=CUDA` uses a protocol, which selects the side that copies";
+        let message = message!(
+            "`{}` has no effect with `{}`",
+            quoted_argument("protocol", protocol),
+            quoted_argument("backend", backend)
+        );
+        let note = message!(
+            "remove it: only `{}` uses a protocol, which selects the side that copies",
+            quoted_argument("backend", "CUDA")
+        );
         let diag = Diag::error(codes::PROTOCOL, program.op_span(id), message).with_note(note);
         diags.push(diag.into_warning());
     }

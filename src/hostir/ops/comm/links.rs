@@ -96,6 +96,7 @@ fn link_reduced_axes(
 
 fn reduced_rank_mismatch(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide) -> AxisMismatch {
     let mut mismatch = rank_mismatch(program, op, from, from.stored_positions().len(), to.all_positions().len(), to);
-    mismatch.note = "keep the device axis of the input as a reduction axis in the output, or omit it there".to_owned();
+    mismatch.note =
+        "keep the device axis of the input as a reduction axis in the output, or omit it there".to_owned().into();
     mismatch
 }

@@ -1,10 +1,12 @@
 //! Lowering of communications, groups and waits.
 
-use crate::diag::{Diag, codes, nearest_candidate};
-use crate::ir::handle_phrase;
+use super::half_lowered_advice;
+use crate::diag::{Diag, PartKind, Quoted, codes, nearest_candidate};
 use crate::ir::{
-    AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TEAM_CUT, TensorId, Value,
+    AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TEAM_CUT, TensorId,
+    Value, bare_head, coalescing_group, handle_phrase, quoted_argument, quoted_head, quoted_type, quoted_wait,
 };
+use crate::message;
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, MessageHeader, PlanBuilder, RedOp,
     WholeTensor, WorkSlot, emit_copy, row_major,
@@ -15,7 +17,7 @@ use rustc_hash::FxHashSet;
 fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
     cx.rank.ok_or_else(|| {
         cx.error_here(codes::HALF_LOWERED, "the program mixes communications with resharding ops that are not lowered")
-            .with_note("lower either the whole program or no part of it")
+            .with_note(half_lowered_advice())
     })
 }
 
@@ -63,9 +65,9 @@ fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: &BufferView) ->
         }
         expected *= dim.extent;
     }
-    let name = cx.tensor_name(tensor);
+    let name = cx.quoted_tensor(tensor);
     Err(cx
-        .error_here(codes::LAYOUT, format!("{name} is not contiguous in memory: {reason}"))
+        .error_here(codes::LAYOUT, message!("{} is not contiguous in memory: {}", name, reason))
         .with_note("communications need contiguous memory: select outer axes only, or copy with `Set` into an allocated tensor first"))
 }
 
@@ -83,7 +85,7 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
         let message = format!("{} has no memory to receive into", cx.tensor_name(tensor));
         return Err(cx
             .error_here(codes::NO_MEMORY_HERE, message)
-            .with_note("add an ALLOCATE for it before the communication"));
+            .with_note(message!("add an {} for it before the communication", bare_head("ALLOCATE"))));
     };
     contiguous_view(cx, tensor, &view)
 }
@@ -91,7 +93,9 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
 /// Fails inside a coalesced group, whose members start together on one communicator.
 fn require_no_group(cx: &PlanBuilder<'_>) -> Result<(), Diag> {
     match cx.communications.open_group() {
-        Some(_) => Err(cx.error_here(codes::POSTS, "a coalescing group can only contain sends and receives")),
+        Some(_) => {
+            Err(cx.error_here(codes::POSTS, message!("a {} can only contain sends and receives", coalescing_group())))
+        }
         None => Ok(()),
     }
 }
@@ -151,11 +155,12 @@ fn root_position(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, team: &[u3
         return Ok(None);
     }
     if kind == CollectiveKind::SendRecv && team.len() > 2 {
-        let message = format!("the team of a SendRecv must have 1 or 2 members, but has {}", team.len());
+        let message =
+            message!("the team of a {} must have 1 or 2 members, but has {}", bare_head("SendRecv"), team.len());
         return Err(cx.error_here(codes::TEAM, message));
     }
     let Some(expr) = op.expr_attr(AttrKey::Root) else {
-        return Err(cx.error_here(codes::TEAM, format!("{} needs `root=`", kind.name())));
+        return Err(cx.error_here(codes::TEAM, message!("{} needs `root=`", bare_head(kind.name()))));
     };
     let root = cx.eval_int(expr)?;
     let counted = cx.program.root_as(op);
@@ -187,7 +192,7 @@ fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DTyp
         RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max | RedOp::FMin | RedOp::FMax => false,
     };
     if kind.is_reducing() && unfit {
-        let message = format!("the reduce operation `{word}` is not defined for `{}`", dtype.name());
+        let message = message!("the reduce operation `{}` is not defined for `{}`", word, quoted_type(dtype));
         return Err(cx.error_here(codes::CANNOT_RUN, message));
     }
     Ok(found)
@@ -231,10 +236,12 @@ fn check_layout(
     match view.dims[..axis].iter().position(|dim| dim.extent != 1) {
         None => Ok(()),
         Some(outer) => {
-            let message = format!(
-                "{} needs the sharded axis outermost, but axis {axis} of {} is inside axis {outer} of extent {}",
-                kind.name(),
-                cx.tensor_name(whole),
+            let message = message!(
+                "{} needs the sharded axis outermost, but axis {} of {} is inside axis {} of extent {}",
+                bare_head(kind.name()),
+                axis,
+                cx.quoted_tensor(whole),
+                outer,
                 view.dims[outer].extent
             );
             Err(cx
@@ -266,21 +273,24 @@ fn check_counts(
     let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
     let (sent, received) = (input.len(), output.len());
     if !kind.counts_fit(members, sent, received) {
-        let message = format!(
-            "{} among {members} members cannot transfer {sent} elements of {} into {received} elements of {}",
-            kind.name(),
-            cx.tensor_name(sent_tensor),
-            cx.tensor_name(received_tensor)
+        let message = message!(
+            "{} among {} members cannot transfer {} elements of {} into {} elements of {}",
+            bare_head(kind.name()),
+            members,
+            sent,
+            cx.quoted_tensor(sent_tensor),
+            received,
+            cx.quoted_tensor(received_tensor)
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }
     if input.dtype != output.dtype {
-        let message = format!(
+        let message = message!(
             "{} is `{}`, but {} is `{}`",
-            cx.tensor_name(sent_tensor),
-            input.dtype.name(),
-            cx.tensor_name(received_tensor),
-            output.dtype.name()
+            cx.quoted_tensor(sent_tensor),
+            quoted_type(input.dtype),
+            cx.quoted_tensor(received_tensor),
+            quoted_type(output.dtype)
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }
@@ -293,10 +303,10 @@ fn register_work(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<()
     let Some(number) = op.number() else { return Ok(()) };
     if cx.communications.register_work(number, work) && cx.communications.open_group().is_none() {
         let name = handle_phrase(cx.program, number);
-        let message = format!("{name} is started again before a Wait for it");
+        let message = message!("{} is started again before a {} for it", name, bare_head("Wait"));
         return Err(cx
             .error_here(codes::POSTS, message)
-            .with_note(format!("add `Wait Communication {number}` before the second start")));
+            .with_note(message!("add {} before the second start", quoted_wait(cx.program, number))));
     }
     Ok(())
 }
@@ -312,7 +322,7 @@ fn peer_rank(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
     if peer == me {
         return Err(cx
             .error_here(codes::TEAM, format!("rank {me} cannot send to or receive from itself"))
-            .with_note("guard the local case with `IF` and copy with `Set`"));
+            .with_note(message!("guard the local case with `{}` and copy with `Set`", quoted_head("IF"))));
     }
     Ok(peer)
 }
@@ -332,8 +342,14 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let backend = cx.program.comm_backend(op);
     if backend == CommBackend::Ucc && cx.communications.open_group().is_some() {
         return Err(cx
-            .error_here(codes::POSTS, "UCC does not support coalescing groups")
-            .with_note("use `backend=NCCL`, which starts the messages of a group together")
+            .error_here(
+                codes::POSTS,
+                message!("UCC does not support {}", Quoted::spelled(PartKind::Word, "coalescing groups", "groups")),
+            )
+            .with_note(message!(
+                "use `{}`, which starts the messages of a group together",
+                quoted_argument("backend", "NCCL")
+            ))
             .with_note("or remove the group, and let one of each two ranks send first and the other receive first"));
     }
     let comm = if backend == CommBackend::Cuda { None } else { Some(world_communicator(cx, backend)) };
@@ -421,7 +437,10 @@ pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result
     require_rank(cx)?;
     let number = cx.program.op(id).number();
     if !cx.communications.end_group(number) {
-        return Err(cx.error_here(codes::POSTS, "`EndCoalescing` without a `StartCoalescing` before it"));
+        return Err(cx.error_here(
+            codes::POSTS,
+            message!("`EndCoalescing` without a `{}` before it", quoted_head("StartCoalescing")),
+        ));
     }
     let comm = world_communicator(cx, CommBackend::Nccl);
     let work = cx.new_work();
@@ -439,9 +458,12 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
             let post = cx.op_of_handle(*number).map(|post| cx.program.op_span(post));
             let name = cx.program.written_handle(*number).map(|name| format!("`{name}`"));
             let name = name.unwrap_or_else(|| number.to_string());
-            let diag = cx.error_here(codes::POSTS, format!("no communication {name} was started since its last Wait"));
+            let diag = cx.error_here(
+                codes::POSTS,
+                message!("no communication {} was started since its last {}", name, bare_head("Wait")),
+            );
             return Err(match post {
-                Some(span) => diag.with_label(span, "the Wait names this communication"),
+                Some(span) => diag.with_label(span, message!("the {} names this communication", bare_head("Wait"))),
                 None => diag,
             });
         };

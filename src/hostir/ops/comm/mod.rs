@@ -6,6 +6,7 @@ mod lowering;
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
+use crate::diag::Message;
 use crate::ir::{
     AttrKey, AttrValue, CommBackend, CommunicationEffect, ExprId, MessageDirection, MessageProtocol, Op, OpEffect,
     OpIdentity, OpKind, OpLayout, OwnForm, RootAs, RunsOn, StandaloneRule, Symbol, TensorId, Value, WordLink,
@@ -268,4 +269,13 @@ pub fn wait_op(number: u32) -> Op {
 /// `ShareMemHandles()`; its operands are messages ([`Value::Op`]).
 pub fn memory_exchange_op() -> Op {
     Op::new(OpKind::ShareMemHandles)
+}
+
+/// The repair where some of a program's data moves by communications, and some does not.
+pub(crate) fn half_lowered_advice() -> Message {
+    Message::advice(
+        "lower either the whole program or no part of it",
+        "communicate, as in `wait allgather(A -> G)`, or give both tensors one mesh and the same axes on it; plain math \
+         has no loops and no communications",
+    )
 }

@@ -3,8 +3,9 @@
 //! The result may end in the contracted axis as a reduction (`rS8{i3}`).
 
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
-use crate::diag::codes;
-use crate::ir::{AxisLink, OpId, ParallelType, Program};
+use crate::diag::{Message, PartKind, Quoted, codes};
+use crate::ir::{AxisLink, OpId, ParallelType, Program, quoted_head};
+use crate::message;
 
 /// The axes of a GEMM: operands, result, contracted axis.
 struct GemmAxes {
@@ -33,23 +34,26 @@ impl GemmAxes {
 }
 
 fn scalar_operand_mismatch(program: &Program, op: OpId, side: &LinkSide) -> AxisMismatch {
-    let name = program.op(op).kind.name();
-    let tensor = program.tensor_name(side.tensor);
+    let name = quoted_head(program.op(op).kind.name());
+    let tensor = program.quoted_tensor(side.tensor);
     AxisMismatch {
         code: codes::RANK,
-        message: format!("`{name}` needs operands with at least one axis, but `{tensor}` has none"),
-        note: String::new(),
+        message: message!("`{}` needs operands with at least one axis, but `{}` has none", name, tensor),
+        note: Message::default(),
         tensor: Some(side.tensor),
     }
 }
 
 fn gemm_rank_mismatch(program: &Program, op: OpId, out: &LinkSide, need: usize, found: usize) -> AxisMismatch {
-    let name = program.op(op).kind.name();
-    let tensor = program.tensor_name(out.tensor);
+    let name = quoted_head(program.op(op).kind.name());
+    let tensor = program.quoted_tensor(out.tensor);
     AxisMismatch {
         code: codes::RANK,
-        message: format!("`{name}` needs a result with {need} stored axes, but `{tensor}` has {found}"),
-        note: "only the contracted axis may follow them, as a reduction such as `rS8{i3}`".to_owned(),
+        message: message!("`{}` needs a result with {} stored axes, but `{}` has {}", name, need, tensor, found),
+        note: message!(
+            "only the contracted axis may follow them, as a reduction such as `{}`",
+            Quoted::spelled(PartKind::Axis, "rS8{i3}", "r.i3")
+        ),
         tensor: Some(out.tensor),
     }
 }
@@ -94,15 +98,17 @@ pub(super) fn link_matmul_add(program: &Program, op: OpId, links: &mut Vec<AxisL
     }
     let (from, to) = (added.stored_positions(), out.stored_positions());
     if from.len() != to.len() {
-        let (name, result) = (program.tensor_name(added.tensor), program.tensor_name(out.tensor));
+        let (name, result) = (program.quoted_tensor(added.tensor), program.quoted_tensor(out.tensor));
         return Err(AxisMismatch {
             code: codes::RANK,
-            message: format!(
-                "the accumulator of `matmul_add` needs the {} stored axes of `{result}`, but `{name}` has {}",
+            message: message!(
+                "the accumulator of `matmul_add` needs the {} stored axes of `{}`, but `{}` has {}",
                 to.len(),
+                result,
+                name,
                 from.len()
             ),
-            note: "`linear` adds a vector to each row".to_owned(),
+            note: "`linear` adds a vector to each row".into(),
             tensor: Some(added.tensor),
         });
     }
@@ -147,15 +153,17 @@ fn link_device_axes(program: &Program, op: OpId, product: &GemmAxes, links: &mut
     let moved =
         (0..leading.len()).find(|&at| device_of(&product.b, leading.get(at)) != device_of(&product.out, c.get(at)));
     if moved.is_some() {
-        let (weight, result) = (program.tensor_name(product.b.tensor), program.tensor_name(product.out.tensor));
+        let (weight, result) = (program.quoted_tensor(product.b.tensor), program.quoted_tensor(product.out.tensor));
         return Err(AxisMismatch {
             code: codes::RANK,
-            message: format!(
-                "`{}` needs a result that begins with the axes over devices of its weight `{weight}`, but `{result}` does not",
-                program.op(op).kind.name()
+            message: message!(
+                "`{}` needs a result that begins with the axes over devices of its weight `{}`, but `{}` does not",
+                quoted_head(program.op(op).kind.name()),
+                weight,
+                result
             ),
             note: "if they are parts of axes that a split spread over devices, say what the axes are: `logical=`"
-                .to_owned(),
+                .into(),
             tensor: Some(product.out.tensor),
         });
     }
@@ -177,11 +185,11 @@ fn link_bias(program: &Program, op: OpId, out: &LinkSide, n: &[u32], links: &mut
         return Ok(());
     }
     if axes.len() != n.len() {
-        let name = program.tensor_name(bias.tensor);
+        let name = program.quoted_tensor(bias.tensor);
         return Err(AxisMismatch {
             code: codes::RANK,
-            message: format!("the bias of `linear` needs {} stored axes, but `{name}` has {}", n.len(), axes.len()),
-            note: String::new(),
+            message: message!("the bias of `linear` needs {} stored axes, but `{}` has {}", n.len(), name, axes.len()),
+            note: Message::default(),
             tensor: Some(bias.tensor),
         });
     }

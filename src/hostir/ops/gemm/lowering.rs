@@ -1,7 +1,8 @@
 //! Lowering of GEMMs.
 
 use crate::diag::{Diag, codes};
-use crate::ir::{OpId, TensorId};
+use crate::ir::{OpId, TensorId, quoted_type};
+use crate::message;
 use crate::plan::{BufferView, GemmInst, InstKind, PlanBuilder, ViewDim, expanded_view};
 
 /// `matmul`, as `torch.matmul`: leading axes are batches and broadcast.
@@ -127,12 +128,12 @@ pub(super) fn emit_gemm(cx: &mut PlanBuilder<'_>, tensors: [TensorId; 3], gemm: 
         return Err(cx.shape_error(tensors[1], &b_shape, tensors[2], &out_shape));
     };
     if a.dtype != b.dtype && !(a.dtype.is_fp8_factor() && b.dtype.is_fp8_factor()) {
-        let message = format!(
+        let message = message!(
             "{} is `{}`, but {} is `{}`; a GEMM needs a single type",
-            cx.tensor_name(tensors[0]),
-            a.dtype.name(),
-            cx.tensor_name(tensors[1]),
-            b.dtype.name()
+            cx.quoted_tensor(tensors[0]),
+            quoted_type(a.dtype),
+            cx.quoted_tensor(tensors[1]),
+            quoted_type(b.dtype)
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }

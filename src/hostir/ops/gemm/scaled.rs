@@ -8,11 +8,13 @@ use super::lowering::emit_gemm;
 use super::types::infer_matmul;
 use crate::axes::LogicalAxis;
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AxisLink, CallPadding, DType, GemmForm, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
+    quoted_type,
 };
+use crate::message;
 use crate::ops::result_types::TensorType;
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
 use crate::ops::tensor_checks;
@@ -62,7 +64,7 @@ fn link_scaled_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
             let tensor = program.tensor_name(factor.tensor);
             return Err(rank_error(
                 &factor,
-                format!("`scaled_matmul` needs matrices, but the rank of `{tensor}` is {rank}"),
+                message!("`scaled_matmul` needs matrices, but the rank of `{}` is {}", tensor, rank),
             ));
         }
     }
@@ -79,8 +81,8 @@ fn infer_scaled_matmul(program: &Program, op: &Op, operands: &[TensorId]) -> Opt
     Some(TensorType { dtype, ..infer_matmul(program, op, operands)? })
 }
 
-fn rank_error(side: &LinkSide, message: String) -> AxisMismatch {
-    AxisMismatch { code: codes::RANK, message, note: String::new(), tensor: Some(side.tensor) }
+fn rank_error(side: &LinkSide, message: Message) -> AxisMismatch {
+    AxisMismatch { code: codes::RANK, message, note: Message::default(), tensor: Some(side.tensor) }
 }
 
 /// Returns true if an axis has one element, on one device.
@@ -105,8 +107,13 @@ fn link_scale(program: &Program, op: OpId, place: usize, links: &mut Vec<AxisLin
     let [name, of] = [&scale, &factor].map(|side| program.tensor_name(side.tensor));
     if axes.len() != rank {
         let found = axes.len();
-        let message = format!(
-            "`{name}`, the scale of `{of}`, needs {rank} axes as `{of}` has, or one element, but its rank is {found}"
+        let message = message!(
+            "`{}`, the scale of `{}`, needs {} axes as `{}` has, or one element, but its rank is {}",
+            name,
+            of,
+            rank,
+            of,
+            found
         );
         return Err(rank_error(&scale, message));
     }
@@ -116,8 +123,8 @@ fn link_scale(program: &Program, op: OpId, place: usize, links: &mut Vec<AxisLin
         program.exprs().as_int(scale.axes.axes[axes[across] as usize].extent).filter(|&extent| extent != 1)
     {
         let (what, shape) = if place == SCALES[0] { ("row", "[.., m, 1]") } else { ("column", "[.., 1, n]") };
-        let message = format!("`{name}` needs one scale for each {what} of `{of}`, but has {extent}");
-        let note = format!("its shape is {shape}");
+        let message = message!("`{}` needs one scale for each {} of `{}`, but has {}", name, what, of, extent);
+        let note = message!("its shape is {}", shape);
         return Err(AxisMismatch { code: codes::EXTENT, message, note, tensor: Some(scale.tensor) });
     }
     let first = targets.len().saturating_sub(rank);
@@ -136,8 +143,9 @@ fn link_bias(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResu
     }
     let (axes, targets) = (bias.stored_positions(), out.stored_positions());
     if axes.len() != 1 && axes.len() != targets.len() {
-        let (name, need, found) = (program.tensor_name(tensor), targets.len(), axes.len());
-        let message = format!("the bias of `scaled_matmul` needs 1 or {need} stored axes, but `{name}` has {found}");
+        let (name, need, found) = (program.quoted_tensor(tensor), targets.len(), axes.len());
+        let message =
+            message!("the bias of `scaled_matmul` needs 1 or {} stored axes, but `{}` has {}", need, name, found);
         return Err(rank_error(&bias, message));
     }
     link_pairs(&bias, &out, &axes, &targets[targets.len() - axes.len()..], links);
@@ -151,14 +159,19 @@ fn check_scaled_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     let (&[a, b, row, column, ..], Some(out)) = (tensors.as_slice(), op.output_tensors().next()) else { return };
     let dtype = |tensor: TensorId| program.tensor(tensor).dtype;
     let factors = [a, b].into_iter().filter(|&factor| !dtype(factor).is_fp8_factor());
-    let factors = factors.map(|factor| (factor, "factors in `__e4m3` or `__e5m2`"));
+    let factors = factors.map(|factor| {
+        (factor, message!("factors in `{}` or `{}`", quoted_type(DType::Float8E4M3), quoted_type(DType::Float8E5M2)))
+    });
     let scales = [row, column].into_iter().filter(|&scale| dtype(scale) != DType::Float);
-    let scales = scales.map(|scale| (scale, "scales in `float`"));
+    let scales = scales.map(|scale| (scale, message!("scales in `{}`", quoted_type(DType::Float))));
     let wide = matches!(dtype(out), DType::Float | DType::Half | DType::BFloat16);
-    let result = (!wide).then_some((out, "a result in `float`, `__half` or `__bfloat`"));
+    let result = (!wide).then(|| {
+        let [float, half, short] = [DType::Float, DType::Half, DType::BFloat16].map(quoted_type);
+        (out, message!("a result in `{}`, `{}` or `{}`", float, half, short))
+    });
     for (tensor, need) in factors.chain(scales).chain(result) {
-        let (name, found) = (program.tensor_name(tensor), dtype(tensor).name());
-        let message = format!("`scaled_matmul` needs {need}, but `{name}` is {found}");
+        let (name, found) = (program.quoted_tensor(tensor), quoted_type(dtype(tensor)));
+        let message = message!("`scaled_matmul` needs {}, but `{}` is {}", need, name, found);
         let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
         diags.push(with_declaration(diag, program, tensor, id));
     }

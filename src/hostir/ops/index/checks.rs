@@ -5,7 +5,8 @@ use super::super::tensor_checks;
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId, op_display_name};
+use crate::ir::{AttrKey, DType, ExprId, OpId, Program, TensorId, quoted_op, quoted_type};
+use crate::message;
 
 /// The tensors and the axis of a gather.
 struct GatherAxes {
@@ -31,8 +32,8 @@ pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
     tensor_checks::check_equal_dtypes(program, id, input, result, diags);
     let rank = logical_axes(program, input).stored_positions().len();
     if let Some(dim) = dim.filter(|dim| !(0..rank as i64).contains(dim)) {
-        let name = program.tensor_name(input);
-        let message = format!("dimension {dim} does not exist: `{name}` has rank {rank}");
+        let name = program.quoted_tensor(input);
+        let message = message!("dimension {} does not exist: `{}` has rank {}", dim, name, rank);
         let diag = Diag::error(codes::DIM, program.op_span(id), message);
         diags.push(with_declaration(diag, program, input, id));
     }
@@ -79,8 +80,8 @@ pub(crate) fn check_index_put(program: &Program, id: OpId, diags: &mut Diags) {
         report_extent(program, id, EQUAL, 0, [(base, from), (result, to)], diags);
     }
     if constant_extent(program, index, 1).is_some_and(|extent| extent != 1) {
-        let name = program.tensor_name(index);
-        let message = format!("the second axis of index `{name}` must have extent 1");
+        let name = program.quoted_tensor(index);
+        let message = message!("the second axis of index `{}` must have extent 1", name);
         let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
         diags.push(with_declaration(diag, program, index, id).with_note("write an index as `[n]` or `[n, 1]`"));
     }
@@ -103,9 +104,15 @@ fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
 fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) {
     let found = program.tensor(index).dtype;
     if !found.is_index() {
-        let name = op_display_name(program, id);
-        let tensor = program.tensor_name(index);
-        let message = format!("the index of `{name}` must be int or int64_t, but `{tensor}` is {}", found.name());
+        let name = quoted_op(program, id);
+        let tensor = program.quoted_tensor(index);
+        let message = message!(
+            "the index of `{}` must be {} or int64_t, but `{}` is {}",
+            name,
+            quoted_type(DType::Int32),
+            tensor,
+            quoted_type(found)
+        );
         let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
         diags.push(with_declaration(diag, program, index, id));
     }
@@ -122,9 +129,10 @@ fn report_extent(
     [(a, x), (b, y)]: [(TensorId, i64); 2],
     diags: &mut Diags,
 ) {
-    let name = op_display_name(program, id);
-    let (first, second) = (program.tensor_name(a), program.tensor_name(b));
-    let message = format!("`{name}` needs {need}, but axis {axis} of `{first}` has {x} and of `{second}` {y}");
+    let name = quoted_op(program, id);
+    let (first, second) = (program.quoted_tensor(a), program.quoted_tensor(b));
+    let message =
+        message!("`{}` needs {}, but axis {} of `{}` has {} and of `{}` {}", name, need, axis, first, x, second, y);
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
     diags.push(with_declaration(with_declaration(diag, program, a, id), program, b, id));
 }

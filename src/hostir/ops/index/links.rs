@@ -7,19 +7,23 @@ use crate::axes::pairing::{
     AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
 };
 use crate::diag::codes;
-use crate::ir::{AttrKey, AxisLink, OpId, Program};
+use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_head};
+use crate::message;
 
 /// The mismatch for a tensor with another number of axes.
 fn index_rank_mismatch(program: &Program, op: OpId, side: &LinkSide, need: String, note: &str) -> AxisMismatch {
-    let name = program.op(op).kind.name();
-    let tensor = program.tensor_name(side.tensor);
+    let name = quoted_head(program.op(op).kind.name());
+    let tensor = program.quoted_tensor(side.tensor);
     AxisMismatch {
         code: codes::RANK,
-        message: format!(
-            "`{name}` needs {need}, but `{tensor}` has {}",
+        message: message!(
+            "`{}` needs {}, but `{}` has {}",
+            name,
+            need,
+            tensor,
             axis_count_text(side.stored_positions().len())
         ),
-        note: note.to_owned(),
+        note: note.into(),
         tensor: Some(side.tensor),
     }
 }

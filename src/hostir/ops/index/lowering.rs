@@ -1,7 +1,8 @@
 //! Lowering of ops that read or write elements selected by an index tensor.
 
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, Op, OpId, TensorId};
+use crate::ir::{AttrKey, DType, Op, OpId, TensorId, quoted_type};
+use crate::message;
 use crate::plan::{AccumulateInst, BufferView, InstKind, PlanBuilder, TakeInst, ViewDim, expanded_view};
 
 /// The view with its axes of extent 1 repeated to the shape, except along `axis`.
@@ -51,15 +52,21 @@ impl GatherOperands {
 /// Checks that indices are integers, and that elements are moved or added to others of their type.
 fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId]) -> Result<(), Diag> {
     if !cx.tensor_dtype(index).is_index() {
-        let found = cx.tensor_dtype(index).name();
-        let message = format!("{} is `{found}`; an index must be `int` or `int64_t`", cx.tensor_name(index));
+        let found = quoted_type(cx.tensor_dtype(index));
+        let message = message!(
+            "{} is `{}`; an index must be `{}` or `{}`",
+            cx.quoted_tensor(index),
+            found,
+            quoted_type(DType::Int32),
+            quoted_type(DType::Int)
+        );
         return Err(cx.error_here(codes::SHAPES, message));
     }
     let differing = others.windows(2).find(|pair| cx.tensor_dtype(pair[0]) != cx.tensor_dtype(pair[1]));
     let Some(pair) = differing else { return Ok(()) };
-    let [one, other] =
-        [pair[0], pair[1]].map(|tensor| format!("{} is `{}`", cx.tensor_name(tensor), cx.tensor_dtype(tensor).name()));
-    let message = format!("{one} and {other}; they need one type");
+    let [one, other] = [pair[0], pair[1]]
+        .map(|tensor| message!("{} is `{}`", cx.quoted_tensor(tensor), quoted_type(cx.tensor_dtype(tensor))));
+    let message = message!("{} and {}; they need one type", one, other);
     Err(cx.error_here(codes::SHAPES, message))
 }
 

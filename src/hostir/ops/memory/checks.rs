@@ -2,11 +2,13 @@
 
 use super::sharing::{check_own_memory, element_count, mesh_difference};
 use crate::axes::{logical_axes, stored_position};
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId, domain_text, expr_text,
+    AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId, bare_head, domain_text,
+    quoted_argument, quoted_expr, quoted_type,
 };
+use crate::message;
 use smallvec::SmallVec;
 
 /// A product: a constant and factors in ascending order.
@@ -51,13 +53,14 @@ pub(crate) fn check_allocate(program: &Program, id: OpId, diags: &mut Diags) {
     if let Some(word) = op.word_attr(AttrKey::MemType) {
         let need = program.tensor(tensor).memory;
         if MemoryType::from_word(program.name(word)).is_some_and(|memory| memory != need) {
-            let message = format!(
-                "`{}` is in {} memory, but its ALLOCATE uses {} memory",
-                program.tensor_name(tensor),
+            let message = message!(
+                "`{}` is in {} memory, but its {} uses {} memory",
+                program.quoted_tensor(tensor),
                 need.word(),
+                bare_head("ALLOCATE"),
                 program.name(word)
             );
-            let note = format!("write `mem_type={}`", need.word());
+            let note = message!("write `{}`", quoted_argument("mem_type", need.word()));
             diags.push(Diag::error(codes::ALLOCATE_MEMORY, program.op_span(id), message).with_note(note));
         }
     }
@@ -90,13 +93,14 @@ fn size_differs(program: &Program, tensor: TensorId, size: ExprId) -> Option<boo
 
 fn report_wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId, diags: &mut Diags) {
     let axes = logical_axes(program, tensor);
-    let extents: Vec<String> =
-        axes.axes.iter().filter(|axis| !axis.is_reduction()).map(|axis| expr_text(program, axis.extent)).collect();
-    let message = format!(
-        "the ALLOCATE of `{}` has size `{}`, but its stored axes have `{}` elements",
-        program.tensor_name(tensor),
-        expr_text(program, size),
-        if extents.is_empty() { "1".to_owned() } else { format!("`{}`", extents.join(" * ")) },
+    let stored = axes.axes.iter().filter(|axis| !axis.is_reduction());
+    let extents: Vec<Message> = stored.map(|axis| quoted_expr(program, axis.extent).into()).collect();
+    let message = message!(
+        "the {} of `{}` has size `{}`, but its stored axes have `{}` elements",
+        bare_head("ALLOCATE"),
+        program.quoted_tensor(tensor),
+        quoted_expr(program, size),
+        if extents.is_empty() { "1".into() } else { message!("`{}`", Message::join(&extents, " * ")) }
     );
     let note = "device axes count towards the size, reduction axes do not";
     diags.push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).with_note(note).into_warning());
@@ -132,9 +136,9 @@ pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags)
 /// `.alias=` of an ALLOCATE.
 fn check_shared_memory(program: &Program, id: OpId, new: TensorId, original: TensorId, diags: &mut Diags) {
     let span = program.op_span(id);
-    let names = (program.tensor_name(new), program.tensor_name(original));
+    let names = (program.quoted_tensor(new), program.quoted_tensor(original));
     if program.memory_tensor(new) == program.memory_tensor(original) {
-        let message = format!("the ALLOCATE of `{}` aliases its own memory", names.0);
+        let message = message!("the {} of `{}` aliases its own memory", bare_head("ALLOCATE"), names.0);
         diags.push(
             Diag::error(codes::ALIAS_MEMORY, span, message)
                 .with_note("name the tensor whose memory it should share, or omit `.alias=`"),
@@ -144,16 +148,16 @@ fn check_shared_memory(program: &Program, id: OpId, new: TensorId, original: Ten
     check_own_memory(program, new, span, diags);
     let (a, b) = (program.tensor(new), program.tensor(original));
     let what = if a.dtype != b.dtype {
-        Some(format!("it is `{}`, but the memory contains `{}`", a.dtype.name(), b.dtype.name()))
+        Some(message!("it is `{}`, but the memory contains `{}`", quoted_type(a.dtype), quoted_type(b.dtype)))
     } else if a.mesh != b.mesh {
         Some(mesh_difference(program, new, original))
     } else {
         let (need, have) = (element_count(program, new), element_count(program, original));
         let larger = need.zip(have).filter(|(need, have)| need > have);
-        larger.map(|(need, have)| format!("it has {need} elements, but the memory has {have}"))
+        larger.map(|(need, have)| message!("it has {} elements, but the memory has {}", need, have))
     };
     if let Some(what) = what {
-        let message = format!("`{}` cannot share the memory of `{}`: {what}", names.0, names.1);
+        let message = message!("`{}` cannot share the memory of `{}`: {}", names.0, names.1, what);
         let diag = Diag::error(codes::ALIAS_TYPE, span, message)
             .with_note("omit `.alias=`, or name a tensor of the same type that is large enough");
         diags.push(with_declaration(diag, program, original, id));

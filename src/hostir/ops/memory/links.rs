@@ -4,8 +4,9 @@ use crate::axes::pairing::{
     AxisMismatch, AxisPositions, ChosenAxes, LinkResult, LinkSide, both_sides, has_split_axis, link_copy,
     link_equal_lists, link_pairs,
 };
-use crate::diag::codes;
-use crate::ir::{AttrKey, AxisLink, OpId, Program, domain_text};
+use crate::diag::{Message, codes};
+use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_axis};
+use crate::message;
 
 /// HirAliasSelect and select: the selected axis disappears, the others keep their order. The result may keep the
 /// operand's reduced axes or drop them.
@@ -39,7 +40,7 @@ fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<
     let tensor = program.tensor(from.tensor);
     let Some(domain) = program.op(op).domain_attr(AttrKey::Axis) else {
         let name = program.tensor_name(from.tensor);
-        return Err(selection_mismatch(program, from, format!("the selected axis is not an axis of `{name}`")));
+        return Err(selection_mismatch(program, from, message!("the selected axis is not an axis of `{}`", name)));
     };
     if (tensor.domains_start..tensor.domains_end).contains(&domain.0) {
         return Ok(Some(domain.0 - tensor.domains_start));
@@ -47,16 +48,16 @@ fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<
     if tensor.logical.is_some() || from.axes.split {
         return Ok(None);
     }
-    let (axis, name) = (domain_text(program, program.domain(domain)), program.tensor_name(from.tensor));
-    Err(selection_mismatch(program, from, format!("the selected axis `{axis}` is not an axis of `{name}`")))
+    let (axis, name) = (quoted_axis(program, program.domain(domain)), program.quoted_tensor(from.tensor));
+    Err(selection_mismatch(program, from, message!("the selected axis `{}` is not an axis of `{}`", axis, name)))
 }
 
-fn selection_mismatch(program: &Program, from: &LinkSide, message: String) -> AxisMismatch {
+fn selection_mismatch(program: &Program, from: &LinkSide, message: Message) -> AxisMismatch {
     let name = program.tensor_name(from.tensor);
     AxisMismatch {
         code: codes::SELECT_AXIS,
         message,
-        note: format!("select one of the domains of `{name}`, or a position among its axes"),
+        note: message!("select one of the domains of `{}`, or a position among its axes", name),
         tensor: Some(from.tensor),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::axes::LogicalAxis;
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
+use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId, bare_head};
+use crate::message;
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, stream_part};
 
@@ -13,7 +14,7 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
         Some(AttrValue::Tensor(tensor)) => *tensor,
         _ => match op.output_tensors().chain(op.input_tensors()).next() {
             Some(tensor) => tensor,
-            None => return Err(cx.error_here(codes::NEEDED, "the ALLOCATE has no tensor")),
+            None => return Err(cx.error_here(codes::NEEDED, message!("the {} has no tensor", bare_head("ALLOCATE")))),
         },
     };
     if !cx.is_in_mesh(tensor) {

@@ -1,8 +1,9 @@
 //! Checks of shared memory: which tensors may share it, and messages about that.
 
 use crate::axes::logical_axes;
-use crate::diag::{Diag, Diags, Span, codes};
+use crate::diag::{Diag, Diags, Message, Span, codes};
 use crate::ir::{Program, TensorId};
+use crate::message;
 
 /// An input has the caller's memory.
 pub(crate) fn check_own_memory(program: &Program, new: TensorId, span: Span, diags: &mut Diags) {
@@ -34,7 +35,7 @@ pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> 
     })
 }
 
-pub(crate) fn mesh_difference(program: &Program, a: TensorId, b: TensorId) -> String {
-    let [first, second] = [a, b].map(|tensor| program.mesh_name(program.tensor(tensor).mesh));
-    format!("their meshes are `{first}` and `{second}`")
+pub(crate) fn mesh_difference(program: &Program, a: TensorId, b: TensorId) -> Message {
+    let [first, second] = [a, b].map(|tensor| program.quoted_mesh(program.tensor(tensor).mesh));
+    message!("their meshes are `{}` and `{}`", first, second)
 }

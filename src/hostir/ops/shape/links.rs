@@ -6,7 +6,8 @@ use crate::axes::pairing::{
     link_pairs, result_side,
 };
 use crate::diag::codes;
-use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, op_display_name};
+use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, quoted_op};
+use crate::message;
 use smallvec::SmallVec;
 
 /// The flags of a broadcast or squeeze.
@@ -21,16 +22,18 @@ pub(super) fn axis_flags(op: &Op) -> Option<&[bool]> {
 fn link_by_flags(program: &Program, op: OpId, flagged: &LinkSide, axes: &[u32]) -> Result<AxisPositions, AxisMismatch> {
     let flags = axis_flags(program.op(op)).unwrap_or_default();
     if flags.len() != axes.len() {
-        let name = op_display_name(program, op);
-        let tensor = program.tensor_name(flagged.tensor);
+        let name = quoted_op(program, op);
+        let tensor = program.quoted_tensor(flagged.tensor);
         return Err(AxisMismatch {
             code: codes::FLAGS,
-            message: format!(
-                "`{name}` has {}, but `{tensor}` has {}",
+            message: message!(
+                "`{}` has {}, but `{}` has {}",
+                name,
                 count_text(flags.len(), "flag"),
+                tensor,
                 axis_count_text(axes.len())
             ),
-            note: "write one flag for each axis".to_owned(),
+            note: "write one flag for each axis".into(),
             tensor: Some(flagged.tensor),
         });
     }
@@ -107,11 +110,11 @@ pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>)
         return Ok(());
     };
     if ranges.len() != a.len() {
-        let name = program.tensor_name(from.tensor);
+        let name = program.quoted_tensor(from.tensor);
         return Err(AxisMismatch {
             code: codes::RANGES,
-            message: format!("`slice` has {}, but `{name}` has {} axes", count_text(ranges.len(), "range"), a.len()),
-            note: "write one range `{start, stop, step}` for each axis".to_owned(),
+            message: message!("`slice` has {}, but `{}` has {} axes", count_text(ranges.len(), "range"), name, a.len()),
+            note: "write one range `{start, stop, step}` for each axis".into(),
             tensor: Some(from.tensor),
         });
     }

@@ -8,8 +8,9 @@
 mod post_graph;
 mod same_statement;
 
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Message, codes};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{InstId, Plan, PlanMatching};
 use post_graph::{OrderCircle, PostGraph};
 
@@ -41,8 +42,15 @@ struct RankPost {
 /// The error for two ranks that post different communications where they have to post the same.
 fn describe_orders(prepared: &PreparedProgram, place: &str, one: RankPost, other: RankPost) -> Diag {
     let [(rank, text), (other_rank, other_text)] = [one, other].map(|post| post_text(prepared, post));
-    let message = format!(
-        "ranks {rank} and {other_rank} post on {place} in different orders: rank {rank} posts {text} where rank {other_rank} posts {other_text}"
+    let message = message!(
+        "ranks {} and {} post on {} in different orders: rank {} posts {} where rank {} posts {}",
+        rank,
+        other_rank,
+        place,
+        rank,
+        text,
+        other_rank,
+        other_text
     );
     labelled(prepared, message, &[one, other])
 }
@@ -55,16 +63,16 @@ fn describe_circle(prepared: &PreparedProgram, circle: &OrderCircle) -> Diag {
     }
     let steps = circle.steps.iter().take(MOST_STEPS).map(|step| {
         let [(rank, first), (_, second)] = [step.first, step.second].map(|post| post_text(prepared, post));
-        format!("rank {rank} posts {first} before {second}")
+        message!("rank {} posts {} before {}", rank, first, second)
     });
-    let mut steps: Vec<String> = steps.collect();
+    let mut steps: Vec<Message> = steps.collect();
     if circle.steps.len() > MOST_STEPS {
-        steps.push(format!("and so on through {} more ranks", circle.steps.len() - MOST_STEPS));
+        steps.push(message!("and so on through {} more ranks", circle.steps.len() - MOST_STEPS));
     }
-    let message = format!(
+    let message = message!(
         "posts on {} communicators make a circle, in which each may wait for the next: {}",
         circle.communicators.len(),
-        steps.join(", ")
+        Message::join(&steps, ", ")
     );
     labelled(prepared, message, &firsts)
 }
@@ -73,13 +81,13 @@ fn describe_circle(prepared: &PreparedProgram, circle: &OrderCircle) -> Diag {
 const MOST_STEPS: usize = 16;
 
 /// The rank of a post, and its text with the iteration.
-fn post_text(prepared: &PreparedProgram, post: RankPost) -> (u32, String) {
+fn post_text(prepared: &PreparedProgram, post: RankPost) -> (u32, Message) {
     let plan: &Plan = &prepared.plans[post.rank as usize];
     (plan.rank, prepared.labels.origin_text(plan, plan.inst(post.inst).origin))
 }
 
 /// An error with a label on each statement of these posts.
-fn labelled(prepared: &PreparedProgram, message: String, posts: &[RankPost]) -> Diag {
+fn labelled(prepared: &PreparedProgram, message: Message, posts: &[RankPost]) -> Diag {
     let mut spans = Vec::new();
     for post in posts {
         let plan = &prepared.plans[post.rank as usize];

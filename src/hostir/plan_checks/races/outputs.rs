@@ -3,7 +3,8 @@
 use super::findings::UnwrittenOutput;
 use super::report::FindingReport;
 use crate::diag::{Diag, codes};
-use crate::ir::OpId;
+use crate::ir::{OpId, bare_head};
+use crate::message;
 use crate::plan::{BufferView, InstId};
 use crate::plan_checks::element_set::ElementSet;
 use std::collections::BTreeMap;
@@ -30,10 +31,14 @@ struct OutputWriter {
 impl FindingReport<'_> {
     pub(super) fn describe_freed_output(&self, rank: usize, output: usize) -> Diag {
         let port = &self.prepared.outputs[output];
-        let message = format!("the output {} has no memory at the end of the program", port.name);
+        let message = message!("the output {} has no memory at the end of the program", port.name);
         Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message)
-            .with_note(format!("on rank {}: nothing writes it, or a Deallocate ends it", self.plan_of(rank).rank))
-            .with_note(format!("write {} on every rank of its mesh, and leave it to the caller to free", port.name))
+            .with_note(message!(
+                "on rank {}: nothing writes it, or a {} ends it",
+                self.plan_of(rank).rank,
+                bare_head("Deallocate")
+            ))
+            .with_note(message!("write {} on every rank of its mesh, and leave it to the caller to free", port.name))
     }
 
     /// One error for an output on all ranks.
@@ -41,14 +46,17 @@ impl FindingReport<'_> {
         let UnwrittenOutput { rank, output, elements, all } = *found;
         let port = &self.prepared.outputs[output];
         let plan = self.plan_of(rank);
-        let message = format!(
-            "{} of the {all} elements of the output {} on rank {} are never written",
-            elements.count, port.name, plan.rank
+        let message = message!(
+            "{} of the {} elements of the output {} on rank {} are never written",
+            elements.count,
+            all,
+            port.name,
+            plan.rank
         );
         let mut diag = Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message);
         if let Some(Some(view)) = plan.outputs.get(output) {
             let first = self.element_text(rank, view.buffer, elements.first);
-            diag = self.with_writers(diag, rank, view).with_note(format!("the first of them is {first}"));
+            diag = self.with_writers(diag, rank, view).with_note(message!("the first of them is {}", first));
         }
         let mut ranks: Vec<String> = others.iter().take(MOST_RANKS).filter_map(|other| self.rank_text(other)).collect();
         if let Some(more @ 1..) = others.len().checked_sub(MOST_RANKS) {
@@ -56,7 +64,7 @@ impl FindingReport<'_> {
         }
         match ranks.is_empty() {
             true => diag,
-            false => diag.with_note(format!("so it is on {}", ranks.join(", "))),
+            false => diag.with_note(message!("so it is on {}", ranks.join(", "))),
         }
     }
 

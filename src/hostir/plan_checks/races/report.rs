@@ -2,9 +2,10 @@
 
 use super::findings::{MemoryFinding, UnorderedPair, UnwrittenOutput};
 use super::history::{PastAccess, UnwrittenElements};
-use crate::diag::{Diag, Fix, codes};
-use crate::ir::OpId;
+use crate::diag::{Cause, Diag, Fix, Message, PartKind, Quoted, Race, codes};
+use crate::ir::{OpId, quoted_synchronize};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::MessageHeader;
 use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use rustc_hash::FxHashSet;
@@ -12,7 +13,7 @@ use rustc_hash::FxHashSet;
 /// The errors for these findings.
 pub(in crate::plan_checks) fn report_findings(prepared: &PreparedProgram, findings: &[MemoryFinding]) -> Vec<Diag> {
     let report = FindingReport { prepared };
-    let mut repairs: FxHashSet<String> = FxHashSet::default();
+    let mut repairs: FxHashSet<Message> = FxHashSet::default();
     let is_new = |finding: &&MemoryFinding| match finding {
         // One statement at the end repairs all findings about its stream.
         MemoryFinding::Unjoined { rank, access, .. } => repairs.insert(report.join_repair(*rank, access)),
@@ -98,29 +99,48 @@ impl FindingReport<'_> {
         let other = if first.is_write { "writes" } else { "reads" };
         let is_one_run = self.plan_of(rank).inst(first.inst).origin == self.plan_of(rank).inst(second.inst).origin;
         let message = match one == two {
-            true if is_one_run => format!("race on {name}: `{}` both reads and writes it", labels.op_label(two)),
-            true => format!(
-                "race on {name}: `{}` {action}s it while the same op {other} it in another iteration",
-                labels.op_label(two)
+            true if is_one_run => {
+                message!("race on {}: `{}` both reads and writes it", name, labels.quoted_statement(two))
+            }
+            true => message!(
+                "race on {}: `{}` {}s it while the same op {} it in another iteration",
+                name,
+                labels.quoted_statement(two),
+                action,
+                other
             ),
-            false => format!(
-                "race on {name}: `{}` may {action} it while `{}` {other} it",
-                labels.op_label(two),
-                labels.op_label(one)
+            false => message!(
+                "race on {}: `{}` may {} it while `{}` {} it",
+                name,
+                labels.quoted_statement(two),
+                action,
+                labels.quoted_statement(one),
+                other
             ),
+        };
+        let race = Race {
+            first: labels.op_span(one),
+            second: labels.op_span(two),
+            first_writes: first.is_write,
+            second_writes: second.is_write,
+            is_one_op: one == two,
         };
         let mut diag = Diag::error(codes::RACE, labels.op_span(two), message)
             .with_primary_text(self.access_text(rank, buffer, &second));
         diag = match one == two {
-            true if is_one_run => diag.with_note(format!("it also {}", self.access_text(rank, buffer, &first))),
-            true => diag.with_note(format!("the other iteration {}", self.access_text(rank, buffer, &first))),
+            true if is_one_run => diag.with_note(message!("it also {}", self.access_text(rank, buffer, &first))),
+            true => diag.with_note(message!("the other iteration {}", self.access_text(rank, buffer, &first))),
             false => diag.with_label(labels.op_span(one), self.access_text(rank, buffer, &first)),
         };
         diag = self.with_unit_places(diag, rank, second.inst);
         if self.plan_of(rank).inst(first.inst).origin.op != self.plan_of(rank).inst(second.inst).origin.op {
             diag = self.with_unit_places(diag, rank, first.inst);
         }
-        diag.with_note(format!(
+        // An instruction that overlaps itself has no order that could be missing.
+        if !is_one_run {
+            diag = diag.with_cause(Cause::Race(race));
+        }
+        diag.with_note(message!(
             "both access {} on rank {}, and nothing orders them",
             self.element_text(rank, buffer, pair.element),
             self.plan_of(rank).rank
@@ -131,12 +151,15 @@ impl FindingReport<'_> {
     fn describe_overlap(&self, rank: usize, inst: InstId, buffer: BufferId, element: usize) -> Diag {
         let (labels, plan) = (&self.prepared.labels, self.plan_of(rank));
         let op = self.op_of(rank, inst);
-        let message =
-            format!("race on {}: `{}` both reads and writes it", self.buffer_name(rank, buffer), labels.op_label(op));
+        let message = message!(
+            "race on {}: `{}` both reads and writes it",
+            self.buffer_name(rank, buffer),
+            labels.quoted_statement(op)
+        );
         let diag = Diag::error(codes::RACE, labels.op_span(op), message);
         self.with_unit_places(diag, rank, inst)
-            .with_note(format!("on rank {}, in {}", plan.rank, labels.origin_text(plan, plan.inst(inst).origin)))
-            .with_note(format!(
+            .with_note(message!("on rank {}, in {}", plan.rank, labels.origin_text(plan, plan.inst(inst).origin)))
+            .with_note(message!(
                 "what it reads and what it writes have {} in common",
                 self.element_text(rank, buffer, element)
             ))
@@ -151,8 +174,12 @@ impl FindingReport<'_> {
         let op = self.op_of(rank, access.inst);
         let action = if access.is_write { "written" } else { "read" };
         let name = self.buffer_name(rank, buffer);
-        let message =
-            format!("{name} may still be {action} by `{}` when the caller's stream goes on", labels.op_label(op));
+        let message = message!(
+            "{} may still be {} by `{}` when the caller's stream goes on",
+            name,
+            action,
+            labels.quoted_statement(op)
+        );
         let diag = Diag::error(codes::UNJOINED, labels.op_span(op), message)
             .with_primary_text(self.access_text(rank, buffer, access));
         self.with_unit_places(diag, rank, access.inst)
@@ -161,28 +188,28 @@ impl FindingReport<'_> {
     }
 
     /// A hint that orders an access before the end of the caller's stream.
-    fn join_repair(&self, rank: usize, access: &PastAccess) -> String {
+    fn join_repair(&self, rank: usize, access: &PastAccess) -> Message {
         match self.missing_order(rank, access.inst, None) {
             MissingOrder::Statement(text) => {
-                format!("add `{text}` on the caller's stream before the end of the program")
+                message!("add {} on the caller's stream before the end of the program", text)
             }
-            MissingOrder::Unnamed => UNNAMED.to_owned(),
+            MissingOrder::Unnamed => unnamed_repair(),
         }
     }
 
     fn describe_unwritten(&self, rank: usize, inst: InstId, buffer: BufferId, elements: UnwrittenElements) -> Diag {
         let labels = &self.prepared.labels;
         let op = self.op_of(rank, inst);
-        let message = format!(
+        let message = message!(
             "`{}` reads {} elements of {} that nothing has written",
-            labels.op_label(op),
+            labels.quoted_statement(op),
             elements.count,
             self.buffer_name(rank, buffer)
         );
         let origin = self.plan_of(rank).inst(inst).origin;
         self.with_unit_places(Diag::error(codes::UNINITIALISED, labels.op_span(op), message), rank, inst)
-            .with_note(format!("the first is {}", self.element_text(rank, buffer, elements.first)))
-            .with_note(format!(
+            .with_note(message!("the first is {}", self.element_text(rank, buffer, elements.first)))
+            .with_note(message!(
                 "on rank {}, in {}",
                 self.plan_of(rank).rank,
                 labels.origin_text(self.plan_of(rank), origin)
@@ -190,7 +217,7 @@ impl FindingReport<'_> {
     }
 
     /// `writes T2 on Stream 1 at i=3`.
-    fn access_text(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> String {
+    fn access_text(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> Message {
         let plan = self.plan_of(rank);
         let inst = plan.inst(access.inst);
         let action = if access.is_write { "writes" } else { "reads" };
@@ -198,26 +225,26 @@ impl FindingReport<'_> {
         let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
         let place = match &inst.kind {
             kind if kind.is_communication() && kind.communicator().is_some() => {
-                format!(
+                message!(
                     "in its communicator's queue, posted on {}",
-                    self.prepared.labels.stream_text(plan, inst.stream)
+                    self.prepared.labels.quoted_stream(plan, inst.stream)
                 )
             }
-            _ => format!("on {}", self.prepared.labels.stream_text(plan, inst.stream)),
+            _ => message!("on {}", self.prepared.labels.quoted_stream(plan, inst.stream)),
         };
-        format!("{action} {} {place}{at}", self.buffer_name(rank, buffer))
+        message!("{} {} {}{}", action, self.buffer_name(rank, buffer), place, at)
     }
 
     fn missing_synchronize(&self, plan: &Plan, stream: StreamSlot) -> MissingOrder {
         match self.prepared.labels.stream_operand(plan, stream) {
-            Some(operand) => MissingOrder::Statement(format!("Synchronize {operand}")),
+            Some(operand) => MissingOrder::Statement(quoted_synchronize(&operand).in_backquotes()),
             None => MissingOrder::Unnamed,
         }
     }
 
     /// The name of the tensor for which a buffer was created.
-    fn buffer_name(&self, rank: usize, buffer: BufferId) -> &str {
-        self.prepared.labels.tensor_name(self.plan_of(rank).buffers[buffer].tensor)
+    fn buffer_name(&self, rank: usize, buffer: BufferId) -> Quoted {
+        self.prepared.labels.quoted_tensor(self.plan_of(rank).buffers[buffer].tensor)
     }
 
     /// `T2[1, 0, 3]`, in the whole tensor.
@@ -226,21 +253,21 @@ impl FindingReport<'_> {
     }
 
     /// A hint that orders an instruction before another.
-    fn repair_text(&self, rank: usize, first: InstId, second: InstId) -> String {
-        let op = self.prepared.labels.op_label(self.op_of(rank, second));
+    fn repair_text(&self, rank: usize, first: InstId, second: InstId) -> Message {
+        let op = self.prepared.labels.quoted_statement(self.op_of(rank, second));
         let plan = self.plan_of(rank);
         let group = group_of(plan, first);
         if group.is_some() && group == group_of(plan, second) {
-            return TOGETHER.to_owned();
+            return TOGETHER.into();
         }
         // A group contains only its sends and receives.
         let place = match enclosing_group(plan, second) {
-            Some(_) => format!("before the group of `{op}`"),
-            None => format!("before `{op}`"),
+            Some(_) => message!("before the group of `{}`", op),
+            None => message!("before `{}`", op),
         };
         match self.missing_order(rank, first, Some(second)) {
-            MissingOrder::Statement(text) => format!("add `{text}` {place}"),
-            MissingOrder::Unnamed => format!("{UNNAMED}, {place}"),
+            MissingOrder::Statement(text) => message!("add {} {}", text, place),
+            MissingOrder::Unnamed => message!("{}, {}", unnamed_repair(), place),
         }
     }
 
@@ -256,24 +283,29 @@ impl FindingReport<'_> {
         match waits.next() {
             Some((_, wait)) => self.missing_synchronize(plan, wait.stream),
             None => {
-                let wait = self.prepared.labels.wait_text(plan.inst(work.named).origin.op);
-                wait.map_or(MissingOrder::Unnamed, |wait| MissingOrder::Statement(wait.to_owned()))
+                let wait = self.prepared.labels.quoted_wait(plan.inst(work.named).origin.op);
+                wait.map_or(MissingOrder::Unnamed, |wait| MissingOrder::Statement(wait.clone()))
             }
         }
     }
 }
 
 /// The repair if the stream to wait for has no name.
-const UNNAMED: &str =
-    "bind the caller's stream by `GetCurrentStream into Stream N` at the start, and add `Synchronize Stream N`";
+fn unnamed_repair() -> Message {
+    message!(
+        "bind the caller's stream by `{}` at the start, and add `{}`",
+        Quoted::spelled(PartKind::Statement, "GetCurrentStream into Stream N", "stream N = current"),
+        quoted_synchronize("N")
+    )
+}
 
 /// The repair if both accesses start together.
 const TOGETHER: &str = "sends and receives of a group start together: receive into other memory, or close the group and wait for it between the two";
 
 /// The statement that is missing.
 enum MissingOrder {
-    /// A Wait or a Synchronize.
-    Statement(String),
+    /// A Wait or a Synchronize, in backquotes.
+    Statement(Quoted),
     /// A Synchronize with a stream for which the program has no name.
     Unnamed,
 }

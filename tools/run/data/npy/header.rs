@@ -4,6 +4,7 @@
 //! so its time is linear in the header's length and nesting costs nothing.
 
 use super::super::{DataError, ReadError};
+use hostir::message;
 use std::io::Read;
 
 /// The maximum number of bytes of a header's text. NumPy itself reads no more than 10,000 by default.
@@ -40,7 +41,7 @@ impl NpyHeader {
             1 => 2,
             2 | 3 => 4,
             _ => {
-                let message = format!("version {major} of the .npy format is not supported");
+                let message = message!("version {} of the .npy format is not supported", major);
                 return Err(DataError::new(message).with_note("save it as version 1, 2 or 3").into());
             }
         };
@@ -50,13 +51,13 @@ impl NpyHeader {
         }
         let length = length.iter().rev().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte));
         if length > MAX_HEADER {
-            let message = format!("its header has {length} bytes, but the limit is {MAX_HEADER}");
+            let message = message!("its header has {} bytes, but the limit is {}", length, MAX_HEADER);
             return Err(DataError::new(message).into());
         }
         let text = up_to(input, length)?;
         if text.len() < length {
             let found = text.len();
-            let message = format!("its header has {length} bytes, but only {found} follow");
+            let message = message!("its header has {} bytes, but only {} follow", length, found);
             return Err(DataError::new(message).into());
         }
         let bytes = start.len() + width + length;
@@ -84,12 +85,12 @@ fn parse_header(text: &[u8]) -> Result<NpyHeader, DataError> {
             b"fortran_order" => fortran.replace(scan.take_bool()?).is_some(),
             b"shape" => shape.replace(scan.take_shape()?).is_some(),
             _ => {
-                let message = format!("its header has the unknown key `{}`", quote_text(&key));
+                let message = message!("its header has the unknown key `{}`", quote_text(&key));
                 return Err(DataError::new(message));
             }
         };
         if twice {
-            let message = format!("its header has `{}` twice", quote_text(&key));
+            let message = message!("its header has `{}` twice", quote_text(&key));
             return Err(DataError::new(message));
         }
         if scan.peek() != Some(b'}') {

@@ -36,7 +36,7 @@ const TOKEN: &Pairs = &[("HIR_TOKEN", "0123456789abcdef")];
 fn wrong(pairs: &Pairs, flags: &LaunchFlags) -> (&'static str, String) {
     let diag = ask(pairs, flags, None).unwrap_err();
     assert!(!diag.notes.is_empty(), "{}", diag.message);
-    (diag.code, diag.message)
+    (diag.code, diag.message.to_string())
 }
 
 const TORCHRUN: &Pairs = &[

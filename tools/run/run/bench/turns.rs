@@ -6,6 +6,7 @@
 use crate::run::cli::BenchOptions;
 use crate::run::failure::RunFailure;
 use hostir::diag::Diag;
+use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use serde_json::json;
@@ -47,7 +48,7 @@ fn answer_turn(number: usize, times: &[&[f64]], io: &mut ToolIo<'_>) -> Result<(
     let line = format!("{}\n", json!({ "turn": number, "ms": times }));
     let written = io.stdout.write_all(line.as_bytes()).and_then(|()| io.stdout.flush());
     written.map_err(|error| {
-        Diag::global_error(errors::WRITE, format!("the times of turn {number} cannot be written: {error}")).into()
+        Diag::global_error(errors::WRITE, message!("the times of turn {} cannot be written: {}", number, error)).into()
     })
 }
 
@@ -61,7 +62,7 @@ fn read_line(io: &mut ToolIo<'_>) -> Result<bool, RunFailure> {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => {
-                let message = format!("standard input cannot be read: {error}");
+                let message = message!("standard input cannot be read: {}", error);
                 return Err(Diag::global_error(errors::READ, message).into());
             }
         }

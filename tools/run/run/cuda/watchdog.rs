@@ -12,6 +12,7 @@ use crate::run::failure::RunFailure;
 use hostir::backend::control_plane::ControlPlaneError;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir::message;
 use hostir::plan_checks::report_hang;
 use hostir_cuda::{RankLocation, RunWatchdog};
 use hostir_tool_support::io::ToolIo;
@@ -136,7 +137,7 @@ impl WatchState<'_> {
 }
 
 fn timeout_diag(timeout: Duration) -> Diag {
-    let message = format!("the run did not finish within {} ms", timeout.as_millis());
+    let message = message!("the run did not finish within {} ms", timeout.as_millis());
     Diag::global_error(codes::TIMEOUT, message)
 }
 

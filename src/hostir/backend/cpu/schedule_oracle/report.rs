@@ -3,6 +3,7 @@
 use super::verdict::{AccessPlace, AccessRace, DeadlockedStep, MemoryMisuse, ScheduleName, ScheduleVerdict};
 use crate::diag::{Diag, Span, codes};
 use crate::lower::PreparedProgram;
+use crate::message;
 use crate::plan::{BufferId, Plan};
 
 impl ScheduleVerdict {
@@ -63,7 +64,7 @@ fn memory_text(prepared: &PreparedProgram, rank: u32, buffer: BufferId, element:
 
 fn race_error(prepared: &PreparedProgram, race: &AccessRace) -> Diag {
     let memory = memory_text(prepared, race.rank, race.buffer, race.element);
-    let message = format!("nothing orders two accesses to {memory}");
+    let message = message!("nothing orders two accesses to {}", memory);
     let places = [&race.first, &race.second];
     let mut spans = places.iter().filter_map(|place| Some((place_span(prepared, place)?, place)));
     let mut diag = match spans.next() {
@@ -82,7 +83,7 @@ fn race_error(prepared: &PreparedProgram, race: &AccessRace) -> Diag {
         ScheduleName::Delayed(place) => format!("in an order that delays this: {}", place_text(prepared, &place)),
         ScheduleName::Seeded(seed) => format!("in the order of seed {seed}"),
     };
-    diag.with_note(format!("they come the other way round {order}"))
+    diag.with_note(message!("they come the other way round {}", order))
 }
 
 fn misuse_error(prepared: &PreparedProgram, misuse: &MemoryMisuse) -> Diag {
@@ -117,13 +118,13 @@ fn misuse_error(prepared: &PreparedProgram, misuse: &MemoryMisuse) -> Diag {
 }
 
 fn deadlock_error(prepared: &PreparedProgram, steps: &[DeadlockedStep]) -> Diag {
-    let message = format!("deadlock: {} of {} ranks wait and nothing can run", steps.len(), prepared.plans.len());
+    let message = message!("deadlock: {} of {} ranks wait and nothing can run", steps.len(), prepared.plans.len());
     let mut diag = Diag::global_error(codes::DEADLOCK, message);
     for step in steps.iter().take(MOST_NOTES) {
         let inst = plan_of(prepared, step.rank).and_then(|plan| Some((plan, plan.find_inst(step.inst)?)));
         let Some((plan, inst)) = inst else { continue };
         let place = prepared.labels.origin_text(plan, inst.origin);
-        diag = diag.with_note(format!("rank {} waits in {place}", step.rank));
+        diag = diag.with_note(message!("rank {} waits in {}", step.rank, place));
     }
     diag
 }

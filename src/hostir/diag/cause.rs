@@ -1,0 +1,27 @@
+//! Causes of diagnostics: the facts that repairs look at, where the code alone does not say enough.
+
+use super::{Message, Span};
+
+/// The cause of a diagnostic, as data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Two accesses to the same memory without an order.
+    Race(Race),
+    /// Another rank's failure, for which this rank gave up: where it was, as a clause.
+    Aborted(Message),
+}
+
+/// A race of two statements, or of two iterations of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Race {
+    /// The statement that the host issues first.
+    pub first: Span,
+    /// The one that is to wait.
+    pub second: Span,
+    /// True if the first one writes.
+    pub first_writes: bool,
+    /// True if the second one writes.
+    pub second_writes: bool,
+    /// True if both are one op in different iterations.
+    pub is_one_op: bool,
+}
