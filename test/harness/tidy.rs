@@ -10,12 +10,13 @@ mod checks {
     pub(crate) mod figures;
     pub(crate) mod files;
     pub(crate) mod links;
+    pub(crate) mod messages;
     pub(crate) mod names;
     pub(crate) mod structures;
     pub(crate) mod workflows;
 }
 
-use checks::{arrows, conformance, coverage, docs, figures, files, links, names, structures, workflows};
+use checks::{arrows, conformance, coverage, docs, figures, files, links, messages, names, structures, workflows};
 use hostir_figures::report::Figures;
 use hostir_test::tree;
 use std::sync::OnceLock;
@@ -100,6 +101,14 @@ fn kinds_of_ops_are_named_for_a_reason() {
     none(
         arrows::unexplained_kinds(),
         "code outside src/hostir/ops asks for effects and axis links, or has a reason in checks/arrows.rs",
+    );
+}
+
+#[test]
+fn nothing_tests_the_words_of_messages() {
+    none(
+        messages::tests_of_words(),
+        "ask for codes, kinds of parts and causes (docs/decisions/messages-are-data.md), or give the reason in checks/messages.rs",
     );
 }
 
