@@ -3,7 +3,7 @@
 //! Four steps: fold scalar expressions; take constant branches and drop loops that never run ([`RegionReferences`]
 //! decides what may be dropped); drop stream changes and waits without effect; drop empty blocks and sections.
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::fold::ExprFolder;

@@ -4,7 +4,7 @@
 //! walk keeps, for each block, the ops whose results are still valid, and the times at which each tensor was last
 //! written and bound; [`ProgramFacts`] has the facts about the whole program.
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpEffect, OpId, Program, TensorId, Value, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;

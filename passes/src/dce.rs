@@ -3,7 +3,7 @@
 //! Liveness is by storage class and ignores order: a write stays if any op reads memory that it may have written. That
 //! keeps writes through views and across loop iterations.
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{AttrKey, Id, IdVec, OpEffect, OpId, Program, TensorId, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;

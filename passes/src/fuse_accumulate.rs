@@ -1,6 +1,6 @@
 //! fuse-accumulate: turns the sum with a GEMM's result into an accumulating GEMM.
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
 use crate::support::storage::{StorageClasses, TensorAccess, count_mentions, visit_accesses};

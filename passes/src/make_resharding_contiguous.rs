@@ -1,6 +1,6 @@
 //! make-resharding-contiguous: makes data that moves between devices contiguous.
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{declare_stored_copy, strided_over};

@@ -1,7 +1,7 @@
 //! pipeline-gemm-comm: turns an allgather and a GEMM into one loop over streams, as nvFuser did before it streamed
 //! every op.
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};

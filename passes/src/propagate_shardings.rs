@@ -3,7 +3,7 @@
 //! It walks once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and left
 //! alone.
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::printed_domain;
 use crate::support::reshard::{OpLinks, is_tensor_op, refuse_splits};

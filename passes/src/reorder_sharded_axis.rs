@@ -1,6 +1,6 @@
 //! reorder-sharded-axis: moves the gathered or scattered axis to the front and back.
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, quoted_op};
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};

@@ -1,6 +1,6 @@
 //! strip-names: drops the names that users gave, which nvFuser's form cannot express.
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;

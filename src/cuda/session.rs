@@ -53,9 +53,9 @@ use crate::backend::CudaRuntime;
 use crate::runtime::io_binding::bound_program::BoundProgram;
 use error::DiagSource;
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::diag::{Diag, codes};
 use hostir::lower::{IoTensor, PreparedProgram};
-use hostir::message;
 use std::sync::Arc;
 
 self_cell::self_cell!(

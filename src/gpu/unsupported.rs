@@ -1,8 +1,8 @@
 //! Instructions that GPUs cannot run.
 
+use hostir::diag::message;
 use hostir::diag::{Message, PartKind, Quoted};
 use hostir::ir::{CommBackend, DType, bare_head, quoted_argument, quoted_type};
-use hostir::message;
 use hostir::plan::{CollectiveKind, Function, RedOp};
 
 /// The reason why an instruction cannot run. Displayed, it completes the sentence "the CUDA backend cannot run ...".

@@ -3,10 +3,10 @@
 use super::cli::OptArgs;
 use super::output;
 use hostir::ParsedFile;
+use hostir::diag::message;
 use hostir::diag::{Diag, visible};
 use hostir::hir2::write::outline::{OutlineLine, OutlineName, outline_programs};
 use hostir::ir::Program;
-use hostir::message;
 use hostir_grammar::read_log;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;

@@ -5,8 +5,8 @@
 //! and, without any, the same line. The text is part of the code, the message or the text at the place. Notes are the
 //! second places and the notes of a diagnostic; they may be left out, diagnostics may not.
 
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Severity, Span};
-use hostir::message;
 use hostir_tool_support::render::line_starts;
 use regex::Regex;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The notation of results.
 
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags, codes};
 use hostir::ir::Program;
-use hostir::message;
 use hostir::print::PrintForm;
 
 /// The notation of the result.

@@ -7,8 +7,8 @@ pub mod safetensors;
 
 use hostir::data::HostTensor;
 use hostir::diag::Message;
+use hostir::diag::message;
 use hostir::ir::DType;
-use hostir::message;
 use std::io::Read;
 
 /// An error of data: one sentence, and a repair.

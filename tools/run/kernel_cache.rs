@@ -16,7 +16,7 @@
 //! Anything else is compiled again, with a warning, and replaced.
 
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_cuda::ImageStore;
 use hostir_tool_support::errors;
 use rustix::fs::{Mode, OFlags};

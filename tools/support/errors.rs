@@ -1,8 +1,8 @@
 //! Errors of the environment, of files and of the command line (`H06`), and exit statuses.
 
 use crate::status::ToolStatus;
+use hostir::diag::message;
 use hostir::diag::{Diag, codes};
-use hostir::message;
 use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -7,7 +7,7 @@
 use crate::errors;
 use crate::signals::ignored_signals;
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 use signal_hook::consts::SIGXFSZ;
 use std::io;

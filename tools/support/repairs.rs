@@ -6,8 +6,8 @@ use crate::render::DiagFormat;
 use crate::source::NamedText;
 use crate::staged::replace_file;
 use hostir::diag::fix::{line_edits, list_edited};
+use hostir::diag::message;
 use hostir::diag::{Diag, codes};
-use hostir::message;
 use hostir::repair::{TextJudge, repair_text};
 use hostir_grammar::read_log;
 

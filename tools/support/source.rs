@@ -1,8 +1,8 @@
 //! Program texts: reads them from a file or standard input, alone or in a log.
 
 use crate::errors;
+use hostir::diag::message;
 use hostir::diag::{Applicability, Diag};
-use hostir::message;
 use hostir_grammar::{LogText, MAX_TEXT, PlaceMap};
 use std::borrow::Cow;
 use std::io::Read;

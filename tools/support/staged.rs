@@ -17,7 +17,7 @@ mod place;
 
 use crate::errors;
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use pending::TemporaryEntry;
 pub use pending::{end_at_once, end_process, end_soon};
 pub use place::PlaceKey;

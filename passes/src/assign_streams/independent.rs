@@ -1,6 +1,6 @@
 //! Checks whether the iterations of a loop may run at the same time.
 
-use hostir::message;
+use hostir::diag::message;
 use crate::support::lifetime::{ReleaseDepth, release_points};
 use crate::support::storage::{StorageClasses, TensorAccess, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::{Diag, Diags};

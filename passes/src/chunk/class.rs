@@ -1,7 +1,7 @@
 //! The class of axes that are split together, and the check that every tensor and op can work on chunks of them.
 
 use hostir::diag::{Diag, Diags, Message, Quoted};
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{AxisLink, Id, IdVec, Op, OpEffect, OpId, ParallelType, Program, TensorId, Value, domain_text, quoted_axis, quoted_op};
 use hostir::analysis::AxisMap;
 use hostir::axes::{LogicalAxis, logical_axes};

@@ -3,7 +3,7 @@
 //! A communication waits for its whole team. If a branch or loop that depends on the rank contains an op, the op can
 //! become a communication only if the condition is the same for all members.
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{AttrKey, BlockId, Expr, ExprId, IndexDefinitions, MeshCoordinate, OpId, Program, Symbol, UnaryOp, quoted_op};
 use super::table::CommDecision;
 use crate::support::fold;

@@ -8,7 +8,7 @@ mod change;
 mod own_rank;
 mod table;
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{BlockId, CommBackend, OpEffect, OpId, Program, TensorId, quoted_axis};
 use crate::framework::options::{OptionSpec, OptionType, Options};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};

@@ -2,7 +2,7 @@
 
 use hostir::diag::{Diag, Message, Quoted};
 use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId, Transfer, bare_head, op_display_name, quoted_axis, quoted_expr, quoted_op};
-use hostir::message;
+use hostir::diag::message;
 use super::change::{ShardingChange, operand_result_links, outer_axis, sharding_changes};
 use hostir::analysis::tensor_sharding;
 use hostir::axes::logical_axes;

@@ -3,10 +3,10 @@
 
 use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo};
 use crate::framework::pipeline::{self, Pipeline, PipelineStep};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
-use hostir::message;
 use hostir::plan_checks::ProofVerdict;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Pass options: declared with a type and a default, parsed once, read by name.
 
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Span, nearest_candidate};
-use hostir::message;
 
 /// An unknown option of a pass.
 const UNKNOWN_OPTION: &str = "H0303";

@@ -6,8 +6,8 @@
 
 use crate::framework::options::{GivenOption, Options};
 use crate::framework::pass::{OptionFault, PassInfo};
+use hostir::diag::message;
 use hostir::diag::{Diag, DiagLabel, Diags, Message, Span, nearest_candidate};
-use hostir::message;
 
 /// A pipeline that names an unknown pass.
 const UNKNOWN_PASS: &str = "H0301";

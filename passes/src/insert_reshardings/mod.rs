@@ -5,7 +5,7 @@
 
 mod reduce;
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{Op, OpEffect, OpId, ParallelType, Program, TensorId, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;

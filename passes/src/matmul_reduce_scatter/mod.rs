@@ -11,7 +11,7 @@ mod independent;
 mod region;
 mod ring;
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;

@@ -5,7 +5,7 @@
 
 use hostir::diag::{Diag, Diags, Message};
 use hostir::ir::{AttrKey, AttrValue, AxisLink, DomainId, Expr, ExprId, IterDomain, OpEffect, OpId, ParallelType, Program, TensorId, quoted_axis, quoted_expr, quoted_op};
-use hostir::message;
+use hostir::diag::message;
 use super::classes::AxisClasses;
 use super::sizes::{ClassExtents, RESIZE_EXTENT, count_literal};
 use super::uses::{DeviceCounts, ReachableItems};

@@ -12,7 +12,7 @@ mod uses;
 mod views;
 
 use hostir::ir::{AttrKey, AttrValue, DeviceMesh, Expr, ExprId, OpEffect, OpId, Program, TEAM_CUT, Tensor, TensorId, quoted_op, quoted_team};
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;

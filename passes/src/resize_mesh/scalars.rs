@@ -4,7 +4,7 @@
 //! `x < D`. Next to device numbers, 0 and 1 keep their values; any other constant may come from D.
 
 use hostir::ir::{BinaryOp, Expr, ExprId, Program, expr_text, quoted_word};
-use hostir::message;
+use hostir::diag::message;
 use super::classes::AxisClasses;
 use super::extents::{RESIZE_CONSTANT, unclear_loop_error};
 use super::sizes::count_literal;

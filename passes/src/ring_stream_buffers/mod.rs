@@ -6,7 +6,7 @@
 mod buffers;
 mod order;
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;

@@ -7,7 +7,7 @@ mod group;
 mod memory;
 mod unit;
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId, quoted_op};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;

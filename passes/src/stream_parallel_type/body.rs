@@ -1,6 +1,6 @@
 //! The ops of a loop on slices of one iteration.
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, Value, domain_text, quoted_axis, quoted_head, quoted_op};
 use super::loop_body::LoopBody;
 use super::loops::{DataRole, StreamLoop};

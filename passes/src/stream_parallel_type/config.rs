@@ -1,6 +1,6 @@
 //! The options of the pass.
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::PassCx;
 use crate::support::comm_options::communicator_backend;

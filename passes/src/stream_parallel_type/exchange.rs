@@ -1,6 +1,6 @@
 //! A sharded axis that becomes the stream axis: the loop moves the data of other devices.
 
-use hostir::message;
+use hostir::diag::message;
 use hostir::ir::{BinaryOp, DomainId, ExprId, MessageDirection, OpId, ParallelType, Program, TensorId, Transfer, quoted_head, quoted_op};
 use super::config::{AllgatherMethod, Config, MessageTransport};
 use super::loop_body::LoopBody;

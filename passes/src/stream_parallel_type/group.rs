@@ -2,7 +2,7 @@
 
 use hostir::diag::{Diag, Diags, Message, Quoted};
 use hostir::ir::{IterType, OpId, Program, TensorId, quoted_axis, quoted_op};
-use hostir::message;
+use hostir::diag::message;
 use super::config::{Config, LoopMerging, ReduceScatter};
 use super::loops::{BodyItem, DataRole, GraphNode, StreamLoop, StreamedOp};
 use super::{graph, scatter};

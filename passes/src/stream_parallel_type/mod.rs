@@ -13,7 +13,7 @@ mod loop_body;
 mod loops;
 mod scatter;
 
-use hostir::message;
+use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{OpBuilder, is_stored_stream_domain};
 use config::Config;

@@ -4,12 +4,12 @@
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::Diag;
+use hostir::diag::message;
 use hostir::ir::edit::Edit;
 use hostir::ir::{
     AttrValue, AxisLink, DomainId, IterDomain, MeshId, OpEffect, OpId, ParallelType, Program, Tensor, TensorId,
     quoted_op,
 };
-use hostir::message;
 use rustc_hash::FxHashMap;
 
 /// A sharded tensor whose axes result from splits, in a pass that propagates shardings.

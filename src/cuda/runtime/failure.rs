@@ -3,9 +3,9 @@
 use crate::runtime::{oom, watchdog};
 use crate::sys::Error;
 use hostir::backend::control_plane::ControlPlaneError;
+use hostir::diag::message;
 use hostir::diag::{Diag, Message, codes};
 use hostir::lower::PreparedProgram;
-use hostir::message;
 use hostir::plan::{InstId, Plan};
 use hostir::plan_checks::{RankPosition, RankProgress};
 use std::time::Duration;

@@ -4,9 +4,9 @@
 //! before anything is loaded.
 
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::diag::{Diag, Message, codes};
 use hostir::lower::PreparedProgram;
-use hostir::message;
 use hostir::plan::{BufferView, Inst, Plan};
 
 /// Refuses plans with a view that is not within its buffer.

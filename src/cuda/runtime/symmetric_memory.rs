@@ -15,9 +15,9 @@ use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::symmetric_buffers::{SymmetricBuffers, SymmetricTensor};
 use crate::sys::{Error, driver};
+use hostir::diag::message;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
-use hostir::message;
 use hostir_gpu::memory_layout::ALIGNMENT;
 use hostir_gpu::p2p::MessagePlan;
 

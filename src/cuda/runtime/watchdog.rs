@@ -4,10 +4,10 @@
 //! such a call cannot be ended. Ranks therefore publish the start time of their runs and their location, where
 //! another thread can read both.
 
+use hostir::diag::message;
 use hostir::diag::{Cause, Diag, DiagLabel};
 use hostir::ir::Id;
 use hostir::lower::PreparedProgram;
-use hostir::message;
 use hostir::plan::InstId;
 use hostir::plan::Plan;
 use hostir::plan_checks::{RankPosition, RankProgress};

@@ -3,10 +3,10 @@
 use crate::runtime::io_binding::IoSide;
 use crate::session::error::DiagSource;
 use crate::session::{DeviceTensor, Error, IoKey, Options, Session, names};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags, codes};
 use hostir::ir::TensorId;
 use hostir::lower::{SizeSettings, prepare_program};
-use hostir::message;
 use hostir::plan::axes::AxesTable;
 use hostir::plan_checks::prove_program;
 use hostir::{ir, verify};

@@ -1,8 +1,8 @@
 //! Keys with which callers name inputs, outputs and ranks.
 
 use crate::runtime::io_binding::IoSide;
+use hostir::diag::message;
 use hostir::diag::{Diag, codes, nearest_candidate};
-use hostir::message;
 
 /// The name or the position of an input or output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,8 +5,8 @@
 use crate::runtime::io_binding::IoSide;
 use crate::session::{DeviceTensor, Error, IoKey, Session};
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::diag::{Diag, codes};
-use hostir::message;
 
 /// The common part of inputs and outputs: the session, the side, the key and the rank.
 struct IoHandle<'s, 'k> {

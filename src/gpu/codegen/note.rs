@@ -21,7 +21,7 @@
 //! and a number, or `const` and a constant.
 
 use super::KernelJob;
-use hostir::message;
+use hostir::diag::message;
 use hostir::plan::{
     AccumulateInst, BufferView, GemmInst, KernelStep, PointwiseKernel, RedOp, ReductionFold, ScalarValue, StepOperand,
     TakeInst,

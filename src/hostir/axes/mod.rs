@@ -9,11 +9,11 @@
 mod cut;
 pub mod pairing;
 
+use crate::diag::message;
 use crate::diag::{Message, Quoted};
 use crate::ir::{
     DomainId, Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId, quoted_axis, quoted_expr,
 };
-use crate::message;
 pub(crate) use cut::merged_extent;
 use cut::{given_axes, given_stream_axis};
 use smallvec::SmallVec;

@@ -8,9 +8,9 @@
 //! position; a broadcast axis beside another one is linked as such ([`AxisLink::broadcast`]).
 
 use super::{LogicalAxes, logical_axes};
+use crate::diag::message;
 use crate::diag::{Message, codes};
 use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op};
-use crate::message;
 use smallvec::SmallVec;
 
 /// The reason why an op's operands and results cannot match.

@@ -8,9 +8,9 @@
 //! [`ControlPlane::report_failure`] before it gives up, and a process that waits in [`ControlPlane::all_gather`], or
 //! polls [`ControlPlane::peer_failure`] while its device works, ends with that error.
 
+use crate::diag::message;
 use crate::diag::{Diag, DiagLabel, Span, codes};
 use crate::lower::PreparedProgram;
-use crate::message;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 

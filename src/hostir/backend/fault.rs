@@ -1,9 +1,9 @@
 //! Faults of instructions, and their diagnostics.
 
+use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
 use crate::ir::{DType, TensorId, quoted_type};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{BufferId, InstOrigin, Plan};
 
 /// The reason why an instruction failed.

@@ -433,8 +433,7 @@ pub const fn count_places(template: &str) -> usize {
 /// [`Quoted`](crate::diag::Quoted) names and other messages.
 ///
 /// ```
-/// use hostir::diag::{Notation, PartKind, Quoted};
-/// use hostir::message;
+/// use hostir::diag::{Notation, PartKind, Quoted, message};
 ///
 /// let alloc = Quoted::spelled(PartKind::Op, "ALLOCATE", "alloc");
 /// let said = message!("`{}` of `{}` has no size", alloc, "A");
@@ -446,7 +445,7 @@ macro_rules! message {
     (@one $argument:expr) => { () };
     ($template:literal $(, $argument:expr)* $(,)?) => {{
         const {
-            let given: &[()] = &[$($crate::message!(@one $argument)),*];
+            let given: &[()] = &[$($crate::diag::message!(@one $argument)),*];
             assert!($crate::diag::message::count_places($template) == given.len(), "each place of a template needs one argument");
         }
         $crate::diag::Message::from_template($template, &[$(&$argument as &dyn $crate::diag::MessageArgument),*])

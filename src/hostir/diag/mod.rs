@@ -13,6 +13,7 @@ pub mod message;
 pub mod render;
 pub mod visible;
 
+pub use crate::message;
 pub use cause::{Cause, Race};
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;

@@ -3,7 +3,7 @@
 use super::fix::edited_lines;
 use super::visible::{self, ShownFile};
 use super::{Applicability, Diag, DiagLabel, Fix, Message, Severity, Span};
-use crate::message;
+use crate::diag::message;
 use codespan_reporting::diagnostic as cs;
 use codespan_reporting::term;
 

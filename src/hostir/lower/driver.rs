@@ -1,10 +1,10 @@
 //! The driver: executes the blocks of a program at plan time, and with them loops, branches and HostUnits.
 
 use super::fresh::PrivatizationCache;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, UnitId, Value, quoted_head};
-use crate::message;
 use crate::ops::launch::{LaunchCall, launch_call};
 use crate::ops::spec::Lower;
 use crate::plan::{AxesTable, ExtentEnv, LEAST_INST_BYTES, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};

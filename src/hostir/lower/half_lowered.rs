@@ -1,9 +1,9 @@
 //! The error for a program in which some ops are lowered and others move data between devices.
 
 use crate::axes::{axis_text, list_axes, logical_axes, stored_position};
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, OpId, Program, quoted_head, quoted_op};
-use crate::message;
 use crate::ops::comm::half_lowered_advice;
 
 /// The error that `op` moves data between devices, in a program in which `other` is lowered.

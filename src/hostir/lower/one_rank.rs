@@ -4,9 +4,9 @@
 //! CollectivePermute (`dispatchSwizzle1D`): `( ( i140 + 0 ) % 4 )` on the first of four. A plan for all ranks needs the
 //! position itself.
 
+use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{AttrKey, BinaryOp, BlockId, Expr, ExprId, Op, OpId, Program, RankScalars, expr_text, is_identity};
-use crate::message;
 
 /// Reports every CollectivePermute whose peers are the same on all ranks of its team, unless it is in a branch or loop
 /// that depends on the rank.

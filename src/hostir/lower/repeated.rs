@@ -5,8 +5,8 @@
 
 use super::{IoTensor, unravel_index};
 use crate::data::HostTensor;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
-use crate::message;
 
 impl IoTensor {
     /// Whether an axis is an expanded broadcast.

@@ -5,9 +5,9 @@
 
 use super::{IoTensor, PreparedProgram, unravel_index};
 use crate::data::HostTensor;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{CommBackend, DType, quoted_type};
-use crate::message;
 use crate::plan::{CollectiveKind, InstKind};
 
 /// Returns the rank's shard of a whole input; an empty tensor of shape `[0]` outside of its mesh. `input` counts

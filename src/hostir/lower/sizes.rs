@@ -12,10 +12,10 @@ mod open;
 mod units;
 
 use crate::axes::LogicalAxis;
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, Quoted, RunOption, Span, codes};
 use crate::ir::scalar_names::{RUNTIME, sub_expressions};
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, RankScalars, Symbol, TensorId, UnitId, Value};
-use crate::message;
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use classes::{KnownSize, SizeClasses, SizeSource};
 use rustc_hash::{FxHashMap, FxHashSet};

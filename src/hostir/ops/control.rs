@@ -1,12 +1,12 @@
 //! Loops and branches.
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
+use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{
     AttrKey, AttrValue, ControlEffect, DomainId, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm,
     Program, Symbol, Value, quoted_head,
 };
-use crate::message;
 
 /// Predicate kinds of an IF in a host program.
 pub const PREDICATES: &[&str] = &["Manual"];

@@ -6,12 +6,12 @@ use super::tensor_checks;
 use crate::axes::pairing::{
     self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, equal_rank_positions, link_pairs,
 };
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol, TensorId, Transfer,
     Value,
 };
-use crate::message;
 use crate::plan::{BufferView, PlanBuilder, emit_copy_to_result};
 
 /// Cache hints.

@@ -3,13 +3,13 @@
 use super::result_types::{TensorType, TypeList, is_plain, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs};
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
 use crate::ir::places::{count_text, with_declaration};
 use crate::ir::{
     AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId,
     Value, quoted_expr, quoted_type,
 };
-use crate::message;
 use crate::plan::PlanBuilder;
 use rustc_hash::FxHashMap;
 

@@ -6,6 +6,7 @@ use super::spec::{Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, LinkSide, link_equal_lists, result_side};
 use crate::axes::stored_rank;
+use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::functions::{FunctionForm, FunctionRow, cast_result, find_function};
 use crate::ir::places::with_declaration;
@@ -13,7 +14,6 @@ use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, IterDomain, Op, OpId, OpIdentity, OpKind, OpLayout, Program, StandaloneRule,
     Symbol, TensorId, Value, domain_text, first_free_number, mesh_text, quoted_type,
 };
-use crate::message;
 use crate::plan::{
     BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand, apply_function,
     expanded_view,

@@ -4,12 +4,12 @@ use super::literals::check_initial_literal;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, both_sides, has_split_axis, link_equal_lists};
+use crate::diag::message;
 use crate::diag::{Diag, PartKind, Quoted, codes};
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol,
     TensorId, Transfer, Value, quoted_type,
 };
-use crate::message;
 use crate::plan::{InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
 use smallvec::SmallVec;
 

@@ -2,10 +2,10 @@
 
 use crate::axes::pairing::LinkFn;
 use crate::axes::{LastAxes, axis_place, logical_axes};
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, AxisLink, OpId, Program, TensorId, quoted_axis, quoted_op, quoted_type};
-use crate::message;
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
 pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {

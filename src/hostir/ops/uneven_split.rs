@@ -1,8 +1,8 @@
 //! Axes that are parts of extents with a remainder: an error of ops that give memory other axes.
 
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{BinaryOp, Expr, ExprId, TensorId, quoted_expr};
-use crate::message;
 use crate::plan::PlanBuilder;
 
 /// The error for an axis that is a part of an extent, `( i0 / 4 )`, if that is no multiple of the number of parts.

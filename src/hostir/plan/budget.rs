@@ -1,8 +1,8 @@
 //! Limits on plans: memory, which is estimated from loop bounds before it is used, and time.
 
 use super::{LoopIteration, PlanBuffer, PlanBuilder};
+use crate::diag::message;
 use crate::diag::{Diag, Message, Quoted, RunOption, codes};
-use crate::message;
 use std::time::{Duration, Instant};
 
 /// The resource limits for planning a program.

@@ -17,13 +17,13 @@ use super::{
     PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
+use crate::diag::message;
 use crate::diag::{Diag, Message, Quoted, codes};
 use crate::ir::functions::ScalarValue;
 use crate::ir::{
     AttrKey, CommBackend, DType, Expr, ExprId, Id, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId,
     UnitId, Value, bare_head, quoted_expr, quoted_head,
 };
-use crate::message;
 use std::cell::RefCell;
 
 /// The state of one rank's host while it issues the program: ops' `lower` functions work on it.

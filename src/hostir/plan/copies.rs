@@ -1,9 +1,9 @@
 //! Plan builder functions for ops that compute: copies, pointwise functions, reductions, GEMMs, factories.
 
 use super::{BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, StepOperand, ViewDim};
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{ExprId, TensorId};
-use crate::message;
 use smallvec::smallvec;
 
 /// The view with axes of extent 1 repeated (stride 0) up to `shape`; missing outer axes are added.

@@ -1,9 +1,9 @@
 //! Debug info: names of tensors, ops and iterations for messages about a plan, independent of the program.
 
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
+use crate::diag::message;
 use crate::diag::{Message, PartKind, Quoted, Span};
 use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, quoted_wait, statement_label};
-use crate::message;
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops, loop indices and streams.

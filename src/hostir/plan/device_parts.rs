@@ -2,9 +2,9 @@
 //! determined.
 
 use super::builder::PlanBuilder;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{ExprId, TensorId, tensor_text};
-use crate::message;
 
 impl PlanBuilder<'_> {
     /// The extent of each of `parts` equal parts of an axis.

@@ -2,9 +2,9 @@
 
 use super::tensor_bindings::EndedName;
 use super::{BufferId, EndedOwner, PlanBuilder};
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{TensorId, bare_head, quoted_head};
-use crate::message;
 
 impl PlanBuilder<'_> {
     /// Ends a tensor's name: memory without any remaining binding is freed.

@@ -2,9 +2,9 @@
 
 use super::inst::{BufferKind, BufferView, InstKind, ViewDim, ViewDims, row_major};
 use super::{PlanBuilder, stream_part};
+use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
 use crate::ir::TensorId;
-use crate::message;
 use smallvec::SmallVec;
 
 /// The layout of a tensor in memory of its own.

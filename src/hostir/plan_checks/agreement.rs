@@ -1,10 +1,10 @@
 //! Checks that the sides of one communication agree on its type, its root, and the amounts sent.
 
 use super::walk::{CollectiveEnd, MessageEnd};
+use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
 use crate::ir::{DType, bare_head, quoted_type};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{BufferView, CollectiveInst, InstId, MatchedMessage, Plan, PlanMatching, RankInst};
 
 /// The first error of all communications; a walk reports only those that it reaches.

@@ -2,10 +2,10 @@
 
 use super::queues::RankQueues;
 use crate::diag::codes::DEADLOCK;
+use crate::diag::message;
 use crate::diag::{Diag, Message};
 use crate::ir::{MessageDirection, MessageProtocol, bare_head, quoted_argument};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::MessageHeader;
 use crate::plan::{InstId, InstOrigin, MatchedCommunicator};
 use std::collections::BTreeSet;

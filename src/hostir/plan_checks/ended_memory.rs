@@ -1,9 +1,9 @@
 //! Uses of memory through other tensors after the Deallocate of the tensor that owns it.
 
+use crate::diag::message;
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::{OpId, bare_head};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{EndedOwner, Plan};
 use rustc_hash::FxHashSet;
 

@@ -8,11 +8,11 @@
 //! bound above the number of rounds that suffice. Only the order of one stream counts: programs that issue on several
 //! streams hide their messages behind other work.
 
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::Id;
 use crate::ir::MessageDirection;
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::MessageHeader;
 use crate::plan::{
     BufferId, CommSlot, Inst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst, StreamSlot, WorkSlot,

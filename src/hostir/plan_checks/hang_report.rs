@@ -5,9 +5,9 @@
 //! rank that others wait for and that waits for none.
 
 use super::rank_text::{RankGroups, rank_ranges};
+use crate::diag::message;
 use crate::diag::{Diag, Message};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{InstId, InstKind, InstOrigin, Plan, PlanMatching, RankInst};
 use std::collections::BTreeSet;
 

@@ -6,10 +6,10 @@
 //! A collective reads its input while it writes its output, so the two may share elements only where a library works in
 //! place: a member's own shard of the whole tensor, or tensors of one size in the same memory.
 
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{OpId, bare_head};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -9,10 +9,10 @@ use super::happens_before::{
     AccessEnd, MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkOutcome, WalkedEnds, walk_order,
 };
 use super::races::MemoryObserver;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{Id, OpId, Symbol, bare_head};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{EventId, Inst, InstId, InstKind, Plan, PlanMatching, StreamSlot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;

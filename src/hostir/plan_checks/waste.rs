@@ -1,10 +1,10 @@
 //! Waits that order nothing.
 
 use super::races::WaitUse;
+use crate::diag::message;
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
-use crate::message;
 use rustc_hash::FxHashMap;
 
 /// The ops whose waits order nothing new on any rank and in any iteration.

@@ -2,10 +2,10 @@
 
 use super::declarations::ReferencedTensors;
 use crate::axes::logical_axes;
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::tensor_span;
 use crate::ir::{IdVec, Program, TensorId, quoted_expr, quoted_parallel_type, quoted_type};
-use crate::message;
 use crate::ops::memory::sharing::{check_own_memory, mesh_difference};
 use rustc_hash::FxHashSet;
 

@@ -1,5 +1,6 @@
 //! V1 to V9: declarations of tensors, meshes, inputs and aliases.
 
+use crate::diag::message;
 use crate::diag::{Diag, DiagLabel, Diags, Message, Quoted, Span, codes};
 use crate::ir::places::smallest_duplicate;
 use crate::ir::places::{count_text, tensor_span};
@@ -7,7 +8,6 @@ use crate::ir::{
     AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
     TensorNumbers, Value, expr_text, quoted_axis, quoted_expr, quoted_parallel_type, quoted_type,
 };
-use crate::message;
 use rustc_hash::FxHashMap;
 
 /// Most axes that a tensor may have.

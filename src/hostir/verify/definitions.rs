@@ -1,8 +1,8 @@
 //! V50: no cycles among `Index definitions:`.
 
+use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{IndexDefinitions, OpId, Program, Symbol};
-use crate::message;
 use rustc_hash::FxHashMap;
 
 /// The maximum number of definitions of a cycle that an error shows.

@@ -6,10 +6,10 @@
 //! block.
 
 use super::declarations::ReferencedTensors;
+use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::{tensor_span, with_declaration};
 use crate::ir::{AttrKey, AttrValue, BlockId, IdVec, Op, OpEffect, OpId, Program, TensorId, Value, bare_head};
-use crate::message;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DefinitionState {

@@ -1,13 +1,13 @@
 //! V47 and V48: scalars that must be integers: indices, bounds, streams, peers, roots and extents. A real or a truth
 //! value in such a position is an error here if the text alone shows it, and a run-time error otherwise.
 
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, Span, codes};
 use crate::ir::places::tensor_span;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId, OpKind, ParallelType, Program,
     TensorId, UnaryOp, Value, quoted_axis, quoted_bare_expr, quoted_expanded, quoted_expr, quoted_head, quoted_word,
 };
-use crate::message;
 
 /// Attributes of one integer.
 const KEYS: &[AttrKey] = &[

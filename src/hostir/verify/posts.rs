@@ -1,8 +1,8 @@
 //! V17 to V20: numbers of communications, Waits, and groups of point-to-point operations.
 
+use crate::diag::message;
 use crate::diag::{Diag, Diags, PartKind, Quoted, codes};
 use crate::ir::{BlockId, OpId, Program, Value, bare_head, coalescing_group, handle_phrase, quoted_head};
-use crate::message;
 
 /// The maximum count of numbers that a note lists.
 const NEAREST: usize = 3;

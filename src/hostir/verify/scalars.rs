@@ -1,13 +1,13 @@
 //! V25 to V29: scalar names and loops.
 
 use crate::analysis::ExtentClasses;
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Quoted, codes, nearest_candidate};
 use crate::ir::places::tensor_span;
 use crate::ir::scalar_names::{NameFinding, RUNTIME, bound_names, is_generated, loop_index, scan_names};
 use crate::ir::{
     BlockId, ExprId, Id, OpId, Program, Symbol, Value, expr_text, quoted_expr, quoted_scalar, quoted_word,
 };
-use crate::message;
 
 /// Checks every use of a scalar name.
 pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {

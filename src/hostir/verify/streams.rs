@@ -7,11 +7,11 @@
 //! communications.
 
 use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, IndexDefinitions, Op, OpId, Program, Symbol, TensorId, Value};
 use crate::ir::{CommBackend, CommunicationEffect, OpEffect, StreamEffect};
-use crate::message;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks all loops of the host program.

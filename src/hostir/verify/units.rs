@@ -1,9 +1,9 @@
 //! V21 to V24: HostUnits and their posts.
 
+use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::tensor_span;
 use crate::ir::{OpEffect, Program, quoted_head};
-use crate::message;
 use rustc_hash::FxHashMap;
 
 /// Checks the units themselves: one for each number (V21), tensor ops only (V22).

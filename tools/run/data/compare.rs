@@ -22,8 +22,8 @@
 
 use super::{DataError, bracketed_list, element_coordinates};
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::ir::{DType, quoted_type};
-use hostir::message;
 
 /// Tolerances a user gave.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]

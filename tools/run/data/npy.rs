@@ -8,8 +8,8 @@ mod header;
 use super::{DataError, ReadError, read_tensor, tensor_bytes};
 use header::NpyHeader;
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::ir::DType;
-use hostir::message;
 use std::fmt::Write as _;
 use std::io::Read;
 

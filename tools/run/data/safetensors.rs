@@ -2,9 +2,9 @@
 
 use super::{DataError, ReadError, read_tensor};
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::diag::{Message, nearest_candidate};
 use hostir::ir::DType;
-use hostir::message;
 use safetensors::tensor::{Dtype, TensorInfo, TensorView};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;

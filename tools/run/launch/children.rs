@@ -9,8 +9,8 @@
 //! Stopped children are killed as soon as no other one is left.
 
 use super::{local, token};
+use hostir::diag::message;
 use hostir::diag::{Diag, visible};
-use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::os_text;

@@ -10,7 +10,7 @@ use super::launcher::{EnvLookup, Launcher};
 use super::token::{self, LaunchToken};
 use super::{hosts, local};
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 
 /// Options of the command line.

@@ -1,7 +1,7 @@
 //! Names of hosts, and where the ranks meet.
 
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use std::net::{IpAddr, ToSocketAddrs};
 

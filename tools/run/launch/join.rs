@@ -14,7 +14,7 @@ use super::wire::{FrameError, FrameOpener, FrameSealer, FrameType};
 use super::{hosts, local};
 use hostir::backend::control_plane::ControlPlane as _;
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::process_limits::cannot_start_thread;
 use std::io::{Error, ErrorKind, Read, Result as IoResult, Write as _};

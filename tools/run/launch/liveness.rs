@@ -1,7 +1,7 @@
 //! Limits on waiting for the other processes of a run.
 
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use super::token::ConnectionKey;
 use super::wire::{self, FrameOpener, FrameSealer, FrameType};
 use hostir::backend::control_plane::{self, ControlPlaneError};
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeSet;

@@ -7,7 +7,7 @@
 
 use super::launcher::{EnvLookup, Launcher};
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::os_text;
 use rustix::fs::OFlags;

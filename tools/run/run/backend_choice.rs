@@ -7,7 +7,7 @@ use crate::launch::LaunchedProcess;
 use hostir::backend::control_plane::ControlPlane;
 use hostir::backend::null::NullBackend;
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use std::sync::Arc;

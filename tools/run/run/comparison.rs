@@ -9,9 +9,9 @@ use crate::data::bracketed_list;
 use crate::data::compare::{TensorComparison, compare_tensors};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
+use hostir::diag::message;
 use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
-use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 

@@ -2,9 +2,9 @@
 
 use crate::data::{DataError, ReadError, npy, safetensors};
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::diag::{Diag, visible};
 use hostir::ir::DType;
-use hostir::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use std::path::Path;

@@ -5,7 +5,7 @@ use super::cli::Options;
 use super::failure::RunFailure;
 use crate::launch::LaunchedProcess;
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::{self, PlaceKey};

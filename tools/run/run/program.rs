@@ -2,9 +2,9 @@
 
 use super::failure::RunFailure;
 use hostir::ParsedFile;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags, syntax_error};
 use hostir::ir::{DType, Program};
-use hostir::message;
 use hostir_grammar::{LogText, read_log};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;

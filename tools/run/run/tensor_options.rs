@@ -3,11 +3,11 @@
 use super::cli::{InputContent, KeyedValues, Options, ScalarNumber};
 use super::data_files::DataFile;
 use super::failure::RunFailure;
+use hostir::diag::message;
 use hostir::diag::{Diag, nearest_candidate};
 use hostir::ir::{Program, TensorId};
 use hostir::lower::io_names::{describe_settable, find_named_tensor, scalar_names, tensor_ids, tensor_number};
 use hostir::lower::{SizeSettings, stream_count};
-use hostir::message;
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
 use std::collections::BTreeMap;

@@ -19,9 +19,9 @@ use crate::sys::context::{CallerStream, SavedContext, relax_capture_mode};
 use crate::sys::driver;
 use crate::sys::driver::CudaStream;
 use hostir::data::HostTensor;
+use hostir::diag::message;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
-use hostir::message;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

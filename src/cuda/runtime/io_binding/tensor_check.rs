@@ -2,9 +2,9 @@
 
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
 use crate::sys::context::AddressInfo;
+use hostir::diag::message;
 use hostir::diag::{Diag, Message, Span, codes};
 use hostir::ir::quoted_type;
-use hostir::message;
 use hostir::plan::{BufferId, BufferView, ViewDim, ViewDims};
 use hostir_gpu::codegen;
 

@@ -14,9 +14,9 @@ use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::sequencer::RankBarrier;
 use crate::sys::context::relax_capture_mode;
+use hostir::diag::message;
 use hostir::diag::{Diag, Message, codes};
 use hostir::lower::PreparedProgram;
-use hostir::message;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
 use std::time::Duration;
 

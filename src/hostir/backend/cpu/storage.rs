@@ -5,8 +5,8 @@ use crate::backend::buffer_uses::BufferUses;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::ViewRows;
 use crate::data::HostTensor;
+use crate::diag::message;
 use crate::ir::{DType, quoted_type};
-use crate::message;
 use crate::plan::{BufferId, BufferView, Plan, ViewDim, stored_input};
 use bytemuck::Pod;
 

@@ -3,9 +3,9 @@
 use super::inputs::shard_places;
 use super::run::ExactRun;
 use super::value::ExactValue;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::lower::{PreparedProgram, unravel_index};
-use crate::message;
 
 /// The place of an element of an output on a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

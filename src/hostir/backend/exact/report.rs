@@ -6,10 +6,10 @@ use super::hash::HashedSubject;
 use super::request::{ExactProof, ExactRequest};
 use super::work::UnknownUse;
 use crate::backend::view_rows::element_offsets;
+use crate::diag::message;
 use crate::diag::{Diag, Message, PartKind, Quoted, Span, codes};
 use crate::ir::{OpId, quoted_type};
 use crate::lower::{IoTensor, PreparedProgram};
-use crate::message;
 use crate::plan::RedOp;
 
 /// The error about outputs of different shapes.

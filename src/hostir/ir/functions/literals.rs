@@ -1,9 +1,9 @@
 //! The values of literals, and of casts of literals.
 
 use super::{cast_result, is_cast};
+use crate::diag::message;
 use crate::diag::{Diag, PartKind, Quoted, Span, syntax_error};
 use crate::ir::{DType, Expr, ExprId, Program, UnaryOp, quoted_type};
-use crate::message;
 use hostir_grammar::{holds_number, misfit_of_number, needed_number, shorten_text};
 
 /// The value of a literal, of its negative, or of a cast of one; `None` for other expressions. It is not rounded.

@@ -4,9 +4,9 @@ use super::SizeSolver;
 use super::classes::{KnownSize, SizeConflict};
 use super::joins::{AxisOf, JoinPath, OpJoin};
 use crate::axes::{LogicalAxis, axis_place, list_axes, stored_position};
+use crate::diag::message;
 use crate::diag::{Diag, Message, PartKind, Quoted, Span, codes};
 use crate::ir::{AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, quoted_expr, quoted_statement};
-use crate::message;
 use rustc_hash::FxHashSet;
 
 /// Statements that an error shows; those between them are left out.

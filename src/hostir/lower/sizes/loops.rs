@@ -7,11 +7,11 @@
 //! never contradict.
 
 use super::{KnownSize, SizeSolver, SizeSource, evaluate_extent};
+use crate::diag::message;
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, IndexDefinitions, OpEffect, OpId, Program, Symbol, TensorId,
 };
-use crate::message;
 use crate::plan::ExtentEnv;
 
 /// The range that a loop follows.

@@ -1,10 +1,10 @@
 //! Extents without a value: gives them the caller's one value for all, or reports them.
 
 use super::{KnownSize, SizeSolver, SizeSource};
+use crate::diag::message;
 use crate::diag::{Diag, Message, Quoted, RunOption, codes};
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{Expr, ExprId, Program, Symbol};
-use crate::message;
 use rustc_hash::FxHashSet;
 
 impl SizeSolver<'_> {

@@ -1,12 +1,12 @@
 //! V40 to V45: communications: teams, roots, peers, reduce operations.
 
 use super::links::{has_root, is_reducing_kind};
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::{smallest_duplicate, with_declaration};
 use crate::ir::{
     AttrKey, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_team, quoted_word,
 };
-use crate::message;
 
 /// Communication: team, root, reduce operation.
 pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags) {

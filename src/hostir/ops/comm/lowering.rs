@@ -1,12 +1,12 @@
 //! Lowering of communications, groups and waits.
 
 use super::half_lowered_advice;
+use crate::diag::message;
 use crate::diag::{Diag, PartKind, Quoted, codes, nearest_candidate};
 use crate::ir::{
     AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TEAM_CUT, TensorId,
     Value, bare_head, coalescing_group, handle_phrase, quoted_argument, quoted_head, quoted_type, quoted_wait,
 };
-use crate::message;
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, MessageHeader, PlanBuilder, RedOp,
     WholeTensor, WorkSlot, emit_copy, row_major,

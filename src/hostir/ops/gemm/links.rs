@@ -3,9 +3,9 @@
 //! The result may end in the contracted axis as a reduction (`rS8{i3}`).
 
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
+use crate::diag::message;
 use crate::diag::{Message, PartKind, Quoted, codes};
 use crate::ir::{AxisLink, OpId, ParallelType, Program, quoted_head};
-use crate::message;
 
 /// The axes of a GEMM: operands, result, contracted axis.
 struct GemmAxes {

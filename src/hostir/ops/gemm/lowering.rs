@@ -1,8 +1,8 @@
 //! Lowering of GEMMs.
 
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{OpId, TensorId, quoted_type};
-use crate::message;
 use crate::plan::{BufferView, GemmInst, InstKind, PlanBuilder, ViewDim, expanded_view};
 
 /// `matmul`, as `torch.matmul`: leading axes are batches and broadcast.

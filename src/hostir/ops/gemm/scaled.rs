@@ -8,13 +8,13 @@ use super::lowering::emit_gemm;
 use super::types::infer_matmul;
 use crate::axes::LogicalAxis;
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AxisLink, CallPadding, DType, GemmForm, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
     quoted_type,
 };
-use crate::message;
 use crate::ops::result_types::TensorType;
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
 use crate::ops::tensor_checks;

@@ -3,10 +3,10 @@
 
 use super::super::tensor_checks;
 use crate::axes::logical_axes;
+use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, DType, ExprId, OpId, Program, TensorId, quoted_op, quoted_type};
-use crate::message;
 
 /// The tensors and the axis of a gather.
 struct GatherAxes {

@@ -7,8 +7,8 @@ use crate::axes::pairing::{
     AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
 };
 use crate::diag::codes;
+use crate::diag::message;
 use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_head};
-use crate::message;
 
 /// The mismatch for a tensor with another number of axes.
 fn index_rank_mismatch(program: &Program, op: OpId, side: &LinkSide, need: String, note: &str) -> AxisMismatch {

@@ -1,8 +1,8 @@
 //! Lowering of ops that read or write elements selected by an index tensor.
 
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, DType, Op, OpId, TensorId, quoted_type};
-use crate::message;
 use crate::plan::{AccumulateInst, BufferView, InstKind, PlanBuilder, TakeInst, ViewDim, expanded_view};
 
 /// The view with its axes of extent 1 repeated to the shape, except along `axis`.

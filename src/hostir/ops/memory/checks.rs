@@ -2,13 +2,13 @@
 
 use super::sharing::{check_own_memory, element_count, mesh_difference};
 use crate::axes::{logical_axes, stored_position};
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId, bare_head, domain_text,
     quoted_argument, quoted_expr, quoted_type,
 };
-use crate::message;
 use smallvec::SmallVec;
 
 /// A product: a constant and factors in ascending order.

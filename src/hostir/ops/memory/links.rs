@@ -4,9 +4,9 @@ use crate::axes::pairing::{
     AxisMismatch, AxisPositions, ChosenAxes, LinkResult, LinkSide, both_sides, has_split_axis, link_copy,
     link_equal_lists, link_pairs,
 };
+use crate::diag::message;
 use crate::diag::{Message, codes};
 use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_axis};
-use crate::message;
 
 /// HirAliasSelect and select: the selected axis disappears, the others keep their order. The result may keep the
 /// operand's reduced axes or drop them.

@@ -1,9 +1,9 @@
 //! Lowering of ALLOCATE, Deallocate and ops that bind a tensor to a part of another.
 
 use crate::axes::LogicalAxis;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId, bare_head};
-use crate::message;
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, stream_part};
 

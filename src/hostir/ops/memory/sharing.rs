@@ -1,9 +1,9 @@
 //! Checks of shared memory: which tensors may share it, and messages about that.
 
 use crate::axes::logical_axes;
+use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, Span, codes};
 use crate::ir::{Program, TensorId};
-use crate::message;
 
 /// An input has the caller's memory.
 pub(crate) fn check_own_memory(program: &Program, new: TensorId, span: Span, diags: &mut Diags) {

@@ -6,8 +6,8 @@ use crate::axes::pairing::{
     link_pairs, result_side,
 };
 use crate::diag::codes;
+use crate::diag::message;
 use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, quoted_op};
-use crate::message;
 use smallvec::SmallVec;
 
 /// The flags of a broadcast or squeeze.

@@ -8,9 +8,9 @@
 mod post_graph;
 mod same_statement;
 
+use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{InstId, Plan, PlanMatching};
 use post_graph::{OrderCircle, PostGraph};
 

@@ -2,9 +2,9 @@
 
 use super::findings::UnwrittenOutput;
 use super::report::FindingReport;
+use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{OpId, bare_head};
-use crate::message;
 use crate::plan::{BufferView, InstId};
 use crate::plan_checks::element_set::ElementSet;
 use std::collections::BTreeMap;

@@ -2,10 +2,10 @@
 
 use super::findings::{MemoryFinding, UnorderedPair, UnwrittenOutput};
 use super::history::{PastAccess, UnwrittenElements};
+use crate::diag::message;
 use crate::diag::{Cause, Diag, Fix, Message, PartKind, Quoted, Race, codes};
 use crate::ir::{OpId, quoted_synchronize};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::MessageHeader;
 use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use rustc_hash::FxHashSet;

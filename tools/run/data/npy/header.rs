@@ -4,7 +4,7 @@
 //! so its time is linear in the header's length and nesting costs nothing.
 
 use super::super::{DataError, ReadError};
-use hostir::message;
+use hostir::diag::message;
 use std::io::Read;
 
 /// The maximum number of bytes of a header's text. NumPy itself reads no more than 10,000 by default.

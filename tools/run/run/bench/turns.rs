@@ -6,7 +6,7 @@
 use crate::run::cli::BenchOptions;
 use crate::run::failure::RunFailure;
 use hostir::diag::Diag;
-use hostir::message;
+use hostir::diag::message;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! Verdicts as diagnostics.
 
 use super::verdict::{AccessPlace, AccessRace, DeadlockedStep, MemoryMisuse, ScheduleName, ScheduleVerdict};
+use crate::diag::message;
 use crate::diag::{Diag, Span, codes};
 use crate::lower::PreparedProgram;
-use crate::message;
 use crate::plan::{BufferId, Plan};
 
 impl ScheduleVerdict {
