@@ -121,10 +121,10 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Forgets the open lists of a statement that failed, down to `mark` elements.
-    pub(crate) fn unwind_lists(&mut self, mark: usize) {
-        self.scratch.truncate(mark);
-        self.glued.retain(|&at| (at as usize) < mark);
+    /// Forgets the open lists of a statement that failed, down to `length` elements.
+    pub(crate) fn unwind_lists(&mut self, length: usize) {
+        self.scratch.truncate(length);
+        self.glued.retain(|&at| (at as usize) < length);
     }
 
     /// The number of elements in open lists.

@@ -299,13 +299,13 @@ pub(crate) fn run_grammar_on_part(b: &mut Builder<'_>, span: Span, start: Start)
         );
         return None;
     }
-    let mark = b.open_element_count();
+    let length = b.open_element_count();
     let first = (span.start, Tok::Start(start), span.start);
     let rest = tokens.iter().map(|token| (token.span.start, token.tok, token.span.end));
     match TopParser::new().parse(b, std::iter::once(first).chain(rest).map(Ok)) {
         Ok(node) => Some(node),
         Err(error) => {
-            b.unwind_lists(mark);
+            b.unwind_lists(length);
             let error = message::describe_error(b, error, &tokens, span);
             b.report_error(SyntaxError { code: Code::Tensor.text(), ..error });
             None

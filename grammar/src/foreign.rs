@@ -235,7 +235,7 @@ fn suggest_team_list(text: &StmtTokens<'_>, index: usize) -> String {
 pub(crate) fn character_replacement(text: &str, at: usize, character: char) -> String {
     let note = match character {
         '#' => "start a comment with `//`",
-        '@' => return suggest_product(text, at),
+        '@' => return suggest_matmul(text, at),
         '"' | '\'' => "write words and names without quotes, such as `backend=NCCL`",
         '?' => return suggest_conditional(text, at),
         '.' if text[at..].starts_with("..") => "write the bounds of a loop as `from 0 to 4`",
@@ -248,7 +248,7 @@ pub(crate) fn character_replacement(text: &str, at: usize, character: char) -> S
 const MOST_OPERAND: usize = 200;
 
 /// `a @ b` around the `@` at byte `at`.
-fn suggest_product(text: &str, at: usize) -> String {
+fn suggest_matmul(text: &str, at: usize) -> String {
     // Lines may be long, and have many of these.
     let before = text.get(at.saturating_sub(MOST_OPERAND)..at).unwrap_or("").rsplit('\n').next().unwrap_or("");
     let left = before.rsplit_once('=').map_or(before, |(_, right)| right).trim();

@@ -162,7 +162,7 @@ impl<'t> TextParser<'t> {
         let tokens = self.src.peeked_tokens(extent.len);
         let first = tokens.first().map_or(0, |token| token.span.start);
         let end = tokens.last().map_or(0, |token| token.span.end);
-        let mark = self.b.open_element_count();
+        let length = self.b.open_element_count();
         let result = self.grammar.parse(
             &mut self.b,
             std::iter::once((first, Tok::Start(start), first))
@@ -172,7 +172,7 @@ impl<'t> TextParser<'t> {
         match result {
             Ok(node) => Some(node),
             Err(error) => {
-                self.b.unwind_lists(mark);
+                self.b.unwind_lists(length);
                 let whole = Span { start: first, end };
                 let error = message::describe_error(&self.b, error, tokens, whole);
                 self.b.report_error(error);
@@ -188,14 +188,14 @@ impl<'t> TextParser<'t> {
         let count = run.iter().map(|extent| extent.len).sum();
         let tokens = self.src.peeked_tokens(count);
         let first = tokens.first().map_or(0, |token| token.span.start);
-        let mark = self.b.open_element_count();
+        let length = self.b.open_element_count();
         let input =
             StmtBatch { tokens, extents: run, at: 0, left: run.first().map_or(0, |one| one.len), closed: false };
         let start = std::iter::once((first, Tok::Start(Start::Stmts), first));
         let Err(error) = self.grammar.parse(&mut self.b, start.chain(input).map(Ok)) else {
             return;
         };
-        self.b.unwind_lists(mark);
+        self.b.unwind_lists(length);
         let failed = self.b.batch.len().min(run.len() - 1);
         let before: usize = run[..failed].iter().map(|extent| extent.len).sum();
         let tokens = &tokens[before..before + run[failed].len];

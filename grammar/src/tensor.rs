@@ -176,10 +176,10 @@ fn read_reference(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
 fn read_tensor_text(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<TensorText> {
     let memory = read_memory(b, cursor);
     let (dtype, dtype_span) = read_dtype(b, cursor)?;
-    let mark = b.open_domains.len();
+    let length = b.open_domains.len();
     let good = read_domains(b, cursor);
     let domains_start = b.ast.domains.len() as u32;
-    b.ast.domains.extend(b.open_domains.drain(mark..));
+    b.ast.domains.extend(b.open_domains.drain(length..));
     let domains_end = b.ast.domains.len() as u32;
     good?;
     let mut text = TensorText {

@@ -119,11 +119,11 @@ impl AllocationInserter<'_, '_> {
     /// Allocates in the blocks of an op. A tensor of one branch does not exist in the other.
     fn visit_inner_blocks(&mut self, op: OpId) {
         let blocks = self.build.program().op(op).blocks.clone();
-        let mark = self.log.len();
+        let length = self.log.len();
         let mut all = Vec::new();
         for block in blocks {
             self.visit_block(block);
-            let added = self.log.split_off(mark);
+            let added = self.log.split_off(length);
             added.iter().for_each(|tensor| {
                 self.defined.remove(tensor);
             });

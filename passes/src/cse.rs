@@ -100,7 +100,7 @@ struct TensorFacts {
 struct Mention {
     op: OpId,
     /// Its block; `None` for the definition of an index.
-    home: Option<BlockId>,
+    block: Option<BlockId>,
     at: u32,
 }
 
@@ -127,13 +127,13 @@ impl ProgramFacts {
         }
         let mut blocks = vec![program.body()];
         visit_host_ops(program, &mut |op| blocks.extend_from_slice(&program.op(op).blocks));
-        let mut homes: FxHashMap<OpId, BlockId> = FxHashMap::default();
+        let mut op_blocks: FxHashMap<OpId, BlockId> = FxHashMap::default();
         for block in blocks {
-            homes.extend(program.block(block).ops.iter().map(|&op| (op, block)));
+            op_blocks.extend(program.block(block).ops.iter().map(|&op| (op, block)));
         }
         let mut at = 0;
         visit_host_ops(program, &mut |op| {
-            let mention = Mention { op, home: homes.get(&op).copied(), at };
+            let mention = Mention { op, block: op_blocks.get(&op).copied(), at };
             visit_accesses(program, op, &mut |tensor, access| {
                 facts.note_access(program, mention, tensor, access);
                 if matches!(access, TensorAccess::Write | TensorAccess::Both | TensorAccess::Free) {
@@ -146,13 +146,13 @@ impl ProgramFacts {
     }
 
     fn note_access(&mut self, program: &Program, mention: Mention, tensor: TensorId, access: TensorAccess) {
-        let Mention { op, home, at } = mention;
+        let Mention { op, block, at } = mention;
         let facts = &mut self.tensors[tensor];
         let allocates = program.op(op).kind.effect() == OpEffect::Allocate;
         facts.pinned |= access == TensorAccess::Free;
         if access == TensorAccess::Bind && allocates {
             facts.allocations += 1;
-            facts.allocation = home.map(|home| (op, home, at));
+            facts.allocation = block.map(|block| (op, block, at));
             return;
         }
         facts.views += u32::from(access == TensorAccess::Bind);

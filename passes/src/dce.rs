@@ -10,7 +10,7 @@ use crate::support::rewrite;
 use crate::support::storage::{
     StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
 };
-use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
+use hostir::analysis::loop_private::{LoopPrivateTensors, UseCounts};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
@@ -88,7 +88,7 @@ fn named_tensors(program: &Program) -> FxHashSet<TensorId> {
 /// seen there.
 fn carrying_ops(program: &Program) -> Vec<OpId> {
     let mut found = Vec::new();
-    let touches = TouchCounts::from_program(program);
+    let use_counts = UseCounts::from_program(program);
     visit_host_ops(program, &mut |looped| {
         let op = program.op(looped);
         if loop_index(program, op).is_none() {
@@ -98,10 +98,10 @@ fn carrying_ops(program: &Program) -> Vec<OpId> {
         if shared.is_empty() {
             return;
         }
-        let renewed = LoopPrivateTensors::of_loop(program, looped, &touches).tensors;
+        let loop_private = LoopPrivateTensors::of_loop(program, looped, &use_counts).tensors;
         let carried = |tensor| {
             let memory = program.memory_tensor(tensor);
-            shared.contains(&memory) && !renewed.contains(&memory)
+            shared.contains(&memory) && !loop_private.contains(&memory)
         };
         program.walk_inside(looped, &mut |id| {
             if program.op(id).input_tensors().any(carried) {

@@ -62,11 +62,11 @@ fn run_fuse_accumulate(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), D
     for sum in found {
         let program = edit.program();
         let mut op = Op::new(OpKind::MatmulAdd);
-        op.operands.extend(program.op(sum.product).operands.iter().copied());
+        op.operands.extend(program.op(sum.gemm).operands.iter().copied());
         op.operands.push(Value::Tensor(sum.added));
         op.results = program.op(sum.sum).results.clone();
         edit.set_op(sum.sum, op);
-        gone.insert(sum.product);
+        gone.insert(sum.gemm);
     }
     if !gone.is_empty() {
         let body = edit.program().body();
@@ -77,9 +77,9 @@ fn run_fuse_accumulate(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), D
 }
 
 fn fused_remark(program: &Program, found: &FusibleSum) -> Diag {
-    let product = program.op(found.product).output_tensors().next();
-    let name = product.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
-    let wide = product.is_some_and(|tensor| matches!(program.tensor(tensor).dtype, DType::Float | DType::Double));
+    let gemm_result = program.op(found.gemm).output_tensors().next();
+    let name = gemm_result.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
+    let wide = gemm_result.is_some_and(|tensor| matches!(program.tensor(tensor).dtype, DType::Float | DType::Double));
     let rounding = if wide { "" } else { ", which rounds once instead of twice" };
     let message = message!("fused the sum with `{}` into its GEMM{}", name, rounding);
     Diag::error(FUSED, program.op_span(found.sum), message)
@@ -87,7 +87,7 @@ fn fused_remark(program: &Program, found: &FusibleSum) -> Diag {
 
 /// A GEMM, and the sum that is fused into it.
 struct FusibleSum {
-    product: OpId,
+    gemm: OpId,
     sum: OpId,
     added: TensorId,
 }
@@ -120,10 +120,10 @@ impl<'p> AccumulatorSearch<'p> {
                 self.match_sum(id, &mut movable);
             }
             self.drop_overwritten(id, &mut movable);
-            let product = op.output_tensors().next().filter(|_| op.kind.gemm().is_some_and(GemmForm::is_plain));
+            let gemm_result = op.output_tensors().next().filter(|_| op.kind.gemm().is_some_and(GemmForm::is_plain));
             // The GEMM names it, and the sum.
-            if let Some(product) = product.filter(|product| self.mentions.get(product) == Some(&2)) {
-                movable.insert(product, id);
+            if let Some(gemm_result) = gemm_result.filter(|gemm_result| self.mentions.get(gemm_result) == Some(&2)) {
+                movable.insert(gemm_result, id);
             }
             op.blocks.iter().for_each(|&inner| self.search_block(inner));
         }
@@ -149,8 +149,8 @@ impl<'p> AccumulatorSearch<'p> {
             }
         });
         let written: Vec<usize> = written.into_iter().map(|tensor| self.storage.class_of(tensor)).collect();
-        movable.retain(|_, product| {
-            let mut factors = program.op(*product).input_tensors();
+        movable.retain(|_, gemm_result| {
+            let mut factors = program.op(*gemm_result).input_tensors();
             !factors.any(|factor| written.contains(&self.storage.class_of(factor)))
         });
     }
@@ -161,22 +161,22 @@ impl<'p> AccumulatorSearch<'p> {
         let [Value::Tensor(x), Value::Tensor(y)] = op.operands.as_slice() else { return };
         let Some(result) = op.output_tensors().next().filter(|_| is_sum && x != y) else { return };
         // Of two GEMMs the second operand takes the first as its accumulator.
-        for (product, added) in [(*y, *x), (*x, *y)] {
-            let Some(&gemm) = movable.get(&product) else { continue };
+        for (gemm_result, added) in [(*y, *x), (*x, *y)] {
+            let Some(&gemm) = movable.get(&gemm_result) else { continue };
             let local = !is_resharding(self.program, gemm) && !is_resharding(self.program, id);
-            if local && self.can_accumulate(gemm, product, added, result) {
-                movable.remove(&product);
-                self.found.push(FusibleSum { product: gemm, sum: id, added });
+            if local && self.can_accumulate(gemm, gemm_result, added, result) {
+                movable.remove(&gemm_result);
+                self.found.push(FusibleSum { gemm, sum: id, added });
                 return;
             }
         }
     }
 
     /// True if a GEMM can add a tensor and write the result of the sum.
-    fn can_accumulate(&mut self, gemm: OpId, product: TensorId, added: TensorId, result: TensorId) -> bool {
+    fn can_accumulate(&mut self, gemm: OpId, gemm_result: TensorId, added: TensorId, result: TensorId) -> bool {
         let program = self.program;
-        let dtype = program.tensor(product).dtype;
-        let ranks = [product, added, result].map(|tensor| plain_rank(program, tensor));
+        let dtype = program.tensor(gemm_result).dtype;
+        let ranks = [gemm_result, added, result].map(|tensor| plain_rank(program, tensor));
         let one_type = [added, result].iter().all(|&tensor| program.tensor(tensor).dtype == dtype);
         let factors: Vec<TensorId> = program.op(gemm).input_tensors().collect();
         let place = self.storage.class_of(result);

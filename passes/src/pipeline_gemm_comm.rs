@@ -204,11 +204,11 @@ fn pipeline_gemm(
         red_op: None,
     });
     body.extend([gather, build.build_wait(number)]);
-    let product = slice_for_iteration(build, result, index, &mut body);
+    let gemm = slice_for_iteration(build, result, index, &mut body);
     if let Some(value) = op.operands.iter_mut().find(|value| **value == Value::Tensor(a)) {
         *value = Value::Tensor(whole);
     }
-    op.set_result(product);
+    op.set_result(gemm);
     build.edit.set_op(id, op);
     body.extend([id, build.build_set_current_stream(user), build.build_synchronize(worker)]);
     out.push(build.build_index_loop(index, domain, body));

@@ -4,7 +4,7 @@ use crate::failure::{Failure, diags_as_json, diags_as_text};
 use crate::judge::Judged;
 use crate::program::{NativeProgram, SourcedProgram};
 use crate::settings::Settings;
-use crate::worker::run_aside;
+use crate::worker::run_detached;
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::judge_program;
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ pub(crate) fn prove_for_python<'py>(
     settings: Settings,
 ) -> PyResult<Bound<'py, PyDict>> {
     let inner = program.inner.clone();
-    let result = run_aside(py, move || check_program(&inner, settings))?;
+    let result = run_detached(py, move || check_program(&inner, settings))?;
     let checked = result.map_err(|failure| failure.into_exception(py))?;
     let verdict = PyDict::new(py);
     verdict.set_item("outcome", checked.outcome)?;
@@ -82,6 +82,6 @@ fn check_program(program: &SourcedProgram, settings: Settings) -> Result<Checked
 
 /// The ranks that hold no part of any input or output.
 fn idle_ranks(prepared: &PreparedProgram) -> Vec<u32> {
-    let ports = || prepared.inputs.iter().chain(&prepared.outputs);
-    (0..prepared.ranks).filter(|&rank| !ports().any(|port| port.is_on_rank(rank))).collect()
+    let io_tensors = || prepared.inputs.iter().chain(&prepared.outputs);
+    (0..prepared.ranks).filter(|&rank| !io_tensors().any(|io_tensor| io_tensor.is_on_rank(rank))).collect()
 }

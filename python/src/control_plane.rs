@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Does some work under a session's lock. Reports of the thread to other ranks wait meanwhile for
-/// [`PythonControlPlane::tell_deferred`]: sending them takes the interpreter, whose holder may want the lock.
+/// [`PythonControlPlane::send_deferred_reports`]: sending them takes the interpreter, whose holder may want the lock.
 pub(crate) fn deferring_reports<T>(work: impl FnOnce() -> T) -> T {
     /// The mark goes also if the work panics.
     struct Deferring;
@@ -63,7 +63,7 @@ impl PythonControlPlane {
     }
 
     /// Sends the other ranks the reports that were made under a lock.
-    pub(crate) fn tell_deferred(&self) {
+    pub(crate) fn send_deferred_reports(&self) {
         let reports = std::mem::take(&mut *self.deferred.lock().unwrap_or_else(PoisonError::into_inner));
         reports.iter().for_each(|why| self.call_report(why));
     }

@@ -29,7 +29,7 @@ pub(crate) struct TorchFunctions {
     /// `torch.autograd.graph.increment_version`.
     increment_version: Py<PyAny>,
     /// Functions without arguments, with their results while no dispatch mode, trace or profile is active.
-    quiet: Vec<(Py<PyAny>, Py<PyAny>)>,
+    inactive: Vec<(Py<PyAny>, Py<PyAny>)>,
 }
 
 /// A result: its layout, and the arguments of the function that makes one.
@@ -217,7 +217,7 @@ impl Dispatcher {
         values: &Bound<'py, PyTuple>,
         out: Option<&[Bound<'py, PyAny>]>,
     ) -> PyResult<Option<(Arc<PreparedCall>, ReadCall<'py>)>> {
-        if self.lock_calls().is_empty() || !self.is_quiet(py)? {
+        if self.lock_calls().is_empty() || !self.is_inactive(py)? {
             return Ok(None);
         }
         let followed = self.torch.is_grad_enabled.bind(py).call0()?.is(&*PyBool::new(py, true));
@@ -260,9 +260,9 @@ impl Dispatcher {
     }
 
     /// Whether nobody wants to see ops.
-    fn is_quiet(&self, py: Python<'_>) -> PyResult<bool> {
-        for (ask, quiet) in &self.torch.quiet {
-            if !ask.bind(py).call0()?.is(quiet) {
+    fn is_inactive(&self, py: Python<'_>) -> PyResult<bool> {
+        for (ask, inactive) in &self.torch.inactive {
+            if !ask.bind(py).call0()?.is(inactive) {
                 return Ok(false);
             }
         }

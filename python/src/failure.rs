@@ -1,7 +1,7 @@
 //! Errors: diagnostics about a text, as the exception `hostir.HostIrError`.
 
-use hostir::diag::{Diag, PartKind, RunOption};
 use hostir::backend::control_plane::{ControlPlane, failure_report, is_known_to_all};
+use hostir::diag::{Diag, PartKind, RunOption};
 use hostir_tool_support::render::{DiagFormat, OutputStyle, write_diags};
 use hostir_tool_support::source::NamedText;
 use pyo3::prelude::*;

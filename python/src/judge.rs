@@ -6,7 +6,7 @@ use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::plan_checks::judge_program;
-use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
 use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::repairs::{MOST_JUDGED, is_about_text};
@@ -77,7 +77,7 @@ impl TextRecipe {
     pub(crate) fn add_fixes(&self, diags: &mut [Diag], judged: Judged) {
         let Ok(text) = std::str::from_utf8(&self.source.bytes) else { return };
         if text.len() <= MOST_TEXT && is_about_text(&self.source, diags) {
-            offer_fixes(text, diags, &mut Judge { recipe: self, judged, end: Instant::now() + MOST_TIME });
+            add_tested_fixes(text, diags, &mut Judge { recipe: self, judged, end: Instant::now() + MOST_TIME });
         }
     }
 }

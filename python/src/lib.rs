@@ -31,7 +31,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    worker::keep_panics_quiet();
+    worker::record_panics();
     worker::note_process();
     module.add("VERSION", hostir_tool_support::VERSION)?;
     module.add("RULES_VERSION", hostir::plan_checks::RULES_VERSION)?;

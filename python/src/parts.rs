@@ -6,7 +6,7 @@ use crate::program::NativeProgram;
 use crate::ranks::local_sizes;
 use crate::run::{input_type_error, is_same_type};
 use crate::tensor::dtype_named;
-use crate::worker::run_aside;
+use crate::worker::run_detached;
 use hostir::lower::io_names::tensor_ids;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(crate) fn sizes_of_parts(
     shapes: Vec<Vec<usize>>,
 ) -> PyResult<BTreeMap<String, i64>> {
     let inner = program.inner.clone();
-    let result = run_aside(py, move || {
+    let result = run_detached(py, move || {
         inner.verify().map_err(|diags| inner.to_failure(diags, Judged::Text))?;
         let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
         local_sizes(&inner.program, &shapes).map_err(Failure::from)

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, diags_as_json};
 use crate::judge::{Judged, TextRecipe, verify_program};
-use crate::worker::run_aside;
+use crate::worker::run_detached;
 use hostir::ParsedFile;
 use hostir::analysis::written::written_inputs;
 use hostir::diag::{Diag, codes};
@@ -143,7 +143,7 @@ impl NativeProgram {
         let form = if short { PrintForm::Short } else { PrintForm::Full };
         let program = self.inner.program.clone();
         // Texts are as deep as programs are, and the caller's stack may be small.
-        run_aside(py, move || {
+        run_detached(py, move || {
             let mut out = String::new();
             let options = PrintOptions { form, ..PrintOptions::default() };
             hostir::print::print_into(&program, options, &mut out);
@@ -154,13 +154,13 @@ impl NativeProgram {
     /// The text in `hir 2`.
     fn to_hir2(&self, py: Python<'_>) -> PyResult<String> {
         let program = self.inner.program.clone();
-        run_aside(py, move || hostir::hir2::write::write_file(&mut [Program::clone(&program)]))
+        run_detached(py, move || hostir::hir2::write::write_file(&mut [Program::clone(&program)]))
     }
 
     /// Verifies the program, and gives the warnings as JSON.
     fn verify(&self, py: Python<'_>) -> PyResult<String> {
         let inner = self.inner.clone();
-        let result = run_aside(py, move || {
+        let result = run_detached(py, move || {
             let warnings = inner.verify().map_err(|diags| inner.to_failure(diags, Judged::Text))?;
             Ok::<_, Failure>(diags_as_json(&inner.recipe.source, &warnings))
         })?;
@@ -170,7 +170,7 @@ impl NativeProgram {
     /// The program after some passes, and their warnings as JSON.
     fn run_passes(&self, py: Python<'_>, pipeline: String) -> PyResult<(NativeProgram, String)> {
         let inner = self.inner.clone();
-        let result = run_aside(py, move || inner.run_passes(&pipeline))?;
+        let result = run_detached(py, move || inner.run_passes(&pipeline))?;
         let PassResult { made, notices } = result.map_err(|failure| failure.into_exception(py))?;
         let notices = diags_as_json(&made.recipe.source, &notices);
         Ok((NativeProgram { inner: made }, notices))
@@ -190,7 +190,7 @@ pub(crate) fn parse_text(
     name: String,
     which: Option<String>,
 ) -> PyResult<Vec<NativeProgram>> {
-    let result = run_aside(py, move || read_programs(text, name, which.as_deref()))?;
+    let result = run_detached(py, move || read_programs(text, name, which.as_deref()))?;
     let programs = result.map_err(|failure| failure.into_exception(py))?;
     Ok(programs.into_iter().map(|inner| NativeProgram { inner }).collect())
 }

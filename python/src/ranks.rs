@@ -7,7 +7,7 @@ use crate::run::{is_same_type, type_error};
 use crate::settings::{Settings, unknown_input};
 use crate::shard_shape::{Extent, ShardAxis, match_shard};
 use crate::tensor::{Tensor, dtype_name};
-use crate::worker::run_aside;
+use crate::worker::run_detached;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
@@ -43,7 +43,7 @@ pub(crate) fn run_ranks(
         (name, parts)
     });
     let parts = parts.collect();
-    let result = run_aside(py, move || run_parts(&inner, &parts, settings))?;
+    let result = run_detached(py, move || run_parts(&inner, &parts, settings))?;
     result.map_err(|failure| failure.into_exception(py))
 }
 
@@ -71,7 +71,9 @@ fn run_parts(
     let names: Vec<Vec<&str>> = roundings.iter().map(|types| types.iter().copied().map(dtype_name).collect()).collect();
     let named = result.outputs.into_iter().map(|outputs| {
         let outputs = prepared.outputs.iter().zip(outputs).zip(&names);
-        outputs.map(|((port, part), names)| (port.name.clone(), part.map(Tensor::new), names.clone())).collect()
+        outputs
+            .map(|((io_tensor, part), names)| (io_tensor.name.clone(), part.map(Tensor::new), names.clone()))
+            .collect()
     });
     Ok(named.collect())
 }
@@ -182,37 +184,40 @@ fn axes_error(program: &Program, tensor: TensorId, extents: &[&Expr], found: &[u
 /// The inputs of each rank in the shapes of its shards.
 fn shards_by_rank(prepared: &PreparedProgram, parts: &RankParts) -> Result<Vec<Vec<HostTensor>>, Diag> {
     let ranks = (0..prepared.ranks).map(|rank| {
-        let ports = prepared.inputs.iter().zip(parts);
-        ports.map(|(port, parts)| shard_of_part(port, rank, parts)).collect()
+        let io_tensors = prepared.inputs.iter().zip(parts);
+        io_tensors.map(|(io_tensor, parts)| shard_of_part(io_tensor, rank, parts)).collect()
     });
     ranks.collect()
 }
 
-fn shard_of_part(port: &IoTensor, rank: u32, parts: &[Arc<HostTensor>]) -> Result<HostTensor, Diag> {
-    if !port.is_on_rank(rank) {
-        return Ok(HostTensor::zeros(port.dtype, &[0]));
+fn shard_of_part(io_tensor: &IoTensor, rank: u32, parts: &[Arc<HostTensor>]) -> Result<HostTensor, Diag> {
+    if !io_tensor.is_on_rank(rank) {
+        return Ok(HostTensor::zeros(io_tensor.dtype, &[0]));
     }
     let Some(part) = parts.get(rank as usize) else {
         let message =
-            format!("the program runs on more ranks than the group has: {} has {} parts", port.name, parts.len());
+            format!("the program runs on more ranks than the group has: {} has {} parts", io_tensor.name, parts.len());
         return Err(Diag::global_error(errors::CONFLICT, message));
     };
-    if !is_same_type(part.dtype(), port.dtype) {
-        return Err(type_error(port, part.dtype()));
+    if !is_same_type(part.dtype(), io_tensor.dtype) {
+        return Err(type_error(io_tensor, part.dtype()));
     }
-    let shape = port.local_shape();
-    let is_fitting = match_shard(&shard_axes(port), &dense_extents(part.shape())).is_some();
-    let shard = HostTensor::from_bytes(port.dtype, &shape, part.bytes()).filter(|_| is_fitting);
+    let shape = io_tensor.local_shape();
+    let is_fitting = match_shard(&shard_axes(io_tensor), &dense_extents(part.shape())).is_some();
+    let shard = HostTensor::from_bytes(io_tensor.dtype, &shape, part.bytes()).filter(|_| is_fitting);
     shard.ok_or_else(|| {
-        let message =
-            format!("args: a part of {} has shape {shape:?}, but that of rank {rank} {:?}", port.name, part.shape());
+        let message = format!(
+            "args: a part of {} has shape {shape:?}, but that of rank {rank} {:?}",
+            io_tensor.name,
+            part.shape()
+        );
         Diag::global_error(errors::SHAPE, message)
     })
 }
 
 /// The axes of a rank's shard.
-pub(crate) fn shard_axes(port: &IoTensor) -> Vec<ShardAxis> {
-    let axes = port.axes.iter().map(|axis| match axis.device {
+pub(crate) fn shard_axes(io_tensor: &IoTensor) -> Vec<ShardAxis> {
+    let axes = io_tensor.axes.iter().map(|axis| match axis.device {
         Some(_) if axis.local_extent() == 1 => ShardAxis { sharded: true, extent: Some(1) },
         Some(_) => ShardAxis { sharded: false, extent: Some(axis.local_extent()) },
         None => ShardAxis { sharded: false, extent: Some(axis.extent) },

@@ -5,7 +5,7 @@ use crate::judge::Judged;
 use crate::program::{NativeProgram, SourcedProgram};
 use crate::settings::{Settings, unknown_input};
 use crate::tensor::{Tensor, dtype_name};
-use crate::worker::run_aside;
+use crate::worker::run_detached;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::data::generate::{TensorGenerator, generate_tensor};
@@ -62,7 +62,7 @@ pub(crate) fn run_for_python(
         let content = value.into_content(&name).map_err(|diag| Failure::from(diag).into_exception(py))?;
         contents.insert(name, content);
     }
-    let result = run_aside(py, move || run_program(&inner, contents, &settings, run))?;
+    let result = run_detached(py, move || run_program(&inner, contents, &settings, run))?;
     let outputs = result.map_err(|failure| failure.into_exception(py))?;
     Ok(outputs.into_iter().map(|(name, tensor)| (name, Tensor::new(tensor))).collect())
 }
@@ -139,18 +139,18 @@ fn fill_inputs(
 ) -> Result<Vec<Arc<HostTensor>>, Vec<Diag>> {
     let mut diags = Vec::new();
     let mut inputs = Vec::new();
-    for (position, (port, content)) in prepared.inputs.iter().zip(contents).enumerate() {
+    for (position, (io_tensor, content)) in prepared.inputs.iter().zip(contents).enumerate() {
         let generator = match content {
             Some(InputContent::Tensor(tensor)) => {
-                diags.extend(check_tensor(port, tensor).err());
-                inputs.push(with_type(tensor, port.dtype));
+                diags.extend(check_tensor(io_tensor, tensor).err());
+                inputs.push(with_type(tensor, io_tensor.dtype));
                 continue;
             }
             Some(InputContent::Generate(generator)) => *generator,
             None => TensorGenerator::default(),
         };
-        let mut tensor = generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position);
-        port.repeat_elements(&mut tensor);
+        let mut tensor = generate_tensor(generator, io_tensor.dtype, &io_tensor.whole_shape(), seed, position);
+        io_tensor.repeat_elements(&mut tensor);
         inputs.push(Arc::new(tensor));
     }
     if diags.is_empty() { Ok(inputs) } else { Err(diags) }
@@ -163,15 +163,16 @@ fn with_type(tensor: &Arc<HostTensor>, dtype: DType) -> Arc<HostTensor> {
 }
 
 /// Refuses a tensor that does not fit the program.
-fn check_tensor(port: &IoTensor, tensor: &HostTensor) -> Result<(), Diag> {
-    if !is_same_type(tensor.dtype(), port.dtype) {
-        return Err(type_error(port, tensor.dtype()));
+fn check_tensor(io_tensor: &IoTensor, tensor: &HostTensor) -> Result<(), Diag> {
+    if !is_same_type(tensor.dtype(), io_tensor.dtype) {
+        return Err(type_error(io_tensor, tensor.dtype()));
     }
-    let shape = port.whole_shape();
+    let shape = io_tensor.whole_shape();
     if tensor.shape() == shape {
-        return port.check_repeated_elements(tensor);
+        return io_tensor.check_repeated_elements(tensor);
     }
-    let message = format!("inputs: {} has shape {shape:?}, but the array has shape {:?}", port.name, tensor.shape());
+    let message =
+        format!("inputs: {} has shape {shape:?}, but the array has shape {:?}", io_tensor.name, tensor.shape());
     Err(Diag::global_error(errors::SHAPE, message)
         .with_note("inputs are whole tensors; the program's meshes shard them"))
 }
@@ -182,8 +183,8 @@ pub(crate) fn is_same_type(found: DType, needed: DType) -> bool {
 }
 
 /// The error for an array of another type than the program's.
-pub(crate) fn type_error(port: &IoTensor, found: DType) -> Diag {
-    input_type_error(&port.name, port.dtype, found)
+pub(crate) fn type_error(io_tensor: &IoTensor, found: DType) -> Diag {
+    input_type_error(&io_tensor.name, io_tensor.dtype, found)
 }
 
 /// The error of an array for an input of a name and type.
@@ -211,13 +212,13 @@ fn run_on_cpu(
     let result = cpu::run_plans(prepared, shards.collect()).map_err(failure)?;
     let mut parts: Vec<Vec<(u32, HostTensor)>> = prepared.outputs.iter().map(|_| Vec::new()).collect();
     for (rank, outputs) in (0..).zip(result.outputs) {
-        for ((port, parts), part) in prepared.outputs.iter().zip(&mut parts).zip(outputs) {
-            parts.extend(part.filter(|_| port.is_on_rank(rank)).map(|part| (rank, part)));
+        for ((io_tensor, parts), part) in prepared.outputs.iter().zip(&mut parts).zip(outputs) {
+            parts.extend(part.filter(|_| io_tensor.is_on_rank(rank)).map(|part| (rank, part)));
         }
     }
-    let assembled = prepared.outputs.iter().zip(parts).enumerate().map(|(at, (port, parts))| {
+    let assembled = prepared.outputs.iter().zip(parts).enumerate().map(|(at, (io_tensor, parts))| {
         let whole = assemble_output(prepared, at, parts).map_err(|diag| failure(vec![diag]))?;
-        Ok((port.name.clone(), whole))
+        Ok((io_tensor.name.clone(), whole))
     });
     assembled.collect()
 }

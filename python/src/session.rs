@@ -9,7 +9,7 @@ use crate::run::{is_same_type, type_error};
 use crate::settings::Settings;
 use crate::shard_shape::match_shard;
 use crate::tensor::dtype_named;
-use crate::worker::{run_aside, run_here};
+use crate::worker::{run_detached, run_here};
 use hostir::backend::control_plane::ControlPlane;
 use hostir::diag::Diag;
 use hostir::ir::DType;
@@ -20,9 +20,9 @@ use hostir_cuda::session::{
     SlotTensor, SymmetricTensor,
 };
 use hostir_cuda::{BackendTransports, CommTransport};
+use hostir_run::kernel_cache::KernelCache;
 use hostir_tool_support::errors;
 use hostir_tool_support::source::NamedText;
-use hostir_run::kernel_cache::KernelCache;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use std::ffi::c_void;
@@ -157,7 +157,7 @@ impl DeviceSession {
             outputs.iter().map(|(position, layout)| Ok((*position, layout.to_tensor()?))).collect();
         let given_outputs = given_outputs?;
         let control_plane = control_plane.map(|plane| plane.shared.clone());
-        let result = run_aside(py, move || {
+        let result = run_detached(py, move || {
             let recipe = inner.recipe.clone();
             let built = build(inner, &given_inputs, &given_outputs, control_plane.clone(), settings, &session);
             if let (Err(failure), Some(plane)) = (&built, &control_plane) {
@@ -226,7 +226,7 @@ impl DeviceSession {
             }
             let taken = self.lock().take();
             self.dispose(taken);
-            self.tell_reports();
+            self.send_reports();
         })
     }
 
@@ -252,7 +252,7 @@ impl DeviceSession {
         let Some(session) = held.as_mut() else { return Ok(Some(true)) };
         let found = deferring_reports(|| session.is_complete());
         drop(held);
-        self.tell_reports();
+        self.send_reports();
         found.map(Some).map_err(|error| self.failure(error.diags()))
     }
 
@@ -286,9 +286,9 @@ impl DeviceSession {
     }
 
     /// Sends the other ranks the reports that were made while the lock was held.
-    fn tell_reports(&self) {
+    fn send_reports(&self) {
         if let Some(plane) = &self.control_plane {
-            plane.tell_deferred();
+            plane.send_deferred_reports();
         }
     }
 
@@ -309,7 +309,7 @@ impl DeviceSession {
         };
         let done = deferring_reports(|| work(session));
         drop(held);
-        self.tell_reports();
+        self.send_reports();
         done
     }
 
@@ -348,7 +348,7 @@ impl Drop for DeviceSession {
             let held = left.take();
             py.detach(|| {
                 this.dispose(held.flatten());
-                this.tell_reports();
+                this.send_reports();
             });
         });
         this.dispose(left.flatten());
@@ -445,35 +445,35 @@ fn slot_tensors(
     inputs: &[DeviceTensor],
     outputs: &[(usize, DeviceTensor)],
 ) -> Result<Vec<SlotTensor>, Diag> {
-    let inputs = prepared.inputs.iter().zip(inputs).enumerate().map(|(position, (port, given))| {
-        Ok(SlotTensor { side: IoSide::Input, position, tensor: shard_layout(port, given)? })
+    let inputs = prepared.inputs.iter().zip(inputs).enumerate().map(|(position, (io_tensor, given))| {
+        Ok(SlotTensor { side: IoSide::Input, position, tensor: shard_layout(io_tensor, given)? })
     });
     let outputs = outputs.iter().map(|(position, given)| {
-        let port = &prepared.outputs[*position];
-        Ok(SlotTensor { side: IoSide::Output, position: *position, tensor: result_layout(port, given)? })
+        let io_tensor = &prepared.outputs[*position];
+        Ok(SlotTensor { side: IoSide::Output, position: *position, tensor: result_layout(io_tensor, given)? })
     });
     inputs.chain(outputs).collect()
 }
 
 /// The shard of an input in a caller's tensor.
-fn shard_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
-    let dtype = checked_dtype(port, given.dtype)?;
+fn shard_layout(io_tensor: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
+    let dtype = checked_dtype(io_tensor, given.dtype)?;
     let extents: Vec<_> = given.shape.iter().copied().zip(given.strides.iter().copied()).collect();
-    match match_shard(&shard_axes(port), &extents) {
+    match match_shard(&shard_axes(io_tensor), &extents) {
         Some(found) => {
             let (shape, strides) = found.into_iter().unzip();
             Ok(DeviceTensor { pointer: 0, shape, strides, dtype })
         }
-        None => Err(shape_error(port, "a part", given)),
+        None => Err(shape_error(io_tensor, "a part", given)),
     }
 }
 
 /// A result, which is row-major, in the shape of the program's shard: both have as many elements.
-fn result_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
-    let dtype = checked_dtype(port, given.dtype)?;
-    let shape = port.local_shape();
+fn result_layout(io_tensor: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
+    let dtype = checked_dtype(io_tensor, given.dtype)?;
+    let shape = io_tensor.local_shape();
     if element_count(&shape).is_none_or(|count| element_count(&given.shape) != Some(count)) {
-        return Err(shape_error(port, "the result", given));
+        return Err(shape_error(io_tensor, "the result", given));
     }
     Ok(DeviceTensor::contiguous(0, dtype, &shape))
 }
@@ -483,12 +483,12 @@ fn element_count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |count, extent| count.checked_mul(*extent))
 }
 
-fn checked_dtype(port: &IoTensor, found: DType) -> Result<DType, Diag> {
-    if is_same_type(found, port.dtype) { Ok(port.dtype) } else { Err(type_error(port, found)) }
+fn checked_dtype(io_tensor: &IoTensor, found: DType) -> Result<DType, Diag> {
+    if is_same_type(found, io_tensor.dtype) { Ok(io_tensor.dtype) } else { Err(type_error(io_tensor, found)) }
 }
 
-fn shape_error(port: &IoTensor, what: &str, given: &DeviceTensor) -> Diag {
-    let (name, found, needed) = (&port.name, &given.shape, port.local_shape());
+fn shape_error(io_tensor: &IoTensor, what: &str, given: &DeviceTensor) -> Diag {
+    let (name, found, needed) = (&io_tensor.name, &given.shape, io_tensor.local_shape());
     Diag::global_error(errors::SHAPE, format!("{what} of {name} has shape {found:?}, but the program's {needed:?}"))
         .with_note("axes that are sharded over devices may be left out")
 }

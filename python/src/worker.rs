@@ -83,7 +83,7 @@ pub(crate) fn run_in_parallel<T: Send>(py: Python<'_>, work: impl FnOnce() -> T 
 
 /// Records panics instead of printing them: a library prints nothing. The hook belongs to this module's own copy of
 /// Rust's runtime, so no other extension loses its own.
-pub(crate) fn keep_panics_quiet() {
+pub(crate) fn record_panics() {
     std::panic::set_hook(Box::new(|info| {
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = info.to_string();
     }));
@@ -95,7 +95,10 @@ pub(crate) fn keep_panics_quiet() {
 ///
 /// # Errors
 /// What a signal's handler raises, and `RuntimeError` if the work panics.
-pub(crate) fn run_aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+pub(crate) fn run_detached<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
     let pool = parallel_threads()?;
     let (sender, receiver) = mpsc::sync_channel(1);
     let worker = thread::Builder::new().name("hostir".to_owned()).spawn(move || {
@@ -125,7 +128,7 @@ pub(crate) fn run_aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -
 /// # Errors
 /// `RuntimeError` if the work panics.
 pub(crate) fn run_here<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    // As in `run_aside`.
+    // As in `run_detached`.
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|_| internal_error())
 }
 

@@ -339,7 +339,7 @@ def test_tensors_without_the_exchange_api_are_read_by_attributes():
         "is_grad_enabled": torch.is_grad_enabled,
         "current_stream": lambda device: 7 + device,
         "increment_version": lambda tensor: None,
-        "quiet": [],
+        "inactive": [],
     }
     dispatcher = _native.Dispatcher(functions, [0])
     assert not dispatcher.has_exchange_api

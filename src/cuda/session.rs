@@ -37,8 +37,8 @@
 
 mod build;
 mod error;
+mod io_handles;
 mod names;
-mod ports;
 
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
 pub use crate::runtime::options::{GemmTuning, ImageStore, NcclFile, Options, ParentCommunicator};
@@ -46,8 +46,8 @@ pub use crate::runtime::symmetric_buffers::SymmetricTensor;
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;
 pub use error::Error;
+pub use io_handles::{InputHandle, OutputHandle};
 pub use names::IoKey;
-pub use ports::{InputHandle, OutputHandle};
 
 use crate::backend::CudaRuntime;
 use crate::runtime::io_binding::bound_program::BoundProgram;
@@ -225,8 +225,8 @@ impl Session {
     /// copy or an earlier run fails.
     pub fn upload_whole<'k>(&mut self, key: impl Into<IoKey<'k>>, tensor: &HostTensor) -> Result<(), Error> {
         let position = self.find_position(IoSide::Input, key.into())?;
-        let port = &self.prepared().inputs[position];
-        hostir::lower::shard::check_whole(port, tensor).map_err(|diag| self.make_error(vec![diag]))?;
+        let io_tensor = &self.prepared().inputs[position];
+        hostir::lower::shard::check_whole(io_tensor, tensor).map_err(|diag| self.make_error(vec![diag]))?;
         for rank in self.all_ranks()? {
             let part = hostir::lower::shard_input(self.prepared(), position, rank, tensor);
             if self.prepared().inputs[position].is_on_rank(rank) {
@@ -287,8 +287,8 @@ impl Session {
     }
 
     fn find_position(&self, side: IoSide, key: IoKey<'_>) -> Result<usize, Error> {
-        let ports = if side == IoSide::Input { self.inputs() } else { self.outputs() };
-        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        let io_tensors = if side == IoSide::Input { self.inputs() } else { self.outputs() };
+        let names: Vec<&str> = io_tensors.iter().map(|io_tensor| io_tensor.name.as_str()).collect();
         names::find_position(side, &names, key).map_err(|diag| self.make_error(vec![diag]))
     }
 

@@ -6,12 +6,12 @@ use hostir::plan::Plan;
 /// Returns the buffers that are externally bound while a caller owns inputs and outputs: those of inputs and outputs,
 /// except buffers that other ranks access by themselves and have to find at a fixed address.
 pub fn externally_bound(plan: &Plan, messages: &MessagePlan) -> Vec<bool> {
-    let mut outside = vec![false; plan.buffers.len()];
+    let mut external = vec![false; plan.buffers.len()];
     for view in plan.inputs.iter().chain(&plan.outputs).flatten() {
-        outside[view.buffer.0 as usize] = true;
+        external[view.buffer.0 as usize] = true;
     }
     for buffer in messages.peer_accessed_buffers(plan.rank) {
-        outside[buffer.0 as usize] = false;
+        external[buffer.0 as usize] = false;
     }
-    outside
+    external
 }

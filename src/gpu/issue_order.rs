@@ -22,7 +22,7 @@ fn split_at_waits(steps: Vec<ScheduleStep>) -> Vec<ScheduleStep> {
         };
         let mut rest = signals.as_slice();
         while !rest.is_empty() {
-            let next = rest[1..].iter().position(|signal| matches!(signal, SemaphoreOp::Await { .. }));
+            let next = rest[1..].iter().position(|signal| matches!(signal, SemaphoreOp::Wait { .. }));
             let end = next.map_or(rest.len(), |at| at + 1);
             parts.push(ScheduleStep { call: StreamCommand::Signal { signals: rest[..end].to_vec() }, stream, inst });
             rest = &rest[end..];
@@ -50,14 +50,14 @@ pub fn impose_global_order(schedules: &mut [RankSchedule]) -> Option<Vec<usize>>
 /// All steps, by rank and number, in such an order.
 fn find_global_order(schedules: &[RankSchedule]) -> Option<Vec<(usize, usize)>> {
     let mut ranks: Vec<RankCursor<'_>> = schedules.iter().map(RankCursor::new).collect();
-    let mut raised: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut signalled: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut order = Vec::new();
     let all: usize = schedules.iter().map(|schedule| schedule.steps.len()).sum();
     while order.len() < all {
         let before = order.len();
         for (number, rank) in ranks.iter_mut().enumerate() {
-            while let Some(step) = rank.next(number, &raised) {
-                rank.take_step(number, step, &mut raised);
+            while let Some(step) = rank.next(number, &signalled) {
+                rank.take_step(number, step, &mut signalled);
                 order.push((number, step));
             }
         }
@@ -87,12 +87,12 @@ impl<'s> RankCursor<'s> {
     }
 
     /// Returns, of the steps that can continue, the first in the rank's own order.
-    fn next(&self, number: usize, raised: &BTreeSet<(usize, usize)>) -> Option<usize> {
+    fn next(&self, number: usize, signalled: &BTreeSet<(usize, usize)>) -> Option<usize> {
         let heads = self.queues.iter().filter_map(|(steps, done)| steps.get(*done).copied());
         let free = heads.filter(|&step| match &self.steps[step].call {
             StreamCommand::Wait { event } => self.reached[*event],
             StreamCommand::Signal { signals } => match signals.first() {
-                Some(SemaphoreOp::Await { flag }) => raised.contains(&(number, *flag)),
+                Some(SemaphoreOp::Wait { flag }) => signalled.contains(&(number, *flag)),
                 _ => true,
             },
             _ => true,
@@ -100,7 +100,7 @@ impl<'s> RankCursor<'s> {
         free.min()
     }
 
-    fn take_step(&mut self, number: usize, step: usize, raised: &mut BTreeSet<(usize, usize)>) {
+    fn take_step(&mut self, number: usize, step: usize, signalled: &mut BTreeSet<(usize, usize)>) {
         let ScheduleStep { call, stream, .. } = &self.steps[step];
         self.queues[*stream].1 += 1;
         match call {
@@ -108,13 +108,13 @@ impl<'s> RankCursor<'s> {
             StreamCommand::Signal { signals } => {
                 for signal in signals {
                     match *signal {
-                        SemaphoreOp::Raise { rank, flag } => {
-                            raised.insert((rank as usize, flag));
+                        SemaphoreOp::Signal { rank, flag } => {
+                            signalled.insert((rank as usize, flag));
                         }
-                        SemaphoreOp::Lower { flag } => {
-                            raised.remove(&(number, flag));
+                        SemaphoreOp::Reset { flag } => {
+                            signalled.remove(&(number, flag));
                         }
-                        SemaphoreOp::Await { .. } => {}
+                        SemaphoreOp::Wait { .. } => {}
                     }
                 }
             }
@@ -140,14 +140,14 @@ mod tests {
 
     #[test]
     fn steps_are_parted_in_front_of_waits() {
-        let raise = SemaphoreOp::Raise { rank: 1, flag: 0 };
-        let (wait, lower) = (SemaphoreOp::Await { flag: 3 }, SemaphoreOp::Lower { flag: 3 });
+        let signal = SemaphoreOp::Signal { rank: 1, flag: 0 };
+        let (wait, lower) = (SemaphoreOp::Wait { flag: 3 }, SemaphoreOp::Reset { flag: 3 });
         let steps = vec![
-            ScheduleStep { call: signals([raise, raise, wait, lower, wait]), stream: 1, inst: InstId(7) },
+            ScheduleStep { call: signals([signal, signal, wait, lower, wait]), stream: 1, inst: InstId(7) },
             ScheduleStep { call: StreamCommand::Record { event: 0 }, stream: 0, inst: InstId(8) },
         ];
         let calls: Vec<StreamCommand> = split_at_waits(steps).into_iter().map(|step| step.call).collect();
-        let parts = [signals([raise, raise]), signals([wait, lower]), signals([wait])];
+        let parts = [signals([signal, signal]), signals([wait, lower]), signals([wait])];
         assert_eq!(calls[..3], parts);
         assert_eq!(calls[3..], [StreamCommand::Record { event: 0 }]);
     }
@@ -155,15 +155,15 @@ mod tests {
     #[test]
     fn each_step_comes_behind_what_it_waits_for() {
         // Rank 0 waits on stream 1 for rank 1, which waits for a later step of rank 0 on stream 0.
-        let (wait, lower) = (SemaphoreOp::Await { flag: 0 }, SemaphoreOp::Lower { flag: 0 });
+        let (wait, lower) = (SemaphoreOp::Wait { flag: 0 }, SemaphoreOp::Reset { flag: 0 });
         let first = schedule(vec![
             (signals([wait, lower]), 1),
             (StreamCommand::Record { event: 0 }, 1),
-            (signals([SemaphoreOp::Raise { rank: 1, flag: 0 }]), 0),
+            (signals([SemaphoreOp::Signal { rank: 1, flag: 0 }]), 0),
             (StreamCommand::Wait { event: 0 }, 0),
         ]);
         let second =
-            schedule(vec![(signals([wait, lower]), 0), (signals([SemaphoreOp::Raise { rank: 0, flag: 0 }]), 0)]);
+            schedule(vec![(signals([wait, lower]), 0), (signals([SemaphoreOp::Signal { rank: 0, flag: 0 }]), 0)]);
         let mut both = [first.clone(), second.clone()];
         let expected = vec![(0, 2), (1, 0), (1, 1), (0, 0), (0, 1), (0, 3)];
         assert_eq!(find_global_order(&both), Some(expected));
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn ranks_that_wait_for_each_other_have_no_order() {
-        let wait = || schedule(vec![(signals([SemaphoreOp::Await { flag: 0 }]), 0)]);
+        let wait = || schedule(vec![(signals([SemaphoreOp::Wait { flag: 0 }]), 0)]);
         assert_eq!(impose_global_order(&mut [wait(), wait()]), None);
     }
 }

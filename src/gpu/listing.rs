@@ -15,7 +15,7 @@ use crate::p2p;
 use crate::p2p::{MessagePlan, MessageTarget, P2pMessage};
 use crate::rank_memory;
 use crate::schedule::{
-    P2pCopy, P2pExchange, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, most_waiting_blocks,
+    P2pBatch, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, most_waiting_blocks,
 };
 use crate::team;
 use crate::transport::BackendTransports;
@@ -27,7 +27,7 @@ use hostir::plan_checks::check_plans;
 use std::fmt::Write as _;
 
 /// The SMs of the device that calls are listed for.
-const MULTIPROCESSORS: u32 = 132;
+const LISTED_SMS: u32 = 132;
 
 /// Options of a listing.
 #[derive(Clone, Copy, Default, Debug)]
@@ -54,10 +54,10 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
     let settings = ScheduleSettings {
         numerics: options.numerics,
         fp8: Fp8Support::Vectors,
-        multiprocessors: MULTIPROCESSORS,
-        room: most_waiting_blocks(MULTIPROCESSORS),
+        sms: LISTED_SMS,
+        room: most_waiting_blocks(LISTED_SMS),
         routes: options.routes,
-        apart: !shared,
+        one_rank_per_device: !shared,
         push: options.graph,
         notes: false,
     };
@@ -72,7 +72,7 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
     for plan in &prepared.plans {
         match schedule::build_schedule(plan, &teams, &messages, settings) {
             Ok(mut schedule) => {
-                let shared = schedule::wait_marks::SHARED;
+                let shared = schedule::wait_events::SHARED;
                 schedule.add_wait_events(if options.graph { 1 } else { shared });
                 schedules.push(schedule);
             }
@@ -97,8 +97,8 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
 
 fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messages: &MessagePlan) {
     let flags = messages.flag_bytes(plan.rank);
-    let outside = crate::external_buffers::externally_bound(plan, messages);
-    let bound = rank_memory::layout_memory(plan, &mut schedule.clone(), flags, &outside);
+    let external = crate::external_buffers::externally_bound(plan, messages);
+    let bound = rank_memory::layout_memory(plan, &mut schedule.clone(), flags, &external);
     let layout = rank_memory::layout_memory(plan, schedule, flags, &[]);
     let _ = writeln!(
         text,
@@ -116,7 +116,7 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messa
     }
     for (stream, bytes) in schedule.scratch.iter().enumerate() {
         let (own, bound) = (layout.scratch[stream], bound.scratch[stream]);
-        let stream = stream_mark(plan, schedule, stream);
+        let stream = stream_tag(plan, schedule, stream);
         let _ = writeln!(text, "  scratch of {stream}: {bytes} bytes, offset {own}, with bound tensors {bound}");
     }
     for (number, shape) in schedule.shapes.iter().enumerate() {
@@ -124,7 +124,7 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messa
     }
     for (number, step) in schedule.steps.iter().enumerate() {
         let ScheduleStep { call, stream, inst } = step;
-        let stream = stream_mark(plan, schedule, *stream);
+        let stream = stream_tag(plan, schedule, *stream);
         let _ = writeln!(text, "{number:>6}  {stream} i{} {}", inst.0, call_line(call));
     }
     for (number, source) in schedule.texts.iter().enumerate() {
@@ -146,10 +146,10 @@ fn stream_counts(plan: &Plan, schedule: &RankSchedule) -> String {
 }
 
 /// A stream of the schedule: `caller`, `s2` by its name in the program, `c0` of a communicator, `x0` for copies.
-fn stream_mark(plan: &Plan, schedule: &RankSchedule, stream: usize) -> String {
+fn stream_tag(plan: &Plan, schedule: &RankSchedule, stream: usize) -> String {
     let (own, communicators) = (plan.streams as usize, schedule.members.len());
     match stream {
-        _ if stream < own => plan.stream_mark(StreamSlot(stream as u32)),
+        _ if stream < own => plan.stream_tag(StreamSlot(stream as u32)),
         _ if stream < own + communicators => format!("c{}", stream - own),
         _ => format!("x{}", stream - own - communicators),
     }
@@ -164,7 +164,7 @@ fn call_line(call: &StreamCommand) -> String {
         StreamCommand::Copy { views, bytes } => {
             format!("copy {bytes} bytes {} <- {}", view_text(&views[1]), view_text(&views[0]))
         }
-        StreamCommand::Product { shape, operands } => {
+        StreamCommand::Gemm { shape, operands } => {
             let (matrices, scales) = operands.split_at(4);
             let matrices = matrices.iter().map(|place| match place {
                 Some(place) => operand_text(place),
@@ -185,7 +185,7 @@ fn call_line(call: &StreamCommand) -> String {
             format!("stream memory operations: {}", signals.join("; "))
         }
         StreamCommand::Transfer { message } => format!("transfer message {message}"),
-        StreamCommand::Exchange(exchange) => exchange_line(exchange),
+        StreamCommand::P2pBatch(batch) => batch_line(batch),
     }
 }
 
@@ -199,26 +199,26 @@ fn operand_text(place: &SymbolicAddress) -> String {
 
 fn semaphore_op_text(signal: &SemaphoreOp) -> String {
     match signal {
-        SemaphoreOp::Raise { rank, flag } => format!("signal flag {flag} of rank {rank}"),
-        SemaphoreOp::Await { flag } => format!("wait for flag {flag}"),
-        SemaphoreOp::Lower { flag } => format!("reset flag {flag}"),
+        SemaphoreOp::Signal { rank, flag } => format!("signal flag {flag} of rank {rank}"),
+        SemaphoreOp::Wait { flag } => format!("wait for flag {flag}"),
+        SemaphoreOp::Reset { flag } => format!("reset flag {flag}"),
     }
 }
 
-fn exchange_line(exchange: &P2pExchange) -> String {
-    let moves = exchange.moves.iter().map(|one| match one {
+fn batch_line(batch: &P2pBatch) -> String {
+    let copies = batch.copies.iter().map(|one| match one {
         P2pCopy::Message(number) => format!("message {number}"),
         P2pCopy::Local(parts) => format!("{} <- {}", range_text(&parts[1]), range_text(&parts[0])),
     });
-    let moves: Vec<String> = moves.collect();
+    let copies: Vec<String> = copies.collect();
     format!(
         "exchange kernel {} of {} blocks, {}: signals {:?}, copies [{}], waits {:?}",
-        exchange.text,
-        exchange.blocks,
-        copy_order_name(exchange.pace),
-        exchange.raises,
-        moves.join("; "),
-        exchange.awaits
+        batch.text,
+        batch.blocks,
+        copy_order_name(batch.pace),
+        batch.signals,
+        copies.join("; "),
+        batch.waits
     )
 }
 
@@ -227,7 +227,7 @@ fn message_line(message: &P2pMessage) -> String {
         MessageTarget::Part(target) => range_text(target),
         MessageTarget::Staging(offset) => format!("staging+{offset}"),
     };
-    let P2pMessage { from, to, put, offer, done, counter, .. } = message;
+    let P2pMessage { from, to, put, ready, done, counter, .. } = message;
     let by = if *put { "put" } else { "get" };
-    format!("rank {from} to {to} by {by}, {target} <- {}, flags {offer} {done} {counter}", range_text(&message.source))
+    format!("rank {from} to {to} by {by}, {target} <- {}, flags {ready} {done} {counter}", range_text(&message.source))
 }

@@ -32,16 +32,16 @@ struct BufferUse {
 }
 
 /// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, after `flags` bytes of
-/// semaphores. Buffers that are `outside` (by number; may be empty) have other memory.
+/// semaphores. Buffers that are `external` (by number; may be empty) have other memory.
 pub fn assign_offsets(
     plan: &Plan,
     items: &[FusedInst],
     scratch: &[usize],
     flags: usize,
-    outside: &[bool],
+    external: &[bool],
 ) -> MemoryLayout {
     let mut uses = buffer_uses(plan, items);
-    uses.iter_mut().zip(outside).filter(|(_, is)| **is).for_each(|(one, _)| *one = None);
+    uses.iter_mut().zip(external).filter(|(_, is)| **is).for_each(|(one, _)| *one = None);
     let mut layout = MemoryLayout { offsets: vec![None; uses.len()], bytes: align_up(flags), scratch: Vec::new() };
     for (index, found) in uses.iter().enumerate() {
         if found.is_some_and(|one| one.shared) {

@@ -74,7 +74,7 @@ pub struct P2pMessage {
     /// True if the sender is the initiator (put).
     pub put: bool,
     /// Number of the ready semaphore among the initiator's semaphores.
-    pub offer: usize,
+    pub ready: usize,
     /// Number of the done semaphore among the target's semaphores.
     pub done: usize,
     /// Number of the word, among the initiator's semaphores, in which the blocks of a kernel count themselves.
@@ -115,7 +115,7 @@ pub struct RoundReduction {
     /// Destination of the result.
     pub output: ViewRange,
     /// True if the result is in memory that other members read, so that it has to wait for them.
-    pub settles: bool,
+    pub waits_for_readers: bool,
 }
 
 /// The order among the copies of one round when copy engines execute them.
@@ -134,7 +134,7 @@ pub enum CopyOrder {
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct P2pRound {
     /// Messages of which this rank is the target.
-    pub offers: Vec<usize>,
+    pub ready_signals: Vec<usize>,
     /// Messages of which this rank is the initiator, in order.
     pub copies: Vec<usize>,
     /// The copy within the rank.
@@ -150,7 +150,7 @@ impl P2pRound {
     pub fn copy_order(&self) -> CopyOrder {
         match self.collective {
             false => CopyOrder::Free,
-            true if self.copies.len() == self.offers.len() => CopyOrder::InARow,
+            true if self.copies.len() == self.ready_signals.len() => CopyOrder::InARow,
             true => CopyOrder::InTurn,
         }
     }
@@ -246,9 +246,9 @@ impl MessagePlan {
 
     fn add_message(&mut self, from: u32, to: u32, source: ViewRange, target: MessageTarget, put: bool) -> usize {
         let (copier, offerer) = if put { (from, to) } else { (to, from) };
-        let (offer, done, counter) =
+        let (ready, done, counter) =
             (self.allocate_flag(copier), self.allocate_flag(offerer), self.allocate_flag(copier));
-        self.list.push(P2pMessage { from, to, source, target, put, offer, done, counter });
+        self.list.push(P2pMessage { from, to, source, target, put, ready, done, counter });
         self.list.len() - 1
     }
 
@@ -277,7 +277,7 @@ impl MessagePlan {
         let (copier, offerer) = if matched.put { (send, receive) } else { (receive, send) };
         let round = P2pRound { copies: vec![message], ..P2pRound::default() };
         self.rounds.insert(copier, vec![round]);
-        let round = P2pRound { offers: vec![message], ..P2pRound::default() };
+        let round = P2pRound { ready_signals: vec![message], ..P2pRound::default() };
         self.rounds.insert(offerer, vec![round]);
     }
 
@@ -309,7 +309,7 @@ impl MessagePlan {
         let Some(first) = members.first() else { return Ok(()) };
         let kind = first.collective.kind;
         if !kind.is_reducing() {
-            apart(members, kind)?;
+            check_no_overlap(members, kind)?;
             let team = team_transfers(kind, members);
             self.add_push_round(members, rounds, |from, to| moved(members, &team, from, to));
             return Ok(());
@@ -350,7 +350,7 @@ impl MessagePlan {
                 let (sender, receiver) = (members[from].rank, members[to].rank);
                 let message = self.add_message(sender, receiver, source, MessageTarget::Part(target), true);
                 new[from].copies.push(message);
-                new[to].offers.push(message);
+                new[to].ready_signals.push(message);
             }
         }
         rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));
@@ -390,19 +390,19 @@ impl MessagePlan {
                 let source = ViewRange::share(input, share);
                 let message = self.add_message(sender, receiver, source, target.clone(), false);
                 new[to].copies.push(message);
-                new[from].offers.push(message);
+                new[from].ready_signals.push(message);
                 inputs.push((from, target));
             }
             inputs.sort_by_key(|(member, _)| *member);
             let inputs = inputs.into_iter().map(|(_, target)| target).collect();
             let own = members[to].collective.input.as_ref();
             // In two rounds each member writes the shard that only it reads.
-            let settles = match members[to].collective.kind {
+            let waits_for_readers = match members[to].collective.kind {
                 CollectiveKind::Allreduce if kind == CollectiveKind::ReduceScatter => false,
                 _ => own.is_some_and(|own| own.buffer == output.view.buffer),
             };
             let op = members[to].collective.red_op;
-            new[to].combine = Some(RoundReduction { op, inputs, output, settles });
+            new[to].combine = Some(RoundReduction { op, inputs, output, waits_for_readers });
         }
         rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));
         Ok(())
@@ -445,7 +445,7 @@ fn moved(
 
 /// Checks that outputs and inputs do not overlap: members write their output while others read their input. They may
 /// share memory only if a member's own shard is already in its place.
-fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), Unsupported> {
+fn check_no_overlap(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), Unsupported> {
     let team = team_transfers(kind, members);
     for (place, member) in members.iter().enumerate() {
         let (Some(input), Some(output)) = (&member.collective.input, &member.collective.output) else {

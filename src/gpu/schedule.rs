@@ -11,7 +11,7 @@ mod gemms;
 mod p2p_copies;
 mod p2p_kernels;
 mod stream_order;
-pub mod wait_marks;
+pub mod wait_events;
 
 use crate::codegen;
 use crate::codegen::job::KernelJob;
@@ -56,7 +56,7 @@ pub enum StreamCommand {
         bytes: usize,
     },
     /// Runs a GEMM of cuBLASLt.
-    Product {
+    Gemm {
         /// Number of the shape among [`RankSchedule::shapes`].
         shape: usize,
         /// The operands of the call.
@@ -90,23 +90,23 @@ pub enum StreamCommand {
         message: usize,
     },
     /// Runs a put/get kernel for small messages.
-    Exchange(Box<P2pExchange>),
+    P2pBatch(Box<P2pBatch>),
 }
 
 /// Signals semaphores, then copies, then waits for semaphores: the kernel of [`codegen::p2p_kernel_source`] does that
 /// in one launch, a stream in several operations.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub struct P2pExchange {
+pub struct P2pBatch {
     /// Number of the kernel among [`RankSchedule::texts`].
     pub text: usize,
     /// Blocks of each copy.
     pub blocks: u32,
     /// Semaphores of other ranks to signal first: rank and number.
-    pub raises: Vec<(u32, usize)>,
+    pub signals: Vec<(u32, usize)>,
     /// The copies, in any order.
-    pub moves: Vec<P2pCopy>,
+    pub copies: Vec<P2pCopy>,
     /// Own semaphores to wait for, and reset, at the end.
-    pub awaits: Vec<usize>,
+    pub waits: Vec<usize>,
     /// The order among the copies when copy engines execute them.
     pub pace: CopyOrder,
 }
@@ -124,19 +124,19 @@ pub enum P2pCopy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SemaphoreOp {
     /// Sets a semaphore.
-    Raise {
+    Signal {
         /// The rank that owns the semaphore.
         rank: u32,
         /// Number of the semaphore among that rank's.
         flag: usize,
     },
     /// Waits until an own semaphore is set.
-    Await {
+    Wait {
         /// Number of the semaphore.
         flag: usize,
     },
     /// Resets an own semaphore.
-    Lower {
+    Reset {
         /// Number of the semaphore.
         flag: usize,
     },
@@ -194,7 +194,7 @@ pub struct ScheduleSettings {
     /// The support of the devices for 8-bit floats.
     pub fp8: Fp8Support,
     /// Number of SMs of the device.
-    pub multiprocessors: u32,
+    pub sms: u32,
     /// The number of blocks that may wait for other ranks on the device at the same time; each occupies at most
     /// one SM.
     pub room: usize,
@@ -202,7 +202,7 @@ pub struct ScheduleSettings {
     pub routes: BackendTransports,
     /// True if no two ranks share a device, so that a kernel may wait for a kernel of another rank. Otherwise the
     /// calls of all ranks can be arranged in one sequence.
-    pub apart: bool,
+    pub one_rank_per_device: bool,
     /// True if copy engines may only push. The driver may execute a graph's copy on the device that it reads from.
     /// If that is another device of the process with a graph of its own, the copy would block that graph's work, and
     /// two such graphs would block each other.
@@ -216,18 +216,18 @@ impl ScheduleSettings {
     pub const H200: Self = Self {
         numerics: GemmNumerics { tf32: false, fp8_fast_accumulation: false },
         fp8: Fp8Support::Vectors,
-        multiprocessors: 132,
+        sms: 132,
         room: 66,
         routes: BackendTransports { nccl: CommTransport::Nccl, ucc: None },
-        apart: true,
+        one_rank_per_device: true,
         push: false,
         notes: false,
     };
 }
 
 /// The most blocks that wait for other ranks at the same time, which a program may have on a device.
-pub fn most_waiting_blocks(multiprocessors: u32) -> usize {
-    multiprocessors as usize / 2
+pub fn most_waiting_blocks(sms: u32) -> usize {
+    sms as usize / 2
 }
 
 /// Builds the schedule of a rank.
@@ -249,7 +249,7 @@ pub fn build_schedule(
     }
     builder.join_streams();
     builder.wait_for_pending();
-    builder.lower_exchanges()?;
+    builder.lower_batches()?;
     builder.remove_unawaited_start();
     Ok(RankSchedule { items, ..builder.schedule })
 }
@@ -292,7 +292,7 @@ struct IssuedWork {
     /// By completion handle: the event at its end.
     works: BTreeMap<u32, usize>,
     /// Completion handles whose messages other ranks copy; a wait for the handle waits for these ranks.
-    offered: BTreeMap<u32, Vec<usize>>,
+    open_ready_signals: BTreeMap<u32, Vec<usize>>,
 }
 
 /// The streams that the schedule adds to those of the plan and of the communicators.
@@ -396,7 +396,7 @@ impl<'p> Builder<'p> {
             FusedInst::DirectGemm { gemm, at, .. } => self.schedule_direct_gemm(gemm, *at, &inst),
             FusedInst::Kernel { kernel, .. } => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
             FusedInst::Reduce { kernel, op, axes, output, .. } => {
-                let sms = self.settings.multiprocessors;
+                let sms = self.settings.sms;
                 self.schedule_job(codegen::generate_fused_reduction(kernel, *op, axes, output, sms)?, stream)
             }
         }
@@ -410,7 +410,7 @@ impl<'p> Builder<'p> {
             InstKind::Fill { dst, value } => self.schedule_job(codegen::generate_fill(dst, *value)?, stream),
             InstKind::Kernel(kernel) => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
             InstKind::Reduce { op, axes, input, output } => {
-                let sms = self.settings.multiprocessors;
+                let sms = self.settings.sms;
                 self.schedule_job(codegen::generate_reduction(*op, axes, input, output, sms)?, stream)
             }
             InstKind::Take(take) => self.schedule_job(codegen::generate_take(take)?, stream),
@@ -428,13 +428,13 @@ impl<'p> Builder<'p> {
                 Ok(())
             }
             InstKind::Record { event } => {
-                let mark = self.record_event(stream);
-                self.issued.events.insert(event.0, mark);
+                let recorded = self.record_event(stream);
+                self.issued.events.insert(event.0, recorded);
                 Ok(())
             }
             InstKind::WaitEvent { event } => {
-                if let Some(&mark) = self.issued.events.get(&event.0) {
-                    self.wait_for_event(mark, stream);
+                if let Some(&recorded) = self.issued.events.get(&event.0) {
+                    self.wait_for_event(recorded, stream);
                 }
                 Ok(())
             }

@@ -141,23 +141,23 @@ impl NcclCommunicator {
         self.library.check_status("ncclCommAbort", status, std::ptr::null_mut())
     }
 
-    /// Ends all work of these communicators: tells all of their kernels to end before it waits for any; calls `told` in
+    /// Ends all work of these communicators: tells all of their kernels to end before it waits for any; calls `notified` in
     /// between. They are of one rank. A group holds either blocking or non-blocking communicators, as NCCL demands:
     /// there is one for each kind, and the blocking ones, which wait, come last.
     ///
     /// # Errors
     /// The first one, after all of them.
-    pub fn abort_all(communicators: Vec<Self>, told: impl FnOnce()) -> Result<(), Error> {
+    pub fn abort_all(communicators: Vec<Self>, notified: impl FnOnce()) -> Result<(), Error> {
         let (blocking, background): (Vec<_>, Vec<_>) =
             communicators.into_iter().partition(|communicator| communicator.blocking);
         let first = Self::abort_group(background, || {});
-        first.and(Self::abort_group(blocking, told))
+        first.and(Self::abort_group(blocking, notified))
     }
 
     /// Aborts communicators of one kind as one group.
-    fn abort_group(communicators: Vec<Self>, told: impl FnOnce()) -> Result<(), Error> {
+    fn abort_group(communicators: Vec<Self>, notified: impl FnOnce()) -> Result<(), Error> {
         let Some(library) = communicators.first().map(|first| first.library.clone()) else {
-            told();
+            notified();
             return Ok(());
         };
         let opened = library.group_start();
@@ -165,7 +165,7 @@ impl NcclCommunicator {
         for communicator in communicators {
             result = result.and(communicator.abort());
         }
-        told();
+        notified();
         opened.and(result).and(library.group_end())
     }
 

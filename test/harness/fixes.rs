@@ -5,7 +5,7 @@ use hostir::backend::{cpu, weigh_program};
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, Fix, Severity, codes};
 use hostir::lower::{IoTensor, SizeSettings, assemble_output, prepare_program, shard_input};
-use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes, repair_text};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes, repair_text};
 use hostir_test::tree;
 use std::path::Path;
 
@@ -100,7 +100,7 @@ fn judge_fix(text: &str, before: &[Diag], target: &Diag, fix: &Fix, right: &str)
 fn judge_fixes(text: &str, code: &str, right: &str) -> (Vec<String>, bool) {
     let mut diags = prove_text(text, 4);
     let before = diags.clone();
-    offer_fixes(text, &mut diags, &mut ProofJudge);
+    add_tested_fixes(text, &mut diags, &mut ProofJudge);
     let (mut bad, mut is_fixed) = (Vec::new(), false);
     for (diag, old) in diags.iter().zip(&before) {
         let tried = |fix: &&Fix| fix.is_machine_applicable() || (diag.code == codes::RACE && !fix.edits.is_empty());

@@ -59,8 +59,8 @@ fn processes_have_parts_of_one_timeline() {
         let threads: Vec<_> = ranks.into_iter().map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
-    assert!(parts.iter().all(|part| part.slices.len() * 2 == whole.slices.len()));
-    assert!(parts.iter().all(|part| !part.arrows.is_empty()));
+    assert!(parts.iter().all(|part| part.spans.len() * 2 == whole.spans.len()));
+    assert!(parts.iter().all(|part| !part.flow_events.is_empty()));
     assert_eq!(Trace::join_parts(whole.clock, parts), whole);
 }
 

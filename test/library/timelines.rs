@@ -48,27 +48,27 @@ fn check(prepared: &PreparedProgram, trace: &Trace) {
     for (rank, plan) in prepared.plans.iter().enumerate() {
         let mut ends = vec![0; trace.ranks[rank].len()];
         let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
-        for slice in trace.slices.iter().filter(|slice| slice.rank as usize == rank) {
-            assert!(slice.start_ns <= slice.end_ns, "{slice:?}");
-            let end = &mut ends[slice.track as usize];
-            assert!(*end <= slice.start_ns, "overlaps with the one before: {slice:?}");
-            *end = slice.end_ns;
-            for origin in std::iter::once(&slice.origin).chain(&slice.more) {
+        for span in trace.spans.iter().filter(|span| span.rank as usize == rank) {
+            assert!(span.start_ns <= span.end_ns, "{span:?}");
+            let end = &mut ends[span.track as usize];
+            assert!(*end <= span.start_ns, "overlaps with the one before: {span:?}");
+            *end = span.end_ns;
+            for origin in std::iter::once(&span.origin).chain(&span.more) {
                 *counts.entry((origin.op.0, origin.iteration.0)).or_default() += 1;
             }
         }
         assert_eq!(counts, shown(plan), "rank {rank}: one slice for each instruction");
     }
     let mut targets = BTreeSet::new();
-    for arrow in &trace.arrows {
-        let (from, to) = (&trace.slices[arrow.from], &trace.slices[arrow.to]);
+    for flow_event in &trace.flow_events {
+        let (from, to) = (&trace.spans[flow_event.from], &trace.spans[flow_event.to]);
         assert_eq!((from.rank, to.kind), (to.rank, SpanKind::Wait));
-        assert!(matches!(from.kind, SpanKind::Mark | SpanKind::Communication), "{from:?}");
+        assert!(matches!(from.kind, SpanKind::Event | SpanKind::Communication), "{from:?}");
         // A mark on a stream that the other side copies from says only when it was offered.
         assert!(from.start_ns <= to.end_ns, "{from:?} {to:?}");
-        assert!(targets.insert(arrow.to), "one arrow for each wait");
+        assert!(targets.insert(flow_event.to), "one arrow for each wait");
     }
-    let waits = trace.slices.iter().filter(|slice| slice.kind == SpanKind::Wait).count();
+    let waits = trace.spans.iter().filter(|span| span.kind == SpanKind::Wait).count();
     assert_eq!(targets.len(), waits, "one arrow for each wait");
     for usage in rank_usages(trace) {
         assert!(usage.exposed <= usage.communication);
@@ -113,8 +113,8 @@ fn every_timeline() {
 
 /// Slices of a rank by name of the track and kind.
 fn of<'t>(trace: &'t Trace, rank: u32, track: &str, kind: SpanKind) -> Vec<&'t TraceSpan> {
-    let own = trace.slices.iter().filter(|slice| slice.rank == rank && slice.kind == kind);
-    own.filter(|slice| trace.ranks[rank as usize][slice.track as usize].name == track).collect()
+    let own = trace.spans.iter().filter(|span| span.rank == rank && span.kind == kind);
+    own.filter(|span| trace.ranks[rank as usize][span.track as usize].name == track).collect()
 }
 
 /// The model: 2 ranks; each gathers 36 MB from the other (72 MB at 360 bytes a nanosecond and 10 us: 210
@@ -147,8 +147,8 @@ fn the_model_by_hand() {
     assert_eq!(trace.end_ns(), 210_000);
     for rank in [0, 1] {
         let times = |track, kind| -> Vec<(u64, u64)> {
-            let slices = of(&trace, rank, track, kind);
-            slices.iter().map(|slice| (slice.start_ns, slice.end_ns)).collect()
+            let spans = of(&trace, rank, track, kind);
+            spans.iter().map(|span| (span.start_ns, span.end_ns)).collect()
         };
         assert_eq!(times("NCCL 0 1", SpanKind::Communication), [(0, 210_000)]);
         assert_eq!(times("stream 1", SpanKind::Compute), [(0, 43_000)]);
@@ -180,8 +180,8 @@ fn partners_that_come_late() {
     let prepared = prepared(text, &[]);
     let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
     let gather = |rank| {
-        let slice = of(&trace, rank, "NCCL 0 1", SpanKind::Communication)[0];
-        (slice.start_ns, slice.end_ns)
+        let span = of(&trace, rank, "NCCL 0 1", SpanKind::Communication)[0];
+        (span.start_ns, span.end_ns)
     };
     assert_eq!((gather(0), gather(1)), ((0, 15_001), (5_000, 15_001)));
 }

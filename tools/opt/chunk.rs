@@ -18,8 +18,8 @@ pub(super) struct InputChunk<'a> {
 }
 
 /// The parts of an input: one, or those between lines `// -----`.
-pub(super) fn split_input(text: &str, at_marks: bool) -> Vec<InputChunk<'_>> {
-    let parts = if at_marks { hostir_grammar::split_input(text) } else { vec![(0, text)] };
+pub(super) fn split_input(text: &str, at_separators: bool) -> Vec<InputChunk<'_>> {
+    let parts = if at_separators { hostir_grammar::split_input(text) } else { vec![(0, text)] };
     let read_part = |(start, part)| {
         let log = read_log(part);
         let notices = log.notices.into_iter().map(|notice| syntax_error(notice).into_warning()).collect();

@@ -7,7 +7,7 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::lower::{SizeSettings, prepare_program};
 use hostir::plan_checks::ProofVerdict;
-use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::repairs::{MOST_JUDGED, editable_text, repair_source};
 use hostir_tool_support::source::NamedText;
@@ -49,7 +49,7 @@ impl TextJudge for OptJudge<'_, '_> {
         if Instant::now() > self.end {
             return UNJUDGED;
         }
-        match self.io.with_silence(|io| (self.run)(self.cli, self.containers, text, io)) {
+        match self.io.with_null_streams(|io| (self.run)(self.cli, self.containers, text, io)) {
             Some(judged) => TextVerdict { diags: judged.diags.items, instructions: 0 },
             None => UNJUDGED,
         }
@@ -60,7 +60,7 @@ impl TextJudge for OptJudge<'_, '_> {
         if Instant::now() > self.end {
             return None;
         }
-        let judged = self.io.with_silence(|io| (self.run)(self.cli, self.containers, text, io))?;
+        let judged = self.io.with_null_streams(|io| (self.run)(self.cli, self.containers, text, io))?;
         let (programs, _) = hostir::load(text);
         let weights = judged.proofs.into_iter().map(|(number, proof)| weigh_proved(programs.get(number)?, proof));
         let weights = weights.collect::<Option<Vec<TextWeight>>>()?;
@@ -99,7 +99,7 @@ pub(super) fn add_fixes(
         return;
     }
     let end = Instant::now() + MOST_TIME;
-    offer_fixes(text, &mut diags.items, &mut OptJudge { run, cli, containers, io, end });
+    add_tested_fixes(text, &mut diags.items, &mut OptJudge { run, cli, containers, io, end });
 }
 
 /// Repairs the input in its file or to the output, and returns the result.

@@ -114,8 +114,8 @@ fn check_utf8(source: &NamedText) -> Result<(), Diags> {
 }
 
 /// The canonical layout of a text, or of each part between lines `// -----`.
-fn format_parts(text: &str, at_marks: bool) -> Result<String, Diags> {
-    let parts = if at_marks { hostir_grammar::split_input(text) } else { vec![(0, text)] };
+fn format_parts(text: &str, at_separators: bool) -> Result<String, Diags> {
+    let parts = if at_separators { hostir_grammar::split_input(text) } else { vec![(0, text)] };
     let (mut out, mut found) = (String::new(), Diags::default());
     for (at, (start, part)) in parts.into_iter().enumerate() {
         out.push_str(if at > 0 { "// -----\n" } else { "" });

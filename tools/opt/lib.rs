@@ -217,7 +217,7 @@ impl<'a> OptSession<'a> {
             let start = Instant::now();
             self.print_programs(&mut processed);
             self.phases[3] += start.elapsed().as_secs_f64();
-            drop_aside(processed);
+            drop_in_background(processed);
         }
         if diags.has_errors() {
             // The checks run syntax first, then names, then types; users read a file from the top.
@@ -374,7 +374,7 @@ impl<'a> OptSession<'a> {
 }
 
 /// Drops programs; large ones on another thread, while their text is written.
-fn drop_aside(programs: Vec<Program>) {
+fn drop_in_background(programs: Vec<Program>) {
     const LARGE: usize = 1 << 16;
     if programs.iter().any(|program| program.ops().len() > LARGE) {
         rayon::spawn(move || drop(programs));

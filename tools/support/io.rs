@@ -49,7 +49,7 @@ impl ToolIo<'_> {
     }
 
     /// Calls `work` with streams that are empty and accept everything.
-    pub fn with_silence<T>(&self, work: impl FnOnce(&mut ToolIo<'_>) -> T) -> T {
+    pub fn with_null_streams<T>(&self, work: impl FnOnce(&mut ToolIo<'_>) -> T) -> T {
         let (mut input, mut output, mut errors) = (std::io::empty(), std::io::sink(), std::io::sink());
         work(&mut ToolIo {
             stdin: &mut input,

@@ -201,7 +201,7 @@ impl Parser<'_> {
         let parsed = match self.word_here() {
             Some(KnownWord::For | KnownWord::CapitalFor) => self.parse_for(column),
             Some(KnownWord::If | KnownWord::CapitalIf) => self.parse_if(column),
-            Some(KnownWord::Define) if self.behind() == LineTok::Colon => self.parse_define(column),
+            Some(KnownWord::Define) if self.lookahead() == LineTok::Colon => self.parse_define(column),
             _ => return self.parse_unheaded(token, column),
         };
         parsed.unwrap_or_else(|Failed| self.recover(token, column, true))

@@ -37,7 +37,7 @@ impl Parser<'_> {
             self.report_capital_if();
         }
         let token = self.next();
-        if self.text[self.peek().span.as_usize_range()] == *"Manual" && self.behind() == LineTok::LParen {
+        if self.text[self.peek().span.as_usize_range()] == *"Manual" && self.lookahead() == LineTok::LParen {
             // Reported with the `IF` in front of it.
             self.next();
         }
@@ -208,7 +208,7 @@ impl Parser<'_> {
     /// Whether a colon is part of a range `0:4:`, and does not end the header.
     fn is_colon_range(&self) -> bool {
         self.here() == LineTok::Colon
-            && matches!(self.behind(), LineTok::Int(_) | LineTok::Name(_))
+            && matches!(self.lookahead(), LineTok::Int(_) | LineTok::Name(_))
             && self.stream.window[2].tok == LineTok::Colon
     }
 

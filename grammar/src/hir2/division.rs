@@ -29,7 +29,7 @@ pub struct CommentedDivisor<'t> {
     /// True if it is one number.
     pub is_number: bool,
     /// The rest of the comment, without blanks at its start.
-    pub behind: &'t str,
+    pub after: &'t str,
 }
 
 impl<'t> CommentedDivisor<'t> {
@@ -53,14 +53,14 @@ impl<'t> CommentedDivisor<'t> {
         if !first.is_empty() && first.bytes().all(|byte| byte == b'0') {
             return None;
         }
-        let behind_first = reader.rest.trim_start();
+        let after_first = reader.rest.trim_start();
         reader.read_operators(0);
-        let behind = reader.rest.trim_start();
+        let after = reader.rest.trim_start();
         let starts_with_digit = rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
-        let is_single = behind_first.len() == behind.len();
+        let is_single = after_first.len() == after.len();
         let is_number = is_single && starts_with_digit;
-        let text = rest[..rest.len() - behind.len()].trim();
-        Some(Self { text, names: reader.names, is_plain: is_single || starts_with_digit, is_number, behind })
+        let text = rest[..rest.len() - after.len()].trim();
+        Some(Self { text, names: reader.names, is_plain: is_single || starts_with_digit, is_number, after })
     }
 
     /// True if a name of it, or the number that it is, stands in an expression: the comment may speak of that.
@@ -169,14 +169,14 @@ fn closed_bracket(text: &str) -> Option<char> {
 
 impl<'t> Parser<'t> {
     /// The comment directly after the token before.
-    fn comment_behind(&self) -> Option<&'t str> {
+    fn comment_after(&self) -> Option<&'t str> {
         let line = self.text[self.last_span().end as usize..].lines().next()?;
         Some(line.trim_start_matches(' ').trim_end()).filter(|rest| rest.starts_with("//"))
     }
 
     /// The expression that the comment after the token before begins with, if all its names are in the text.
-    fn divisor_behind(&self) -> Option<CommentedDivisor<'t>> {
-        let divisor = CommentedDivisor::of_comment(self.comment_behind()?)?;
+    fn divisor_after(&self) -> Option<CommentedDivisor<'t>> {
+        let divisor = CommentedDivisor::of_comment(self.comment_after()?)?;
         let is_known = |name: &&str| self.file.strings.find_symbol(name.split('.').next().unwrap_or(name)).is_some();
         divisor.names.iter().all(is_known).then_some(divisor)
     }
@@ -185,9 +185,9 @@ impl<'t> Parser<'t> {
     /// is on another line.
     #[cold]
     pub(super) fn report_division_in_brackets(&mut self) -> bool {
-        let Some(comment) = self.comment_behind() else { return false };
+        let Some(comment) = self.comment_after() else { return false };
         let ends = [")", "]", "}", ",", ";", ":", "->", "..", "ex "];
-        let found = self.divisor_behind().is_some_and(|divisor| ends.iter().any(|end| divisor.behind.starts_with(end)));
+        let found = self.divisor_after().is_some_and(|divisor| ends.iter().any(|end| divisor.after.starts_with(end)));
         // A comment may close a bracket that the next line closes, too.
         let next = self.text[self.peek().span.start as usize..].chars().next();
         let closed = closed_bracket(comment).filter(|closed| Some(*closed) != next && next != Some(','));
@@ -201,9 +201,9 @@ impl<'t> Parser<'t> {
     /// Reports a `//` in a header, `if rank // 2 == 0:`, whose colon is in the comment.
     #[cold]
     pub(super) fn report_division_in_header(&mut self) -> bool {
-        let Some(comment) = self.comment_behind() else { return false };
+        let Some(comment) = self.comment_after() else { return false };
         let ends = [":", "..", "step ", "on streams"];
-        let found = self.divisor_behind().is_some_and(|divisor| ends.iter().any(|end| divisor.behind.starts_with(end)));
+        let found = self.divisor_after().is_some_and(|divisor| ends.iter().any(|end| divisor.after.starts_with(end)));
         let is_meant = found && comment.contains(':');
         if is_meant {
             self.report_division(comment);

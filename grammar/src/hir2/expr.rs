@@ -63,11 +63,11 @@ impl Parser<'_> {
     /// Operands and the operators between them, from a precedence on.
     fn parse_operators(&mut self, level: u8) -> Parsed<Operand> {
         let first = self.parse_operand()?;
-        self.parse_operators_behind(first, level)
+        self.parse_operators_after(first, level)
     }
 
     /// The operators after an operand, and their right sides.
-    pub(super) fn parse_operators_behind(&mut self, mut left: Operand, level: u8) -> Parsed<Operand> {
+    pub(super) fn parse_operators_after(&mut self, mut left: Operand, level: u8) -> Parsed<Operand> {
         while let Some(infix) = self.infix_here().filter(|infix| infix.level >= level) {
             self.next();
             let right = self.parse_operators(infix.level + 1)?;
@@ -207,7 +207,7 @@ impl Parser<'_> {
         self.enter()?;
         let first = self.parse_operand()?;
         let comparison = infix_symbol("==").and_then(infix_level).unwrap_or(0);
-        let operand = self.parse_operators_behind(first, comparison)?;
+        let operand = self.parse_operators_after(first, comparison)?;
         self.leave();
         let text = self.quote_expr(operand.id);
         let note = match self.file.expr(operand.id) {
@@ -435,7 +435,7 @@ impl Parser<'_> {
 
     fn parse_arg(&mut self) -> Parsed<(ArgNode, u32)> {
         let first = self.peek();
-        let key = match (self.here(), self.behind()) {
+        let key = match (self.here(), self.lookahead()) {
             (LineTok::Name(name), LineTok::Equals) => {
                 self.next();
                 self.next();

@@ -147,7 +147,7 @@ impl Parser<'_> {
     pub(super) fn report_rest(&mut self) {
         let token = self.peek();
         let found = self.quote(token.span);
-        let is_last = matches!(self.behind(), LineTok::LineEnd | LineTok::End);
+        let is_last = matches!(self.lookahead(), LineTok::LineEnd | LineTok::End);
         match token.tok {
             LineTok::Semicolon if is_last => {
                 let message = "a statement ends with its line, without `;`";
@@ -236,7 +236,7 @@ impl Parser<'_> {
         }
         if let LineTok::Name(_) = self.here() {
             let rest = self.rest_of_line();
-            let note = match self.behind() {
+            let note = match self.lookahead() {
                 _ if ALLOCATION_WORDS.contains(&target.as_str()) => {
                     let declared = rest.split('=').next().unwrap_or_default().trim_end();
                     format!("`{target}` is an argument: write `{} = alloc({target})`", shorten_text(declared))

@@ -98,7 +98,7 @@ impl Parser<'_> {
                 self.parse_program(true);
                 Ok(())
             }
-            _ if self.behind() == LineTok::LParen && matches!(token.tok, LineTok::Name(_)) => {
+            _ if self.lookahead() == LineTok::LParen && matches!(token.tok, LineTok::Name(_)) => {
                 self.parse_program(false);
                 Ok(())
             }
@@ -182,7 +182,7 @@ impl Parser<'_> {
 
     /// Returns true if the next word is not followed by a parameter list.
     fn is_head_line(&self) -> bool {
-        self.behind() != LineTok::LParen
+        self.lookahead() != LineTok::LParen
     }
 
     fn report_item(&mut self, token: LineToken) {
@@ -210,7 +210,7 @@ impl Parser<'_> {
             Some(near) if self.is_head_line() && !word.is_empty() => {
                 (format!("`{word}` begins neither a program nor a mesh"), format!("did you mean `{near}`?"))
             }
-            _ if self.behind() == LineTok::Colon => (
+            _ if self.lookahead() == LineTok::Colon => (
                 format!("the header of `{word}` has no inputs and outputs"),
                 format!("write `{word}(A: f32[m, n]) -> (B: f32[m, n]) on d:`"),
             ),
@@ -546,7 +546,7 @@ impl Parser<'_> {
 
     /// `A f32[m]`.
     fn is_missing_colon(&self) -> bool {
-        matches!(self.here(), LineTok::Name(_)) && matches!(self.behind(), LineTok::LBracket | LineTok::Dot)
+        matches!(self.here(), LineTok::Name(_)) && matches!(self.lookahead(), LineTok::LBracket | LineTok::Dot)
     }
 }
 

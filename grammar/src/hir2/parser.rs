@@ -103,7 +103,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The token of the statement after the next one.
-    pub(super) fn behind(&self) -> LineTok {
+    pub(super) fn lookahead(&self) -> LineTok {
         let token = self.stream.window[1];
         if self.stmt.brackets == 0 && token.starts_line() { LineTok::LineEnd } else { token.tok }
     }

@@ -56,7 +56,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn parse_form(&mut self, token: LineToken) -> Parsed<StmtForm> {
-        let follows = self.behind();
+        let follows = self.lookahead();
         let is_named = matches!(follows, LineTok::Equals | LineTok::Colon | LineTok::LBracket | LineTok::Comma);
         let is_alone = !is_named && follows != LineTok::LParen;
         match self.word_here() {
@@ -167,7 +167,7 @@ impl Parser<'_> {
     /// A declaration, an assignment, a call or verbatim text.
     fn parse_assignment(&mut self) -> Parsed<StmtForm> {
         if let LineTok::Verbatim(text) = self.here()
-            && matches!(self.behind(), LineTok::LineEnd | LineTok::End | LineTok::Semicolon | LineTok::RBrace)
+            && matches!(self.lookahead(), LineTok::LineEnd | LineTok::End | LineTok::Semicolon | LineTok::RBrace)
         {
             self.next();
             return Ok(StmtForm::Verbatim(text));

@@ -43,7 +43,7 @@ pub(super) struct LexerSinks<'a> {
 struct LineState {
     start: usize,
     /// True if it has no token yet.
-    is_fresh: bool,
+    is_at_start: bool,
     has_tab: bool,
     /// True if a blank line was above it.
     blank: bool,
@@ -86,7 +86,7 @@ impl<'t> TokenStream<'t> {
             base,
             window: [none; 3],
             last: Span::default(),
-            line: LineState { start: base, is_fresh: true, has_tab: false, blank: false, column: 0 },
+            line: LineState { start: base, is_at_start: true, has_tab: false, blank: false, column: 0 },
             tab_above: false,
             comments: Vec::new(),
             lexed_to: 0,
@@ -113,7 +113,7 @@ impl<'t> TokenStream<'t> {
     pub(super) fn step_back(&mut self, token: LineToken, sinks: LexerSinks<'_>) {
         self.base = token.span.end as usize;
         self.lexer = RawLineTok::lexer(&self.text[self.base..]);
-        self.line = LineState { start: self.base, is_fresh: false, has_tab: false, blank: false, column: 0 };
+        self.line = LineState { start: self.base, is_at_start: false, has_tab: false, blank: false, column: 0 };
         self.window[0] = token;
         self.fill_window(1, sinks);
     }
@@ -218,11 +218,11 @@ impl<'t> TokenStream<'t> {
     }
 
     fn make_token(&mut self, tok: LineTok, span: Span) -> LineToken {
-        if !self.line.is_fresh {
+        if !self.line.is_at_start {
             return LineToken { tok, span, column: u32::MAX, after_blank: false };
         }
         let token = LineToken { tok, span, column: self.column_of(span), after_blank: self.line.blank };
-        (self.line.is_fresh, self.line.blank) = (false, false);
+        (self.line.is_at_start, self.line.blank) = (false, false);
         token
     }
 
@@ -231,19 +231,19 @@ impl<'t> TokenStream<'t> {
     }
 
     fn end_line(&mut self, span: Span) {
-        if !self.line.is_fresh {
+        if !self.line.is_at_start {
             self.tab_above = self.line.has_tab;
         }
-        self.line.blank |= self.line.is_fresh;
+        self.line.blank |= self.line.is_at_start;
         self.line.start = span.end as usize;
         self.line.column = 0;
         self.line.has_tab = false;
-        self.line.is_fresh = true;
+        self.line.is_at_start = true;
     }
 
     /// A tab in front of a line's first token; only the first of several lines with one is reported.
     fn add_tab(&mut self, span: Span, sinks: &mut LexerSinks<'_>) {
-        if !self.line.is_fresh {
+        if !self.line.is_at_start {
             return;
         }
         let here = self.column_of(span);
@@ -262,10 +262,10 @@ impl<'t> TokenStream<'t> {
 
     fn add_comment(&mut self, span: Span) {
         let is_new = span.start >= self.lexed_to;
-        let column = self.line.is_fresh.then(|| self.column_of(span));
+        let column = self.line.is_at_start.then(|| self.column_of(span));
         let end = self.text[span.as_usize_range()].trim_end().len();
         let span = Span::new(span.start as usize, span.start as usize + end);
-        let after_blank = self.line.is_fresh && self.line.blank;
+        let after_blank = self.line.is_at_start && self.line.blank;
         if is_new {
             self.comments.push(LineComment { span, column, after_blank });
         }
@@ -274,9 +274,9 @@ impl<'t> TokenStream<'t> {
 
     /// A line with a comment is no blank line.
     fn fill_line(&mut self) {
-        if self.line.is_fresh {
+        if self.line.is_at_start {
             self.line.blank = false;
-            self.line.is_fresh = false;
+            self.line.is_at_start = false;
         }
     }
 

@@ -58,7 +58,7 @@ impl Parser<'_> {
     fn parse_suffixes(&mut self, ty: &mut TypeSyntax) -> Parsed<()> {
         loop {
             match self.here() {
-                LineTok::Name(symbol) => match (known_word(symbol), self.behind()) {
+                LineTok::Name(symbol) => match (known_word(symbol), self.lookahead()) {
                     (Some(word @ (KnownWord::Order | KnownWord::Logical)), LineTok::LParen) => {
                         self.next();
                         let (items, _) = self.parse_items(LineTok::RParen)?;
@@ -91,15 +91,15 @@ impl Parser<'_> {
             self.next();
             iter = Some(word);
             let first = Operand { id: self.add_expr(ExprNode::Int(value), span), height: 0 };
-            self.parse_operators_behind(first, 0)?.id
+            self.parse_operators_after(first, 0)?.id
         } else {
-            if let (LineTok::Name(name), LineTok::Dot) = (self.here(), self.behind())
+            if let (LineTok::Name(name), LineTok::Dot) = (self.here(), self.lookahead())
                 && matches!(self.symbol_text(name), "r" | "b" | "i")
             {
                 iter = Some(NameSyntax { name, span: self.next().span });
                 self.next();
             }
-            if let (LineTok::Name(name), LineTok::Colon) = (self.here(), self.behind()) {
+            if let (LineTok::Name(name), LineTok::Colon) = (self.here(), self.lookahead()) {
                 parallel = Some(NameSyntax { name, span: self.next().span });
                 self.next();
             }

@@ -57,10 +57,10 @@ pub(super) struct StreamTag {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum LogState {
     #[default]
-    Outside,
+    Between,
     Inside,
     /// After a program, where its sections may follow.
-    Behind,
+    After,
     Aliases,
     Index,
 }
@@ -242,7 +242,7 @@ impl StreamReader<'_> {
         }
         state.inside = 0;
         strip.clone_into(&mut state.strip);
-        state.state = if line.close.is_some() { LogState::Behind } else { LogState::Inside };
+        state.state = if line.close.is_some() { LogState::After } else { LogState::Inside };
         state.is_old = is_old_header(&self.text[open..line.end]);
         state.item = Some(self.items.len());
         let is_folded = line.close.is_some();
@@ -265,19 +265,19 @@ impl StreamReader<'_> {
         let mut keep = true;
         match state.state {
             // The ends of nested programs stay: the reader reports them.
-            LogState::Outside | LogState::Behind if state.inside > 0 && closes => state.inside -= 1,
-            LogState::Outside => keep = false,
-            LogState::Inside if closes => state.state = LogState::Behind,
-            LogState::Behind if own.starts_with("Aliases:") => state.state = LogState::Aliases,
-            LogState::Behind if own.starts_with("Index definitions:") => state.state = LogState::Index,
-            LogState::Behind if own.trim().is_empty() => {}
-            LogState::Behind => {
-                state.state = LogState::Outside;
+            LogState::Between | LogState::After if state.inside > 0 && closes => state.inside -= 1,
+            LogState::Between => keep = false,
+            LogState::Inside if closes => state.state = LogState::After,
+            LogState::After if own.starts_with("Aliases:") => state.state = LogState::Aliases,
+            LogState::After if own.starts_with("Index definitions:") => state.state = LogState::Index,
+            LogState::After if own.trim().is_empty() => {}
+            LogState::After => {
+                state.state = LogState::Between;
                 keep = false;
             }
-            LogState::Aliases if own.starts_with('}') => state.state = LogState::Behind,
+            LogState::Aliases if own.starts_with('}') => state.state = LogState::After,
             LogState::Index if !own.starts_with([' ', '\t']) => {
-                state.state = LogState::Behind;
+                state.state = LogState::After;
                 keep = own.trim().is_empty();
             }
             LogState::Inside | LogState::Aliases | LogState::Index => {}

@@ -3,8 +3,8 @@
 //! In iteration h rank r works on part `r + h`, which rank `r + h` sends it, and sends its own part to rank `r - h`.
 //! Iteration 0 is its own part.
 
-use super::operands::ProductOperand;
-use super::region::{GatherRegion, GatheredProduct};
+use super::operands::PartOperand;
+use super::region::{GatherRegion, GatheredGemm};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, emit_loop_on_streams, get_message, iteration_stream, put_message};
@@ -35,7 +35,7 @@ pub(super) fn emit_loop(
     let apart = copy.filter(|_| in_copy.is_none());
     let tensors = [Some(gathered), scales, apart];
     out.extend(tensors.into_iter().flatten().map(|tensor| build.build_allocate(tensor)));
-    out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
+    out.extend(region.gemms.iter().map(|gemm| build.build_allocate(gemm.result)));
     let gather =
         GatherLoop { region, gathered, scales, copy, own_returns: method.own_returns && region.ranks > 1, hop };
     let iteration = gather.iteration(build);
@@ -92,7 +92,7 @@ impl GatherLoop<'_> {
             number,
             first: false,
         };
-        let mut here = self.products(build, &own);
+        let mut here = self.gemms(build, &own);
         if !self.own_returns {
             here.extend(self.copy_part(build, &own));
         }
@@ -105,7 +105,7 @@ impl GatherLoop<'_> {
         let returned = self.copy.filter(|_| self.own_returns).map(|copy| self.return_own_part(build, copy, &arrived));
         let (starts, ends) = returned.unzip();
         there.extend(starts);
-        there.extend(self.products(build, &arrived));
+        there.extend(self.gemms(build, &arrived));
         if self.copy.is_some_and(|copy| copy != self.gathered) {
             there.extend(self.copy_part(build, &arrived));
         }
@@ -168,45 +168,45 @@ impl GatherLoop<'_> {
     }
 
     /// The GEMMs of a part: first the independent ones, then those that are added to the sums of earlier parts.
-    fn products(&self, build: &mut OpBuilder<'_, '_>, part: &LoopPart) -> Vec<OpId> {
+    fn gemms(&self, build: &mut OpBuilder<'_, '_>, part: &LoopPart) -> Vec<OpId> {
         let mut ops = Vec::new();
-        let (sums, alone): (Vec<_>, Vec<_>) = self.region.products.iter().partition(|product| product.sum.is_some());
-        alone.into_iter().for_each(|product| self.emit_product(build, product, part, &mut ops));
+        let (sums, alone): (Vec<_>, Vec<_>) = self.region.gemms.iter().partition(|gemm| gemm.sum.is_some());
+        alone.into_iter().for_each(|gemm| self.emit_gemm(build, gemm, part, &mut ops));
         if !sums.is_empty() && !part.first {
             ops.push(self.follow_iteration_before(build));
         }
-        sums.into_iter().for_each(|product| self.emit_product(build, product, part, &mut ops));
+        sums.into_iter().for_each(|gemm| self.emit_gemm(build, gemm, part, &mut ops));
         ops
     }
 
     /// The GEMM of a part. Slices are in the order in which `hir 2` reads them inside of a statement.
-    fn emit_product(
+    fn emit_gemm(
         &self,
         build: &mut OpBuilder<'_, '_>,
-        product: &GatheredProduct,
+        gemm: &GatheredGemm,
         part: &LoopPart,
         ops: &mut Vec<OpId>,
     ) {
         let zero = build.int_expr(0);
-        let transposed = self.transpose_part(build, product, part, ops);
-        let place = own_columns(product, product.result, zero);
-        let place = if product.sum.is_some() { place } else { place.index_axis(0, part.number) };
+        let transposed = self.transpose_part(build, gemm, part, ops);
+        let place = own_columns(gemm, gemm.result, zero);
+        let place = if gemm.sum.is_some() { place } else { place.index_axis(0, part.number) };
         let made = place.emit_selects(build, ops);
         let mut operands: Vec<TensorId> = Vec::new();
-        for &operand in &product.operands {
+        for &operand in &gemm.operands {
             let slice = match operand {
-                ProductOperand::Gathered { .. } => transposed.map_or(part.rows.clone(), Slice::whole),
-                ProductOperand::GatheredScales => {
+                PartOperand::Gathered { .. } => transposed.map_or(part.rows.clone(), Slice::whole),
+                PartOperand::GatheredScales => {
                     part.scales.clone().expect("scales of rows are gathered for all products of a region or none")
                 }
-                ProductOperand::Columns(tensor) => own_columns(product, tensor, zero).index_axis(0, zero),
-                ProductOperand::Whole(tensor) => Slice::whole(tensor),
-                ProductOperand::Part(tensor) => own_columns(product, tensor, zero).index_axis(0, part.number),
+                PartOperand::Columns(tensor) => own_columns(gemm, tensor, zero).index_axis(0, zero),
+                PartOperand::Whole(tensor) => Slice::whole(tensor),
+                PartOperand::Part(tensor) => own_columns(gemm, tensor, zero).index_axis(0, part.number),
             };
             operands.push(slice.emit_selects(build, ops));
         }
-        let mut op = build.program().op(product.op).clone();
-        if product.sum.is_some() && !part.first {
+        let mut op = build.program().op(gemm.op).clone();
+        if gemm.sum.is_some() && !part.first {
             op = Op::new(OpKind::MatmulAdd);
             operands.push(place.emit_selects(build, ops));
         }
@@ -219,11 +219,11 @@ impl GatherLoop<'_> {
     fn transpose_part(
         &self,
         build: &mut OpBuilder<'_, '_>,
-        product: &GatheredProduct,
+        gemm: &GatheredGemm,
         part: &LoopPart,
         ops: &mut Vec<OpId>,
     ) -> Option<TensorId> {
-        if !product.operands.contains(&ProductOperand::Gathered { transposed: true }) {
+        if !gemm.operands.contains(&PartOperand::Gathered { transposed: true }) {
             return None;
         }
         let rows = part.rows.emit_selects(build, ops);
@@ -256,7 +256,7 @@ impl GatherLoop<'_> {
 }
 
 /// A tensor, or the rank's shard of it if its columns are sharded over devices.
-fn own_columns(product: &GatheredProduct, tensor: TensorId, zero: ExprId) -> Slice {
+fn own_columns(gemm: &GatheredGemm, tensor: TensorId, zero: ExprId) -> Slice {
     let whole = Slice::whole(tensor);
-    if product.sharded { whole.index_axis(0, zero) } else { whole }
+    if gemm.sharded { whole.index_axis(0, zero) } else { whole }
 }

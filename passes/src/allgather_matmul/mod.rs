@@ -120,13 +120,13 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
         search.private_ops(&regions).into_iter().map(|op| (op, None)).collect();
     for region in regions {
         cx.add_count("loops", 1);
-        cx.add_count("products", region.products.len() as u64);
+        cx.add_count("products", region.gemms.len() as u64);
         cx.add_remark(|| loop_remark(program, &region));
-        work.extend(region.products.iter().skip(1).map(|product| (product.op, None)));
-        work.extend(region.products.iter().filter_map(|product| product.sum).map(|sum| (sum, None)));
+        work.extend(region.gemms.iter().skip(1).map(|gemm| (gemm.op, None)));
+        work.extend(region.gemms.iter().filter_map(|gemm| gemm.sum).map(|sum| (sum, None)));
         work.extend(region.moved.iter().map(|&op| (op, None)));
         work.extend(region.copy.iter().map(|copy| (copy.op, None)));
-        work.push((region.products[0].op, Some(region)));
+        work.push((region.gemms[0].op, Some(region)));
     }
     if work.is_empty() {
         return Ok(());
@@ -146,15 +146,15 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
 }
 
 fn loop_remark(program: &Program, region: &GatherRegion) -> Diag {
-    let names: Vec<String> = region.products.iter().map(|product| program.tensor_name(product.result)).collect();
+    let names: Vec<String> = region.gemms.iter().map(|gemm| program.tensor_name(gemm.result)).collect();
     let (gathered, made) = (program.quoted_tensor(region.source), names.join("`, `"));
     let message = message!("`{}` became a loop over the parts of `{}`, each multiplied when it arrives", made, gathered);
-    Diag::error(LOOP, program.op_span(region.products[0].op), message)
+    Diag::error(LOOP, program.op_span(region.gemms[0].op), message)
 }
 
-fn kept_remark(program: &Program, product: OpId, reason: &str) -> Diag {
-    let result = program.op(product).output_tensors().next();
+fn kept_remark(program: &Program, gemm: OpId, reason: &str) -> Diag {
+    let result = program.op(gemm).output_tensors().next();
     let name = result.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
     let message = message!("the product `{}` of gathered rows did not become a loop: {}", name, reason);
-    Diag::error(NO_LOOP, program.op_span(product), message)
+    Diag::error(NO_LOOP, program.op_span(gemm), message)
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// An operand in the form that the GEMM of one part takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ProductOperand {
+pub(super) enum PartOperand {
     /// The gathered part, or its transpose.
     Gathered { transposed: bool },
     /// The gathered scales of the part's rows.
@@ -100,7 +100,7 @@ fn is_transpose(op: &Op) -> bool {
 }
 
 /// The axes of a GEMM, which determine the forms of its operands.
-pub(super) struct ProductAxes<'a> {
+pub(super) struct RowGemmAxes<'a> {
     /// The axes of the gathered operand, `[device, m, k]`.
     pub(super) rows: &'a [IterDomain],
     /// Those of the operand that is gathered.
@@ -111,7 +111,7 @@ pub(super) struct ProductAxes<'a> {
     pub(super) ranks: u32,
 }
 
-impl ProductAxes<'_> {
+impl RowGemmAxes<'_> {
     /// True for `[device, part, m, n]`, false for `[part, m, n]`.
     pub(super) fn has_device_axis(&self, program: &Program, widened: bool) -> Result<bool, &'static str> {
         let device = self.rows[0].parallel;
@@ -120,26 +120,26 @@ impl ProductAxes<'_> {
             return plain.then_some(false).ok_or("it is not `[device, m, k]` and `[k, n]` to `[part, m, n]`");
         }
         let one = is_widened(self.factor, device);
-        let batched = is_spread_first(self.made, device) && self.is_part_axis(program, &self.made[1]);
+        let batched = is_sharded_first(self.made, device) && self.is_part_axis(program, &self.made[1]);
         (one && batched)
             .then_some(true)
             .ok_or("it is not `[1, device, m, k]` and `[device, 1, k, n]` to `[device, part, m, n]`")
     }
 
     /// The form in which the GEMM of one part takes another operand.
-    pub(super) fn classify(&self, program: &Program, tensor: TensorId, sharded: bool) -> Option<ProductOperand> {
+    pub(super) fn classify(&self, program: &Program, tensor: TensorId, sharded: bool) -> Option<PartOperand> {
         let domains = stored_domains(program, tensor);
         if domains.len() <= 2 && is_local(&domains) {
-            return Some(ProductOperand::Whole(tensor));
+            return Some(PartOperand::Whole(tensor));
         }
         let local = if sharded {
-            domains.split_first().filter(|_| is_spread_first(&domains, self.rows[0].parallel))?.1
+            domains.split_first().filter(|_| is_sharded_first(&domains, self.rows[0].parallel))?.1
         } else {
             domains.as_slice()
         };
         match local {
-            [one, _, _] if sharded && has_one_element(program, one) => Some(ProductOperand::Columns(tensor)),
-            [parts, _, _] if self.is_part_axis(program, parts) && is_local(local) => Some(ProductOperand::Part(tensor)),
+            [one, _, _] if sharded && has_one_element(program, one) => Some(PartOperand::Columns(tensor)),
+            [parts, _, _] if self.is_part_axis(program, parts) && is_local(local) => Some(PartOperand::Part(tensor)),
             _ => None,
         }
     }
@@ -178,6 +178,6 @@ fn is_widened(domains: &[IterDomain], device: ParallelType) -> bool {
 }
 
 /// True if the first of four axes is sharded over devices, and no other.
-fn is_spread_first(domains: &[IterDomain], device: ParallelType) -> bool {
+fn is_sharded_first(domains: &[IterDomain], device: ParallelType) -> bool {
     domains.len() == 4 && domains[0].parallel == device && is_local(&domains[1..])
 }

@@ -1,6 +1,6 @@
 //! GEMMs of rows that are sharded over devices.
 
-use super::operands::{GatheredOperand, GatheredScales, OperandOrigins, ProductAxes, ProductOperand, is_local};
+use super::operands::{GatheredOperand, GatheredScales, OperandOrigins, RowGemmAxes, PartOperand, is_local};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::reshard::stored_domains;
 use crate::support::storage::{allocated_tensors, count_mentions};
@@ -14,11 +14,11 @@ const ROW_SCALES: usize = 2;
 
 /// A GEMM of a region.
 #[derive(Clone)]
-pub(super) struct GatheredProduct {
+pub(super) struct GatheredGemm {
     pub(super) op: OpId,
     /// The GEMM, or the sum of its parts.
     pub(super) result: TensorId,
-    pub(super) operands: Vec<ProductOperand>,
+    pub(super) operands: Vec<PartOperand>,
     /// The scales of the operand's rows, if they are gathered with it.
     scales: Option<GatheredScales>,
     /// True for `[device, part, m, n]`, false for `[part, m, n]`.
@@ -43,7 +43,7 @@ pub(super) struct GatherRegion {
     pub(super) source: TensorId,
     /// The scales of its rows, `[device, m, 1]`, which all GEMMs share.
     pub(super) scales: Option<TensorId>,
-    pub(super) products: Vec<GatheredProduct>,
+    pub(super) gemms: Vec<GatheredGemm>,
     /// Transposes of other operands that move to the first GEMM's place.
     pub(super) moved: Vec<OpId>,
     /// A complete copy of the operand on every device: the loop gathers into it.
@@ -99,9 +99,9 @@ impl<'p> GatherSearch<'p> {
                 continue;
             }
             let Some(gathered) = self.origins.find_gathered(op) else { continue };
-            match self.check_product(id, gathered) {
+            match self.check_gemm(id, gathered) {
                 Err(reason) => self.kept.push((id, reason)),
-                Ok((product, ranks)) => self.add_product(&mut regions, product, gathered.source, ranks),
+                Ok((gemm, ranks)) => self.add_gemm(&mut regions, gemm, gathered.source, ranks),
             }
         }
         let mut taken = FxHashSet::default();
@@ -112,31 +112,31 @@ impl<'p> GatherSearch<'p> {
         regions
     }
 
-    fn add_product(&mut self, regions: &mut Vec<GatherRegion>, product: GatheredProduct, source: TensorId, ranks: u32) {
+    fn add_gemm(&mut self, regions: &mut Vec<GatherRegion>, gemm: GatheredGemm, source: TensorId, ranks: u32) {
         // The last loop over the operand: neither loop would see a write between them.
-        let scales = product.scales.map(|scales| scales.source);
+        let scales = gemm.scales.map(|scales| scales.source);
         let last = regions.iter_mut().rev().find(|region| region.source == source && region.scales == scales);
         if let Some(region) = last
-            && let Some(moved) = self.join_with(&product, region)
+            && let Some(moved) = self.join_with(&gemm, region)
         {
-            region.products.push(product);
+            region.gemms.push(gemm);
             region.moved.extend(moved);
             return;
         }
-        regions.push(GatherRegion { source, scales, products: vec![product], moved: Vec::new(), copy: None, ranks });
+        regions.push(GatherRegion { source, scales, gemms: vec![gemm], moved: Vec::new(), copy: None, ranks });
     }
 
     /// The transposes that move along if a GEMM, and the sum of its parts, are computed at the place of a region's
     /// first GEMM; `None` if that is impossible.
-    fn join_with(&mut self, product: &GatheredProduct, region: &GatherRegion) -> Option<Vec<OpId>> {
-        let first = region.products[0].op;
-        let own = self.origins.transposes_of(self.program.op(product.op));
+    fn join_with(&mut self, gemm: &GatheredGemm, region: &GatherRegion) -> Option<Vec<OpId>> {
+        let first = region.gemms[0].op;
+        let own = self.origins.transposes_of(self.program.op(gemm.op));
         let after = own.into_iter().filter(|&op| self.motion.place_of(op) > self.motion.place_of(first));
-        let moved: Vec<OpId> = after.filter(|op| !region.moved.contains(op) && Some(*op) != product.permute).collect();
-        let passed: Vec<OpId> = moved.iter().chain(&region.moved).chain(&product.permute).copied().collect();
+        let moved: Vec<OpId> = after.filter(|op| !region.moved.contains(op) && Some(*op) != gemm.permute).collect();
+        let passed: Vec<OpId> = moved.iter().chain(&region.moved).chain(&gemm.permute).copied().collect();
         let free = moved.iter().all(|&op| self.motion.can_precede(op, &[], first));
-        let summed = product.sum.is_none_or(|_| self.motion.is_untouched(product.result, first, product.op));
-        (free && summed && self.motion.can_precede(product.op, &passed, first)).then_some(moved)
+        let summed = gemm.sum.is_none_or(|_| self.motion.is_untouched(gemm.result, first, gemm.op));
+        (free && summed && self.motion.can_precede(gemm.op, &passed, first)).then_some(moved)
     }
 
     /// The first copy of a region's operand to `[part, m, k]` on every device that may be at the loop's place.
@@ -148,7 +148,7 @@ impl<'p> GatherSearch<'p> {
             let is_copy = op.kind.transfer() == Some(Transfer::Copy) && source == region.source;
             (is_copy && self.is_gathered_form(source, result, region.ranks)).then_some(GatheredCopy { op: id, result })
         })?;
-        let first = region.products[0].op;
+        let first = region.gemms[0].op;
         let is_before = self.motion.place_of(found.op) < self.motion.place_of(first);
         let moves =
             if is_before { self.motion.can_sink(found.op, first) } else { self.motion.can_hoist(found.op, first) };
@@ -161,29 +161,29 @@ impl<'p> GatherSearch<'p> {
         let [rows, made] = [source, result].map(|tensor| stored_domains(program, tensor));
         let plain = !self.bound.contains(&result) && !logical_axes(program, result).has_parts();
         let one_mesh = program.tensor(source).mesh == program.tensor(result).mesh;
-        let axes = ProductAxes { rows: &rows, factor: &rows, made: &made, ranks };
+        let axes = RowGemmAxes { rows: &rows, factor: &rows, made: &made, ranks };
         plain && one_mesh && made.len() == rows.len() && is_local(&made) && axes.is_part_axis(program, &made[0])
     }
 
     /// The broadcasts and transposes of gathered operands that only the GEMMs of regions read.
     pub(super) fn private_ops(&self, regions: &[GatherRegion]) -> Vec<OpId> {
-        let products: Vec<&GatheredProduct> = regions.iter().flat_map(|region| &region.products).collect();
+        let gemms: Vec<&GatheredGemm> = regions.iter().flat_map(|region| &region.gemms).collect();
         let mut readers: FxHashMap<OpId, usize> = FxHashMap::default();
-        for product in &products {
-            let read = [product.permute.or(product.broadcast), product.scales.and_then(|scales| scales.broadcast)];
+        for gemm in &gemms {
+            let read = [gemm.permute.or(gemm.broadcast), gemm.scales.and_then(|scales| scales.broadcast)];
             read.into_iter().flatten().for_each(|op| *readers.entry(op).or_default() += 1);
         }
         let mut private: Vec<OpId> = Vec::new();
-        for product in &products {
-            let Some(permute) = product.permute.filter(|op| !private.contains(op)) else { continue };
+        for gemm in &gemms {
+            let Some(permute) = gemm.permute.filter(|op| !private.contains(op)) else { continue };
             if self.has_no_other_reader(permute, &readers) {
                 private.push(permute);
-                product.broadcast.into_iter().for_each(|op| *readers.entry(op).or_default() += 1);
+                gemm.broadcast.into_iter().for_each(|op| *readers.entry(op).or_default() += 1);
             }
         }
-        let scales = products.iter().filter_map(|product| product.scales?.broadcast);
+        let scales = gemms.iter().filter_map(|gemm| gemm.scales?.broadcast);
         let broadcasts: FxHashSet<OpId> =
-            products.iter().filter_map(|product| product.broadcast).chain(scales).collect();
+            gemms.iter().filter_map(|gemm| gemm.broadcast).chain(scales).collect();
         private.extend(broadcasts.into_iter().filter(|&op| self.has_no_other_reader(op, &readers)));
         private.sort_unstable();
         private
@@ -195,7 +195,7 @@ impl<'p> GatherSearch<'p> {
         result.is_some_and(|tensor| self.mentions.get(&tensor) == Some(&(known + 1)))
     }
 
-    fn check_product(&mut self, id: OpId, gathered: GatheredOperand) -> Result<(GatheredProduct, u32), &'static str> {
+    fn check_gemm(&mut self, id: OpId, gathered: GatheredOperand) -> Result<(GatheredGemm, u32), &'static str> {
         let program = self.program;
         let op = program.op(id);
         let Some(made) = op.output_tensors().next() else { return Err("it has no result") };
@@ -215,13 +215,13 @@ impl<'p> GatherSearch<'p> {
         let Some(ranks) = ranks.filter(|_| one_mesh) else {
             return Err("its tensors do not lie on devices 0, 1, and so on in one row");
         };
-        let ProductForm { operands, sharded, scales } = self.check_operands(id, made, gathered, ranks)?;
+        let GemmOperandForm { operands, sharded, scales } = self.check_operands(id, made, gathered, ranks)?;
         let origins = [gathered.broadcast, gathered.permute, scales.and_then(|scales| scales.broadcast)];
         if origins.into_iter().flatten().any(|origin| !self.motion.can_repeat(origin, id)) {
             return Err("something between it and the broadcast changes the operand");
         }
         let GatheredOperand { permute, broadcast, .. } = gathered;
-        Ok((GatheredProduct { op: id, result, operands, scales, sharded, sum, permute, broadcast }, ranks))
+        Ok((GatheredGemm { op: id, result, operands, scales, sharded, sum, permute, broadcast }, ranks))
     }
 
     /// The forms in which the GEMM of a part takes its operands.
@@ -231,7 +231,7 @@ impl<'p> GatherSearch<'p> {
         made: TensorId,
         gathered: GatheredOperand,
         ranks: u32,
-    ) -> Result<ProductForm, &'static str> {
+    ) -> Result<GemmOperandForm, &'static str> {
         let program = self.program;
         let op = program.op(id);
         let gemm = op.kind.gemm().unwrap_or(GemmForm::PLAIN);
@@ -241,17 +241,17 @@ impl<'p> GatherSearch<'p> {
         if rows.len() != 3 || !is_local(&rows[1..]) {
             return Err("its gathered operand is not `[device, m, k]`");
         }
-        let axes = ProductAxes { rows: &rows, factor: &factor, made: &made, ranks };
+        let axes = RowGemmAxes { rows: &rows, factor: &factor, made: &made, ranks };
         let widened = gathered.broadcast.is_some();
         let sharded = axes.has_device_axis(program, widened)?;
         let with_scales = operands.get(ROW_SCALES).filter(|_| gemm.scaled);
         let scales = with_scales.and_then(|&tensor| axes.row_scales(&self.origins, tensor, widened));
-        let mut form = ProductForm { operands: Vec::with_capacity(operands.len()), sharded, scales };
+        let mut form = GemmOperandForm { operands: Vec::with_capacity(operands.len()), sharded, scales };
         for (&tensor, place) in operands.iter().zip(0..) {
             let operand = if place == gathered.place {
-                Some(ProductOperand::Gathered { transposed: gathered.permute.is_some() })
+                Some(PartOperand::Gathered { transposed: gathered.permute.is_some() })
             } else if place == ROW_SCALES && scales.is_some() {
-                Some(ProductOperand::GatheredScales)
+                Some(PartOperand::GatheredScales)
             } else {
                 axes.classify(program, tensor, sharded)
             };
@@ -282,8 +282,8 @@ impl<'p> GatherSearch<'p> {
 }
 
 /// The operands of the GEMM of a part.
-struct ProductForm {
-    operands: Vec<ProductOperand>,
+struct GemmOperandForm {
+    operands: Vec<PartOperand>,
     /// True for `[device, part, m, n]`, false for `[part, m, n]`.
     sharded: bool,
     scales: Option<GatheredScales>,
@@ -291,15 +291,15 @@ struct ProductForm {
 
 /// True if the GEMM of a part may take an operand at a position. Only `matmul` takes parts of others, transposes and
 /// gathered right factors; no `linear` has a device axis.
-fn is_taken(gemm: GemmForm, operand: ProductOperand, place: usize, sharded: bool) -> bool {
+fn is_taken(gemm: GemmForm, operand: PartOperand, place: usize, sharded: bool) -> bool {
     match operand {
-        ProductOperand::Gathered { transposed } if !gemm.is_plain() => {
+        PartOperand::Gathered { transposed } if !gemm.is_plain() => {
             place == 0 && !transposed && (gemm.scaled || !sharded)
         }
-        ProductOperand::Part(_) => gemm.is_plain(),
+        PartOperand::Part(_) => gemm.is_plain(),
         // A right factor without columns across devices would give a result that is the same on all devices.
-        ProductOperand::Whole(_) => place > 1 || !sharded,
-        ProductOperand::Gathered { .. } | ProductOperand::GatheredScales | ProductOperand::Columns(_) => true,
+        PartOperand::Whole(_) => place > 1 || !sharded,
+        PartOperand::Gathered { .. } | PartOperand::GatheredScales | PartOperand::Columns(_) => true,
     }
 }
 

@@ -27,7 +27,7 @@ enum TensorRole {
 pub(super) fn check_independence(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), Diags> {
     let mut storage = StorageClasses::from_program(program);
     let mut roles = IdVec::filled(TensorRole::Shared, program.tensors().len());
-    let outside = defined_outside_loops(program);
+    let external = defined_outside_loops(program);
     let definitions = IndexDefinitions::new(program);
     let mut diags = Diags::default();
     for &(op, index) in loops {
@@ -37,7 +37,7 @@ pub(super) fn check_independence(program: &Program, loops: &[(OpId, ExprId)]) ->
             program,
             &ops,
             &|op| selected_index(op).is_some_and(|expr| definitions.expand_expr(program, expr) == index),
-            &outside,
+            &external,
             &mut roles,
         );
         check_loop_independence(program, &ops, &mut storage, &roles, &mut diags);
@@ -54,7 +54,7 @@ fn assign_roles(
     program: &Program,
     ops: &[OpId],
     slices: &dyn Fn(&Op) -> bool,
-    outside: &FxHashSet<TensorId>,
+    external: &FxHashSet<TensorId>,
     roles: &mut IdVec<TensorId, TensorRole>,
 ) -> Vec<TensorId> {
     let (mut named, mut sharing) = (Vec::new(), Vec::new());
@@ -73,7 +73,7 @@ fn assign_roles(
         };
         let role = shared.map_or(role, |original| roles[original]);
         let results = op.output_tensors().map(|tensor| program.memory_tensor(tensor));
-        for tensor in results.filter(|tensor| !outside.contains(tensor)) {
+        for tensor in results.filter(|tensor| !external.contains(tensor)) {
             if shared.is_some() || (roles[tensor] == TensorRole::Shared && role != TensorRole::Shared) {
                 roles[tensor] = role;
                 named.push(tensor);
@@ -230,13 +230,13 @@ impl LoopContext<'_> {
         if frees {
             return "deallocate it in the loop: run --pass=allocate-and-deallocate before this pass";
         }
-        let mut outside = interface_tensors(self.program).any(&mut of_class);
+        let mut external = interface_tensors(self.program).any(&mut of_class);
         visit_host_ops(self.program, &mut |op| {
             if !inside.contains(&op) {
-                visit_accesses(self.program, op, &mut |tensor, _| outside |= of_class(tensor));
+                visit_accesses(self.program, op, &mut |tensor, _| external |= of_class(tensor));
             }
         });
-        if outside {
+        if external {
             "it is also used outside of the loop: make a tensor with an axis for the iterations before the loop, and let each iteration write its slice"
         } else {
             "an iteration may read a value of an earlier iteration: write it before it is read in every iteration, or run this loop on one stream"

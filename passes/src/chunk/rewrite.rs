@@ -115,7 +115,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
     fn rewrite_operands(&mut self, op: &mut Op, contracted: bool) {
         // Axes of pointwise operands pair by position; GEMMs align theirs at the end.
         let positional = op.kind.is_pointwise();
-        let product = op.kind.gemm().is_some_and(|form| !form.transposed);
+        let gemm = op.kind.gemm().is_some_and(|form| !form.transposed);
         let most = op.input_tensors().map(|tensor| self.batch_axes(tensor)).max();
         for value in &mut op.operands {
             let Value::Tensor(tensor) = *value else { continue };
@@ -124,7 +124,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
                 Some(_) => {
                     let chunks = known.unwrap_or_else(|| self.unfold_input(tensor));
                     let missing = most.unwrap_or(0).saturating_sub(self.batch_axes(tensor));
-                    match product && missing > 0 {
+                    match gemm && missing > 0 {
                         true => self.widen_tensor(chunks, 1, missing),
                         false => chunks,
                     }

@@ -1,9 +1,9 @@
 //! decompose-reshardings: insert-reshardings as of 2026, with GEMMs that are contracted across devices.
 //!
-//! [`products`] decomposes those GEMMs. The rest is [`crate::insert_reshardings`] in another form, and a check of the
+//! [`gemms`] decomposes those GEMMs. The rest is [`crate::insert_reshardings`] in another form, and a check of the
 //! remaining ops.
 
-mod products;
+mod gemms;
 
 use crate::convert_op_to_communication::refuse_in_any_order;
 use crate::framework::options::{OptionSpec, OptionType};
@@ -87,12 +87,12 @@ fn run_decompose_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     let mut out = Vec::with_capacity(ops.len());
     let mut count = 0;
     for &op in &ops {
-        match products::match_sharded_gemm(build.program(), op) {
+        match gemms::match_sharded_gemm(build.program(), op) {
             None => out.push(op),
-            Some(product) => {
+            Some(gemm) => {
                 build.origin = op;
                 count += 1;
-                products::decompose_gemm(&mut build, &mut moved, op, &product, &mut out);
+                gemms::decompose_gemm(&mut build, &mut moved, op, &gemm, &mut out);
             }
         }
     }

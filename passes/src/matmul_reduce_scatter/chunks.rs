@@ -3,7 +3,7 @@
 //! A chunk is a slice of tensors that share the memory of the left factor and of the result, with the rows as two axes,
 //! `[.., chunk, m / chunks, ..]`.
 
-use super::region::{PARTS, Product, SumMethod, SumRegion, SumResult};
+use super::region::{PARTS, ChainGemm, SumMethod, SumRegion, SumResult};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{axes_with_domains, has_one_element, stored_domains};
 use hostir::ir::{Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
@@ -22,7 +22,7 @@ pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMe
     let count = if wanted == 0 { automatic } else { wanted };
     let refused = if count < 2 {
         None
-    } else if region.chain.iter().any(|product| has_sliced_rows(program, product)) {
+    } else if region.chain.iter().any(|gemm| has_sliced_rows(program, gemm)) {
         Some("its left factor is a slice")
     } else if rows.is_some_and(|rows| rows % i64::from(count) != 0) {
         Some("the rows of a part do not divide into as many")
@@ -61,8 +61,8 @@ fn part_extents(program: &Program, partial: TensorId) -> [Option<i64>; 2] {
     })
 }
 
-fn has_sliced_rows(program: &Program, product: &Product) -> bool {
-    is_slice(program, product.factors[0]) || product.scales.is_some_and(|[rows, _]| is_slice(program, rows))
+fn has_sliced_rows(program: &Program, gemm: &ChainGemm) -> bool {
+    is_slice(program, gemm.factors[0]) || gemm.scales.is_some_and(|[rows, _]| is_slice(program, rows))
 }
 
 fn is_slice(program: &Program, tensor: TensorId) -> bool {
@@ -96,9 +96,9 @@ impl PartChunks {
         out: &mut Vec<OpId>,
     ) -> Self {
         let lefts =
-            region.chain.iter().map(|product| share_with_chunks(build, product.factors[0], count, out)).collect();
+            region.chain.iter().map(|gemm| share_with_chunks(build, gemm.factors[0], count, out)).collect();
         let output = share_with_chunks(build, region.output, count, out);
-        let scales = region.chain.iter().find_map(|product| product.scales);
+        let scales = region.chain.iter().find_map(|gemm| gemm.scales);
         let scales = scales.map(|[rows, _]| rows).filter(|&rows| has_part_scales(build.program(), rows));
         let row_scales = scales.map(|rows| share_with_chunks(build, rows, count, out));
         Self { count, index, lefts, output, row_scales }

@@ -179,14 +179,14 @@ impl<'r> PartSum<'r> {
         into: &Slice,
         added: Option<&Slice>,
     ) -> Vec<OpId> {
-        let product = &self.region.chain[link];
+        let gemm = &self.region.chain[link];
         let mut ops = Vec::new();
         let result = into.emit_selects(build, &mut ops);
-        let factor = self.chunks.as_ref().map_or(product.factors[0], |chunks| chunks.lefts[link]);
+        let factor = self.chunks.as_ref().map_or(gemm.factors[0], |chunks| chunks.lefts[link]);
         let left = self.own_shard(build, factor).index_axis(0, part);
         let left = self.chunk_of(left).emit_selects(build, &mut ops);
-        let right = self.right_factor(build, product.factors[1]).emit_selects(build, &mut ops);
-        let scales = product.scales.map(|scales| scales.map(|tensor| self.part_scales(build, tensor, part)));
+        let right = self.right_factor(build, gemm.factors[1]).emit_selects(build, &mut ops);
+        let scales = gemm.scales.map(|scales| scales.map(|tensor| self.part_scales(build, tensor, part)));
         let scales = scales.map(|scales| scales.map(|slice| slice.emit_selects(build, &mut ops)));
         let added = added.map(|sum| sum.emit_selects(build, &mut ops));
         let op = gemm_op([left, right], scales, added);

@@ -1,7 +1,7 @@
 //! GEMMs after a sum over devices that do not need it: a ring computes them while its sums are in transit.
 
 use super::emit::SumPlan;
-use super::region::{SumMethod, is_product};
+use super::region::{SumMethod, is_gemm};
 use crate::support::builder::is_stored_stream_domain;
 use crate::support::motion::BodyMotion;
 use crate::support::slices::is_on_first_stream;
@@ -11,7 +11,7 @@ use hostir::ir::{OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
 
 /// Finds them for one region after the other, in the order of the body.
-pub(super) struct IndependentProducts<'p> {
+pub(super) struct IndependentGemms<'p> {
     program: &'p Program,
     /// Tensors that an ALLOCATE gives memory.
     bound: FxHashSet<TensorId>,
@@ -19,7 +19,7 @@ pub(super) struct IndependentProducts<'p> {
     taken: FxHashSet<OpId>,
 }
 
-impl<'p> IndependentProducts<'p> {
+impl<'p> IndependentGemms<'p> {
     pub(super) fn new(program: &'p Program, chains: impl IntoIterator<Item = OpId>) -> Self {
         Self { program, bound: allocated_tensors(program), taken: chains.into_iter().collect() }
     }
@@ -41,7 +41,7 @@ impl<'p> IndependentProducts<'p> {
         }
         let mut found = Vec::new();
         for &op in after {
-            if self.is_free_product(op) && motion.can_precede(op, &found, sum) {
+            if self.is_free_gemm(op) && motion.can_precede(op, &found, sum) {
                 found.push(op);
             }
         }
@@ -50,11 +50,11 @@ impl<'p> IndependentProducts<'p> {
     }
 
     /// True for a GEMM that no later pass has to change because of data of other devices or a loop over streams.
-    fn is_free_product(&self, op: OpId) -> bool {
+    fn is_free_gemm(&self, op: OpId) -> bool {
         let program = self.program;
         let is_bound = program.op(op).output_tensors().any(|tensor| self.bound.contains(&tensor));
         let mut domains = program.op(op).all_tensors().flat_map(|tensor| program.domains(tensor));
         let is_lowered = !is_resharding(program, op) && !domains.any(is_stored_stream_domain);
-        is_product(program, op) && is_lowered && !is_bound && !self.taken.contains(&op)
+        is_gemm(program, op) && is_lowered && !is_bound && !self.taken.contains(&op)
     }
 }

@@ -22,7 +22,7 @@ use emit::{LoopNames, SumPlan};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
-use independent::IndependentProducts;
+use independent::IndependentGemms;
 use region::{SearchOutcome, SumMethod, SumResult, SumSearch};
 
 /// matmul-reduce-scatter: a product and a sum over devices became loops.
@@ -157,7 +157,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
                 cx.add_remark(|| kept_remark(program, op, reason));
             }
             SearchOutcome::Found(region) => {
-                chains.extend(region.chain.iter().map(|product| product.op));
+                chains.extend(region.chain.iter().map(|gemm| gemm.op));
                 if region.result.is_wanted(&wanted) {
                     let chunks = choose_chunks(program, &region, method, chunks_wanted);
                     let plan = SumPlan { region, method, chunks: chunks.count, inside: Vec::new() };
@@ -170,9 +170,9 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
         return Ok(());
     }
     if cx.options().word_value("independent_products") == "inside" {
-        let mut products = IndependentProducts::new(program, chains);
+        let mut gemms = IndependentGemms::new(program, chains);
         for choice in &mut choices {
-            match products.for_sum(&choice.plan, &mut search.motion) {
+            match gemms.for_sum(&choice.plan, &mut search.motion) {
                 Ok(found) => choice.plan.inside = found,
                 Err(reason) => choice.none_inside = Some(reason),
             }
@@ -184,7 +184,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
         cx.add_count("products-inside", choice.plan.inside.len() as u64);
         cx.add_remark(|| summed_remark(program, &choice));
         let plan = choice.plan;
-        let moved = plan.region.chain.iter().map(|product| product.op).chain(plan.inside.iter().copied());
+        let moved = plan.region.chain.iter().map(|gemm| gemm.op).chain(plan.inside.iter().copied());
         sums.extend(moved.map(|op| (op, None)));
         sums.push((plan.region.sum, Some(plan)));
     }

@@ -32,7 +32,7 @@ pub(super) enum SumResult {
 }
 
 /// A GEMM: the only one of a sum, or a link of a chain in which each adds to the previous one.
-pub(super) struct Product {
+pub(super) struct ChainGemm {
     pub(super) op: OpId,
     /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
     pub(super) factors: [TensorId; 2],
@@ -45,7 +45,7 @@ pub(super) struct Product {
 pub(super) struct SumRegion {
     pub(super) sum: OpId,
     /// The GEMMs in their order, at least one.
-    pub(super) chain: Vec<Product>,
+    pub(super) chain: Vec<ChainGemm>,
     /// The result of the last GEMM, `[device, part, m, n]`.
     pub(super) partial: TensorId,
     /// The sum.
@@ -71,7 +71,7 @@ pub(super) struct SumSearch<'p> {
     /// The number of mentions of each tensor.
     mentions: FxHashMap<TensorId, usize>,
     /// The product that makes each tensor.
-    products: FxHashMap<TensorId, OpId>,
+    gemms: FxHashMap<TensorId, OpId>,
     /// Tensors that an ALLOCATE gives memory.
     bound: FxHashSet<TensorId>,
     pub(super) motion: BodyMotion<'p>,
@@ -79,15 +79,15 @@ pub(super) struct SumSearch<'p> {
 
 impl<'p> SumSearch<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
-        let mut products = FxHashMap::default();
+        let mut gemms = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
             let result = program.op(id).output_tensors().next();
-            if let Some(result) = result.filter(|_| is_product(program, id)) {
-                products.insert(result, id);
+            if let Some(result) = result.filter(|_| is_gemm(program, id)) {
+                gemms.insert(result, id);
             }
         }
         let (mentions, bound) = (count_mentions(program), allocated_tensors(program));
-        Self { program, mentions, products, bound, motion: BodyMotion::new(program) }
+        Self { program, mentions, gemms, bound, motion: BodyMotion::new(program) }
     }
 
     /// The region that a sum of the body ends.
@@ -98,7 +98,7 @@ impl<'p> SumSearch<'p> {
             return SearchOutcome::NoSum;
         };
         let is_reduction = op.kind.transfer() == Some(Transfer::Reduction);
-        let Some(&product) = self.products.get(&partial).filter(|_| is_reduction) else { return SearchOutcome::NoSum };
+        let Some(&gemm) = self.gemms.get(&partial).filter(|_| is_reduction) else { return SearchOutcome::NoSum };
         let axes = logical_axes(program, partial).axes;
         if !axes.get(DEVICES).is_some_and(LogicalAxis::is_sharded) {
             return SearchOutcome::NoSum;
@@ -108,7 +108,7 @@ impl<'p> SumSearch<'p> {
             Some((RedOp::Sum, false)) => return SearchOutcome::Kept("it does not start from zero"),
             _ => return SearchOutcome::NoSum,
         }
-        match self.check_region(sum, product, [partial, output]) {
+        match self.check_region(sum, gemm, [partial, output]) {
             Ok(region) => SearchOutcome::Found(region),
             Err(reason) => SearchOutcome::Kept(reason),
         }
@@ -117,10 +117,10 @@ impl<'p> SumSearch<'p> {
     fn check_region(
         &mut self,
         sum: OpId,
-        product: OpId,
+        gemm: OpId,
         [partial, output]: [TensorId; 2],
     ) -> Result<SumRegion, &'static str> {
-        let chain = self.chain_of_product(product, partial)?;
+        let chain = self.chain_of_gemm(gemm, partial)?;
         if self.bound.contains(&output) {
             return Err("its result has memory already");
         }
@@ -138,15 +138,15 @@ impl<'p> SumSearch<'p> {
                 }
             }
         }
-        let chain = chain.iter().map(|&op| self.check_product(op, device)).collect::<Result<Vec<Product>, _>>()?;
-        if chain.len() > 1 && chain.iter().any(|product| product.scales.is_some()) {
+        let chain = chain.iter().map(|&op| self.check_gemm(op, device)).collect::<Result<Vec<ChainGemm>, _>>()?;
+        if chain.len() > 1 && chain.iter().any(|gemm| gemm.scales.is_some()) {
             return Err("its chain of products contains a `scaled_matmul`");
         }
         Ok(SumRegion { sum, chain, partial, output, result, ranks })
     }
 
     /// The GEMMs that a sum adds, from the first one. Only the next GEMM, or the sum, reads each result.
-    fn chain_of_product(&self, last: OpId, partial: TensorId) -> Result<Vec<OpId>, &'static str> {
+    fn chain_of_gemm(&self, last: OpId, partial: TensorId) -> Result<Vec<OpId>, &'static str> {
         let (mut chain, mut made) = (vec![last], partial);
         loop {
             if self.mentions.get(&made) != Some(&2) {
@@ -157,7 +157,7 @@ impl<'p> SumSearch<'p> {
                 chain.reverse();
                 return Ok(chain);
             }
-            let added = op.input_tensors().nth(2).and_then(|added| Some((added, *self.products.get(&added)?)));
+            let added = op.input_tensors().nth(2).and_then(|added| Some((added, *self.gemms.get(&added)?)));
             let Some((added, before)) = added else {
                 return Err("its chain of products does not begin with a `matmul`");
             };
@@ -166,7 +166,7 @@ impl<'p> SumSearch<'p> {
         }
     }
 
-    fn check_product(&self, op: OpId, device: ParallelType) -> Result<Product, &'static str> {
+    fn check_gemm(&self, op: OpId, device: ParallelType) -> Result<ChainGemm, &'static str> {
         let made = self.program.op(op);
         let mut operands = made.input_tensors();
         let (Some(a), Some(b)) = (operands.next(), operands.next()) else { return Err("its product has no factors") };
@@ -182,7 +182,7 @@ impl<'p> SumSearch<'p> {
                 "the scales of its product are neither `[device, part, m, 1]`, `[device, 1, 1, n]` nor the same on all devices",
             );
         }
-        Ok(Product { op, factors: [a, b], scales })
+        Ok(ChainGemm { op, factors: [a, b], scales })
     }
 
     /// The number of devices, if these are 0, 1, 2 and so on.
@@ -242,7 +242,7 @@ impl<'p> SumSearch<'p> {
         let axes = logical_axes(self.program, scales);
         let stored = stored_axes_of(&axes.axes);
         let whole = stored.len() <= RANK - 2 && stored.iter().all(|axis| axis.device_type().is_none());
-        !axes.has_parts() && (whole || stored.len() == RANK && is_spread_first(&stored, device))
+        !axes.has_parts() && (whole || stored.len() == RANK && is_sharded_first(&stored, device))
     }
 
     /// Checks that the left factor is `[device, part, m, k]`, the right one `[device, 1, k, n]` or `[k, n]`.
@@ -250,11 +250,11 @@ impl<'p> SumSearch<'p> {
         let [left, right] = factors.map(|tensor| logical_axes(self.program, tensor));
         let (a, b) = (stored_axes_of(&left.axes), stored_axes_of(&right.axes));
         let whole = b.len() == RANK - 2 && b.iter().all(|axis| axis.device_type().is_none());
-        let batched = b.len() == RANK && is_spread_first(&b, device) && b[PARTS].is_broadcast();
+        let batched = b.len() == RANK && is_sharded_first(&b, device) && b[PARTS].is_broadcast();
         if left.has_parts()
             || right.has_parts()
             || a.len() != RANK
-            || !is_spread_first(&a, device)
+            || !is_sharded_first(&a, device)
             || a[PARTS].is_broadcast()
         {
             return Err("its left factor is not `[device, part, m, k]`");
@@ -264,7 +264,7 @@ impl<'p> SumSearch<'p> {
 }
 
 /// True for a GEMM, also one that adds.
-pub(super) fn is_product(program: &Program, op: OpId) -> bool {
+pub(super) fn is_gemm(program: &Program, op: OpId) -> bool {
     program.op(op).kind.gemm().is_some_and(|form| !form.transposed)
 }
 
@@ -273,7 +273,7 @@ fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {
 }
 
 /// True if the first axis is sharded over devices, and no other.
-fn is_spread_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
+fn is_sharded_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
     axes.first().is_some_and(|axis| axis.device_type() == Some(device))
         && axes.iter().skip(1).all(|axis| axis.device_type().is_none())
 }

@@ -34,8 +34,8 @@ impl<'r> PartRing<'r> {
         let kept = sum.chain_slots(build, 1, chunks);
         out.extend([arrived, sent].iter().chain(&kept).map(|&tensor| build.build_allocate(tensor)));
         out.push(build.build_allocate(region.output));
-        for &product in &sum.inside {
-            let results: Vec<TensorId> = build.program().op(product).output_tensors().collect();
+        for &gemm in &sum.inside {
+            let results: Vec<TensorId> = build.program().op(gemm).output_tensors().collect();
             out.extend(results.into_iter().map(|result| build.build_allocate(result)));
         }
         if chunks > 1 {
@@ -78,7 +78,7 @@ impl<'r> PartRing<'r> {
         ops.push(build.build_branch(first, fresh, adding));
         ops.extend(self.sum.later_statements(build, part, &sent));
         let departure = self.send_sum(build, &sent, after, &mut ops);
-        ops.extend(self.products_inside(build));
+        ops.extend(self.gemms_inside(build));
         ops.extend([build.build_wait(departure), build.build_wait(arrival)]);
         ops
     }
@@ -94,7 +94,7 @@ impl<'r> PartRing<'r> {
     }
 
     /// The independent GEMMs, distributed over the hops in which sums are in transit.
-    fn products_inside(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
+    fn gemms_inside(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let (inside, hops) = (&self.sum.inside, self.sum.region.ranks as usize - 1);
         if hops == 1 {
             return inside.clone();

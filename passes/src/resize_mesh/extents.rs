@@ -279,13 +279,13 @@ pub(super) fn unclear_loop_error(program: &Program, op: OpId, old: i64) -> Diag 
 }
 
 /// The extents of a tensor that an attribute repeats.
-struct Renew<'r, 'p> {
+struct ExtentUpdate<'r, 'p> {
     edit: &'r mut Edit<'p>,
     sizes: &'r ClassExtents<'r>,
     tensor: TensorId,
 }
 
-impl Renew<'_, '_> {
+impl ExtentUpdate<'_, '_> {
     /// The new extent of the stored axis at a position, or the old one.
     fn extent(&mut self, at: usize, old: ExprId) -> ExprId {
         let program = self.edit.program();
@@ -303,7 +303,7 @@ fn attr_changes(edit: &mut Edit<'_>, sizes: &ClassExtents<'_>, id: OpId, out: &m
     for (key, value) in &op.attrs {
         let from = if *key == AttrKey::Ranges { op.input_tensors().next() } else { op.output_tensors().next() };
         let Some(tensor) = from else { continue };
-        let mut renew = Renew { edit: &mut *edit, sizes, tensor };
+        let mut renew = ExtentUpdate { edit: &mut *edit, sizes, tensor };
         let new = match (key, value) {
             (AttrKey::Extents, AttrValue::Exprs(list)) => {
                 let list = list.iter().enumerate().map(|(at, &extent)| renew.extent(at, extent));

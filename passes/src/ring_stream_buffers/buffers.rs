@@ -39,7 +39,7 @@ struct UseRecord {
     /// Any other use.
     other: Option<OpId>,
     /// The loop of the body that contains all uses: `Some(None)` outside of loops or in several.
-    home: Option<Option<OpId>>,
+    only_loop: Option<Option<OpId>>,
 }
 
 impl TensorUses {
@@ -76,9 +76,9 @@ impl TensorUses {
         let base = op.input_tensors().next().filter(|_| select);
         visit_accesses(program, id, &mut |tensor, access| {
             let found = &mut self.found[tensor];
-            match found.home {
-                None => found.home = Some(looped),
-                Some(home) if home != looped => found.home = Some(None),
+            match found.only_loop {
+                None => found.only_loop = Some(looped),
+                Some(only_loop) if only_loop != looped => found.only_loop = Some(None),
                 Some(_) => {}
             }
             let effect = op.kind.effect();
@@ -97,7 +97,7 @@ impl TensorUses {
 
     /// True if all uses of a tensor are in one loop of the body.
     pub(super) fn is_within(&self, tensor: TensorId, looped: OpId) -> bool {
-        self.found[tensor].home == Some(Some(looped)) && !self.seen[tensor]
+        self.found[tensor].only_loop == Some(Some(looped)) && !self.seen[tensor]
     }
 
     /// A tensor as a buffer; `None` for a tensor that is no buffer of a loop, or has its slots already.

@@ -186,10 +186,10 @@ impl SliceOrderWalk<'_> {
 
     /// Walks a branch and takes it back.
     fn walk_branch(&mut self, block: BlockId) -> BranchEnd {
-        let (mark, pending, stream) = (self.log.len(), self.pending.clone(), self.stream);
+        let (length, pending, stream) = (self.log.len(), self.pending.clone(), self.stream);
         self.walk_block(block);
         let mut states: Vec<(usize, SliceState)> = Vec::new();
-        while self.log.len() > mark {
+        while self.log.len() > length {
             let Some((k, before)) = self.log.pop() else { break };
             if !states.iter().any(|(known, _)| *known == k) {
                 states.push((k, self.states[k]));
@@ -270,13 +270,13 @@ impl SliceOrderWalk<'_> {
                 self.reject_buffer(slice.buffer, id, "it is deallocated in the loop");
             } else if access != TensorAccess::Name {
                 let writes = results.contains(&tensor);
-                self.touch_slice(id, slice, writes && access != TensorAccess::Read);
+                self.record_access(id, slice, writes && access != TensorAccess::Read);
             }
         }
     }
 
     /// Records a read or a write of a slice, or of a part of one.
-    fn touch_slice(&mut self, id: OpId, slice: LoopSlice, writes: bool) {
+    fn record_access(&mut self, id: OpId, slice: LoopSlice, writes: bool) {
         let worker = self.stream.is_some_and(|stream| self.is_worker_stream(stream));
         if !worker {
             let stream = quoted_scalar("i % numberOfStreams".to_owned());
@@ -317,7 +317,7 @@ impl SliceOrderWalk<'_> {
                     if shared {
                         self.reject_buffer(slice.buffer, id, "another rank directly reads or writes its memory");
                     }
-                    self.touch_slice(id, slice, access != TensorAccess::Read);
+                    self.record_access(id, slice, access != TensorAccess::Read);
                     let grouped = op.kind.is_message() && self.in_group;
                     let handle = if grouped { None } else { op.number() };
                     self.pending.push(PendingMessage { buffer: slice.buffer, op: id, handle });

@@ -56,26 +56,26 @@ struct SegmentGraph {
     /// Edges from producer to consumer, by consumer.
     edges: Vec<(u32, u32)>,
     /// By storage class: the run that accessed it last, and its writer in that run.
-    touched: Vec<(u32, u32)>,
+    last_accesses: Vec<(u32, u32)>,
     run: u32,
 }
 
 impl SegmentGraph {
     fn new(tensors: usize) -> Self {
-        Self { ops: Vec::new(), fused: Vec::new(), edges: Vec::new(), touched: vec![(NONE, NONE); tensors], run: 0 }
+        Self { ops: Vec::new(), fused: Vec::new(), edges: Vec::new(), last_accesses: vec![(NONE, NONE); tensors], run: 0 }
     }
 
     /// True if an op writes a tensor that an earlier one has accessed.
     fn has_write_conflict(&self, program: &Program, storage: &mut StorageClasses, op: OpId) -> bool {
         let mut results = program.op(op).output_tensors();
-        results.any(|tensor| self.touched[storage.class_of(tensor)].0 == self.run)
+        results.any(|tensor| self.last_accesses[storage.class_of(tensor)].0 == self.run)
     }
 
     /// True if an op reads an alias of a tensor that an earlier one has written. A unit has no aliases.
     fn reads_alias(&self, program: &Program, storage: &mut StorageClasses, op: OpId) -> bool {
         let mut operands = program.op(op).input_tensors();
         operands.any(|tensor| {
-            let (run, writer) = self.touched[storage.class_of(tensor)];
+            let (run, writer) = self.last_accesses[storage.class_of(tensor)];
             run == self.run
                 && writer != NONE
                 && !program.op(self.ops[writer as usize]).output_tensors().any(|t| t == tensor)
@@ -86,7 +86,7 @@ impl SegmentGraph {
         let at = self.ops.len() as u32;
         let op = program.op(id);
         for tensor in op.input_tensors() {
-            let slot = &mut self.touched[storage.class_of(tensor)];
+            let slot = &mut self.last_accesses[storage.class_of(tensor)];
             if slot.0 != self.run {
                 *slot = (self.run, NONE);
             } else if slot.1 != NONE {
@@ -94,7 +94,7 @@ impl SegmentGraph {
             }
         }
         for tensor in op.output_tensors() {
-            self.touched[storage.class_of(tensor)] = (self.run, at);
+            self.last_accesses[storage.class_of(tensor)] = (self.run, at);
         }
         self.ops.push(id);
         self.fused.push(belongs_in_unit(program, id));

@@ -90,7 +90,7 @@ struct LoopScheduler<'a> {
     /// The number of ops that each waits for.
     waits: Vec<u32>,
     /// The number of changes of loop in the longest chain after each op.
-    behind: Vec<u32>,
+    loop_changes_after: Vec<u32>,
     /// Ops without a stream axis that can run.
     plain: BTreeSet<u32>,
     /// Ready ops of loops, the most urgent first.
@@ -98,7 +98,7 @@ struct LoopScheduler<'a> {
     /// The same by axis.
     of_axis: FxHashMap<LoopAxis, BTreeSet<u32>>,
     /// By op: true if it must not share the open loop.
-    apart: Vec<bool>,
+    excluded: Vec<bool>,
 }
 
 impl<'a> LoopScheduler<'a> {
@@ -109,11 +109,11 @@ impl<'a> LoopScheduler<'a> {
             nodes,
             after: vec![Vec::new(); len],
             waits: vec![0; len],
-            behind: vec![0; len],
+            loop_changes_after: vec![0; len],
             plain: BTreeSet::new(),
             streamed: BTreeSet::new(),
             of_axis: FxHashMap::default(),
-            apart: vec![false; len],
+            excluded: vec![false; len],
         };
         for edge in edges {
             scheduler.after[edge.from as usize].push(*edge);
@@ -122,9 +122,9 @@ impl<'a> LoopScheduler<'a> {
         for at in (0..len as u32).rev() {
             let steps = scheduler.after[at as usize].iter().map(|edge| {
                 let changes = scheduler.loop_axis_of(at) != scheduler.loop_axis_of(edge.to);
-                scheduler.behind[edge.to as usize] + u32::from(changes)
+                scheduler.loop_changes_after[edge.to as usize] + u32::from(changes)
             });
-            scheduler.behind[at as usize] = steps.max().unwrap_or(0);
+            scheduler.loop_changes_after[at as usize] = steps.max().unwrap_or(0);
         }
         for at in (0..len as u32).filter(|&at| scheduler.waits[at as usize] == 0).collect::<Vec<_>>() {
             scheduler.add_ready(at);
@@ -143,7 +143,7 @@ impl<'a> LoopScheduler<'a> {
                 self.plain.insert(at);
             }
             Some(axis) => {
-                self.streamed.insert((Reverse(self.behind[at as usize]), at));
+                self.streamed.insert((Reverse(self.loop_changes_after[at as usize]), at));
                 self.of_axis.entry(axis).or_default().insert(at);
             }
         }
@@ -154,7 +154,7 @@ impl<'a> LoopScheduler<'a> {
         let mut marked = Vec::new();
         for edge in std::mem::take(&mut self.after[at as usize]) {
             if in_loop && !edge.sliced {
-                self.apart[edge.to as usize] = true;
+                self.excluded[edge.to as usize] = true;
                 marked.push(edge.to);
             }
             self.waits[edge.to as usize] -= 1;
@@ -176,7 +176,7 @@ impl<'a> LoopScheduler<'a> {
             // The most urgent op determines what the loop moves.
             let opens = found.is_none() && at != first;
             match &mut found {
-                _ if opens || self.apart[at as usize] => left.push(at),
+                _ if opens || self.excluded[at as usize] => left.push(at),
                 Some(open) if !open.can_join(self.program, streamed) => left.push(at),
                 Some(open) => open.push(node.op, streamed),
                 None => found = Some(StreamLoop::from_op(node.op, streamed)),
@@ -184,7 +184,7 @@ impl<'a> LoopScheduler<'a> {
             if left.last() == Some(&at) {
                 continue;
             }
-            self.streamed.remove(&(Reverse(self.behind[at as usize]), at));
+            self.streamed.remove(&(Reverse(self.loop_changes_after[at as usize]), at));
             marked.extend(self.release_op(at, true));
             if at == first {
                 // Earlier ops of the text have their turn now.
@@ -193,7 +193,7 @@ impl<'a> LoopScheduler<'a> {
             }
         }
         for at in marked {
-            self.apart[at as usize] = false;
+            self.excluded[at as usize] = false;
         }
         self.of_axis.entry(axis).or_default().extend(left);
         found

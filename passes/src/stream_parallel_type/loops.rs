@@ -20,14 +20,14 @@ pub(super) struct StreamLoop {
     /// The ops in order, with the source of each one's data.
     pub(super) ops: Vec<(OpId, DataRole)>,
     /// The communication of its ops, if any.
-    moves: Option<DeviceMove>,
+    device_move: Option<DeviceMove>,
 }
 
 impl StreamLoop {
     /// A loop of one op.
     pub(super) fn from_op(op: OpId, streamed: StreamedOp) -> Self {
         let StreamedOp { domain, class, role } = streamed;
-        Self { domain, class, ops: vec![(op, role)], moves: role.device_move() }
+        Self { domain, class, ops: vec![(op, role)], device_move: role.device_move() }
     }
     /// True if an op may join the loop.
     ///
@@ -36,19 +36,19 @@ impl StreamLoop {
     /// (nvFuser merges them, and hangs.) Reduce-scatters join neither: their ranks work on other parts than those of an
     /// exchange, and their result is complete only after the loop.
     pub(super) fn can_join(&self, program: &Program, streamed: StreamedOp) -> bool {
-        let moves = streamed.role.device_move();
+        let device_move = streamed.role.device_move();
         self.class == streamed.class
             && program.domain(self.domain).extent == program.domain(streamed.domain).extent
-            && (self.moves.is_none() || moves.is_none() || self.moves == moves)
+            && (self.device_move.is_none() || device_move.is_none() || self.device_move == device_move)
     }
     /// Adds an op.
     pub(super) fn push(&mut self, op: OpId, streamed: StreamedOp) {
         self.ops.push((op, streamed.role));
-        self.moves = self.moves.or(streamed.role.device_move());
+        self.device_move = self.device_move.or(streamed.role.device_move());
     }
     /// Whether each rank starts at its own part.
     pub(super) fn is_offset(&self, config: &Config) -> bool {
-        match self.moves {
+        match self.device_move {
             Some(DeviceMove::Scatter) => true,
             Some(DeviceMove::Reduce) => false,
             _ => config.allgather == AllgatherMethod::Ring,

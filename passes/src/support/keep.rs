@@ -4,7 +4,7 @@
 //! language reference), so that iterations may run on several streams. An ALLOCATE for it must not change that, and one
 //! for a tensor that an iteration reads from the previous one must keep its memory.
 
-use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
+use hostir::analysis::loop_private::{LoopPrivateTensors, UseCounts};
 use hostir::axes::stream_axis;
 use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
@@ -24,9 +24,9 @@ impl IterationAllocations {
                 loops.push(id);
             }
         });
-        let touches = if loops.is_empty() { None } else { Some(TouchCounts::from_program(program)) };
-        let whole = loops.into_iter().zip(touches.iter().cycle()).map(|(looped, touches)| {
-            let found = LoopPrivateTensors::of_loop(program, looped, touches);
+        let use_counts = if loops.is_empty() { None } else { Some(UseCounts::from_program(program)) };
+        let whole = loops.into_iter().zip(use_counts.iter().cycle()).map(|(looped, use_counts)| {
+            let found = LoopPrivateTensors::of_loop(program, looped, use_counts);
             (looped, found.tensors.into_iter().take(found.whole).collect())
         });
         Self { whole: whole.collect() }
@@ -117,7 +117,7 @@ struct EnclosingLoop {
     /// Tensors that its body frees.
     freed: FxHashSet<TensorId>,
     /// Tensors that still have new memory in each iteration, now that the pass has allocated; computed when needed.
-    renewed: Option<FxHashSet<TensorId>>,
+    loop_private: Option<FxHashSet<TensorId>>,
 }
 
 /// A walk in text order. An alias counts as its original, as in [`LoopPrivateTensors`].
@@ -125,7 +125,7 @@ struct AllocationWalk<'a> {
     program: &'a Program,
     before: &'a IterationAllocations,
     wanted: FxHashSet<OpId>,
-    touches: TouchCounts,
+    use_counts: UseCounts,
     loops: Vec<EnclosingLoop>,
     /// Tensors that have memory after the ops so far.
     made: FxHashSet<TensorId>,
@@ -148,7 +148,7 @@ impl<'a> AllocationWalk<'a> {
             program,
             before,
             wanted: made.iter().copied().collect(),
-            touches: TouchCounts::from_program(program),
+            use_counts: UseCounts::from_program(program),
             loops: Vec::new(),
             made: inputs.map(|tensor| program.memory_tensor(tensor)).collect(),
             viewed,
@@ -188,7 +188,7 @@ impl<'a> AllocationWalk<'a> {
         let freed = freed.filter(|id| program.op(**id).kind.effect() == OpEffect::Free);
         let freed = freed.flat_map(|id| program.op(*id).input_tensors());
         let freed = freed.map(|tensor| program.memory_tensor(tensor)).collect();
-        self.loops.push(EnclosingLoop { looped, block, made: FxHashSet::default(), freed, renewed: None });
+        self.loops.push(EnclosingLoop { looped, block, made: FxHashSet::default(), freed, loop_private: None });
         blocks.iter().for_each(|&block| self.walk_block(block));
         let Some(around) = self.loops.pop() else { return };
         // The memory of a loop's last iteration is no memory for another loop, unless parts of it are in use.
@@ -206,7 +206,7 @@ impl<'a> AllocationWalk<'a> {
         let Some(tensor) = op.output_tensors().next() else { return };
         let tensor = self.program.memory_tensor(tensor);
         let has = self.made.contains(&tensor) || self.loops.iter().any(|l| l.made.contains(&tensor));
-        let (program, touches, before) = (self.program, &self.touches, self.before);
+        let (program, use_counts, before) = (self.program, &self.use_counts, self.before);
         if !has && self.may_be_left(tensor) {
             self.found.undecided.push((id, block));
         }
@@ -215,15 +215,15 @@ impl<'a> AllocationWalk<'a> {
             self.found.moves.push(AllocationMove { allocation: id, from: block, looped, to });
         }
         let Some(around) = self.loops.last_mut() else { return };
-        let fresh = !has && before.is_new(around.looped, tensor);
+        let is_new = !has && before.is_new(around.looped, tensor);
         let looped = around.looped;
-        let renewed = around
-            .renewed
-            .get_or_insert_with(|| LoopPrivateTensors::of_loop(program, looped, touches).tensors.into_iter().collect());
+        let loop_private = around.loop_private.get_or_insert_with(|| {
+            LoopPrivateTensors::of_loop(program, looped, use_counts).tensors.into_iter().collect()
+        });
         // The long form has no attribute if the loop gives new memory in any case.
-        let given = renewed.contains(&tensor) || around.freed.contains(&tensor);
+        let given = loop_private.contains(&tensor) || around.freed.contains(&tensor);
         let long = op.attr(AttrKey::Buffer).is_some();
-        self.found.keeps.push((id, !fresh || (long && given)));
+        self.found.keeps.push((id, !is_new || (long && given)));
     }
 
     /// True if the innermost loop that gives a tensor new memory may find memory of the previous iteration of the

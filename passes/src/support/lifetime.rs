@@ -57,14 +57,14 @@ pub(crate) fn release_points(program: &Program, depth: ReleaseDepth) -> Vec<Rele
         }
     }
     scan.drop_carried_releases(&mut found);
-    keep_unit_results_together(program, &scan, &mut found);
+    keep_or_release_unit_results(program, &scan, &mut found);
     found.sort_by_key(|release| program.tensor(release.tensor).number);
     found
 }
 
 /// Keeps the results of a HostUnit together: if it is posted in a loop, all have memory at the next post, or none has.
 /// If one is not released, or gets memory elsewhere than the others, none is released.
-fn keep_unit_results_together(program: &Program, scan: &LifetimeScan<'_>, found: &mut Vec<ReleasePoint>) {
+fn keep_or_release_unit_results(program: &Program, scan: &LifetimeScan<'_>, found: &mut Vec<ReleasePoint>) {
     let posts: Vec<&Op> = scan.posts.iter().map(|&post| program.op(post)).collect();
     loop {
         let places: FxHashMap<TensorId, BlockId> =

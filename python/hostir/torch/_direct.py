@@ -39,13 +39,13 @@ def make_dispatcher(places: Sequence[int]) -> _native.Dispatcher:
 
     In a torch that lacks a way to ask who looks at ops, all calls go through torch's dispatcher.
     """
-    quiet = [(_cannot_tell, False) if ask is None else (ask, answer) for ask, answer in _QUIET]
+    inactive = [(_cannot_tell, False) if ask is None else (ask, answer) for ask, answer in _QUIET]
     functions = {
         "tensors": [torch.Tensor, torch.nn.Parameter],
         "empty_strided": torch.empty_strided,
         "is_grad_enabled": torch.is_grad_enabled,
         "current_stream": getattr(torch._C, "_cuda_getCurrentRawStream", None),
         "increment_version": torch.autograd.graph.increment_version,
-        "quiet": quiet,
+        "inactive": inactive,
     }
     return _native.Dispatcher(functions, list(places))

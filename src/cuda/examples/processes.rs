@@ -267,7 +267,7 @@ fn rank(place: &str) -> Done<()> {
 }
 
 /// The first of these errors.
-fn told(diags: &[Diag]) -> String {
+fn reported(diags: &[Diag]) -> String {
     diags.first().map_or_else(String::new, |diag| format!("{}: {}", diag.code, diag.message))
 }
 
@@ -275,25 +275,26 @@ fn told(diags: &[Diag]) -> String {
 fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Options) -> Done<()> {
     let (programs, diags) = hostir::load(&program(world, count, protocol));
     if !diags.is_empty() {
-        return Err(told(&diags.items).into());
+        return Err(reported(&diags.items).into());
     }
-    let prepared = prepare_program(&programs[0], &SizeSettings::default()).map_err(|diags| told(&diags.items))?;
-    let mut bound: BoundProgram<'_> = CudaRuntime { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
+    let prepared = prepare_program(&programs[0], &SizeSettings::default()).map_err(|diags| reported(&diags.items))?;
+    let mut bound: BoundProgram<'_> =
+        CudaRuntime { options }.load_unbound(&prepared).map_err(|diags| reported(&diags))?;
     let own = rank as u32;
     for run in 0..RUNS {
         let mut input = HostTensor::zeros(DType::Float, &[1, count]);
         let elements = input.as_mut_slice().iter_mut().enumerate();
         elements.for_each(|(at, value)| *value = element(rank, run, at));
-        bound.upload_input(own, 0, &input).map_err(|diags| told(&diags))?;
+        bound.upload_input(own, 0, &input).map_err(|diags| reported(&diags))?;
         for _ in 0..1 + run % 2 {
-            bound.enqueue_run(&[]).map_err(|diags| told(&diags))?;
+            bound.enqueue_run(&[]).map_err(|diags| reported(&diags))?;
         }
         let left = |at: usize| element((rank + world - 1) % world, run, at);
         let all = |at: usize| element(at / count, run, at % count);
         let sum = |at: usize| (0..world).map(|other| element(other, run, at)).sum();
         let expected: [&dyn Fn(usize) -> f32; 3] = [&left, &all, &sum];
         for (output, expected) in expected.into_iter().enumerate() {
-            let got = bound.download_output(own, output).map_err(|diags| told(&diags))?;
+            let got = bound.download_output(own, output).map_err(|diags| reported(&diags))?;
             let got = got.ok_or("an output is missing")?;
             let (name, got) = (output + 1, got.as_slice::<f32>());
             if let Some(at) = (0..got.len()).find(|&at| got[at] != expected(at)) {
@@ -307,7 +308,7 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
 
 /// Tests of failures. The processes learn of each other's failures only through the library's state on devices.
 mod failing {
-    use super::{BoundProgram, ControlPlane, CudaRuntime, Done, Options, told};
+    use super::{BoundProgram, ControlPlane, CudaRuntime, Done, Options, reported};
     use hostir::data::HostTensor;
     use hostir::ir::DType;
     use hostir::lower::{SizeSettings, prepare_program};
@@ -347,18 +348,19 @@ mod failing {
         control_plane: &dyn ControlPlane,
     ) -> Done<(Result<(), String>, [Duration; 2])> {
         let (programs, _) = hostir::load(text);
-        let prepared = prepare_program(&programs[0], &SizeSettings::default()).map_err(|diags| told(&diags.items))?;
+        let prepared =
+            prepare_program(&programs[0], &SizeSettings::default()).map_err(|diags| reported(&diags.items))?;
         let mut bound: BoundProgram<'_> =
-            CudaRuntime { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
+            CudaRuntime { options }.load_unbound(&prepared).map_err(|diags| reported(&diags))?;
         let input = HostTensor::zeros(DType::Float, shape);
-        bound.upload_input(rank as u32, 0, &input).map_err(|diags| told(&diags))?;
-        control_plane.all_gather("ready", &[]).map_err(|error| told(&[error.diag()]))?;
+        bound.upload_input(rank as u32, 0, &input).map_err(|diags| reported(&diags))?;
+        control_plane.all_gather("ready", &[]).map_err(|error| reported(&[error.diag()]))?;
         let (start, mut done) = (Instant::now(), Ok(()));
         if runs {
-            done = bound.enqueue_run(&[]).and_then(|()| bound.wait()).map_err(|diags| told(&diags));
+            done = bound.enqueue_run(&[]).and_then(|()| bound.wait()).map_err(|diags| reported(&diags));
         }
         if done.is_err() {
-            let again = bound.wait().err().map_or_else(String::new, |diags| told(&diags));
+            let again = bound.wait().err().map_or_else(String::new, |diags| reported(&diags));
             if !again.starts_with("H0529") {
                 return Err(format!("a second wait after a failure says `{again}`").into());
             }
@@ -368,11 +370,11 @@ mod failing {
         if runs {
             drop(bound);
             let spent = [waited, start.elapsed()];
-            control_plane.all_gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+            control_plane.all_gather("dropped", &[]).map_err(|error| reported(&[error.diag()]))?;
             return Ok((done, spent));
         }
         // Other ranks have parts of its memory open until they are done.
-        control_plane.all_gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+        control_plane.all_gather("dropped", &[]).map_err(|error| reported(&[error.diag()]))?;
         Ok((done, [Duration::ZERO; 2]))
     }
 

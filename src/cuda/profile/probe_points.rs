@@ -25,7 +25,7 @@ pub(crate) enum StepProbe {
 pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe> {
     // By event: the instruction that records it, and whether that is on a stream without a track.
     let mut marked = vec![None; schedule.events];
-    let mut aside = vec![false; schedule.events];
+    let mut off_track = vec![false; schedule.events];
     let tracks = trace::plan_tracks(plan).len();
     let probe = |step: &ScheduleStep| {
         let Some(inst) = plan.find_inst(step.inst) else { return StepProbe::None };
@@ -33,7 +33,7 @@ pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe
         // waited for them.
         if step.stream >= tracks {
             if let StreamCommand::Record { event } = step.call {
-                aside[event] = true;
+                off_track[event] = true;
             }
             return StepProbe::None;
         }
@@ -49,7 +49,7 @@ pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe
                 let named = own && *event != START && marked[*event] != Some(step.inst);
                 if named { StepProbe::Pair } else { StepProbe::None }
             }
-            (StreamCommand::Wait { event }, _) if !aside[*event] => StepProbe::None,
+            (StreamCommand::Wait { event }, _) if !off_track[*event] => StepProbe::None,
             _ => StepProbe::Pair,
         }
     };
@@ -86,12 +86,12 @@ struct Builder<'p> {
 
 impl Builder<'_> {
     fn add_step(&mut self, step: &ScheduleStep, time: Option<(u64, u64)>) {
-        let slice = time.and_then(|(start, end)| self.add_span(step, start, end));
+        let span = time.and_then(|(start, end)| self.add_span(step, start, end));
         match step.call {
-            StreamCommand::Record { event } => self.sources[event] = slice.or_else(|| self.issued_communication(step)),
+            StreamCommand::Record { event } => self.sources[event] = span.or_else(|| self.issued_communication(step)),
             StreamCommand::Wait { event } => {
-                if let (Some(from), Some(to)) = (self.sources[event], slice) {
-                    self.part.arrows.push(SpanDependency { from, to });
+                if let (Some(from), Some(to)) = (self.sources[event], span) {
+                    self.part.flow_events.push(SpanDependency { from, to });
                 }
             }
             _ => {}
@@ -100,9 +100,9 @@ impl Builder<'_> {
 
     /// The communication that ends at an event of its communicator's stream.
     fn issued_communication(&self, step: &ScheduleStep) -> Option<usize> {
-        let (slice, inst) = self.last[step.stream]?;
-        let kind = self.part.slices[slice].kind;
-        (inst == step.inst && kind == SpanKind::Communication).then_some(slice)
+        let (span, inst) = self.last[step.stream]?;
+        let kind = self.part.spans[span].kind;
+        (inst == step.inst && kind == SpanKind::Communication).then_some(span)
     }
 
     fn add_span(&mut self, step: &ScheduleStep, start: u64, end: u64) -> Option<usize> {
@@ -116,7 +116,7 @@ impl Builder<'_> {
         let start = start.max(self.free[step.stream]);
         let end = end.max(start);
         self.free[step.stream] = end;
-        self.part.slices.push(TraceSpan {
+        self.part.spans.push(TraceSpan {
             rank: self.plan.rank,
             track: step.stream as u32,
             start_ns: start,
@@ -128,9 +128,9 @@ impl Builder<'_> {
             bytes: if first { bytes } else { 0 },
             flop: if first { flop } else { 0 },
         });
-        let slice = self.part.slices.len() - 1;
-        self.last[step.stream] = Some((slice, step.inst));
-        Some(slice)
+        let span = self.part.spans.len() - 1;
+        self.last[step.stream] = Some((span, step.inst));
+        Some(span)
     }
 
     /// Returns the totals over all calls of an instruction.

@@ -39,10 +39,10 @@ impl RankRuntime<'_> {
 
     /// Measures times of the device on the host's clock. All ranks do so at the same time, so that the host is equally
     /// busy for all.
-    pub(crate) fn anchor_clock(&self, probes: &ProbeEvents, gate: &RankBarrier) -> Result<ClockAnchor, Error> {
+    pub(crate) fn anchor_clock(&self, probes: &ProbeEvents, barrier: &RankBarrier) -> Result<ClockAnchor, Error> {
         let mut brackets = Vec::new();
         for base in &probes.bases {
-            gate.wait();
+            barrier.wait();
             let before = monotonic_ns();
             self.streams.main().record(base)?;
             self.streams.main().synchronize()?;

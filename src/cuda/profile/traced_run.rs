@@ -30,14 +30,14 @@ impl LoadedProgram<'_> {
     pub fn run_traced(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(RunResult, Trace), Vec<Diag>> {
         self.run_once(inputs)?;
         self.upload_inputs(inputs)?;
-        let start = ClockSample { offsets: self.joint.clock_offsets()?, at_ns: monotonic_ns() };
+        let start = ClockSample { offsets: self.process_group.clock_offsets()?, at_ns: monotonic_ns() };
         let mut found = self.run_with_probes()?;
-        let end = ClockSample { offsets: self.joint.clock_offsets()?, at_ns: monotonic_ns() };
+        let end = ClockSample { offsets: self.process_group.clock_offsets()?, at_ns: monotonic_ns() };
         for (rank, part, error) in &mut found {
             if let Some(drift) = clock_drift(&start, &end, *rank) {
-                for slice in &mut part.slices {
-                    slice.start_ns = drift.to_rank_zero(slice.start_ns);
-                    slice.end_ns = drift.to_rank_zero(slice.end_ns).max(slice.start_ns);
+                for span in &mut part.spans {
+                    span.start_ns = drift.to_rank_zero(span.start_ns);
+                    span.end_ns = drift.to_rank_zero(span.end_ns).max(span.start_ns);
                 }
                 *error = error.saturating_add(drift.error_ns());
             }
@@ -48,16 +48,16 @@ impl LoadedProgram<'_> {
 
     /// Runs once with events; returns the spans of each rank of this process, on the host's clock.
     fn run_with_probes(&mut self) -> Result<Vec<RankTrace>, Vec<Diag>> {
-        let (gate, timeout) = (self.rank_barrier(), self.timeout);
-        let joint = self.joint.clone();
+        let (barrier, timeout) = (self.rank_barrier(), self.timeout);
+        let process_group = self.process_group.clone();
         let found: Mutex<Vec<RankTrace>> = Mutex::default();
         self.for_each_rank(|rank| {
             let mut traced = || -> Result<(PartialTrace, u64), RankFailure> {
                 let probes = rank.create_probes()?;
-                joint.wait_for_all().map_err(RankFailure::peer_failed)?;
-                let anchor = rank.anchor_clock(&probes, &gate)?;
-                gate.wait();
-                joint.wait_for_all().map_err(RankFailure::peer_failed)?;
+                process_group.wait_for_all().map_err(RankFailure::peer_failed)?;
+                let anchor = rank.anchor_clock(&probes, &barrier)?;
+                barrier.wait();
+                process_group.wait_for_all().map_err(RankFailure::peer_failed)?;
                 rank.wait_at_start_barrier(timeout)?;
                 rank.run_probed(&probes, timeout)?;
                 Ok((rank.collect_spans(&probes, anchor)?, anchor.error))
@@ -76,20 +76,20 @@ impl LoadedProgram<'_> {
     /// The timeline of this process's ranks, with the largest clock difference between two ranks of the run.
     fn merge_traces(&self, found: Vec<RankTrace>) -> Result<Trace, Vec<Diag>> {
         let own: Vec<u8> = found.iter().flat_map(|(.., error)| error.to_le_bytes()).collect();
-        let all = self.joint.all_gather("clock errors", &own)?;
+        let all = self.process_group.all_gather("clock errors", &own)?;
         let errors = all.iter().flat_map(|bytes| bytes.as_chunks().0);
-        let apart_ns = max_clock_skew(errors.map(|bytes| u64::from_le_bytes(*bytes)).collect());
-        if !self.joint.is_multi_process() {
+        let clock_skew_ns = max_clock_skew(errors.map(|bytes| u64::from_le_bytes(*bytes)).collect());
+        if !self.process_group.is_multi_process() {
             let parts = found.into_iter().map(|(_, part, _)| part).collect();
-            return Ok(Trace { apart_ns, ..Trace::join_parts(TraceClock::Device, parts) });
+            return Ok(Trace { clock_skew_ns, ..Trace::join_parts(TraceClock::Device, parts) });
         }
         let ranks = self.prepared.plans.iter().map(trace::plan_tracks).collect();
-        let (mut slices, mut arrows) = (Vec::new(), Vec::new());
+        let (mut spans, mut flow_events) = (Vec::new(), Vec::new());
         for (_, part, _) in found {
-            slices.extend(part.slices);
-            arrows.extend(part.arrows);
+            spans.extend(part.spans);
+            flow_events.extend(part.flow_events);
         }
-        Ok(Trace { clock: TraceClock::Device, ranks, slices, arrows, apart_ns })
+        Ok(Trace { clock: TraceClock::Device, ranks, spans, flow_events, clock_skew_ns })
     }
 }
 

@@ -29,7 +29,7 @@ const SUSTAINED_TIME: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AlgorithmChoice {
     /// An algorithm that is already known, and the effort by which it was chosen.
-    Settled(usize, GemmTuning),
+    Known(usize, GemmTuning),
     /// The fastest, by timing all candidates.
     Timed,
     /// The choice of an earlier rank.
@@ -46,11 +46,11 @@ fn algorithm_choices(
 ) -> Vec<Vec<AlgorithmChoice>> {
     let mut seen = HashSet::new();
     let mut ways = Vec::new();
-    for (rank, products) in ranks.iter().enumerate() {
+    for (rank, gemms) in ranks.iter().enumerate() {
         let mut own = Vec::new();
-        for product in products {
-            own.push(match seen.insert(product.0) {
-                true => first_choice(product, known(rank, product.0)),
+        for gemm in gemms {
+            own.push(match seen.insert(gemm.0) {
+                true => first_choice(gemm, known(rank, gemm.0)),
                 false => AlgorithmChoice::Followed,
             });
         }
@@ -62,18 +62,18 @@ fn algorithm_choices(
 /// The choice for a shape that no earlier GEMM has.
 fn first_choice((shape, count): &GemmCandidates<'_>, known: Option<(usize, GemmTuning)>) -> AlgorithmChoice {
     match known {
-        Some((choice, effort)) if choice < *count => AlgorithmChoice::Settled(choice, effort),
-        _ if *count < 2 || shape.flop_count() < WORTHWHILE => AlgorithmChoice::Settled(0, GemmTuning::Quick),
+        Some((choice, effort)) if choice < *count => AlgorithmChoice::Known(choice, effort),
+        _ if *count < 2 || shape.flop_count() < WORTHWHILE => AlgorithmChoice::Known(0, GemmTuning::Quick),
         _ => AlgorithmChoice::Timed,
     }
 }
 
 /// Chooses an algorithm for each GEMM, the same on all ranks.
 pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, options: &Options) -> Result<(), Vec<Diag>> {
-    let products: Vec<Vec<GemmCandidates<'_>>> =
+    let gemms: Vec<Vec<GemmCandidates<'_>>> =
         loaded.ranks.iter().map(|rank| rank.gemm_candidates().collect()).collect();
     let kinds: Vec<String> = loaded.ranks.iter().map(|rank| rank.device.name().unwrap_or_default()).collect();
-    let ways = algorithm_choices(&products, |rank, shape| known_choice(options, &kinds[rank], shape));
+    let ways = algorithm_choices(&gemms, |rank, shape| known_choice(options, &kinds[rank], shape));
     let first = loaded.ranks.first().map_or(0, |rank| rank.plan.rank);
     let deadline =
         (options.tuning == GemmTuning::Sustained).then(|| Instant::now() + SUSTAINED_TIME.min(options.timeout / 2));
@@ -81,13 +81,13 @@ pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, options: &Options) -> R
     loaded.for_each_rank(|rank| {
         let at = (rank.plan.rank - first) as usize;
         let mut own = Vec::new();
-        for (product, way) in ways[at].iter().enumerate() {
+        for (gemm, way) in ways[at].iter().enumerate() {
             let (algorithm, effort) = match way {
-                AlgorithmChoice::Settled(choice, effort) => (*choice, *effort),
-                AlgorithmChoice::Timed => rank.fastest_algorithm(product, deadline, options)?,
+                AlgorithmChoice::Known(choice, effort) => (*choice, *effort),
+                AlgorithmChoice::Timed => rank.fastest_algorithm(gemm, deadline, options)?,
                 AlgorithmChoice::Followed => continue,
             };
-            let shape = rank.commands.schedule.shapes[product].clone();
+            let shape = rank.commands.schedule.shapes[gemm].clone();
             own.push(GemmChoice { shape, algorithm, effort, kind: kinds[at].clone() });
         }
         if let Ok(mut chosen) = chosen.lock() {
@@ -101,7 +101,7 @@ pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, options: &Options) -> R
 
 /// The choice that this process or an earlier one made for a GEMM on this kind of device, and its effort.
 fn known_choice(options: &Options, kind: &str, shape: &GemmShape) -> Option<(usize, GemmTuning)> {
-    let cached = options.pool.cached_algorithm(kind, shape, options.tuning);
+    let cached = options.cache.cached_algorithm(kind, shape, options.tuning);
     cached.or_else(|| kept_choice(options, kind, shape).map(|choice| (choice, GemmTuning::Sustained)))
 }
 
@@ -112,7 +112,7 @@ fn apply_tuning(
     options: &Options,
     kinds: &[String],
 ) -> Result<(), Vec<Diag>> {
-    let agreed = loaded.joint.agree_on_algorithms(chosen)?;
+    let agreed = loaded.process_group.agree_on_algorithms(chosen)?;
     let agreed: HashMap<&GemmShape, &GemmChoice> = agreed.iter().map(|choice| (&choice.shape, choice)).collect();
     for (rank, kind) in loaded.ranks.iter().zip(kinds) {
         let choices = rank.gemm_candidates().filter_map(|(shape, _)| agreed.get(shape));
@@ -130,7 +130,7 @@ fn apply_tuning(
 fn remember_choice(options: &Options, kind: &str, choice: &GemmChoice) {
     let GemmChoice { shape, algorithm, effort, .. } = choice;
     let effort = if choice.kind == kind { *effort } else { GemmTuning::Quick };
-    options.pool.record_algorithm(kind, shape, effort, *algorithm);
+    options.cache.record_algorithm(kind, shape, effort, *algorithm);
     if effort == GemmTuning::Sustained {
         keep_choice(options, kind, shape, *algorithm);
     }
@@ -154,8 +154,8 @@ mod tests {
         assert_eq!((small.flop_count(), large.flop_count()), (524_288, 268_435_456));
         let ranks = [vec![(&small, 8), (&large, 8)], vec![(&large, 8), (&other, 1)], vec![(&other, 8), (&small, 8)]];
         let expected = [
-            [AlgorithmChoice::Settled(0, GemmTuning::Quick), AlgorithmChoice::Timed],
-            [AlgorithmChoice::Followed, AlgorithmChoice::Settled(0, GemmTuning::Quick)],
+            [AlgorithmChoice::Known(0, GemmTuning::Quick), AlgorithmChoice::Timed],
+            [AlgorithmChoice::Followed, AlgorithmChoice::Known(0, GemmTuning::Quick)],
             [AlgorithmChoice::Followed, AlgorithmChoice::Followed],
         ];
         assert_eq!(algorithm_choices(&ranks, |_, _| None), expected);
@@ -164,7 +164,7 @@ mod tests {
             |rank, shape: &GemmShape| (rank == 0 && *shape == square(512)).then_some((5, GemmTuning::Sustained));
         assert_eq!(
             algorithm_choices(&ranks, known)[0],
-            [AlgorithmChoice::Settled(0, GemmTuning::Quick), AlgorithmChoice::Settled(5, GemmTuning::Sustained)]
+            [AlgorithmChoice::Known(0, GemmTuning::Quick), AlgorithmChoice::Known(5, GemmTuning::Sustained)]
         );
         let gone = |_, _: &GemmShape| Some((8, GemmTuning::Sustained));
         assert_eq!(algorithm_choices(&ranks, gone), expected);
@@ -180,15 +180,15 @@ mod tests {
     #[test]
     fn what_was_chosen_is_known_afterwards() {
         use GemmTuning::{Quick, Sustained};
-        let pool = ResourceCache::default();
-        pool.record_algorithm("a device", &square(512), Quick, 3);
-        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some((3, Quick)));
-        assert_eq!(pool.cached_algorithm("another", &square(512), Quick), None);
+        let cache = ResourceCache::default();
+        cache.record_algorithm("a device", &square(512), Quick, 3);
+        assert_eq!(cache.cached_algorithm("a device", &square(512), Quick), Some((3, Quick)));
+        assert_eq!(cache.cached_algorithm("another", &square(512), Quick), None);
         // A quick choice does not serve a sustained request, but a sustained one serves both.
-        assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), None);
-        pool.record_algorithm("a device", &square(512), Sustained, 5);
-        assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), Some((5, Sustained)));
-        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some((5, Sustained)));
+        assert_eq!(cache.cached_algorithm("a device", &square(512), Sustained), None);
+        cache.record_algorithm("a device", &square(512), Sustained, 5);
+        assert_eq!(cache.cached_algorithm("a device", &square(512), Sustained), Some((5, Sustained)));
+        assert_eq!(cache.cached_algorithm("a device", &square(512), Quick), Some((5, Sustained)));
     }
 
     /// A store in memory.

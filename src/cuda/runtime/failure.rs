@@ -243,7 +243,7 @@ pub(crate) mod tests {
     }
 
     /// Code, message and notes of a failure in the first instruction.
-    fn told(failure: RankFailure) -> (&'static str, String, String) {
+    fn reported(failure: RankFailure) -> (&'static str, String, String) {
         let prepared = prepared();
         let diag = failure.at_inst(InstId(0)).to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         (diag.code, diag.message.to_string(), diag.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
@@ -251,21 +251,21 @@ pub(crate) mod tests {
 
     #[test]
     fn failures_name_rank_and_op() {
-        let (code, message, notes) = told(RankFailure::timed_out());
+        let (code, message, notes) = reported(RankFailure::timed_out());
         assert_eq!((code, message.as_str()), ("H0511", "the run did not finish within 1500 ms"));
         assert_eq!(notes, "on rank 0, in `T1 = Set`");
         let full = Error::NoMemory { bytes: 4096, free: 512 };
-        let (code, message, notes) = told(full.into());
+        let (code, message, notes) = reported(full.into());
         assert_eq!(
             (code, message.as_str()),
             ("H0521", "out of device memory: cannot allocate 4096 bytes (512 are free)")
         );
         assert!(notes.contains("the largest buffer is T0, 16 bytes, input number 0"), "{notes}");
         let call = Error::Call { call: "cuLaunchKernel", status: "CUDA_ERROR_X (why)".to_owned() };
-        let (code, message, _) = told(call.into());
+        let (code, message, _) = reported(call.into());
         assert_eq!((code, message.as_str()), ("H0522", "cuLaunchKernel failed: CUDA_ERROR_X (why)"));
         let nccl = nccl_rs::Error::Timeout { call: "ncclCommInitRankConfig" };
-        assert_eq!(told(nccl.into()).0, "H0511");
+        assert_eq!(reported(nccl.into()).0, "H0511");
     }
 
     #[test]
@@ -287,7 +287,7 @@ pub(crate) mod tests {
     #[test]
     fn failures_of_peers_name_both_places() {
         let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
-        let (code, message, notes) = told(RankFailure::peer_failed(lost));
+        let (code, message, notes) = reported(RankFailure::peer_failed(lost));
         assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
         assert!(notes.ends_with("; rank 0 aborted in `T1 = Set`"), "{notes}");
     }
@@ -298,7 +298,7 @@ pub(crate) mod tests {
         #[allow(unsafe_code, reason = "a library that is not there")]
         let opened = unsafe { nccl_rs::Library::open(Some("/nowhere/libnccl.so".into())) };
         let error = opened.err().unwrap();
-        let (code, message, _) = told(error.into());
+        let (code, message, _) = reported(error.into());
         assert_eq!(code, "H0520");
         assert_eq!(message, "cannot open NCCL (searched: /nowhere/libnccl.so)");
     }
@@ -314,10 +314,10 @@ pub(crate) mod tests {
 
     #[test]
     fn ranks_that_gave_up_are_named() {
-        let (code, message, notes) = told(RankFailure::poisoned_by(2));
+        let (code, message, notes) = reported(RankFailure::poisoned_by(2));
         assert_eq!(code, "H0530");
         assert!(message.starts_with("rank 2 aborted before the run of rank 0"), "{message}");
         assert!(notes.ends_with("; rank 0 aborted in `T1 = Set`"), "{notes}");
-        assert_eq!(told(RankFailure::sibling_failed(1)).1, "rank 1 failed");
+        assert_eq!(reported(RankFailure::sibling_failed(1)).1, "rank 1 failed");
     }
 }

@@ -48,13 +48,13 @@ fn input_error(message: impl Into<Message>) -> Vec<Diag> {
 
 /// Returns true if all views of the plan are within their buffers.
 fn is_within(plan: &Plan) -> bool {
-    let mut ports = plan.inputs.iter().chain(&plan.outputs).flatten();
+    let mut io_views = plan.inputs.iter().chain(&plan.outputs).flatten();
     let fits = |view: &BufferView| view_fits_buffer(view, plan);
     let uses_fit = |inst: &Inst| {
         let written = inst.kind.written_view();
         inst.kind.read_views().into_iter().chain(written).all(fits)
     };
-    ports.all(fits) && plan.iter().all(|inst| uses_fit(&inst))
+    io_views.all(fits) && plan.iter().all(|inst| uses_fit(&inst))
 }
 
 fn view_fits_buffer(view: &BufferView, plan: &Plan) -> bool {

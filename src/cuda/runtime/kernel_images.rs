@@ -30,7 +30,7 @@ pub(crate) fn compile_kernels(
 
 /// Takes a kernel from this process's cache or from the store, or compiles it.
 pub(crate) fn load_or_compile(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
-    options.pool.kernel_image(architecture, text, || {
+    options.cache.kernel_image(architecture, text, || {
         let key = cubin_key(text, &nvrtc::compile_options(architecture), nvrtc::version()?);
         let kept = options.store.as_ref().and_then(|store| store.get(&key));
         // A truncated image is compiled again, and replaces the stored one.

@@ -56,13 +56,13 @@ pub struct LoadedProgram<'p> {
     pub(crate) timeout: Duration,
     pub(crate) about: String,
     pub(crate) phases: Vec<(&'static str, f64)>,
-    pub(crate) joint: ProcessGroup,
+    pub(crate) process_group: ProcessGroup,
     /// A note for errors of runs that do not end: streams share hardware queues.
     pub(crate) queue_note: Option<String>,
-    pub(crate) pool: Arc<ResourceCache>,
+    pub(crate) cache: Arc<ResourceCache>,
     pub(crate) cacheable: init::CacheableCommunicators,
     /// True until a step or a run fails.
-    pub(crate) sound: bool,
+    pub(crate) healthy: bool,
     /// True if a caller's graph holds a run, so that nothing may be freed.
     pub(crate) held: bool,
     /// Resources of other programs, dropped with the ranks.
@@ -86,22 +86,22 @@ pub(crate) fn load_program<'p>(
     index_bounds::check_plan_bounds(prepared)?;
     // A program that cannot end is reported as on the CPU, before anything starts.
     check_plans(prepared)?;
-    let joint = ProcessGroup::new(prepared, options)?;
+    let process_group = ProcessGroup::new(prepared, options)?;
     clock.record_phase("follow");
     let teams = team::collect_teams(prepared);
-    let opened = open_program(prepared, &teams, &joint, options, callers, &mut clock);
-    let (mut loaded, wiring) = joint.finish_step("load", opened)?;
+    let opened = open_program(prepared, &teams, &process_group, options, callers, &mut clock);
+    let (mut loaded, wiring) = process_group.finish_step("load", opened)?;
     clock.record_phase("load");
     // From here on every rank's memory exists.
     let wired = loaded.resolve_addresses(wiring);
-    joint.finish_step("memory", wired)?;
-    symmetric_memory::check_mapping(&loaded.symmetric, &loaded.ranks, &joint)?;
+    process_group.finish_step("memory", wired)?;
+    symmetric_memory::check_mapping(&loaded.symmetric, &loaded.ranks, &process_group)?;
     clock.record_phase("address");
     autotune::tune_gemms(&mut loaded, options)?;
     clock.record_phase("tune");
     if transport::uses_nccl(&teams, options.routes) {
         let version = init::connect_communicators(&mut loaded, &teams, options);
-        loaded.about.push_str(&joint.finish_step("connect", version)?);
+        loaded.about.push_str(&process_group.finish_step("connect", version)?);
     }
     clock.record_phase("connect");
     for entry in init::nccl_team_indices(&teams, options.routes) {
@@ -114,7 +114,7 @@ pub(crate) fn load_program<'p>(
         clock.record_phase("capture");
     }
     loaded.phases = clock.laps;
-    loaded.sound = true;
+    loaded.healthy = true;
     // Libraries have made objects with static lifetime.
     register_exit_handler(&FIRST);
     Ok(loaded)
@@ -149,19 +149,19 @@ fn describe_queue_sharing(schedules: &[RankSchedule], queues: usize) -> Option<S
 fn open_program<'p>(
     prepared: &'p PreparedProgram,
     teams: &[CommTeam],
-    joint: &ProcessGroup,
+    process_group: &ProcessGroup,
     options: &Options,
     callers: bool,
     clock: &mut PhaseTimer,
 ) -> Result<(LoadedProgram<'p>, MemoryPlan), Vec<Diag>> {
     let over_nccl = transport::uses_nccl(teams, options.routes);
-    let site = find_local_devices(prepared, joint, options, (over_nccl, callers))?;
+    let site = find_local_devices(prepared, process_group, options, (over_nccl, callers))?;
     clock.record_phase("devices");
     let about = describe_platform(&site).map_err(|error| vec![global_diag(&error)])?;
     let messages = p2p::plan_messages(prepared, options.routes);
     let has_messages = !messages.list.is_empty();
-    let shared = !site.apart && has_messages;
-    if options.graph && shared && !joint.is_multi_process() {
+    let shared = !site.one_rank_per_device && has_messages;
+    if options.graph && shared && !process_group.is_multi_process() {
         return Err(vec![shared_graph_error()]);
     }
     let mut schedules = build_schedules(prepared, teams, &messages, &site, options)?;
@@ -170,11 +170,11 @@ fn open_program<'p>(
     let ordered = shared || has_messages && queue_note.is_some();
     let turns = if ordered { sequence_schedules(&mut schedules, &alarm)? } else { Vec::new() };
     let symmetric = match callers {
-        true => symmetric_memory::agree_on_buffers(prepared, &messages, joint, &options.symmetric)?,
+        true => symmetric_memory::agree_on_buffers(prepared, &messages, process_group, &options.symmetric)?,
         false => SymmetricBuffers::default(),
     };
     let wiring = MemoryPlan::new(prepared, &mut schedules, messages, callers, &symmetric);
-    let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns_rank(plan.rank));
+    let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| process_group.owns_rank(plan.rank));
     let own: Vec<(&Plan, RankSchedule)> = own.collect();
     clock.record_phase("plan");
     let images =
@@ -184,14 +184,14 @@ fn open_program<'p>(
     let blocks = own.iter().map(|(_, schedule)| schedule.blocks).max().unwrap_or(0);
     waiting.iter_mut().for_each(|waiting| waiting.shrink_to(blocks));
     let mut ranks = open_ranks(prepared, own, &wiring, &ordinals, &images, options)?;
-    let program = options.watch.register_program();
+    let program = options.watchdog.register_program();
     for rank in &mut ranks {
         rank.failures.alarm = alarm.clone();
-        rank.failures.peers = joint.control_plane();
-        rank.tracker.watched = Some(options.watch.register_rank(program, rank.plan.rank));
+        rank.failures.peers = process_group.control_plane();
+        rank.tracker.watched = Some(options.watchdog.register_rank(program, rank.plan.rank));
     }
     // Processes have hardware queues of their own: they keep to the order, but need no turns.
-    for (rank, turns) in ranks.iter_mut().zip(turns).filter(|_| !joint.is_multi_process()) {
+    for (rank, turns) in ranks.iter_mut().zip(turns).filter(|_| !process_group.is_multi_process()) {
         rank.commands.turns = Some(turns);
     }
     let loaded = LoadedProgram {
@@ -200,11 +200,11 @@ fn open_program<'p>(
         timeout: options.timeout,
         about,
         phases: Vec::new(),
-        joint: joint.clone(),
+        process_group: process_group.clone(),
         queue_note,
-        pool: options.pool.clone(),
+        cache: options.cache.clone(),
         cacheable: init::CacheableCommunicators::default(),
-        sound: false,
+        healthy: false,
         held: false,
         left: None,
         symmetric,
@@ -219,7 +219,7 @@ struct MemoryPlan {
     /// By rank.
     layouts: Vec<MemoryLayout>,
     /// By rank and buffer: true if a caller will bind it.
-    outside: Vec<Vec<bool>>,
+    external: Vec<Vec<bool>>,
 }
 
 impl MemoryPlan {
@@ -230,17 +230,17 @@ impl MemoryPlan {
         callers: bool,
         symmetric: &SymmetricBuffers,
     ) -> Self {
-        let outside = prepared.plans.iter().map(|plan| match callers {
+        let external = prepared.plans.iter().map(|plan| match callers {
             true => external_buffers::externally_bound(plan, &messages),
             false => Vec::new(),
         });
-        let outside: Vec<Vec<bool>> = outside.collect();
-        let ranks = prepared.plans.iter().zip(schedules).zip(&outside);
-        let layout = |((plan, schedule), outside): ((&Plan, &mut RankSchedule), &Vec<bool>)| {
-            let elsewhere = symmetric.with_buffers(plan.rank, outside);
+        let external: Vec<Vec<bool>> = external.collect();
+        let ranks = prepared.plans.iter().zip(schedules).zip(&external);
+        let layout = |((plan, schedule), external): ((&Plan, &mut RankSchedule), &Vec<bool>)| {
+            let elsewhere = symmetric.with_buffers(plan.rank, external);
             rank_memory::layout_memory(plan, schedule, messages.flag_bytes(plan.rank), &elsewhere)
         };
-        let mut made = Self { layouts: ranks.map(layout).collect(), messages, outside };
+        let mut made = Self { layouts: ranks.map(layout).collect(), messages, external };
         made.place_symmetric(prepared, symmetric);
         made
     }
@@ -281,13 +281,13 @@ struct LocalDevices {
     /// Their numbers among the process's devices.
     ordinals: Vec<usize>,
     /// Of the first rank's device.
-    multiprocessors: u32,
+    sms: u32,
     /// True if the devices of all ranks multiply 8-bit floats.
     fp8: Fp8Support,
     /// Devices of all processes.
     count: usize,
     /// True if every rank has a device of its own.
-    apart: bool,
+    one_rank_per_device: bool,
     /// By device: the budget of blocks that wait for other ranks.
     waiting: Vec<BlockBudget>,
     /// The least budget of all devices of the run, in blocks.
@@ -312,29 +312,29 @@ fn shared_graph_error() -> Diag {
 /// Finds this process's devices: the requested ones, if it has all ranks.
 fn find_local_devices(
     prepared: &PreparedProgram,
-    joint: &ProcessGroup,
+    process_group: &ProcessGroup,
     options: &Options,
     (over_nccl, beside): (bool, bool),
 ) -> Result<LocalDevices, Vec<Diag>> {
-    if joint.is_multi_process() {
+    if process_group.is_multi_process() {
         let found = detected_device_count().map_err(|diag| vec![diag])?;
-        let AssignedDevice { device, ordinal, multiprocessors, fp8, apart, waiting, room } =
-            joint.open_device(found, over_nccl, beside)?;
+        let AssignedDevice { device, ordinal, sms, fp8, one_rank_per_device, waiting, room } =
+            process_group.open_device(found, over_nccl, beside)?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
         let waiting = vec![waiting];
-        return Ok(LocalDevices { devices, ordinals, multiprocessors, fp8, count, apart, waiting, room });
+        return Ok(LocalDevices { devices, ordinals, sms, fp8, count, one_rank_per_device, waiting, room });
     }
     let ordinals = assign_ordinals(prepared.plans.len(), &options.devices, over_nccl, detected_device_count)
         .map_err(|diag| vec![diag])?;
-    let devices = options.pool.open_devices(&ordinals).map_err(|error| vec![global_diag(&error)])?;
-    let multiprocessors = devices[0].sm_count().map_err(|error| vec![global_diag(&error)])?;
+    let devices = options.cache.open_devices(&ordinals).map_err(|error| vec![global_diag(&error)])?;
+    let sms = devices[0].sm_count().map_err(|error| vec![global_diag(&error)])?;
     let fp8 = Fp8Support::common(devices.iter().map(|device| fp8_support(device).unwrap_or(Fp8Support::Absent)));
     let count = devices.len();
-    let apart = are_distinct(&ordinals, prepared.plans.len());
-    let new = |ordinal: &usize| BlockBudget::new(*ordinal, multiprocessors, beside);
+    let one_rank_per_device = are_distinct(&ordinals, prepared.plans.len());
+    let new = |ordinal: &usize| BlockBudget::new(*ordinal, sms, beside);
     let waiting: Vec<BlockBudget> = ordinals.iter().map(new).collect();
     let room = waiting.iter().map(BlockBudget::block_count).min().unwrap_or(0);
-    Ok(LocalDevices { devices, ordinals, multiprocessors, fp8, count, apart, waiting, room })
+    Ok(LocalDevices { devices, ordinals, sms, fp8, count, one_rank_per_device, waiting, room })
 }
 
 /// Returns true if each rank has its own device when the ranks take these devices in turn.
@@ -404,10 +404,10 @@ fn build_schedules(
     site: &LocalDevices,
     options: &Options,
 ) -> Result<Vec<RankSchedule>, Vec<Diag>> {
-    let LocalDevices { multiprocessors, fp8, apart, room, .. } = *site;
+    let LocalDevices { sms, fp8, one_rank_per_device, room, .. } = *site;
     let (push, routes) = (site.is_push_only(options), options.routes);
     let (numerics, notes) = (options.numerics, nvrtc::takes_notes());
-    let settings = ScheduleSettings { numerics, fp8, multiprocessors, room, routes, apart, push, notes };
+    let settings = ScheduleSettings { numerics, fp8, sms, room, routes, one_rank_per_device, push, notes };
     let of = |plan| schedule::build_schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: UnsupportedInst| {
         let origin = plan.inst(refusal.inst).origin;
@@ -420,7 +420,7 @@ fn build_schedules(
     let marked = |plan| {
         let mut schedule = of(plan).map_err(|refusal| refused(plan, refusal))?;
         // In a recorded run events cost next to nothing.
-        schedule.add_wait_events(if options.graph { 1 } else { schedule::wait_marks::SHARED });
+        schedule.add_wait_events(if options.graph { 1 } else { schedule::wait_events::SHARED });
         Ok(schedule)
     };
     prepared.plans.iter().map(marked).collect()
@@ -443,9 +443,9 @@ fn open_ranks<'p>(
                     let ordinal = ordinals[plan.rank as usize % ordinals.len()];
                     let at = plan.rank as usize;
                     let flags = wiring.messages.flag_bytes(plan.rank);
-                    let (layout, outside) = (wiring.layouts[at].clone(), &wiring.outside[at][..]);
-                    let place = AllocationLayout { layout, flags, outside };
-                    let opened = options.pool.open_device(ordinal);
+                    let (layout, external) = (wiring.layouts[at].clone(), &wiring.external[at][..]);
+                    let place = AllocationLayout { layout, flags, external };
+                    let opened = options.cache.open_device(ordinal);
                     opened
                         .and_then(|device| RankRuntime::new(plan, schedule, place, device, images, options))
                         .map_err(|error| RankFailure::from(error).to_diag(prepared, plan, options.timeout))
@@ -480,7 +480,7 @@ impl LoadedProgram<'_> {
 
     /// Tells the ranks the addresses of all memory, and lets devices reach each other's.
     fn resolve_addresses(&mut self, wiring: MemoryPlan) -> Result<(), Vec<Diag>> {
-        let map = p2p_map::map_memory(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;
+        let map = p2p_map::map_memory(&self.ranks, &self.process_group, wiring.layouts, wiring.messages)?;
         self.for_each_rank(|rank| Ok(rank.resolve_addresses(&map)?))
     }
 
@@ -528,7 +528,7 @@ impl LoadedProgram<'_> {
                 rank.download_outputs().map_err(failed)
             })
             .collect();
-        let own = self.joint.finish_step("results", outputs.map_err(|diag| vec![diag]))?;
+        let own = self.process_group.finish_step("results", outputs.map_err(|diag| vec![diag]))?;
         let absent = vec![None; self.prepared.outputs.len()];
         let mut outputs = vec![absent; self.prepared.plans.len()];
         for (rank, part) in self.ranks.iter().zip(own) {
@@ -560,13 +560,13 @@ impl LoadedProgram<'_> {
         count: usize,
         work: impl Fn(&mut RankRuntime<'_>, Duration) -> Result<f64, RankFailure> + Sync,
     ) -> Result<Vec<f64>, Vec<Diag>> {
-        let (gate, timeout) = (self.rank_barrier(), self.timeout);
-        let joint = self.joint.clone();
+        let (barrier, timeout) = (self.rank_barrier(), self.timeout);
+        let process_group = self.process_group.clone();
         let most = Mutex::new(vec![0.0f64; count]);
         self.for_each_rank(|rank| {
             for round in 0..=count {
-                gate.wait();
-                joint
+                barrier.wait();
+                process_group
                     .wait_for_all()
                     .map_err(|error| RankFailure::peer_failed(error).with_progress(RunProgress::Before))?;
                 let figure = work(rank, timeout)?;
@@ -577,7 +577,7 @@ impl LoadedProgram<'_> {
             }
             Ok(())
         })?;
-        self.joint.all_reduce_max(most.into_inner().unwrap_or_default())
+        self.process_group.all_reduce_max(most.into_inner().unwrap_or_default())
     }
 }
 
@@ -586,7 +586,7 @@ impl Drop for LoadedProgram<'_> {
         let Ok(_access) = LibraryAccess::acquire() else { return self.leak_resources() };
         if self.has_failed() {
             self.abort_all_ranks();
-        } else if self.sound && !self.held && self.ranks.iter().all(RankRuntime::is_idle) {
+        } else if self.healthy && !self.held && self.ranks.iter().all(RankRuntime::is_idle) {
             self.release_to_cache();
         }
         // A rank that is not idle may still write to the others' memory.

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use hostir::lower::{SizeSettings, prepare_program};
 
-    fn told(text: &str) -> (String, String) {
+    fn reported(text: &str) -> (String, String) {
         let (programs, diags) = hostir::load(text);
         assert!(diags.is_empty(), "{diags:?}");
         let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
@@ -84,7 +84,7 @@ mod tests {
               T1_g_float[iS2{1}, iS3{2048}])
 } // %HostIrContainer
 ";
-        let (place, notes) = told(text);
+        let (place, notes) = reported(text);
         assert!(place.contains("matmul"), "{place}");
         assert!(
             notes.starts_with(
@@ -101,7 +101,7 @@ mod tests {
      = reduction( T0_g_float[iS0{64}, iS1{4}], op = add, initial value = double(0), allreduce = false )
 } // %HostIrContainer
 ";
-        let (place, notes) = told(text);
+        let (place, notes) = reported(text);
         assert!(place.starts_with("T0_g_float"), "{place}");
         let first = "rank 0: the largest buffer is T0, 1.0 KiB (1024 bytes), input number 0; ";
         assert!(notes.starts_with(first), "{notes}");

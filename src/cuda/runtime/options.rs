@@ -108,11 +108,11 @@ pub struct Options {
     /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with them after
     /// another one was dropped starts sooner; programs that live at the same time share no exclusive resources. The
     /// cache is freed with the last clone, and the last program, that refers to it.
-    pub pool: Arc<ResourceCache>,
+    pub cache: Arc<ResourceCache>,
     /// Inputs and outputs of a session in the caller's symmetric memory: peers address them in place.
     pub symmetric: Vec<SymmetricTensor>,
     /// The watchdog state, from which other threads learn whether runs end.
-    pub watch: Arc<RunWatchdog>,
+    pub watchdog: Arc<RunWatchdog>,
 }
 
 /// The driver's number of hardware queues where the environment says nothing.
@@ -141,9 +141,9 @@ impl Default for Options {
             control_plane: None,
             device: None,
             hardware_queues: DEFAULT_HARDWARE_QUEUES,
-            pool: Arc::default(),
+            cache: Arc::default(),
             symmetric: Vec::new(),
-            watch: Arc::default(),
+            watchdog: Arc::default(),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 /// are opened by their handles.
 pub(crate) fn map_memory(
     ranks: &[RankRuntime<'_>],
-    joint: &ProcessGroup,
+    process_group: &ProcessGroup,
     layouts: Vec<MemoryLayout>,
     messages: MessagePlan,
 ) -> Result<Arc<AddressMap>, Vec<Diag>> {
@@ -29,8 +29,8 @@ pub(crate) fn map_memory(
     for rank in ranks {
         bases[rank.plan.rank as usize] = Some(rank.memory.base_address());
     }
-    if joint.is_multi_process() {
-        for (rank, memory) in open_peer_memory(ranks, joint, &messages)? {
+    if process_group.is_multi_process() {
+        for (rank, memory) in open_peer_memory(ranks, process_group, &messages)? {
             bases[rank as usize] = Some(memory.address());
             opened.push(memory);
         }
@@ -57,7 +57,7 @@ fn enable_peer_access(ranks: &[RankRuntime<'_>], messages: &MessagePlan) -> Resu
 /// poisons all of them ([`AddressMap::poison_address`]).
 fn open_peer_memory(
     ranks: &[RankRuntime<'_>],
-    joint: &ProcessGroup,
+    process_group: &ProcessGroup,
     messages: &MessagePlan,
 ) -> Result<Vec<(u32, PeerMemory)>, Vec<Diag>> {
     if messages.list.is_empty() {
@@ -68,8 +68,8 @@ fn open_peer_memory(
         rank.device.make_current().map_err(|error| driver_diags(&error))?;
         own.extend(MemoryHandle::for_allocation(rank.memory.base_address()).map_err(|error| driver_diags(&error))?.0);
     }
-    own.extend(joint.host_name().as_bytes());
-    let all = joint.all_gather("memory", &own)?;
+    own.extend(process_group.host_name().as_bytes());
+    let all = process_group.all_gather("memory", &own)?;
     let mut opened = Vec::new();
     for rank in ranks {
         let direct = messages.peer_ranks(rank.plan.rank);
@@ -78,7 +78,7 @@ fn open_peer_memory(
                 .get(other as usize)
                 .and_then(|message| message.split_first_chunk::<{ MemoryHandle::BYTES }>())
                 .ok_or_else(|| vec![process_group::malformed_message("memory")])?;
-            if host != joint.host_name().as_bytes() {
+            if host != process_group.host_name().as_bytes() {
                 return Err(vec![cross_host_error(rank.plan.rank, other)]);
             }
             match PeerMemory::new(&rank.device, MemoryHandle(*handle)) {

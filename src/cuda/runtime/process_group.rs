@@ -29,7 +29,7 @@ pub(crate) struct ProcessGroup {
     control_plane: Option<Arc<dyn ControlPlane>>,
     device: Option<usize>,
     /// True once the other processes have received a report of this process's failure.
-    told: Arc<AtomicBool>,
+    reported: Arc<AtomicBool>,
 }
 
 /// The device of this process, on which all processes agreed.
@@ -38,9 +38,9 @@ pub(crate) struct AssignedDevice {
     /// Its number among the process's devices.
     pub(crate) ordinal: usize,
     /// The SMs of rank 0's device: ranks that compute the same GEMM have to divide the work alike.
-    pub(crate) multiprocessors: u32,
+    pub(crate) sms: u32,
     /// True if no two processes share a device.
-    pub(crate) apart: bool,
+    pub(crate) one_rank_per_device: bool,
     /// True if the devices of all ranks multiply 8-bit floats.
     pub(crate) fp8: Fp8Support,
     /// The budget of this process's device for blocks that wait for other ranks.
@@ -53,9 +53,9 @@ impl ProcessGroup {
     /// Makes the group of the processes in these options. Their number must be the program's number of ranks.
     pub(crate) fn new(prepared: &PreparedProgram, options: &Options) -> Result<Self, Vec<Diag>> {
         let (control_plane, device) = (options.control_plane.clone(), options.device);
-        let joint = Self { control_plane, device, told: Arc::default() };
-        control_plane::check_process_count(prepared, joint.control_plane.as_deref())?;
-        Ok(joint)
+        let process_group = Self { control_plane, device, reported: Arc::default() };
+        control_plane::check_process_count(prepared, process_group.control_plane.as_deref())?;
+        Ok(process_group)
     }
 
     /// Whether the ranks are processes.
@@ -93,7 +93,7 @@ impl ProcessGroup {
     pub(crate) fn report_failure(&self, diags: &[Diag]) {
         let ours = diags.first().is_some_and(|diag| !control_plane::is_known_to_all(diag));
         let Some(control_plane) = self.control_plane.as_ref().filter(|_| ours) else { return };
-        if !self.told.swap(true, Ordering::AcqRel) {
+        if !self.reported.swap(true, Ordering::AcqRel) {
             control_plane.report_failure(&control_plane::failure_report(diags));
         }
     }
@@ -146,14 +146,14 @@ impl ProcessGroup {
         message.extend((waiting.block_count() as u32).to_le_bytes());
         let all = self.all_gather("devices", &message)?;
         let shared = check_device_sharing(&all);
-        let apart = shared.is_ok();
+        let one_rank_per_device = shared.is_ok();
         if talk {
             shared.map_err(|diag| vec![diag])?;
         }
-        let multiprocessors = all.first().and_then(|first| u32_at(first, 16)).unwrap_or(own);
+        let sms = all.first().and_then(|first| u32_at(first, 16)).unwrap_or(own);
         let fp8 = Fp8Support::common(all.iter().map(|one| fp8_support_at(one, 20)));
         let room = all.iter().filter_map(|one| u32_at(one, 21)).min().unwrap_or(0) as usize;
-        Ok(AssignedDevice { device, ordinal, multiprocessors, fp8, apart, waiting, room })
+        Ok(AssignedDevice { device, ordinal, sms, fp8, one_rank_per_device, waiting, room })
     }
 
     /// The host name of this process; empty if there is only one process.
@@ -188,7 +188,7 @@ impl ProcessGroup {
         let lines: String = own.iter().map(choice_line).collect();
         let all = self.all_gather("choices", lines.as_bytes())?;
         let all: Vec<String> = all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
-        Ok(own.into_iter().map(|choice| first_told_choice(&all, &choice.shape).unwrap_or(choice)).collect())
+        Ok(own.into_iter().map(|choice| first_reported_choice(&all, &choice.shape).unwrap_or(choice)).collect())
     }
 
     /// Computes the element-wise maximum over all processes.
@@ -213,7 +213,7 @@ fn choice_line(choice: &GemmChoice) -> String {
 }
 
 /// The choice for a shape of the first process that reported one.
-fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<GemmChoice> {
+fn first_reported_choice(all: &[String], shape: &GemmShape) -> Option<GemmChoice> {
     let name = format!("{shape:?}");
     let mut lines = all.iter().flat_map(|text| text.lines());
     lines.find_map(|line| {
@@ -296,9 +296,9 @@ mod tests {
         std::thread::scope(|scope| {
             let start = |control_plane: ThreadControlPlane| {
                 let control_plane: Option<Arc<dyn ControlPlane>> = Some(Arc::new(control_plane));
-                let joint = ProcessGroup { control_plane, device: None, told: Arc::default() };
+                let process_group = ProcessGroup { control_plane, device: None, reported: Arc::default() };
                 let work = &work;
-                scope.spawn(move || work(&joint))
+                scope.spawn(move || work(&process_group))
             };
             let ranks = ThreadControlPlane::new(world, Duration::from_secs(30));
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
@@ -308,11 +308,17 @@ mod tests {
 
     #[test]
     fn what_ranks_agree_on() {
-        let found = on_all(3, |joint| {
-            let rank = joint.control_plane.as_ref().unwrap().rank();
-            let id = joint.broadcast_from_rank_0("id", || Ok(vec![rank as u8 + 5])).unwrap();
-            let most = joint.all_reduce_max(vec![f64::from(rank), -f64::from(rank)]).unwrap();
-            (joint.owns_rank(rank), joint.owns_rank(rank + 1), joint.local_rank().unwrap(), id, most)
+        let found = on_all(3, |process_group| {
+            let rank = process_group.control_plane.as_ref().unwrap().rank();
+            let id = process_group.broadcast_from_rank_0("id", || Ok(vec![rank as u8 + 5])).unwrap();
+            let most = process_group.all_reduce_max(vec![f64::from(rank), -f64::from(rank)]).unwrap();
+            (
+                process_group.owns_rank(rank),
+                process_group.owns_rank(rank + 1),
+                process_group.local_rank().unwrap(),
+                id,
+                most,
+            )
         });
         for (rank, found) in found.into_iter().enumerate() {
             assert_eq!(found, (true, false, rank, vec![5], vec![2.0, 0.0]));

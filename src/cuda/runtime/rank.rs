@@ -28,10 +28,10 @@ pub(crate) mod allocation;
 pub(crate) mod commands;
 mod completion;
 pub(crate) mod failure_links;
-mod gemm_product;
 pub(crate) mod graph_recorder;
 pub(crate) mod kernels;
 pub(crate) mod nccl_calls;
+mod rank_gemm;
 pub(crate) mod run_tracker;
 pub(crate) mod streams;
 
@@ -54,7 +54,7 @@ use crate::sys::driver::CudaDevice;
 use hostir::data::HostTensor;
 use hostir::plan::{BufferId, Plan};
 use hostir_gpu::schedule::RankSchedule;
-use hostir_gpu::schedule::wait_marks;
+use hostir_gpu::schedule::wait_events;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,12 +83,12 @@ impl<'p> RankRuntime<'p> {
         images: &KernelImages,
         options: &Options,
     ) -> Result<Self, Error> {
-        let pool = &options.pool;
+        let cache = &options.cache;
         let semaphores = place.flags > 0;
-        let memory = RankAllocation::new(plan, &device, place, pool)?;
+        let memory = RankAllocation::new(plan, &device, place, cache)?;
         let streams = RankStreams::new(&device, &schedule, plan.streams as usize, semaphores)?;
         streams.clear_memory(&memory)?;
-        let waits = wait_marks::peer_waits(&schedule.steps);
+        let waits = wait_events::peer_waits(&schedule.steps);
         Ok(Self {
             plan,
             recorder: GraphRecorder::default(),
@@ -170,7 +170,7 @@ impl<'p> RankRuntime<'p> {
     pub(crate) fn may_run_on_caller(&self) -> bool {
         const MOST_STEPS: usize = 8;
         let alone =
-            self.communicators.teams.is_empty() && self.streams.aside.is_none() && self.failures.peers.is_none();
+            self.communicators.teams.is_empty() && self.streams.side_stream.is_none() && self.failures.peers.is_none();
         let issued = self.recorder.graph.is_none() && self.commands.turns.is_none();
         alone && issued && self.commands.ready.len() <= MOST_STEPS
     }
@@ -269,9 +269,9 @@ fn issue_command(
             // SAFETY: the rank's promise.
             unsafe { stream.copy(*to, *from, *bytes) }?;
         }
-        ResolvedCommand::Product { product, operands } => {
+        ResolvedCommand::Gemm { gemm, operands } => {
             // SAFETY: the rank's promise; the workspace is as `LoadedKernels::load` says.
-            unsafe { kernels.run_gemm(*product, operands, stream) }?;
+            unsafe { kernels.run_gemm(*gemm, operands, stream) }?;
         }
         ResolvedCommand::Record { event } => {
             stream.record(&streams.events[*event])?;

@@ -50,7 +50,7 @@ pub(crate) struct CommunicatorKey {
     pub(crate) devices: Vec<usize>,
 }
 
-/// Resources that programs leave for later ones: see [`Options::pool`](crate::runtime::options::Options::pool).
+/// Resources that programs leave for later ones: see [`Options::cache`](crate::runtime::options::Options::pool).
 #[derive(Default)]
 pub struct ResourceCache {
     state: Mutex<CacheState>,
@@ -143,7 +143,7 @@ impl ResourceCache {
             Some(memory) => memory,
             None => Arc::new(self.allocate_memory(device, bytes)?),
         };
-        Ok(CachedMemory { pool: self.clone(), memory, ordinal: device.ordinal(), keep: false })
+        Ok(CachedMemory { cache: self.clone(), memory, ordinal: device.ordinal(), keep: false })
     }
 
     /// New memory of a device, which must be current. If there is none, idle memory of the cache is freed first.
@@ -166,7 +166,7 @@ impl ResourceCache {
             Some(created) => created,
             None => Arc::new(OwnedBlas { blas: BlasHandle::new()?, device: device.clone() }),
         };
-        Ok(CachedBlas { pool: self.clone(), created, keep: false })
+        Ok(CachedBlas { cache: self.clone(), created, keep: false })
     }
 
     /// Communicators of a world, by rank.
@@ -318,7 +318,7 @@ impl Drop for OwnedBlas {
 
 /// A handle that one rank has.
 pub(crate) struct CachedBlas {
-    pool: Arc<ResourceCache>,
+    cache: Arc<ResourceCache>,
     /// Nobody else refers to it.
     created: Arc<OwnedBlas>,
     /// True if the handle returns to the cache when it is dropped.
@@ -336,7 +336,7 @@ impl Drop for CachedBlas {
     fn drop(&mut self) {
         if self.keep {
             let ordinal = self.created.device.ordinal();
-            let gone = self.pool.lock_state().handles.put(ordinal, 1, self.created.clone());
+            let gone = self.cache.lock_state().handles.put(ordinal, 1, self.created.clone());
             drop(gone);
         }
     }
@@ -344,7 +344,7 @@ impl Drop for CachedBlas {
 
 /// Memory that one rank has.
 pub(crate) struct CachedMemory {
-    pool: Arc<ResourceCache>,
+    cache: Arc<ResourceCache>,
     /// Nobody else refers to it.
     memory: Arc<DeviceMemory>,
     ordinal: usize,
@@ -364,7 +364,7 @@ impl Drop for CachedMemory {
     fn drop(&mut self) {
         if self.keep {
             let bytes = self.memory.byte_count() as u64;
-            let gone = self.pool.lock_state().arenas.put(self.ordinal, bytes, self.memory.clone());
+            let gone = self.cache.lock_state().arenas.put(self.ordinal, bytes, self.memory.clone());
             drop(gone);
         }
     }
@@ -376,19 +376,19 @@ mod tests {
 
     #[test]
     fn kernels_are_compiled_once_an_architecture() {
-        let pool = ResourceCache::default();
+        let cache = ResourceCache::default();
         let broken = || Err(Error::Compile { log: "no".to_owned() });
-        assert!(pool.kernel_image(90, "a", broken).is_err());
-        assert_eq!(pool.kernel_image(90, "a", || Ok(vec![1])), Ok(vec![1]));
-        assert_eq!(pool.kernel_image(90, "a", broken), Ok(vec![1]));
-        assert_eq!(pool.kernel_image(100, "a", || Ok(vec![2])), Ok(vec![2]));
-        assert!(pool.kernel_image(90, "b", broken).is_err());
+        assert!(cache.kernel_image(90, "a", broken).is_err());
+        assert_eq!(cache.kernel_image(90, "a", || Ok(vec![1])), Ok(vec![1]));
+        assert_eq!(cache.kernel_image(90, "a", broken), Ok(vec![1]));
+        assert_eq!(cache.kernel_image(100, "a", || Ok(vec![2])), Ok(vec![2]));
+        assert!(cache.kernel_image(90, "b", broken).is_err());
     }
 
     #[test]
     fn there_are_no_communicators_before_some_were_left() {
-        let pool = ResourceCache::default();
+        let cache = ResourceCache::default();
         let link = CommunicatorKey { nccl: None, devices: vec![0, 1] };
-        assert!(pool.take_team(&link).is_none() && pool.take_world(&link).is_none());
+        assert!(cache.take_team(&link).is_none() && cache.take_world(&link).is_none());
     }
 }

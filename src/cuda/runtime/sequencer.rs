@@ -115,21 +115,21 @@ mod tests {
     #[test]
     fn nobody_passes_early_and_nobody_waits_for_the_failed() {
         let alarm = Arc::new(FailureFlag::default());
-        let (gate, passed) = (RankBarrier::new(3, alarm.clone()), AtomicUsize::new(0));
+        let (barrier, passed) = (RankBarrier::new(3, alarm.clone()), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for round in 1..=100 {
-                        gate.wait();
+                        barrier.wait();
                         passed.fetch_add(1, Ordering::AcqRel);
-                        gate.wait();
+                        barrier.wait();
                         assert_eq!(passed.load(Ordering::Acquire), 3 * round);
-                        gate.wait();
+                        barrier.wait();
                     }
                 });
             }
         });
         alarm.set_failed(1);
-        gate.wait();
+        barrier.wait();
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct BlockBudget {
 impl BlockBudget {
     /// Reserves blocks on a device for a program: at most half of its SMs. A program that runs `beside` others takes at
     /// most half of what they leave of seven eighths, and so leaves some for the next one.
-    pub(crate) fn new(ordinal: usize, multiprocessors: u32, beside: bool) -> Self {
-        let (all, most) = (multiprocessors as usize, Self::max_blocks(multiprocessors));
+    pub(crate) fn new(ordinal: usize, sms: u32, beside: bool) -> Self {
+        let (all, most) = (sms as usize, Self::max_blocks(sms));
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = taken.entry(ordinal).or_default();
         let left = (all * 7 / 8).saturating_sub(*taken) / 2;
@@ -31,8 +31,8 @@ impl BlockBudget {
     }
 
     /// The most that there is for one program.
-    pub(crate) fn max_blocks(multiprocessors: u32) -> usize {
-        multiprocessors as usize / 2
+    pub(crate) fn max_blocks(sms: u32) -> usize {
+        sms as usize / 2
     }
 
     /// Number of blocks.

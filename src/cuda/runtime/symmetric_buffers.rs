@@ -84,10 +84,10 @@ impl SymmetricBuffers {
     }
 
     /// The buffers of a rank that are not in its own memory, by number: those that runs bind, and the symmetric ones.
-    pub(crate) fn with_buffers(&self, rank: u32, outside: &[bool]) -> Vec<bool> {
-        let Some(addresses) = self.addresses.get(rank as usize) else { return outside.to_vec() };
-        let outside = outside.iter().copied().chain(std::iter::repeat(false));
-        addresses.iter().zip(outside).map(|(address, is_outside)| address.is_some() || is_outside).collect()
+    pub(crate) fn with_buffers(&self, rank: u32, external: &[bool]) -> Vec<bool> {
+        let Some(addresses) = self.addresses.get(rank as usize) else { return external.to_vec() };
+        let external = external.iter().copied().chain(std::iter::repeat(false));
+        addresses.iter().zip(external).map(|(address, is_external)| address.is_some() || is_external).collect()
     }
 
     /// The buffers of a rank in symmetric memory, by number.

@@ -22,20 +22,20 @@ use hostir_gpu::memory_layout::ALIGNMENT;
 use hostir_gpu::p2p::MessagePlan;
 
 /// The bytes that a rank writes into a tensor for its peers to recognize.
-const MARK: usize = 8;
+const TAG_BYTES: usize = 8;
 
 /// Decides which of a caller's symmetric tensors peers address in place. All ranks have to name the same ones; if some
 /// rank cannot use a tensor, all ranks copy it.
 pub(crate) fn agree_on_buffers(
     prepared: &PreparedProgram,
     messages: &MessagePlan,
-    joint: &ProcessGroup,
+    process_group: &ProcessGroup,
     tensors: &[SymmetricTensor],
 ) -> Result<SymmetricBuffers, Vec<Diag>> {
     check_tensors(prepared, tensors)?;
     let mut usable: Vec<bool> = tensors.iter().map(|tensor| is_usable(tensor, prepared, messages)).collect();
-    if joint.is_multi_process() && !messages.list.is_empty() {
-        let all = joint.all_gather("symmetric memory", &encode(tensors, &usable))?;
+    if process_group.is_multi_process() && !messages.list.is_empty() {
+        let all = process_group.all_gather("symmetric memory", &encode(tensors, &usable))?;
         for (rank, message) in all.iter().enumerate() {
             if !slots(message).eq(slots(&all[0])) {
                 return Err(vec![disagreement(rank)]);
@@ -60,7 +60,7 @@ fn is_usable(tensor: &SymmetricTensor, prepared: &PreparedProgram, messages: &Me
             owns_buffer(plan, tensor.side, view)
                 && address != 0
                 && address.is_multiple_of(ALIGNMENT as u64)
-                && view.len() * view.dtype.byte_size() >= MARK
+                && view.len() * view.dtype.byte_size() >= TAG_BYTES
         })
 }
 
@@ -116,36 +116,42 @@ fn disagreement(rank: usize) -> Diag {
 pub(crate) fn check_mapping(
     symmetric: &SymmetricBuffers,
     ranks: &[RankRuntime<'_>],
-    joint: &ProcessGroup,
+    process_group: &ProcessGroup,
 ) -> Result<(), Vec<Diag>> {
-    let ([rank], false) = (ranks, symmetric.is_empty() || !joint.is_multi_process()) else { return Ok(()) };
+    let ([rank], false) = (ranks, symmetric.is_empty() || !process_group.is_multi_process()) else { return Ok(()) };
     let own: Vec<u64> = symmetric.parts(rank.plan.rank).collect();
     let kept = rank.device.make_current().and_then(|()| driver::synchronize_device());
-    let kept = kept.and_then(|()| own.iter().map(|address| read_mark(*address)).collect::<Result<Vec<_>, _>>());
+    let kept = kept.and_then(|()| own.iter().map(|address| read_tag(*address)).collect::<Result<Vec<_>, _>>());
     // From here on no device works on them.
-    let kept = joint.finish_step("symmetric memory: keep", kept.map_err(call_diags))?;
-    let found = exchange_marks(symmetric, rank.plan.rank, &own, joint);
-    let restored = own.iter().zip(&kept).try_for_each(|(address, mark)| write_mark(*address, *mark));
-    joint.finish_step("symmetric memory: compare", found.and(restored.map_err(call_diags)))
+    let kept = process_group.finish_step("symmetric memory: keep", kept.map_err(call_diags))?;
+    let found = exchange_tags(symmetric, rank.plan.rank, &own, process_group);
+    let restored = own.iter().zip(&kept).try_for_each(|(address, tag)| write_tag(*address, *tag));
+    process_group.finish_step("symmetric memory: compare", found.and(restored.map_err(call_diags)))
 }
 
 /// Writes this process's tags, and compares the contents at the addresses of the others.
-fn exchange_marks(symmetric: &SymmetricBuffers, rank: u32, own: &[u64], joint: &ProcessGroup) -> Result<(), Vec<Diag>> {
+fn exchange_tags(
+    symmetric: &SymmetricBuffers,
+    rank: u32,
+    own: &[u64],
+    process_group: &ProcessGroup,
+) -> Result<(), Vec<Diag>> {
     // The tag is an address of this process, so no other tensor of the rank has the same.
-    let marks: Vec<[u8; MARK]> = own.iter().map(|address| (!address ^ u64::from(rank) << 56).to_le_bytes()).collect();
-    let written = own.iter().zip(&marks).try_for_each(|(address, mark)| write_mark(*address, *mark));
-    let written = written.map_err(call_diags).map(|()| marks.concat());
-    let all = joint.all_gather("symmetric memory: marks", &written?)?;
+    let tags: Vec<[u8; TAG_BYTES]> =
+        own.iter().map(|address| (!address ^ u64::from(rank) << 56).to_le_bytes()).collect();
+    let written = own.iter().zip(&tags).try_for_each(|(address, tag)| write_tag(*address, *tag));
+    let written = written.map_err(call_diags).map(|()| tags.concat());
+    let all = process_group.all_gather("symmetric memory: marks", &written?)?;
     let mut wrong = None;
-    for (other, marks) in all.iter().enumerate().filter(|(other, _)| *other != rank as usize) {
-        for (address, mark) in symmetric.parts(other as u32).zip(marks.chunks(MARK)) {
-            if read_mark(address).map_err(call_diags)? != *mark {
+    for (other, tags) in all.iter().enumerate().filter(|(other, _)| *other != rank as usize) {
+        for (address, tag) in symmetric.parts(other as u32).zip(tags.chunks(TAG_BYTES)) {
+            if read_tag(address).map_err(call_diags)? != *tag {
                 wrong = wrong.or(Some(other));
             }
         }
     }
     // Others may still look.
-    joint.all_gather("symmetric memory: looked", &[])?;
+    process_group.all_gather("symmetric memory: looked", &[])?;
     wrong.map_or(Ok(()), |other| Err(vec![wrong_mapping(rank, other)]))
 }
 
@@ -156,17 +162,17 @@ fn wrong_mapping(rank: u32, other: usize) -> Diag {
 }
 
 #[allow(unsafe_code, reason = "reads a caller's memory")]
-fn read_mark(address: u64) -> Result<[u8; MARK], Error> {
-    let mut mark = [0; MARK];
+fn read_tag(address: u64) -> Result<[u8; TAG_BYTES], Error> {
+    let mut tag = [0; TAG_BYTES];
     // SAFETY: the caller's promise of symmetric memory; the tensor has as many bytes, and no device is at work on it.
-    unsafe { driver::download_bytes(&mut mark, address) }?;
-    Ok(mark)
+    unsafe { driver::download_bytes(&mut tag, address) }?;
+    Ok(tag)
 }
 
 #[allow(unsafe_code, reason = "writes a caller's memory")]
-fn write_mark(address: u64, mark: [u8; MARK]) -> Result<(), Error> {
-    // SAFETY: as for `read_mark`.
-    unsafe { driver::upload_bytes(address, &mark) }
+fn write_tag(address: u64, tag: [u8; TAG_BYTES]) -> Result<(), Error> {
+    // SAFETY: as for `read_tag`.
+    unsafe { driver::upload_bytes(address, &tag) }
 }
 
 fn call_diags(error: Error) -> Vec<Diag> {

@@ -49,7 +49,7 @@ pub(crate) struct TeardownState {
     /// Own flags.
     pub(crate) flags: Vec<WordOp>,
     /// The stream that writes both, on which no other work waits.
-    pub(crate) aside: Option<CudaStream>,
+    pub(crate) side_stream: Option<CudaStream>,
     /// With the events that they record.
     pub(crate) graphs: Vec<RecordedGraph>,
     pub(crate) communicators: Vec<NcclCommunicator>,
@@ -119,24 +119,24 @@ impl TeardownState {
     /// Returns when every stream has ended; true if all did. Errors of calls are ignored: a lost device has nothing to
     /// release.
     fn tear_down(self) -> bool {
-        let Self { device, poison, flags, aside, graphs, communicators, memory, streams } = self;
+        let Self { device, poison, flags, side_stream, graphs, communicators, memory, streams } = self;
         let _ = device.make_current();
-        if let Some(aside) = &aside {
-            let _ = write_words(aside, &poison);
+        if let Some(side_stream) = &side_stream {
+            let _ = write_words(side_stream, &poison);
         }
         let graphs = BackgroundThread::spawn("hir-graphs", move || drop(graphs));
-        let (told, heard) = mpsc::channel();
+        let (reported, heard) = mpsc::channel();
         let communicators = BackgroundThread::spawn("hir-abort", {
             let device = device.clone();
             move || {
                 let _ = device.make_current();
                 let _ = NcclCommunicator::abort_all(communicators, || {
-                    let _ = told.send(());
+                    let _ = reported.send(());
                 });
             }
         });
         let _ = heard.recv_timeout(TOLD);
-        let idle = FlagRelease { device: &device, aside, flags }.wait_until_idle(&streams);
+        let idle = FlagRelease { device: &device, side_stream, flags }.wait_until_idle(&streams);
         if !idle {
             // Memory that may still be used is never freed.
             std::mem::forget(memory);
@@ -150,26 +150,26 @@ impl TeardownState {
 }
 
 /// Writes semaphores: those of a rank that gave up, and the poison of others.
-fn write_words(aside: &CudaStream, words: &[WordOp]) -> Result<(), Error> {
+fn write_words(side_stream: &CudaStream, words: &[WordOp]) -> Result<(), Error> {
     // SAFETY: a rank makes an estate of its own flags and of words that others set aside for this, and neither its
     // memory nor what it has open of theirs is given back before the thread is over. Nothing is done any more
     // with data that the flags stand for.
-    unsafe { aside.run_word_ops(words) }
+    unsafe { side_stream.run_word_ops(words) }
 }
 
 /// Raises flags again and again.
 struct FlagRelease<'a> {
     device: &'a Arc<CudaDevice>,
-    aside: Option<CudaStream>,
+    side_stream: Option<CudaStream>,
     flags: Vec<WordOp>,
 }
 
 impl FlagRelease<'_> {
-    /// Signals the semaphores, and records `raised` after them.
-    fn raise_flags(&self, raised: &CudaEvent) -> Result<(), Error> {
-        let Some(aside) = &self.aside else { return Ok(()) };
-        write_words(aside, &self.flags)?;
-        aside.record(raised)
+    /// Signals the semaphores, and records `signalled` after them.
+    fn signal_flags(&self, signalled: &CudaEvent) -> Result<(), Error> {
+        let Some(side_stream) = &self.side_stream else { return Ok(()) };
+        write_words(side_stream, &self.flags)?;
+        side_stream.record(signalled)
     }
 
     /// Records events at the end of all work of these streams. If an event cannot be recorded, its device is lost.
@@ -186,21 +186,21 @@ impl FlagRelease<'_> {
     /// [`RankRuntime::wait_for_end`](crate::runtime::rank::RankRuntime::wait_for_end) does.
     fn wait_until_idle(&self, streams: &[CudaStream]) -> bool {
         let limit = Instant::now() + LIMIT;
-        let Ok(raised) = CudaEvent::new(self.device, false) else { return false };
+        let Ok(signalled) = CudaEvent::new(self.device, false) else { return false };
         // A stream whose queue is full accepts an event only once semaphores are signalled.
-        let _ = self.raise_flags(&raised);
+        let _ = self.signal_flags(&signalled);
         let mut ends = self.record_stream_ends(streams);
         loop {
             ends.retain(|end| !end.is_reached().unwrap_or(true));
             // The last words are written, also those of others, before their memory is freed.
-            if ends.is_empty() && raised.is_reached().unwrap_or(true) {
+            if ends.is_empty() && signalled.is_reached().unwrap_or(true) {
                 return true;
             }
             if Instant::now() > limit {
                 return false;
             }
-            if raised.is_reached().unwrap_or(false) {
-                let _ = self.raise_flags(&raised);
+            if signalled.is_reached().unwrap_or(false) {
+                let _ = self.signal_flags(&signalled);
             }
             std::thread::sleep(PAUSE);
         }

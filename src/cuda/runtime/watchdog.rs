@@ -105,7 +105,7 @@ impl RunWatchdog {
         let state = Arc::new(WatchedState { program, rank, began, inst });
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
         ranks.push(Arc::downgrade(&state));
-        WatchedRank { watch: self.clone(), state }
+        WatchedRank { watchdog: self.clone(), state }
     }
 }
 
@@ -155,14 +155,14 @@ pub(crate) fn note_location(mut diag: Diag, inst: InstId, prepared: &PreparedPro
 /// A rank's part of a watch.
 #[derive(Debug)]
 pub(crate) struct WatchedRank {
-    watch: Arc<RunWatchdog>,
+    watchdog: Arc<RunWatchdog>,
     state: Arc<WatchedState>,
 }
 
 impl WatchedRank {
     /// A run begins.
     pub(crate) fn begin_run(&self) {
-        self.state.began.store(self.watch.elapsed_ms(), Ordering::Release);
+        self.state.began.store(self.watchdog.elapsed_ms(), Ordering::Release);
     }
 
     /// Publishes the instruction that the rank issues or fails in; `None` if it is not known.
@@ -188,36 +188,36 @@ mod tests {
 
     #[test]
     fn what_began_and_did_not_end_is_stuck() {
-        let watch = Arc::new(RunWatchdog::default());
-        let (first, second) = (watch.register_rank(0, 0), watch.register_rank(0, 1));
+        let watchdog = Arc::new(RunWatchdog::default());
+        let (first, second) = (watchdog.register_rank(0, 0), watchdog.register_rank(0, 1));
         let limit = Duration::from_millis(20);
         first.begin_run();
         second.begin_run();
-        assert!(!watch.is_hung(Duration::from_secs(60)));
+        assert!(!watchdog.is_hung(Duration::from_secs(60)));
         second.end_runs();
         std::thread::sleep(Duration::from_millis(40));
-        assert!(watch.is_hung(limit));
+        assert!(watchdog.is_hung(limit));
         first.begin_run();
-        assert!(!watch.is_hung(limit));
+        assert!(!watchdog.is_hung(limit));
         first.end_runs();
         std::thread::sleep(Duration::from_millis(40));
-        assert!(!watch.is_hung(limit));
+        assert!(!watchdog.is_hung(limit));
         second.begin_run();
         drop(second);
         std::thread::sleep(Duration::from_millis(40));
-        assert!(!watch.is_hung(limit), "a rank that is gone is no run");
+        assert!(!watchdog.is_hung(limit), "a rank that is gone is no run");
     }
 
     #[test]
     fn a_suspension_is_no_part_of_a_run() {
-        let watch = Arc::new(RunWatchdog::default());
-        let rank = watch.register_rank(0, 0);
+        let watchdog = Arc::new(RunWatchdog::default());
+        let rank = watchdog.register_rank(0, 0);
         rank.begin_run();
         let pause = Duration::from_millis(60);
         std::thread::sleep(pause);
-        assert!(watch.is_hung(pause / 2));
-        watch.note_suspension(pause);
-        assert!(!watch.is_hung(pause / 2));
+        assert!(watchdog.is_hung(pause / 2));
+        watchdog.note_suspension(pause);
+        assert!(!watchdog.is_hung(pause / 2));
     }
 
     const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
@@ -227,18 +227,22 @@ mod tests {
 
     #[test]
     fn places_of_runs_under_way() {
-        let watch = Arc::new(RunWatchdog::default());
-        let program = (watch.register_program(), watch.register_program()).1;
-        let (first, second) = (watch.register_rank(program, 0), watch.register_rank(program, 1));
-        assert!(!watch.has_open_runs() && watch.rank_locations().is_empty(), "no run is under way");
+        let watchdog = Arc::new(RunWatchdog::default());
+        let program = (watchdog.register_program(), watchdog.register_program()).1;
+        let (first, second) = (watchdog.register_rank(program, 0), watchdog.register_rank(program, 1));
+        assert!(!watchdog.has_open_runs() && watchdog.rank_locations().is_empty(), "no run is under way");
         first.begin_run();
         second.begin_run();
         first.set_inst(Some(InstId(0)));
         let place = RankLocation { program: 1, rank: 0, inst: InstId(0) };
-        assert_eq!(watch.rank_locations(), [place], "one rank does not know");
+        assert_eq!(watchdog.rank_locations(), [place], "one rank does not know");
         first.end_failed_run();
         second.end_runs();
-        assert_eq!((watch.has_open_runs(), watch.rank_locations()), (false, vec![place]), "a failure stays known");
+        assert_eq!(
+            (watchdog.has_open_runs(), watchdog.rank_locations()),
+            (false, vec![place]),
+            "a failure stays known"
+        );
         let (programs, _) = hostir::load(COPY);
         let prepared = hostir::lower::prepare_program(&programs[0], &hostir::lower::SizeSettings::default()).unwrap();
         let diag = place.annotate_diag(Diag::global_error("H0501", "lost"), &prepared);
@@ -249,6 +253,6 @@ mod tests {
         );
         assert_eq!(diag.notes, ["rank 0 aborted in `T1 = Set`"]);
         first.end_runs();
-        assert_eq!(watch.rank_locations(), []);
+        assert_eq!(watchdog.rank_locations(), []);
     }
 }

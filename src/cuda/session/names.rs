@@ -65,15 +65,15 @@ mod tests {
         let names = ["T0", "logits"];
         assert_eq!(find_position(IoSide::Input, &names, "logits".into()), Ok(1));
         assert_eq!(find_position(IoSide::Input, &names, 0.into()), Ok(0));
-        let told = |key: IoKey<'_>| {
+        let reported = |key: IoKey<'_>| {
             let diag = find_position(IoSide::Output, &names, key).unwrap_err();
             (diag.code, diag.message, diag.notes.join("; "))
         };
-        let near = told("logit".into());
+        let near = reported("logit".into());
         assert_eq!(near.0, "H0528");
         assert_eq!(near.1, "the program has no output `logit`");
         assert_eq!(near.2, "did you mean `logits`?");
-        let far = told(2.into());
+        let far = reported(2.into());
         assert_eq!(far.1, "the program has no output number 2");
         assert_eq!(far.2, "its outputs are T0, logits");
         assert_eq!(find_position(IoSide::Input, &[], 0.into()).unwrap_err().notes, ["it has no inputs"]);

@@ -216,7 +216,7 @@ impl TunableGemm {
             GemmBias::None | GemmBias::Rows => shape.d,
         };
         let c = RawLayout::new(c, shape.element, shape.batch)?;
-        let mut product = Self {
+        let mut gemm = Self {
             operation,
             a: RawLayout::new(shape.a.0, shape.factors[0], shape.batch)?,
             b: RawLayout::new(shape.b.0, shape.factors[1], shape.batch)?,
@@ -227,13 +227,13 @@ impl TunableGemm {
             proposals: 0,
             chosen: 0,
         };
-        product.set_attributes()?;
-        product.algorithms = product.query_heuristic(blas, workspace, count)?;
-        product.proposals = product.algorithms.len();
-        for proposal in 0..product.proposals.min(VARIED_PROPOSALS) {
-            product.add_variants(blas, proposal, workspace);
+        gemm.set_attributes()?;
+        gemm.algorithms = gemm.query_heuristic(blas, workspace, count)?;
+        gemm.proposals = gemm.algorithms.len();
+        for proposal in 0..gemm.proposals.min(VARIED_PROPOSALS) {
+            gemm.add_variants(blas, proposal, workspace);
         }
-        Ok(product)
+        Ok(gemm)
     }
 
     /// Number of algorithms to choose from.

@@ -77,9 +77,9 @@ fn programs_without_a_text() {
 /// Sessions may move between threads; errors go where `?` takes them.
 #[test]
 fn what_sessions_can_do() {
-    fn moves<T: Send>() {}
+    fn copies<T: Send>() {}
     fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
-    moves::<Session>();
+    copies::<Session>();
     is_error::<Error>();
 }
 

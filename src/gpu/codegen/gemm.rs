@@ -24,11 +24,11 @@ const THREADS: usize = SIDE * SIDE;
 /// [`Unsupported`] if shapes do not fit, the result overlaps an operand or itself, or kernels do not compute with a
 /// type.
 pub fn generate_gemm(gemm: &GemmInst) -> Result<KernelJob, Unsupported> {
-    let product = GemmKernel::new(gemm)?;
+    let kernel = GemmKernel::new(gemm)?;
     if gemm.out.is_empty() {
         return Ok(KernelJob::default());
     }
-    let job = KernelJob { launches: vec![product.build_launch()?], ..KernelJob::default() };
+    let job = KernelJob { launches: vec![kernel.build_launch()?], ..KernelJob::default() };
     Ok(job.noted("gemm", |note| note.gemm(gemm)))
 }
 
@@ -107,7 +107,7 @@ impl<'a> GemmKernel<'a> {
         let column = format!("{} * {}", names.pop().unwrap_or_default(), ints.literal(TILE));
         let row = format!("{} * {}", names.pop().unwrap_or_default(), ints.literal(TILE));
         let at = TileIndices { batch: names, row, column };
-        self.write_tile_products(&mut w, &at)?;
+        self.write_tile_sums(&mut w, &at)?;
         self.write_tile_store(&mut w, &at)?;
         w.close_block();
         let text = kernel_source(&self.batches.param_ctypes(), THREADS as u32, "", w);
@@ -116,7 +116,7 @@ impl<'a> GemmKernel<'a> {
     }
 
     /// Writes the sums of a tile, into `acc`.
-    fn write_tile_products(&self, w: &mut SourceWriter, at: &TileIndices) -> Result<(), Unsupported> {
+    fn write_tile_sums(&self, w: &mut SourceWriter, at: &TileIndices) -> Result<(), Unsupported> {
         let ints = self.ints;
         let (index, k, depth) = (ints.ctype(), ints.literal(self.k), ints.literal(DEPTH));
         let each = TILE / SIDE;

@@ -90,18 +90,18 @@ static __device__ __forceinline__ void message(Word offer, Word from, Word to, W
 "#;
 
 /// The kernel for so many semaphores to signal, copies, and semaphores to wait for at the end.
-pub fn p2p_kernel_source(raises: usize, copies: usize, awaits: usize) -> String {
+pub fn p2p_kernel_source(signals: usize, copies: usize, waits: usize) -> String {
     let mut names = Vec::new();
-    names.extend((0..raises).map(|at| format!("r{at}")));
+    names.extend((0..signals).map(|at| format!("r{at}")));
     names.extend((0..copies * WORDS).map(|at| format!("m{at}")));
-    names.extend((0..awaits).map(|at| format!("w{at}")));
+    names.extend((0..waits).map(|at| format!("w{at}")));
     let params: Vec<String> = names.iter().map(|name| format!("Word {name}")).collect();
     let mut body = String::new();
     let first = "blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0";
     // Writing to a string cannot fail.
-    if raises > 0 {
+    if signals > 0 {
         let _ = writeln!(body, "  if ({first}) {{\n    fence();");
-        (0..raises).for_each(|at| {
+        (0..signals).for_each(|at| {
             let _ = writeln!(body, "    set(r{at}, 1);");
         });
         let _ = writeln!(body, "  }}");
@@ -114,9 +114,9 @@ pub fn p2p_kernel_source(raises: usize, copies: usize, awaits: usize) -> String 
         }
         let _ = writeln!(body, "  }}");
     }
-    if awaits > 0 {
+    if waits > 0 {
         let _ = writeln!(body, "  if ({first}) {{");
-        (0..awaits).for_each(|at| {
+        (0..waits).for_each(|at| {
             let _ = writeln!(body, "    await(w{at});\n    lower(w{at});");
         });
         let _ = writeln!(body, "  }}");

@@ -122,11 +122,11 @@ impl WgmmaGemm {
     }
 
     /// Blocks on a device of so many SMs: one on each, as long as there are tiles for them.
-    pub fn blocks(&self, multiprocessors: u32) -> u32 {
+    pub fn blocks(&self, sms: u32) -> u32 {
         let TileShape { columns, cluster, .. } = self.tile;
         let [m, n, _] = self.sizes;
         let tiles = m.div_ceil(u64::from(ROWS * cluster)) * n.div_ceil(u64::from(columns));
-        let clusters = u64::from((multiprocessors / cluster).max(1)).min(tiles);
+        let clusters = u64::from((sms / cluster).max(1)).min(tiles);
         u32::try_from(clusters).unwrap_or(1) * cluster
     }
 
@@ -195,13 +195,13 @@ mod tests {
     use super::*;
 
     /// Both factors are stored row by row.
-    fn product(m: u64, n: u64, k: u64) -> GemmShape {
+    fn gemm_shape(m: u64, n: u64, k: u64) -> GemmShape {
         GemmShape::dense(MatrixElement::Bf16, [m, n, k], [false, false])
     }
 
     #[test]
     fn sizes_and_boxes_are_those_of_the_row_major_product() {
-        let kernels = WgmmaGemm::candidates(&product(4096, 1536, 1024));
+        let kernels = WgmmaGemm::candidates(&gemm_shape(4096, 1536, 1024));
         assert_eq!(kernels.len(), TILES.len());
         let wide = &kernels[0];
         assert_eq!(wide.size_words(), [4096, 1536, 1024]);
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn no_more_blocks_than_multiprocessors_or_tiles() {
         let blocks = |m, n| -> Vec<u32> {
-            WgmmaGemm::candidates(&product(m, n, 8192)).iter().map(|kernel| kernel.blocks(132)).collect()
+            WgmmaGemm::candidates(&gemm_shape(m, n, 8192)).iter().map(|kernel| kernel.blocks(132)).collect()
         };
         assert_eq!(blocks(8192, 8192), [132; 4]);
         // 2 row tiles by 2, 2, 3 and 4 column tiles; where two blocks are a cluster, they take the row tiles.
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_block_has_as_much_shared_memory_as_a_multiprocessor_gives() {
-        for kernel in WgmmaGemm::candidates(&product(8192, 8192, 8192)) {
+        for kernel in WgmmaGemm::candidates(&gemm_shape(8192, 8192, 8192)) {
             // 227 KiB, less the barriers and the alignment.
             assert!(kernel.shared_bytes() <= 227 * 1024 - 1024, "{kernel:?}");
         }
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn other_products_have_no_kernel() {
-        let whole = product(4096, 4096, 4096);
+        let whole = gemm_shape(4096, 4096, 4096);
         let refused = [
             GemmShape { element: MatrixElement::F16, factors: [MatrixElement::F16; 2], ..whole.clone() },
             GemmShape { bias: GemmBias::Rows, ..whole.clone() },
@@ -240,8 +240,8 @@ mod tests {
             GemmShape { batch: 2, ..whole.clone() },
             GemmShape { remote: true, ..whole.clone() },
             GemmShape { alignments: [256, 8, 256, 256], ..whole.clone() },
-            product(4096, 4092, 4096),
-            product(64, 64, 64),
+            gemm_shape(4096, 4092, 4096),
+            gemm_shape(64, 64, 64),
         ];
         for shape in refused {
             assert_eq!(WgmmaGemm::candidates(&shape), [], "{shape:?}");

@@ -20,10 +20,10 @@ pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     });
     let mut items: Vec<Option<FusedInst>> = items.into_iter().map(Some).collect();
     for GemmPair { gemm, reader } in found {
-        let joined = items[gemm].as_ref().zip(items[reader].as_ref()).and_then(|(product, sum)| {
-            let gemm = accumulating_gemm(&gemm_of_item(plan, product)?, &kernel_of_item(plan, sum)?)?;
-            let of = replaced_positions(product).chain(replaced_positions(sum)).chain([sum.position()]);
-            Some(FusedInst::Gemm { gemm: Box::new(gemm), at: product.position(), of: of.collect() })
+        let joined = items[gemm].as_ref().zip(items[reader].as_ref()).and_then(|(gemm_item, sum)| {
+            let gemm = accumulating_gemm(&gemm_of_item(plan, gemm_item)?, &kernel_of_item(plan, sum)?)?;
+            let of = replaced_positions(gemm_item).chain(replaced_positions(sum)).chain([sum.position()]);
+            Some(FusedInst::Gemm { gemm: Box::new(gemm), at: gemm_item.position(), of: of.collect() })
         });
         if joined.is_some() {
             items[gemm] = None;
@@ -63,16 +63,16 @@ fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmIn
     if [added, out].iter().any(|view| view.shape() != shape || view.dtype != gemm.out.dtype) {
         return None;
     }
-    let apart = gemm.read_views().all(|view| alias::are_disjoint(view, out));
+    let disjoint = gemm.read_views().all(|view| alias::are_disjoint(view, out));
     let in_place = is_same_view(added, out) || alias::are_disjoint(added, out);
     let joined = GemmInst { bias: Some(added.clone()), out: out.clone(), ..gemm.clone() };
-    (apart && in_place && gemm_lowering::gemm_calls(&joined).is_some()).then_some(joined)
+    (disjoint && in_place && gemm_lowering::gemm_calls(&joined).is_some()).then_some(joined)
 }
 
 /// The view that a kernel adds to a GEMM's result, if that is all it does.
-fn added_view<'k>(kernel: &'k PointwiseKernel, product: &BufferView) -> Option<&'k BufferView> {
+fn added_view<'k>(kernel: &'k PointwiseKernel, gemm_result: &BufferView) -> Option<&'k BufferView> {
     let (sum, copies) = kernel.steps.split_last()?;
-    let dtype = product.dtype;
+    let dtype = gemm_result.dtype;
     let one_type = kernel.steps.iter().all(|step| step.compute == dtype && step.result == dtype);
     let copies_only = copies.iter().all(|step| step.function == Function::Identity);
     if sum.function != Function::Add || !one_type || !copies_only {
@@ -80,7 +80,7 @@ fn added_view<'k>(kernel: &'k PointwiseKernel, product: &BufferView) -> Option<&
     }
     let [x, y] = sum.args.as_slice() else { return None };
     let (x, y) = (operand_view(kernel, *x)?, operand_view(kernel, *y)?);
-    match (is_same_view(x, product), is_same_view(y, product)) {
+    match (is_same_view(x, gemm_result), is_same_view(y, gemm_result)) {
         (true, false) => Some(y),
         (false, true) => Some(x),
         _ => None,

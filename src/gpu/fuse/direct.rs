@@ -32,12 +32,12 @@ pub fn join_sends(plan: &Plan, items: Vec<FusedInst>, accept: impl Fn(&GemmInst,
     });
     let mut items: Vec<Option<FusedInst>> = items.into_iter().map(Some).collect();
     for GemmPair { gemm, reader } in found {
-        let product = items[gemm].as_ref().and_then(|item| gemm_of_item(plan, item));
-        let (Some(product), Some(FusedInst::Inst(send))) = (product, &items[reader]) else { continue };
-        let (product, send) = (Box::new(product), *send);
+        let gemm_inst = items[gemm].as_ref().and_then(|item| gemm_of_item(plan, item));
+        let (Some(gemm_inst), Some(FusedInst::Inst(send))) = (gemm_inst, &items[reader]) else { continue };
+        let (gemm_inst, send) = (Box::new(gemm_inst), *send);
         items[reader] = match items[gemm].take() {
-            Some(FusedInst::Gemm { at, of, .. }) => Some(FusedInst::DirectGemm { gemm: product, at, of, send }),
-            Some(FusedInst::Inst(at)) => Some(FusedInst::DirectGemm { gemm: product, at, of: Vec::new(), send }),
+            Some(FusedInst::Gemm { at, of, .. }) => Some(FusedInst::DirectGemm { gemm: gemm_inst, at, of, send }),
+            Some(FusedInst::Inst(at)) => Some(FusedInst::DirectGemm { gemm: gemm_inst, at, of: Vec::new(), send }),
             _ => continue,
         };
     }
@@ -53,6 +53,6 @@ pub(super) fn is_library_gemm(gemm: &GemmInst) -> bool {
 /// Returns true if a GEMM computes exactly what a message sends.
 fn computes_message(gemm: &GemmInst, sent: &BufferView) -> bool {
     let fits = gemm.out.dtype == sent.dtype && is_same_view(&gemm.out, sent) && sent.is_contiguous();
-    let apart = gemm.read_views().all(|view| alias::are_disjoint(view, sent));
-    fits && apart
+    let disjoint = gemm.read_views().all(|view| alias::are_disjoint(view, sent));
+    fits && disjoint
 }

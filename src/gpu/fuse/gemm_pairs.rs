@@ -50,7 +50,7 @@ fn neighbouring_pairs(
             continue;
         }
         if let Some(gemm) = last.insert(inst.stream, reader)
-            && gemm_of_item(plan, &items[gemm]).is_some_and(|product| accept(&product, item))
+            && gemm_of_item(plan, &items[gemm]).is_some_and(|gemm_inst| accept(&gemm_inst, item))
         {
             pairs.push(GemmPair { gemm, reader });
         }

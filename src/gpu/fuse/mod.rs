@@ -76,9 +76,9 @@ impl<'p> KernelFusion<'p> {
                 items.push(FusionItem { kernel: None, of: Vec::new(), gone: true });
                 continue;
             }
-            let product = redirected.products.get(&position);
-            let product = product.map(|(gemm, _)| InstKind::Gemm(Box::new(gemm.clone())));
-            let kind = product.as_ref().unwrap_or(&inst.kind);
+            let gemm_inst = redirected.gemms.get(&position);
+            let gemm_inst = gemm_inst.map(|(gemm, _)| InstKind::Gemm(Box::new(gemm.clone())));
+            let kind = gemm_inst.as_ref().unwrap_or(&inst.kind);
             for view in kind.read_views() {
                 let list = readers.entry(view.buffer).or_default();
                 if list.last() != Some(&position) {
@@ -173,10 +173,10 @@ impl<'p> KernelFusion<'p> {
         let readers = self.readers.get(&buffer).filter(|_| private)?.clone();
         let (&first, &last) = (readers.first()?, readers.last()?);
         let stream = plan.inst(position).stream;
-        let moves = first > position
+        let may_move = first > position
             && readers.iter().all(|&reader| plan.inst(reader).stream == stream)
             && plan.cursor_between(position, last).all(|(between, _)| self.can_move_across(kernel, position, between));
-        moves.then(|| (kernel.clone(), readers))
+        may_move.then(|| (kernel.clone(), readers))
     }
 
     /// Returns true if a kernel may move across the instruction at a position.
@@ -194,7 +194,7 @@ impl<'p> KernelFusion<'p> {
 
     /// Returns the view that the instruction at a position writes at this stage of fusion.
     fn written_view(&self, position: InstId) -> Option<BufferView> {
-        match self.redirected.products.get(&position) {
+        match self.redirected.gemms.get(&position) {
             Some((gemm, _)) => Some(gemm.out.clone()),
             None if self.redirected.gone.contains(&position) => None,
             None => self.plan.inst(position).kind.written_view().cloned(),
@@ -227,7 +227,7 @@ impl<'p> KernelFusion<'p> {
         if item.gone {
             return None;
         }
-        if let Some((gemm, of)) = self.redirected.products.remove(&position) {
+        if let Some((gemm, of)) = self.redirected.gemms.remove(&position) {
             return Some(FusedInst::Gemm { gemm: Box::new(gemm), at: position, of });
         }
         let Some(kernel) = item.kernel.take().filter(|_| of.len() > 1) else {

@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Default)]
 pub(super) struct ElidedCopies {
     /// GEMMs with their new operands, and the positions of the copies that they replace.
-    pub(super) products: FxHashMap<InstId, (GemmInst, Vec<InstId>)>,
+    pub(super) gemms: FxHashMap<InstId, (GemmInst, Vec<InstId>)>,
     /// Copies that are not made.
     pub(super) gone: FxHashSet<InstId>,
 }
@@ -69,18 +69,18 @@ impl CopyElision<'_> {
             return false;
         };
         let private = self.is_private(src.buffer) && made.1 && read == (copy, false);
-        let product = made.0;
-        let Some(gemm) = self.current_gemm(product).filter(|_| private && product < copy) else {
+        let gemm_id = made.0;
+        let Some(gemm) = self.current_gemm(gemm_id).filter(|_| private && gemm_id < copy) else {
             return false;
         };
-        let straight = self.plan.inst(product).stream == self.plan.inst(copy).stream
-            && self.plan.cursor_between(product, copy).all(|(between, _)| self.is_independent(between, copy, dst));
-        let Some(out) = rebase_view(&gemm.out, src, dst).filter(|_| straight) else { return false };
-        let apart = gemm.read_views().all(|view| alias::are_disjoint(view, &out));
-        if !apart {
+        let straight = self.plan.inst(gemm_id).stream == self.plan.inst(copy).stream
+            && self.plan.cursor_between(gemm_id, copy).all(|(between, _)| self.is_independent(between, copy, dst));
+        let Some(out) = redirect_view(&gemm.out, src, dst).filter(|_| straight) else { return false };
+        let disjoint = gemm.read_views().all(|view| alias::are_disjoint(view, &out));
+        if !disjoint {
             return false;
         }
-        self.replace_gemm(product, GemmInst { out, ..gemm }, copy);
+        self.replace_gemm(gemm_id, GemmInst { out, ..gemm }, copy);
         true
     }
 
@@ -120,8 +120,8 @@ impl CopyElision<'_> {
         }
     }
 
-    fn replace_gemm(&mut self, product: InstId, gemm: GemmInst, copy: InstId) {
-        let entry = self.found.products.entry(product).or_insert_with(|| (gemm.clone(), Vec::new()));
+    fn replace_gemm(&mut self, gemm_id: InstId, gemm: GemmInst, copy: InstId) {
+        let entry = self.found.gemms.entry(gemm_id).or_insert_with(|| (gemm.clone(), Vec::new()));
         entry.0 = gemm;
         entry.1.push(copy);
         self.found.gone.insert(copy);
@@ -129,7 +129,7 @@ impl CopyElision<'_> {
 
     /// A GEMM in its current form.
     fn current_gemm(&self, position: InstId) -> Option<GemmInst> {
-        match (self.found.products.get(&position), &self.plan.inst(position).kind) {
+        match (self.found.gemms.get(&position), &self.plan.inst(position).kind) {
             (Some((gemm, _)), _) => Some(gemm.clone()),
             (None, InstKind::Gemm(gemm)) => Some((**gemm).clone()),
             (None, _) => None,
@@ -167,7 +167,7 @@ fn extended_dims(view: &BufferView) -> impl Iterator<Item = &ViewDim> {
 }
 
 /// Rewrites `view` for the case that the elements of `from` are in `to`; `None` if that is impossible.
-fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<BufferView> {
+fn redirect_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<BufferView> {
     let [from_extents, to_extents] = [from, to].map(|view| extended_dims(view).map(|dim| dim.extent));
     if !is_same_view(view, from) || !from_extents.eq(to_extents) {
         return None;
@@ -189,7 +189,7 @@ fn takes_transposed_factors(gemm: &GemmInst) -> bool {
 /// The GEMM with `src` in the place of its copy `dst`; `None` if its result is in `dst`.
 fn read_from_source(mut gemm: GemmInst, src: &BufferView, dst: &BufferView) -> Option<GemmInst> {
     for operand in gemm.read_views_mut() {
-        if let Some(view) = rebase_view(operand, dst, src) {
+        if let Some(view) = redirect_view(operand, dst, src) {
             *operand = view;
         }
     }

@@ -50,7 +50,7 @@ pub struct ExpandedGemm {
     /// Conversions and copies of factors.
     pub before: Vec<KernelJob>,
     /// Calls of the library.
-    pub products: Vec<GemmCall>,
+    pub gemm_calls: Vec<GemmCall>,
     /// The job that scales, adds the bias and rounds.
     pub after: Option<KernelJob>,
     /// Bytes of scratch memory.
@@ -70,7 +70,7 @@ pub fn library_calls(gemm: &GemmInst, support: Fp8Support) -> Option<Vec<GemmCal
         return gemm_calls(gemm);
     }
     let all = expand_gemm(gemm, support)?;
-    (all.before.is_empty() && all.after.is_none()).then_some(all.products)
+    (all.before.is_empty() && all.after.is_none()).then_some(all.gemm_calls)
 }
 
 /// The calls that compute a GEMM of 8-bit floats; `None` if a kernel of our own has to.
@@ -83,7 +83,7 @@ pub fn expand_gemm(gemm: &GemmInst, support: Fp8Support) -> Option<ExpandedGemm>
     let tries = tries.into_iter().filter(|(direct, _)| support >= Fp8Support::Factors || !direct);
     let mut found = tries.filter_map(|(direct, whole)| ExpandedGemm::expand_with(gemm, direct, whole));
     found.find(|all| {
-        all.products.iter().all(|call| call.shape.scales != GemmScales::Vectors || support >= Fp8Support::Vectors)
+        all.gemm_calls.iter().all(|call| call.shape.scales != GemmScales::Vectors || support >= Fp8Support::Vectors)
     })
 }
 
@@ -106,7 +106,7 @@ impl ExpandedGemm {
             false => all.allocate_scratch(&gemm.out.shape(), DType::Float),
         };
         let (bias, scales) = (gemm.bias.clone().filter(|_| whole), gemm.scales.clone().filter(|_| whole));
-        all.products = gemm_calls(&GemmInst { a, b, bias, scales, out: target.clone() })?;
+        all.gemm_calls = gemm_calls(&GemmInst { a, b, bias, scales, out: target.clone() })?;
         if !whole {
             all.after = Some(epilogue_job(gemm, &target)?);
         }

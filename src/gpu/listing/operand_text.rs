@@ -82,8 +82,8 @@ pub(super) fn gemm_shape(shape: &GemmShape) -> String {
 }
 
 fn factor_text(layout: &MatrixLayout, transposed: bool) -> String {
-    let mark = if transposed { " transposed" } else { "" };
-    format!("{}{mark}", matrix_text(layout))
+    let suffix = if transposed { " transposed" } else { "" };
+    format!("{}{suffix}", matrix_text(layout))
 }
 
 fn matrix_text(layout: &MatrixLayout) -> String {

@@ -53,7 +53,7 @@ pub fn gathered_reduction(
             let (count, dtype) = (output.count, any.dtype);
             calls.push(NcclCall { function, reduction: None, send: None, recv: Some(staging), count, dtype });
         }
-        RoundReduction { op: collective.red_op, inputs, output, settles: false }
+        RoundReduction { op: collective.red_op, inputs, output, waits_for_readers: false }
     });
     Some(GatheredReduction { calls, combine })
 }

@@ -6,7 +6,7 @@ use crate::gemm_lowering::fp8;
 use crate::gemm_shape::GemmShape;
 use crate::operand::SymbolicAddress;
 use crate::p2p::{MessageTarget, P2pMessage};
-use crate::schedule::{Builder, P2pExchange, StreamCommand};
+use crate::schedule::{Builder, P2pBatch, StreamCommand};
 use crate::unsupported::Unsupported;
 use hostir::plan::{BufferView, GemmInst, Inst, InstId, MessageHeader};
 
@@ -19,10 +19,10 @@ impl Builder<'_> {
                 None => self.schedule_job(codegen::generate_gemm(gemm)?, stream),
             };
         }
-        let Some(products) = gemm_lowering::gemm_calls(gemm) else {
+        let Some(gemm_calls) = gemm_lowering::gemm_calls(gemm) else {
             return self.schedule_job(codegen::generate_gemm(gemm)?, stream);
         };
-        products.into_iter().for_each(|product| self.push_gemm_call(product, &SymbolicAddress::View, stream));
+        gemm_calls.into_iter().for_each(|gemm_call| self.push_gemm_call(gemm_call, &SymbolicAddress::View, stream));
         Ok(())
     }
 
@@ -35,17 +35,17 @@ impl Builder<'_> {
         };
         let (message, stored) = self.gemm_at_peer(gemm, position)?;
         let rank = message.to;
-        let (ready, done) = (message.offer, (message.target_rank(), message.done));
-        let Some(products) = fp8::library_calls(&stored, self.settings.fp8) else {
+        let (ready, done) = (message.ready, (message.target_rank(), message.done));
+        let Some(gemm_calls) = fp8::library_calls(&stored, self.settings.fp8) else {
             return Err(Unsupported::Malformed("a GEMM of no library that stores for a message"));
         };
-        self.add_exchange(P2pExchange { awaits: vec![ready], ..P2pExchange::default() }, stream);
+        self.add_batch(P2pBatch { waits: vec![ready], ..P2pBatch::default() }, stream);
         self.at = at;
-        for product in products {
-            self.push_peer_gemm_call(product, rank, stream);
+        for gemm_call in gemm_calls {
+            self.push_peer_gemm_call(gemm_call, rank, stream);
         }
         self.at = position;
-        self.add_exchange(P2pExchange { raises: vec![done], ..P2pExchange::default() }, stream);
+        self.add_batch(P2pBatch { signals: vec![done], ..P2pBatch::default() }, stream);
         let end = self.record_event(stream);
         self.issued.works.insert(work.0, end);
         Ok(())
@@ -74,14 +74,14 @@ impl Builder<'_> {
     }
 
     /// Adds a call whose result is in another rank's memory.
-    fn push_peer_gemm_call(&mut self, mut product: gemm_lowering::GemmCall, rank: u32, stream: usize) {
-        product.shape.remote = true;
-        let shape = self.intern_shape(product.shape);
-        let mut operands = product.operands.map(|view| view.map(SymbolicAddress::View));
+    fn push_peer_gemm_call(&mut self, mut gemm_call: gemm_lowering::GemmCall, rank: u32, stream: usize) {
+        gemm_call.shape.remote = true;
+        let shape = self.intern_shape(gemm_call.shape);
+        let mut operands = gemm_call.operands.map(|view| view.map(SymbolicAddress::View));
         if let Some(SymbolicAddress::View(view)) = operands[3].take() {
             operands[3] = Some(SymbolicAddress::Peer { rank, view });
         }
-        self.push(StreamCommand::Product { shape, operands: Box::new(operands) }, stream);
+        self.push(StreamCommand::Gemm { shape, operands: Box::new(operands) }, stream);
     }
 
     fn schedule_expanded(&mut self, mut all: fp8::ExpandedGemm, stream: usize) -> Result<(), Unsupported> {
@@ -89,8 +89,8 @@ impl Builder<'_> {
         for job in std::mem::take(&mut all.before) {
             self.schedule_job(all.bind_scratch(job), stream)?;
         }
-        for product in std::mem::take(&mut all.products) {
-            self.push_gemm_call(product, &|view| all.resolve_operand(view), stream);
+        for gemm_call in std::mem::take(&mut all.gemm_calls) {
+            self.push_gemm_call(gemm_call, &|view| all.resolve_operand(view), stream);
         }
         match all.after.take() {
             Some(job) => self.schedule_job(all.bind_scratch(job), stream),
@@ -100,13 +100,13 @@ impl Builder<'_> {
 
     fn push_gemm_call(
         &mut self,
-        product: gemm_lowering::GemmCall,
+        gemm_call: gemm_lowering::GemmCall,
         place: &dyn Fn(BufferView) -> SymbolicAddress,
         stream: usize,
     ) {
-        let shape = self.intern_shape(product.shape);
-        let operands = product.operands.map(|view| view.map(place));
-        self.push(StreamCommand::Product { shape, operands: Box::new(operands) }, stream);
+        let shape = self.intern_shape(gemm_call.shape);
+        let operands = gemm_call.operands.map(|view| view.map(place));
+        self.push(StreamCommand::Gemm { shape, operands: Box::new(operands) }, stream);
     }
 
     /// Returns the number of a shape, and adds the shape, with its losses of precision, if it is new.

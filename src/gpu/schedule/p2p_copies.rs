@@ -4,7 +4,7 @@ use crate::element_range;
 use crate::element_range::ViewRange;
 use crate::p2p;
 use crate::p2p::{P2pMessage, P2pRound};
-use crate::schedule::{Builder, CopyOrder, P2pCopy, P2pExchange};
+use crate::schedule::{Builder, CopyOrder, P2pBatch, P2pCopy};
 use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
 use hostir::plan::WorkSlot;
@@ -19,23 +19,23 @@ impl Builder<'_> {
 
     fn signal_ready(&mut self, message: usize, stream: usize) {
         let message = self.message_at(message);
-        let raises = vec![(message.initiator_rank(), message.offer)];
-        self.add_exchange(P2pExchange { raises, ..P2pExchange::default() }, stream);
+        let signals = vec![(message.initiator_rank(), message.ready)];
+        self.add_batch(P2pBatch { signals, ..P2pBatch::default() }, stream);
     }
 
     /// Copies data that the other side has signalled.
     fn copy_message(&mut self, number: usize, pace: CopyOrder, stream: usize) {
-        let moves = vec![P2pCopy::Message(number)];
-        self.add_exchange(P2pExchange { moves, pace, ..P2pExchange::default() }, stream);
+        let copies = vec![P2pCopy::Message(number)];
+        self.add_batch(P2pBatch { copies, pace, ..P2pBatch::default() }, stream);
     }
 
     /// Waits until the others have copied the buffers that were signalled ready.
-    fn wait_for_done(&mut self, offers: &[usize], stream: usize) {
-        if offers.is_empty() {
+    fn wait_for_done(&mut self, ready_signals: &[usize], stream: usize) {
+        if ready_signals.is_empty() {
             return;
         }
-        let awaits = offers.iter().map(|&message| self.message_at(message).done).collect();
-        self.add_exchange(P2pExchange { awaits, ..P2pExchange::default() }, stream);
+        let waits = ready_signals.iter().map(|&message| self.message_at(message).done).collect();
+        self.add_batch(P2pBatch { waits, ..P2pBatch::default() }, stream);
     }
 
     /// Copies the shard that stays on the rank. Returns an event to wait for if the copy is on another stream.
@@ -47,15 +47,15 @@ impl Builder<'_> {
         stream: usize,
     ) -> Result<Option<usize>, Unsupported> {
         if from.byte_count() < ASIDE || !beside {
-            let moves = vec![P2pCopy::Local(Box::new([from.clone(), to.clone()]))];
-            self.add_exchange(P2pExchange { moves, ..P2pExchange::default() }, stream);
+            let copies = vec![P2pCopy::Local(Box::new([from.clone(), to.clone()]))];
+            self.add_batch(P2pBatch { copies, ..P2pBatch::default() }, stream);
             return Ok(None);
         }
-        let aside = self.side_stream();
+        let side_stream = self.side_stream();
         let before = self.end_event(stream);
-        self.wait_for_event(before, aside);
-        self.schedule_copy(&element_range::range_view(from), &element_range::range_view(to), aside)?;
-        Ok(Some(self.record_event(aside)))
+        self.wait_for_event(before, side_stream);
+        self.schedule_copy(&element_range::range_view(from), &element_range::range_view(to), side_stream)?;
+        Ok(Some(self.record_event(side_stream)))
     }
 
     /// The side stream of copies that others need not wait for.
@@ -79,20 +79,20 @@ impl Builder<'_> {
     pub(super) fn schedule_rounds(&mut self, rounds: &[P2pRound], stream: usize) -> Result<(), Unsupported> {
         let mut open: Vec<usize> = Vec::new();
         for round in rounds {
-            round.offers.iter().for_each(|&message| self.signal_ready(message, stream));
-            open.extend(&round.offers);
-            let mut aside = None;
+            round.ready_signals.iter().for_each(|&message| self.signal_ready(message, stream));
+            open.extend(&round.ready_signals);
+            let mut side_stream = None;
             if let Some((from, to)) = &round.local {
-                aside = self.copy_local_part(from, to, !round.copies.is_empty(), stream)?;
+                side_stream = self.copy_local_part(from, to, !round.copies.is_empty(), stream)?;
             }
             for &message in &round.copies {
                 self.copy_message(message, round.copy_order(), stream);
             }
-            if let Some(end) = aside {
+            if let Some(end) = side_stream {
                 self.wait_for_event(end, stream);
             }
             if let Some(combine) = &round.combine {
-                if combine.settles {
+                if combine.waits_for_readers {
                     self.wait_for_done(&std::mem::take(&mut open), stream);
                 }
                 self.schedule_job(p2p::generate_combine(combine)?, stream)?;
@@ -107,7 +107,7 @@ impl Builder<'_> {
         let mut all = P2pRound::default();
         for &inst in insts {
             for round in self.messages.inst_rounds(self.plan.rank, inst)? {
-                all.offers.extend(&round.offers);
+                all.ready_signals.extend(&round.ready_signals);
                 all.copies.extend(&round.copies);
             }
         }
@@ -118,13 +118,13 @@ impl Builder<'_> {
     /// its `Wait`.
     pub(super) fn schedule_stream_message(&mut self, work: WorkSlot, stream: usize) -> Result<(), Unsupported> {
         for round in self.messages.inst_rounds(self.plan.rank, self.at)? {
-            round.offers.iter().for_each(|&message| self.signal_ready(message, stream));
+            round.ready_signals.iter().for_each(|&message| self.signal_ready(message, stream));
             round.copies.iter().for_each(|&message| self.copy_message(message, CopyOrder::Free, stream));
-            if round.offers.is_empty() {
+            if round.ready_signals.is_empty() {
                 let end = self.record_event(stream);
                 self.issued.works.insert(work.0, end);
             } else {
-                self.issued.offered.insert(work.0, round.offers.clone());
+                self.issued.open_ready_signals.insert(work.0, round.ready_signals.clone());
             }
         }
         Ok(())
@@ -132,8 +132,8 @@ impl Builder<'_> {
 
     /// A stream waits for a communication.
     pub(super) fn wait_for_work(&mut self, work: WorkSlot, stream: usize) {
-        if let Some(offers) = self.issued.offered.remove(&work.0) {
-            self.wait_for_done(&offers, stream);
+        if let Some(ready_signals) = self.issued.open_ready_signals.remove(&work.0) {
+            self.wait_for_done(&ready_signals, stream);
             // Another Wait for the handle only has to follow this one.
             let end = self.record_event(stream);
             self.issued.works.insert(work.0, end);
@@ -144,8 +144,8 @@ impl Builder<'_> {
 
     /// Waits at the end of the run for every buffer that was signalled ready and not waited for since.
     pub(super) fn wait_for_pending(&mut self) {
-        for offers in std::mem::take(&mut self.issued.offered).into_values() {
-            self.wait_for_done(&offers, 0);
+        for ready_signals in std::mem::take(&mut self.issued.open_ready_signals).into_values() {
+            self.wait_for_done(&ready_signals, 0);
         }
     }
 }

@@ -15,7 +15,7 @@
 use crate::codegen;
 use crate::element_range;
 use crate::schedule::{
-    Builder, CopyOrder, P2pCopy, P2pExchange, ScheduleStep, SemaphoreOp, StreamCommand, UnsupportedInst,
+    Builder, CopyOrder, P2pBatch, P2pCopy, ScheduleStep, SemaphoreOp, StreamCommand, UnsupportedInst,
 };
 use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
@@ -32,27 +32,27 @@ const LEAST: usize = 16 << 10;
 /// Parameters of a kernel: 4 KiB, 8 bytes each.
 const WORDS: usize = 500;
 
-impl P2pExchange {
-    fn awaits_only(&self) -> bool {
-        self.moves.is_empty() && self.raises.is_empty()
+impl P2pBatch {
+    fn waits_only(&self) -> bool {
+        self.copies.is_empty() && self.signals.is_empty()
     }
 
     /// Returns true if this command followed by `next` equals both merged into one.
-    fn can_precede(&self, next: &P2pExchange) -> bool {
-        (self.awaits.is_empty() || next.awaits_only()) && (self.moves.is_empty() || next.raises.is_empty())
+    fn can_precede(&self, next: &P2pBatch) -> bool {
+        (self.waits.is_empty() || next.waits_only()) && (self.copies.is_empty() || next.signals.is_empty())
     }
 
-    fn append(&mut self, next: P2pExchange) {
-        if !next.moves.is_empty() {
+    fn append(&mut self, next: P2pBatch) {
+        if !next.copies.is_empty() {
             self.pace = next.pace;
         }
-        self.raises.extend(next.raises);
-        self.moves.extend(next.moves);
-        self.awaits.extend(next.awaits);
+        self.signals.extend(next.signals);
+        self.copies.extend(next.copies);
+        self.waits.extend(next.waits);
     }
 
     fn parameter_count(&self) -> usize {
-        self.raises.len() + self.moves.len() * codegen::EXCHANGE_WORDS + self.awaits.len()
+        self.signals.len() + self.copies.len() * codegen::EXCHANGE_WORDS + self.waits.len()
     }
 }
 
@@ -61,7 +61,7 @@ impl StreamCommand {
     fn only_waits(&self) -> bool {
         match self {
             StreamCommand::Record { .. } | StreamCommand::Wait { .. } => true,
-            StreamCommand::Exchange(exchange) => exchange.awaits_only(),
+            StreamCommand::P2pBatch(batch) => batch.waits_only(),
             _ => false,
         }
     }
@@ -76,52 +76,52 @@ fn too_many_pulls(count: usize, inst: InstId) -> UnsupportedInst {
 
 impl Builder<'_> {
     /// Adds a batch of P2P copies of an instruction on a stream.
-    pub(super) fn add_exchange(&mut self, new: P2pExchange, stream: usize) {
+    pub(super) fn add_batch(&mut self, new: P2pBatch, stream: usize) {
         let at = self.at;
         match self.schedule.steps.last_mut() {
-            Some(ScheduleStep { call: StreamCommand::Exchange(last), stream: other, inst })
+            Some(ScheduleStep { call: StreamCommand::P2pBatch(last), stream: other, inst })
                 if (*other, *inst) == (stream, at) && last.can_precede(&new) =>
             {
                 last.append(new);
             }
-            _ => self.push(StreamCommand::Exchange(Box::new(new)), stream),
+            _ => self.push(StreamCommand::P2pBatch(Box::new(new)), stream),
         }
     }
 
     /// Decides which batches are kernels, joins consecutive ones, and turns the others into operations of their
     /// streams.
-    pub(super) fn lower_exchanges(&mut self) -> Result<(), UnsupportedInst> {
+    pub(super) fn lower_batches(&mut self) -> Result<(), UnsupportedInst> {
         let steps = std::mem::take(&mut self.schedule.steps);
-        let blocks = if self.settings.apart { self.blocks_per_stream(&steps) } else { 0 };
+        let blocks = if self.settings.one_rank_per_device { self.blocks_per_stream(&steps) } else { 0 };
         // By stream: the most blocks of one of its batches.
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         let mut last_pull = InstId(0);
-        let steps = self.join_exchanges(steps, blocks);
+        let steps = self.join_batches(steps, blocks);
         let flag_kernels = self.flag_kernels(&steps, blocks);
         for (at, step) in steps.into_iter().enumerate() {
-            let ScheduleStep { call: StreamCommand::Exchange(mut exchange), stream, inst } = step else {
+            let ScheduleStep { call: StreamCommand::P2pBatch(mut batch), stream, inst } = step else {
                 self.schedule.steps.push(step);
                 continue;
             };
             self.at = inst;
-            let pulls = self.must_not_pull(&exchange);
+            let pulls = self.must_not_pull(&batch);
             if pulls {
                 last_pull = inst;
             }
-            if !flag_kernels.contains(&at) && !self.fits_kernel(&exchange, blocks) {
+            if !flag_kernels.contains(&at) && !self.fits_kernel(&batch, blocks) {
                 if pulls {
-                    return Err(too_many_pulls(exchange.moves.len(), inst));
+                    return Err(too_many_pulls(batch.copies.len(), inst));
                 }
-                self.expand_exchange(*exchange, stream);
+                self.expand_batch(*batch, stream);
                 continue;
             }
-            let (raises, moves) = (exchange.raises.len(), exchange.moves.len());
-            exchange.text = self.intern_kernel(codegen::p2p_kernel_source(raises, moves, exchange.awaits.len()));
-            let each = self.blocks_of_copies(&exchange, blocks);
-            exchange.blocks = each as u32;
+            let (signals, copies) = (batch.signals.len(), batch.copies.len());
+            batch.text = self.intern_kernel(codegen::p2p_kernel_source(signals, copies, batch.waits.len()));
+            let each = self.blocks_of_copies(&batch, blocks);
+            batch.blocks = each as u32;
             let most = taken.entry(stream).or_default();
-            *most = (*most).max(each * moves.max(1));
-            self.schedule.steps.push(ScheduleStep { call: StreamCommand::Exchange(exchange), stream, inst });
+            *most = (*most).max(each * copies.max(1));
+            self.schedule.steps.push(ScheduleStep { call: StreamCommand::P2pBatch(batch), stream, inst });
         }
         self.schedule.blocks = taken.values().sum();
         if self.schedule.blocks > self.settings.room {
@@ -135,21 +135,18 @@ impl Builder<'_> {
     /// copying batches, each of which has `blocks` blocks.
     fn flag_kernels(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
-        if !self.settings.apart {
+        if !self.settings.one_rank_per_device {
             return found;
         }
         // By stream: the blocks that may wait on the device.
         let mut waiting = self.copying_blocks(steps, blocks);
-        let computing: BTreeSet<usize> = steps
-            .iter()
-            .filter(|step| self.needs_multiprocessors(&step.call, blocks))
-            .map(|step| step.stream)
-            .collect();
+        let computing: BTreeSet<usize> =
+            steps.iter().filter(|step| self.needs_sms(&step.call, blocks)).map(|step| step.stream).collect();
         let is_alone = |stream: usize| computing.len() == 1 && computing.contains(&stream);
         let last_work = steps.iter().rposition(|step| !step.call.only_waits()).unwrap_or(0);
         for (at, step) in steps.iter().enumerate() {
-            let StreamCommand::Exchange(exchange) = &step.call else { continue };
-            let is_flags = exchange.moves.is_empty() && exchange.parameter_count() <= WORDS;
+            let StreamCommand::P2pBatch(batch) = &step.call else { continue };
+            let is_flags = batch.copies.is_empty() && batch.parameter_count() <= WORDS;
             if !is_flags || !is_alone(step.stream) && at <= last_work {
                 continue;
             }
@@ -166,32 +163,32 @@ impl Builder<'_> {
     fn copying_blocks(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeMap<usize, usize> {
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         for step in steps {
-            if let StreamCommand::Exchange(exchange) = &step.call
-                && self.fits_kernel(exchange, blocks)
+            if let StreamCommand::P2pBatch(batch) = &step.call
+                && self.fits_kernel(batch, blocks)
             {
                 let most = taken.entry(step.stream).or_default();
-                *most = (*most).max(self.blocks_of_copies(exchange, blocks) * exchange.moves.len());
+                *most = (*most).max(self.blocks_of_copies(batch, blocks) * batch.copies.len());
             }
         }
         taken
     }
 
     /// The blocks of each copy of a batch, if all of them together have this many.
-    fn blocks_of_copies(&self, exchange: &P2pExchange, blocks: usize) -> usize {
-        let wanted = self.largest_copy(exchange).div_ceil(LEAST).max(1);
-        wanted.min(blocks.checked_div(exchange.moves.len()).unwrap_or(1).max(1))
+    fn blocks_of_copies(&self, batch: &P2pBatch, blocks: usize) -> usize {
+        let wanted = self.largest_copy(batch).div_ceil(LEAST).max(1);
+        wanted.min(blocks.checked_div(batch.copies.len()).unwrap_or(1).max(1))
     }
 
     /// Returns true for a call that runs on SMs, or may; engines copy large messages.
-    fn needs_multiprocessors(&self, call: &StreamCommand, blocks: usize) -> bool {
+    fn needs_sms(&self, call: &StreamCommand, blocks: usize) -> bool {
         match call {
             StreamCommand::Launch { .. }
-            | StreamCommand::Product { .. }
+            | StreamCommand::Gemm { .. }
             | StreamCommand::Copy { .. }
             | StreamCommand::Communicate { .. } => true,
-            StreamCommand::Exchange(exchange) => {
-                let has_local = exchange.moves.iter().any(|one| matches!(one, P2pCopy::Local(_)));
-                has_local || self.fits_kernel(exchange, blocks)
+            StreamCommand::P2pBatch(batch) => {
+                let has_local = batch.copies.iter().any(|one| matches!(one, P2pCopy::Local(_)));
+                has_local || self.fits_kernel(batch, blocks)
             }
             _ => false,
         }
@@ -209,24 +206,24 @@ impl Builder<'_> {
     }
 
     /// Returns true if a batch is small enough for a kernel of this many blocks.
-    fn fits_kernel(&self, exchange: &P2pExchange, blocks: usize) -> bool {
-        let each = blocks.checked_div(exchange.moves.len()).unwrap_or(0);
-        let is_small = each > 0 && self.largest_copy(exchange) <= SMALL.min(each * EACH);
-        exchange.moves.iter().any(|one| matches!(one, P2pCopy::Message(_)))
-            && (is_small || self.must_not_pull(exchange))
-            && exchange.parameter_count() <= WORDS
+    fn fits_kernel(&self, batch: &P2pBatch, blocks: usize) -> bool {
+        let each = blocks.checked_div(batch.copies.len()).unwrap_or(0);
+        let is_small = each > 0 && self.largest_copy(batch) <= SMALL.min(each * EACH);
+        batch.copies.iter().any(|one| matches!(one, P2pCopy::Message(_)))
+            && (is_small || self.must_not_pull(batch))
+            && batch.parameter_count() <= WORDS
     }
 
     /// Returns true if copy engines may not run the batch ([`crate::schedule::ScheduleSettings::push`]).
-    fn must_not_pull(&self, exchange: &P2pExchange) -> bool {
-        let mut moves = exchange.moves.iter();
-        let pulls = moves.any(|one| matches!(one, P2pCopy::Message(message) if !self.messages.list[*message].put));
+    fn must_not_pull(&self, batch: &P2pBatch) -> bool {
+        let mut copies = batch.copies.iter();
+        let pulls = copies.any(|one| matches!(one, P2pCopy::Message(message) if !self.messages.list[*message].put));
         self.settings.push && pulls
     }
 
     /// Bytes of a batch's largest copy.
-    fn largest_copy(&self, exchange: &P2pExchange) -> usize {
-        let sizes = exchange.moves.iter().map(|one| match one {
+    fn largest_copy(&self, batch: &P2pBatch) -> usize {
+        let sizes = batch.copies.iter().map(|one| match one {
             P2pCopy::Message(message) => self.messages.list[*message].byte_count(),
             P2pCopy::Local(parts) => parts[0].byte_count(),
         });
@@ -235,7 +232,7 @@ impl Builder<'_> {
 
     /// Joins the small batches of each stream that have nothing between them but events without a waiter. Copies of
     /// two instructions are not joined: the second may send data that the first received.
-    fn join_exchanges(&self, steps: Vec<ScheduleStep>, blocks: usize) -> Vec<ScheduleStep> {
+    fn join_batches(&self, steps: Vec<ScheduleStep>, blocks: usize) -> Vec<ScheduleStep> {
         let mut awaited = vec![false; self.schedule.events];
         for step in &steps {
             if let StreamCommand::Wait { event } = step.call {
@@ -246,7 +243,7 @@ impl Builder<'_> {
         // By stream: the batch that the next one may join.
         let mut open: Vec<Option<usize>> = vec![None; self.schedule.streams];
         for step in steps {
-            let ScheduleStep { call: StreamCommand::Exchange(next), stream, inst } = step else {
+            let ScheduleStep { call: StreamCommand::P2pBatch(next), stream, inst } = step else {
                 let passes = matches!(step.call, StreamCommand::Record { event } if !awaited[event]);
                 if !passes {
                     open[step.stream] = None;
@@ -254,27 +251,27 @@ impl Builder<'_> {
                 joined.push(step);
                 continue;
             };
-            let fits = next.moves.is_empty() || self.fits_kernel(&next, blocks);
+            let fits = next.copies.is_empty() || self.fits_kernel(&next, blocks);
             let last = open[stream].and_then(|at| match &mut joined[at] {
-                ScheduleStep { call: StreamCommand::Exchange(last), inst, .. } => Some((last, inst)),
+                ScheduleStep { call: StreamCommand::P2pBatch(last), inst, .. } => Some((last, inst)),
                 _ => None,
             });
             match last {
                 Some((last, of))
                     if fits
                         && last.can_precede(&next)
-                        && (last.moves.is_empty() || next.moves.is_empty())
+                        && (last.copies.is_empty() || next.copies.is_empty())
                         && last.parameter_count() + next.parameter_count() <= WORDS =>
                 {
                     // The stream passes events before a join earlier than their instructions say, never later.
-                    if !next.moves.is_empty() {
+                    if !next.copies.is_empty() {
                         *of = inst;
                     }
                     last.append(*next);
                 }
                 _ => {
                     open[stream] = fits.then_some(joined.len());
-                    joined.push(ScheduleStep { call: StreamCommand::Exchange(next), stream, inst });
+                    joined.push(ScheduleStep { call: StreamCommand::P2pBatch(next), stream, inst });
                 }
             }
         }
@@ -283,41 +280,41 @@ impl Builder<'_> {
 
     /// Expands a batch into operations of its stream: the stream signals and waits for semaphores, copy engines copy.
     /// Semaphores between copies take some microseconds each.
-    fn expand_exchange(&mut self, exchange: P2pExchange, stream: usize) {
-        let P2pExchange { raises, moves, awaits, pace, .. } = exchange;
-        let raises = raises.into_iter().map(|(rank, flag)| SemaphoreOp::Raise { rank, flag });
-        self.push_semaphore_ops(raises, stream);
+    fn expand_batch(&mut self, batch: P2pBatch, stream: usize) {
+        let P2pBatch { signals, copies, waits, pace, .. } = batch;
+        let signals = signals.into_iter().map(|(rank, flag)| SemaphoreOp::Signal { rank, flag });
+        self.push_semaphore_ops(signals, stream);
         match pace {
-            CopyOrder::Free if moves.len() > 1 => self.push_independent_copies(moves, stream),
-            CopyOrder::InTurn => moves.into_iter().for_each(|one| self.push_batched_copies(vec![one], stream)),
-            CopyOrder::Free | CopyOrder::InARow => self.push_batched_copies(moves, stream),
+            CopyOrder::Free if copies.len() > 1 => self.push_independent_copies(copies, stream),
+            CopyOrder::InTurn => copies.into_iter().for_each(|one| self.push_batched_copies(vec![one], stream)),
+            CopyOrder::Free | CopyOrder::InARow => self.push_batched_copies(copies, stream),
         }
-        self.push_semaphore_ops(awaits.iter().map(|&flag| SemaphoreOp::Await { flag }), stream);
-        self.push_semaphore_ops(awaits.iter().map(|&flag| SemaphoreOp::Lower { flag }), stream);
+        self.push_semaphore_ops(waits.iter().map(|&flag| SemaphoreOp::Wait { flag }), stream);
+        self.push_semaphore_ops(waits.iter().map(|&flag| SemaphoreOp::Reset { flag }), stream);
     }
 
     /// Copies in a row, after all their ready semaphores.
-    fn push_batched_copies(&mut self, moves: Vec<P2pCopy>, stream: usize) {
-        let messages = moves.iter().filter_map(|one| match one {
+    fn push_batched_copies(&mut self, copies: Vec<P2pCopy>, stream: usize) {
+        let messages = copies.iter().filter_map(|one| match one {
             P2pCopy::Message(number) => Some(&self.messages.list[*number]),
             P2pCopy::Local(_) => None,
         });
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for message in messages {
-            before.push(SemaphoreOp::Await { flag: message.offer });
-            after.push(SemaphoreOp::Lower { flag: message.offer });
-            after.push(SemaphoreOp::Raise { rank: message.target_rank(), flag: message.done });
+            before.push(SemaphoreOp::Wait { flag: message.ready });
+            after.push(SemaphoreOp::Reset { flag: message.ready });
+            after.push(SemaphoreOp::Signal { rank: message.target_rank(), flag: message.done });
         }
         self.push_semaphore_ops(before, stream);
-        moves.into_iter().for_each(|one| self.push_transfer(one, stream));
+        copies.into_iter().for_each(|one| self.push_transfer(one, stream));
         self.push_semaphore_ops(after, stream);
     }
 
     /// Issues copies that do not wait for each other: the first on this stream, others beside it.
-    fn push_independent_copies(&mut self, moves: Vec<P2pCopy>, stream: usize) {
+    fn push_independent_copies(&mut self, copies: Vec<P2pCopy>, stream: usize) {
         let before = self.record_event(stream);
-        let mut ends = Vec::with_capacity(moves.len());
-        for (number, one) in moves.into_iter().enumerate().rev() {
+        let mut ends = Vec::with_capacity(copies.len());
+        for (number, one) in copies.into_iter().enumerate().rev() {
             if number == 0 {
                 self.push_batched_copies(vec![one], stream);
                 continue;

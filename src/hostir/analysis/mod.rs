@@ -1,8 +1,8 @@
 //! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, written inputs.
 
 pub mod extents;
+pub mod loop_private;
 pub mod mapping;
-pub mod renewed;
 pub mod sharding;
 pub mod standalone;
 pub mod written;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 /// The domain over devices or streams that an axis has, if any.
 #[derive(Clone, Copy)]
-enum AxisSpread {
+enum DistributedDomain {
     None,
     /// The domain is a part of the axis.
     Cut(u32),
@@ -24,12 +24,12 @@ pub(super) fn given_axes(program: &Program, tensor: TensorId, logical: &[ExprId]
     if !domains.iter().any(|domain| domain.is_sharded()) {
         return axes;
     }
-    let Some(spread) = find_spread(program, tensor, logical) else { return axes };
-    for (axis, spread) in axes.iter_mut().zip(spread) {
-        let (place, is_cut) = match spread {
-            AxisSpread::None => continue,
-            AxisSpread::Cut(place) => (place, true),
-            AxisSpread::Whole(place) => (place, false),
+    let Some(distributed) = find_distributed_domains(program, tensor, logical) else { return axes };
+    for (axis, distributed) in axes.iter_mut().zip(distributed) {
+        let (place, is_cut) = match distributed {
+            DistributedDomain::None => continue,
+            DistributedDomain::Cut(place) => (place, true),
+            DistributedDomain::Whole(place) => (place, false),
         };
         let domain = &domains[place as usize];
         if domain.is_sharded() {
@@ -43,19 +43,25 @@ pub(super) fn given_axes(program: &Program, tensor: TensorId, logical: &[ExprId]
 /// The stream axis of a tensor whose axes are given.
 pub(super) fn given_stream_axis(program: &Program, tensor: TensorId) -> Option<u32> {
     let logical = program.tensor(tensor).logical.as_deref()?;
-    let spread = find_spread(program, tensor, logical)?;
+    let distributed = find_distributed_domains(program, tensor, logical)?;
     let domains = program.domains(tensor);
-    let axis = spread.iter().position(|spread| match *spread {
-        AxisSpread::None => false,
-        AxisSpread::Cut(place) | AxisSpread::Whole(place) => domains[place as usize].parallel == ParallelType::Stream,
+    let axis = distributed.iter().position(|distributed| match *distributed {
+        DistributedDomain::None => false,
+        DistributedDomain::Cut(place) | DistributedDomain::Whole(place) => {
+            domains[place as usize].parallel == ParallelType::Stream
+        }
     });
     axis.map(|axis| axis as u32)
 }
 
 /// The device or stream domain of each given axis; `None` if the printed domains are not these axes and their parts.
-fn find_spread(program: &Program, tensor: TensorId, logical: &[ExprId]) -> Option<SmallVec<[AxisSpread; 8]>> {
+fn find_distributed_domains(
+    program: &Program,
+    tensor: TensorId,
+    logical: &[ExprId],
+) -> Option<SmallVec<[DistributedDomain; 8]>> {
     let domains = program.domains(tensor);
-    let mut found: SmallVec<[AxisSpread; 8]> = SmallVec::new();
+    let mut found: SmallVec<[DistributedDomain; 8]> = SmallVec::new();
     let mut waiting: Option<u32> = None;
     let order = program.logical_axes(tensor);
     for place in order.into_iter().filter(|&place| !domains[place as usize].is_reduction()) {
@@ -64,18 +70,18 @@ fn find_spread(program: &Program, tensor: TensorId, logical: &[ExprId]) -> Optio
             let parts = domains[outer as usize].extent;
             let whole = *logical.get(found.len())?;
             if !domain.is_distributed() && is_product(program, whole, parts, domain.extent) {
-                found.push(AxisSpread::Cut(outer));
+                found.push(DistributedDomain::Cut(outer));
                 continue;
             }
             if whole != parts {
                 return None;
             }
-            found.push(AxisSpread::Whole(outer));
+            found.push(DistributedDomain::Whole(outer));
         }
         if domain.is_distributed() {
             waiting = Some(place);
         } else if *logical.get(found.len())? == domain.extent {
-            found.push(AxisSpread::None);
+            found.push(DistributedDomain::None);
         } else {
             return None;
         }
@@ -84,7 +90,7 @@ fn find_spread(program: &Program, tensor: TensorId, logical: &[ExprId]) -> Optio
         if *logical.get(found.len())? != domains[last as usize].extent {
             return None;
         }
-        found.push(AxisSpread::Whole(last));
+        found.push(DistributedDomain::Whole(last));
     }
     (found.len() == logical.len()).then_some(found)
 }

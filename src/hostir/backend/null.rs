@@ -50,7 +50,7 @@ impl NullBackend {
         let mut trace = simulate_run(prepared, &CostModel::default())?;
         if let Some(control_plane) = &self.control_plane {
             let own = trace.partial_trace(control_plane.rank());
-            (trace.slices, trace.arrows) = (own.slices, own.arrows);
+            (trace.spans, trace.flow_events) = (own.spans, own.flow_events);
         }
         Ok((result, trace))
     }

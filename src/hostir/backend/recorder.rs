@@ -24,8 +24,8 @@ pub(super) enum TimeSource {
 
 /// A span that a wait can wait for, and the time at which it was reached.
 #[derive(Clone, Copy, Debug)]
-struct ReachedSlice {
-    slice: usize,
+struct ReachedSpan {
+    span: usize,
     ns: u64,
 }
 
@@ -44,10 +44,10 @@ pub(super) struct RankRecorder {
     ends: Vec<u64>,
     /// On the model's clock: the time.
     model_ns: u64,
-    events: Vec<Option<ReachedSlice>>,
-    works: Vec<Option<ReachedSlice>>,
+    events: Vec<Option<ReachedSpan>>,
+    works: Vec<Option<ReachedSpan>>,
     /// Messages on streams that the peer initiates, by instruction.
-    announced: BTreeMap<InstId, ReachedSlice>,
+    announced: BTreeMap<InstId, ReachedSpan>,
 }
 
 /// A start and an end, in nanoseconds.
@@ -110,7 +110,7 @@ impl RankRecorder {
         self.arrivals[stream].last().copied().unwrap_or(0)
     }
 
-    fn awaited_slice(&self, kind: &InstKind) -> Option<ReachedSlice> {
+    fn awaited_slice(&self, kind: &InstKind) -> Option<ReachedSpan> {
         match kind {
             InstKind::WaitWork { work } => self.works[work.0 as usize],
             InstKind::WaitEvent { event } => self.events[event.0 as usize],
@@ -124,18 +124,18 @@ impl RankRecorder {
         let end = self.now_or(self.ready_time(step.stream, &step.inst.kind)).max(start);
         let span = TimeSpan { start, end };
         let to = self.add_slice(step.stream, step.inst, SpanKind::Wait, span);
-        if let Some(ReachedSlice { slice: from, .. }) = source {
-            self.part.arrows.push(SpanDependency { from, to });
+        if let Some(ReachedSpan { span: from, .. }) = source {
+            self.part.flow_events.push(SpanDependency { from, to });
         }
         end
     }
 
     /// Records an event at the current position of a stream.
-    fn record_mark(&mut self, step: &StreamStep<'_>) -> ReachedSlice {
+    fn record_event(&mut self, step: &StreamStep<'_>) -> ReachedSpan {
         let ns = self.now_or(self.last_arrival(step.stream));
         let span = TimeSpan { start: ns, end: ns };
-        let slice = self.add_slice(step.stream, step.inst, SpanKind::Mark, span);
-        ReachedSlice { slice, ns }
+        let span = self.add_slice(step.stream, step.inst, SpanKind::Event, span);
+        ReachedSpan { span, ns }
     }
 
     fn record_local(&mut self, step: &StreamStep<'_>, start: u64) -> u64 {
@@ -147,7 +147,7 @@ impl RankRecorder {
     }
 
     fn add_slice(&mut self, track: usize, inst: &Inst, kind: SpanKind, span: TimeSpan) -> usize {
-        self.part.slices.push(TraceSpan {
+        self.part.spans.push(TraceSpan {
             rank: self.rank,
             track: track as u32,
             start_ns: span.start,
@@ -158,7 +158,7 @@ impl RankRecorder {
             bytes: inst.kind.traffic_bytes(),
             flop: inst_flop(&inst.kind),
         });
-        self.part.slices.len() - 1
+        self.part.spans.len() - 1
     }
 }
 
@@ -174,14 +174,14 @@ impl RankClock for RankRecorder {
             kind if kind.is_lifetime() => self.last_arrival(step.stream),
             kind if kind.is_wait() => self.record_wait(step),
             InstKind::Record { event } => {
-                let mark = self.record_mark(step);
-                self.events[event.0 as usize] = Some(mark);
-                mark.ns
+                let recorded = self.record_event(step);
+                self.events[event.0 as usize] = Some(recorded);
+                recorded.ns
             }
             InstKind::Message { .. } => {
-                let mark = self.record_mark(step);
-                self.announced.insert(step.id, mark);
-                mark.ns
+                let recorded = self.record_event(step);
+                self.announced.insert(step.id, recorded);
+                recorded.ns
             }
             _ => self.record_local(step, start),
         };
@@ -217,19 +217,19 @@ impl RankClock for RankRecorder {
         let label = plan.inst(unit.label);
         let track = self.streams as usize + comm.0 as usize;
         let span = TimeSpan { start, end };
-        let slice = self.add_slice(track, &label, SpanKind::Communication, span);
+        let span = self.add_slice(track, &label, SpanKind::Communication, span);
         let mut more: Vec<InstOrigin> = Vec::new();
         let mut bytes = 0;
         for inst in unit.insts.iter().map(|&id| plan.inst(id)) {
             bytes += inst.kind.traffic_bytes();
             more.extend(Some(inst.origin).filter(|origin| *origin != label.origin));
         }
-        let entry = &mut self.part.slices[slice];
+        let entry = &mut self.part.spans[span];
         entry.bytes = bytes;
         entry.more = more.into();
         self.free[comm.0 as usize] = end;
         for work in &unit.works {
-            self.works[work.0 as usize] = Some(ReachedSlice { slice, ns: end });
+            self.works[work.0 as usize] = Some(ReachedSpan { span, ns: end });
         }
     }
 
@@ -239,7 +239,7 @@ impl RankClock for RankRecorder {
 
     fn end_announced(&mut self, inst: InstId, work: WorkSlot, end: u64) {
         if let Some(reached) = self.announced.remove(&inst) {
-            self.works[work.0 as usize] = Some(ReachedSlice { slice: reached.slice, ns: end });
+            self.works[work.0 as usize] = Some(ReachedSpan { span: reached.span, ns: end });
         }
     }
 
@@ -247,8 +247,8 @@ impl RankClock for RankRecorder {
         let start = self.last_arrival(step.stream);
         let end = end.max(start);
         let span = TimeSpan { start, end };
-        let slice = self.add_slice(step.stream, step.inst, SpanKind::Communication, span);
-        self.works[work.0 as usize] = Some(ReachedSlice { slice, ns: end });
+        let span = self.add_slice(step.stream, step.inst, SpanKind::Communication, span);
+        self.works[work.0 as usize] = Some(ReachedSpan { span, ns: end });
         self.arrivals[step.stream].push(end);
     }
 }

@@ -130,7 +130,7 @@ impl SharedDevice {
             self.arithmetic.serve_first_turn(elapsed);
             self.memory.serve_first_turn(elapsed);
             self.now = instant;
-            if !self.settle_changes(&mut finished) && instant >= end {
+            if !self.make_due_changes(&mut finished) && instant >= end {
                 return finished;
             }
         }
@@ -144,7 +144,7 @@ impl SharedDevice {
     }
 
     /// Makes the changes that are due; returns true if there were any.
-    fn settle_changes(&mut self, finished: &mut Vec<usize>) -> bool {
+    fn make_due_changes(&mut self, finished: &mut Vec<usize>) -> bool {
         let mut changed = false;
         while let Some(stream) =
             self.arithmetic.take_satisfied(self.now).or_else(|| self.memory.take_satisfied(self.now))

@@ -32,13 +32,13 @@ pub enum SpanKind {
     /// A stream that waits for another one or for a communication.
     Wait,
     /// An event of a stream that others wait for. It has no duration.
-    Mark,
+    Event,
 }
 
 impl SpanKind {
     /// All kinds.
     pub const ALL: [SpanKind; 5] =
-        [SpanKind::Compute, SpanKind::Copy, SpanKind::Communication, SpanKind::Wait, SpanKind::Mark];
+        [SpanKind::Compute, SpanKind::Copy, SpanKind::Communication, SpanKind::Wait, SpanKind::Event];
     /// `compute`, `copy`, ...
     pub fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl SpanKind {
             SpanKind::Copy => "copy",
             SpanKind::Communication => "communication",
             SpanKind::Wait => "wait",
-            SpanKind::Mark => "mark",
+            SpanKind::Event => "mark",
         }
     }
     /// The kind of an instruction; `None` for those that take no time.
@@ -54,7 +54,7 @@ impl SpanKind {
         match kind {
             InstKind::Copy { .. } => Some(SpanKind::Copy),
             InstKind::GroupEnd { .. } => Some(SpanKind::Communication),
-            InstKind::Record { .. } => Some(SpanKind::Mark),
+            InstKind::Record { .. } => Some(SpanKind::Event),
             kind if kind.is_wait() => Some(SpanKind::Wait),
             kind => match kind.role() {
                 InstRole::Compute => Some(SpanKind::Compute),
@@ -142,7 +142,7 @@ impl TraceSpan {
     }
 }
 
-/// A flow event from one span to another, by their positions in [`Trace::slices`].
+/// A flow event from one span to another, by their positions in [`Trace::spans`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpanDependency {
     /// The span waited for: an event or a communication.
@@ -159,11 +159,11 @@ pub struct Trace {
     /// The tracks of each rank.
     pub ranks: Vec<Vec<TraceTrack>>,
     /// The spans, rank by rank; those of one track in order of time.
-    pub slices: Vec<TraceSpan>,
+    pub spans: Vec<TraceSpan>,
     /// The flow events, from the span waited for to the wait.
-    pub arrows: Vec<SpanDependency>,
+    pub flow_events: Vec<SpanDependency>,
     /// The bound on the difference between the clocks of two ranks, in nanoseconds.
-    pub apart_ns: u64,
+    pub clock_skew_ns: u64,
 }
 
 /// The trace of one rank: [`Trace`] with positions among its own spans.
@@ -172,26 +172,28 @@ pub struct PartialTrace {
     /// Its tracks.
     pub tracks: Vec<TraceTrack>,
     /// Its spans.
-    pub slices: Vec<TraceSpan>,
+    pub spans: Vec<TraceSpan>,
     /// Flow events between its spans.
-    pub arrows: Vec<SpanDependency>,
+    pub flow_events: Vec<SpanDependency>,
 }
 
 impl Trace {
     /// Combines the ranks' partial traces, in order of rank, and moves the first start to 0.
     pub fn join_parts(clock: TraceClock, parts: Vec<PartialTrace>) -> Self {
-        let mut trace = Self { clock, ranks: Vec::new(), slices: Vec::new(), arrows: Vec::new(), apart_ns: 0 };
+        let mut trace = Self { clock, ranks: Vec::new(), spans: Vec::new(), flow_events: Vec::new(), clock_skew_ns: 0 };
         for part in parts {
-            let base = trace.slices.len();
-            let arrows = part.arrows.iter();
-            trace.arrows.extend(arrows.map(|arrow| SpanDependency { from: arrow.from + base, to: arrow.to + base }));
-            trace.slices.extend(part.slices);
+            let base = trace.spans.len();
+            let flow_events = part.flow_events.iter();
+            trace.flow_events.extend(
+                flow_events.map(|flow_event| SpanDependency { from: flow_event.from + base, to: flow_event.to + base }),
+            );
+            trace.spans.extend(part.spans);
             trace.ranks.push(part.tracks);
         }
-        let first = trace.slices.iter().map(|slice| slice.start_ns).min().unwrap_or(0);
-        for slice in &mut trace.slices {
-            slice.start_ns -= first;
-            slice.end_ns -= first;
+        let first = trace.spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
+        for span in &mut trace.spans {
+            span.start_ns -= first;
+            span.end_ns -= first;
         }
         trace
     }
@@ -203,19 +205,19 @@ impl Trace {
             ..PartialTrace::default()
         };
         // By span: its position among those of the rank.
-        let mut places = vec![None; self.slices.len()];
-        for (at, slice) in self.slices.iter().enumerate().filter(|(_, slice)| slice.rank == rank) {
-            places[at] = Some(part.slices.len());
-            part.slices.push(slice.clone());
+        let mut places = vec![None; self.spans.len()];
+        for (at, span) in self.spans.iter().enumerate().filter(|(_, span)| span.rank == rank) {
+            places[at] = Some(part.spans.len());
+            part.spans.push(span.clone());
         }
-        let ends = self.arrows.iter().filter_map(|arrow| places[arrow.from].zip(places[arrow.to]));
-        part.arrows = ends.map(|(from, to)| SpanDependency { from, to }).collect();
+        let ends = self.flow_events.iter().filter_map(|flow_event| places[flow_event.from].zip(places[flow_event.to]));
+        part.flow_events = ends.map(|(from, to)| SpanDependency { from, to }).collect();
         part
     }
 
     /// The end of the last span, in nanoseconds.
     pub fn end_ns(&self) -> u64 {
-        self.slices.iter().map(|slice| slice.end_ns).max().unwrap_or(0)
+        self.spans.iter().map(|span| span.end_ns).max().unwrap_or(0)
     }
 }
 

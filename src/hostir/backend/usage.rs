@@ -53,16 +53,16 @@ pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
         ranks.push(RankUsage { tracks, ..RankUsage::default() });
         spans.push([Vec::new(), Vec::new()]);
     }
-    for slice in &trace.slices {
-        let rank = slice.rank as usize;
+    for span in &trace.spans {
+        let rank = span.rank as usize;
         let Some(usage) = ranks.get_mut(rank) else { continue };
-        if let Some(track) = usage.tracks.get_mut(slice.track as usize) {
-            track.kinds[slice.kind as usize] += slice.duration_ns();
+        if let Some(track) = usage.tracks.get_mut(span.track as usize) {
+            track.kinds[span.kind as usize] += span.duration_ns();
         }
-        match slice.kind {
-            SpanKind::Compute => spans[rank][0].push((slice.start_ns, slice.end_ns)),
-            SpanKind::Communication => spans[rank][1].push((slice.start_ns, slice.end_ns)),
-            SpanKind::Copy | SpanKind::Wait | SpanKind::Mark => {}
+        match span.kind {
+            SpanKind::Compute => spans[rank][0].push((span.start_ns, span.end_ns)),
+            SpanKind::Communication => spans[rank][1].push((span.start_ns, span.end_ns)),
+            SpanKind::Copy | SpanKind::Wait | SpanKind::Event => {}
         }
     }
     for (usage, [compute, communication]) in ranks.iter_mut().zip(spans) {
@@ -127,16 +127,16 @@ pub struct OpUsage {
 /// The ops by total duration, longest first, without waits.
 pub fn longest_ops(trace: &Trace) -> Vec<OpUsage> {
     let mut ops: BTreeMap<(OpId, SpanKind), OpUsage> = BTreeMap::new();
-    for slice in &trace.slices {
-        if matches!(slice.kind, SpanKind::Wait | SpanKind::Mark) {
+    for span in &trace.spans {
+        if matches!(span.kind, SpanKind::Wait | SpanKind::Event) {
             continue;
         }
-        let (op, kind) = (slice.origin.op, slice.kind);
+        let (op, kind) = (span.origin.op, span.kind);
         let none = OpUsage { op, kind, count: 0, total: 0, longest: 0 };
         let usage = ops.entry((op, kind)).or_insert(none);
         usage.count += 1;
-        usage.total += slice.duration_ns();
-        usage.longest = usage.longest.max(slice.duration_ns());
+        usage.total += span.duration_ns();
+        usage.longest = usage.longest.max(span.duration_ns());
     }
     let mut ops: Vec<OpUsage> = ops.into_values().collect();
     ops.sort_by_key(|usage| std::cmp::Reverse(usage.total));
@@ -149,7 +149,7 @@ mod tests {
     use crate::backend::trace::{PartialTrace, TraceClock, TraceSpan, TraceTrack};
     use crate::plan::{InstOrigin, IterationId};
 
-    fn slice(track: u32, kind: SpanKind, start_ns: u64, end_ns: u64) -> TraceSpan {
+    fn span(track: u32, kind: SpanKind, start_ns: u64, end_ns: u64) -> TraceSpan {
         let origin = InstOrigin { op: OpId(track), iteration: IterationId(0) };
         let more = Box::default();
         TraceSpan { rank: 0, track, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
@@ -160,16 +160,16 @@ mod tests {
     #[test]
     fn exposed_communication() {
         let track = |name: &str| TraceTrack { name: name.to_owned(), stream: true };
-        let slices = vec![
-            slice(0, SpanKind::Compute, 0, 10),
-            slice(0, SpanKind::Wait, 10, 20),
-            slice(0, SpanKind::Compute, 20, 28),
-            slice(1, SpanKind::Compute, 22, 30),
-            slice(2, SpanKind::Communication, 5, 25),
-            slice(2, SpanKind::Communication, 28, 40),
+        let spans = vec![
+            span(0, SpanKind::Compute, 0, 10),
+            span(0, SpanKind::Wait, 10, 20),
+            span(0, SpanKind::Compute, 20, 28),
+            span(1, SpanKind::Compute, 22, 30),
+            span(2, SpanKind::Communication, 5, 25),
+            span(2, SpanKind::Communication, 28, 40),
         ];
         let tracks = vec![track("stream 0"), track("stream 1"), track("NCCL 0 1")];
-        let trace = Trace::join_parts(TraceClock::Model, vec![PartialTrace { tracks, slices, arrows: Vec::new() }]);
+        let trace = Trace::join_parts(TraceClock::Model, vec![PartialTrace { tracks, spans, flow_events: Vec::new() }]);
         let found = rank_usages(&trace);
         assert_eq!((found[0].compute, found[0].communication, found[0].exposed), (20, 32, 20));
         assert_eq!(found[0].hidden_fraction(), Some(12.0 / 32.0));

@@ -26,23 +26,23 @@ pub fn default_memories(program: &Program) -> Vec<MemoryType> {
             _ => {}
         }
     });
-    let mut mark = |tensor: TensorId| memories[tensor.0 as usize] = MemoryType::Global;
+    let mut set_global = |tensor: TensorId| memories[tensor.0 as usize] = MemoryType::Global;
     let ends = program.inputs().iter().chain(program.outputs());
     let units = program.units().iter().flat_map(|(_, unit)| unit.inputs.iter().chain(&unit.outputs));
-    ends.chain(units).filter_map(|value| value.as_tensor()).for_each(&mut mark);
-    global.into_iter().for_each(|id| mark_global(program, program.op(id), &sliced, &mut mark));
+    ends.chain(units).filter_map(|value| value.as_tensor()).for_each(&mut set_global);
+    global.into_iter().for_each(|id| for_each_global(program, program.op(id), &sliced, &mut set_global));
     memories
 }
 
-fn mark_global(program: &Program, op: &Op, sliced: &[bool], mark: &mut impl FnMut(TensorId)) {
+fn for_each_global(program: &Program, op: &Op, sliced: &[bool], set_global: &mut impl FnMut(TensorId)) {
     if op.kind.effect() == OpEffect::Allocate {
-        op.output_tensors().for_each(&mut *mark);
+        op.output_tensors().for_each(&mut *set_global);
     }
     if op.kind.is_communication() {
-        op.all_tensors().filter(|tensor| !sliced[tensor.0 as usize]).for_each(&mut *mark);
+        op.all_tensors().filter(|tensor| !sliced[tensor.0 as usize]).for_each(&mut *set_global);
         for value in &op.operands {
             if let Value::Op(inner) = value {
-                mark_global(program, program.op(*inner), sliced, mark);
+                for_each_global(program, program.op(*inner), sliced, set_global);
             }
         }
     }

@@ -80,7 +80,7 @@ pub enum CommentPlace {
     /// Above the line of a mesh in `hir 2`; the printed form has it among those of the file.
     AboveMesh(MeshId),
     /// At the end of that line.
-    BehindMesh(MeshId),
+    AfterMesh(MeshId),
     /// Above the container.
     Container,
     /// At the end of the header line.
@@ -100,7 +100,7 @@ pub enum CommentPlace {
 impl CommentPlace {
     /// True for a place outside of all programs, in front of one.
     pub fn is_of_file(self) -> bool {
-        matches!(self, Self::File | Self::AboveMesh(_) | Self::BehindMesh(_))
+        matches!(self, Self::File | Self::AboveMesh(_) | Self::AfterMesh(_))
     }
 }
 

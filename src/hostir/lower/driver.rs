@@ -1,6 +1,6 @@
 //! The driver: executes the blocks of a program at plan time, and with them loops, branches and HostUnits.
 
-use super::fresh::PrivatizationCache;
+use super::privatization::PrivatizationCache;
 use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::scalar_names::loop_index;
@@ -15,7 +15,7 @@ pub(super) struct Driver<'a> {
     builder: PlanBuilder<'a>,
     /// By a loop's block: the index by which it shards tensors.
     cuts: FxHashMap<BlockId, ExprId>,
-    fresh: PrivatizationCache,
+    privatization: PrivatizationCache,
 }
 
 /// The rank whose plan is built, and the limits of the plan.
@@ -36,7 +36,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Self, Diag> {
         let RankLimits { rank, budget } = limits;
         let builder = PlanBuilder::new(program, env, axes, rank, budget)?;
-        Ok(Self { builder, cuts: stream_cut_blocks(program), fresh: PrivatizationCache::default() })
+        Ok(Self { builder, cuts: stream_cut_blocks(program), privatization: PrivatizationCache::default() })
     }
 
     /// Runs the whole program. The final memory of `kept` tensors follows the outputs'.
@@ -92,7 +92,7 @@ impl<'a> Driver<'a> {
         if !self.builder.is_in_loop() {
             self.builder.check_least(self.least_of_loop(op))?;
         }
-        let private = self.fresh.private_tensors(self.builder.program, id);
+        let private = self.privatization.private_tensors(self.builder.program, id);
         let (start, stop, step) = bounds(&self.builder, op)?;
 
         if step < 1 {
@@ -107,13 +107,13 @@ impl<'a> Driver<'a> {
             self.builder.tensor_binding(tensor).is_some() && !(at < private.whole && self.is_left_over(tensor))
         };
         let outside: Vec<bool> = private.tensors.iter().enumerate().map(had).collect();
-        let renewed = || private.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
+        let loop_private = || private.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
         let mut value = start;
         let mut recorder = self.builder.record_loop();
         let mut before = (!self.builder.is_in_loop()).then(|| self.builder.plan_lengths());
         while value < stop {
             self.builder.check_time()?;
-            for (&tensor, _) in renewed() {
+            for (&tensor, _) in loop_private() {
                 self.builder.rebind_tensor(tensor, None)?;
             }
             self.run_iteration(index, value, body)?;
@@ -125,9 +125,9 @@ impl<'a> Driver<'a> {
             }
         }
         self.builder.end_loop(recorder);
-        for (&tensor, _) in renewed() {
+        for (&tensor, _) in loop_private() {
             if let Some(buffer) = self.builder.tensor_binding(tensor).map(|view| view.buffer) {
-                self.fresh.left.insert(tensor, buffer);
+                self.privatization.left.insert(tensor, buffer);
             }
         }
         Ok(())
@@ -140,7 +140,8 @@ impl<'a> Driver<'a> {
             return false;
         };
         let owner = self.builder.plan.buffers[buffer].tensor == tensor;
-        self.fresh.left.get(&tensor) == Some(&buffer) && !(owner && self.builder.tensors.reference_count(buffer) > 1)
+        self.privatization.left.get(&tensor) == Some(&buffer)
+            && !(owner && self.builder.tensors.reference_count(buffer) > 1)
     }
 
     /// `IF predicate:` with an optional `ELSE:`

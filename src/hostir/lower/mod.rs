@@ -6,11 +6,11 @@
 
 mod driver;
 mod element_text;
-mod fresh;
 mod half_lowered;
 pub mod io_names;
 mod one_rank;
 mod prepare;
+mod privatization;
 mod repeated;
 mod rounding;
 pub mod shard;

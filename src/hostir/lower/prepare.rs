@@ -118,8 +118,8 @@ impl PreparedProgram {
     /// their largest instructions, and inputs and outputs once more as whole tensors.
     pub fn estimated_bytes(&self) -> u64 {
         let plans = self.plans.iter().map(plan_bytes);
-        let ports = self.inputs.iter().chain(&self.outputs).map(whole_tensor_bytes);
-        plans.chain(ports).fold(0, u64::saturating_add)
+        let io_tensors = self.inputs.iter().chain(&self.outputs).map(whole_tensor_bytes);
+        plans.chain(io_tensors).fold(0, u64::saturating_add)
     }
 }
 
@@ -129,9 +129,9 @@ fn plan_bytes(plan: &Plan) -> u64 {
     plan.peak_bytes.saturating_add(largest.saturating_mul(2))
 }
 
-fn whole_tensor_bytes(port: &IoTensor) -> u64 {
-    let size = port.dtype.byte_size() as u64;
-    port.whole_shape().iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent as u64))
+fn whole_tensor_bytes(io_tensor: &IoTensor) -> u64 {
+    let size = io_tensor.dtype.byte_size() as u64;
+    io_tensor.whole_shape().iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent as u64))
 }
 
 /// Binds the sizes and lowers the program for every rank.
@@ -285,7 +285,7 @@ fn collect_io_tensors(
 ) -> Vec<IoTensor> {
     let mut found = Vec::new();
     for tensor in values.iter().filter_map(|value| value.as_tensor()) {
-        let mut port = IoTensor {
+        let mut io_tensor = IoTensor {
             tensor,
             name: program.tensor_name(tensor),
             dtype: program.tensor(tensor).dtype,
@@ -296,7 +296,7 @@ fn collect_io_tensors(
             let expr = axis.expanded.unwrap_or(axis.extent);
             let extent = evaluate_extent(program, env, None, expr);
             let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
-                let message = message!("the shape of {} is unknown", port.name);
+                let message = message!("the shape of {} is unknown", io_tensor.name);
                 diags.push(Diag::global_error(codes::SIZE, message));
                 continue;
             };
@@ -307,9 +307,9 @@ fn collect_io_tensors(
                 (Some(_), None) => extent,
                 (Some(_), Some(parts)) => parts.and_then(|parts| usize::try_from(parts).ok()).unwrap_or(1),
             };
-            port.axes.push(IoTensorAxis { extent, device, expanded: axis.expanded.is_some(), shards });
+            io_tensor.axes.push(IoTensorAxis { extent, device, expanded: axis.expanded.is_some(), shards });
         }
-        found.push(port);
+        found.push(io_tensor);
     }
     found
 }

@@ -21,7 +21,7 @@ impl PreparedProgram {
             plan.iter().for_each(|inst| flow.add_inst(plan, &inst.kind));
         }
         flow.add_communications(&self.plans);
-        let known = flow.spread_roundings();
+        let known = flow.propagate_roundings();
         let outputs = 0..self.outputs.len();
         outputs
             .map(|output| {
@@ -120,7 +120,7 @@ impl RoundingFlow {
     }
 
     /// By tensor: the types on all ways to it.
-    fn spread_roundings(self) -> FxHashMap<TensorId, RoundingSet> {
+    fn propagate_roundings(self) -> FxHashMap<TensorId, RoundingSet> {
         let mut readers: FxHashMap<TensorId, Vec<TensorId>> = FxHashMap::default();
         self.flows.iter().for_each(|&(from, to)| readers.entry(from).or_default().push(to));
         let mut known = self.own;

@@ -13,16 +13,16 @@ use crate::plan::{CollectiveKind, InstKind};
 /// Returns the rank's shard of a whole input; an empty tensor of shape `[0]` outside of its mesh. `input` counts
 /// the tensor inputs. The tensor must have the input's shape and type (see [`check_whole`]).
 pub fn shard_input(prepared: &PreparedProgram, input: usize, rank: u32, whole: &HostTensor) -> HostTensor {
-    let Some(port) = prepared.inputs.get(input) else {
+    let Some(io_tensor) = prepared.inputs.get(input) else {
         return HostTensor::zeros(whole.dtype(), &[0]);
     };
-    let Some(origin) = port.shard_origin(rank) else { return HostTensor::zeros(port.dtype, &[0]) };
-    let local = port.local_shape();
-    if local == whole.shape() || check_whole(port, whole).is_err() {
+    let Some(origin) = io_tensor.shard_origin(rank) else { return HostTensor::zeros(io_tensor.dtype, &[0]) };
+    let local = io_tensor.local_shape();
+    if local == whole.shape() || check_whole(io_tensor, whole).is_err() {
         return whole.clone();
     }
-    let mut part = HostTensor::zeros(port.dtype, &local);
-    let size = port.dtype.byte_size();
+    let mut part = HostTensor::zeros(io_tensor.dtype, &local);
+    let size = io_tensor.dtype.byte_size();
     let row = local.last().copied().unwrap_or(1);
     for (index, to) in part.bytes_mut().chunks_exact_mut((row * size).max(1)).enumerate() {
         let from = row_offset(&origin, &local, whole.shape(), index) * size;
@@ -53,21 +53,21 @@ fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usi
 ///
 /// # Errors
 /// If shape or type differ.
-pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
-    if whole.dtype() != port.dtype {
+pub fn check_whole(io_tensor: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
+    if whole.dtype() != io_tensor.dtype {
         let message = message!(
             "{} is `{}`, but data of type `{}` was given",
-            port.name,
-            quoted_type(port.dtype),
+            io_tensor.name,
+            quoted_type(io_tensor.dtype),
             quoted_type(whole.dtype())
         );
         return Err(Diag::global_error(codes::SIZE, message));
     }
-    if whole.shape() != port.whole_shape() {
+    if whole.shape() != io_tensor.whole_shape() {
         let message = message!(
             "{} has shape {}, but data of shape {} was given",
-            port.name,
-            format!("{:?}", port.whole_shape()),
+            io_tensor.name,
+            format!("{:?}", io_tensor.whole_shape()),
             format!("{:?}", whole.shape())
         );
         return Err(Diag::global_error(codes::SIZE, message));
@@ -87,23 +87,23 @@ pub fn assemble_output(
     output: usize,
     parts: Vec<(u32, HostTensor)>,
 ) -> Result<HostTensor, Diag> {
-    let Some(port) = prepared.outputs.get(output) else {
+    let Some(io_tensor) = prepared.outputs.get(output) else {
         return Err(Diag::global_error(codes::PORTS, message!("there is no output {}", output)));
     };
-    let (shape, local) = (port.whole_shape(), port.local_shape());
-    let mut whole = HostTensor::zeros(port.dtype, &shape);
+    let (shape, local) = (io_tensor.whole_shape(), io_tensor.local_shape());
+    let mut whole = HostTensor::zeros(io_tensor.dtype, &shape);
     let mut owners: Vec<(Vec<usize>, u32, HostTensor)> = Vec::new();
     for (rank, part) in parts {
-        let Some(origin) = port.shard_origin(rank) else { continue };
-        if part.shape() != local || part.dtype() != port.dtype {
+        let Some(origin) = io_tensor.shard_origin(rank) else { continue };
+        if part.shape() != local || part.dtype() != io_tensor.dtype {
             let message =
-                message!("rank {}'s shard of {} has shape {}", rank, port.name, format!("{:?}", part.shape()));
+                message!("rank {}'s shard of {} has shape {}", rank, io_tensor.name, format!("{:?}", part.shape()));
             return Err(Diag::global_error(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
             Some((_, first, replica)) => {
                 let (first, second) = (Replica { rank: *first, part: replica }, Replica { rank, part: &part });
-                compare_replicas(prepared, port, first, second)?;
+                compare_replicas(prepared, io_tensor, first, second)?;
             }
             None => {
                 place_shard(&mut whole, &origin, &part);
@@ -111,7 +111,7 @@ pub fn assemble_output(
             }
         }
     }
-    let needed: usize = port.axes.iter().map(|axis| axis.shards).product();
+    let needed: usize = io_tensor.axes.iter().map(|axis| axis.shards).product();
     if owners.len() != needed {
         return Err(unwritten_error(prepared, output, &owners));
     }
@@ -120,14 +120,14 @@ pub fn assemble_output(
 
 /// The error for an output with missing shards.
 fn unwritten_error(prepared: &PreparedProgram, output: usize, owners: &[(Vec<usize>, u32, HostTensor)]) -> Diag {
-    let port = &prepared.outputs[output];
-    let span = prepared.labels.tensor_span(port.tensor);
+    let io_tensor = &prepared.outputs[output];
+    let span = prepared.labels.tensor_span(io_tensor.tensor);
     let missing = |rank: &u32| {
-        let origin = port.shard_origin(*rank);
+        let origin = io_tensor.shard_origin(*rank);
         origin.is_some_and(|origin| owners.iter().all(|(other, ..)| *other != origin))
     };
     let missing: Vec<String> = (0..prepared.ranks).filter(missing).map(|rank| rank.to_string()).collect();
-    let name = &port.name;
+    let name = &io_tensor.name;
     let message = match (owners.is_empty(), output < prepared.results) {
         (true, true) => format!("output {name} is never written"),
         (true, false) => format!("output {name} has no memory at the end of the program"),
@@ -157,22 +157,27 @@ struct Replica<'a> {
     part: &'a HostTensor,
 }
 
-fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>, b: Replica<'_>) -> Result<(), Diag> {
+fn compare_replicas(
+    prepared: &PreparedProgram,
+    io_tensor: &IoTensor,
+    a: Replica<'_>,
+    b: Replica<'_>,
+) -> Result<(), Diag> {
     if a.part.bytes() == b.part.bytes() {
         return Ok(());
     }
-    let unit = rounding_tolerance(prepared, port.dtype);
+    let unit = rounding_tolerance(prepared, io_tensor.dtype);
     let differs = match unit {
         Some(unit) => first_beyond_tolerance(unit, a.part, b.part),
         None => first_difference(a.part, b.part),
     };
     let Some(flat) = differs else { return Ok(()) };
     let mut index = unravel_index(a.part.shape(), flat);
-    let origin = port.shard_origin(a.rank).unwrap_or_default();
+    let origin = io_tensor.shard_origin(a.rank).unwrap_or_default();
     index.iter_mut().zip(origin).for_each(|(at, start)| *at += start);
     let message = message!(
         "replicas of {} differ{}: at {}, rank {} has {} and rank {} has {}",
-        port.name,
+        io_tensor.name,
         if unit.is_some() { " by more than rounding error" } else { "" },
         format!("{index:?}"),
         a.rank,
@@ -180,7 +185,7 @@ fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>,
         b.rank,
         b.part.get_f64(flat)
     );
-    Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(port.tensor), message)
+    Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(io_tensor.tensor), message)
         .with_note("a tensor without a device axis must have the same elements on every rank of its mesh"))
 }
 

@@ -125,7 +125,7 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
     match (host, inner) {
         (Value::Tensor(host), Value::Tensor(inner)) => check_dtype(program, op, host, inner, diags),
         (Value::Tensor(_), Value::Scalar(_)) | (Value::Scalar(_), Value::Tensor(_)) => {
-            let [host, inner] = [host, inner].map(|value| port_value_text(program, value));
+            let [host, inner] = [host, inner].map(|value| argument_text(program, value));
             let message = message!(
                 "{} has {} where the {} has {}",
                 call_word(),
@@ -147,7 +147,7 @@ fn call_word() -> Quoted {
     Quoted::spelled(PartKind::Op, "PostOnStream", "the call")
 }
 
-fn port_value_text(program: &Program, value: Value) -> Message {
+fn argument_text(program: &Program, value: Value) -> Message {
     match value {
         Value::Scalar(expr) => message!("the scalar `{}`", quoted_expr(program, expr)),
         Value::Tensor(tensor) => message!("the tensor `{}`", program.quoted_tensor(tensor)),

@@ -144,7 +144,7 @@ impl Plan {
         }
     }
     /// `s2`, or `caller`: a stream in a listing.
-    pub fn stream_mark(&self, stream: StreamSlot) -> String {
+    pub fn stream_tag(&self, stream: StreamSlot) -> String {
         self.stream_number(stream).map_or_else(|| "caller".to_owned(), |number| format!("s{number}"))
     }
     /// `stream 2`, or `caller`: the title of a stream's work.

@@ -35,10 +35,10 @@ impl Display for PlanText<'_> {
             })
             .collect();
         let width = rows.iter().map(|(text, ..)| text.len()).max().unwrap_or(0).min(90);
-        let marks = (0..plan.streams).map(|stream| plan.stream_mark(StreamSlot(stream)).len()).max().unwrap_or(0);
+        let marks = (0..plan.streams).map(|stream| plan.stream_tag(StreamSlot(stream)).len()).max().unwrap_or(0);
         for (index, (inst, (text, op, iteration))) in plan.iter().zip(rows).enumerate() {
             let place = if iteration.is_empty() { op } else { format!("{op} [{iteration}]") };
-            let stream = plan.stream_mark(inst.stream);
+            let stream = plan.stream_tag(inst.stream);
             writeln!(f, "{index:>6}  {stream:<marks$} {text:<width$}  ; {place}")?;
         }
         Ok(())

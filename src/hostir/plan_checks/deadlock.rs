@@ -45,8 +45,8 @@ pub(super) fn report_deadlock(
     let Some(first) = blocked.first() else {
         return Diag::global_error(DEADLOCK, "deadlock: streams wait for each other and none can proceed");
     };
-    let stuck: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
-    let message = message!("deadlock: {} of {} ranks wait and none can proceed", stuck.len(), ranks.len());
+    let blocked_ranks: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
+    let message = message!("deadlock: {} of {} ranks wait and none can proceed", blocked_ranks.len(), ranks.len());
     let mut diag = Diag::error(DEADLOCK, prepared.labels.op_span(blocked_origin(first, ranks).op), message)
         .with_primary_text(message!("rank {} waits here", ranks[first.rank].plan.rank));
     let cycle = waiting_cycle(&blocked);

@@ -228,7 +228,7 @@ impl MessageGraph {
             tails[node as usize] = after.max().unwrap_or(0);
         }
         let last = (0..messages.len()).max_by_key(|&number| heads[number])?;
-        let count = port_rounds(messages, &heads, &tails).max(heads[last] + 1);
+        let count = side_rounds(messages, &heads, &tails).max(heads[last] + 1);
         let mut chain = vec![last];
         let mut node = through[last];
         while let Some(before) = node {
@@ -241,13 +241,13 @@ impl MessageGraph {
 }
 
 /// The largest bound of a side: its messages in turn, each after its head, the one with the longest tail first.
-fn port_rounds(messages: &[MatchedMessage], heads: &[usize], tails: &[usize]) -> usize {
-    let mut ports: FxHashMap<(u32, bool), Vec<usize>> = FxHashMap::default();
+fn side_rounds(messages: &[MatchedMessage], heads: &[usize], tails: &[usize]) -> usize {
+    let mut sides: FxHashMap<(u32, bool), Vec<usize>> = FxHashMap::default();
     for (number, message) in messages.iter().enumerate() {
-        ports.entry((message.send.rank, true)).or_default().push(number);
-        ports.entry((message.receive.rank, false)).or_default().push(number);
+        sides.entry((message.send.rank, true)).or_default().push(number);
+        sides.entry((message.receive.rank, false)).or_default().push(number);
     }
-    let bounds = ports.into_values().map(|mut jobs| {
+    let bounds = sides.into_values().map(|mut jobs| {
         jobs.sort_unstable_by_key(|&number| heads[number]);
         let mut ready: BinaryHeap<usize> = BinaryHeap::new();
         let (mut place, mut time, mut bound) = (0, 0, 0);

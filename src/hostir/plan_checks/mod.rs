@@ -160,7 +160,7 @@ fn prove_memory(
         true => happens_before::walk_rotated_order(plans, matching, &mut observer),
         false => happens_before::walk_order(plans, matching, &mut observer),
     };
-    if outcome == WalkOutcome::Stuck {
+    if outcome == WalkOutcome::Blocked {
         observer.keep_races();
         return Err(report_findings(prepared, &observer.findings));
     }

@@ -182,7 +182,7 @@ fn needless_waits(prepared: &PreparedProgram, chained: &[ChainedWait], ops: &[Op
         observer.by_later.entry((wait.rank, wait.later)).or_default().push(wait);
         observer.by_earlier.insert((wait.rank, wait.earlier), None);
     }
-    if walk_order(&plans, &matching, &mut observer) == WalkOutcome::Stuck {
+    if walk_order(&plans, &matching, &mut observer) == WalkOutcome::Blocked {
         return None;
     }
     observer.memory.check_outputs(&prepared.outputs[..prepared.results]);
@@ -222,7 +222,7 @@ impl OrderObserver for OverlapObserver<'_> {
             let key = (access.rank, access.inst);
             for wait in self.by_later.get(&key).into_iter().flatten() {
                 let earlier = self.by_earlier.get(&(wait.rank, wait.earlier)).copied().flatten();
-                if !earlier.is_some_and(|end| ends.is_behind(clock, end)) {
+                if !earlier.is_some_and(|end| ends.is_after(clock, end)) {
                     self.overlapping.push(*wait);
                 }
             }

@@ -136,11 +136,10 @@ fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bo
     let memory = program.memory_tensor(tensor);
     let inside = around..outline.statements[around].next;
     let mut outside = (0..outline.statements.len()).filter(|at| !inside.contains(at));
-    let is_port = program
-        .inputs()
-        .iter()
-        .chain(program.outputs())
-        .any(|port| matches!(port, Value::Tensor(port) if program.memory_tensor(*port) == memory));
+    let is_port =
+        program.inputs().iter().chain(program.outputs()).any(
+            |io_tensor| matches!(io_tensor, Value::Tensor(io_tensor) if program.memory_tensor(*io_tensor) == memory),
+        );
     !is_port
         && outside.all(|at| {
             let kind = outline.kind(at);

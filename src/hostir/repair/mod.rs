@@ -25,7 +25,7 @@ use search::RepairSearch;
 pub use judge::{TextJudge, TextVerdict, TextWeight};
 
 /// Adds tested fixes to diagnostics about a text.
-pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+pub fn add_tested_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     if diags.iter().all(|diag| !candidates::is_repairable(diag)) {
         return;
     }
@@ -42,7 +42,7 @@ pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     drop(search);
     if !open.is_empty() {
         let mut copies: Vec<Diag> = open.iter().map(|diag| (**diag).clone()).collect();
-        twin::offer_twin_fixes(text, &mut copies, judge);
+        twin::add_twin_fixes(text, &mut copies, judge);
         open.into_iter().zip(copies).for_each(|(diag, copy)| diag.fixes = copy.fixes);
     }
 }
@@ -78,7 +78,7 @@ fn next_fix(text: &str, judge: &mut dyn TextJudge) -> Option<(Fix, String)> {
     let mut diags = judge.judge_text(text).diags;
     diags.sort_by_key(|diag| !search::is_error(diag));
     if is_hir2(text) {
-        offer_fixes(text, &mut diags, judge);
+        add_tested_fixes(text, &mut diags, judge);
         let fixes = diags.iter().flat_map(|diag| &diag.fixes).filter(|fix| fix.is_machine_applicable());
         return fixes.cloned().find_map(|fix| fix.apply_to(text).map(|text| (fix, text)));
     }

@@ -105,7 +105,7 @@ fn canonical_text(mut programs: Vec<Program>) -> String {
 }
 
 /// Adds fixes to diagnostics about a text in `hir 2`.
-pub(super) fn offer_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     let Some(twin) = PrintedTwin::of_text(text) else { return };
     let verdict = judge.judge_text(text);
     let mut search = RepairSearch::new(&twin.text, judge);

@@ -133,7 +133,7 @@ impl Resolver<'_> {
     /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with these domains. Both determine the axis of which a
     /// domain over devices or streams is a part: that of the domain after it.
     fn resolve_tensor_attrs(&mut self, attrs: ArgRange, domains: &[IterDomain]) -> TensorAttrs {
-        let (rank, spread) = (domains.len(), domains.iter().any(IterDomain::is_distributed));
+        let (rank, distributed) = (domains.len(), domains.iter().any(IterDomain::is_distributed));
         let ast = self.ast;
         let mut found = TensorAttrs::default();
         for arg in ast.args_in(attrs) {
@@ -146,7 +146,7 @@ impl Resolver<'_> {
             }
         }
         if let (Some(_), Some(_), [.., last]) = (&found.logical, &found.axes, ast.args_in(attrs))
-            && !spread
+            && !distributed
         {
             self.report_axes_and_logical(last);
             found.axes = None;

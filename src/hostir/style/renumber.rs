@@ -61,7 +61,7 @@ struct ProgramRenumberer<'p> {
     scope: NumberScope,
     done: Vec<bool>,
     /// Domains that need no visit: those of tensors.
-    settled: Vec<bool>,
+    visited: Vec<bool>,
     exprs: FxHashMap<ExprId, ExprId>,
     names: FxHashMap<Symbol, Symbol>,
     handles: FxHashMap<u32, u32>,
@@ -75,9 +75,9 @@ struct ProgramRenumberer<'p> {
 impl<'p> ProgramRenumberer<'p> {
     fn new(program: &'p mut Program) -> Self {
         let done = vec![false; program.tensors().len()];
-        let mut settled = vec![false; program.domains.len()];
+        let mut visited = vec![false; program.domains.len()];
         for (_, tensor) in program.tensors().iter() {
-            settled[tensor.domains_start as usize..tensor.domains_end as usize].fill(true);
+            visited[tensor.domains_start as usize..tensor.domains_end as usize].fill(true);
         }
         let permuting = program.ops().iter().filter(|(_, op)| op.kind.has_permutation());
         let permutations = permuting
@@ -88,7 +88,7 @@ impl<'p> ProgramRenumberer<'p> {
             edit: Edit::new(program),
             scope: NumberScope::default(),
             done,
-            settled,
+            visited,
             exprs: FxHashMap::default(),
             names: FxHashMap::default(),
             handles: FxHashMap::default(),
@@ -283,7 +283,7 @@ impl<'p> ProgramRenumberer<'p> {
     /// A domain outside of tensors gets the number of the first tensor's domain that was completely equal; the others
     /// share a number if they differ in theirs alone.
     fn pool_domain(&mut self, id: DomainId) -> DomainId {
-        if self.settled[id.0 as usize] {
+        if self.visited[id.0 as usize] {
             return id;
         }
         let mut domain = self.renumber_extents(*self.edit.program().domain(id));

@@ -28,7 +28,8 @@ enum DomainReading {
 
 /// Decides which domains are parts of axes, for tensors whose text gives neither order nor extents of the axes.
 pub(crate) fn infer_split_axes(program: &mut Program, unsaid: &[TensorId]) {
-    let unsaid: Vec<TensorId> = unsaid.iter().copied().filter(|&tensor| has_spread_domain(program, tensor)).collect();
+    let unsaid: Vec<TensorId> =
+        unsaid.iter().copied().filter(|&tensor| has_distributed_domain(program, tensor)).collect();
     if unsaid.is_empty() {
         return;
     }
@@ -101,11 +102,11 @@ fn set_axes(program: &mut Program, tensor: TensorId, merged: Option<&MergedAxes>
 }
 
 /// Returns true if a stored domain of the tensor is over devices or streams.
-fn has_spread_domain(program: &Program, tensor: TensorId) -> bool {
-    program.domains(tensor).iter().any(is_spread)
+fn has_distributed_domain(program: &Program, tensor: TensorId) -> bool {
+    program.domains(tensor).iter().any(is_stored_and_distributed)
 }
 
-fn is_spread(domain: &IterDomain) -> bool {
+fn is_stored_and_distributed(domain: &IterDomain) -> bool {
     domain.is_distributed() && !domain.is_reduction()
 }
 
@@ -142,7 +143,7 @@ fn merge_parts(program: &Program, permuted: &[bool], tensor: TensorId) -> Option
 /// For each domain over devices or streams that is the outer part of an axis: the domain of the rest.
 fn find_rests(program: &Program, domains: &[IterDomain]) -> Vec<Option<u32>> {
     let mut rests: Vec<Option<u32>> = vec![None; domains.len()];
-    for (outer, domain) in domains.iter().enumerate().filter(|(_, domain)| is_spread(domain)) {
+    for (outer, domain) in domains.iter().enumerate().filter(|(_, domain)| is_stored_and_distributed(domain)) {
         let by_number = split_partner(domains, outer).filter(|&rest| is_free_rest(domains, &rests, rest));
         let mut free = (0..domains.len()).filter(|&rest| is_free_rest(domains, &rests, rest));
         let by_extent = free.find(|&rest| is_quotient_by(program, domains[rest].extent, domain.extent));
@@ -201,7 +202,7 @@ fn drop_inferred_axes(program: &Program, inferred: &[TensorId]) -> Option<Progra
 /// form leaves them out.
 pub(crate) fn mark_inferred_axes(program: &mut Program) {
     let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.logical.is_some() && !tensor.split);
-    let said: Vec<TensorId> = tensors.map(|(id, _)| id).filter(|&id| has_spread_domain(program, id)).collect();
+    let said: Vec<TensorId> = tensors.map(|(id, _)| id).filter(|&id| has_distributed_domain(program, id)).collect();
     if said.is_empty() {
         return;
     }

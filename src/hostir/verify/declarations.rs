@@ -189,8 +189,8 @@ fn check_axes(program: &Program, id: TensorId, faults: &mut MeshFaults, diags: &
     }
     let mut used = 0u32;
     for domain in domains {
-        let spread = domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
-        if !spread || domain.is_reduction() {
+        let distributed = domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
+        if !distributed || domain.is_reduction() {
             continue;
         }
         let bit = 1 << (domain.parallel as u32);

@@ -76,12 +76,12 @@
 //! - V49 iterations on several streams do not all write one buffer that they keep (H0236)
 
 mod aliases;
+mod communications;
 mod declarations;
 mod definitions;
 mod flow;
 mod integers;
 mod names;
-mod posts;
 mod scalars;
 mod streams;
 mod units;
@@ -147,14 +147,14 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     found.items.retain(|diag| {
         diag.severity == Severity::Error
             && !NEED_OTHERS.contains(&diag.code)
-            && !diag.primary.iter().chain(&diag.labels).any(|label| is_spoilt(label, earlier))
+            && !diag.primary.iter().chain(&diag.labels).any(|label| has_earlier_error(label, earlier))
     });
     found.sort_by_place();
     diags.items.append(&mut found.items);
 }
 
 /// Returns true if a label shows text in which there was an error before.
-fn is_spoilt(label: &DiagLabel, earlier: &[Span]) -> bool {
+fn has_earlier_error(label: &DiagLabel, earlier: &[Span]) -> bool {
     earlier.iter().any(|at| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end)
 }
 
@@ -177,7 +177,7 @@ fn independent_extents(found: &Diags, extents: Diags) -> Vec<Diag> {
         return Vec::new();
     }
     let places: Vec<Span> = found.primary_spans().collect();
-    let is_new = |diag: &Diag| diag.primary.as_ref().is_none_or(|label| !is_spoilt(label, &places));
+    let is_new = |diag: &Diag| diag.primary.as_ref().is_none_or(|label| !has_earlier_error(label, &places));
     extents.items.into_iter().filter(is_new).collect()
 }
 
@@ -220,7 +220,7 @@ fn check_ops(program: &Program, but: &[TensorId]) -> Diags {
 /// Posts, units and names of scalars.
 fn check_posts_and_names(program: &Program) -> Diags {
     let mut found = Diags::default();
-    posts::check_posts(program, &mut found);
+    communications::check_posts(program, &mut found);
     units::check_units(program, &mut found);
     scalars::check_scalars(program, &mut found);
     definitions::check_definitions(program, &mut found);

@@ -94,8 +94,8 @@ impl NameTable<'_> {
             self.add_name(name, NameOwner { word: "mesh", span: header });
         }
         for (_, unit) in program.units().iter() {
-            let port = unit.inputs.iter().chain(&unit.outputs).find_map(|value| value.as_tensor());
-            let span = port.map_or(header, |tensor| tensor_span(program, tensor));
+            let io_tensor = unit.inputs.iter().chain(&unit.outputs).find_map(|value| value.as_tensor());
+            let span = io_tensor.map_or(header, |tensor| tensor_span(program, tensor));
             if let Some(name) = unit.name {
                 self.add_name(name, NameOwner { word: "unit", span });
             }

@@ -6,7 +6,7 @@
 //! iterations wait for each other, or for a stream that waits for them, and a buffer that is only used between two
 //! communications.
 
-use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};
+use crate::analysis::loop_private::{LoopPrivateTensors, UseCounts};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::scalar_names::loop_index;
@@ -29,7 +29,7 @@ pub(super) fn check_streams(program: &Program, diags: &mut Diags) {
         return;
     }
     let about = LoopFacts {
-        touches: TouchCounts::from_program(program),
+        use_counts: UseCounts::from_program(program),
         definitions: IndexDefinitions::new(program),
         made: first_definitions(program),
     };
@@ -40,7 +40,7 @@ pub(super) fn check_streams(program: &Program, diags: &mut Diags) {
 
 /// Facts of the program that the check of every loop needs.
 struct LoopFacts {
-    touches: TouchCounts,
+    use_counts: UseCounts,
     definitions: IndexDefinitions,
     /// The op that first defines each memory, counted in ops from 1; inputs at 0.
     made: FxHashMap<TensorId, u32>,
@@ -86,13 +86,13 @@ fn check_loop(program: &Program, looped: OpId, position: u32, about: &LoopFacts,
     if iteration.is_ordered() || iteration.kept.is_empty() {
         return;
     }
-    let renewed = LoopPrivateTensors::of_loop(program, looped, &about.touches).tensors;
-    let renewed: FxHashSet<TensorId> = renewed.into_iter().collect();
+    let loop_private = LoopPrivateTensors::of_loop(program, looped, &about.use_counts).tensors;
+    let loop_private: FxHashSet<TensorId> = loop_private.into_iter().collect();
     for &(tensor, allocate) in &iteration.kept {
         let memory = program.memory_tensor(tensor);
         let before = about.made.get(&memory).is_some_and(|&made| made < position);
         if !before
-            && !renewed.contains(&memory)
+            && !loop_private.contains(&memory)
             && let Some(used) = iteration.uses.get(&memory)
             && let Some((write, set)) = iteration.find_race(used)
         {
@@ -235,9 +235,9 @@ impl<'p> IterationWalk<'p> {
                 if !on_stream {
                     self.posted = self.step;
                 }
-                self.note_touches(id, op, on_stream);
+                self.record_uses(id, op, on_stream);
             }
-            OpEffect::Pure | OpEffect::Stream(_) | OpEffect::Opaque => self.note_touches(id, op, true),
+            OpEffect::Pure | OpEffect::Stream(_) | OpEffect::Opaque => self.record_uses(id, op, true),
             OpEffect::Free => {
                 let freed: FxHashSet<TensorId> =
                     op.input_tensors().map(|tensor| program.memory_tensor(tensor)).collect();
@@ -278,7 +278,7 @@ impl<'p> IterationWalk<'p> {
     }
 
     /// Records the tensors that an op reads and writes while the iteration's stream is current.
-    fn note_touches(&mut self, id: OpId, op: &Op, on_stream: bool) {
+    fn record_uses(&mut self, id: OpId, op: &Op, on_stream: bool) {
         let Some((_, set)) = self.stream else { return };
         let reads = op.input_tensors().map(|tensor| (tensor, false));
         for (tensor, writes) in reads.chain(op.output_tensors().map(|tensor| (tensor, true))) {

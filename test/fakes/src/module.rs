@@ -21,7 +21,7 @@ enum LaunchKind {
     /// One launch of a job.
     Job { number: usize, count: usize, meaning: Arc<KernelMeaning> },
     /// An exchange with so many flags to raise and copies.
-    Exchange { raises: usize, copies: usize },
+    Exchange { signals: usize, copies: usize },
     /// A product of matrices that tensor maps describe.
     TiledGemm(TiledGemm),
 }
@@ -69,8 +69,8 @@ impl LoadedKernel {
             return Ok(Self { params, kind: LaunchKind::TiledGemm(gemm) });
         }
         if starting("Word ") == names.len() {
-            let (raises, copies) = (starting("Word r"), starting("Word m") / 6);
-            return Ok(Self { params, kind: LaunchKind::Exchange { raises, copies } });
+            let (signals, copies) = (starting("Word r"), starting("Word m") / 6);
+            return Ok(Self { params, kind: LaunchKind::Exchange { signals, copies } });
         }
         let note::LaunchPart { number, count, meaning, .. } = note::read(source)?;
         let kind = LaunchKind::Job { number, count, meaning: Arc::new(meaning) };
@@ -87,7 +87,7 @@ impl FakeWorld {
             Err(status) => return status,
         };
         let task = match &kernel.kind {
-            LaunchKind::Exchange { raises, copies } => task::exchange_task(*raises, *copies, params),
+            LaunchKind::Exchange { signals, copies } => task::exchange_task(*signals, *copies, params),
             LaunchKind::TiledGemm(gemm) => match gemm.meaning(params) {
                 Some((meaning, params)) => {
                     StreamTask::in_order([DeviceWork::Compute { meaning: Arc::new(meaning), params }])

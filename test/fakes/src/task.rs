@@ -75,14 +75,14 @@ impl StreamTask {
 
 /// The flags, copies and flags of an exchange kernel, as `src/cuda/codegen/exchange.rs` of the library orders
 /// its parameters: the copies go on beside each other.
-pub(crate) fn exchange_task(raises: usize, copies: usize, params: &[u64]) -> StreamTask {
+pub(crate) fn exchange_task(signals: usize, copies: usize, params: &[u64]) -> StreamTask {
     const WORDS: usize = 6;
     let mut nodes: Vec<WorkNode> = Vec::new();
-    for &at in &params[..raises] {
+    for &at in &params[..signals] {
         nodes.push(WorkNode { work: DeviceWork::WriteWord { at, value: 1 }, after: Vec::new() });
     }
     let begun: Vec<usize> = (0..nodes.len()).collect();
-    let (moves, awaits) = params[raises..].split_at(copies * WORDS);
+    let (moves, waits) = params[signals..].split_at(copies * WORDS);
     let mut ends = Vec::new();
     for (number, words) in moves.chunks_exact(WORDS).enumerate() {
         let [offer, from, to, bytes, done] = [words[0], words[1], words[2], words[3], words[4]];
@@ -105,7 +105,7 @@ pub(crate) fn exchange_task(raises: usize, copies: usize, params: &[u64]) -> Str
         ends.push(last);
     }
     let mut last = ends.into_iter().next().unwrap_or(begun);
-    for &at in awaits {
+    for &at in waits {
         for work in [DeviceWork::WaitWord { at, value: 0, other: true }, DeviceWork::WriteWord { at, value: 0 }] {
             nodes.push(WorkNode { work, after: std::mem::take(&mut last) });
             last = vec![nodes.len() - 1];

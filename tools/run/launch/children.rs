@@ -151,12 +151,12 @@ fn start_children(
     readers: &mut Vec<std::thread::JoinHandle<()>>,
 ) -> Result<(), Diag> {
     let secret = token::random_text().map_err(|error| cannot_start(0, &error))?;
-    let meeting = local::socket_name(&token::random_text().map_err(|error| cannot_start(0, &error))?);
-    let listener = local::listen_at(&meeting).map_err(|error| cannot_start(0, &error))?;
+    let rendezvous = local::socket_name(&token::random_text().map_err(|error| cannot_start(0, &error))?);
+    let listener = local::listen_at(&rendezvous).map_err(|error| cannot_start(0, &error))?;
     let mut ear = Some(Stdio::from(OwnedFd::from(listener)));
     for rank in 0..world {
         let mut command = command(rank);
-        command.env("HIR_TOKEN", &secret).env("HIR_MEETING", &meeting);
+        command.env("HIR_TOKEN", &secret).env("HIR_MEETING", &rendezvous);
         command.env_remove("HIR_TOKEN_FILE");
         command.stdin(ear.take().unwrap_or_else(Stdio::null));
         let from =

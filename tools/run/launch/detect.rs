@@ -40,7 +40,7 @@ pub(crate) struct RankAssignment {
     /// RankAssignment among the processes of this host, if it is known.
     pub(crate) local_rank: Option<u32>,
     /// The address at which rank 0 listens.
-    pub(crate) meeting: RendezvousPoint,
+    pub(crate) rendezvous: RendezvousPoint,
     /// The secret of the run.
     pub(crate) token: Option<LaunchToken>,
 }
@@ -376,9 +376,9 @@ fn assign_rank(
         return Ok(None);
     }
     let token = token::token_from_env(env)?;
-    let meeting = choose_rendezvous(&found, flags, token.is_some(), env)?;
+    let rendezvous = choose_rendezvous(&found, flags, token.is_some(), env)?;
     let LauncherSettings { launcher, rank, local_rank, .. } = found;
-    Ok(Some(RankAssignment { launcher, rank, world, local_rank, meeting, token }))
+    Ok(Some(RankAssignment { launcher, rank, world, local_rank, rendezvous, token }))
 }
 
 /// Refuses a number of processes that a run cannot have.
@@ -407,8 +407,8 @@ fn choose_rendezvous(
     };
     let name = found.launcher.name();
     if let (None, Some(true), Some(job), false) = (&said, found.one_host, &found.job, token) {
-        let told = format!("{name} {job} {}", found.port.unwrap_or(0));
-        return Ok(RendezvousPoint::Local(local::socket_name(&told)));
+        let launch_text = format!("{name} {job} {}", found.port.unwrap_or(0));
+        return Ok(RendezvousPoint::Local(local::socket_name(&launch_text)));
     }
     let is_said = said.is_some();
     let (host, port) = match said {

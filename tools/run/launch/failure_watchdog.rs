@@ -21,7 +21,7 @@ const LIBRARIES: Duration = Duration::from_millis(200);
 
 /// Watches until the connections are gone; the process ends with `status`. If no thread can start, there is no
 /// watchdog: the process ends when it notices the failure itself.
-pub(super) fn watch_failures(peers: &Arc<SocketControlPlane>, status: i32) {
+pub(super) fn start_failure_watchdog(peers: &Arc<SocketControlPlane>, status: i32) {
     let peers = Arc::downgrade(peers);
     let watch = move || {
         while let Some(error) = next_failure(&peers) {

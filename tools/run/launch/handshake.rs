@@ -138,14 +138,14 @@ pub(super) enum GreetingAnswer {
     /// To a process of another version, so that it can say so.
     Version(u16, [u8; OLDEST]),
     /// Nothing.
-    Silence,
+    NoAnswer,
 }
 
 /// Answers the beginning of a greeting; `None` if it is incomplete.
 pub(super) fn answer_greeting(key: &ConnectionKey, heard: &[u8]) -> Option<GreetingAnswer> {
     let known = heard.len().min(MAGIC.len());
     if heard[..known] != MAGIC[..known] {
-        return Some(GreetingAnswer::Silence);
+        return Some(GreetingAnswer::NoAnswer);
     }
     let version = greeting_version(heard.first_chunk()?)?;
     if version != VERSION {
@@ -154,7 +154,7 @@ pub(super) fn answer_greeting(key: &ConnectionKey, heard: &[u8]) -> Option<Greet
         return Some(GreetingAnswer::Version(version, greeting));
     }
     let hello: &[u8; HELLO] = heard.first_chunk()?;
-    Some(prove_token(key, hello).unwrap_or(GreetingAnswer::Silence))
+    Some(prove_token(key, hello).unwrap_or(GreetingAnswer::NoAnswer))
 }
 
 fn prove_token(key: &ConnectionKey, hello: &[u8; HELLO]) -> std::result::Result<GreetingAnswer, snow::Error> {
@@ -222,7 +222,7 @@ mod tests {
         for at in HEAD..HELLO {
             let mut changed = *JoinHandshake::new(&key, CLAIM).unwrap().hello_bytes();
             changed[at] ^= 1;
-            assert!(matches!(answer_greeting(&key, &changed), Some(GreetingAnswer::Silence)), "{at}");
+            assert!(matches!(answer_greeting(&key, &changed), Some(GreetingAnswer::NoAnswer)), "{at}");
         }
         // The tag of a greeting detects accidents only; the proof of another rank is not valid for this one.
         let ephemeral = [7; 32];
@@ -275,7 +275,7 @@ mod tests {
             assert!(answer_greeting(&key, start).is_none(), "{start:?}");
         }
         for noise in [&b"G"[..], b"HIR ", b"HTTP/1.1 200", &[0xff; 64]] {
-            assert!(matches!(answer_greeting(&key, noise), Some(GreetingAnswer::Silence)), "{noise:?}");
+            assert!(matches!(answer_greeting(&key, noise), Some(GreetingAnswer::NoAnswer)), "{noise:?}");
         }
         // The first version's greeting; it waits for 22 bytes, of which the first six have the version.
         let old = [&b"HIRX\x01\x00"[..], &[9; 24]].concat();

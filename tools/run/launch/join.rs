@@ -67,10 +67,10 @@ pub(super) fn join_run(
         (Ok(_), _) => Ok(peers),
         (Err(_), Some(cause)) => Err(cause),
         (Err(error), None) => {
-            let local = matches!(place.meeting, RendezvousPoint::Local(_)) && place.rank == 0;
+            let local = matches!(place.rendezvous, RendezvousPoint::Local(_)) && place.rank == 0;
             let diag = refused.to_sentences().into_iter().fold(error.diag(), Diag::with_note);
             Err(if local && place.launcher != Launcher::Processes {
-                diag.with_note(message!("rank 0 listens at {}; {}", place.meeting.to_string(), APART))
+                diag.with_note(message!("rank 0 listens at {}; {}", place.rendezvous.to_string(), APART))
             } else {
                 diag
             })
@@ -87,7 +87,7 @@ pub(super) fn open_join_listener(place: &RankAssignment) -> Result<JoinListener,
         if let Some(user) = local::other_user(&error) {
             return squatted_error(place, user);
         }
-        let at = &place.meeting;
+        let at = &place.rendezvous;
         let message = match (error.kind(), at) {
             (ErrorKind::AddrInUse, RendezvousPoint::Local(_)) => {
                 format!("rank 0 cannot listen at {at}: another of your processes does")
@@ -103,8 +103,8 @@ pub(super) fn open_join_listener(place: &RankAssignment) -> Result<JoinListener,
 
 /// The listener, and where it is.
 fn open_socket(place: &RankAssignment) -> IoResult<(PeerListener, String)> {
-    let at = place.meeting.to_string();
-    match &place.meeting {
+    let at = place.rendezvous.to_string();
+    match &place.rendezvous {
         RendezvousPoint::Local(_) if place.launcher == Launcher::Processes => {
             let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
             // Its last copy is closed when everybody has joined.
@@ -158,7 +158,7 @@ fn other_address_hint(launcher: Launcher) -> &'static str {
 
 fn squatted_error(place: &RankAssignment, user: u32) -> Diag {
     let message =
-        message!("{} belongs to user {}, not to you ({})", place.meeting.to_string(), user, local::effective_user());
+        message!("{} belongs to user {}, not to you ({})", place.rendezvous.to_string(), user, local::effective_user());
     Diag::global_error(errors::SQUATTED, message)
         .with_note("that user's process received no data; set `HIR_COORDINATOR=HOST:PORT` with another port on all ranks to use another socket, and `HIR_TOKEN`, too, to use the network")
 }
@@ -167,11 +167,11 @@ fn unreachable_error(place: &RankAssignment, timeout: Duration, why: &str) -> Di
     let message = message!(
         "rank {} cannot reach rank 0 at {} within {} ms: {}",
         place.rank,
-        place.meeting.to_string(),
+        place.rendezvous.to_string(),
         timeout.as_millis(),
         why
     );
-    let note = match place.meeting {
+    let note = match place.rendezvous {
         RendezvousPoint::Local(_) if place.launcher != Launcher::Processes => {
             format!("check the output of rank 0; {APART}")
         }
@@ -253,7 +253,7 @@ fn attempt_join(
     key: &ConnectionKey,
     deadline: Instant,
 ) -> Result<JoinedConnection, JoinAttemptError> {
-    let (host, port) = match &place.meeting {
+    let (host, port) = match &place.rendezvous {
         RendezvousPoint::Local(name) => {
             let stream = PeerStream::Unix(local::connect_to(name, local::effective_user())?);
             return perform_handshake(stream, place, key, deadline);
@@ -352,7 +352,7 @@ fn perform_handshake(
 
 /// The error with all answers until the deadline.
 fn unproven_diag(place: &RankAssignment, timeout: Duration, unproven: UnprovenAnswer) -> Diag {
-    let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
+    let (at, within) = (&place.rendezvous, format!("within {} ms", timeout.as_millis()));
     match unproven {
         UnprovenAnswer::Stranger => {
             let message =
@@ -392,7 +392,7 @@ fn refused_diag(place: &RankAssignment, verdict: JoinVerdict) -> Diag {
             (format!("another process is rank {rank}"), "start one process per rank, numbered from 0")
         }
     };
-    let message = message!("rank 0 at {} refused rank {}: {}", place.meeting.to_string(), rank, why);
+    let message = message!("rank 0 at {} refused rank {}: {}", place.rendezvous.to_string(), rank, why);
     Diag::global_error(errors::REFUSED, message).with_note(note)
 }
 

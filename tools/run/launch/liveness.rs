@@ -11,7 +11,7 @@ pub(super) struct LivenessTimeouts {
     /// The timeout of a step, from the first process that reaches it.
     pub(super) timeout: Duration,
     /// Silence of a connection.
-    pub(super) silence: Duration,
+    pub(super) liveness_timeout: Duration,
 }
 
 /// The longest silence that is no setting's.
@@ -21,25 +21,27 @@ pub(crate) const NO_TIMEOUT: Duration = Duration::from_secs(1 << 30);
 
 impl LivenessTimeouts {
     pub(super) fn new(timeout: Duration) -> Self {
-        let silence = match timeout {
+        let liveness_timeout = match timeout {
             NO_TIMEOUT => NO_TIMEOUT,
             timeout => (timeout / 2).clamp(Duration::from_secs(1), LONGEST_SILENCE),
         };
-        Self { timeout, silence }
+        Self { timeout, liveness_timeout }
     }
 
     /// The same with the liveness timeout that `HOSTIR_PEER_TIMEOUT` sets: seconds, or `off`, as for a debugger.
     ///
     /// # Errors
     /// [`errors::VALUE`] for another text.
-    pub(super) fn with_silence(self, setting: Option<&str>) -> Result<Self, Diag> {
+    pub(super) fn with_liveness_timeout(self, setting: Option<&str>) -> Result<Self, Diag> {
         let Some(setting) = setting else { return Ok(self) };
         if matches!(setting.trim(), "0" | "off") {
-            return Ok(Self { silence: NO_TIMEOUT, ..self });
+            return Ok(Self { liveness_timeout: NO_TIMEOUT, ..self });
         }
         let seconds = setting.trim().parse().ok().filter(|seconds: &f64| *seconds > 0.0);
         match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
-            Some(silence) => Ok(Self { silence: silence.clamp(Duration::from_millis(100), NO_TIMEOUT), ..self }),
+            Some(liveness_timeout) => {
+                Ok(Self { liveness_timeout: liveness_timeout.clamp(Duration::from_millis(100), NO_TIMEOUT), ..self })
+            }
             None => {
                 let message = message!("HOSTIR_PEER_TIMEOUT is `{}`, which is no number of seconds above 0", setting);
                 Err(Diag::global_error(errors::VALUE, message)
@@ -50,7 +52,7 @@ impl LivenessTimeouts {
 
     /// The interval between two heartbeats: others may have a shorter timeout than this process.
     pub(super) fn heartbeat_interval(self) -> Duration {
-        self.silence.min(LONGEST_SILENCE) / 8
+        self.liveness_timeout.min(LONGEST_SILENCE) / 8
     }
 }
 
@@ -62,18 +64,21 @@ mod tests {
     #[test]
     fn silence_that_the_environment_sets() {
         let pace = LivenessTimeouts::new(Duration::from_secs(60));
-        assert_eq!((pace.silence, pace.heartbeat_interval()), (Duration::from_secs(10), Duration::from_millis(1250)));
-        for (setting, silence) in [("30", 30), ("off", 1 << 30), ("0", 1 << 30), (" 2.0 ", 2), ("1e300", 0)] {
-            let found = pace.with_silence(Some(setting));
-            let expected = if setting == "1e300" { None } else { Some(Duration::from_secs(silence)) };
-            assert_eq!(found.ok().map(|found| found.silence), expected, "{setting}");
+        assert_eq!(
+            (pace.liveness_timeout, pace.heartbeat_interval()),
+            (Duration::from_secs(10), Duration::from_millis(1250))
+        );
+        for (setting, liveness_timeout) in [("30", 30), ("off", 1 << 30), ("0", 1 << 30), (" 2.0 ", 2), ("1e300", 0)] {
+            let found = pace.with_liveness_timeout(Some(setting));
+            let expected = if setting == "1e300" { None } else { Some(Duration::from_secs(liveness_timeout)) };
+            assert_eq!(found.ok().map(|found| found.liveness_timeout), expected, "{setting}");
         }
-        let off = pace.with_silence(Some("off")).unwrap();
+        let off = pace.with_liveness_timeout(Some("off")).unwrap();
         assert_eq!((off.heartbeat_interval(), off.timeout), (pace.heartbeat_interval(), pace.timeout));
         for wrong in ["", "soon", "-3", "NaN", "inf"] {
-            let diag = pace.with_silence(Some(wrong)).err().unwrap();
+            let diag = pace.with_liveness_timeout(Some(wrong)).err().unwrap();
             assert_eq!(diag.code, errors::VALUE, "{wrong}");
         }
-        assert_eq!(pace.with_silence(None).unwrap().silence, pace.silence);
+        assert_eq!(pace.with_liveness_timeout(None).unwrap().liveness_timeout, pace.liveness_timeout);
     }
 }

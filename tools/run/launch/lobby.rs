@@ -173,7 +173,7 @@ impl PendingConnection {
             HandshakeStage::Leaving => ConnectionFate::Stays,
             HandshakeStage::Greeting => match handshake::answer_greeting(key, &self.heard) {
                 None => ConnectionFate::Stays,
-                Some(GreetingAnswer::Silence) => ConnectionFate::Goes,
+                Some(GreetingAnswer::NoAnswer) => ConnectionFate::Goes,
                 Some(GreetingAnswer::Version(version, greeting)) => {
                     let (count, first) = refused.versions;
                     refused.versions = (count + 1, if count == 0 { version } else { first });

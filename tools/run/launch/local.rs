@@ -21,8 +21,8 @@ pub(super) fn effective_user() -> u32 {
 }
 
 /// The name of the socket where this user's processes with the same text meet.
-pub(super) fn socket_name(told: &str) -> String {
-    let digest = super::token::sha256_digest(told.as_bytes());
+pub(super) fn socket_name(launch_text: &str) -> String {
+    let digest = super::token::sha256_digest(launch_text.as_bytes());
     format!("hir-run-{}-{}", effective_user(), super::token::to_hexadecimal(&digest[..8]))
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn join_launch(
     };
     let place = detect::detect_rank(flags, devices, &get).map_err(|diag| JoinFailure { diag, is_first: false })?;
     let Some(place) = place else { return Ok(None) };
-    let pace = liveness::LivenessTimeouts::new(timeout).with_silence(get("HOSTIR_PEER_TIMEOUT").as_deref());
+    let pace = liveness::LivenessTimeouts::new(timeout).with_liveness_timeout(get("HOSTIR_PEER_TIMEOUT").as_deref());
     let pace = pace.map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
     if place.launcher == Launcher::Processes {
         children::end_with_parent(&get);
@@ -113,7 +113,7 @@ pub(crate) fn join_launch(
     let peers =
         join::join_run(&place, ear, host, pace).map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
     let status = if place.launcher == Launcher::Processes { hostir_tool_support::status::FOLLOWED } else { 3 };
-    failure_watchdog::watch_failures(&peers, status);
+    failure_watchdog::start_failure_watchdog(&peers, status);
     Ok(Some(LaunchedProcess { place, peers }))
 }
 
@@ -200,7 +200,7 @@ impl LaunchedProcess {
         let Some(diags) = failed else {
             return self.peers.finish_run().map_err(|error| error.diag());
         };
-        if self.peers.is_settled() {
+        if self.peers.is_complete() {
             return self.peers.finish_run().map_err(|error| error.diag());
         }
         if !diags.first().is_some_and(control_plane::is_known_to_all) {

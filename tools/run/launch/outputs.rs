@@ -10,12 +10,12 @@ const MOST_AXES: usize = 64;
 
 /// The maximum number of bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
 pub(super) fn most_bytes(prepared: &PreparedProgram) -> usize {
-    prepared.outputs.iter().map(most_port_bytes).fold(0, usize::saturating_add)
+    prepared.outputs.iter().map(max_tensor_bytes).fold(0, usize::saturating_add)
 }
 
-fn most_port_bytes(port: &IoTensor) -> usize {
-    let shape = port.whole_shape();
-    let bytes = shape.iter().fold(port.dtype.byte_size(), |bytes, extent| bytes.saturating_mul(*extent));
+fn max_tensor_bytes(io_tensor: &IoTensor) -> usize {
+    let shape = io_tensor.whole_shape();
+    let bytes = shape.iter().fold(io_tensor.dtype.byte_size(), |bytes, extent| bytes.saturating_mul(*extent));
     bytes.saturating_add(NUMBER_BYTES * (shape.len() + 3))
 }
 
@@ -41,25 +41,25 @@ pub(super) fn unpack_outputs(
     message: &[u8],
 ) -> Result<Vec<Option<HostTensor>>, ControlPlaneError> {
     let mut decoder = Decoder::new(message);
-    let outputs = prepared.outputs.iter().map(|port| take_output(&mut decoder, port));
+    let outputs = prepared.outputs.iter().map(|io_tensor| take_output(&mut decoder, io_tensor));
     let outputs: Option<Vec<_>> = outputs.collect();
     outputs.filter(|_| decoder.is_finished()).ok_or_else(|| ControlPlaneError::Broken {
         why: format!("rank {rank} sent outputs that do not match this program"),
     })
 }
 
-fn take_output(decoder: &mut Decoder<'_>, port: &IoTensor) -> Option<Option<HostTensor>> {
+fn take_output(decoder: &mut Decoder<'_>, io_tensor: &IoTensor) -> Option<Option<HostTensor>> {
     let Some(axes) = decoder.take::<Option<usize>>()? else { return Some(None) };
     if axes > MOST_AXES {
         return None;
     }
     let shape: Vec<usize> = (0..axes).map(|_| decoder.take()).collect::<Option<_>>()?;
     let bytes: &[u8] = decoder.take()?;
-    let size = shape.iter().try_fold(port.dtype.byte_size(), |size, extent| size.checked_mul(*extent));
+    let size = shape.iter().try_fold(io_tensor.dtype.byte_size(), |size, extent| size.checked_mul(*extent));
     if size != Some(bytes.len()) {
         return None;
     }
-    HostTensor::from_bytes(port.dtype, &shape, bytes).map(Some)
+    HostTensor::from_bytes(io_tensor.dtype, &shape, bytes).map(Some)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ struct ControlPlaneState {
     cause: Option<ControlPlaneError>,
     failed: Option<ControlPlaneError>,
     /// Failures of other processes, in the order of their arrival.
-    told: Vec<ControlPlaneError>,
+    reported: Vec<ControlPlaneError>,
     /// Steps that ended and that this process has not read.
     results: BTreeMap<u64, Vec<Vec<u8>>>,
     /// On other ranks than 0: the step whose messages this process waits for.
@@ -92,9 +92,9 @@ struct ControlPlaneState {
     /// Rank 0 said that the run is over.
     over: bool,
     /// On rank 0: the number of steps that have ended and are being reported to the others.
-    telling: usize,
+    reporting: usize,
     /// On rank 0: true if everything has arrived, so that nobody else is needed.
-    settled: bool,
+    complete: bool,
     readers: usize,
 }
 
@@ -115,7 +115,7 @@ struct PartialMessage {
     /// On rank 0: number of the rank's next message.
     next: u64,
     /// Failures that were remembered.
-    told: usize,
+    reported: usize,
 }
 
 /// The state that all threads of a process share.
@@ -166,7 +166,7 @@ impl ControlPlaneCore {
         stream.set_prompt()?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(None)?;
-        stream.set_write_timeout(Some(self.pace.silence))?;
+        stream.set_write_timeout(Some(self.pace.liveness_timeout))?;
         let (out, from) = (stream.try_clone()?, stream.try_clone()?);
         let line = Arc::new(PeerConnection {
             rank,
@@ -235,8 +235,9 @@ impl ControlPlaneCore {
 
     /// A connection is gone that should not be.
     fn connection_lost(&self, line: &PeerConnection, how: String) {
-        let unneeded =
-            line.left.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) || lock_mutex(&self.state).settled;
+        let unneeded = line.left.load(Ordering::Acquire)
+            || self.closed.load(Ordering::Acquire)
+            || lock_mutex(&self.state).complete;
         if !unneeded {
             self.fail_run(ControlPlaneError::Lost { rank: line.rank, how });
         }
@@ -357,9 +358,9 @@ impl ControlPlaneCore {
     fn fail_from(&self, error: ControlPlaneError, open: &mut PartialMessage) {
         let most = if self.rank == 0 { MOST_TOLD } else { MOST_PASSED_ON };
         let mut state = lock_mutex(&self.state);
-        if open.told < most && !state.told.contains(&error) {
-            open.told += 1;
-            state.told.push(error.clone());
+        if open.reported < most && !state.reported.contains(&error) {
+            open.reported += 1;
+            state.reported.push(error.clone());
         }
         drop(state);
         if self.rank == 0 {
@@ -391,14 +392,14 @@ impl ControlPlaneCore {
         }
         let ended = state.steps.remove(&number).map_or_else(Vec::new, |step| step.messages);
         let all: Vec<Vec<u8>> = ended.into_iter().flatten().collect();
-        state.telling += 1;
+        state.reporting += 1;
         drop(state);
         // The others first: this process may say goodbye as soon as it knows.
         if !first_only {
             self.send_results(number, &all);
         }
         let mut state = lock_mutex(&self.state);
-        state.telling -= 1;
+        state.reporting -= 1;
         state.results.insert(number, all);
         drop(state);
         self.changed.notify_all();
@@ -426,13 +427,13 @@ impl ControlPlaneCore {
             let lines = self.all_connections();
             let slept = last.elapsed();
             last = Instant::now();
-            if slept > self.pace.silence / 2 {
+            if slept > self.pace.liveness_timeout / 2 {
                 self.restart_clocks(&lines, last);
             }
             for line in &lines {
                 let _ = line.send_frame(FrameType::Alive, &[]);
                 let silent = lock_mutex(&line.heard).elapsed();
-                if silent > self.pace.silence && !line.left.load(Ordering::Acquire) {
+                if silent > self.pace.liveness_timeout && !line.left.load(Ordering::Acquire) {
                     let how = format!("it sent no heartbeat for {} ms", silent.as_millis());
                     self.connection_lost(line, how);
                 }
@@ -454,7 +455,7 @@ impl ControlPlaneCore {
         // As long as somebody has not joined, the lobby watches the time, and knows who.
         let joining = !self.absent_ranks().is_empty();
         let state = lock_mutex(&self.state);
-        if state.cause.is_some() || state.settled || joining {
+        if state.cause.is_some() || state.complete || joining {
             return None;
         }
         let timeout = self.pace.timeout;
@@ -477,7 +478,7 @@ impl ControlPlaneCore {
             }
             // A step that has ended counts, also if another process fails after it before this process knows: rank 0
             // reports errors that all of them find.
-            if let Some(error) = state.failed.as_ref().filter(|_| state.telling == 0) {
+            if let Some(error) = state.failed.as_ref().filter(|_| state.reporting == 0) {
                 return Err(error.clone());
             }
             if state.over {
@@ -578,33 +579,33 @@ impl SocketControlPlane {
     }
 
     /// On rank 0: marks that everything from the others has arrived; one that ends now is no failure.
-    pub(crate) fn mark_settled(&self) {
-        lock_mutex(&self.core.state).settled = true;
+    pub(crate) fn mark_complete(&self) {
+        lock_mutex(&self.core.state).complete = true;
     }
 
     /// Whether rank 0 has everything.
-    pub(crate) fn is_settled(&self) -> bool {
-        lock_mutex(&self.core.state).settled
+    pub(crate) fn is_complete(&self) -> bool {
+        lock_mutex(&self.core.state).complete
     }
 
     /// Returns true if a rank reports a failure with these words; waits a moment for it.
     pub(crate) fn is_failure_reported(&self, rank: u32, why: &str) -> bool {
         let why = payload::cut_text(why);
-        let told = |state: &ControlPlaneState| {
-            state.told.iter().any(|error: &ControlPlaneError| matches!(error, ControlPlaneError::Failed { rank: other, why: words } if *other == rank && words == why))
+        let reported = |state: &ControlPlaneState| {
+            state.reported.iter().any(|error: &ControlPlaneError| matches!(error, ControlPlaneError::Failed { rank: other, why: words } if *other == rank && words == why))
         };
         let state = lock_mutex(&self.core.state);
-        let waited = self.core.changed.wait_timeout_while(state, LINGER, |state| !told(state) && state.readers > 0);
-        told(&waited.unwrap_or_else(PoisonError::into_inner).0)
+        let waited = self.core.changed.wait_timeout_while(state, LINGER, |state| !reported(state) && state.readers > 0);
+        reported(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// The failures that other ranks have reported, once there are enough or a moment has passed.
     #[cfg(feature = "cuda")]
-    pub(super) fn told_failures(&self, enough: impl Fn(&[ControlPlaneError]) -> bool) -> Vec<ControlPlaneError> {
+    pub(super) fn reported_failures(&self, enough: impl Fn(&[ControlPlaneError]) -> bool) -> Vec<ControlPlaneError> {
         let state = lock_mutex(&self.core.state);
-        let goes_on = |state: &mut ControlPlaneState| !enough(&state.told) && state.readers > 0;
+        let goes_on = |state: &mut ControlPlaneState| !enough(&state.reported) && state.readers > 0;
         let waited = self.core.changed.wait_timeout_while(state, LINGER, goes_on);
-        waited.unwrap_or_else(PoisonError::into_inner).0.told.clone()
+        waited.unwrap_or_else(PoisonError::into_inner).0.reported.clone()
     }
 
     /// Ends a successful run: rank 0 reports its end, and the others wait for that without a limit, as long as rank 0
@@ -614,7 +615,7 @@ impl SocketControlPlane {
     /// A failure of rank 0.
     pub(crate) fn finish_run(&self) -> Result<(), ControlPlaneError> {
         let result = if self.core.rank == 0 {
-            self.mark_settled();
+            self.mark_complete();
             Ok(())
         } else {
             self.core.wait_until_found(|state| state.over.then_some(()))

@@ -26,7 +26,7 @@ fn position_text(progress: RankProgress) -> String {
 }
 
 /// The position that a failure reports, if any.
-fn told_position(failure: &ControlPlaneError) -> Option<RankPosition> {
+fn reported_position(failure: &ControlPlaneError) -> Option<RankPosition> {
     let ControlPlaneError::Failed { rank, why } = failure else { return None };
     let progress = match why.strip_prefix(STANDS)? {
         "own" => RankProgress::OwnWork,
@@ -52,8 +52,9 @@ impl SocketControlPlane {
     /// The positions that the other ranks report within a moment.
     pub(crate) fn collect_positions(&self) -> Vec<RankPosition> {
         let others = self.world_size() as usize - 1;
-        let told = self.told_failures(|told| told.iter().filter_map(told_position).count() >= others);
-        told.iter().filter_map(told_position).collect()
+        let reported =
+            self.reported_failures(|reported| reported.iter().filter_map(reported_position).count() >= others);
+        reported.iter().filter_map(reported_position).collect()
     }
 }
 
@@ -72,9 +73,9 @@ mod tests {
         ];
         for progress in all {
             let failure = ControlPlaneError::Failed { rank: 3, why: position_text(progress) };
-            assert_eq!(told_position(&failure), Some(RankPosition { rank: 3, progress }));
+            assert_eq!(reported_position(&failure), Some(RankPosition { rank: 3, progress }));
         }
         let other = ControlPlaneError::Failed { rank: 3, why: "H0511\n\nthe run did not end".to_owned() };
-        assert_eq!(told_position(&other), None);
+        assert_eq!(reported_position(&other), None);
     }
 }

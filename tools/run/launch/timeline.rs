@@ -59,7 +59,7 @@ pub(super) fn collect_trace(
             })
         })
         .collect::<Result<_, _>>()?;
-    Ok(Some(Trace { apart_ns: trace.apart_ns, ..Trace::join_parts(trace.clock, parts) }))
+    Ok(Some(Trace { clock_skew_ns: trace.clock_skew_ns, ..Trace::join_parts(trace.clock, parts) }))
 }
 
 /// The maximum number of bytes of a rank's timeline, as a message and in memory.
@@ -74,7 +74,7 @@ fn max_pieces(plan: &Plan) -> u64 {
 
 /// A span; its other origins follow it, as many as it states.
 #[derive(Serialize, Deserialize)]
-struct SliceRecord {
+struct SpanRecord {
     track: u32,
     start_ns: u64,
     end_ns: u64,
@@ -101,22 +101,22 @@ impl OriginRecord {
 /// Encodes spans, then flow events; tracks are those of the plan.
 fn pack_trace(part: &PartialTrace) -> Vec<u8> {
     let mut encoder = Encoder::default();
-    encoder.push(&part.slices.len());
-    for slice in &part.slices {
-        encoder.push(&SliceRecord {
-            track: slice.track,
-            start_ns: slice.start_ns,
-            end_ns: slice.end_ns,
-            kind: slice.kind as usize,
-            bytes: slice.bytes,
-            flop: slice.flop,
-            origin: OriginRecord::new(&slice.origin),
-            more: slice.more.len(),
+    encoder.push(&part.spans.len());
+    for span in &part.spans {
+        encoder.push(&SpanRecord {
+            track: span.track,
+            start_ns: span.start_ns,
+            end_ns: span.end_ns,
+            kind: span.kind as usize,
+            bytes: span.bytes,
+            flop: span.flop,
+            origin: OriginRecord::new(&span.origin),
+            more: span.more.len(),
         });
-        slice.more.iter().for_each(|origin| encoder.push(&OriginRecord::new(origin)));
+        span.more.iter().for_each(|origin| encoder.push(&OriginRecord::new(origin)));
     }
-    encoder.push(&part.arrows.len());
-    part.arrows.iter().for_each(|arrow| encoder.push(&[arrow.from, arrow.to]));
+    encoder.push(&part.flow_events.len());
+    part.flow_events.iter().for_each(|flow_event| encoder.push(&[flow_event.from, flow_event.to]));
     encoder.into_bytes()
 }
 
@@ -140,12 +140,12 @@ fn unpack_trace(plan: &Plan, message: &[u8]) -> Option<PartialTrace> {
         known: plan.iter().map(|inst| OriginRecord::new(&inst.origin)).collect(),
         budget: most_bytes(plan),
     };
-    let slices = reader.decoder.take::<usize>()?;
-    let slices = (0..slices).map(|_| reader.take_slice()).collect::<Option<Vec<_>>>()?;
-    let arrows = reader.decoder.take::<usize>()?;
-    let arrows = (0..arrows).map(|_| reader.take_arrow(slices.len()));
-    let arrows = arrows.collect::<Option<Vec<_>>>()?;
-    reader.decoder.is_finished().then_some(PartialTrace { tracks, slices, arrows })
+    let spans = reader.decoder.take::<usize>()?;
+    let spans = (0..spans).map(|_| reader.take_span()).collect::<Option<Vec<_>>>()?;
+    let flow_events = reader.decoder.take::<usize>()?;
+    let flow_events = (0..flow_events).map(|_| reader.take_flow_event(spans.len()));
+    let flow_events = flow_events.collect::<Option<Vec<_>>>()?;
+    reader.decoder.is_finished().then_some(PartialTrace { tracks, spans, flow_events })
 }
 
 impl PartReader<'_> {
@@ -155,9 +155,9 @@ impl PartReader<'_> {
         self.decoder.take()
     }
 
-    fn take_slice(&mut self) -> Option<TraceSpan> {
-        let record: SliceRecord = self.take_within(size_of::<TraceSpan>())?;
-        let SliceRecord { track, start_ns, end_ns, bytes, flop, .. } = record;
+    fn take_span(&mut self) -> Option<TraceSpan> {
+        let record: SpanRecord = self.take_within(size_of::<TraceSpan>())?;
+        let SpanRecord { track, start_ns, end_ns, bytes, flop, .. } = record;
         let kind = *SpanKind::ALL.get(record.kind)?;
         let origin = self.known_origin(record.origin)?;
         let more = (0..record.more).map(|_| self.take_origin()).collect::<Option<_>>()?;
@@ -179,9 +179,9 @@ impl PartReader<'_> {
         self.known.contains(&record).then_some(origin)
     }
 
-    fn take_arrow(&mut self, slices: usize) -> Option<SpanDependency> {
+    fn take_flow_event(&mut self, spans: usize) -> Option<SpanDependency> {
         let [from, to] = self.take_within::<[usize; 2]>(size_of::<SpanDependency>())?;
-        (from < slices && to < slices).then_some(SpanDependency { from, to })
+        (from < spans && to < spans).then_some(SpanDependency { from, to })
     }
 }
 
@@ -204,8 +204,8 @@ mod tests {
         let trace =
             hostir::backend::simulation::simulate_run(&prepared, &hostir::plan::cost::CostModel::default()).unwrap();
         let mut part = trace.partial_trace(1);
-        part.slices[0].more = [part.slices[0].origin].into();
-        assert!(!part.arrows.is_empty());
+        part.spans[0].more = [part.spans[0].origin].into();
+        assert!(!part.flow_events.is_empty());
         let message = pack_trace(&part);
         assert_eq!(unpack_trace(&prepared.plans[1], &message), Some(part));
         for end in 0..message.len() {
@@ -217,7 +217,7 @@ mod tests {
             let end = message.len().min(at + 8);
             wrong[at..end].fill(0xff);
             if let Some(part) = unpack_trace(&prepared.plans[1], &wrong) {
-                assert!(part.slices.iter().all(|slice| slice.start_ns <= slice.end_ns));
+                assert!(part.spans.iter().all(|span| span.start_ns <= span.end_ns));
             }
         }
     }

@@ -29,17 +29,17 @@ pub(super) fn compare_expected(
     let mut checks = OutputChecks::new(options);
     let any = bound.expects.iter().any(|file| file.is_some());
     let roundings = if any { prepared.output_roundings() } else { Vec::new() };
-    for (index, port) in prepared.outputs.iter().enumerate() {
+    for (index, io_tensor) in prepared.outputs.iter().enumerate() {
         let Some(file) = bound.expects[index] else { continue };
         if !file.per_rank() {
             if let Some(whole) = &results.whole[index] {
-                checks.check_file(&port.name, whole, &file.to_string(), file.read_tensor(io), &roundings[index]);
+                checks.check_file(&io_tensor.name, whole, &file.to_string(), file.read_tensor(io), &roundings[index]);
             }
             continue;
         }
         for (rank, part) in &results.parts[index] {
             let file = file.of_rank(*rank);
-            let name = format!("{} on rank {rank}", port.name);
+            let name = format!("{} on rank {rank}", io_tensor.name);
             checks.check_file(&name, part, &file.to_string(), file.read_tensor(io), &roundings[index]);
         }
     }

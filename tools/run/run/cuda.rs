@@ -66,8 +66,8 @@ impl CudaBackend {
             hardware_queues: hardware_queue_count(
                 (io.env)(QUEUES).and_then(|value| value.into_string().ok()).as_deref(),
             ),
-            pool: io.gpus.get_or_default(),
-            watch: Arc::default(),
+            cache: io.gpus.get_or_default(),
+            watchdog: Arc::default(),
             ..program_options(&options.gpu)
         };
         let peers = here.map(|here| here.peers.clone());
@@ -103,7 +103,7 @@ impl CudaBackend {
     /// ranks.
     fn merge_positions(&self, prepared: &PreparedProgram, diags: Vec<Diag>) -> Vec<Diag> {
         let Some(peers) = self.peers.as_ref().filter(|peers| peers.has_timed_out()) else { return diags };
-        let own = self.cuda.options.watch.rank_locations().first().map(|place| place.position());
+        let own = self.cuda.options.watchdog.rank_locations().first().map(|place| place.position());
         let rank = peers.rank();
         let own = own.unwrap_or(RankPosition { rank, progress: RankProgress::Unknown });
         peers.share_position(own.progress);

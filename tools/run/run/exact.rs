@@ -44,7 +44,7 @@ pub(super) fn prove_meaning(
     })?;
     let proof = report_proof(report, loaded, &reference.loaded, options, io)?;
     let outputs = prepared.outputs.iter().take(prepared.results);
-    Ok(outputs.map(|port| proof_line(&port.name, &name, proof)).collect())
+    Ok(outputs.map(|io_tensor| proof_line(&io_tensor.name, &name, proof)).collect())
 }
 
 /// Writes warnings; those about the program are errors with `--strict`.

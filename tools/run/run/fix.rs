@@ -11,7 +11,7 @@ use hostir::diag::Diag;
 use hostir::ir::Program;
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::judge_program;
-use hostir::repair::{TextJudge, TextVerdict, TextWeight, offer_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::repairs::{MOST_JUDGED, RepairedSource, editable_text, is_about_text, repair_source};
@@ -99,7 +99,7 @@ impl TextJudge for RunJudge<'_, '_> {
 pub(super) fn add_fixes(source: &NamedText, diags: &mut [Diag], options: &Options, io: &ToolIo<'_>) {
     let Ok(text) = std::str::from_utf8(&source.bytes) else { return };
     if is_about_text(source, diags) && options.bench.is_none() {
-        offer_fixes(text, diags, &mut RunJudge::new(&source.name, options, io));
+        add_tested_fixes(text, diags, &mut RunJudge::new(&source.name, options, io));
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn gather_outputs(
     let Some(here) = here else { return Ok(Some(run)) };
     let run = here.collect_outputs(prepared, run)?;
     if run.is_some() {
-        here.peers.mark_settled();
+        here.peers.mark_complete();
     }
     Ok(run)
 }

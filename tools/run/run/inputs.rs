@@ -75,8 +75,8 @@ pub(super) fn bind_inputs(
 ) -> Result<Vec<InputData>, RunFailure> {
     let mut inputs = Vec::new();
     let mut diags = Vec::new();
-    for (position, (port, whole)) in prepared.inputs.iter().zip(whole).enumerate() {
-        match bind_input(prepared, port, position, bound.inputs[position], whole, seed, io) {
+    for (position, (io_tensor, whole)) in prepared.inputs.iter().zip(whole).enumerate() {
+        match bind_input(prepared, io_tensor, position, bound.inputs[position], whole, seed, io) {
             Ok(input) => inputs.push(input),
             Err(diag) => diags.push(diag),
         }
@@ -86,7 +86,7 @@ pub(super) fn bind_inputs(
 
 fn bind_input(
     prepared: &PreparedProgram,
-    port: &IoTensor,
+    io_tensor: &IoTensor,
     position: usize,
     content: Option<&InputContent>,
     whole: Option<HostTensor>,
@@ -95,24 +95,29 @@ fn bind_input(
 ) -> Result<InputData, Diag> {
     match (content, whole) {
         (Some(InputContent::File(file)), Some(tensor)) => {
-            check_tensor(port, &port.whole_shape(), file, &tensor)?;
+            check_tensor(io_tensor, &io_tensor.whole_shape(), file, &tensor)?;
             Ok(InputData::Whole(tensor))
         }
-        (Some(InputContent::File(file)), None) => parts_of_files(prepared, port, file, io).map(InputData::Parts),
-        (Some(InputContent::Generate(generator)), _) => generate_input(*generator, port, position, seed),
-        (None, _) => generate_input(TensorGenerator::default(), port, position, seed),
+        (Some(InputContent::File(file)), None) => parts_of_files(prepared, io_tensor, file, io).map(InputData::Parts),
+        (Some(InputContent::Generate(generator)), _) => generate_input(*generator, io_tensor, position, seed),
+        (None, _) => generate_input(TensorGenerator::default(), io_tensor, position, seed),
     }
 }
 
-fn generate_input(generator: TensorGenerator, port: &IoTensor, position: usize, seed: u64) -> Result<InputData, Diag> {
-    let mut tensor = generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position);
-    port.repeat_elements(&mut tensor);
+fn generate_input(
+    generator: TensorGenerator,
+    io_tensor: &IoTensor,
+    position: usize,
+    seed: u64,
+) -> Result<InputData, Diag> {
+    let mut tensor = generate_tensor(generator, io_tensor.dtype, &io_tensor.whole_shape(), seed, position);
+    io_tensor.repeat_elements(&mut tensor);
     Ok(InputData::Whole(tensor))
 }
 
 fn parts_of_files(
     prepared: &PreparedProgram,
-    port: &IoTensor,
+    io_tensor: &IoTensor,
     file: &DataFile,
     io: &ToolIo<'_>,
 ) -> Result<Vec<HostTensor>, Diag> {
@@ -122,54 +127,54 @@ fn parts_of_files(
     }
     (0..prepared.ranks)
         .map(|rank| {
-            if !port.is_on_rank(rank) {
-                return Ok(HostTensor::zeros(port.dtype, &[0]));
+            if !io_tensor.is_on_rank(rank) {
+                return Ok(HostTensor::zeros(io_tensor.dtype, &[0]));
             }
             let file = file.of_rank(rank);
             let tensor = file.read_tensor(io)?;
-            check_tensor(port, &port.local_shape(), &file, &tensor)?;
+            check_tensor(io_tensor, &io_tensor.local_shape(), &file, &tensor)?;
             Ok(tensor)
         })
         .collect()
 }
 
 /// Refuses a file's tensor that does not fit the program.
-fn check_tensor(port: &IoTensor, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
-    let name = &port.name;
-    if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
+fn check_tensor(io_tensor: &IoTensor, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
+    let name = &io_tensor.name;
+    if tensor.dtype().name() != io_tensor.dtype.name() && !both_int64(tensor, io_tensor) {
         let message = message!(
             "`{}` contains {}, but {} is {}",
             file.to_string(),
             tensor.dtype().name(),
             name,
-            quoted_type(port.dtype)
+            quoted_type(io_tensor.dtype)
         );
         let note = "convert the file: input data are never converted or rounded";
         return Err(Diag::global_error(errors::DTYPE, message).with_note(note));
     }
     if tensor.shape() == shape {
-        return port.check_repeated_elements(tensor);
+        return io_tensor.check_repeated_elements(tensor);
     }
-    let part = if shape == port.whole_shape() { "" } else { "the shard of " };
+    let part = if shape == io_tensor.whole_shape() { "" } else { "the shard of " };
     let (found, needed) = (bracketed_list(tensor.shape()), bracketed_list(shape));
     let message = message!("`{}` has shape {}, but {}{} has shape {}", file.to_string(), found, part, name, needed);
     let diag = Diag::global_error(errors::SHAPE, message);
-    Err(if tensor.shape() == port.whole_shape() {
+    Err(if tensor.shape() == io_tensor.whole_shape() {
         diag.with_note(message!("the file contains the whole tensor: name it without `%r` (`--input {}=FILE`)", name))
-    } else if tensor.shape() == port.local_shape() {
+    } else if tensor.shape() == io_tensor.local_shape() {
         diag.with_note("the file contains the shard of one rank: name the files of all ranks with `%r` (`x.%r.npy`)")
     } else {
-        diag.with_note(message!("the axes of {} are {}", name, axes_text(port)))
+        diag.with_note(message!("the axes of {} are {}", name, axes_text(io_tensor)))
     })
 }
 
-fn both_int64(tensor: &HostTensor, port: &IoTensor) -> bool {
-    is_int64(tensor.dtype()) && is_int64(port.dtype)
+fn both_int64(tensor: &HostTensor, io_tensor: &IoTensor) -> bool {
+    is_int64(tensor.dtype()) && is_int64(io_tensor.dtype)
 }
 
 /// `8 (over deviceIdx.x), 4, 6`.
-fn axes_text(port: &IoTensor) -> String {
-    let axes = port.axes.iter().map(|axis| match axis.device {
+fn axes_text(io_tensor: &IoTensor) -> String {
+    let axes = io_tensor.axes.iter().map(|axis| match axis.device {
         Some(device) => format!("{} (over {})", axis.extent, device.name()),
         None => axis.extent.to_string(),
     });

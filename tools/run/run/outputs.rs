@@ -40,16 +40,16 @@ impl OutputTensors {
         let mut parts: Vec<Vec<(u32, HostTensor)>> = prepared.outputs.iter().map(|_| Vec::new()).collect();
         for (rank, outputs) in run.outputs.into_iter().enumerate() {
             for (index, part) in outputs.into_iter().enumerate() {
-                let on = prepared.outputs.get(index).is_some_and(|port| port.is_on_rank(rank as u32));
+                let on = prepared.outputs.get(index).is_some_and(|io_tensor| io_tensor.is_on_rank(rank as u32));
                 if let (true, Some(part)) = (on, part) {
                     parts[index].push((rank as u32, part));
                 }
             }
         }
         let whole = parts.iter().enumerate().map(|(index, parts)| {
-            let apart = index >= prepared.results && in_parts.get(index) == Some(&true);
+            let in_shards = index >= prepared.results && in_parts.get(index) == Some(&true);
             match lower::assemble_output(prepared, index, parts.clone()) {
-                _ if apart => Ok(None),
+                _ if in_shards => Ok(None),
                 Err(diag) if index >= prepared.results && diag.code == codes::REPLICAS => {
                     Err(diag.with_note("use `%r` in the name of the file to write one file per rank"))
                 }
@@ -66,19 +66,19 @@ fn output_files(prepared: &PreparedProgram, options: &Options, bound: &BoundOpti
         .outputs
         .iter()
         .enumerate()
-        .map(|(index, port): (usize, &lower::IoTensor)| {
+        .map(|(index, io_tensor): (usize, &lower::IoTensor)| {
             if let Some(file) = bound.outputs[index] {
                 return Some(file.clone());
             }
             if index >= prepared.results {
                 return None;
             }
-            let (kind, extension) = if npy::can_hold(port.dtype) {
+            let (kind, extension) = if npy::can_hold(io_tensor.dtype) {
                 (DataFormat::Npy, "npy")
             } else {
                 (DataFormat::Safetensors, "safetensors")
             };
-            let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
+            let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, io_tensor.name);
             Some(DataFile { path, entry: None, kind })
         })
         .collect()
@@ -97,24 +97,29 @@ pub(super) fn check_files(
 ) -> Result<(), RunFailure> {
     let mut diags = Vec::new();
     let mut taken: BTreeMap<(FileKey, Option<String>), &str> = BTreeMap::new();
-    for (port, target) in prepared.outputs.iter().zip(output_files(prepared, options, bound)) {
+    for (io_tensor, target) in prepared.outputs.iter().zip(output_files(prepared, options, bound)) {
         let Some(file) = target else { continue };
-        if !file.kind.can_hold(port.dtype) {
-            let message =
-                message!("`{}` cannot store {}, which is {}", file.to_string(), port.name, quoted_type(port.dtype));
+        if !file.kind.can_hold(io_tensor.dtype) {
+            let message = message!(
+                "`{}` cannot store {}, which is {}",
+                file.to_string(),
+                io_tensor.name,
+                quoted_type(io_tensor.dtype)
+            );
             diags.push(Diag::global_error(errors::KIND, message).with_note("write it to a .safetensors file instead"));
         }
         let ranks = if file.per_rank() { 0..prepared.ranks } else { 0..1 };
-        for file in ranks.filter(|rank| !file.per_rank() || port.is_on_rank(*rank)).map(|rank| file.of_rank(rank)) {
+        for file in ranks.filter(|rank| !file.per_rank() || io_tensor.is_on_rank(*rank)).map(|rank| file.of_rank(rank))
+        {
             let key = file_key(&file.path, io);
             let entry = match file.kind {
                 // Whatever takes all that is written to it.
                 DataFormat::Npy if key.is_err() => continue,
                 DataFormat::Npy => None,
-                DataFormat::Safetensors => Some(file.entry.as_ref().unwrap_or(&port.name).clone()),
+                DataFormat::Safetensors => Some(file.entry.as_ref().unwrap_or(&io_tensor.name).clone()),
             };
-            if let Some(other) = taken.insert((key, entry), &port.name) {
-                let message = message!("`{}` cannot store both {} and {}", file.to_string(), other, port.name);
+            if let Some(other) = taken.insert((key, entry), &io_tensor.name) {
+                let message = message!("`{}` cannot store both {} and {}", file.to_string(), other, io_tensor.name);
                 let note = "use a .safetensors file, which can store several tensors";
                 diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
                 break;
@@ -138,16 +143,16 @@ pub(super) fn stage_files(
 ) -> Result<(), RunFailure> {
     let targets = output_files(prepared, options, bound);
     let mut files = OutputFiles::default();
-    for (index, (port, target)) in prepared.outputs.iter().zip(&targets).enumerate() {
+    for (index, (io_tensor, target)) in prepared.outputs.iter().zip(&targets).enumerate() {
         match target {
             Some(file) if file.per_rank() => {
                 for (rank, part) in &results.parts[index] {
-                    files.add_tensor(&file.of_rank(*rank), &port.name, part, io);
+                    files.add_tensor(&file.of_rank(*rank), &io_tensor.name, part, io);
                 }
             }
             Some(file) => {
                 if let Some(whole) = &results.whole[index] {
-                    files.add_tensor(file, &port.name, whole, io);
+                    files.add_tensor(file, &io_tensor.name, whole, io);
                 }
             }
             None => {}

@@ -32,7 +32,7 @@ pub(super) fn run_processes(args: &[OsString], options: &Options, io: &mut ToolI
     }
     let (launch, timeout) = (&options.launch, options.run_timeout());
     let here = launch::join_launch(launch, options.devices, timeout, options.quiet, io);
-    let here = here.map_err(|apart| join_failure_end(apart, child))?;
+    let here = here.map_err(|failed| join_failure_end(failed, child))?;
     let Some(here) = here else { return Ok(execute_program(options, None, io)?) };
     let quiet = options.quiet || !here.is_first();
     let world = Some(here.place.world);
@@ -43,12 +43,12 @@ pub(super) fn run_processes(args: &[OsString], options: &Options, io: &mut ToolI
 }
 
 /// The end of a process that could not join, perhaps because another one failed.
-fn join_failure_end(apart: launch::JoinFailure, child: bool) -> RunEnd {
-    let followed = is_known_to_all(&apart.diag);
-    let failure = RunFailure::from(apart.diag);
+fn join_failure_end(failed: launch::JoinFailure, child: bool) -> RunEnd {
+    let followed = is_known_to_all(&failed.diag);
+    let failure = RunFailure::from(failed.diag);
     let status = if followed && child { FOLLOWED } else { failure.status.exit_code() };
     // Rank 0 reports all of it, whichever process it is about.
-    let verbosity = if followed && !apart.is_first { Verbosity::Line } else { Verbosity::Full };
+    let verbosity = if followed && !failed.is_first { Verbosity::Line } else { Verbosity::Full };
     RunEnd::Failed(failure, verbosity, status)
 }
 

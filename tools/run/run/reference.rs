@@ -96,9 +96,9 @@ pub(super) fn compare_reference(
     let what = reference_name(file);
     let (own, theirs) = (prepared.output_roundings(), reference.output_roundings());
     let outputs = prepared.outputs.iter().zip(&results.whole).zip(&expected.whole);
-    for (((port, found), expected), (own, theirs)) in outputs.zip(own.into_iter().zip(theirs)) {
+    for (((io_tensor, found), expected), (own, theirs)) in outputs.zip(own.into_iter().zip(theirs)) {
         if let (Some(found), Some(expected)) = (found, expected) {
-            checks.check_pair(&port.name, found, &what, expected, &[own, theirs].concat());
+            checks.check_pair(&io_tensor.name, found, &what, expected, &[own, theirs].concat());
         }
     }
     checks.finish()
@@ -111,14 +111,14 @@ fn check_inputs(
     prepared: &PreparedProgram,
     whole: &[&HostTensor],
 ) -> Result<(), RunFailure> {
-    for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(whole) {
-        if port.dtype != own.dtype() || port.whole_shape() != own.shape() {
+    for ((io_tensor, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(whole) {
+        if io_tensor.dtype != own.dtype() || io_tensor.whole_shape() != own.shape() {
             let message = message!(
                 "input {} of `{}` is {} {}, but {} is {} {}",
-                port.name,
+                io_tensor.name,
                 file,
-                quoted_type(port.dtype),
-                format!("{:?}", port.whole_shape()),
+                quoted_type(io_tensor.dtype),
+                format!("{:?}", io_tensor.whole_shape()),
                 theirs.name,
                 quoted_type(own.dtype()),
                 format!("{:?}", own.shape())

@@ -87,21 +87,22 @@ pub(super) fn run_summary(
         return text;
     }
     if options.summary {
-        for (index, (port, input)) in prepared.inputs.iter().zip(inputs).enumerate() {
-            let shape = bracketed_list(&port.whole_shape());
+        for (index, (io_tensor, input)) in prepared.inputs.iter().zip(inputs).enumerate() {
+            let shape = bracketed_list(&io_tensor.whole_shape());
             let origin = input_origin(bound.inputs[index], input, options.seed);
-            let _ = writeln!(text, "{}: {} from {origin}", port.name, type_text(prepared, port.dtype, &shape));
+            let _ =
+                writeln!(text, "{}: {} from {origin}", io_tensor.name, type_text(prepared, io_tensor.dtype, &shape));
         }
     }
-    for (port, whole) in prepared.outputs.iter().zip(&results.whole) {
+    for (io_tensor, whole) in prepared.outputs.iter().zip(&results.whole) {
         let Some(whole) = whole else {
-            let shape = bracketed_list(&port.local_shape());
-            let _ = writeln!(text, "{}: {} on each rank", port.name, type_text(prepared, port.dtype, &shape));
+            let shape = bracketed_list(&io_tensor.local_shape());
+            let _ = writeln!(text, "{}: {} on each rank", io_tensor.name, type_text(prepared, io_tensor.dtype, &shape));
             continue;
         };
         let shape = bracketed_list(whole.shape());
         let more = if options.summary { tensor_statistics(whole) } else { String::new() };
-        let _ = writeln!(text, "{}: {}{more}", port.name, type_text(prepared, whole.dtype(), &shape));
+        let _ = writeln!(text, "{}: {}{more}", io_tensor.name, type_text(prepared, whole.dtype(), &shape));
     }
     text + &comparison_lines(lines, options)
 }

@@ -51,7 +51,7 @@ pub(super) fn draw_timelines(
     staged: &mut StagedFiles,
     io: &ToolIo<'_>,
 ) -> Result<String, RunFailure> {
-    let origins = trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
+    let origins = trace.spans.iter().flat_map(|span| std::iter::once(&span.origin).chain(&span.more));
     let names = SpanNames::new(origins.map(|origin| origin.op), loaded, prepared);
     let wanted = &options.traced;
     if let Some(path) = &wanted.file {

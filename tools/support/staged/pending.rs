@@ -69,7 +69,7 @@ impl TemporaryEntry {
         is_folder: bool,
         make: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<(Self, T)> {
-        WATCH.call_once(watch_signals);
+        WATCH.call_once(handle_signals);
         let name = Arc::new(PendingName { folder: folder.clone(), name: name.to_owned(), is_folder });
         let mut pending = lock_pending();
         let made = make()?;
@@ -145,7 +145,7 @@ fn lock_pending() -> MutexGuard<'static, Vec<Arc<PendingName>>> {
 
 /// Makes signals that would end the process remove pending files first. Signals that were ignored when the process
 /// began stay ignored. If the thread for it cannot start, signals keep their usual effect.
-fn watch_signals() {
+fn handle_signals() {
     let ignored = ignored_signals();
     let numbers = [SIGINT, SIGTERM, SIGHUP];
     let numbers = numbers.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);

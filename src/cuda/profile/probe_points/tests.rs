@@ -16,7 +16,7 @@ fn prepared(text: &str, set: &[(&str, i64)]) -> PreparedProgram {
 }
 
 /// A rank's schedule, and its spans if step `n` lasts from `10 n` to `10 n + 10`.
-fn slices(prepared: &PreparedProgram, rank: usize) -> (RankSchedule, PartialTrace) {
+fn spans(prepared: &PreparedProgram, rank: usize) -> (RankSchedule, PartialTrace) {
     slices_with(prepared, rank, ScheduleSettings::H200)
 }
 
@@ -38,7 +38,7 @@ fn slices_with(prepared: &PreparedProgram, rank: usize, settings: ScheduleSettin
 }
 
 fn count(part: &PartialTrace, kind: SpanKind) -> usize {
-    part.slices.iter().filter(|slice| slice.kind == kind).count()
+    part.spans.iter().filter(|span| span.kind == kind).count()
 }
 
 /// The pipelined allgather and GEMM: on each rank three groups of messages, four GEMMs; each GEMM's stream waits for
@@ -48,28 +48,28 @@ fn a_pipeline() {
     let text = include_str!("../../../../docs/examples/printed/ag_matmul_p2p.hir");
     let prepared = prepared(text, &[("i1", 64), ("i2", 32), ("i3", 48)]);
     for rank in 0..4 {
-        let (_, part) = slices(&prepared, rank);
+        let (_, part) = spans(&prepared, rank);
         assert_eq!(part.tracks.last().map(|track| track.name.as_str()), Some("NCCL 0 1 2 3"));
         assert_eq!(count(&part, SpanKind::Compute), 4);
         // The own shard is not copied: its GEMM reads it in place, and its span has these bytes.
         assert_eq!(count(&part, SpanKind::Copy), 0);
-        let named = part.slices.iter().filter(|slice| slice.kind == SpanKind::Compute);
-        assert_eq!(named.map(|slice| slice.more.len()).sum::<usize>(), 1);
+        let named = part.spans.iter().filter(|span| span.kind == SpanKind::Compute);
+        assert_eq!(named.map(|span| span.more.len()).sum::<usize>(), 1);
         assert_eq!(count(&part, SpanKind::Communication), 3);
         assert_eq!(count(&part, SpanKind::Wait), 4 + 3 + 4);
-        for arrow in &part.arrows {
-            let (from, to) = (&part.slices[arrow.from], &part.slices[arrow.to]);
+        for flow_event in &part.flow_events {
+            let (from, to) = (&part.spans[flow_event.from], &part.spans[flow_event.to]);
             assert!(from.end_ns <= to.end_ns);
             let queue = from.kind == SpanKind::Communication;
-            assert!(queue || from.kind == SpanKind::Mark, "{from:?}");
+            assert!(queue || from.kind == SpanKind::Event, "{from:?}");
             assert_eq!(queue, !part.tracks[from.track as usize].stream);
             assert_eq!(to.kind, SpanKind::Wait);
         }
-        assert_eq!(part.arrows.len(), 4 + 3 + 4);
-        let group = part.slices.iter().find(|slice| slice.kind == SpanKind::Communication);
+        assert_eq!(part.flow_events.len(), 4 + 3 + 4);
+        let group = part.spans.iter().find(|span| span.kind == SpanKind::Communication);
         let group = group.unwrap();
         assert_eq!((group.more.len(), group.bytes), (2, 2 * 64 * 32 * 4));
-        let flop: u64 = part.slices.iter().map(|slice| slice.flop).sum();
+        let flop: u64 = part.spans.iter().map(|span| span.flop).sum();
         assert_eq!(flop, 4 * 2 * 64 * 32 * 48);
     }
 }
@@ -111,17 +111,17 @@ fn a_group_of_large_messages() {
     let streams: Vec<usize> = transfers.clone().map(|(_, step)| step.stream).collect();
     assert_eq!((streams.len(), streams[0] == streams[1]), (2, false), "{streams:?}");
     // One of the two copies is beside the track, which waits for its end.
-    let marks = schedule.steps.iter().filter(|step| step.stream == streams[0].max(streams[1]));
-    let mut end = marks.filter_map(|step| match step.call {
+    let events = schedule.steps.iter().filter(|step| step.stream == streams[0].max(streams[1]));
+    let mut end = events.filter_map(|step| match step.call {
         StreamCommand::Record { event } => Some(event),
         _ => None,
     });
     let end = StreamCommand::Wait { event: end.next_back().unwrap() };
     let wait = schedule.steps.iter().position(|step| step.call == end).unwrap() as u64;
-    let group = part.slices.iter().filter(|slice| slice.kind == SpanKind::Communication);
-    assert!(group.clone().any(|slice| slice.start_ns == 10 * wait));
+    let group = part.spans.iter().filter(|span| span.kind == SpanKind::Communication);
+    assert!(group.clone().any(|span| span.start_ns == 10 * wait));
     // What all of them carry counts once.
-    assert_eq!(group.map(|slice| slice.bytes).sum::<u64>(), 4 * 2_097_152 * 4);
+    assert_eq!(group.map(|span| span.bytes).sum::<u64>(), 4 * 2_097_152 * 4);
 }
 
 /// Times that are rounded the wrong way do not make spans of one stream overlap.
@@ -151,10 +151,10 @@ fn streams_stay_in_order() {
     let times = probes.map(|probe| if probe == StepProbe::Pair { given.next() } else { None });
     let times: Vec<Option<(u64, u64)>> = times.collect();
     let part = trace_part(plan, &schedule, &times);
-    let found: Vec<(u64, u64)> = part.slices.iter().map(|slice| (slice.start_ns, slice.end_ns)).collect();
+    let found: Vec<(u64, u64)> = part.spans.iter().map(|span| (span.start_ns, span.end_ns)).collect();
     assert_eq!(found, [(5, 20), (20, 20)]);
     let trace = Trace::join_parts(hostir::backend::trace::TraceClock::Device, vec![part]);
-    assert_eq!((trace.slices[0].start_ns, trace.end_ns()), (0, 15));
+    assert_eq!((trace.spans[0].start_ns, trace.end_ns()), (0, 15));
 }
 
 /// Two pointwise ops in one kernel: one span that names both, and what the kernel reads and writes.
@@ -168,12 +168,12 @@ fn fused_kernels_name_what_is_in_them() {
 } // %HostIrContainer
 ";
     let prepared = prepared(text, &[]);
-    let (_, part) = slices(&prepared, 0);
-    assert_eq!(part.slices.len(), 1);
-    let slice = &part.slices[0];
-    assert_eq!((slice.kind, slice.more.len(), slice.bytes), (SpanKind::Compute, 1, 64));
-    assert_eq!(slice.flop, 2 * 8);
-    assert_ne!(slice.origin, slice.more[0]);
+    let (_, part) = spans(&prepared, 0);
+    assert_eq!(part.spans.len(), 1);
+    let span = &part.spans[0];
+    assert_eq!((span.kind, span.more.len(), span.bytes), (SpanKind::Compute, 1, 64));
+    assert_eq!(span.flop, 2 * 8);
+    assert_ne!(span.origin, span.more[0]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ const FINALS: usize = 4;
 /// A GEMM of a rank with operands for its trials.
 #[derive(Clone, Copy)]
 struct GemmTrial<'t> {
-    product: usize,
+    gemm: usize,
     operands: &'t GemmOperands,
     options: &'t Options,
 }
@@ -37,7 +37,7 @@ struct GemmTrial<'t> {
 impl RankRuntime<'_> {
     /// Each GEMM, and its number of candidate algorithms.
     pub(crate) fn gemm_candidates(&self) -> impl Iterator<Item = (&GemmShape, usize)> {
-        self.commands.schedule.shapes.iter().zip(self.kernels.products.iter().map(|product| product.algorithm_count()))
+        self.commands.schedule.shapes.iter().zip(self.kernels.gemms.iter().map(|gemm| gemm.algorithm_count()))
     }
 
     /// Times the algorithms of a GEMM in turn, on random operands; returns the fastest, and the effort. Without memory
@@ -45,18 +45,18 @@ impl RankRuntime<'_> {
     /// are sustained, if they are worth it and end before it.
     pub(crate) fn fastest_algorithm(
         &mut self,
-        product: usize,
+        gemm: usize,
         deadline: Option<Instant>,
         options: &Options,
     ) -> Result<(usize, GemmTuning), Error> {
         const UNTIMED: (usize, GemmTuning) = (0, GemmTuning::Quick);
-        let Some(actual) = self.commands.first_operands(product) else { return Ok(UNTIMED) };
-        let shape = &self.commands.schedule.shapes[product];
-        let (pool, stream) = (&self.memory.pool, self.streams.main());
-        let Some(operands) = TrialOperands::new(shape, &actual, &self.device, pool, stream)? else {
+        let Some(actual) = self.commands.first_operands(gemm) else { return Ok(UNTIMED) };
+        let shape = &self.commands.schedule.shapes[gemm];
+        let (cache, stream) = (&self.memory.cache, self.streams.main());
+        let Some(operands) = TrialOperands::new(shape, &actual, &self.device, cache, stream)? else {
             return Ok(UNTIMED);
         };
-        let trial = GemmTrial { product, operands: &operands.operands, options };
+        let trial = GemmTrial { gemm, operands: &operands.operands, options };
         let single = self.single_times(trial)?;
         let fastest = index_of_least(&single);
         let is_worth_it = single.get(fastest).is_some_and(|least| *least >= WORTH_STRETCHES);
@@ -70,7 +70,7 @@ impl RankRuntime<'_> {
 
     /// The least of several single runs of each proposal, in milliseconds.
     fn single_times(&mut self, trial: GemmTrial<'_>) -> Result<Vec<f64>, Error> {
-        let mut least = vec![f64::INFINITY; self.kernels.products[trial.product].proposal_count()];
+        let mut least = vec![f64::INFINITY; self.kernels.gemms[trial.gemm].proposal_count()];
         // The first run may have to load the algorithm.
         for _ in 0..=TRIALS {
             for (choice, least) in least.iter_mut().enumerate() {
@@ -88,7 +88,7 @@ impl RankRuntime<'_> {
         mut single: Vec<f64>,
         deadline: Instant,
     ) -> Result<Option<usize>, Error> {
-        let count = self.kernels.products[trial.product].algorithm_count();
+        let count = self.kernels.gemms[trial.gemm].algorithm_count();
         for variant in single.len()..count {
             // The library may refuse a variant when it runs, and NVRTC a kernel. The first run may have to load it.
             single.push(self.time_gemm(trial, variant, 1, 1).unwrap_or(f64::INFINITY));
@@ -116,7 +116,7 @@ impl RankRuntime<'_> {
 
     /// Milliseconds of one of `runs` runs in a row of an algorithm, after `lead` untimed ones.
     fn time_gemm(&mut self, trial: GemmTrial<'_>, choice: usize, lead: usize, runs: usize) -> Result<f64, Error> {
-        self.kernels.products[trial.product].choose(choice, &self.device, trial.options)?;
+        self.kernels.gemms[trial.gemm].choose(choice, &self.device, trial.options)?;
         let (stream, timers) = (self.streams.main(), &self.streams.timers);
         for run in 0..lead + runs {
             if run == lead {
@@ -124,7 +124,7 @@ impl RankRuntime<'_> {
             }
             // SAFETY: the rank's promise: nothing else is in flight before the first run; the operands were made for
             // this shape.
-            unsafe { self.kernels.run_gemm(trial.product, trial.operands, stream) }?;
+            unsafe { self.kernels.run_gemm(trial.gemm, trial.operands, stream) }?;
         }
         stream.record(&timers[1])?;
         stream.synchronize()?;
@@ -134,14 +134,14 @@ impl RankRuntime<'_> {
     /// Applies these algorithms, and runs each GEMM once: the library loads an algorithm at its first use, which must
     /// not happen beside communications of the run.
     pub(crate) fn apply_algorithms(&mut self, choices: &[usize], options: &Options) -> Result<(), Error> {
-        for (product, choice) in self.kernels.products.iter_mut().zip(choices) {
-            product.choose(*choice, &self.device, options)?;
+        for (gemm, choice) in self.kernels.gemms.iter_mut().zip(choices) {
+            gemm.choose(*choice, &self.device, options)?;
         }
-        if self.kernels.products.is_empty() {
+        if self.kernels.gemms.is_empty() {
             return Ok(());
         }
         let stream = self.streams.main();
-        for number in 0..self.kernels.products.len() {
+        for number in 0..self.kernels.gemms.len() {
             if let Some(operands) = self.commands.first_operands(number) {
                 // SAFETY: the rank's promise, as in `time_gemm`.
                 unsafe { self.kernels.run_gemm(number, &operands, stream) }?;

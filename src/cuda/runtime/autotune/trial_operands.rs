@@ -37,12 +37,12 @@ impl TrialOperands {
         shape: &GemmShape,
         actual: &GemmOperands,
         device: &Arc<CudaDevice>,
-        pool: &ResourceCache,
+        cache: &ResourceCache,
         stream: &CudaStream,
     ) -> Result<Option<Self>, Error> {
         let extents = operand_extents(shape);
         let bytes = extents.iter().map(|(bytes, _)| bytes.next_multiple_of(ALIGNMENT)).sum();
-        let memory = match pool.allocate_memory(device, bytes) {
+        let memory = match cache.allocate_memory(device, bytes) {
             Err(Error::NoMemory { .. }) => return Ok(None),
             memory => memory?,
         };

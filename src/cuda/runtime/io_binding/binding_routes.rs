@@ -46,13 +46,13 @@ pub(crate) enum BindingRoute {
 pub(crate) struct BindingConflict(pub(crate) usize, pub(crate) usize);
 
 /// The binding slots of a rank's inputs and then its outputs; `None` where the rank has no shard.
-pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[bool]) -> Vec<Option<BindingSlot>> {
+pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, external: &[bool]) -> Vec<Option<BindingSlot>> {
     let alignments = required_alignments(plan, schedule);
     let mut written = vec![false; plan.buffers.len()];
     for buffer in plan.iter().filter_map(|inst| inst.kind.written_view().map(|view| view.buffer)) {
         written[buffer.0 as usize] = true;
     }
-    let home = |side: IoSide, position: usize, view: &BufferView| {
+    let io_slot = |side: IoSide, position: usize, view: &BufferView| {
         let at = view.buffer.0 as usize;
         let buffer = &plan.buffers[view.buffer];
         let of_input = matches!(buffer.kind, BufferKind::Input(_));
@@ -60,7 +60,7 @@ pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[boo
             side,
             position,
             view: view.clone(),
-            replaceable: outside[at] && owns_buffer(plan, side, view),
+            replaceable: external[at] && owns_buffer(plan, side, view),
             fixed: None,
             of_input,
             written: side == IoSide::Output || written[at],
@@ -69,7 +69,7 @@ pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[boo
     };
     let of = |side: IoSide, views: &[Option<BufferView>]| -> Vec<Option<BindingSlot>> {
         let views = views.iter().enumerate();
-        views.map(|(position, view)| Some(home(side, position, view.as_ref()?))).collect()
+        views.map(|(position, view)| Some(io_slot(side, position, view.as_ref()?))).collect()
     };
     let mut all = of(IoSide::Input, &plan.inputs);
     all.extend(of(IoSide::Output, &plan.outputs));
@@ -89,7 +89,7 @@ pub(crate) fn owns_buffer(plan: &Plan, side: IoSide, view: &BufferView) -> bool 
 fn required_alignments(plan: &Plan, schedule: &RankSchedule) -> Vec<u64> {
     let mut found = vec![VECTOR; plan.buffers.len()];
     for step in &schedule.steps {
-        let StreamCommand::Product { operands, .. } = &step.call else { continue };
+        let StreamCommand::Gemm { operands, .. } = &step.call else { continue };
         for view in operands.iter().flatten().filter_map(SymbolicAddress::as_view) {
             let bytes = view.offset * view.dtype.byte_size();
             let promised = if bytes == 0 { ALIGNMENT } else { 1 << bytes.trailing_zeros().min(8) };
@@ -102,29 +102,29 @@ fn required_alignments(plan: &Plan, schedule: &RankSchedule) -> Vec<u64> {
 
 /// Decides the route of every slot; fails where the order of a run's reads and writes would show.
 pub(crate) fn choose_routes(
-    homes: &[Option<BindingSlot>],
+    io_slots: &[Option<BindingSlot>],
     bound: &[Option<StridedTensor>],
 ) -> Result<Vec<BindingRoute>, BindingConflict> {
     let mut routes: Vec<BindingRoute> =
-        homes.iter().zip(bound).map(|(home, tensor)| route_without_overlap(home.as_ref(), tensor)).collect();
-    let ports: Vec<(usize, &BindingSlot, &StridedTensor)> = homes
+        io_slots.iter().zip(bound).map(|(io_slot, tensor)| route_without_overlap(io_slot.as_ref(), tensor)).collect();
+    let overlapping: Vec<(usize, &BindingSlot, &StridedTensor)> = io_slots
         .iter()
         .zip(bound)
         .enumerate()
-        .filter_map(|(at, (home, tensor))| Some((at, home.as_ref()?, tensor.as_ref()?)))
-        .filter(|(_, home, _)| !home.view.is_empty())
+        .filter_map(|(at, (io_slot, tensor))| Some((at, io_slot.as_ref()?, tensor.as_ref()?)))
+        .filter(|(_, io_slot, _)| !io_slot.view.is_empty())
         .collect();
     // Inputs come first: the outputs need to know which of them the program writes.
-    for &(at, home, tensor) in ports.iter().filter(|(_, home, _)| home.written) {
-        for &(other, its, theirs) in &ports {
+    for &(at, io_slot, tensor) in overlapping.iter().filter(|(_, io_slot, _)| io_slot.written) {
+        for &(other, its, theirs) in &overlapping {
             let seen = its.written && other <= at;
             if other == at || seen || !tensor.overlaps(theirs) {
                 continue;
             }
             let (input, output) = if at < other { (at, other) } else { (other, at) };
-            if is_already_in_place(&ports, input, output, &routes) {
+            if is_already_in_place(&overlapping, input, output, &routes) {
                 routes[output] = BindingRoute::There;
-            } else if is_written_last(home, its) {
+            } else if is_written_last(io_slot, its) {
                 // Written only when everything has been read.
                 routes[at] = BindingRoute::Copied;
             } else {
@@ -136,13 +136,13 @@ pub(crate) fn choose_routes(
 }
 
 /// The route of a tensor that overlaps no other one.
-fn route_without_overlap(home: Option<&BindingSlot>, tensor: &Option<StridedTensor>) -> BindingRoute {
-    let (Some(home), Some(tensor)) = (home, tensor) else { return BindingRoute::Own };
-    if home.view.is_empty() {
+fn route_without_overlap(io_slot: Option<&BindingSlot>, tensor: &Option<StridedTensor>) -> BindingRoute {
+    let (Some(io_slot), Some(tensor)) = (io_slot, tensor) else { return BindingRoute::Own };
+    if io_slot.view.is_empty() {
         return BindingRoute::Own;
     }
-    let aligned = tensor.data_address().is_multiple_of(home.alignment);
-    match home.replaceable && tensor.view.is_contiguous() && aligned {
+    let aligned = tensor.data_address().is_multiple_of(io_slot.alignment);
+    match io_slot.replaceable && tensor.view.is_contiguous() && aligned {
         true => BindingRoute::InPlace,
         false => BindingRoute::Copied,
     }
@@ -162,12 +162,12 @@ fn shares_buffer(output: &BindingSlot, input: &BindingSlot) -> bool {
 
 /// Returns true if an output that is kept in an input's buffer is bound exactly where that input is.
 fn is_already_in_place(
-    ports: &[(usize, &BindingSlot, &StridedTensor)],
+    overlapping: &[(usize, &BindingSlot, &StridedTensor)],
     input: usize,
     output: usize,
     routes: &[BindingRoute],
 ) -> bool {
-    let find = |number: usize| ports.iter().find(|(at, ..)| *at == number);
+    let find = |number: usize| overlapping.iter().find(|(at, ..)| *at == number);
     let (Some((_, input_home, source)), Some((_, output_home, target))) = (find(input), find(output)) else {
         return false;
     };

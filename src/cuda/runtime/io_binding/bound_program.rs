@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct BoundProgram<'p> {
     // Fields drop in this order; the context is restored last.
     loaded: LoadedProgram<'p>,
-    ports: Vec<IoBindings>,
+    bindings: Vec<IoBindings>,
     options: Arc<Options>,
     architecture: u32,
     ran: bool,
@@ -49,7 +49,7 @@ pub(crate) fn load_bound_program<'p>(
     let mut loaded = crate::runtime::loaded_program::load_program(prepared, options, true)?;
     let timeout = options.timeout;
     let mut architecture = 0;
-    let ports: Result<Vec<IoBindings>, Vec<Diag>> = loaded
+    let bindings: Result<Vec<IoBindings>, Vec<Diag>> = loaded
         .ranks
         .iter_mut()
         .map(|rank| {
@@ -58,9 +58,9 @@ pub(crate) fn load_bound_program<'p>(
                 rank.move_to_symmetric(&loaded.symmetric)?;
                 IoBindings::new(rank, &loaded.symmetric)
             });
-            let bound = made.map_err(|error| EnqueueError::Failed(error.into())).and_then(|mut ports| {
-                ports.bind_symmetric(rank, prepared)?;
-                Ok(ports)
+            let bound = made.map_err(|error| EnqueueError::Failed(error.into())).and_then(|mut bindings| {
+                bindings.bind_symmetric(rank, prepared)?;
+                Ok(bindings)
             });
             bound.map_err(|error| match error {
                 EnqueueError::Refused(diag) => vec![diag],
@@ -68,11 +68,11 @@ pub(crate) fn load_bound_program<'p>(
             })
         })
         .collect();
-    let ports = loaded.joint.finish_step("ports", ports)?;
+    let bindings = loaded.process_group.finish_step("ports", bindings)?;
     let options = Arc::new(options.clone());
     Ok(BoundProgram {
         loaded,
-        ports,
+        bindings,
         options,
         architecture,
         ran: false,
@@ -123,9 +123,9 @@ impl BoundProgram<'_> {
         position: usize,
         tensor: &DeviceTensor,
     ) -> Result<(), Vec<Diag>> {
-        self.with_rank(rank, |ports, rank, prepared| {
+        self.with_rank(rank, |bindings, rank, prepared| {
             // SAFETY: as the caller promises.
-            unsafe { ports.bind_tensor(rank, prepared, side, position, tensor) }
+            unsafe { bindings.bind_tensor(rank, prepared, side, position, tensor) }
         })
     }
 
@@ -137,8 +137,8 @@ impl BoundProgram<'_> {
     pub fn check_overlaps(&mut self) -> Result<(), Vec<Diag>> {
         let _access = self.loaded.acquire_access()?;
         let prepared = self.loaded.prepared;
-        for (rank, ports) in self.loaded.ranks.iter().zip(&self.ports) {
-            if let Err(EnqueueError::Refused(diag)) = ports.check_overlaps(rank, prepared) {
+        for (rank, bindings) in self.loaded.ranks.iter().zip(&self.bindings) {
+            if let Err(EnqueueError::Refused(diag)) = bindings.check_overlaps(rank, prepared) {
                 return Err(vec![diag]);
             }
         }
@@ -147,12 +147,12 @@ impl BoundProgram<'_> {
 
     /// Refuses tensors of different ranks that overlap where one of them writes.
     fn check_rank_overlaps(&self) -> Result<(), Vec<Diag>> {
-        let ports = self.ports.iter().enumerate();
-        let bound: Vec<RankTensor> = ports.flat_map(|(place, ports)| ports.bound_tensors(place)).collect();
+        let bindings = self.bindings.iter().enumerate();
+        let bound: Vec<RankTensor> = bindings.flat_map(|(place, bindings)| bindings.bound_tensors(place)).collect();
         let Some(pair) = find_rank_conflict(&bound) else { return Ok(()) };
         let [(first, span), (second, other)] = pair.map(|bound| {
             let rank = self.loaded.ranks[bound.place].plan.rank;
-            self.ports[bound.place].slot_label(bound.slot, self.loaded.prepared, rank)
+            self.bindings[bound.place].slot_label(bound.slot, self.loaded.prepared, rank)
         });
         let message =
             message!("{} and {} are bound to overlapping memory, and the program writes to it", first, second);
@@ -163,8 +163,8 @@ impl BoundProgram<'_> {
 
     /// Releases the tensor that is bound to a rank's input or output.
     pub fn release_binding(&mut self, rank: u32, side: IoSide, position: usize) -> Result<(), Vec<Diag>> {
-        self.with_rank(rank, |ports, _, _| {
-            ports.release_slot(side, position);
+        self.with_rank(rank, |bindings, _, _| {
+            bindings.release_slot(side, position);
             Ok(())
         })
     }
@@ -176,7 +176,7 @@ impl BoundProgram<'_> {
     /// copy fails.
     pub fn upload_input(&mut self, rank: u32, position: usize, tensor: &HostTensor) -> Result<(), Vec<Diag>> {
         self.wait()?;
-        self.with_rank(rank, |ports, rank, prepared| ports.upload_input(rank, prepared, position, tensor))
+        self.with_rank(rank, |bindings, rank, prepared| bindings.upload_input(rank, prepared, position, tensor))
     }
 
     /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
@@ -198,17 +198,17 @@ impl BoundProgram<'_> {
             return unsafe { self.enqueue_sole_rank(streams.first(), &[], &[]) };
         }
         check_streams(streams)?;
-        if self.ports.len() > 1 && self.ports.iter().any(IoBindings::has_changed) {
+        if self.bindings.len() > 1 && self.bindings.iter().any(IoBindings::has_changed) {
             self.check_rank_overlaps()?;
         }
         let (architecture, options) = (self.architecture, self.options.clone());
         let prepared = self.loaded.prepared;
         let recording = self.find_recording(streams)?;
-        self.for_each_rank(|ports, rank, at| {
-            ports.check_completion(rank)?;
+        self.for_each_rank(|bindings, rank, at| {
+            bindings.check_completion(rank)?;
             // From here on no rank may refuse: other ranks would wait for this one.
-            ports.caller = caller_stream(rank, streams.get(at))?;
-            ports.finalize_bindings(rank, prepared, &|text| load_or_compile(text, architecture, &options))
+            bindings.caller = caller_stream(rank, streams.get(at))?;
+            bindings.finalize_bindings(rank, prepared, &|text| load_or_compile(text, architecture, &options))
         })?;
         if options.graph && self.loaded.ranks.iter().any(RankRuntime::lacks_graph) {
             // All ranks record before any runs: the driver may not prepare a graph while another rank's device waits.
@@ -221,7 +221,7 @@ impl BoundProgram<'_> {
             })?;
         }
         let recorded = recording.is_some();
-        self.for_each_rank(|ports, rank, _| Ok(ports.enqueue_run(rank, recorded)?))?;
+        self.for_each_rank(|bindings, rank, _| Ok(bindings.enqueue_run(rank, recorded)?))?;
         self.end_enqueueing(recording)
     }
 
@@ -271,18 +271,18 @@ impl BoundProgram<'_> {
         let _access = self.loaded.acquire_access()?;
         let (architecture, options, prepared) = (self.architecture, self.options.clone(), self.loaded.prepared);
         let recording = self.find_recording(stream.map_or(&[], std::slice::from_ref))?;
-        self.for_each_rank(|ports, rank, _| {
+        self.for_each_rank(|bindings, rank, _| {
             for (tensor, address) in tensors.iter().zip(addresses) {
                 // SAFETY: as the caller promises.
-                unsafe { ports.bind_at(rank, prepared, tensor, *address) }?;
+                unsafe { bindings.bind_at(rank, prepared, tensor, *address) }?;
             }
-            ports.check_completion(rank)?;
-            ports.caller = caller_stream(rank, stream)?;
-            ports.finalize_bindings(rank, prepared, &|text| load_or_compile(text, architecture, &options))?;
+            bindings.check_completion(rank)?;
+            bindings.caller = caller_stream(rank, stream)?;
+            bindings.finalize_bindings(rank, prepared, &|text| load_or_compile(text, architecture, &options))?;
             if options.graph && rank.lacks_graph() {
                 rank.capture_graph(options.timeout)?;
             }
-            Ok(ports.enqueue_run(rank, recording.is_some())?)
+            Ok(bindings.enqueue_run(rank, recording.is_some())?)
         })?;
         self.end_enqueueing(recording)
     }
@@ -304,8 +304,8 @@ impl BoundProgram<'_> {
     /// If a run is known to have failed.
     pub fn is_complete(&mut self) -> Result<bool, Vec<Diag>> {
         let all = AtomicBool::new(true);
-        self.for_each_rank(|ports, rank, _| {
-            all.fetch_and(ports.check_completion(rank)?, Ordering::Relaxed);
+        self.for_each_rank(|bindings, rank, _| {
+            all.fetch_and(bindings.check_completion(rank)?, Ordering::Relaxed);
             Ok(())
         })?;
         Ok(all.into_inner())
@@ -339,9 +339,9 @@ impl BoundProgram<'_> {
         let timeout = self.options.timeout;
         let _access = LibraryAccess::acquire().map_err(call_error)?;
         self.find_recording(&[])?;
-        self.for_each_rank(|ports, rank, _| {
+        self.for_each_rank(|bindings, rank, _| {
             rank.wait_for_end(timeout)?;
-            ports.check_completion(rank)?;
+            bindings.check_completion(rank)?;
             Ok(())
         })
     }
@@ -354,8 +354,8 @@ impl BoundProgram<'_> {
     /// location is not known yet.
     pub fn output_tensor(&mut self, rank: u32, position: usize) -> Result<Option<DeviceTensor>, Vec<Diag>> {
         let mut found = None;
-        self.with_rank(rank, |ports, rank, prepared| {
-            found = ports.output_tensor(rank, prepared, position)?;
+        self.with_rank(rank, |bindings, rank, prepared| {
+            found = bindings.output_tensor(rank, prepared, position)?;
             Ok(())
         })?;
         Ok(found)
@@ -389,26 +389,27 @@ impl BoundProgram<'_> {
         let _access = self.loaded.acquire_access()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let queue_note = self.loaded.queue_note.as_deref();
-        let telling = FailureContext { prepared, joint: &self.loaded.joint, queue_note, timeout };
-        let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports);
-        let Some((rank, ports)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
+        let failure_context =
+            FailureContext { prepared, process_group: &self.loaded.process_group, queue_note, timeout };
+        let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.bindings);
+        let Some((rank, bindings)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
             let message = message!("rank {} does not belong to this session", rank);
             let note = "a session has the ranks of its process: all ranks, or the one for which it was built";
             return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
         };
         let _current = SavedContext::save();
         let done = rank.device.make_current().map_err(EnqueueError::from);
-        let done = done.and_then(|()| work(ports, rank, prepared));
-        let done = merge_results(vec![done.map_err(|trouble| report_enqueue_error(trouble, rank, telling))]);
+        let done = done.and_then(|()| work(bindings, rank, prepared));
+        let done = merge_results(vec![done.map_err(|trouble| report_enqueue_error(trouble, rank, failure_context))]);
         self.abort_on_failure(done)
     }
 
     /// Makes all ranks give up after a failure. In any case no other program may reuse this program's resources.
     fn abort_on_failure(&mut self, done: Result<(), Vec<Diag>>) -> Result<(), Vec<Diag>> {
         let Err(diags) = &done else { return done };
-        self.loaded.sound = false;
+        self.loaded.healthy = false;
         if self.loaded.has_failed() {
-            self.loaded.joint.report_failure(diags);
+            self.loaded.process_group.report_failure(diags);
             self.loaded.abort_all_ranks();
         }
         done
@@ -422,33 +423,35 @@ impl BoundProgram<'_> {
         let _access = self.loaded.acquire_access()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let queue_note = self.loaded.queue_note.as_deref();
-        let telling = FailureContext { prepared, joint: &self.loaded.joint, queue_note, timeout };
-        let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize, current: Result<(), Error>| {
+        let failure_context =
+            FailureContext { prepared, process_group: &self.loaded.process_group, queue_note, timeout };
+        let one = |bindings: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize, current: Result<(), Error>| {
             let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
             let done = current.map_err(EnqueueError::from);
-            let done = done.and_then(|()| work(ports, rank, at));
-            done.map_err(|trouble| report_enqueue_error(trouble, rank, telling))
+            let done = done.and_then(|()| work(bindings, rank, at));
+            done.map_err(|trouble| report_enqueue_error(trouble, rank, failure_context))
         };
-        if let ([rank], [ports]) = (self.loaded.ranks.as_mut_slice(), self.ports.as_mut_slice()) {
+        if let ([rank], [bindings]) = (self.loaded.ranks.as_mut_slice(), self.bindings.as_mut_slice()) {
             let saved = SavedContext::save();
             let current = saved.switch_to(&rank.device);
-            let done = one(ports, rank, 0, current);
-            let done = if done.is_ok() { Ok(()) } else { telling.merge_ranks(vec![done]) };
+            let done = one(bindings, rank, 0, current);
+            let done = if done.is_ok() { Ok(()) } else { failure_context.merge_ranks(vec![done]) };
             return self.abort_on_failure(done);
         }
-        let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
+        let one = |bindings: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
             relax_capture_mode();
             let current = rank.device.make_current();
-            one(ports, rank, at, current)
+            one(bindings, rank, at, current)
         };
         let one = &one;
-        let ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports).enumerate();
+        let ranks = self.loaded.ranks.iter_mut().zip(&mut self.bindings).enumerate();
         let results = std::thread::scope(|scope| {
-            let threads: Vec<_> = ranks.map(|(at, (rank, ports))| scope.spawn(move || one(ports, rank, at))).collect();
+            let threads: Vec<_> =
+                ranks.map(|(at, (rank, bindings))| scope.spawn(move || one(bindings, rank, at))).collect();
             threads.into_iter().map(join_rank_thread).collect()
         });
-        self.abort_on_failure(telling.merge_ranks(results))
+        self.abort_on_failure(failure_context.merge_ranks(results))
     }
 }
 
@@ -457,13 +460,13 @@ impl Drop for BoundProgram<'_> {
     /// Memory that a device or a caller's graph may still use is never freed.
     fn drop(&mut self) {
         let Ok(_access) = LibraryAccess::acquire() else {
-            std::mem::forget(std::mem::take(&mut self.ports));
+            std::mem::forget(std::mem::take(&mut self.bindings));
             return;
         };
         self.restore = Some(SavedContext::save());
         if self.is_recorded() {
             self.loaded.held = true;
-            self.loaded.left = Some(Box::new(std::mem::take(&mut self.ports)));
+            self.loaded.left = Some(Box::new(std::mem::take(&mut self.bindings)));
             return;
         }
         // Nobody can receive an error here.
@@ -471,7 +474,7 @@ impl Drop for BoundProgram<'_> {
         if self.loaded.has_failed() {
             self.loaded.abort_all_ranks();
         }
-        self.loaded.left = Some(Box::new(std::mem::take(&mut self.ports)));
+        self.loaded.left = Some(Box::new(std::mem::take(&mut self.bindings)));
     }
 }
 
@@ -530,10 +533,14 @@ fn check_recording(
 }
 
 /// Converts an error of a rank; a refusal leaves the rank as it was.
-fn report_enqueue_error(trouble: EnqueueError, rank: &mut RankRuntime<'_>, telling: FailureContext<'_>) -> RankError {
+fn report_enqueue_error(
+    trouble: EnqueueError,
+    rank: &mut RankRuntime<'_>,
+    failure_context: FailureContext<'_>,
+) -> RankError {
     match trouble {
         EnqueueError::Refused(diag) => diag.into(),
-        EnqueueError::Failed(failure) => telling.report_failure(rank, failure),
+        EnqueueError::Failed(failure) => failure_context.report_failure(rank, failure),
     }
 }
 

@@ -79,23 +79,23 @@ struct SlotTransfers {
 /// A rank's inputs and outputs.
 pub(crate) struct IoBindings {
     /// The binding slots of inputs, then outputs; the next three vectors have the same order.
-    homes: Vec<Option<BindingSlot>>,
+    io_slots: Vec<Option<BindingSlot>>,
     bound: Vec<Option<BoundTensor>>,
-    moves: Vec<SlotTransfers>,
+    transfers: Vec<SlotTransfers>,
     /// For each input: true if the session's own memory holds its data.
     filled: Vec<bool>,
     /// Number of inputs.
     inputs: usize,
     /// By buffer: true if it has no place in the rank's memory.
-    outside: Vec<bool>,
-    touching: RelocationTable,
+    external: Vec<bool>,
+    relocations: RelocationTable,
     kernels: BTreeMap<String, KernelFunction>,
     /// Memory of the session's own, by buffer.
     own: Vec<Option<DeviceMemory>>,
     /// The stream of the next run, if it is one of the caller's.
     pub(crate) caller: Option<CudaStream>,
     /// The events at the end of what the caller enqueued before a run, and at the end of the run.
-    marks: [CudaEvent; 2],
+    events: [CudaEvent; 2],
     changed: bool,
     /// True if all enqueued work is known to be complete.
     complete: bool,
@@ -106,31 +106,33 @@ impl IoBindings {
     pub(crate) fn new(rank: &mut RankRuntime<'_>, symmetric: &SymmetricBuffers) -> Result<Self, Error> {
         let none = MessagePlan::default();
         let messages = rank.memory.map.as_ref().map_or(&none, |map| &map.messages);
-        let outside = external_buffers::externally_bound(rank.plan, messages);
-        let mut homes = binding_routes::binding_slots(rank.plan, &rank.commands.schedule, &outside);
-        for home in homes.iter_mut().flatten().filter(|home| symmetric.has_slot(home.side, home.position)) {
-            home.fixed = symmetric.address(rank.plan.rank, home.view.buffer);
-            home.replaceable = true;
+        let external = external_buffers::externally_bound(rank.plan, messages);
+        let mut io_slots = binding_routes::binding_slots(rank.plan, &rank.commands.schedule, &external);
+        for io_slot in
+            io_slots.iter_mut().flatten().filter(|io_slot| symmetric.has_slot(io_slot.side, io_slot.position))
+        {
+            io_slot.fixed = symmetric.address(rank.plan.rank, io_slot.view.buffer);
+            io_slot.replaceable = true;
         }
-        for (base, _) in rank.memory.bases.iter_mut().zip(&outside).filter(|(_, is)| **is) {
+        for (base, _) in rank.memory.bases.iter_mut().zip(&external).filter(|(_, is)| **is) {
             *base = 0;
         }
-        let touching = RelocationTable::new(&rank.commands.schedule, rank.plan.rank, messages, &outside);
-        rank.memory.spare = None;
+        let relocations = RelocationTable::new(&rank.commands.schedule, rank.plan.rank, messages, &external);
+        rank.memory.bind_scratch = None;
         Ok(Self {
-            bound: vec![None; homes.len()],
-            moves: vec![SlotTransfers::default(); homes.len()],
-            filled: vec![false; homes.len()],
+            bound: vec![None; io_slots.len()],
+            transfers: vec![SlotTransfers::default(); io_slots.len()],
+            filled: vec![false; io_slots.len()],
             inputs: rank.plan.inputs.len(),
-            touching,
+            relocations,
             kernels: BTreeMap::new(),
-            own: outside.iter().map(|_| None).collect(),
+            own: external.iter().map(|_| None).collect(),
             caller: None,
-            marks: [CudaEvent::new(&rank.device, false)?, CudaEvent::new(&rank.device, false)?],
+            events: [CudaEvent::new(&rank.device, false)?, CudaEvent::new(&rank.device, false)?],
             changed: true,
             complete: false,
-            homes,
-            outside,
+            io_slots,
+            external,
         })
     }
 
@@ -139,7 +141,7 @@ impl IoBindings {
     }
 
     fn binding_slot(&self, number: usize) -> Option<&BindingSlot> {
-        self.homes.get(number).and_then(Option::as_ref)
+        self.io_slots.get(number).and_then(Option::as_ref)
     }
 
     // ---- binding ----
@@ -150,9 +152,9 @@ impl IoBindings {
         rank: &RankRuntime<'_>,
         prepared: &PreparedProgram,
     ) -> Result<(), EnqueueError> {
-        let fixed = self.homes.iter().flatten().filter_map(|home| {
-            let tensor = DeviceTensor::contiguous(home.fixed?, home.view.dtype, &home.view.shape());
-            Some((home.side, home.position, tensor))
+        let fixed = self.io_slots.iter().flatten().filter_map(|io_slot| {
+            let tensor = DeviceTensor::contiguous(io_slot.fixed?, io_slot.view.dtype, &io_slot.view.shape());
+            Some((io_slot.side, io_slot.position, tensor))
         });
         let fixed: Vec<_> = fixed.collect();
         fixed.into_iter().try_for_each(|(side, position, tensor)| {
@@ -177,10 +179,10 @@ impl IoBindings {
         if self.bound.get(number).is_some_and(|old| old.as_ref().is_some_and(|old| old.given == *tensor)) {
             return Ok(());
         }
-        let Some(home) = self.binding_slot(number) else { return Ok(()) };
-        let expected = binding_target(home, prepared, rank.plan.rank);
+        let Some(io_slot) = self.binding_slot(number) else { return Ok(()) };
+        let expected = binding_target(io_slot, prepared, rank.plan.rank);
         let checked = tensor_check::check_layout(&expected, tensor).map_err(EnqueueError::Refused)?;
-        tensor_check::check_fixed(&expected, &checked, home.fixed).map_err(EnqueueError::Refused)?;
+        tensor_check::check_fixed(&expected, &checked, io_slot.fixed).map_err(EnqueueError::Refused)?;
         if !tensor.is_empty() {
             let about = context::query_address(&rank.device, checked.data_address())?;
             tensor_check::check_memory(&expected, &checked, &about, rank.device.ordinal())
@@ -215,7 +217,7 @@ impl IoBindings {
     /// Returns a slot to memory of the session's own; symmetric memory stays bound.
     pub(crate) fn release_slot(&mut self, side: IoSide, position: usize) {
         let number = self.slot_index(side, position);
-        if self.binding_slot(number).is_some_and(|home| home.fixed.is_some()) {
+        if self.binding_slot(number).is_some_and(|io_slot| io_slot.fixed.is_some()) {
             return;
         }
         if let Some(bound) = self.bound.get_mut(number) {
@@ -231,18 +233,18 @@ impl IoBindings {
         position: usize,
         tensor: &HostTensor,
     ) -> Result<(), EnqueueError> {
-        let Some(home) = self.binding_slot(position).cloned() else { return Ok(()) };
+        let Some(io_slot) = self.binding_slot(position).cloned() else { return Ok(()) };
         let given = DeviceTensor::contiguous(0, tensor.dtype(), tensor.shape());
-        tensor_check::check_layout(&binding_target(&home, prepared, rank.plan.rank), &given)
+        tensor_check::check_layout(&binding_target(&io_slot, prepared, rank.plan.rank), &given)
             .map_err(EnqueueError::Refused)?;
-        let base = match home.fixed {
+        let base = match io_slot.fixed {
             Some(base) => base,
-            None => self.own_allocation(rank, home.view.buffer)?,
+            None => self.own_allocation(rank, io_slot.view.buffer)?,
         };
         // Memory that is new is still being filled.
         rank.streams.main().synchronize()?;
-        let start = base + (home.view.offset * home.view.dtype.byte_size()) as u64;
-        let stored = home.view.stored_places().map(|_| stored_input(&home.view, tensor.clone()));
+        let start = base + (io_slot.view.offset * io_slot.view.dtype.byte_size()) as u64;
+        let stored = io_slot.view.stored_places().map(|_| stored_input(&io_slot.view, tensor.clone()));
         // SAFETY: memory of the session's own for this buffer, whose runs have ended; the tensor was checked to
         // have the view's shape and type, and what is stored of it fills the buffer.
         unsafe { driver::upload_bytes(start, stored.as_ref().unwrap_or(tensor).bytes()) }?;
@@ -255,13 +257,13 @@ impl IoBindings {
     /// Returns the address of a buffer in the session's own memory, which is allocated on first use.
     fn own_allocation(&mut self, rank: &mut RankRuntime<'_>, buffer: BufferId) -> Result<u64, Error> {
         let at = buffer.0 as usize;
-        if !self.outside[at] {
+        if !self.external[at] {
             return Ok(rank.memory.bases[at]);
         }
         if let Some(memory) = &self.own[at] {
             return Ok(memory.address());
         }
-        let memory = rank.memory.pool.allocate_memory(&rank.device, memory_layout::padded_size(rank.plan, at))?;
+        let memory = rank.memory.cache.allocate_memory(&rank.device, memory_layout::padded_size(rank.plan, at))?;
         // As all memory of a rank: old results must not look like new ones.
         // SAFETY: all of memory that is new, which the session keeps.
         unsafe { rank.streams.fill_for_runs(memory.address(), 0xff, memory.byte_count()) }?;
@@ -286,17 +288,17 @@ impl IoBindings {
         self.check_inputs(rank, prepared)?;
         let checked: Vec<Option<StridedTensor>> =
             self.bound.iter().map(|one| Some(one.as_ref()?.checked.clone())).collect();
-        let routes = binding_routes::choose_routes(&self.homes, &checked)
+        let routes = binding_routes::choose_routes(&self.io_slots, &checked)
             .map_err(|clash| self.conflict_error(clash, rank, prepared))?;
         self.relocate_buffers(rank, &checked, &routes)?;
         for number in 0..routes.len() {
             let route = routes[number];
-            match (&self.homes[number], &checked[number]) {
-                (Some(home), Some(tensor)) if route == BindingRoute::Copied => {
-                    let (home, tensor) = (home.clone(), tensor.clone());
-                    self.prepare_transfers(rank, number, &home, tensor, image)?;
+            match (&self.io_slots[number], &checked[number]) {
+                (Some(io_slot), Some(tensor)) if route == BindingRoute::Copied => {
+                    let (io_slot, tensor) = (io_slot.clone(), tensor.clone());
+                    self.prepare_transfers(rank, number, &io_slot, tensor, image)?;
                 }
-                _ => self.moves[number] = SlotTransfers::default(),
+                _ => self.transfers[number] = SlotTransfers::default(),
             }
         }
         self.changed = false;
@@ -311,16 +313,16 @@ impl IoBindings {
     ) -> Result<(), EnqueueError> {
         let checked: Vec<Option<StridedTensor>> =
             self.bound.iter().map(|one| Some(one.as_ref()?.checked.clone())).collect();
-        let routes = binding_routes::choose_routes(&self.homes, &checked);
+        let routes = binding_routes::choose_routes(&self.io_slots, &checked);
         routes.map(|_| ()).map_err(|clash| self.conflict_error(clash, rank, prepared))
     }
 
     /// The bound tensors of this rank; `place` is its index among the ranks of the process.
     pub(crate) fn bound_tensors(&self, place: usize) -> Vec<RankTensor> {
-        let bound = self.bound.iter().zip(&self.homes).enumerate();
+        let bound = self.bound.iter().zip(&self.io_slots).enumerate();
         bound
-            .filter_map(|(slot, (bound, home))| {
-                let (tensor, written) = (bound.as_ref()?.checked.clone(), home.as_ref()?.written);
+            .filter_map(|(slot, (bound, io_slot))| {
+                let (tensor, written) = (bound.as_ref()?.checked.clone(), io_slot.as_ref()?.written);
                 Some(RankTensor { place, slot, written, tensor })
             })
             .collect()
@@ -334,8 +336,8 @@ impl IoBindings {
     /// A slot in words, and the place of its tensor in the program.
     pub(crate) fn slot_label(&self, slot: usize, prepared: &PreparedProgram, rank: u32) -> (String, Span) {
         match self.binding_slot(slot) {
-            Some(home) => {
-                let expected = binding_target(home, prepared, rank);
+            Some(io_slot) => {
+                let expected = binding_target(io_slot, prepared, rank);
                 (format!("{} {} of rank {rank}", expected.side, expected.name), expected.span)
             }
             None => ("a tensor".to_owned(), Span::default()),
@@ -344,10 +346,10 @@ impl IoBindings {
 
     /// Every input has data.
     fn check_inputs(&self, rank: &RankRuntime<'_>, prepared: &PreparedProgram) -> Result<(), EnqueueError> {
-        for (number, home) in self.homes.iter().enumerate().take(self.inputs) {
-            let Some(home) = home else { continue };
-            if self.bound[number].is_none() && !self.filled[number] && !home.view.is_empty() {
-                let expected = binding_target(home, prepared, rank.plan.rank);
+        for (number, io_slot) in self.io_slots.iter().enumerate().take(self.inputs) {
+            let Some(io_slot) = io_slot else { continue };
+            if self.bound[number].is_none() && !self.filled[number] && !io_slot.view.is_empty() {
+                let expected = binding_target(io_slot, prepared, rank.plan.rank);
                 return Err(EnqueueError::Refused(tensor_check::unbound_input_error(&expected)));
             }
         }
@@ -361,8 +363,8 @@ impl IoBindings {
         prepared: &PreparedProgram,
     ) -> EnqueueError {
         let [(first, span), (second, other)] = [a, b].map(|number| match self.binding_slot(number) {
-            Some(home) => {
-                let expected = binding_target(home, prepared, rank.plan.rank);
+            Some(io_slot) => {
+                let expected = binding_target(io_slot, prepared, rank.plan.rank);
                 (format!("{} {}", expected.side, expected.name), expected.span)
             }
             None => ("a tensor".to_owned(), Default::default()),
@@ -387,21 +389,21 @@ impl IoBindings {
         checked: &[Option<StridedTensor>],
         routes: &[BindingRoute],
     ) -> Result<(), Error> {
-        let outside = self.outside.clone();
-        let mut wanted: Vec<Option<u64>> = vec![None; outside.len()];
-        for (number, home) in self.homes.iter().enumerate() {
-            if let (Some(home), Some(tensor), BindingRoute::InPlace) = (home, &checked[number], routes[number]) {
-                wanted[home.view.buffer.0 as usize] = Some(tensor.data_address());
+        let external = self.external.clone();
+        let mut wanted: Vec<Option<u64>> = vec![None; external.len()];
+        for (number, io_slot) in self.io_slots.iter().enumerate() {
+            if let (Some(io_slot), Some(tensor), BindingRoute::InPlace) = (io_slot, &checked[number], routes[number]) {
+                wanted[io_slot.view.buffer.0 as usize] = Some(tensor.data_address());
             }
         }
-        for (at, wanted) in wanted.into_iter().enumerate().filter(|(at, _)| outside[*at]) {
+        for (at, wanted) in wanted.into_iter().enumerate().filter(|(at, _)| external[*at]) {
             let buffer = BufferId(at as u32);
             let base = match wanted {
                 Some(base) => base,
                 None => self.own_allocation(rank, buffer)?,
             };
             if rank.memory.move_buffer(buffer, base) {
-                rank.commands.relocate_buffer(buffer, rank.plan.rank, &rank.memory, &self.touching)?;
+                rank.commands.relocate_buffer(buffer, rank.plan.rank, &rank.memory, &self.relocations)?;
                 rank.recorder.retire_graph();
             }
         }
@@ -413,24 +415,24 @@ impl IoBindings {
         &mut self,
         rank: &RankRuntime<'_>,
         number: usize,
-        home: &BindingSlot,
+        io_slot: &BindingSlot,
         tensor: StridedTensor,
         image: &dyn Fn(&str) -> Result<Vec<u8>, Error>,
     ) -> Result<(), Error> {
-        let base = rank.memory.bases[home.view.buffer.0 as usize];
+        let base = rank.memory.bases[io_slot.view.buffer.0 as usize];
         let of = Some((tensor.clone(), base));
-        if self.moves[number].of == of {
+        if self.transfers[number].of == of {
             return Ok(());
         }
         let mut made = SlotTransfers { of, ..SlotTransfers::default() };
-        let transfers = |way| staging_copies::binding_transfers(&tensor, &home.view, base, way).map_err(Error::from);
-        if home.side == IoSide::Input {
+        let transfers = |way| staging_copies::binding_transfers(&tensor, &io_slot.view, base, way).map_err(Error::from);
+        if io_slot.side == IoSide::Input {
             made.before = self.load_transfers(rank, transfers(CopyDirection::In)?, image)?;
         }
-        if home.written {
+        if io_slot.written {
             made.after = self.load_transfers(rank, transfers(CopyDirection::Out)?, image)?;
         }
-        self.moves[number] = made;
+        self.transfers[number] = made;
         Ok(())
     }
 
@@ -441,9 +443,9 @@ impl IoBindings {
         transfers: Vec<BindingTransfer>,
         image: &dyn Fn(&str) -> Result<Vec<u8>, Error>,
     ) -> Result<Vec<LoadedTransfer>, Error> {
-        let mut moves = Vec::new();
+        let mut loaded = Vec::new();
         for transfer in transfers {
-            moves.push(match transfer {
+            loaded.push(match transfer {
                 BindingTransfer::Bytes { to, from, bytes } => LoadedTransfer::Bytes { to, from, bytes },
                 BindingTransfer::Kernel { text, grid, block, addresses } => {
                     let function = match self.kernels.get(&text) {
@@ -462,7 +464,7 @@ impl IoBindings {
                 }
             });
         }
-        Ok(moves)
+        Ok(loaded)
     }
 
     // ---- the run ----
@@ -473,13 +475,13 @@ impl IoBindings {
         // The caller may destroy its stream after this call.
         match self.caller.take() {
             Some(caller) if !recorded && rank.may_run_on_caller() => self.enqueue_on_caller(rank, caller),
-            caller => self.enqueue_between_marks(rank, caller.as_ref(), recorded),
+            caller => self.enqueue_between_events(rank, caller.as_ref(), recorded),
         }
     }
 
     /// A run whose first stream is the caller's.
     fn enqueue_on_caller(&mut self, rank: &mut RankRuntime<'_>, caller: CudaStream) -> Result<(), RankFailure> {
-        rank.streams.begin_on_caller(caller, self.complete, &self.marks[0])?;
+        rank.streams.begin_on_caller(caller, self.complete, &self.events[0])?;
         let issued = self.issue_with_transfers(rank);
         // Work that was issued needs an end event, even if not all was issued.
         let ended = rank.streams.end_on_caller();
@@ -488,14 +490,14 @@ impl IoBindings {
     }
 
     /// A run on the program's own streams.
-    fn enqueue_between_marks(
+    fn enqueue_between_events(
         &mut self,
         rank: &mut RankRuntime<'_>,
         caller: Option<&CudaStream>,
         recorded: bool,
     ) -> Result<(), RankFailure> {
         let queued = rank.tracker.queued;
-        let [before, after] = &self.marks;
+        let [before, after] = &self.events;
         if !recorded {
             rank.streams.follow_caller()?;
         }
@@ -519,11 +521,11 @@ impl IoBindings {
 
     /// Issues the copies before a run, the run, and the copies after it.
     fn issue_with_transfers(&self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
-        for one in self.moves.iter().flat_map(|moves| &moves.before) {
+        for one in self.transfers.iter().flat_map(|transfers| &transfers.before) {
             issue_transfer(one, rank.streams.issuing(0))?;
         }
         rank.issue_run()?;
-        for one in self.moves.iter().flat_map(|moves| &moves.after) {
+        for one in self.transfers.iter().flat_map(|transfers| &transfers.after) {
             issue_transfer(one, rank.streams.issuing(0))?;
         }
         Ok(())
@@ -548,25 +550,25 @@ impl IoBindings {
         position: usize,
     ) -> Result<Option<DeviceTensor>, EnqueueError> {
         let number = self.slot_index(IoSide::Output, position);
-        let Some(home) = self.binding_slot(number).cloned() else { return Ok(None) };
+        let Some(io_slot) = self.binding_slot(number).cloned() else { return Ok(None) };
         if let Some(Some(binding)) = self.bound.get(number) {
             return Ok(Some(binding.given.clone()));
         }
-        let at = home.view.buffer.0 as usize;
+        let at = io_slot.view.buffer.0 as usize;
         let base = match rank.memory.bases[at] {
-            0 if home.of_input => {
-                let expected = binding_target(&home, prepared, rank.plan.rank);
+            0 if io_slot.of_input => {
+                let expected = binding_target(&io_slot, prepared, rank.plan.rank);
                 return Err(EnqueueError::Refused(tensor_check::unplaced_output_error(&expected)));
             }
-            0 => self.own_allocation(rank, home.view.buffer)?,
+            0 => self.own_allocation(rank, io_slot.view.buffer)?,
             base => base,
         };
-        let strides = home.view.dims.iter().map(|dim| dim.stride as i64);
+        let strides = io_slot.view.dims.iter().map(|dim| dim.stride as i64);
         Ok(Some(DeviceTensor {
-            pointer: base + (home.view.offset * home.view.dtype.byte_size()) as u64,
-            shape: home.view.shape(),
+            pointer: base + (io_slot.view.offset * io_slot.view.dtype.byte_size()) as u64,
+            shape: io_slot.view.shape(),
             strides: strides.collect(),
-            dtype: home.view.dtype,
+            dtype: io_slot.view.dtype,
         }))
     }
 }
@@ -583,10 +585,10 @@ fn issue_transfer(one: &LoadedTransfer, stream: &CudaStream) -> Result<(), Error
     }
 }
 
-fn binding_target<'a>(home: &'a BindingSlot, prepared: &'a PreparedProgram, rank: u32) -> BindingTarget<'a> {
-    let ports = if home.side == IoSide::Input { &prepared.inputs } else { &prepared.outputs };
-    let (name, span) = ports
-        .get(home.position)
+fn binding_target<'a>(io_slot: &'a BindingSlot, prepared: &'a PreparedProgram, rank: u32) -> BindingTarget<'a> {
+    let io_tensors = if io_slot.side == IoSide::Input { &prepared.inputs } else { &prepared.outputs };
+    let (name, span) = io_tensors
+        .get(io_slot.position)
         .map_or(("?", Default::default()), |port| (port.name.as_str(), prepared.labels.tensor_span(port.tensor)));
-    BindingTarget { side: home.side, name, span, rank, view: &home.view, written: home.written }
+    BindingTarget { side: io_slot.side, name, span, rank, view: &io_slot.view, written: io_slot.written }
 }

@@ -17,15 +17,15 @@ pub(crate) struct RelocationTable {
 
 impl RelocationTable {
     /// The table of the buffers that may move.
-    pub(crate) fn new(schedule: &RankSchedule, rank: u32, messages: &MessagePlan, moves: &[bool]) -> Self {
-        let mut steps = vec![Vec::new(); moves.len()];
+    pub(crate) fn new(schedule: &RankSchedule, rank: u32, messages: &MessagePlan, movable: &[bool]) -> Self {
+        let mut steps = vec![Vec::new(); movable.len()];
         for (number, step) in schedule.steps.iter().enumerate() {
             let mut buffers: SmallVec<[BufferId; 4]> =
                 accessed_views(&step.call, rank, messages).into_iter().map(|view| view.buffer).collect();
             buffers.sort_unstable();
             buffers.dedup();
             for buffer in buffers {
-                if moves[buffer.0 as usize] {
+                if movable[buffer.0 as usize] {
                     steps[buffer.0 as usize].push(number as u32);
                 }
             }
@@ -45,12 +45,12 @@ fn accessed_views<'c>(call: &'c StreamCommand, rank: u32, messages: &'c MessageP
     match call {
         StreamCommand::Launch { places, .. } => places.iter().filter_map(SymbolicAddress::as_view).collect(),
         StreamCommand::Copy { views, .. } => views.iter().collect(),
-        StreamCommand::Product { operands, .. } => {
+        StreamCommand::Gemm { operands, .. } => {
             operands.iter().flatten().filter_map(SymbolicAddress::as_view).collect()
         }
         StreamCommand::Transfer { message } => message_views(*message).collect(),
-        StreamCommand::Exchange(exchange) => {
-            let views = exchange.moves.iter().flat_map(|one| -> SmallVec<[&BufferView; 2]> {
+        StreamCommand::P2pBatch(batch) => {
+            let views = batch.copies.iter().flat_map(|one| -> SmallVec<[&BufferView; 2]> {
                 match one {
                     P2pCopy::Message(message) => message_views(*message).collect(),
                     P2pCopy::Local(parts) => parts.iter().map(|part| &part.view).collect(),

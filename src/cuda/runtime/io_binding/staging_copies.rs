@@ -25,9 +25,9 @@ pub(crate) enum BindingTransfer {
 }
 
 /// The elements of a caller's tensor that the plan's view stores: the first one of each repeated element.
-fn stored_elements(tensor: &BufferView, home: &BufferView) -> BufferView {
+fn stored_elements(tensor: &BufferView, plan_view: &BufferView) -> BufferView {
     let mut stored = tensor.clone();
-    let repeated = stored.dims.iter_mut().zip(&home.dims).filter(|(_, dim)| dim.repeats_element());
+    let repeated = stored.dims.iter_mut().zip(&plan_view.dims).filter(|(_, dim)| dim.repeats_element());
     repeated.for_each(|(dim, _)| dim.extent = 1);
     stored
 }
@@ -35,11 +35,11 @@ fn stored_elements(tensor: &BufferView, home: &BufferView) -> BufferView {
 /// The copies between a caller's tensor and the plan's view of it, whose buffer is at `buffer`.
 pub(crate) fn binding_transfers(
     tensor: &StridedTensor,
-    home: &BufferView,
+    plan_view: &BufferView,
     buffer: u64,
     way: CopyDirection,
 ) -> Result<Vec<BindingTransfer>, Unsupported> {
-    if home.is_empty() {
+    if plan_view.is_empty() {
         return Ok(Vec::new());
     }
     let address = |view: &BufferView| {
@@ -47,8 +47,8 @@ pub(crate) fn binding_transfers(
         base + (view.offset * view.dtype.byte_size()) as u64
     };
     let (from, to) = match way {
-        CopyDirection::In => (&stored_elements(&tensor.view, home), &home.stored_part()),
-        CopyDirection::Out => (home, &tensor.view),
+        CopyDirection::In => (&stored_elements(&tensor.view, plan_view), &plan_view.stored_part()),
+        CopyDirection::Out => (plan_view, &tensor.view),
     };
     if from.is_contiguous() && to.is_contiguous() {
         let bytes = from.len() * from.dtype.byte_size();

@@ -37,7 +37,7 @@ fn scheduled(prepared: &PreparedProgram) -> RankSchedule {
     found.unwrap_or_else(|refusal| panic!("{}", refusal.what))
 }
 
-fn homes(prepared: &PreparedProgram) -> Vec<Option<BindingSlot>> {
+fn io_slots(prepared: &PreparedProgram) -> Vec<Option<BindingSlot>> {
     let plan = &prepared.plans[0];
     binding_routes::binding_slots(
         plan,
@@ -90,13 +90,13 @@ fn types_and_shapes() {
 #[test]
 fn strides() {
     let with = |strides: &[i64]| strided(0x1000, &[4, 8], strides);
-    let told = |what: &str| format!("input T0 of rank 1 was bound with strides {what}");
-    let few = told("[1], which are 1 strides for 2 axes");
+    let reported = |what: &str| format!("input T0 of rank 1 was bound with strides {what}");
+    let few = reported("[1], which are 1 strides for 2 axes");
     refused(layout(&[4, 8], false, &with(&[1])), "H0525", &few);
-    let negative = told("[-8, 1], one of which is negative");
+    let negative = reported("[-8, 1], one of which is negative");
     refused(layout(&[4, 8], false, &with(&[-8, 1])), "H0525", &negative);
     for far in [i64::MAX, 1 << 60] {
-        let message = told(&format!("[{far}, 1], which place the last element beyond the address space"));
+        let message = reported(&format!("[{far}, 1], which place the last element beyond the address space"));
         refused(layout(&[4, 8], false, &with(&[far, 1])), "H0525", &message);
     }
     // A tensor that is only read may repeat elements; one that is written may not.
@@ -138,16 +138,16 @@ fn memory() {
     let test = |about: AddressInfo| tensor_check::check_memory(&expected, &tensor, &about, 1);
     assert_eq!(test(fine), Ok(()));
     assert_eq!(test(AddressInfo { allocation: None, ..fine }), Ok(()));
-    let told = |what: &str| format!("input T0 of rank 0 was bound to the address 0x1000, {what}");
-    let short = told("which needs 28 bytes, but the allocation has 27 there");
+    let reported = |what: &str| format!("input T0 of rank 0 was bound to the address 0x1000, {what}");
+    let short = reported("which needs 28 bytes, but the allocation has 27 there");
     refused(test(AddressInfo { allocation: Some((0x800, 0x101b)), ..fine }), "H0526", &short);
     let host = AddressInfo { host: true, device: None, ..fine };
-    refused(test(host), "H0526", &told("which is host memory"));
-    let nowhere = told("which is not device memory");
+    refused(test(host), "H0526", &reported("which is host memory"));
+    let nowhere = reported("which is not device memory");
     refused(test(AddressInfo::default()), "H0526", &nowhere);
-    let other = told("which is on device 0, but the rank runs on device 1");
+    let other = reported("which is on device 0, but the rank runs on device 1");
     refused(test(AddressInfo { device: Some(0), ..fine }), "H0526", &other);
-    let context = told("which belongs to another context of the device");
+    let context = reported("which belongs to another context of the device");
     refused(test(AddressInfo { elsewhere: true, ..fine }), "H0526", &context);
 }
 
@@ -165,25 +165,25 @@ fn inputs_without_data() {
 
 // ---- routes ----
 
-fn bound(homes: &[Option<BindingSlot>], tensors: &[Option<DeviceTensor>]) -> Vec<Option<StridedTensor>> {
-    let one = |(home, tensor): (&Option<BindingSlot>, &Option<DeviceTensor>)| {
-        let (home, tensor) = (home.as_ref()?, tensor.as_ref()?);
+fn bound(io_slots: &[Option<BindingSlot>], tensors: &[Option<DeviceTensor>]) -> Vec<Option<StridedTensor>> {
+    let one = |(io_slot, tensor): (&Option<BindingSlot>, &Option<DeviceTensor>)| {
+        let (io_slot, tensor) = (io_slot.as_ref()?, tensor.as_ref()?);
         let expected = BindingTarget {
-            side: home.side,
+            side: io_slot.side,
             name: "T",
             span: Default::default(),
             rank: 0,
-            view: &home.view,
-            written: home.written,
+            view: &io_slot.view,
+            written: io_slot.written,
         };
         Some(tensor_check::check_layout(&expected, tensor).unwrap())
     };
-    homes.iter().zip(tensors).map(one).collect()
+    io_slots.iter().zip(tensors).map(one).collect()
 }
 
 fn routes(prepared: &PreparedProgram, tensors: &[Option<DeviceTensor>]) -> Result<Vec<BindingRoute>, BindingConflict> {
-    let homes = homes(prepared);
-    binding_routes::choose_routes(&homes, &bound(&homes, tensors))
+    let io_slots = io_slots(prepared);
+    binding_routes::choose_routes(&io_slots, &bound(&io_slots, tensors))
 }
 
 fn dense(pointer: u64) -> Option<DeviceTensor> {
@@ -207,11 +207,11 @@ fn contiguous_tensors_are_used_in_place() {
 #[test]
 fn products_ask_for_more_alignment() {
     let body = "  T2_g_float[iS4{4}, iS5{4}, rS6{8}]\n     = matmul(T0_g_float[iS0{4}, iS1{8}],\n              T1_g_float[iS2{8}, iS3{4}])\n";
-    let product =
+    let gemm =
         prepared("T0_g_float[iS0{4}, iS1{8}], T1_g_float[iS2{8}, iS3{4}]", "T2_g_float[iS4{4}, iS5{4}, rS6{8}]", body);
-    let alignments: Vec<u64> = homes(&product).iter().flatten().map(|home| home.alignment).collect();
+    let alignments: Vec<u64> = io_slots(&gemm).iter().flatten().map(|io_slot| io_slot.alignment).collect();
     assert_eq!(alignments, [256, 256, 256]);
-    let alignments: Vec<u64> = homes(&relu()).iter().flatten().map(|home| home.alignment).collect();
+    let alignments: Vec<u64> = io_slots(&relu()).iter().flatten().map(|io_slot| io_slot.alignment).collect();
     assert_eq!(alignments, [16, 16]);
 }
 
@@ -249,7 +249,7 @@ fn written() -> PreparedProgram {
 fn inputs_that_are_written() {
     use BindingRoute::{Copied, InPlace, Own, There};
     let written = written();
-    let flags: Vec<bool> = homes(&written).iter().flatten().map(|home| home.written).collect();
+    let flags: Vec<bool> = io_slots(&written).iter().flatten().map(|io_slot| io_slot.written).collect();
     assert_eq!(flags, [true, false, true]);
     let (a, b, c) = (dense(0x1000), dense(0x2000), dense(0x3000));
     assert_eq!(routes(&written, &[a.clone(), b.clone(), None]), Ok(vec![InPlace, InPlace, Own]));
@@ -277,9 +277,9 @@ fn only_calls_that_touch_a_buffer_are_written_anew() {
     let chain = prepared("T0_g_float[iS0{64}], T1_g_float[iS1{64}]", "T4_g_float[iS4{64}], T5_g_float[iS5{64}]", &body);
     let (plan, schedule) = (&chain.plans[0], scheduled(&chain));
     let messages = between(&chain);
-    let outside = external_buffers::externally_bound(plan, &messages);
-    let touching = RelocationTable::new(&schedule, plan.rank, &messages, &outside);
-    let of = |view: &Option<BufferView>| touching.steps_using(view.as_ref().unwrap().buffer).to_vec();
+    let external = external_buffers::externally_bound(plan, &messages);
+    let relocations = RelocationTable::new(&schedule, plan.rank, &messages, &external);
+    let of = |view: &Option<BufferView>| relocations.steps_using(view.as_ref().unwrap().buffer).to_vec();
     let inputs: Vec<Vec<u32>> = plan.inputs.iter().map(of).collect();
     let outputs: Vec<Vec<u32>> = plan.outputs.iter().map(of).collect();
     // The chain is one call, the other copy another one.
@@ -287,7 +287,7 @@ fn only_calls_that_touch_a_buffer_are_written_anew() {
     assert_eq!((&inputs[0], &inputs[1]), (&outputs[1], &outputs[0]));
     assert_ne!(inputs[0], inputs[1]);
     // What lies between never moves.
-    let all: usize = plan.buffers.ids().map(|buffer| touching.steps_using(buffer).len()).sum();
+    let all: usize = plan.buffers.ids().map(|buffer| relocations.steps_using(buffer).len()).sum();
     assert_eq!(all, 4);
 }
 
@@ -308,31 +308,31 @@ fn what_peers_access_stays_in_the_arena() {
         body.replace("  Wait Communication 1\n  Wait Communication 2\n", "  EndCoalescing 3\n  Wait Communication 3\n")
     };
     let nccl = prepared(&from, &to, &text(&body));
-    assert!(homes(&nccl).iter().flatten().all(|home| home.replaceable));
+    assert!(io_slots(&nccl).iter().flatten().all(|io_slot| io_slot.replaceable));
     // A peer reads the buffer of a send by get, and writes that of a receive by put; a rank's own end of the message
     // moves.
     for (backend, expected) in [("CUDA", [false, true]), ("CUDA, protocol=put", [true, false])] {
         let engines = prepared(&from, &to, &body.replace("NCCL", backend));
         let plan = &engines.plans[0];
-        let outside = external_buffers::externally_bound(plan, &between(&engines));
-        let of = |views: &[Option<BufferView>]| outside[views[0].as_ref().unwrap().buffer.0 as usize];
+        let external = external_buffers::externally_bound(plan, &between(&engines));
+        let of = |views: &[Option<BufferView>]| external[views[0].as_ref().unwrap().buffer.0 as usize];
         assert_eq!([of(&plan.inputs), of(&plan.outputs)], expected, "{backend}");
     }
 }
 
 #[test]
 fn copies_have_their_addresses() {
-    let home = view(&[4, 8]);
+    let io_slot = view(&[4, 8]);
     let checked = |tensor: DeviceTensor| layout(&[4, 8], true, &tensor).unwrap();
     // In one piece, but not aligned for kernels.
     let moved = checked(DeviceTensor::contiguous(0x1008, DType::Float, &[4, 8]));
-    let found = staging_copies::binding_transfers(&moved, &home, 0x8000, CopyDirection::In).unwrap();
+    let found = staging_copies::binding_transfers(&moved, &io_slot, 0x8000, CopyDirection::In).unwrap();
     assert_eq!(found, [BindingTransfer::Bytes { to: 0x8000, from: 0x1008, bytes: 128 }]);
-    let found = staging_copies::binding_transfers(&moved, &home, 0x8000, CopyDirection::Out).unwrap();
+    let found = staging_copies::binding_transfers(&moved, &io_slot, 0x8000, CopyDirection::Out).unwrap();
     assert_eq!(found, [BindingTransfer::Bytes { to: 0x1008, from: 0x8000, bytes: 128 }]);
     let turned = checked(strided(0x1014, &[4, 8], &[1, 4]));
     for (way, expected) in [(CopyDirection::In, [0x1014, 0x8000]), (CopyDirection::Out, [0x8000, 0x1014])] {
-        let found = staging_copies::binding_transfers(&turned, &home, 0x8000, way).unwrap();
+        let found = staging_copies::binding_transfers(&turned, &io_slot, 0x8000, way).unwrap();
         let [BindingTransfer::Kernel { addresses, text, .. }] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(addresses, &expected);
         assert!(text.contains("hir("), "{text}");
@@ -354,8 +354,8 @@ fn collectives_move_what_only_their_rank_accesses() {
 "
     );
     let prepared = prepared(from, to, &body);
-    let outside_on = |rank: usize| external_buffers::externally_bound(&prepared.plans[rank], &between(&prepared));
-    assert!(outside_on(0).iter().all(|outside| *outside), "{:?}", outside_on(0));
+    let external_on = |rank: usize| external_buffers::externally_bound(&prepared.plans[rank], &between(&prepared));
+    assert!(external_on(0).iter().all(|external| *external), "{:?}", external_on(0));
     let received = prepared.plans[1].outputs[0].as_ref().unwrap().buffer.0 as usize;
-    assert!(!outside_on(1)[received], "{:?}", outside_on(1));
+    assert!(!external_on(1)[received], "{:?}", external_on(1));
 }

@@ -40,7 +40,7 @@ impl From<Diag> for RankError {
 #[derive(Clone, Copy)]
 pub(crate) struct FailureContext<'a> {
     pub(crate) prepared: &'a PreparedProgram,
-    pub(crate) joint: &'a ProcessGroup,
+    pub(crate) process_group: &'a ProcessGroup,
     /// [`LoadedProgram::queue_note`].
     pub(crate) queue_note: Option<&'a str>,
     pub(crate) timeout: Duration,
@@ -57,7 +57,7 @@ impl FailureContext<'_> {
             diag.notes.extend(self.queue_note.map(Message::from));
         }
         if !follows {
-            self.joint.report_failure(std::slice::from_ref(&diag));
+            self.process_group.report_failure(std::slice::from_ref(&diag));
         }
         rank.begin_abort();
         RankError { diag: Box::new(diag), follows, standing: Some(failure.standing(rank.plan.rank)) }
@@ -102,9 +102,9 @@ impl LoadedProgram<'_> {
         F: Fn(&mut RankRuntime<'_>) -> Result<(), RankFailure> + Sync,
     {
         let _access = self.acquire_access()?;
-        let telling = FailureContext {
+        let failure_context = FailureContext {
             prepared: self.prepared,
-            joint: &self.joint,
+            process_group: &self.process_group,
             queue_note: self.queue_note.as_deref(),
             timeout: self.timeout,
         };
@@ -115,14 +115,14 @@ impl LoadedProgram<'_> {
             let _panic = alarm.panic_guard(rank.plan.rank);
             let current = rank.device.make_current().map_err(RankFailure::from);
             let done = current.and_then(|()| work(rank));
-            done.map_err(|failure| telling.report_failure(rank, failure))
+            done.map_err(|failure| failure_context.report_failure(rank, failure))
         };
         let results = std::thread::scope(|scope| {
             let one = &one;
             let threads: Vec<_> = self.ranks.iter_mut().map(|rank| scope.spawn(move || one(rank))).collect();
             threads.into_iter().map(join_rank_thread).collect()
         });
-        let result = self.joint.finish_step("step", telling.merge_ranks(results));
+        let result = self.process_group.finish_step("step", failure_context.merge_ranks(results));
         if result.is_err() {
             self.abort_all_ranks();
         }

@@ -58,18 +58,18 @@ pub(crate) fn connect_communicators(
     // SAFETY: whoever named the file promised that it is NCCL; the usual names are NCCL's.
     #[allow(unsafe_code, reason = "opens NCCL")]
     let library = unsafe { Library::open(file) }.map_err(nccl_diags)?;
-    let pool = (!loaded.joint.is_multi_process() && !options.graph).then_some(&options.pool);
+    let cache = (!loaded.process_group.is_multi_process() && !options.graph).then_some(&options.cache);
     let mut teams = teams_over_nccl(teams, options.routes);
-    if let Some(pool) = pool {
+    if let Some(cache) = cache {
         let lent = teams
             .iter()
             .map(|(entry, ranks)| (*entry, ranks.to_vec(), communicator_key(&loaded.ranks, ranks, options)));
         loaded.cacheable.teams = lent.collect();
         loaded.cacheable.world = Some(communicator_key(&loaded.ranks, &rank_numbers(loaded), options));
-        take_cached(loaded, &mut teams, pool);
+        take_cached(loaded, &mut teams, cache);
     }
-    if !teams.is_empty() || pool.is_none() {
-        create_communicators(loaded, &library, &teams, pool, options)?;
+    if !teams.is_empty() || cache.is_none() {
+        create_communicators(loaded, &library, &teams, cache, options)?;
     }
     loaded.ranks.iter_mut().for_each(sort_communicators);
     let (major, minor, patch) = library.version().map_err(nccl_diags)?;
@@ -88,9 +88,9 @@ fn communicator_key(all: &[RankRuntime<'_>], ranks: &[u32], options: &Options) -
 }
 
 /// Takes the communicators that an earlier program left; `teams` keeps the teams without one.
-fn take_cached(loaded: &mut LoadedProgram<'_>, teams: &mut Vec<(usize, &[u32])>, pool: &ResourceCache) {
+fn take_cached(loaded: &mut LoadedProgram<'_>, teams: &mut Vec<(usize, &[u32])>, cache: &ResourceCache) {
     for (entry, ranks, link) in &loaded.cacheable.teams {
-        let Some(comms) = pool.take_team(link) else { continue };
+        let Some(comms) = cache.take_team(link) else { continue };
         teams.retain(|(other, _)| other != entry);
         for (rank, comm) in ranks.iter().zip(comms) {
             if let Some(own) = loaded.ranks.iter_mut().find(|own| own.plan.rank == *rank) {
@@ -105,14 +105,14 @@ fn create_communicators(
     loaded: &mut LoadedProgram<'_>,
     library: &Arc<Library>,
     teams: &[(usize, &[u32])],
-    pool: Option<&Arc<ResourceCache>>,
+    cache: Option<&Arc<ResourceCache>>,
     options: &Options,
 ) -> Result<(), Vec<Diag>> {
     let all = rank_numbers(loaded);
     let size = all.len() as u32;
-    let pool = pool.map(|pool| (pool, communicator_key(&loaded.ranks, &all, options)));
-    let old = pool.as_ref().and_then(|(pool, link)| pool.take_world(link));
-    let since = pool.as_ref().map_or(0, |(pool, _)| pool.discard_count());
+    let cache = cache.map(|cache| (cache, communicator_key(&loaded.ranks, &all, options)));
+    let old = cache.as_ref().and_then(|(cache, link)| cache.take_world(link));
+    let since = cache.as_ref().map_or(0, |(cache, _)| cache.discard_count());
     let parent = borrow_parent(loaded, library, size, options)?;
     let id = if old.is_some() || parent.is_some() { None } else { Some(agree_on_unique_id(loaded, library)?) };
     for (rank, comm) in loaded.ranks.iter_mut().zip(old.into_iter().flatten()) {
@@ -127,8 +127,8 @@ fn create_communicators(
     loaded.for_each_rank(|rank| join_communicators(rank, world, deadline))?;
     let world: Vec<NcclCommunicator> =
         loaded.ranks.iter_mut().filter_map(|rank| rank.communicators.world.take()).collect();
-    match pool {
-        Some((pool, link)) => pool.put_world(link, world, since),
+    match cache {
+        Some((cache, link)) => cache.put_world(link, world, since),
         None => teardown::drop_in_threads(world.into_iter().map(|one| Box::new(one) as RankResources).collect()),
     }
     Ok(())
@@ -142,12 +142,12 @@ fn borrow_parent(
     options: &Options,
 ) -> Result<Option<NcclCommunicator>, Vec<Diag>> {
     let [rank] = &loaded.ranks[..] else { return Ok(None) };
-    if !loaded.joint.is_multi_process() {
+    if !loaded.process_group.is_multi_process() {
         return Ok(None);
     }
     let own = options.parent.map(|parent| find_parent(library, parent, size, rank.plan.rank)).transpose();
-    let own = loaded.joint.finish_step("connect: parent", own)?;
-    let all = loaded.joint.all_gather("connect: parents", &[u8::from(own.is_some())])?;
+    let own = loaded.process_group.finish_step("connect: parent", own)?;
+    let all = loaded.process_group.all_gather("connect: parents", &[u8::from(own.is_some())])?;
     Ok(own.filter(|_| all.iter().all(|one| one[..] == [1])))
 }
 
@@ -174,7 +174,7 @@ fn find_parent(
 /// Returns the identifier of a new world communicator, on which all ranks agree.
 fn agree_on_unique_id(loaded: &LoadedProgram<'_>, library: &Arc<Library>) -> Result<UniqueId, Vec<Diag>> {
     let bytes = loaded
-        .joint
+        .process_group
         .broadcast_from_rank_0("connect: id", || Ok(library.unique_id().map_err(nccl_diags)?.bytes.to_vec()))?;
     Ok(UniqueId { bytes: bytes.try_into().map_err(|_| vec![process_group::malformed_message("connect: id")])? })
 }
@@ -204,9 +204,9 @@ impl LoadedProgram<'_> {
     /// Marks all communicators of this program, and the world that they were split off, as unfit for reuse after a
     /// failure.
     pub(crate) fn poison_communicators(&mut self) {
-        self.sound = false;
+        self.healthy = false;
         if let Some(link) = self.cacheable.world.take() {
-            self.pool.discard_world(&link);
+            self.cache.discard_world(&link);
         }
     }
 
@@ -216,7 +216,7 @@ impl LoadedProgram<'_> {
             let comms: Vec<NcclCommunicator> =
                 members.iter().filter_map(|rank| take_communicator(&mut self.ranks, *rank, entry)).collect();
             if comms.len() == members.len() {
-                self.pool.put_team(link, comms);
+                self.cache.put_team(link, comms);
             }
         }
         self.ranks.iter_mut().for_each(RankRuntime::return_resources);

@@ -36,7 +36,7 @@ pub(crate) struct RankCommunicators {
     pub(crate) world: Option<NcclCommunicator>,
     /// True if the communicators of other programs were also split off this one.
     pub(crate) lent: bool,
-    pub(crate) together: Option<StartBarrier>,
+    pub(crate) start_barrier: Option<StartBarrier>,
 }
 
 impl RankCommunicators {
@@ -87,7 +87,7 @@ impl RankCommunicators {
             }
         }
         if member.multi_process {
-            self.together = StartBarrier::new(member.device, all, patience)?;
+            self.start_barrier = StartBarrier::new(member.device, all, patience)?;
         }
         Ok(())
     }
@@ -105,13 +105,13 @@ impl RankCommunicators {
 
     /// Takes all communicators except those that others were split off, and the memory of the start barrier.
     pub(crate) fn take_all(&mut self) -> (Vec<NcclCommunicator>, Option<DeviceMemory>) {
-        let (together, memory) = self.together.take().map(StartBarrier::into_parts).unzip();
+        let (start_barrier, memory) = self.start_barrier.take().map(StartBarrier::into_parts).unzip();
         let mut world = self.world.take();
         if self.lent {
             std::mem::forget(world.take());
         }
         let own = self.teams.drain(..).map(|(_, comm)| comm);
-        (own.chain(together).chain(world).collect(), memory)
+        (own.chain(start_barrier).chain(world).collect(), memory)
     }
 
     /// Whether no communication is in flight.

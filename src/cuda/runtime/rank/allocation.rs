@@ -26,7 +26,7 @@ pub(crate) struct AllocationLayout<'a> {
     /// Bytes of semaphores.
     pub(crate) flags: usize,
     /// By buffer: true if a caller will bind it.
-    pub(crate) outside: &'a [bool],
+    pub(crate) external: &'a [bool],
 }
 
 /// A rank's memory and the addresses of its buffers.
@@ -36,8 +36,8 @@ pub(crate) struct RankAllocation {
     pub(crate) map: Option<Arc<AddressMap>>,
     pub(crate) memory: CachedMemory,
     /// Memory in the place of a caller's buffers until the caller binds them.
-    pub(crate) spare: Option<DeviceMemory>,
-    pub(crate) pool: Arc<ResourceCache>,
+    pub(crate) bind_scratch: Option<DeviceMemory>,
+    pub(crate) cache: Arc<ResourceCache>,
     layout: MemoryLayout,
     /// Address of each buffer.
     pub(crate) bases: Vec<u64>,
@@ -50,12 +50,13 @@ impl RankAllocation {
     pub(crate) fn new(
         plan: &Plan,
         device: &Arc<CudaDevice>,
-        AllocationLayout { layout, flags, outside }: AllocationLayout<'_>,
-        pool: &Arc<ResourceCache>,
+        AllocationLayout { layout, flags, external }: AllocationLayout<'_>,
+        cache: &Arc<ResourceCache>,
     ) -> Result<Self, Error> {
-        let memory = pool.take_memory(device, layout_bytes(&layout))?;
-        let spare = allocate_bind_scratch(plan, outside, device, pool)?;
-        let mut allocation = Self { memory, spare, map: None, pool: pool.clone(), layout, bases: Vec::new(), flags };
+        let memory = cache.take_memory(device, layout_bytes(&layout))?;
+        let bind_scratch = allocate_bind_scratch(plan, external, device, cache)?;
+        let mut allocation =
+            Self { memory, bind_scratch, map: None, cache: cache.clone(), layout, bases: Vec::new(), flags };
         allocation.bases = allocation.initial_bases();
         Ok(allocation)
     }
@@ -63,8 +64,8 @@ impl RankAllocation {
     /// The start of each buffer: in the rank's memory, or in the bind scratch.
     fn initial_bases(&self) -> Vec<u64> {
         let start = self.base_address();
-        let outside = self.spare.as_ref().map_or(start, DeviceMemory::address);
-        let base = |offset: &Option<usize>| offset.map_or(outside, |bytes| start + bytes as u64);
+        let external = self.bind_scratch.as_ref().map_or(start, DeviceMemory::address);
+        let base = |offset: &Option<usize>| offset.map_or(external, |bytes| start + bytes as u64);
         self.layout.offsets.iter().map(base).collect()
     }
 
@@ -184,11 +185,11 @@ fn layout_bytes(layout: &MemoryLayout) -> usize {
 /// bound.
 fn allocate_bind_scratch(
     plan: &Plan,
-    outside: &[bool],
+    external: &[bool],
     device: &Arc<CudaDevice>,
-    pool: &ResourceCache,
+    cache: &ResourceCache,
 ) -> Result<Option<DeviceMemory>, Error> {
-    let sizes = outside.iter().enumerate().filter(|(_, is)| **is);
+    let sizes = external.iter().enumerate().filter(|(_, is)| **is);
     let largest = sizes.map(|(buffer, _)| memory_layout::padded_size(plan, buffer)).max();
-    largest.map(|bytes| pool.allocate_memory(device, bytes)).transpose()
+    largest.map(|bytes| cache.allocate_memory(device, bytes)).transpose()
 }

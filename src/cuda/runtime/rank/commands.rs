@@ -18,7 +18,7 @@ use hostir_gpu::gemm_lowering::PerOperand;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::{MessageTarget, P2pMessage};
 use hostir_gpu::rank_memory::WORKSPACE;
-use hostir_gpu::schedule::{P2pCopy, P2pExchange, RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
+use hostir_gpu::schedule::{P2pBatch, P2pCopy, RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
 use std::ops::Range;
 
 /// A command with all addresses resolved. Lists of operands are ranges of the vectors of [`CommandList`], where a
@@ -27,7 +27,7 @@ use std::ops::Range;
 pub(crate) enum ResolvedCommand {
     Launch { function: KernelFunction, grid: [u32; 3], block: [u32; 3], addresses: Range<usize> },
     Copy { to: u64, from: u64, bytes: usize },
-    Product { product: usize, operands: GemmOperands },
+    Gemm { gemm: usize, operands: GemmOperands },
     Record { event: usize },
     Wait { event: usize },
     Communicate { comm: usize, calls: Range<usize> },
@@ -117,14 +117,14 @@ impl CommandList {
                 ResolvedCommand::Launch { function, grid: *grid, block: *block, addresses }
             }
             StreamCommand::Copy { views, bytes } => resolve_copy(memory, views, *bytes),
-            StreamCommand::Product { shape, operands } => {
+            StreamCommand::Gemm { shape, operands } => {
                 let end = self.schedule.scratch[step.stream];
                 let workspace = (memory.scratch_address(step.stream, end - WORKSPACE), WORKSPACE);
                 let mut resolved = resolve_gemm_operands(memory, operands, step.stream, workspace);
                 if let Some(SymbolicAddress::Peer { rank, view }) = &operands[3] {
                     resolved.d = map.element_address(*rank, view, 0)?;
                 }
-                ResolvedCommand::Product { product: *shape, operands: resolved }
+                ResolvedCommand::Gemm { gemm: *shape, operands: resolved }
             }
             StreamCommand::Record { event } => ResolvedCommand::Record { event: *event },
             StreamCommand::Wait { event } => ResolvedCommand::Wait { event: *event },
@@ -148,31 +148,31 @@ impl CommandList {
                 let [from, to] = message_addresses(message, step.stream, rank, memory, map)?;
                 ResolvedCommand::Transfer { to, from, bytes: message.byte_count() }
             }
-            StreamCommand::Exchange(exchange) => self.resolve_exchange(exchange, step.stream, context)?,
+            StreamCommand::P2pBatch(batch) => self.resolve_batch(batch, step.stream, context)?,
         })
     }
 
     /// The launch of a put or get kernel, with its parameters in the order of [`hostir_gpu::codegen`].
-    fn resolve_exchange(
+    fn resolve_batch(
         &mut self,
-        exchange: &P2pExchange,
+        batch: &P2pBatch,
         stream: usize,
         context: AddressContext<'_>,
     ) -> Result<ResolvedCommand, Error> {
         let AddressContext { rank: own, memory, functions, map } = context;
         let start = self.addresses.len();
-        for &(rank, flag) in &exchange.raises {
+        for &(rank, flag) in &batch.signals {
             self.addresses.push(map.flag_address(rank, flag)?);
         }
-        for one in &exchange.moves {
+        for one in &batch.copies {
             let words: [u64; codegen::EXCHANGE_WORDS] = match one {
                 P2pCopy::Message(message) => {
                     let message = &map.messages.list[*message];
                     let [from, to] = message_addresses(message, stream, own, memory, map)?;
-                    let (offer, counter) =
-                        (map.flag_address(own, message.offer)?, map.flag_address(own, message.counter)?);
+                    let (ready, counter) =
+                        (map.flag_address(own, message.ready)?, map.flag_address(own, message.counter)?);
                     let done = map.flag_address(message.target_rank(), message.done)?;
-                    [offer, from, to, message.byte_count() as u64, done, counter]
+                    [ready, from, to, message.byte_count() as u64, done, counter]
                 }
                 P2pCopy::Local(parts) => {
                     let [from, to] = parts.each_ref().map(|part| memory.range_address(part));
@@ -181,13 +181,13 @@ impl CommandList {
             };
             self.addresses.extend(words);
         }
-        for &flag in &exchange.awaits {
+        for &flag in &batch.waits {
             self.addresses.push(map.flag_address(own, flag)?);
         }
-        let copies = exchange.moves.len();
+        let copies = batch.copies.len();
         Ok(ResolvedCommand::Launch {
-            function: functions[exchange.text].clone(),
-            grid: [exchange.blocks, copies.max(1) as u32, 1],
+            function: functions[batch.text].clone(),
+            grid: [batch.blocks, copies.max(1) as u32, 1],
             block: [codegen::exchange_threads(copies), 1, 1],
             addresses: start..self.addresses.len(),
         })
@@ -199,9 +199,12 @@ impl CommandList {
         buffer: BufferId,
         rank: u32,
         memory: &RankAllocation,
-        touching: &RelocationTable,
+        relocations: &RelocationTable,
     ) -> Result<(), Error> {
-        touching.steps_using(buffer).iter().try_for_each(|&number| self.relocate_command(number as usize, rank, memory))
+        relocations
+            .steps_using(buffer)
+            .iter()
+            .try_for_each(|&number| self.relocate_command(number as usize, rank, memory))
     }
 
     /// Looks the addresses of a command up again.
@@ -221,22 +224,22 @@ impl CommandList {
                 return Ok(());
             }
             (ResolvedCommand::Copy { .. }, StreamCommand::Copy { views, bytes }) => resolve_copy(memory, views, *bytes),
-            (ResolvedCommand::Product { operands: old, .. }, StreamCommand::Product { shape, operands }) => {
+            (ResolvedCommand::Gemm { operands: old, .. }, StreamCommand::Gemm { shape, operands }) => {
                 let mut resolved = resolve_gemm_operands(memory, operands, step.stream, old.workspace);
                 // Another rank's memory does not move.
                 if let Some(SymbolicAddress::Peer { .. }) = &operands[3] {
                     resolved.d = old.d;
                 }
-                ResolvedCommand::Product { product: *shape, operands: resolved }
+                ResolvedCommand::Gemm { gemm: *shape, operands: resolved }
             }
             (ResolvedCommand::Transfer { bytes, .. }, StreamCommand::Transfer { message }) => {
                 let Some(map) = &memory.map else { return Ok(()) };
                 let [from, to] = message_addresses(&map.messages.list[*message], step.stream, rank, memory, map)?;
                 ResolvedCommand::Transfer { to, from, bytes: *bytes }
             }
-            (ResolvedCommand::Launch { addresses, .. }, StreamCommand::Exchange(exchange)) => {
-                let first = addresses.start + exchange.raises.len();
-                for (one, words) in exchange.moves.iter().zip((first..).step_by(codegen::EXCHANGE_WORDS)) {
+            (ResolvedCommand::Launch { addresses, .. }, StreamCommand::P2pBatch(batch)) => {
+                let first = addresses.start + batch.signals.len();
+                for (one, words) in batch.copies.iter().zip((first..).step_by(codegen::EXCHANGE_WORDS)) {
                     let moved = match (one, &memory.map) {
                         (P2pCopy::Local(parts), _) => parts.each_ref().map(|part| memory.range_address(part)),
                         (P2pCopy::Message(message), Some(map)) => {
@@ -257,7 +260,7 @@ impl CommandList {
     /// The operands of a GEMM's first call.
     pub(crate) fn first_operands(&self, number: usize) -> Option<GemmOperands> {
         self.ready.iter().find_map(|(call, _)| match call {
-            ResolvedCommand::Product { product, operands } if *product == number => Some(*operands),
+            ResolvedCommand::Gemm { gemm, operands } if *gemm == number => Some(*operands),
             _ => None,
         })
     }
@@ -286,9 +289,9 @@ fn message_addresses(
 
 fn resolve_semaphore_op(signal: SemaphoreOp, own: u32, map: &AddressMap) -> Result<WordOp, Error> {
     Ok(match signal {
-        SemaphoreOp::Raise { rank, flag } => WordOp::write_word(map.flag_address(rank, flag)?, 1),
-        SemaphoreOp::Await { flag } => WordOp::wait_for_word(map.flag_address(own, flag)?, 1),
-        SemaphoreOp::Lower { flag } => WordOp::write_word(map.flag_address(own, flag)?, 0),
+        SemaphoreOp::Signal { rank, flag } => WordOp::write_word(map.flag_address(rank, flag)?, 1),
+        SemaphoreOp::Wait { flag } => WordOp::wait_for_word(map.flag_address(own, flag)?, 1),
+        SemaphoreOp::Reset { flag } => WordOp::write_word(map.flag_address(own, flag)?, 0),
     })
 }
 

@@ -36,8 +36,8 @@ impl RankRuntime<'_> {
     /// Waits until all other ranks have arrived. The rank issues nothing meanwhile: work that waits on the device would
     /// start all at once, and not in the order of a run.
     pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RankFailure> {
-        let Some(together) = &mut self.communicators.together else { return Ok(()) };
-        together.issue_all_reduce(self.streams.main())?;
+        let Some(start_barrier) = &mut self.communicators.start_barrier else { return Ok(()) };
+        start_barrier.issue_all_reduce(self.streams.main())?;
         self.wait_with_progress(timeout, |_| RunProgress::Before)
     }
 
@@ -154,7 +154,7 @@ impl RankRuntime<'_> {
             device: self.device.clone(),
             poison,
             flags: self.memory.flag_release_ops(),
-            aside: self.streams.aside.take(),
+            side_stream: self.streams.side_stream.take(),
             graphs: std::mem::take(&mut self.recorder.retired),
             communicators,
             memory,

@@ -3,7 +3,7 @@
 
 use crate::runtime::kernel_images::KernelImages;
 use crate::runtime::options::Options;
-use crate::runtime::rank::gemm_product::GemmProduct;
+use crate::runtime::rank::rank_gemm::RankGemm;
 use crate::runtime::resource_cache::CachedBlas;
 use crate::sys::Error;
 use crate::sys::blas::{GemmOperands, TunableGemm};
@@ -20,7 +20,7 @@ pub(crate) const CANDIDATES: usize = 8;
 /// The kernels and GEMMs of a schedule.
 pub(crate) struct LoadedKernels {
     // Dropped in this order.
-    pub(crate) products: Vec<GemmProduct>,
+    pub(crate) gemms: Vec<RankGemm>,
     pub(crate) functions: Vec<KernelFunction>,
     blas: Option<CachedBlas>,
 }
@@ -33,19 +33,19 @@ impl LoadedKernels {
         images: &KernelImages,
         options: &Options,
     ) -> Result<Self, Error> {
-        let pool = &options.pool;
-        let blas = if schedule.shapes.is_empty() { None } else { Some(pool.take_blas(device)?) };
-        let mut kernels = Self { products: Vec::new(), functions: Vec::new(), blas };
+        let cache = &options.cache;
+        let blas = if schedule.shapes.is_empty() { None } else { Some(cache.take_blas(device)?) };
+        let mut kernels = Self { gemms: Vec::new(), functions: Vec::new(), blas };
         for text in &schedule.texts {
             let image =
                 images.get(text).ok_or_else(|| Error::Internal { what: "a kernel was not compiled".to_owned() })?;
-            let module = pool.kernel_module(device, text, image)?;
+            let module = cache.kernel_module(device, text, image)?;
             kernels.functions.push(module.get_function(job::ENTRY, job::parameter_count(text))?);
         }
         if let Some(blas) = &kernels.blas {
             for shape in &schedule.shapes {
                 let library = TunableGemm::new(blas, shape, WORKSPACE, CANDIDATES)?;
-                kernels.products.push(GemmProduct::new(library, shape, device, options)?);
+                kernels.gemms.push(RankGemm::new(library, shape, device, options)?);
             }
         }
         Ok(kernels)
@@ -57,13 +57,13 @@ impl LoadedKernels {
     /// The operands are addresses of the GEMM's shape, and the workspace has [`WORKSPACE`] bytes.
     pub(crate) unsafe fn run_gemm(
         &self,
-        product: usize,
+        gemm: usize,
         operands: &GemmOperands,
         stream: &CudaStream,
     ) -> Result<(), Error> {
         match &self.blas {
             // SAFETY: as the caller promises.
-            Some(blas) => unsafe { self.products[product].issue(blas, operands, stream) },
+            Some(blas) => unsafe { self.gemms[gemm].issue(blas, operands, stream) },
             None => Ok(()),
         }
     }

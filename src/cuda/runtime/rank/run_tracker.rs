@@ -5,7 +5,7 @@ use crate::runtime::rank::graph_recorder::GraphRecorder;
 use crate::runtime::watchdog::WatchedRank;
 use crate::sys::driver::CudaEvent;
 use hostir::plan::InstId;
-use hostir_gpu::schedule::wait_marks::PeerWait;
+use hostir_gpu::schedule::wait_events::PeerWait;
 
 /// The progress of a rank's runs.
 pub(crate) struct RunTracker {
@@ -55,11 +55,11 @@ impl RunTracker {
         recorder: &GraphRecorder,
     ) -> Option<RunProgress> {
         let recorded = recorder.graph.is_some();
-        let mark = |event| if recorded { recorder.outside.get(&event) } else { events.get(event) };
+        let event = |event| if recorded { recorder.external.get(&event) } else { events.get(event) };
         let mut issued = self.waits.iter().filter(|wait| wait.last < issued);
         let open = issued.find(|wait| {
-            let mark = wait.event.and_then(mark);
-            mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
+            let event = wait.event.and_then(event);
+            event.is_none_or(|event| !event.is_reached().unwrap_or(true))
         })?;
         // Calls that share its event are of its stream.
         let after = issued.rfind(|wait| wait.event == open.event);

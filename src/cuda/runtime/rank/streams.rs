@@ -16,7 +16,7 @@ pub(crate) struct RankStreams {
     pub(crate) end: CudaEvent,
     pub(crate) all: Vec<CudaStream>,
     /// The side stream for semaphores and their release while other streams wait; `None` without semaphores.
-    pub(crate) aside: Option<CudaStream>,
+    pub(crate) side_stream: Option<CudaStream>,
     /// The caller's stream, which replaces the first one while a run is issued on it.
     pub(crate) front: Option<CudaStream>,
     /// True if the last run was issued on a caller's stream, and the first stream has not waited for it.
@@ -41,7 +41,7 @@ impl RankStreams {
             events: events.collect::<Result<_, _>>()?,
             timers: [CudaEvent::new(device, true)?, CudaEvent::new(device, true)?],
             end: CudaEvent::new(device, false)?,
-            aside: semaphores.then(|| CudaStream::new(device, StreamPriority::High)).transpose()?,
+            side_stream: semaphores.then(|| CudaStream::new(device, StreamPriority::High)).transpose()?,
             front: None,
             trails: false,
             fills: false,
@@ -64,19 +64,19 @@ impl RankStreams {
     }
 
     /// Issues the next run on a caller's stream instead of the first one: after the earlier run, unless that is known
-    /// to be complete, and after the fills of the first stream, which record `mark`.
+    /// to be complete, and after the fills of the first stream, which record `event`.
     pub(crate) fn begin_on_caller(
         &mut self,
         caller: CudaStream,
         complete: bool,
-        mark: &CudaEvent,
+        event: &CudaEvent,
     ) -> Result<(), Error> {
         if !complete {
             caller.wait(&self.end)?;
         }
         if self.fills {
-            self.main().record(mark)?;
-            caller.wait(mark)?;
+            self.main().record(event)?;
+            caller.wait(event)?;
             self.fills = false;
         }
         self.front = Some(caller);
@@ -106,11 +106,11 @@ impl RankStreams {
         // SAFETY: the rank's promise: this is all of its memory, which nobody uses yet.
         unsafe { self.main().fill_bytes(start, 0xff, memory.memory_bytes()) }?;
         self.main().synchronize()?;
-        if let Some(aside) = &self.aside {
+        if let Some(side_stream) = &self.side_stream {
             // A stream that was used once takes no more preparation when it is needed.
             // SAFETY: the rank's promise: flags are the first bytes of its memory.
-            unsafe { aside.fill_bytes(start, 0, memory.flags) }?;
-            aside.synchronize()?;
+            unsafe { side_stream.fill_bytes(start, 0, memory.flags) }?;
+            side_stream.synchronize()?;
         }
         Ok(())
     }
@@ -123,10 +123,10 @@ impl RankStreams {
 
     /// Reads the last word of the semaphores, if there are any.
     pub(crate) fn read_poison(&self, memory: &RankAllocation) -> Result<Option<u32>, Error> {
-        let Some(aside) = &self.aside else { return Ok(None) };
+        let Some(side_stream) = &self.side_stream else { return Ok(None) };
         let mut word = [0; 4];
-        // SAFETY: the rank's promise: flags are the first bytes of its memory, and there is one if there is `aside`.
-        unsafe { aside.download(&mut word, memory.poison_address()) }?;
+        // SAFETY: the rank's promise: flags are the first bytes of its memory, and there is one if there is `side_stream`.
+        unsafe { side_stream.download(&mut word, memory.poison_address()) }?;
         Ok(u32::from_le_bytes(word).checked_sub(1))
     }
 }

@@ -293,8 +293,8 @@ fn scaled_product() -> Case {
     let mut memory = Memory::default();
     let a = memory.random(DType::Float8E4M3, &[2, 70, 33], RANGE);
     let b = memory.random(DType::Float8E5M2, &[2, 33, 5], RANGE);
-    let apart = part(&memory.random(DType::Float, &[2, 70, 3], RANGE), 2, 1, 1);
-    let rows = BufferView { dims: apart.dims[..2].into(), ..apart };
+    let gapped = part(&memory.random(DType::Float, &[2, 70, 3], RANGE), 2, 1, 1);
+    let rows = BufferView { dims: gapped.dims[..2].into(), ..gapped };
     let columns = memory.random(DType::Float, &[5], RANGE);
     let bias = memory.random(DType::Half, &[2, 70, 5], RANGE);
     let out = memory.random(DType::Float, &[2, 70, 5], RANGE);

@@ -51,7 +51,7 @@ fn matmul(types: [DType; 3], [m, n, k]: [usize; 3]) -> GemmInst {
 fn summary(gemm: &GemmInst, native: bool) -> Option<(usize, [MatrixElement; 2], MatrixElement, bool)> {
     let support = if native { Fp8Support::Vectors } else { Fp8Support::Absent };
     let all = expand_gemm(gemm, support)?;
-    let shape = &all.products[0].shape;
+    let shape = &all.gemm_calls[0].shape;
     Some((all.before.len(), shape.factors, shape.element, all.after.is_some()))
 }
 
@@ -98,7 +98,7 @@ fn scales_go_to_the_library_where_it_takes_them() {
     let (size, bfloat) = ([17, 32, 48], DType::BFloat16);
     let form = |gemm: &GemmInst, support: Fp8Support| {
         let all = expand_gemm(gemm, support).unwrap();
-        (all.products[0].shape.scales, all.after.is_some())
+        (all.gemm_calls[0].shape.scales, all.after.is_some())
     };
     let vectors = scaled(linear([E4M3, E4M3, bfloat], size, false), true);
     assert_eq!(form(&vectors, Fp8Support::Vectors), (GemmScales::Vectors, false));
@@ -106,7 +106,7 @@ fn scales_go_to_the_library_where_it_takes_them() {
     assert_eq!(form(&vectors, Fp8Support::Absent), (GemmScales::None, true));
     // The scales change sides: the library's left factor is our right one.
     let all = expand_gemm(&vectors, Fp8Support::Vectors).unwrap();
-    let buffers = all.products[0].operands.each_ref().map(|view| view.as_ref().map(|view| view.buffer.0));
+    let buffers = all.gemm_calls[0].operands.each_ref().map(|view| view.as_ref().map(|view| view.buffer.0));
     assert_eq!(buffers, [Some(1), Some(0), None, Some(3), Some(5), Some(4)]);
     // The library adds a bias after the scales.
     let biased = scaled(linear([E4M3, E4M3, bfloat], size, true), true);
@@ -260,7 +260,7 @@ fn check(name: &str, gemm: &GemmInst) {
         let pieces = all.pieces.windows(2).all(|pair| pair[0] < pair[1] && pair[1] < all.scratch);
         assert!(pieces, "{name}");
         all.before.iter().for_each(|job| run_job(&mut memory, job));
-        all.products.iter().for_each(|product| run_product(&mut memory, product));
+        all.gemm_calls.iter().for_each(|product| run_product(&mut memory, product));
         all.after.iter().for_each(|job| run_last_job(&mut memory, job, gemm));
         assert_eq!(get(&memory, &gemm.out), expected, "{name}, {support:?}");
         for job in all.before.iter().chain(&all.after) {

@@ -10,7 +10,7 @@ use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::p2p;
 use hostir_gpu::p2p::{MessagePlan, MessageTarget};
 use hostir_gpu::schedule::{
-    P2pCopy, P2pExchange, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, build_schedule,
+    P2pBatch, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, build_schedule,
 };
 use hostir_gpu::team;
 use hostir_gpu::transport::{BackendTransports, CommTransport};
@@ -41,12 +41,15 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(text: &str, (apart, push): (bool, bool)) -> Self {
-        Self::with_settings(text, ScheduleSettings { routes: ROUTES, apart, push, ..ScheduleSettings::H200 })
+    fn new(text: &str, (one_rank_per_device, push): (bool, bool)) -> Self {
+        Self::with_settings(
+            text,
+            ScheduleSettings { routes: ROUTES, one_rank_per_device, push, ..ScheduleSettings::H200 },
+        )
     }
 
     fn with_settings(text: &str, settings: ScheduleSettings) -> Self {
-        let apart = settings.apart;
+        let one_rank_per_device = settings.one_rank_per_device;
         let (programs, diags) = hostir::load(text);
         assert!(diags.is_empty(), "{diags:?}");
         let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
@@ -56,8 +59,8 @@ impl Machine {
             build_schedule(plan, &teams, &messages, settings).unwrap_or_else(|refusal| panic!("{}", refusal.what))
         };
         let mut schedules: Vec<RankSchedule> = prepared.plans.iter().map(of).collect();
-        let order = if apart { None } else { issue_order::impose_global_order(&mut schedules) };
-        assert_eq!(order.is_some(), !apart, "there is an order");
+        let order = if one_rank_per_device { None } else { issue_order::impose_global_order(&mut schedules) };
+        assert_eq!(order.is_some(), !one_rank_per_device, "there is an order");
         let device = |(plan, schedule): (&hostir::plan::Plan, RankSchedule)| {
             let flags = messages.flag_bytes(plan.rank);
             let layout = memory_layout::assign_offsets(plan, &schedule.items, &schedule.scratch, flags, &[]);
@@ -120,7 +123,7 @@ impl Machine {
     /// Everything is as before the run.
     fn rewind(&mut self) {
         for device in &mut self.devices {
-            assert!(device.flags.iter().all(|raised| !raised), "a flag stays up");
+            assert!(device.flags.iter().all(|signalled| !signalled), "a flag stays up");
             device.queues.iter_mut().for_each(|queue| queue.1 = 0);
             device.reached.clear();
         }
@@ -158,12 +161,12 @@ impl Machine {
             StreamCommand::Signal { mut signals } => {
                 // One operation at a time: others may run in between.
                 let waits = match signals[0] {
-                    SemaphoreOp::Await { flag } => !self.devices[rank].flags[flag],
-                    SemaphoreOp::Raise { rank: other, flag } => {
+                    SemaphoreOp::Wait { flag } => !self.devices[rank].flags[flag],
+                    SemaphoreOp::Signal { rank: other, flag } => {
                         self.raise(other, flag);
                         false
                     }
-                    SemaphoreOp::Lower { flag } => {
+                    SemaphoreOp::Reset { flag } => {
                         self.lower(rank, flag);
                         false
                     }
@@ -178,10 +181,10 @@ impl Machine {
                 }
             }
             StreamCommand::Transfer { message } => self.transfer(message),
-            StreamCommand::Exchange(mut exchange) => {
+            StreamCommand::P2pBatch(mut exchange) => {
                 let Some(ended) = self.exchange(rank, &mut exchange) else { return false };
                 if !ended {
-                    self.devices[rank].schedule.steps[step].call = StreamCommand::Exchange(exchange);
+                    self.devices[rank].schedule.steps[step].call = StreamCommand::P2pBatch(exchange);
                     return true;
                 }
             }
@@ -189,7 +192,7 @@ impl Machine {
                 let [from, to] = views.each_ref().map(|view| self.address(rank, view, 0));
                 self.devices[rank].memory.copy_within(from..from + bytes, to);
             }
-            StreamCommand::Wait { .. } | StreamCommand::Launch { .. } | StreamCommand::Product { .. } => {}
+            StreamCommand::Wait { .. } | StreamCommand::Launch { .. } | StreamCommand::Gemm { .. } => {}
             StreamCommand::Communicate { .. } => panic!("NCCL is called"),
         }
         self.devices[rank].queues[stream].1 += 1;
@@ -197,8 +200,8 @@ impl Machine {
     }
 
     fn raise(&mut self, rank: u32, flag: usize) {
-        let raised = &mut self.devices[rank as usize].flags[flag];
-        assert!(!std::mem::replace(raised, true), "a flag is raised twice");
+        let signalled = &mut self.devices[rank as usize].flags[flag];
+        assert!(!std::mem::replace(signalled, true), "a flag is raised twice");
     }
 
     /// Lowers an own flag if it is raised.
@@ -208,23 +211,23 @@ impl Machine {
 
     /// Does one operation of a put or get kernel, whose copies and last waits are blocks of their own. Returns whether
     /// it was the last one, and `None` if it cannot continue.
-    fn exchange(&mut self, rank: usize, exchange: &mut P2pExchange) -> Option<bool> {
-        if !exchange.raises.is_empty() {
-            exchange.raises.drain(..).for_each(|(other, flag)| self.raise(other, flag));
-            return Some(exchange.moves.is_empty() && exchange.awaits.is_empty());
+    fn exchange(&mut self, rank: usize, exchange: &mut P2pBatch) -> Option<bool> {
+        if !exchange.signals.is_empty() {
+            exchange.signals.drain(..).for_each(|(other, flag)| self.raise(other, flag));
+            return Some(exchange.copies.is_empty() && exchange.waits.is_empty());
         }
-        for at in 0..exchange.moves.len() {
-            match exchange.moves[at].clone() {
+        for at in 0..exchange.copies.len() {
+            match exchange.copies[at].clone() {
                 P2pCopy::Message(number) => {
-                    let (offer, done, other) = {
+                    let (ready, done, other) = {
                         let message = &self.messages.list[number];
-                        (message.offer, message.done, message.target_rank())
+                        (message.ready, message.done, message.target_rank())
                     };
-                    if !self.devices[rank].flags[offer] {
+                    if !self.devices[rank].flags[ready] {
                         continue;
                     }
                     self.transfer(number);
-                    self.lower(rank, offer);
+                    self.lower(rank, ready);
                     self.raise(other, done);
                 }
                 P2pCopy::Local(parts) => {
@@ -233,12 +236,12 @@ impl Machine {
                     self.devices[rank].memory.copy_within(from..from + bytes, to);
                 }
             }
-            exchange.moves.remove(at);
-            return Some(exchange.moves.is_empty() && exchange.awaits.is_empty());
+            exchange.copies.remove(at);
+            return Some(exchange.copies.is_empty() && exchange.waits.is_empty());
         }
-        let at = exchange.awaits.iter().position(|&flag| self.devices[rank].flags[flag])?;
-        self.lower(rank, exchange.awaits.remove(at));
-        Some(exchange.moves.is_empty() && exchange.awaits.is_empty())
+        let at = exchange.waits.iter().position(|&flag| self.devices[rank].flags[flag])?;
+        self.lower(rank, exchange.waits.remove(at));
+        Some(exchange.copies.is_empty() && exchange.waits.is_empty())
     }
 
     fn transfer(&mut self, message: usize) {
@@ -273,15 +276,15 @@ fn inputs(prepared: &PreparedProgram, salt: u8) -> Vec<Vec<HostTensor>> {
     plans.map(|(rank, plan)| plan.inputs.iter().map(|view| part(rank, view)).collect()).collect()
 }
 
-/// Runs a program twice in each order, with changing data, by kernels, by copy engines, and as in a graph; `moves`
+/// Runs a program twice in each order, with changing data, by kernels, by copy engines, and as in a graph; `copies`
 /// compares the moved data with the CPU.
-fn check(text: &str, moves: bool) {
+fn check(text: &str, copies: bool) {
     for how in WAYS {
-        run(&mut Machine::new(text, how), text, how.0, moves);
+        run(&mut Machine::new(text, how), text, how.0, copies);
     }
 }
 
-fn run(machine: &mut Machine, text: &str, kernels: bool, moves: bool) {
+fn run(machine: &mut Machine, text: &str, kernels: bool, copies: bool) {
     let fresh: Vec<RankSchedule> = machine.devices.iter().map(|device| device.schedule.clone()).collect();
     for (round, last) in [false, true, false, true].into_iter().enumerate() {
         let data = inputs(&machine.prepared, round as u8);
@@ -295,7 +298,7 @@ fn run(machine: &mut Machine, text: &str, kernels: bool, moves: bool) {
         }
         let expected = cpu::run_plans(&machine.prepared, data).unwrap();
         for (rank, outputs) in expected.outputs.iter().enumerate() {
-            for (index, tensor) in outputs.iter().enumerate().filter(|_| moves) {
+            for (index, tensor) in outputs.iter().enumerate().filter(|_| copies) {
                 let bytes = tensor.as_ref().map(|tensor| tensor.bytes().to_vec());
                 assert_eq!(machine.output(rank, index), bytes, "rank {rank} in\n{text}");
             }
@@ -391,12 +394,12 @@ fn messages_of_a_communicator() {
 }
 
 /// Counts a rank's calls for messages by kind: P2P kernels, signals, transfers.
-fn calls(text: &str, apart: bool) -> [usize; 3] {
-    let machine = Machine::new(text, (apart, false));
+fn calls(text: &str, one_rank_per_device: bool) -> [usize; 3] {
+    let machine = Machine::new(text, (one_rank_per_device, false));
     let steps = &machine.devices[1].schedule.steps;
     let count = |is: fn(&StreamCommand) -> bool| steps.iter().filter(|step| is(&step.call)).count();
     [
-        count(|call| matches!(call, StreamCommand::Exchange(_))),
+        count(|call| matches!(call, StreamCommand::P2pBatch(_))),
         count(|call| matches!(call, StreamCommand::Signal { .. })),
         count(|call| matches!(call, StreamCommand::Transfer { .. })),
     ]
@@ -460,7 +463,7 @@ fn flags_take_no_room_from_copies() {
             ScheduleSettings { routes: ROUTES, room, ..ScheduleSettings::H200 },
         );
         let schedule = &machine.devices[0].schedule;
-        let kernels = schedule.steps.iter().filter(|step| matches!(step.call, StreamCommand::Exchange(_))).count();
+        let kernels = schedule.steps.iter().filter(|step| matches!(step.call, StreamCommand::P2pBatch(_))).count();
         (kernels, schedule.blocks)
     };
     assert_eq!(prepared_with(1), (3, 1));

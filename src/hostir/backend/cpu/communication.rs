@@ -1,7 +1,7 @@
 //! Moves the data of communications between the memories of ranks.
 
+use super::element_vector::{ElementVector, require_compute_class};
 use super::executor::CpuRank;
-use super::lanes::{ElementVector, require_compute_class};
 use super::reduce::combine_members;
 use crate::backend::fault::ExecutionFault;
 use crate::diag::Diag;
@@ -126,7 +126,7 @@ fn reduced_bytes<'s>(
     let members: Result<Vec<ElementVector>, ExecutionFault> =
         parts.map(|bytes| ElementVector::from_bytes(dtype, bytes)).collect();
     match combine_members(collective.red_op, dtype == DType::Bool, members?)? {
-        Some(lanes) => lanes.into_bytes(dtype),
+        Some(element_vector) => element_vector.into_bytes(dtype),
         None => Ok(Vec::new()),
     }
 }

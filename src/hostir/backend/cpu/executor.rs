@@ -1,6 +1,6 @@
 //! One rank of a run: its memory, and the execution of its instructions.
 
-use super::lanes::{ElementVector, require_compute_class};
+use super::element_vector::{ElementVector, require_compute_class};
 use super::storage::RankMemory;
 use super::{communication, gemm, pointwise, reduce, take};
 use crate::backend::RunStats;

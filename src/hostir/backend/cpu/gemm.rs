@@ -1,7 +1,7 @@
 //! GEMMs through the crates `gemm-f32` and `gemm-f64`, whose kernels use AVX-512 if the processor has it. (The crate
 //! `gemm` above them also compiles complex GEMMs, which takes longer than the rest of this library.)
 
-use super::lanes::{ComputeClass, ElementVector, require_compute_class};
+use super::element_vector::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
@@ -32,53 +32,49 @@ pub(super) fn run_gemm(memory: &mut RankMemory, plan: &Plan, gemm: &GemmInst) ->
         ComputeClass::F64 => {
             let a = load_operand(memory, &gemm.a, DType::Double, f64s)?;
             let b = load_operand(memory, &gemm.b, DType::Double, f64s)?;
-            let product = multiply_batches(&a, &b, &shape, multiply_matrix)?;
-            let product = scale_elements(product, scales.into_iter().map(f64s), |x, y| x * y);
-            ElementVector::F64(add_bias(product, bias.map(f64s), |x, y| x + y))
+            let sums = multiply_batches(&a, &b, &shape, multiply_matrix)?;
+            let sums = scale_elements(sums, scales.into_iter().map(f64s), |x, y| x * y);
+            ElementVector::F64(add_bias(sums, bias.map(f64s), |x, y| x + y))
         }
         ComputeClass::F32 => {
             let a = load_operand(memory, &gemm.a, DType::Float, f32s)?;
             let b = load_operand(memory, &gemm.b, DType::Float, f32s)?;
-            let product = multiply_batches(&a, &b, &shape, multiply_matrix)?;
-            let product = scale_elements(product, scales.into_iter().map(f32s), |x, y| x * y);
-            ElementVector::F32(add_bias(product, bias.map(f32s), |x, y| x + y))
+            let sums = multiply_batches(&a, &b, &shape, multiply_matrix)?;
+            let sums = scale_elements(sums, scales.into_iter().map(f32s), |x, y| x * y);
+            ElementVector::F32(add_bias(sums, bias.map(f32s), |x, y| x + y))
         }
         ComputeClass::I64 => {
             let a = load_operand(memory, &gemm.a, DType::Int, i64s)?;
             let b = load_operand(memory, &gemm.b, DType::Int, i64s)?;
-            let product = multiply_batches(&a, &b, &shape, integer_matrix)?;
-            let product = scale_elements(product, scales.into_iter().map(i64s), i64::wrapping_mul);
-            ElementVector::I64(add_bias(product, bias.map(i64s), i64::wrapping_add))
+            let sums = multiply_batches(&a, &b, &shape, integer_matrix)?;
+            let sums = scale_elements(sums, scales.into_iter().map(i64s), i64::wrapping_mul);
+            ElementVector::I64(add_bias(sums, bias.map(i64s), i64::wrapping_add))
         }
     };
     result.store_view(memory, plan, &gemm.out)
 }
 
-fn scale_elements<T: Copy>(
-    mut product: Vec<T>,
-    scales: impl Iterator<Item = Vec<T>>,
-    multiply: fn(T, T) -> T,
-) -> Vec<T> {
+fn scale_elements<T: Copy>(mut sums: Vec<T>, scales: impl Iterator<Item = Vec<T>>, multiply: fn(T, T) -> T) -> Vec<T> {
     for scale in scales {
-        for (x, y) in product.iter_mut().zip(scale) {
+        for (x, y) in sums.iter_mut().zip(scale) {
             *x = multiply(*x, y);
         }
     }
-    product
+    sums
 }
 
-fn add_bias<T: Copy>(mut product: Vec<T>, bias: Option<Vec<T>>, add: fn(T, T) -> T) -> Vec<T> {
-    for (x, y) in product.iter_mut().zip(bias.into_iter().flatten()) {
+fn add_bias<T: Copy>(mut sums: Vec<T>, bias: Option<Vec<T>>, add: fn(T, T) -> T) -> Vec<T> {
+    for (x, y) in sums.iter_mut().zip(bias.into_iter().flatten()) {
         *x = add(*x, y);
     }
-    product
+    sums
 }
 
 /// The vector as one type.
 macro_rules! lanes_as {
     ($name:ident, $class:ident, $value:ty) => {
-        fn $name(lanes: ElementVector) -> Vec<$value> {
-            match lanes.into_class(ComputeClass::$class) {
+        fn $name(element_vector: ElementVector) -> Vec<$value> {
+            match element_vector.into_class(ComputeClass::$class) {
                 ElementVector::$class(values) => values,
                 _ => Vec::new(),
             }
@@ -105,8 +101,8 @@ fn load_operand<'m, T: Pod>(
         let dims = view.dims.to_vec();
         return Ok(GemmOperand { values: Cow::Borrowed(values), start: view.offset, dims });
     }
-    let (lanes, dims) = dense_elements(memory, view)?;
-    Ok(GemmOperand { values: Cow::Owned(pick(lanes)), start: 0, dims })
+    let (element_vector, dims) = dense_elements(memory, view)?;
+    Ok(GemmOperand { values: Cow::Owned(pick(element_vector)), start: 0, dims })
 }
 
 /// The view's elements without repetition, and dims into them. A transposed matrix stays transposed.
@@ -120,7 +116,7 @@ fn dense_elements(memory: &RankMemory, view: &BufferView) -> Result<(ElementVect
     if transposed {
         once.dims.swap(rank - 2, rank - 1);
     }
-    let lanes = ElementVector::load_view(memory, &once)?;
+    let element_vector = ElementVector::load_view(memory, &once)?;
     let mut dims = row_major(&once.shape());
     if transposed {
         dims.swap(rank - 2, rank - 1);
@@ -129,7 +125,7 @@ fn dense_elements(memory: &RankMemory, view: &BufferView) -> Result<(ElementVect
         let stride = if full.stride == 0 { 0 } else { dim.stride };
         *dim = ViewDim { extent: full.extent, stride };
     }
-    Ok((lanes, dims.to_vec()))
+    Ok((element_vector, dims.to_vec()))
 }
 
 type MatrixKernel<T> =

@@ -7,9 +7,9 @@
 //! is simple, safe when views overlap, and detects uninitialised elements.
 
 mod communication;
+mod element_vector;
 mod executor;
 mod gemm;
-mod lanes;
 mod pointwise;
 mod poison;
 mod reduce;

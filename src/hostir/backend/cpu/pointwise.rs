@@ -1,6 +1,6 @@
 //! Pointwise functions.
 
-use super::lanes::{ComputeClass, ElementVector, require_compute_class};
+use super::element_vector::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
@@ -90,7 +90,7 @@ fn apply_number(
 ) -> Result<Option<ElementVector>, ExecutionFault> {
     let real_only = wide == ComputeClass::I64 && form.integer.is_none();
     let wide = if real_only { ComputeClass::F64 } else { wide };
-    let args: Vec<ElementVector> = args.into_iter().map(|lanes| lanes.into_class(wide)).collect();
+    let args: Vec<ElementVector> = args.into_iter().map(|element_vector| element_vector.into_class(wide)).collect();
     Ok(match wide {
         ComputeClass::F64 => {
             let args: Vec<&[f64]> = args.iter().filter_map(ElementVector::as_doubles).collect();

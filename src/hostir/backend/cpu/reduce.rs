@@ -1,6 +1,6 @@
 //! Reductions along axes and over the members of a communication.
 
-use super::lanes::{ComputeClass, ElementVector};
+use super::element_vector::{ComputeClass, ElementVector};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::reduced_axes_last;
@@ -20,13 +20,13 @@ pub(super) fn run_reduction(
     output: &BufferView,
 ) -> Result<(), ExecutionFault> {
     let (turned, count) = reduced_axes_last(input, axes);
-    let mut lanes = ElementVector::load_view(memory, &turned)?;
+    let mut element_vector = ElementVector::load_view(memory, &turned)?;
     if input.dtype == DType::Float {
-        lanes = lanes.into_class(ComputeClass::F64);
+        element_vector = element_vector.into_class(ComputeClass::F64);
     }
     let ReductionFold { op, initial } = op;
     let truths = input.dtype == DType::Bool;
-    let result = match lanes {
+    let result = match element_vector {
         ElementVector::F64(values) => {
             ElementVector::F64(fold_rows(&values, count, f64_op(op)?, initial.map(ScalarValue::as_f64)))
         }

@@ -1,7 +1,7 @@
 //! Runs all ranks of a prepared program in one process.
 
+use super::element_vector;
 use super::executor::CpuRank;
-use super::lanes;
 use super::steps::StepCounter;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::recorder::{RankRecorder, TimeSource, recorded_parts};
@@ -153,7 +153,7 @@ pub(super) fn start_ranks<'p>(
 /// Refuses buffers of types without kernels, by name.
 fn check_buffer_types(prepared: &PreparedProgram, plan: &Plan) -> Result<(), Vec<Diag>> {
     for (_, buffer) in plan.buffers.iter() {
-        if lanes::require_compute_class(buffer.dtype).is_err() {
+        if element_vector::require_compute_class(buffer.dtype).is_err() {
             let message = message!(
                 "{} is `{}`, which the CPU backend does not support",
                 prepared.labels.quoted_tensor(buffer.tensor),
@@ -194,9 +194,10 @@ fn take_outputs(prepared: &PreparedProgram, rank: &mut CpuRank<'_>) -> Result<Ve
         match rank.memory.take_output(rank.plan, view) {
             Ok(tensor) => local.push(tensor),
             Err(_) => {
-                let Some(port) = prepared.outputs.get(index) else { continue };
-                let message = message!("{} has elements that were never written on rank {}", port.name, rank.plan.rank);
-                let span = prepared.labels.tensor_span(port.tensor);
+                let Some(io_tensor) = prepared.outputs.get(index) else { continue };
+                let message =
+                    message!("{} has elements that were never written on rank {}", io_tensor.name, rank.plan.rank);
+                let span = prepared.labels.tensor_span(io_tensor.tensor);
                 return Err(vec![Diag::error(codes::UNWRITTEN_OUTPUT, span, message)]);
             }
         }

@@ -1,6 +1,6 @@
 //! Reads and sums where an index tensor says.
 
-use super::lanes::ElementVector;
+use super::element_vector::ElementVector;
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::{element_offsets, index_within, taken_offsets};

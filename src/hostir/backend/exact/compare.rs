@@ -67,10 +67,10 @@ pub(super) fn compare_output(
     let (expected, _) = whole_output(reference, output);
     let (found, replicas) = whole_output(program, output);
     let RanProgram { prepared, run } = program;
-    let port = &prepared.outputs[output];
+    let io_tensor = &prepared.outputs[output];
     if found.iter().any(Option::is_none) {
-        let message = message!("output {} has elements without memory at the end of the program", port.name);
-        return Err(Diag::error(codes::UNWRITTEN_OUTPUT, prepared.labels.tensor_span(port.tensor), message));
+        let message = message!("output {} has elements without memory at the end of the program", io_tensor.name);
+        return Err(Diag::error(codes::UNWRITTEN_OUTPUT, prepared.labels.tensor_span(io_tensor.tensor), message));
     }
     let mut differing = vec![false; expected.len()];
     let mut first = None;
@@ -81,7 +81,7 @@ pub(super) fn compare_output(
             first = first.or(Some((place, owned.place, whole)));
         }
     }
-    let shape = port.whole_shape();
+    let shape = io_tensor.whole_shape();
     Ok(first.map(|(place, expected, whole)| OutputDifference {
         place,
         expected,
@@ -107,12 +107,12 @@ fn whole_output(
     RanProgram { prepared, run }: RanProgram<'_>,
     output: usize,
 ) -> (Vec<Option<OwnedElement>>, Vec<(OutputPlace, usize)>) {
-    let port = &prepared.outputs[output];
-    let mut owners = vec![None; port.whole_shape().iter().product()];
+    let io_tensor = &prepared.outputs[output];
+    let mut owners = vec![None; io_tensor.whole_shape().iter().product()];
     let mut replicas = Vec::new();
     for (rank, outputs) in run.outputs.iter().enumerate() {
         let column = outputs.get(output).and_then(Option::as_ref);
-        let (Some(column), Some(places)) = (column, shard_places(port, rank as u32)) else { continue };
+        let (Some(column), Some(places)) = (column, shard_places(io_tensor, rank as u32)) else { continue };
         for (element, (&value, whole)) in column.values.iter().zip(places).enumerate() {
             let place = OutputPlace { output, rank, element };
             owners[whole].get_or_insert(OwnedElement { place, value });

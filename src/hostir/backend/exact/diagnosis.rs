@@ -106,10 +106,10 @@ pub(super) fn find_causes(
     let mut probe = ElementProbe { program, reference, place, expected, keys, unchanged: none, parts_of_axis };
     let Some(unchanged) = probe.changed_pair(None, None) else { return DifferenceCauses::default() };
     probe.unchanged = unchanged;
-    let fresh = [HashedSubject::FreshMemory];
+    let fresh = [HashedSubject::UninitialisedMemory];
     let subjects = subjects.iter().chain(&fresh).copied().filter(|&subject| probe.goes_through(subject)).collect();
-    let inputs = program.prepared.inputs.iter().enumerate().filter(|(_, port)| is_drawn(port.dtype));
-    let parts = inputs.flat_map(|(position, port)| probe.wrong_parts(position, port)).collect();
+    let inputs = program.prepared.inputs.iter().enumerate().filter(|(_, io_tensor)| is_drawn(io_tensor.dtype));
+    let parts = inputs.flat_map(|(position, io_tensor)| probe.wrong_parts(position, io_tensor)).collect();
     DifferenceCauses { parts, subjects }
 }
 
@@ -120,7 +120,7 @@ fn affordable_parts(program: &PreparedProgram, reference: &PreparedProgram) -> u
         InstKind::Gemm(gemm) => (gemm.out.len() * gemm.a.dims.last().map_or(1, |dim| dim.extent)) as u64,
         kind => kind.traffic_bytes() / 8 + 1,
     });
-    let axes: usize = program.inputs.iter().map(|port| port.axes.len()).sum();
+    let axes: usize = program.inputs.iter().map(|io_tensor| io_tensor.axes.len()).sum();
     let runs = MOST_VISITS / visits.sum::<u64>().max(1);
     (runs as usize / axes.max(1)).clamp(2, MOST_PARTS)
 }
@@ -152,8 +152,8 @@ impl ElementProbe<'_> {
     }
 
     /// The parts of an input that cause the difference.
-    fn wrong_parts(&self, input: usize, port: &IoTensor) -> Vec<WrongPart> {
-        let whole: Vec<Vec<usize>> = port.whole_shape().iter().map(|&extent| (0..extent).collect()).collect();
+    fn wrong_parts(&self, input: usize, io_tensor: &IoTensor) -> Vec<WrongPart> {
+        let whole: Vec<Vec<usize>> = io_tensor.whole_shape().iter().map(|&extent| (0..extent).collect()).collect();
         if !self.dependence_on(input, &whole).difference {
             return Vec::new();
         }
@@ -161,7 +161,7 @@ impl ElementProbe<'_> {
         let affected: Vec<Vec<usize>> = axes.iter().map(|slices| slice_indices(slices, |_| true)).collect();
         // What is sharded says most.
         let mut order: Vec<usize> = (0..whole.len()).collect();
-        order.sort_by_key(|axis| port.axes[*axis].device.is_none());
+        order.sort_by_key(|axis| io_tensor.axes[*axis].device.is_none());
         let Some(axis) = order.into_iter().find(|axis| explains_difference(&axes[*axis], whole[*axis].len())) else {
             let relation = self.relation_of(self.dependence_on(input, &affected), input, &affected);
             return vec![WrongPart { input, part: affected, relation }];

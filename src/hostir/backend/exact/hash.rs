@@ -12,7 +12,7 @@ pub(super) enum HashedSubject {
     /// An element of a tensor input, by its position.
     Input(usize),
     /// An element of uninitialised memory.
-    FreshMemory,
+    UninitialisedMemory,
     /// A function of elements.
     Function(Function),
     /// The division by zero.

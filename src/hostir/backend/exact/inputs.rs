@@ -37,26 +37,26 @@ impl InputChange {
 /// The elements of a whole input: random numbers, or integers as they are given.
 pub(super) fn input_elements(
     keys: HashKeys,
-    port: &IoTensor,
+    io_tensor: &IoTensor,
     position: usize,
     given: Option<&HostTensor>,
     change: Option<&InputChange>,
 ) -> Vec<ExactValue> {
-    let shape = port.whole_shape();
+    let shape = io_tensor.whole_shape();
     let count: usize = shape.iter().product();
-    if !is_drawn(port.dtype) {
+    if !is_drawn(io_tensor.dtype) {
         let integers = given.map(integer_elements).unwrap_or_default();
         let values = (0..count).map(|flat| integers.get(flat).copied().unwrap_or(0));
-        return values.map(|value| stored_integer(value, port.dtype)).collect();
+        return values.map(|value| stored_integer(value, io_tensor.dtype)).collect();
     }
     let change = change.filter(|change| change.input == position);
     let elements = (0..count).map(|flat| {
         let word = match change.filter(|change| change.holds_element(&shape, flat)).map(|change| change.elements) {
             None => 0,
             Some(ChangedElements::Redrawn) => 1,
-            Some(ChangedElements::Zero) => return stored_integer(0, port.dtype),
+            Some(ChangedElements::Zero) => return stored_integer(0, io_tensor.dtype),
         };
-        let place = port.stored_place(&shape, flat) as u64;
+        let place = io_tensor.stored_place(&shape, flat) as u64;
         ExactValue::Number(keys.hash_words(HashedSubject::Input(position), &[place, word]))
     });
     elements.collect()
@@ -72,12 +72,12 @@ fn integer_elements(tensor: &HostTensor) -> Vec<i64> {
 }
 
 /// The places in the whole tensor of the elements of a rank's shard, in the shard's order; `None` off the mesh.
-pub(super) fn shard_places(port: &IoTensor, rank: u32) -> Option<Vec<usize>> {
-    let origin = port.shard_origin(rank)?;
-    let axes = origin.into_iter().zip(port.local_shape()).map(|(start, extent)| start..start + extent);
+pub(super) fn shard_places(io_tensor: &IoTensor, rank: u32) -> Option<Vec<usize>> {
+    let origin = io_tensor.shard_origin(rank)?;
+    let axes = origin.into_iter().zip(io_tensor.local_shape()).map(|(start, extent)| start..start + extent);
     let axes: Vec<Range<usize>> = axes.collect();
     let mut places = vec![0];
-    for (axis, extent) in axes.into_iter().zip(port.whole_shape()) {
+    for (axis, extent) in axes.into_iter().zip(io_tensor.whole_shape()) {
         places = places.into_iter().flat_map(|outer| axis.clone().map(move |at| outer * extent + at)).collect();
     }
     Some(places)

@@ -79,7 +79,7 @@ impl ExactMemory {
         self.buffers[at].get_or_insert_with(|| {
             let values = (0..plan.buffers[view.buffer].elements).map(|element| {
                 let words = [program, rank, at as u64, element as u64];
-                ExactValue::Number(keys.hash_words(HashedSubject::FreshMemory, &words))
+                ExactValue::Number(keys.hash_words(HashedSubject::UninitialisedMemory, &words))
             });
             ExactColumn { values: values.collect(), degree: RationalDegree::VARIABLE }
         })

@@ -119,9 +119,9 @@ impl ExactRuns<'_> {
     fn into_report(self, result: Result<ExactProof, Diag>) -> ExactReport {
         let request = self.request;
         let [own, expected] = &self.notes;
-        let given = request.program.inputs.iter().filter(|port| !is_drawn(port.dtype));
+        let given = request.program.inputs.iter().filter(|io_tensor| !is_drawn(io_tensor.dtype));
         let mut program: Vec<Diag> = result.as_ref().err().cloned().into_iter().collect();
-        program.extend(given.map(|port| report::given_values(request.program, port)));
+        program.extend(given.map(|io_tensor| report::given_values(request.program, io_tensor)));
         program.extend(report::unknown_functions(request.program, &own.unknown, &[]));
         let reference = report::unknown_functions(request.reference, &expected.unknown, &own.unknown);
         ExactReport { proof: result.ok(), program, reference }

@@ -40,25 +40,25 @@ pub(super) fn weak_proof(request: &ExactRequest<'_>, proof: ExactProof) -> Diag 
 
 /// The error about ranks of the reference that hold different values.
 pub(super) fn reference_replicas(request: &ExactRequest<'_>, output: usize, index: &[usize]) -> Diag {
-    let port = &request.reference.outputs[output];
+    let io_tensor = &request.reference.outputs[output];
     let message = message!(
         "replicas of {} differ: {}{} is another function of the inputs on some ranks",
-        port.name,
-        port.name,
+        io_tensor.name,
+        io_tensor.name,
         format!("{index:?}")
     );
-    Diag::error(codes::REPLICAS, request.reference.labels.tensor_span(port.tensor), message)
+    Diag::error(codes::REPLICAS, request.reference.labels.tensor_span(io_tensor.tensor), message)
         .with_note("a tensor without a device axis must have the same elements on every rank of its mesh")
 }
 
 /// The warning about an input whose values are given.
-pub(super) fn given_values(prepared: &PreparedProgram, port: &IoTensor) -> Diag {
+pub(super) fn given_values(prepared: &PreparedProgram, io_tensor: &IoTensor) -> Diag {
     let message = message!(
         "the proof holds only for the values of {} in this run: it is `{}`",
-        port.name,
-        quoted_type(port.dtype)
+        io_tensor.name,
+        quoted_type(io_tensor.dtype)
     );
-    Diag::error(codes::GIVEN_VALUES, prepared.labels.tensor_span(port.tensor), message)
+    Diag::error(codes::GIVEN_VALUES, prepared.labels.tensor_span(io_tensor.tensor), message)
         .into_warning()
         .with_note("integers wrap around and select elements, which has no meaning modulo a prime")
 }
@@ -108,14 +108,14 @@ pub(super) fn different_output(
     unknown: &[HashedSubject],
 ) -> Diag {
     let prepared = request.program;
-    let port = &prepared.outputs[difference.place.output];
+    let io_tensor = &prepared.outputs[difference.place.output];
     let through: Vec<HashedSubject> =
         causes.subjects.iter().copied().filter(|subject| unknown.contains(subject)).collect();
     let verdict =
         if through.is_empty() { "is another function of the inputs than in" } else { "is not proved to equal" };
     let message = message!(
         "{} {} {}: {} of {} elements differ",
-        port.name,
+        io_tensor.name,
         verdict,
         request.name,
         difference.elements,
@@ -125,13 +125,13 @@ pub(super) fn different_output(
     // If the difference goes through a function without a meaning, nothing is known.
     let code = if through.is_empty() { codes::DIFFERENT_MEANING } else { codes::UNPROVED_MEANING };
     let mut diag = Diag::error(code, span, message).with_primary_text(label);
-    let element = format!("{}{}", port.name, index_text(&difference.index));
+    let element = format!("{}{}", io_tensor.name, index_text(&difference.index));
     let rank = if prepared.ranks > 1 { format!(" on rank {}", difference.place.rank) } else { String::new() };
     diag = diag.with_note(message!("the first is {}{}", element, rank));
     for part in &causes.parts {
         diag = diag.with_note(part_text(prepared, part));
     }
-    if causes.subjects.contains(&HashedSubject::FreshMemory) {
+    if causes.subjects.contains(&HashedSubject::UninitialisedMemory) {
         diag = diag.with_note("it depends on memory that nothing has written");
     }
     for used in own.iter().filter(|used| through.contains(&used.subject)) {
@@ -165,7 +165,7 @@ fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (
 /// Adds a note that nothing is known of the functions through which a difference goes.
 fn function_note(diag: Diag, subjects: &[HashedSubject]) -> Diag {
     let functions: Vec<HashedSubject> =
-        subjects.iter().copied().filter(|subject| *subject != HashedSubject::FreshMemory).collect();
+        subjects.iter().copied().filter(|subject| *subject != HashedSubject::UninitialisedMemory).collect();
     if functions.is_empty() {
         return diag;
     }
@@ -182,15 +182,16 @@ fn index_text(index: &[usize]) -> String {
 }
 
 fn part_text(prepared: &PreparedProgram, wrong: &WrongPart) -> String {
-    let port = &prepared.inputs[wrong.input];
-    let shape = port.whole_shape();
+    let io_tensor = &prepared.inputs[wrong.input];
+    let shape = io_tensor.whole_shape();
     let axes = wrong.part.iter().zip(&shape).map(|(indices, &extent)| match indices.len() == extent {
         true => ":".to_owned(),
         false => indices_text(indices),
     });
     let axes: Vec<String> = axes.collect();
-    let part = if axes.is_empty() { port.name.clone() } else { format!("{}[{}]", port.name, axes.join(", ")) };
-    let part = part + &shard_text(prepared, port, &wrong.part);
+    let part =
+        if axes.is_empty() { io_tensor.name.clone() } else { format!("{}[{}]", io_tensor.name, axes.join(", ")) };
+    let part = part + &shard_text(prepared, io_tensor, &wrong.part);
     match wrong.relation {
         PartRelation::Missing => format!("missing: {part}; only the reference's element depends on it"),
         PartRelation::Surplus => format!("too much: {part}; only this program's element depends on it"),
@@ -215,15 +216,15 @@ fn indices_text(indices: &[usize]) -> String {
 }
 
 /// ` (the shard of rank 1)`, if the part belongs to some ranks.
-fn shard_text(prepared: &PreparedProgram, port: &IoTensor, part: &[Vec<usize>]) -> String {
-    let sharded: Vec<usize> = (0..part.len()).filter(|&axis| port.axes[axis].device.is_some()).collect();
-    let of_some = sharded.iter().any(|&axis| part[axis].len() < port.axes[axis].extent);
+fn shard_text(prepared: &PreparedProgram, io_tensor: &IoTensor, part: &[Vec<usize>]) -> String {
+    let sharded: Vec<usize> = (0..part.len()).filter(|&axis| io_tensor.axes[axis].device.is_some()).collect();
+    let of_some = sharded.iter().any(|&axis| part[axis].len() < io_tensor.axes[axis].extent);
     if !of_some {
         return String::new();
     }
     let mut ranks: Vec<u32> = (0..prepared.ranks).collect();
     ranks.retain(|rank| {
-        let origin = port.shard_origin(*rank);
+        let origin = io_tensor.shard_origin(*rank);
         origin.is_some_and(|origin| sharded.iter().all(|&axis| part[axis].contains(&origin[axis])))
     });
     let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
@@ -249,6 +250,6 @@ fn subject_text(subject: HashedSubject) -> Message {
         HashedSubject::IntegerArithmetic => "arithmetic of integers".into(),
         HashedSubject::ZeroDivision => "a division by zero".into(),
         HashedSubject::InfiniteConstant => "a constant that is not finite".into(),
-        HashedSubject::Input(_) | HashedSubject::FreshMemory => "memory".into(),
+        HashedSubject::Input(_) | HashedSubject::UninitialisedMemory => "memory".into(),
     }
 }

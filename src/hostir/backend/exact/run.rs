@@ -45,17 +45,17 @@ pub(super) struct ExactRun {
 /// Runs all ranks.
 pub(super) fn run_exactly(program: ExactProgram<'_>, setting: &ExactSetting) -> Result<ExactRun, Vec<Diag>> {
     let prepared = program.prepared;
-    let whole = prepared.inputs.iter().enumerate().map(|(position, port)| {
+    let whole = prepared.inputs.iter().enumerate().map(|(position, io_tensor)| {
         let given = program.given.get(position).and_then(Option::as_ref);
-        input_elements(setting.keys, port, position, given, setting.change.as_ref())
+        input_elements(setting.keys, io_tensor, position, given, setting.change.as_ref())
     });
     let whole: Vec<_> = whole.collect();
     let extremes = ExtremeSets::default();
     let ranks = prepared.plans.iter().map(|plan| {
         let mut memory = ExactMemory::new(plan, setting.keys, program.number);
         let inputs = plan.inputs.iter().zip(&prepared.inputs).zip(&whole);
-        for ((view, port), whole) in inputs {
-            if let (Some(view), Some(places)) = (view, shard_places(port, plan.rank)) {
+        for ((view, io_tensor), whole) in inputs {
+            if let (Some(view), Some(places)) = (view, shard_places(io_tensor, plan.rank)) {
                 memory.bind_input(view, places.iter().map(|&place| whole[place]).collect());
             }
         }

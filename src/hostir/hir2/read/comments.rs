@@ -17,16 +17,16 @@ pub(super) fn find_mesh_comments(file: &FileSyntax, programs: &[ProgramPlace]) -
         let Some(ItemSyntax::Mesh(mesh)) = file.items.get(item as usize) else { continue };
         let uses = uses.get_or_insert_with(|| first_mesh_uses(file));
         // One inside of the lists stands above them.
-        let is_behind = matches!(comment.place, CommentPlaceSyntax::Header(_)) && comment.span.start >= mesh.span.end;
+        let is_after = matches!(comment.place, CommentPlaceSyntax::Header(_)) && comment.span.start >= mesh.span.end;
         let (rank, owner) = match uses.get(&(&mesh.shape, &mesh.devices)) {
             // The item may be a kernel of the program.
             Some(&FirstMeshUse { rank, item }) => (rank, programs.partition_point(|program| program.item < item)),
             None => (usize::MAX, programs.partition_point(|program| program.start <= comment.span.start)),
         };
         let Some(owner) = programs.get(owner).or(programs.last()) else { continue };
-        found.push(MeshComment { comment: *comment, mesh: mesh.name.name, is_behind, rank, owner: owner.item });
+        found.push(MeshComment { comment: *comment, mesh: mesh.name.name, is_after, rank, owner: owner.item });
     }
-    found.sort_by_key(|comment| (comment.rank, comment.is_behind));
+    found.sort_by_key(|comment| (comment.rank, comment.is_after));
     found
 }
 
@@ -94,8 +94,8 @@ impl<'r> CommentPlacer<'r> {
     fn mesh_comment_place(&self, found: &MeshComment) -> CommentPlace {
         let named = self.shared.meshes.get(&found.mesh);
         let id = named.and_then(|named| self.program.mesh_ids.get(&named.mesh).copied());
-        match (id, found.is_behind) {
-            (Some(id), true) => CommentPlace::BehindMesh(id),
+        match (id, found.is_after) {
+            (Some(id), true) => CommentPlace::AfterMesh(id),
             (Some(id), false) => CommentPlace::AboveMesh(id),
             (None, _) => CommentPlace::File,
         }

@@ -11,7 +11,7 @@ use hostir_grammar::hir2::division::{CommentedDivisor, DIVISION_CODE, DIVISION_N
 impl ProgramReader<'_> {
     /// Reports `at = rank // 2`: the comment after a scalar is a number, or an expression of scalars.
     pub(super) fn check_scalar_division(&mut self, value: ExprId) -> Option<()> {
-        let found = self.divisor_behind(value);
+        let found = self.divisor_after(value);
         let found = found.map(|(sign, divisor)| (sign, divisor.is_plain && !self.repeats_part(&divisor, value)));
         let Some((sign, is_sure)) = found else { return Some(()) };
         report_division(sign, is_sure, self.diags);
@@ -20,7 +20,7 @@ impl ProgramReader<'_> {
 
     /// Reports `Z = X + Y // 2`: the comment after a function of tensors is a number.
     pub(super) fn check_tensor_division(&mut self, value: ExprId) -> Option<()> {
-        let found = self.divisor_behind(value).filter(|(_, divisor)| divisor.is_number).map(|(sign, _)| sign);
+        let found = self.divisor_after(value).filter(|(_, divisor)| divisor.is_number).map(|(sign, _)| sign);
         let Some(sign) = found else { return Some(()) };
         report_division(sign, true, self.diags);
         None
@@ -38,11 +38,11 @@ impl ProgramReader<'_> {
     }
 
     /// The `//` directly after an expression, if the whole comment is an expression of scalars.
-    fn divisor_behind(&self, value: ExprId) -> Option<(Span, CommentedDivisor<'_>)> {
+    fn divisor_after(&self, value: ExprId) -> Option<(Span, CommentedDivisor<'_>)> {
         let end = self.file.expr_span(value).end as usize;
         let line = self.source.get(end..)?.lines().next()?;
         let comment = line.trim_start_matches(' ').trim_end();
-        let divisor = CommentedDivisor::of_comment(comment).filter(|divisor| divisor.behind.is_empty())?;
+        let divisor = CommentedDivisor::of_comment(comment).filter(|divisor| divisor.after.is_empty())?;
         let is_divisor = divisor.names.iter().all(|name| self.is_scalar(name));
         let start = end + (line.len() - line.trim_start_matches(' ').len());
         is_divisor.then_some((Span::new(start, start + 2), divisor))

@@ -34,7 +34,7 @@ pub(super) struct MeshComment {
     /// The name of the mesh.
     pub(super) mesh: Symbol,
     /// True at the end of the line.
-    pub(super) is_behind: bool,
+    pub(super) is_after: bool,
     /// The number of the mesh in the order of first use.
     pub(super) rank: usize,
     /// The number among the items of the program that keeps it: the first one with tensors on the mesh.

@@ -6,6 +6,7 @@
 
 mod calls;
 mod comments;
+mod communications;
 mod control;
 mod declare;
 mod division;
@@ -14,7 +15,6 @@ mod file_scope;
 mod foreign;
 mod given_memory;
 mod numbering;
-mod posts;
 mod program;
 mod report;
 mod scope;

@@ -7,7 +7,7 @@ use hostir_grammar::hir2::division::CommentedDivisor;
 
 impl ProgramWriter<'_> {
     /// Moves the comment after a statement, whose text begins at `begin`, above it if it reads like a divisor there.
-    pub(super) fn raise_divisor(&mut self, ops: &[OpId], run: StatementRun, begin: usize) {
+    pub(super) fn move_divisor_above(&mut self, ops: &[OpId], run: StatementRun, begin: usize) {
         let kind = self.program.op(ops[run.main]).kind;
         let names_stream = kind.is_stream_choice() || kind.is_synchronization();
         let divides = names_stream || kind.is_definition() || kind.is_pointwise();
@@ -19,7 +19,7 @@ impl ProgramWriter<'_> {
         let written = self.out.strip_suffix('\n').and_then(|text| text.strip_suffix(comments.as_str()));
         let Some(end) = written.map(|text| text.trim_end().len()).filter(|end| *end >= begin) else { return };
         let line = self.out[..end].rfind('\n').map_or(0, |at| at + 1);
-        if !self.is_divisor_behind(&self.out[line.max(begin)..end], &comments, kind) {
+        if !self.is_divisor_after(&self.out[line.max(begin)..end], &comments, kind) {
             return;
         }
         self.out.truncate(end);
@@ -39,9 +39,9 @@ impl ProgramWriter<'_> {
     }
 
     /// Returns true if the reader may refuse a comment after a statement. It may return true for an accepted one.
-    fn is_divisor_behind(&self, statement: &str, comment: &str, kind: OpKind) -> bool {
+    fn is_divisor_after(&self, statement: &str, comment: &str, kind: OpKind) -> bool {
         let divisor = CommentedDivisor::of_comment(comment.trim_end());
-        let Some(divisor) = divisor.filter(|divisor| divisor.behind.is_empty() && divisor.is_plain) else {
+        let Some(divisor) = divisor.filter(|divisor| divisor.after.is_empty() && divisor.is_plain) else {
             return false;
         };
         let value = statement.split_once(" = ").map_or(statement, |(_, value)| value);

@@ -5,6 +5,7 @@
 //! which runs of ops one statement represents. If the short form of a construct does not fit exactly, the writer uses
 //! the next more explicit form, in the end the printed form in backquotes.
 
+mod communications;
 mod contract;
 mod divisor;
 mod layout;
@@ -13,7 +14,6 @@ mod open_streams;
 mod ops;
 pub mod outline;
 mod parts;
-mod posts;
 mod prepare;
 mod scalars;
 mod slices;
@@ -67,7 +67,7 @@ struct HeadComments<'p> {
     /// The comments above a mesh, by its place in the text.
     above: FxHashMap<usize, Vec<&'p str>>,
     /// Those at the end of its line.
-    behind: FxHashMap<usize, Vec<&'p str>>,
+    after: FxHashMap<usize, Vec<&'p str>>,
 }
 
 impl<'p> HeadComments<'p> {
@@ -78,7 +78,7 @@ impl<'p> HeadComments<'p> {
             for SourceComment { place, text } in program.source().comments.iter().filter(|one| !one.text.is_empty()) {
                 let list = match place {
                     CommentPlace::AboveMesh(id) => places.get(id).map(|at| found.above.entry(*at).or_default()),
-                    CommentPlace::BehindMesh(id) => places.get(id).map(|at| found.behind.entry(*at).or_default()),
+                    CommentPlace::AfterMesh(id) => places.get(id).map(|at| found.after.entry(*at).or_default()),
                     CommentPlace::File if at == 0 => None,
                     _ => continue,
                 };
@@ -116,7 +116,7 @@ fn push_head(programs: &[Program], names: &FileNames, comments: &HeadComments<'_
         head.push_str(&mesh.name);
         head.push_str(" = ");
         push_mesh(&mesh.mesh, &mut head);
-        for text in comments.behind.get(&at).into_iter().flatten() {
+        for text in comments.after.get(&at).into_iter().flatten() {
             head.push(' ');
             head.push_str(text);
         }
@@ -272,13 +272,13 @@ impl<'p> ProgramWriter<'p> {
         }
     }
 
-    fn write_header_parts(&mut self, lists: &HeaderLists<'_>, spread: bool) {
+    fn write_header_parts(&mut self, lists: &HeaderLists<'_>, multiline: bool) {
         self.push(lists.prefix);
         self.push(lists.name);
         self.push("(");
-        self.write_params(lists.inputs, spread);
+        self.write_params(lists.inputs, multiline);
         self.push(") -> (");
-        self.write_params(lists.outputs, spread);
+        self.write_params(lists.outputs, multiline);
         self.push(")");
         if self.header_mesh.is_some() {
             self.push(" on ");
@@ -287,9 +287,9 @@ impl<'p> ProgramWriter<'p> {
         self.push(":");
     }
 
-    fn write_params(&mut self, values: &[Value], spread: bool) {
+    fn write_params(&mut self, values: &[Value], multiline: bool) {
         for (at, value) in values.iter().enumerate() {
-            if spread {
+            if multiline {
                 self.push(if at > 0 { ",\n  " } else { "\n  " });
             } else if at > 0 {
                 self.push(", ");
@@ -306,7 +306,7 @@ impl<'p> ProgramWriter<'p> {
                 other => self.write_operand(*other, 0),
             }
         }
-        if spread && !values.is_empty() {
+        if multiline && !values.is_empty() {
             self.push("\n");
         }
     }

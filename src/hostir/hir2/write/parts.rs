@@ -21,7 +21,7 @@ impl<'p> ProgramWriter<'p> {
             self.write_some_ops(ops, 0..ops.len(), &mut shape);
             return;
         };
-        let mut second = self.writer_behind(&ops[..middle]);
+        let mut second = self.writer_after(&ops[..middle]);
         let foretold = (second.declared.clone(), second.streams.is_caller_bound, middle);
         let mut second_shape = BlockShape::default();
         let (end, _) = rayon::join(
@@ -57,7 +57,7 @@ impl<'p> ProgramWriter<'p> {
     }
 
     /// A writer in its state after these ops, at the end of a line.
-    fn writer_behind(&self, ops: &[OpId]) -> ProgramWriter<'p> {
+    fn writer_after(&self, ops: &[OpId]) -> ProgramWriter<'p> {
         let mut after = ProgramWriter {
             declared: self.declared.clone(),
             streams: OpenStreams::with_caller(self.streams.is_caller_bound),

@@ -19,7 +19,7 @@ pub(super) struct BlockShape {
     /// Number of statements, declarations included.
     statements: usize,
     /// True if something cannot follow a colon on its line: a comment or a statement with a block.
-    spread: bool,
+    multiline: bool,
 }
 
 impl ProgramWriter<'_> {
@@ -28,7 +28,7 @@ impl ProgramWriter<'_> {
         let program = self.program;
         let start = self.out.len();
         let mut shape = self.write_ops(&program.block(block).ops);
-        shape.spread |= self.write_end_comments(CommentPlace::EndOf(block), start);
+        shape.multiline |= self.write_end_comments(CommentPlace::EndOf(block), start);
         shape
     }
 
@@ -46,12 +46,12 @@ impl ProgramWriter<'_> {
         let mut at = range.start;
         while at < range.end {
             let run = StatementMatcher::new(self.tables, &self.streams).next_statement(ops, at);
-            shape.spread |= self.write_comment_lines(CommentPlace::Above(ops[run.first]), start);
+            shape.multiline |= self.write_comment_lines(CommentPlace::Above(ops[run.first]), start);
             let begin = self.out.len();
             let declared = self.declare_tensors(ops, run);
             shape.statements += declared;
             self.write_statement(ops, run, shape);
-            self.raise_divisor(ops, run, begin);
+            self.move_divisor_above(ops, run, begin);
             at = run.end;
         }
         at
@@ -62,7 +62,7 @@ impl ProgramWriter<'_> {
         let program = self.program;
         let trailing = CommentPlace::Trailing(ops[run.end - 1]);
         shape.statements += 1;
-        shape.spread |= self.has_comments(trailing);
+        shape.multiline |= self.has_comments(trailing);
         self.begin_line();
         let main = program.op(ops[run.main]);
         match run.form {
@@ -85,12 +85,12 @@ impl ProgramWriter<'_> {
                 if stream.is_some() {
                     self.streams.leave_stream();
                 }
-                shape.spread = true;
+                shape.multiline = true;
             }
             StatementForm::StreamBlock { start, back } => {
                 self.streams.is_caller_bound = true;
                 self.write_stream_block(&ops[start..=back], trailing);
-                shape.spread = true;
+                shape.multiline = true;
             }
             StatementForm::Group { end, waited } => {
                 self.write_group(&ops[run.main..=end], waited);
@@ -107,11 +107,11 @@ impl ProgramWriter<'_> {
                     self.push(":");
                     self.end_line(trailing);
                     self.write_inner_blocks(main);
-                    shape.spread = true;
+                    shape.multiline = true;
                 }
                 OpEffect::Control(ControlEffect::Branch) => {
                     self.write_branch(ops[run.main], main);
-                    shape.spread = true;
+                    shape.multiline = true;
                 }
                 _ => {
                     self.write_simple(ops[run.main], main);
@@ -236,7 +236,7 @@ impl ProgramWriter<'_> {
         self.indent += 2;
         let shape = self.write_block(block);
         self.indent -= 2;
-        if commented || shape.spread || shape.statements != 1 {
+        if commented || shape.multiline || shape.statements != 1 {
             return;
         }
         let text = self.out[start..].trim();

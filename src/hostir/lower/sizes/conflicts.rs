@@ -29,7 +29,7 @@ fn are_one_cause(one: &[(i64, String); 2], other: &[(i64, String); 2]) -> bool {
 }
 
 /// The operands of a GEMM, with the axes that it sums over.
-struct ProductAxes {
+struct SummedAxes {
     op: OpId,
     left: AxisOf,
     right: AxisOf,
@@ -50,7 +50,7 @@ impl SizeSolver<'_> {
 
     /// Reports all conflicts: one for each cause, and one for each GEMM.
     pub(super) fn report_conflicts(&mut self) {
-        let mut products = FxHashSet::default();
+        let mut gemms = FxHashSet::default();
         let mut told: Vec<[(i64, String); 2]> = Vec::new();
         let mut conflicts = std::mem::take(&mut self.sizes.conflicts);
         if !conflicts.is_empty() {
@@ -58,15 +58,15 @@ impl SizeSolver<'_> {
         }
         for conflict in conflicts {
             let path = conflict.origin.map(|origin| self.joins_between(origin, conflict.node)).unwrap_or_default();
-            let product = path.ops.iter().find_map(|join| self.wrong_product(join.op));
+            let gemm = path.ops.iter().find_map(|join| self.mismatched_gemm(join.op));
             let sources = conflict.sources();
             if told.iter().any(|told| are_one_cause(told, &sources)) {
                 continue;
             }
             told.push(sources);
-            let diag = match (product, path.ops.as_slice()) {
-                (Some(product), _) if !products.insert(product.op) => continue,
-                (Some(product), _) => self.product_error(&product),
+            let diag = match (gemm, path.ops.as_slice()) {
+                (Some(gemm), _) if !gemms.insert(gemm.op) => continue,
+                (Some(gemm), _) => self.gemm_error(&gemm),
                 (None, [join]) if !path.has_alias => self.single_op_error(&conflict, join),
                 (None, _) => self.general_error(&conflict, &path),
             };
@@ -185,22 +185,22 @@ impl SizeSolver<'_> {
     }
 
     /// The error for a GEMM whose operands do not fit, with a guess at the intention.
-    fn product_error(&self, product: &ProductAxes) -> Diag {
-        let [left, right] = [product.left, product.right].map(|axis| (axis, self.claimed_size(axis)));
+    fn gemm_error(&self, gemm: &SummedAxes) -> Diag {
+        let [left, right] = [gemm.left, gemm.right].map(|axis| (axis, self.claimed_size(axis)));
         let [one, other] =
             [&left, &right].map(|(axis, known)| self.sized_axis_text(*axis, known.map(|known| known.value)));
-        let label = quoted_statement(self.program, product.op);
+        let label = quoted_statement(self.program, gemm.op);
         let message = message!("`{}` sums over {} and {}, which must be of one size", label, one, other);
-        let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(product.op), message)
+        let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(gemm.op), message)
             .with_primary_text("the last axis of the first operand meets the last but one of the second");
         let sources: Vec<Message> =
             [left.1, right.1].into_iter().flatten().map(|known| message!("{} ({})", known.value, known.why)).collect();
-        diag.with_note(message!("the sizes are {}", Message::join(&sources, " and "))).with_note(product.advice.clone())
+        diag.with_note(message!("the sizes are {}", Message::join(&sources, " and "))).with_note(gemm.advice.clone())
     }
 
     /// A GEMM that sums over axes of different sizes, and would not if its operands were exchanged or one of them
     /// transposed.
-    fn wrong_product(&self, op: OpId) -> Option<ProductAxes> {
+    fn mismatched_gemm(&self, op: OpId) -> Option<SummedAxes> {
         let found = self.program.op(op);
         let form = found.kind.gemm().filter(|form| !form.transposed)?;
         let [a, b, ..] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
@@ -224,7 +224,7 @@ impl SizeSolver<'_> {
         } else {
             return None;
         };
-        Some(ProductAxes { op, left: left[1], right: right[0], advice })
+        Some(SummedAxes { op, left: left[1], right: right[0], advice })
     }
 
     /// The last two stored axes of a tensor.

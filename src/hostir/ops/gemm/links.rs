@@ -60,13 +60,13 @@ fn gemm_rank_mismatch(program: &Program, op: OpId, out: &LinkSide, need: usize, 
 
 /// matmul: [.., M, K] x [.., K, N] -> [.., M, N, r(K)]; one-dimensional operands lose M or N.
 pub(super) fn link_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
-    let product = GemmAxes::new(program, op)?;
-    if product.has_split_axis() {
+    let gemm = GemmAxes::new(program, op)?;
+    if gemm.has_split_axis() {
         return Ok(());
     }
-    let (a, b, c) = (product.a.stored_positions(), product.b.stored_positions(), product.out.stored_positions());
+    let (a, b, c) = (gemm.a.stored_positions(), gemm.b.stored_positions(), gemm.out.stored_positions());
     let (Some(&k_a), false) = (a.last(), b.is_empty()) else {
-        let side = if a.is_empty() { &product.a } else { &product.b };
+        let side = if a.is_empty() { &gemm.a } else { &gemm.b };
         return Err(scalar_operand_mismatch(program, op, side));
     };
     let (m, n) = (usize::from(a.len() > 1), usize::from(b.len() > 1));
@@ -74,18 +74,18 @@ pub(super) fn link_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     let (batch_b, k_b) = if n == 1 { (&b[..b.len() - 2], b[b.len() - 2]) } else { (&b[..0], b[0]) };
     let need = batch_a.len().max(batch_b.len()) + m + n;
     if c.len() != need {
-        return Err(gemm_rank_mismatch(program, op, &product.out, need, c.len()));
+        return Err(gemm_rank_mismatch(program, op, &gemm.out, need, c.len()));
     }
-    product.link_contracted(k_a, k_b, links);
+    gemm.link_contracted(k_a, k_b, links);
     if m == 1 {
-        link_pairs(&product.a, &product.out, &a[a.len() - 2..a.len() - 1], &c[need - m - n..=need - m - n], links);
+        link_pairs(&gemm.a, &gemm.out, &a[a.len() - 2..a.len() - 1], &c[need - m - n..=need - m - n], links);
     }
     if n == 1 {
-        link_pairs(&product.b, &product.out, &b[b.len() - 1..], &c[need - 1..], links);
+        link_pairs(&gemm.b, &gemm.out, &b[b.len() - 1..], &c[need - 1..], links);
     }
     let batch = &c[..need - m - n];
-    link_pairs(&product.a, &product.out, batch_a, &batch[batch.len() - batch_a.len()..], links);
-    link_pairs(&product.b, &product.out, batch_b, &batch[batch.len() - batch_b.len()..], links);
+    link_pairs(&gemm.a, &gemm.out, batch_a, &batch[batch.len() - batch_a.len()..], links);
+    link_pairs(&gemm.b, &gemm.out, batch_b, &batch[batch.len() - batch_b.len()..], links);
     Ok(())
 }
 
@@ -118,42 +118,41 @@ pub(super) fn link_matmul_add(program: &Program, op: OpId, links: &mut Vec<AxisL
 
 /// linear: `[.., K] x [N, K] (+ [N]) -> [.., N, r(K)]`; a weight `[K]` gives `[..]`.
 pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
-    let product = GemmAxes::new(program, op)?;
-    if product.has_split_axis() {
+    let gemm = GemmAxes::new(program, op)?;
+    if gemm.has_split_axis() {
         return Ok(());
     }
-    let (a, w, c) = (product.a.stored_positions(), product.b.stored_positions(), product.out.stored_positions());
+    let (a, w, c) = (gemm.a.stored_positions(), gemm.b.stored_positions(), gemm.out.stored_positions());
     let (Some(&k_a), Some(&k_w)) = (a.last(), w.last()) else {
-        let side = if a.is_empty() { &product.a } else { &product.b };
+        let side = if a.is_empty() { &gemm.a } else { &gemm.b };
         return Err(scalar_operand_mismatch(program, op, side));
     };
-    product.link_contracted(k_a, k_w, links);
+    gemm.link_contracted(k_a, k_w, links);
     if w.len() > 2 {
-        return link_device_axes(program, op, &product, links);
+        return link_device_axes(program, op, &gemm, links);
     }
     let n = usize::from(w.len() == 2);
     let need = a.len() - 1 + n;
     if c.len() != need {
-        return Err(gemm_rank_mismatch(program, op, &product.out, need, c.len()));
+        return Err(gemm_rank_mismatch(program, op, &gemm.out, need, c.len()));
     }
-    link_pairs(&product.a, &product.out, &a[..a.len() - 1], &c[..a.len() - 1], links);
+    link_pairs(&gemm.a, &gemm.out, &a[..a.len() - 1], &c[..a.len() - 1], links);
     if n == 1 {
-        link_pairs(&product.b, &product.out, &w[..1], &c[need - 1..], links);
+        link_pairs(&gemm.b, &gemm.out, &w[..1], &c[need - 1..], links);
     }
-    link_bias(program, op, &product.out, &c[need - n..], links)
+    link_bias(program, op, &gemm.out, &c[need - n..], links)
 }
 
 /// Links a weight with leading axes over devices, which nvFuser squeezes out: the result begins with them.
-fn link_device_axes(program: &Program, op: OpId, product: &GemmAxes, links: &mut Vec<AxisLink>) -> LinkResult {
-    let (w, c) = (product.b.stored_positions(), product.out.stored_positions());
+fn link_device_axes(program: &Program, op: OpId, gemm: &GemmAxes, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (w, c) = (gemm.b.stored_positions(), gemm.out.stored_positions());
     let leading = &w[..w.len() - 2];
-    if leading.iter().any(|axis| device_of(&product.b, Some(axis)).is_none()) {
+    if leading.iter().any(|axis| device_of(&gemm.b, Some(axis)).is_none()) {
         return Ok(());
     }
-    let moved =
-        (0..leading.len()).find(|&at| device_of(&product.b, leading.get(at)) != device_of(&product.out, c.get(at)));
+    let moved = (0..leading.len()).find(|&at| device_of(&gemm.b, leading.get(at)) != device_of(&gemm.out, c.get(at)));
     if moved.is_some() {
-        let (weight, result) = (program.quoted_tensor(product.b.tensor), program.quoted_tensor(product.out.tensor));
+        let (weight, result) = (program.quoted_tensor(gemm.b.tensor), program.quoted_tensor(gemm.out.tensor));
         return Err(AxisMismatch {
             code: codes::RANK,
             message: message!(
@@ -164,10 +163,10 @@ fn link_device_axes(program: &Program, op: OpId, product: &GemmAxes, links: &mut
             ),
             note: "if they are parts of axes that a split spread over devices, say what the axes are: `logical=`"
                 .into(),
-            tensor: Some(product.out.tensor),
+            tensor: Some(gemm.out.tensor),
         });
     }
-    link_pairs(&product.b, &product.out, leading, &c, links);
+    link_pairs(&gemm.b, &gemm.out, leading, &c, links);
     Ok(())
 }
 

@@ -96,18 +96,18 @@ impl VectorClock {
         if Rc::ptr_eq(&self.counts, &other.counts) {
             return false;
         }
-        let (mut is_behind, mut is_ahead) = (false, false);
+        let (mut is_after, mut is_ahead) = (false, false);
         for (&own, &other) in self.counts.iter().zip(&*other.counts) {
-            is_behind |= own < other;
+            is_after |= own < other;
             is_ahead |= own > other;
         }
-        if is_behind && is_ahead {
+        if is_after && is_ahead {
             let counts = Rc::make_mut(&mut self.counts);
             counts.iter_mut().zip(&*other.counts).for_each(|(own, &other)| *own = other.max(*own));
-        } else if is_behind {
+        } else if is_after {
             self.counts = Rc::clone(&other.counts);
         }
-        is_behind
+        is_after
     }
     /// Whether it knows of nothing.
     pub(crate) fn is_initial(&self) -> bool {

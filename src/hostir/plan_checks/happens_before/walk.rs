@@ -70,7 +70,7 @@ pub(crate) struct WalkedEnds {
 
 impl WalkedEnds {
     /// Returns true if every step with a clock happens after the end of an access.
-    pub(crate) fn is_behind(&self, clock: &VectorClock, end: AccessEnd) -> bool {
+    pub(crate) fn is_after(&self, clock: &VectorClock, end: AccessEnd) -> bool {
         self.end_point(end).is_some_and(|point| clock.has_reached(point))
     }
     /// The point of an end, if the walk has reached it.
@@ -103,7 +103,7 @@ pub(crate) enum WalkOutcome {
     /// All queues are at their ends.
     Finished,
     /// Some ranks wait for each other, or for a side that nothing provides.
-    Stuck,
+    Blocked,
 }
 
 /// The subject of a stream's wait.
@@ -182,7 +182,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             self.lookahead *= 2;
         }
         if !self.ranks.iter().all(RankState::is_done) {
-            return WalkOutcome::Stuck;
+            return WalkOutcome::Blocked;
         }
         for (rank, state) in self.ranks.iter().enumerate() {
             self.observer.observe_end(&self.ends, rank, &state.streams[0].clock);

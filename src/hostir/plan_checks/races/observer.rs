@@ -75,13 +75,13 @@ impl<'p> MemoryObserver<'p> {
     /// Compares an access with those before it, and adds a race for the first unordered one.
     fn compare_access(&mut self, ends: &WalkedEnds, access: &MemoryAccess<'_>, set: u32, clock: &mut VectorClock) {
         let history = &self.histories[access.rank][access.view.buffer.index()];
-        let is_unordered = |past: &PastAccess| past.inst != access.inst && !ends.is_behind(clock, past.end);
+        let is_unordered = |past: &PastAccess| past.inst != access.inst && !ends.is_after(clock, past.end);
         let mut unordered: SmallVec<[(u32, PastAccess); 2]> =
             history.conflicting(set, access.is_write).filter(|(_, past)| is_unordered(past)).collect();
         // An access after the last one of a queue is after those before it.
         unordered.sort_by_key(|(_, past)| std::cmp::Reverse(past.inst));
         for (other, past) in unordered {
-            if ends.is_behind(clock, past.end) {
+            if ends.is_after(clock, past.end) {
                 continue;
             }
             let later = PastAccess { inst: access.inst, end: access.end, is_write: access.is_write };
@@ -161,9 +161,9 @@ impl<'p> MemoryObserver<'p> {
     /// Adds a finding for each output without memory, or with uninitialised elements.
     pub(in crate::plan_checks) fn check_outputs(&mut self, outputs: &[IoTensor]) {
         for (rank, plan) in self.plans.iter().enumerate() {
-            for (output, (view, port)) in plan.outputs.iter().zip(outputs).enumerate() {
+            for (output, (view, io_tensor)) in plan.outputs.iter().zip(outputs).enumerate() {
                 let Some(view) = view else {
-                    if port.is_on_rank(plan.rank) {
+                    if io_tensor.is_on_rank(plan.rank) {
                         self.findings.push(MemoryFinding::FreedOutput { rank, output });
                     }
                     continue;
@@ -211,13 +211,13 @@ impl OrderObserver for MemoryObserver<'_> {
         let mut open: Vec<(BufferId, PastAccess)> = Vec::new();
         for buffer in buffers {
             let accesses = self.histories[rank][buffer.index()].last_accesses();
-            open.extend(accesses.filter(|access| !ends.is_behind(clock, access.end)).map(|access| (buffer, access)));
+            open.extend(accesses.filter(|access| !ends.is_after(clock, access.end)).map(|access| (buffer, access)));
         }
         // An access after another one needs no order of its own.
         open.sort_by_key(|(_, access)| (std::cmp::Reverse(access.is_write), std::cmp::Reverse(access.inst)));
         let mut clock = clock.clone();
         for (buffer, access) in open {
-            if ends.is_behind(&clock, access.end) {
+            if ends.is_after(&clock, access.end) {
                 continue;
             }
             if let Some(point) = ends.end_point(access.end) {

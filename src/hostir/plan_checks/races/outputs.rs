@@ -30,30 +30,34 @@ struct OutputWriter {
 
 impl FindingReport<'_> {
     pub(super) fn describe_freed_output(&self, rank: usize, output: usize) -> Diag {
-        let port = &self.prepared.outputs[output];
-        let message = message!("the output {} has no memory at the end of the program", port.name);
-        Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message)
+        let io_tensor = &self.prepared.outputs[output];
+        let message = message!("the output {} has no memory at the end of the program", io_tensor.name);
+        Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(io_tensor.tensor), message)
             .with_note(message!(
                 "on rank {}: nothing writes it, or a {} ends it",
                 self.plan_of(rank).rank,
                 bare_head("Deallocate")
             ))
-            .with_note(message!("write {} on every rank of its mesh, and leave it to the caller to free", port.name))
+            .with_note(message!(
+                "write {} on every rank of its mesh, and leave it to the caller to free",
+                io_tensor.name
+            ))
     }
 
     /// One error for an output on all ranks.
     pub(super) fn describe_outputs(&self, found: &UnwrittenOutput, others: &[&UnwrittenOutput]) -> Diag {
         let UnwrittenOutput { rank, output, elements, all } = *found;
-        let port = &self.prepared.outputs[output];
+        let io_tensor = &self.prepared.outputs[output];
         let plan = self.plan_of(rank);
         let message = message!(
             "{} of the {} elements of the output {} on rank {} are never written",
             elements.count,
             all,
-            port.name,
+            io_tensor.name,
             plan.rank
         );
-        let mut diag = Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message);
+        let mut diag =
+            Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(io_tensor.tensor), message);
         if let Some(Some(view)) = plan.outputs.get(output) {
             let first = self.element_text(rank, view.buffer, elements.first);
             diag = self.with_writers(diag, rank, view).with_note(message!("the first of them is {}", first));

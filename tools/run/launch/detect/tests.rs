@@ -16,9 +16,9 @@ type Parts = (&'static str, u32, u32, Option<u32>, String);
 
 fn found(pairs: &Pairs) -> Option<Parts> {
     let place = ask(pairs, &LaunchFlags::default(), None).unwrap()?;
-    let RankAssignment { launcher, rank, world, local_rank, meeting, token } = place;
-    assert_eq!(token.is_some(), matches!(meeting, RendezvousPoint::Network(..)), "{meeting}");
-    Some((launcher.name(), rank, world, local_rank, meeting.to_string()))
+    let RankAssignment { launcher, rank, world, local_rank, rendezvous, token } = place;
+    assert_eq!(token.is_some(), matches!(rendezvous, RendezvousPoint::Network(..)), "{rendezvous}");
+    Some((launcher.name(), rank, world, local_rank, rendezvous.to_string()))
 }
 
 /// The same with a token.
@@ -27,8 +27,8 @@ fn found_with_token(pairs: &Pairs) -> Option<Parts> {
 }
 
 /// The name of the socket of one host's processes that get this text.
-fn socket(told: &str) -> String {
-    format!("the Unix socket @{}", local::socket_name(told))
+fn socket(launch_text: &str) -> String {
+    format!("the Unix socket @{}", local::socket_name(launch_text))
 }
 
 const TOKEN: &Pairs = &[("HIR_TOKEN", "0123456789abcdef")];
@@ -146,7 +146,7 @@ fn loopback_is_one_host() {
             "HIR_COORDINATOR" => Some(address.clone()),
             _ => place.iter().find(|(other, _)| *other == name).map(|(_, text)| (*text).to_owned()),
         };
-        detect_rank(&LaunchFlags::default(), None, &map).unwrap().unwrap().meeting.to_string()
+        detect_rank(&LaunchFlags::default(), None, &map).unwrap().unwrap().rendezvous.to_string()
     };
     for host in ["localhost", "127.0.0.1", "127.0.0.2", "[::1]"] {
         assert_eq!(at(host), socket("port 7000"), "{host}");
@@ -183,9 +183,9 @@ fn explicit_flags_override_all() {
     };
     let place = ask(TORCHRUN, &flags, None).unwrap().unwrap();
     assert_eq!((place.launcher, place.rank, place.world), (Launcher::Explicit, 1, 2));
-    assert_eq!(place.meeting.to_string(), socket("port 7000"));
+    assert_eq!(place.rendezvous.to_string(), socket("port 7000"));
     let place = ask(&with(TORCHRUN, TOKEN), &flags, None).unwrap().unwrap();
-    assert_eq!(place.meeting, RendezvousPoint::Network("127.0.0.1".to_owned(), 7000));
+    assert_eq!(place.rendezvous, RendezvousPoint::Network("127.0.0.1".to_owned(), 7000));
     assert_eq!(ask(TORCHRUN, &LaunchFlags::default(), Some(4)).unwrap(), None);
     assert_eq!(ask(TORCHRUN, &flags, Some(4)).unwrap_err().code, "H0614");
     let by_env = [("HIR_RANK", "0"), ("HIR_WORLD", "2"), ("HIR_COORDINATOR", "localhost:7000")];

@@ -295,7 +295,7 @@ fn settled_is_settled() {
     on_all(connected(2, LONG), |peers| {
         peers.collect_messages("outputs", b"x").unwrap();
         if peers.rank() == 0 {
-            peers.mark_settled();
+            peers.mark_complete();
             std::thread::sleep(Duration::from_millis(300));
             assert_eq!(peers.peer_failure(), None);
             peers.finish_run().unwrap();

@@ -80,10 +80,10 @@ pub(in crate::run) fn check_agreement(
     };
     let mut checks = OutputChecks::new(options);
     let pairs = entry.prepared.outputs.iter().zip(&results.whole).zip(&first.outputs.whole);
-    for (((port, found), expected), (own, theirs)) in pairs.zip(own.iter().zip(&first.roundings)) {
+    for (((io_tensor, found), expected), (own, theirs)) in pairs.zip(own.iter().zip(&first.roundings)) {
         if let (Some(found), Some(expected)) = (found, expected) {
             let roundings = [own.as_slice(), theirs].concat();
-            checks.check_pair(&port.name, found, &format!("`{}`", options.file), expected, &roundings);
+            checks.check_pair(&io_tensor.name, found, &format!("`{}`", options.file), expected, &roundings);
         }
     }
     checks.finish().map(|_| ())

@@ -56,7 +56,8 @@ impl CudaBackend {
         }
         let WatchedRun { programs, format, here } = watched;
         let options = &self.cuda.options;
-        let run = WatchState { programs, watch: &options.watch, timeout: options.timeout, alone: here.is_none() };
+        let run =
+            WatchdogState { programs, watchdog: &options.watchdog, timeout: options.timeout, alone: here.is_none() };
         let (look, terminal, over) = (io.stderr_style(), io.terminal, Completion::default());
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -88,32 +89,32 @@ fn remote_failure(here: Option<&LaunchedProcess>) -> Option<ControlPlaneError> {
 }
 
 /// The programs that are watched.
-struct WatchState<'a> {
+struct WatchdogState<'a> {
     programs: Vec<(&'a NamedText, &'a PreparedProgram)>,
-    watch: &'a RunWatchdog,
+    watchdog: &'a RunWatchdog,
     timeout: Duration,
     /// This process has all ranks.
     alone: bool,
 }
 
-impl WatchState<'_> {
+impl WatchdogState<'_> {
     /// The reason to end the process now. [`PollState::since`] is the time at which the failure of another process was
     /// first seen.
     fn termination_cause(&self, lost: Option<ControlPlaneError>, state: &mut PollState) -> Option<RunFailure> {
         if let Some(gap) = state.suspension {
-            self.watch.note_suspension(gap);
+            self.watchdog.note_suspension(gap);
         }
         if let Some(error) = lost
             && state.since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
         {
             return Some(self.locate_failure(error.diag()));
         }
-        self.watch.is_hung(self.timeout + GRACE).then(|| self.locate_failure(timeout_diag(self.timeout)))
+        self.watchdog.is_hung(self.timeout + GRACE).then(|| self.locate_failure(timeout_diag(self.timeout)))
     }
 
     /// A failure of the running program, with the positions of the ranks.
     fn locate_failure(&self, cause: Diag) -> RunFailure {
-        let places = self.watch.rank_locations();
+        let places = self.watchdog.rank_locations();
         let number = places.first().map_or(0, |place| place.program);
         let known = !places.is_empty() || self.programs.len() == 1;
         let program = self.programs.get(number).filter(|_| known);
@@ -128,7 +129,7 @@ impl WatchState<'_> {
 
     /// Adds what is known about the call that did not end.
     fn note_end(&self, diag: Diag) -> Diag {
-        match (self.watch.has_open_runs(), self.alone) {
+        match (self.watchdog.has_open_runs(), self.alone) {
             (true, false) => diag.with_note(CALL),
             (true, true) => diag.with_note(CALL).with_note("use `--processes` to give each rank its own driver"),
             (false, _) => diag.with_note("this process did not return from a library call; terminating it"),
@@ -163,7 +164,7 @@ mod tests {
         let source = NamedText::new("copy.hir", COPY);
         let watch = RunWatchdog::default();
         let programs = vec![(&source, &prepared)];
-        let run = WatchState { programs, watch: &watch, timeout: Duration::ZERO, alone: false };
+        let run = WatchdogState { programs, watchdog: &watch, timeout: Duration::ZERO, alone: false };
         let mut state = PollState::default();
         assert!(run.termination_cause(lost(), &mut state).is_none(), "the rank may still come back");
         state.since = Instant::now().checked_sub(PATIENCE);

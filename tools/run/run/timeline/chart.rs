@@ -29,7 +29,7 @@ pub(super) fn chart_heading(trace: &Trace) -> String {
     let clock = match trace.clock {
         TraceClock::Host => "measured on the host".to_owned(),
         TraceClock::Device if trace.ranks.len() > 1 => {
-            format!("measured on the devices, whose clocks agree within {}", time_text(trace.apart_ns))
+            format!("measured on the devices, whose clocks agree within {}", time_text(trace.clock_skew_ns))
         }
         TraceClock::Device => "measured on the device".to_owned(),
         TraceClock::Model => "worked out by a model, not measured".to_owned(),
@@ -46,28 +46,28 @@ fn kind_glyph(kind: SpanKind) -> (char, u8) {
         SpanKind::Copy => ('+', 36),
         SpanKind::Communication => ('=', 33),
         SpanKind::Wait => ('.', 90),
-        SpanKind::Mark => ('|', 90),
+        SpanKind::Event => ('|', 90),
     }
 }
 
 /// `rank 0 NCCL 0 1`.
-fn lane_label(trace: &Trace, rank: usize, track: usize) -> String {
+fn row_label(trace: &Trace, rank: usize, track: usize) -> String {
     format!("rank {rank} {}", trace.ranks[rank][track].name)
 }
 
 /// A lane for each track that has slices.
 fn draw_rows(text: &mut String, trace: &Trace, width: usize, color: bool) {
     let tracks = by_track(trace);
-    let widest = tracks.iter().map(|(rank, track, _)| lane_label(trace, *rank, *track).chars().count()).max();
+    let widest = tracks.iter().map(|(rank, track, _)| row_label(trace, *rank, *track).chars().count()).max();
     let widest = widest.unwrap_or(0).min(width / 3);
     let columns = width.saturating_sub(widest + 3).max(LEAST);
     let end = trace.end_ns();
     let right = time_text(end);
     let _ = writeln!(text, "{:widest$}  0{right:>1$}", "", columns.saturating_sub(1));
-    for (rank, track, slices) in tracks {
-        let name = truncate_text(&lane_label(trace, rank, track), widest);
+    for (rank, track, spans) in tracks {
+        let name = truncate_text(&row_label(trace, rank, track), widest);
         let _ = write!(text, "{name:<widest$} |");
-        let kinds = dominant_kinds(&slices, end, columns);
+        let kinds = dominant_kinds(&spans, end, columns);
         for run in kinds.chunk_by(|a, b| a == b) {
             let (character, code) = run[0].map_or((' ', 0), kind_glyph);
             let run: String = run.iter().map(|_| character).collect();
@@ -79,7 +79,7 @@ fn draw_rows(text: &mut String, trace: &Trace, width: usize, color: bool) {
         }
         text.push_str("|\n");
     }
-    let legend = SpanKind::ALL.iter().filter(|kind| **kind != SpanKind::Mark);
+    let legend = SpanKind::ALL.iter().filter(|kind| **kind != SpanKind::Event);
     let legend: Vec<String> = legend.map(|kind| format!("{} {}", kind_glyph(*kind).0, kind.name())).collect();
     let _ = writeln!(text, "{:widest$}  {}", "", legend.join("   "));
 }
@@ -88,32 +88,32 @@ fn draw_rows(text: &mut String, trace: &Trace, width: usize, color: bool) {
 pub(super) fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&TraceSpan>)> {
     let mut tracks: Vec<Vec<Vec<&TraceSpan>>> =
         trace.ranks.iter().map(|tracks| vec![Vec::new(); tracks.len()]).collect();
-    for slice in trace.slices.iter().filter(|slice| slice.kind != SpanKind::Mark) {
-        let rank = tracks.get_mut(slice.rank as usize);
-        if let Some(track) = rank.and_then(|rank| rank.get_mut(slice.track as usize)) {
-            track.push(slice);
+    for span in trace.spans.iter().filter(|span| span.kind != SpanKind::Event) {
+        let rank = tracks.get_mut(span.rank as usize);
+        if let Some(track) = rank.and_then(|rank| rank.get_mut(span.track as usize)) {
+            track.push(span);
         }
     }
     let mut found = Vec::new();
     for (rank, tracks) in tracks.into_iter().enumerate() {
-        let used = tracks.into_iter().enumerate().filter(|(_, slices)| !slices.is_empty());
-        found.extend(used.map(|(track, slices)| (rank, track, slices)));
+        let used = tracks.into_iter().enumerate().filter(|(_, spans)| !spans.is_empty());
+        found.extend(used.map(|(track, spans)| (rank, track, spans)));
     }
     found
 }
 
 /// For each of `columns` equal parts of the time until `end`: the kind that takes most of it; `None` if it is empty.
 /// Work wins over waiting however short it is, so that none is lost.
-pub(super) fn dominant_kinds(slices: &[&TraceSpan], end: u64, columns: usize) -> Vec<Option<SpanKind>> {
+pub(super) fn dominant_kinds(spans: &[&TraceSpan], end: u64, columns: usize) -> Vec<Option<SpanKind>> {
     let scale = columns as f64 / end.max(1) as f64;
     let mut times = vec![[0.0f64; SpanKind::ALL.len()]; columns];
-    for slice in slices {
-        let (from, to) = (slice.start_ns as f64 * scale, slice.end_ns as f64 * scale);
+    for span in spans {
+        let (from, to) = (span.start_ns as f64 * scale, span.end_ns as f64 * scale);
         let first = (from as usize).min(columns - 1);
         let last = (to.ceil() as usize).clamp(first + 1, columns);
         for (column, times) in times.iter_mut().enumerate().take(last).skip(first) {
             let part = to.min((column + 1) as f64) - from.max(column as f64);
-            times[slice.kind as usize] += part.max(f64::MIN_POSITIVE);
+            times[span.kind as usize] += part.max(f64::MIN_POSITIVE);
         }
     }
     times

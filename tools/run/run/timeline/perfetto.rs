@@ -18,7 +18,7 @@ pub(super) fn write_trace(trace: &Trace, names: &SpanNames<'_>, out: &mut dyn Wr
     let about = json!({
         "program": names.program_path(),
         "clock": clock_name(trace.clock),
-        "ranks may be apart by (us)": to_micros(trace.apart_ns),
+        "ranks may be apart by (us)": to_micros(trace.clock_skew_ns),
     });
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{about},\n\"traceEvents\":[")?;
     let mut events = EventWriter { out, separator: "\n" };
@@ -67,23 +67,23 @@ impl EventWriter<'_> {
 
     /// Writes spans in order of time, each with the ends of flow events that follow it.
     fn write_spans(&mut self, trace: &Trace, names: &SpanNames<'_>) -> io::Result<()> {
-        let slices = &trace.slices;
-        let mut order: Vec<usize> = (0..slices.len()).collect();
-        order.sort_by_key(|&at| (slices[at].start_ns, at));
-        let mut after: Vec<Vec<(usize, FlowPhase)>> = vec![Vec::new(); slices.len()];
-        for (id, arrow) in trace.arrows.iter().enumerate() {
-            let late = slices[arrow.to].start_ns < slices[arrow.from].start_ns;
-            after[arrow.from].push((id, FlowPhase::Start));
-            after[if late { arrow.from } else { arrow.to }].push((id, FlowPhase::End));
+        let spans = &trace.spans;
+        let mut order: Vec<usize> = (0..spans.len()).collect();
+        order.sort_by_key(|&at| (spans[at].start_ns, at));
+        let mut after: Vec<Vec<(usize, FlowPhase)>> = vec![Vec::new(); spans.len()];
+        for (id, flow_event) in trace.flow_events.iter().enumerate() {
+            let late = spans[flow_event.to].start_ns < spans[flow_event.from].start_ns;
+            after[flow_event.from].push((id, FlowPhase::Start));
+            after[if late { flow_event.from } else { flow_event.to }].push((id, FlowPhase::End));
         }
         for at in order {
-            let slice = &slices[at];
-            self.write_event(&span_event(slice, names))?;
+            let span = &spans[at];
+            self.write_event(&span_event(span, names))?;
             for (id, flow) in &after[at] {
-                let end = &slices[trace.arrows[*id].to];
+                let end = &spans[trace.flow_events[*id].to];
                 let event = match flow {
-                    FlowPhase::Start => flow_event("s", *id, slice, slice.start_ns),
-                    FlowPhase::End => flow_event("f", *id, end, slice.start_ns),
+                    FlowPhase::Start => flow_event("s", *id, span, span.start_ns),
+                    FlowPhase::End => flow_event("f", *id, end, span.start_ns),
                 };
                 self.write_event(&event)?;
             }
@@ -98,10 +98,10 @@ enum FlowPhase {
     End,
 }
 
-fn flow_event(phase: &str, id: usize, slice: &TraceSpan, at_ns: u64) -> Value {
+fn flow_event(phase: &str, id: usize, span: &TraceSpan, at_ns: u64) -> Value {
     let mut event = json!({
         "ph": phase, "id": id, "cat": "arrow", "name": "waited for",
-        "pid": slice.rank, "tid": slice.track + 1, "ts": to_micros(at_ns),
+        "pid": span.rank, "tid": span.track + 1, "ts": to_micros(at_ns),
     });
     if phase == "f" {
         // Binds to the enclosing span, not to the next one.
@@ -110,20 +110,20 @@ fn flow_event(phase: &str, id: usize, slice: &TraceSpan, at_ns: u64) -> Value {
     event
 }
 
-fn span_event(slice: &TraceSpan, names: &SpanNames<'_>) -> Value {
+fn span_event(span: &TraceSpan, names: &SpanNames<'_>) -> Value {
     let mut args = serde_json::Map::new();
-    args.insert("line".to_owned(), json!(names.source_location(slice.origin.op)));
-    let iteration = names.iteration_text(slice.rank, slice.origin);
+    args.insert("line".to_owned(), json!(names.source_location(span.origin.op)));
+    let iteration = names.iteration_text(span.rank, span.origin);
     if !iteration.is_empty() {
         args.insert("iteration".to_owned(), json!(iteration));
     }
-    for (key, value) in [("bytes", slice.bytes), ("flop", slice.flop)] {
+    for (key, value) in [("bytes", span.bytes), ("flop", span.flop)] {
         if value > 0 {
             args.insert(key.to_owned(), json!(value));
         }
     }
-    if !slice.more.is_empty() {
-        let more: Vec<String> = slice
+    if !span.more.is_empty() {
+        let more: Vec<String> = span
             .more
             .iter()
             .map(|other| format!("{}  {}", names.source_location(other.op), names.op_text(other.op)))
@@ -131,8 +131,8 @@ fn span_event(slice: &TraceSpan, names: &SpanNames<'_>) -> Value {
         args.insert("with".to_owned(), json!(more));
     }
     json!({
-        "ph": "X", "cat": slice.kind.name(), "name": names.span_name(slice.rank, slice.origin),
-        "pid": slice.rank, "tid": slice.track + 1,
-        "ts": to_micros(slice.start_ns), "dur": to_micros(slice.duration_ns()), "args": args,
+        "ph": "X", "cat": span.kind.name(), "name": names.span_name(span.rank, span.origin),
+        "pid": span.rank, "tid": span.track + 1,
+        "ts": to_micros(span.start_ns), "dur": to_micros(span.duration_ns()), "args": args,
     })
 }

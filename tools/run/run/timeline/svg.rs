@@ -29,7 +29,7 @@ fn kind_color(kind: SpanKind) -> &'static str {
         SpanKind::Copy => "#54a24b",
         SpanKind::Communication => "#f58518",
         SpanKind::Wait => "#dddddd",
-        SpanKind::Mark => "#888888",
+        SpanKind::Event => "#888888",
     }
 }
 
@@ -42,10 +42,10 @@ struct SvgLayout {
 }
 
 impl SvgLayout {
-    fn new(trace: &Trace, lanes: &[(usize, usize, Vec<&TraceSpan>)]) -> Self {
+    fn new(trace: &Trace, rows: &[(usize, usize, Vec<&TraceSpan>)]) -> Self {
         let mut tops: Vec<Vec<Option<f64>>> = trace.ranks.iter().map(|tracks| vec![None; tracks.len()]).collect();
         let (mut y, mut last) = (TOP, 0);
-        for (rank, track, _) in lanes {
+        for (rank, track, _) in rows {
             if *rank != last {
                 y += GAP;
                 last = *rank;
@@ -58,15 +58,15 @@ impl SvgLayout {
     fn x_position(&self, ns: u64) -> f64 {
         LABELS + ns as f64 / self.end as f64 * (WIDTH - LABELS - RIGHT)
     }
-    fn row_top(&self, slice: &TraceSpan) -> Option<f64> {
-        *self.tops.get(slice.rank as usize)?.get(slice.track as usize)?
+    fn row_top(&self, span: &TraceSpan) -> Option<f64> {
+        *self.tops.get(span.rank as usize)?.get(span.track as usize)?
     }
 }
 
 /// The picture.
 pub(in super::super) fn draw_svg(trace: &Trace, names: &SpanNames<'_>) -> String {
-    let lanes = by_track(trace);
-    let layout = SvgLayout::new(trace, &lanes);
+    let rows = by_track(trace);
+    let layout = SvgLayout::new(trace, &rows);
     let height = layout.bottom + 34.0;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -75,14 +75,14 @@ pub(in super::super) fn draw_svg(trace: &Trace, names: &SpanNames<'_>) -> String
     );
     draw_head(&mut out, trace, names);
     draw_axis(&mut out, &layout);
-    for (rank, track, slices) in &lanes {
+    for (rank, track, spans) in &rows {
         let Some(top) = layout.tops[*rank][*track] else { continue };
         let label = format!("rank {rank}  {}", trace.ranks[*rank][*track].name);
         row_name(&mut out, top, &label);
-        if slices.len() > WIDTH as usize {
-            draw_coarse_row(&mut out, slices, top, &layout);
+        if spans.len() > WIDTH as usize {
+            draw_coarse_row(&mut out, spans, top, &layout);
         } else {
-            slices.iter().for_each(|slice| draw_span(&mut out, slice, top, &layout, names));
+            spans.iter().for_each(|span| draw_span(&mut out, span, top, &layout, names));
         }
     }
     draw_flow_events(&mut out, trace, &layout);
@@ -106,7 +106,7 @@ fn draw_head(out: &mut String, trace: &Trace, names: &SpanNames<'_>) {
     let heading = chart_heading(trace);
     draw_words(out, 4.0, 16.0, "#000000", &format!("{program}: {}", heading.trim_end()));
     let mut x = LABELS;
-    for kind in SpanKind::ALL.into_iter().filter(|kind| *kind != SpanKind::Mark) {
+    for kind in SpanKind::ALL.into_iter().filter(|kind| *kind != SpanKind::Event) {
         draw_rectangle(out, Rectangle { x, y: 24.0, width: 10.0, height: 10.0 }, kind_color(kind), "");
         draw_words(out, x + 14.0, 33.0, "#333333", kind.name());
         x += 14.0 + LETTER * (kind.name().len() + 3) as f64;
@@ -147,30 +147,30 @@ fn round_time(ns: u64, step: u64) -> String {
     format!("{} {word}", ns / unit)
 }
 
-fn draw_span(out: &mut String, slice: &TraceSpan, top: f64, layout: &SvgLayout, names: &SpanNames<'_>) {
+fn draw_span(out: &mut String, span: &TraceSpan, top: f64, layout: &SvgLayout, names: &SpanNames<'_>) {
     let (x, width) =
-        (layout.x_position(slice.start_ns), layout.x_position(slice.end_ns) - layout.x_position(slice.start_ns));
-    let name = names.span_name(slice.rank, slice.origin);
+        (layout.x_position(span.start_ns), layout.x_position(span.end_ns) - layout.x_position(span.start_ns));
+    let name = names.span_name(span.rank, span.origin);
     let title = format!(
         "{} ({}:{}, {})",
         name,
         names.file_name(),
-        names.line_number(slice.origin.op),
-        time_text(slice.duration_ns())
+        names.line_number(span.origin.op),
+        time_text(span.duration_ns())
     );
-    let (inset, height) = if slice.kind == SpanKind::Wait { (7.0, LANE - 14.0) } else { (2.0, LANE - 4.0) };
+    let (inset, height) = if span.kind == SpanKind::Wait { (7.0, LANE - 14.0) } else { (2.0, LANE - 4.0) };
     let rectangle = Rectangle { x, y: top + inset, width: width.max(0.5), height };
-    draw_rectangle(out, rectangle, kind_color(slice.kind), &title);
+    draw_rectangle(out, rectangle, kind_color(span.kind), &title);
     let label = fit_text(&name, width - 6.0);
-    if slice.kind != SpanKind::Wait && label.chars().count() > 3 {
+    if span.kind != SpanKind::Wait && label.chars().count() > 3 {
         draw_words(out, x + 3.0, top + 14.0, "#ffffff", &label);
     }
 }
 
 /// A lane of more slices than dots.
-fn draw_coarse_row(out: &mut String, slices: &[&TraceSpan], top: f64, layout: &SvgLayout) {
+fn draw_coarse_row(out: &mut String, spans: &[&TraceSpan], top: f64, layout: &SvgLayout) {
     let dots = (WIDTH - LABELS - RIGHT) as usize;
-    let kinds = dominant_kinds(slices, layout.end, dots);
+    let kinds = dominant_kinds(spans, layout.end, dots);
     let mut x = LABELS;
     for run in kinds.chunk_by(|a, b| a == b) {
         if let Some(kind) = run[0] {
@@ -185,10 +185,10 @@ fn draw_coarse_row(out: &mut String, slices: &[&TraceSpan], top: f64, layout: &S
 /// From the end of the awaited span to the end of the wait, or to the start of the wait if that is later.
 fn draw_flow_events(out: &mut String, trace: &Trace, layout: &SvgLayout) {
     let drawn: Vec<_> = trace
-        .arrows
+        .flow_events
         .iter()
-        .filter_map(|arrow: &SpanDependency| {
-            let (from, to) = (trace.slices.get(arrow.from)?, trace.slices.get(arrow.to)?);
+        .filter_map(|flow_event: &SpanDependency| {
+            let (from, to) = (trace.spans.get(flow_event.from)?, trace.spans.get(flow_event.to)?);
             let (y1, y2) = (layout.row_top(from)? + LANE / 2.0, layout.row_top(to)? + LANE / 2.0);
             let x2 = to.end_ns.min(to.start_ns.max(from.end_ns));
             Some((layout.x_position(from.end_ns), y1, layout.x_position(x2), y2))

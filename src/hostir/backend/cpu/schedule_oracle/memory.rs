@@ -73,15 +73,15 @@ impl MemoryUses {
 
     /// Divides all memory into classes; returns the classes that each of `steps` steps accesses.
     pub(super) fn into_access_table(self, steps: usize) -> AccessTable {
-        let mut table = AccessTable { touched: vec![Vec::new(); steps], ..AccessTable::default() };
+        let mut table = AccessTable { accesses: vec![Vec::new(); steps], ..AccessTable::default() };
         let mut of_views: Vec<Vec<Vec<u32>>> = Vec::with_capacity(self.objects.len());
         for (memory, object) in self.objects.iter().enumerate() {
             of_views.push(divide_object(memory as u32, object, &mut table.classes));
         }
         for ViewUse { step, memory, view, writes } in self.uses {
             let classes = &of_views[memory as usize][view as usize];
-            let touched = &mut table.touched[step.0 as usize];
-            touched.extend(classes.iter().map(|&class| ClassAccess { class, writes }));
+            let accesses = &mut table.accesses[step.0 as usize];
+            accesses.extend(classes.iter().map(|&class| ClassAccess { class, writes }));
         }
         table.objects = self.objects;
         table
@@ -181,13 +181,13 @@ pub(super) struct AccessTable {
     pub(super) objects: Vec<MemoryObject>,
     /// All classes.
     pub(super) classes: Vec<ElementClass>,
-    touched: Vec<Vec<ClassAccess>>,
+    accesses: Vec<Vec<ClassAccess>>,
 }
 
 impl AccessTable {
     /// The accesses of a step.
     pub(super) fn accesses_of(&self, step: StepId) -> &[ClassAccess] {
-        &self.touched[step.0 as usize]
+        &self.accesses[step.0 as usize]
     }
 
     /// The memory of a class.

@@ -86,7 +86,7 @@ fn start_oracle<'p>(
     let waits = model.graph.waits_of(TransferModel::Rendezvous);
     let order = walk_schedule(&waits, ChoiceRule::InOrder);
     if order.len() < model.graph.steps.len() {
-        return Err(ScheduleVerdict::Deadlock(stuck_steps(&model.graph, &order)));
+        return Err(ScheduleVerdict::Deadlock(blocked_steps(&model.graph, &order)));
     }
     let records = record_schedule(&model.table, &order);
     Ok((model, ReferenceSchedule { order, records }))
@@ -138,7 +138,7 @@ fn disagreement(mismatch: SideMismatch) -> ScheduleVerdict {
 }
 
 /// The first steps that wait forever, one for each rank.
-fn stuck_steps(graph: &StepGraph, order: &[StepId]) -> Vec<DeadlockedStep> {
+fn blocked_steps(graph: &StepGraph, order: &[StepId]) -> Vec<DeadlockedStep> {
     let mut taken = vec![false; graph.steps.len()];
     order.iter().for_each(|step| taken[step.0 as usize] = true);
     let mut found: Vec<DeadlockedStep> = Vec::new();

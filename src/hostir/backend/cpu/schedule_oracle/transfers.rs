@@ -143,7 +143,7 @@ fn join_collective(
             }
         }
     }
-    add_meeting(run, member_place(first), &joined, all);
+    add_rendezvous(run, member_place(first), &joined, all);
     Ok(())
 }
 
@@ -174,7 +174,7 @@ fn all_equal(amounts: &[usize]) -> bool {
 }
 
 /// Makes the members of a collective meet before any of them moves data, in the schedules of that model.
-fn add_meeting(run: u32, at: RankInst, members: &[JoinedMember], all: &mut StepsInProgress) {
+fn add_rendezvous(run: u32, at: RankInst, members: &[JoinedMember], all: &mut StepsInProgress) {
     let step = QueueStep { rank: at.rank, run, inst: Some(at.inst), role: StepRole::Start };
     let starts: Vec<_> = members.iter().map(|member| member.side.start).collect();
     let meeting = all.graph.add_step(step, &starts);

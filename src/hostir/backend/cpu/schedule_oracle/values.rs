@@ -8,7 +8,7 @@ use super::super::executor::CpuRank;
 use super::super::run::{finish_run, start_ranks};
 use super::schedules::{ChoiceRule, walk_schedule};
 use super::steps::{QueueStep, StepRole, TransferModel};
-use super::{OracleLimits, ScheduleVerdict, model_program, stuck_steps};
+use super::{OracleLimits, ScheduleVerdict, blocked_steps, model_program};
 use crate::backend::fault::ExecutionFault;
 use crate::backend::{RunResult, RunStats};
 use crate::data::HostTensor;
@@ -34,7 +34,7 @@ pub fn run_seeded_schedule(
     let model = model_program(&prepared.plans, 1, &OracleLimits::default()).map_err(verdict)?;
     let order = walk_schedule(&model.graph.waits_of(TransferModel::Causal), ChoiceRule::Seeded(seed));
     if order.len() < model.graph.steps.len() {
-        return Err(verdict(ScheduleVerdict::Deadlock(stuck_steps(&model.graph, &order))));
+        return Err(verdict(ScheduleVerdict::Deadlock(blocked_steps(&model.graph, &order))));
     }
     let mut run = ValueRun::new(prepared, ranks);
     for id in order {

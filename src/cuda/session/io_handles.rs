@@ -177,7 +177,7 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
 
 /// The rank has no part of an output.
 fn absent_error(session: &Session, rank: u32, position: usize) -> Error {
-    let name = session.outputs().get(position).map_or("?", |port| port.name.as_str());
+    let name = session.outputs().get(position).map_or("?", |io_tensor| io_tensor.name.as_str());
     let message = message!("rank {} has no shard of output {}", rank, name);
     session.make_error(vec![
         Diag::global_error(codes::SESSION, message)

@@ -1,6 +1,6 @@
 //! The state that completed loops leave to later ones.
 
-use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};
+use crate::analysis::loop_private::{LoopPrivateTensors, UseCounts};
 use crate::ir::{OpId, Program, TensorId};
 use crate::plan::BufferId;
 use rustc_hash::FxHashMap;
@@ -12,7 +12,7 @@ pub(super) struct PrivatizationCache {
     loops: FxHashMap<OpId, Rc<LoopPrivateTensors>>,
     /// The buffer that the last iteration of a loop gave to a tensor that had no memory before that loop.
     pub(super) left: FxHashMap<TensorId, BufferId>,
-    touches: Option<TouchCounts>,
+    use_counts: Option<UseCounts>,
 }
 
 impl PrivatizationCache {
@@ -21,8 +21,8 @@ impl PrivatizationCache {
         if let Some(known) = self.loops.get(&looped) {
             return Rc::clone(known);
         }
-        let touches = self.touches.get_or_insert_with(|| TouchCounts::from_program(program));
-        let found = Rc::new(LoopPrivateTensors::of_loop(program, looped, touches));
+        let use_counts = self.use_counts.get_or_insert_with(|| UseCounts::from_program(program));
+        let found = Rc::new(LoopPrivateTensors::of_loop(program, looped, use_counts));
         self.loops.insert(looped, Rc::clone(&found));
         found
     }

@@ -23,10 +23,10 @@ impl LoopPrivateTensors {
     /// Finds the loop-private tensors: results that each iteration writes completely before it uses them, and whose
     /// memory no ALLOCATE of the body provides. In `FOR i in d`, results that depend on the index are loop-private in
     /// any case. Tensors with memory from before the loop keep it.
-    pub fn of_loop(program: &Program, looped: OpId, touches: &TouchCounts) -> Self {
+    pub fn of_loop(program: &Program, looped: OpId, use_counts: &UseCounts) -> Self {
         let mut body = LoopBodyWalk::new(program);
         program.op(looped).blocks.iter().for_each(|&block| body.walk_block(block));
-        let mut tensors = body.finish(&touches.0);
+        let mut tensors = body.finish(&use_counts.0);
         let whole = tensors.len();
         let op = program.op(looped);
         let index = loop_index(program, op)
@@ -39,18 +39,18 @@ impl LoopPrivateTensors {
 }
 
 /// Counts of the uses of each tensor in a program; being a program output counts as one more use.
-pub struct TouchCounts(FxHashMap<TensorId, u32>);
+pub struct UseCounts(FxHashMap<TensorId, u32>);
 
-impl TouchCounts {
+impl UseCounts {
     /// Counts the uses of all tensors.
     pub fn from_program(program: &Program) -> Self {
-        Self(touch_counts(program))
+        Self(use_counts(program))
     }
 }
 
 /// The way in which an op uses a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum TouchKind {
+enum UseKind {
     /// Needs the memory to which the tensor is bound.
     Needs,
     /// Binds the tensor, or writes all of it.
@@ -60,36 +60,36 @@ enum TouchKind {
 }
 
 /// Visits the tensors of an op, those that it needs first.
-fn visit_tensors(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, TouchKind)) {
+fn visit_tensors(program: &Program, op: &Op, visit: &mut dyn FnMut(TensorId, UseKind)) {
     let effect = op.kind.effect();
     // An alias is its original; an allocation that shares memory binds its result, as a slice does.
-    let touch = &mut |tensor, how| touch(program.memory_tensor(tensor), how);
+    let visit = &mut |tensor, how| visit(program.memory_tensor(tensor), how);
     let shares = op.shared_memory().is_some();
     let manages = matches!(effect, OpEffect::Allocate | OpEffect::Free) && !shares;
     // Communications and kernels write into existing memory.
     let writes = match effect {
-        _ if manages => TouchKind::Manages,
-        OpEffect::Communicate(_) => TouchKind::Needs,
-        OpEffect::Opaque if op.posted_number().is_none() => TouchKind::Needs,
-        _ => TouchKind::Defines,
+        _ if manages => UseKind::Manages,
+        OpEffect::Communicate(_) => UseKind::Needs,
+        OpEffect::Opaque if op.posted_number().is_none() => UseKind::Needs,
+        _ => UseKind::Defines,
     };
-    let reads = if manages { TouchKind::Manages } else { TouchKind::Needs };
+    let reads = if manages { UseKind::Manages } else { UseKind::Needs };
     for value in &op.operands {
         match *value {
-            Value::Tensor(tensor) => touch(tensor, reads),
-            Value::Op(inner) => visit_tensors(program, program.op(inner), touch),
+            Value::Tensor(tensor) => visit(tensor, reads),
+            Value::Op(inner) => visit_tensors(program, program.op(inner), visit),
             Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) => {}
         }
     }
     for (key, value) in &op.attrs {
         if let AttrValue::Tensor(tensor) = *value {
-            touch(tensor, if *key == AttrKey::Buffer { TouchKind::Manages } else { TouchKind::Needs });
+            visit(tensor, if *key == AttrKey::Buffer { UseKind::Manages } else { UseKind::Needs });
         }
     }
-    op.output_tensors().for_each(|tensor| touch(tensor, writes));
+    op.output_tensors().for_each(|tensor| visit(tensor, writes));
 }
 
-fn touch_counts(program: &Program) -> FxHashMap<TensorId, u32> {
+fn use_counts(program: &Program) -> FxHashMap<TensorId, u32> {
     let mut counts = FxHashMap::default();
     program.walk(program.body(), &mut |id| {
         visit_tensors(program, program.op(id), &mut |tensor, _| *counts.entry(tensor).or_default() += 1);
@@ -114,7 +114,7 @@ struct LoopBodyWalk<'p> {
     /// The tensors that keep their memory if the key does: the memory that it is a part of, the other results of a
     /// unit.
     ties: FxHashMap<TensorId, Vec<TensorId>>,
-    touches: FxHashMap<TensorId, u32>,
+    use_counts: FxHashMap<TensorId, u32>,
 }
 
 impl<'p> LoopBodyWalk<'p> {
@@ -127,7 +127,7 @@ impl<'p> LoopBodyWalk<'p> {
             seen: FxHashSet::default(),
             kept: Vec::new(),
             ties: FxHashMap::default(),
-            touches: FxHashMap::default(),
+            use_counts: FxHashMap::default(),
         }
     }
 
@@ -141,20 +141,20 @@ impl<'p> LoopBodyWalk<'p> {
         let program = self.program;
         let shares = op.shared_memory().is_some();
         let allocates = op.kind.effect() == OpEffect::Allocate && !shares;
-        visit_tensors(program, op, &mut |tensor, touch| {
-            *self.touches.entry(tensor).or_default() += 1;
-            match touch {
-                TouchKind::Defines => self.define_tensor(tensor),
-                TouchKind::Needs if self.defined.contains(&tensor) => {}
-                TouchKind::Needs => self.kept.push(tensor),
-                TouchKind::Manages if allocates => {
+        visit_tensors(program, op, &mut |tensor, visit| {
+            *self.use_counts.entry(tensor).or_default() += 1;
+            match visit {
+                UseKind::Defines => self.define_tensor(tensor),
+                UseKind::Needs if self.defined.contains(&tensor) => {}
+                UseKind::Needs => self.kept.push(tensor),
+                UseKind::Manages if allocates => {
                     // A tensor that has memory in this iteration gets none.
                     if op.keeps_memory() && !self.defined.contains(&tensor) {
                         self.kept.push(tensor);
                     }
                     self.define_tensor(tensor);
                 }
-                TouchKind::Manages => {}
+                UseKind::Manages => {}
             }
         });
         self.tie_memory(op);
@@ -207,9 +207,9 @@ impl<'p> LoopBodyWalk<'p> {
 
     /// Visits a block, undoes its definitions, and returns them.
     fn walk_branch(&mut self, block: BlockId) -> Vec<TensorId> {
-        let mark = self.log.len();
+        let length = self.log.len();
         self.walk_block(block);
-        let added = self.log.split_off(mark);
+        let added = self.log.split_off(length);
         added.iter().for_each(|tensor| {
             self.defined.remove(tensor);
         });
@@ -221,7 +221,7 @@ impl<'p> LoopBodyWalk<'p> {
         let mut stack = std::mem::take(&mut self.kept);
         // A tensor keeps its memory if some iterations do not define it and others see it.
         let partly = self.results.iter().filter(|tensor| !self.defined.contains(tensor));
-        stack.extend(partly.filter(|tensor| all.get(*tensor) > self.touches.get(*tensor)));
+        stack.extend(partly.filter(|tensor| all.get(*tensor) > self.use_counts.get(*tensor)));
         let mut kept = FxHashSet::default();
         while let Some(tensor) = stack.pop() {
             if kept.insert(tensor) {

@@ -15,14 +15,14 @@ use hostir_gpu::gemm_shape::GemmShape;
 use std::sync::Arc;
 
 /// A GEMM, and the algorithm in use.
-pub(crate) struct GemmProduct {
+pub(crate) struct RankGemm {
     library: TunableGemm,
-    kernels: Vec<ProductKernel>,
+    kernels: Vec<LoadedGemmKernel>,
     chosen: usize,
 }
 
 /// A kernel of our own, which is compiled and loaded at its first use.
-struct ProductKernel {
+struct LoadedGemmKernel {
     gemm: WgmmaGemm,
     loaded: Option<LoadedGemm>,
 }
@@ -32,7 +32,7 @@ struct LoadedGemm {
     blocks: u32,
 }
 
-impl GemmProduct {
+impl RankGemm {
     /// The library's algorithms, and the kernels that options, device and NVRTC allow.
     pub(crate) fn new(
         library: TunableGemm,
@@ -43,7 +43,7 @@ impl GemmProduct {
         let mut kernels = Vec::new();
         if options.gemm_kernels && device.architecture()? == ARCHITECTURE && nvrtc::is_present() {
             let candidates = WgmmaGemm::candidates(shape).into_iter();
-            kernels.extend(candidates.map(|gemm| ProductKernel { gemm, loaded: None }));
+            kernels.extend(candidates.map(|gemm| LoadedGemmKernel { gemm, loaded: None }));
         }
         Ok(Self { library, kernels, chosen: 0 })
     }
@@ -89,14 +89,14 @@ impl GemmProduct {
     }
 }
 
-impl ProductKernel {
+impl LoadedGemmKernel {
     fn load(&mut self, device: &Arc<CudaDevice>, options: &Options) -> Result<(), Error> {
         if self.loaded.is_some() {
             return Ok(());
         }
         let text = self.gemm.source();
         let image = load_or_compile(&text, ARCHITECTURE, options)?;
-        let module = options.pool.kernel_module(device, &text, &image)?;
+        let module = options.cache.kernel_module(device, &text, &image)?;
         let function = module.get_tiled_function(ENTRY, [TENSOR_MAPS, SIZE_WORDS], self.gemm.shared_bytes())?;
         self.loaded = Some(LoadedGemm { function, blocks: self.gemm.blocks(device.sm_count()?) });
         Ok(())

@@ -117,7 +117,7 @@ impl ElementVector {
             (ComputeClass::F32, ElementVector::I64(v)) => ElementVector::F32(v.into_iter().map(|x| x as f32).collect()),
             (ComputeClass::I64, ElementVector::F64(v)) => ElementVector::I64(v.into_iter().map(|x| x as i64).collect()),
             (ComputeClass::I64, ElementVector::F32(v)) => ElementVector::I64(v.into_iter().map(|x| x as i64).collect()),
-            (_, lanes) => lanes,
+            (_, element_vector) => element_vector,
         }
     }
 
@@ -140,7 +140,7 @@ impl ElementVector {
                 (Some(encode), Some(decode)) => ElementVector::F32(v.into_iter().map(|x| decode(encode(x))).collect()),
                 _ => ElementVector::F32(v),
             },
-            (_, lanes) => lanes,
+            (_, element_vector) => element_vector,
         })
     }
 

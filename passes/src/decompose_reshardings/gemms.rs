@@ -53,67 +53,67 @@ pub(super) fn decompose_gemm(
     build: &mut OpBuilder<'_, '_>,
     moved: &mut MovedDomains,
     id: OpId,
-    product: &ShardedGemm,
+    gemm: &ShardedGemm,
     out: &mut Vec<OpId>,
 ) {
     let program = build.program();
-    let rank = stored_axes(program, product.result).len();
-    let (of_a, of_b) = (stored_axes(program, product.a).len(), stored_axes(program, product.b).len());
+    let rank = stored_axes(program, gemm.result).len();
+    let (of_a, of_b) = (stored_axes(program, gemm.a).len(), stored_axes(program, gemm.b).len());
     // The position of the contracted axis among those of the GEMM.
-    let place = if product.transposed { rank } else { rank - 1 };
+    let place = if gemm.transposed { rank } else { rank - 1 };
     let missing = rank + 1;
-    let (a, b) = if product.transposed {
+    let (a, b) = if gemm.transposed {
         // [.., M, 1, K] and [.., 1, N, K]
-        (widen_tensor(build, product.a, &[of_a - 1]), widen_in_front(build, product.b, missing - of_b))
+        (widen_tensor(build, gemm.a, &[of_a - 1]), widen_in_front(build, gemm.b, missing - of_b))
     } else {
         // [.., M, K, 1] and [.., 1, K, N]
-        let left = widen_at(build, product.a, missing - of_a - 1, Some(of_a));
-        (left, widen_at(build, product.b, missing - of_b - 1, Some(of_b - 2)))
+        let left = widen_at(build, gemm.a, missing - of_a - 1, Some(of_a));
+        (left, widen_at(build, gemm.b, missing - of_b - 1, Some(of_b - 2)))
     };
     out.extend(a.1);
     out.extend(b.1);
-    let parts = declare_partial_results(build, id, product, place);
+    let parts = declare_partial_results(build, id, gemm, place);
     out.push(build.build_pointwise("*", parts, [a.0, b.0]));
-    let reduced = IterDomain { iter: IterType::Reduction, parallel: ParallelType::Serial, ..product.axis };
-    let mut sums = stored_domains(build.program(), product.result);
+    let reduced = IterDomain { iter: IterType::Reduction, parallel: ParallelType::Serial, ..gemm.axis };
+    let mut sums = stored_domains(build.program(), gemm.result);
     sums.insert(place, reduced);
-    match product.bias {
+    match gemm.bias {
         None => {
-            redeclare_reduced(build, moved, product.result, &sums);
-            out.push(build.build_sum(product.result, parts));
+            redeclare_reduced(build, moved, gemm.result, &sums);
+            out.push(build.build_sum(gemm.result, parts));
         }
         Some(bias) => {
-            let mesh = build.program().tensor(product.result).mesh;
-            let sum = declare_local_tensor(build, product.result, mesh, &sums);
+            let mesh = build.program().tensor(gemm.result).mesh;
+            let sum = declare_local_tensor(build, gemm.result, mesh, &sums);
             out.push(build.build_sum(sum, parts));
             let missing = rank - stored_axes(build.program(), bias).len();
             let wide = widen_in_front(build, bias, missing);
             out.extend(wide.1);
-            let kept = stored_domains(build.program(), product.result);
-            redeclare_reduced(build, moved, product.result, &kept);
-            out.push(build.build_pointwise("+", product.result, [sum, wide.0]));
+            let kept = stored_domains(build.program(), gemm.result);
+            redeclare_reduced(build, moved, gemm.result, &kept);
+            out.push(build.build_pointwise("+", gemm.result, [sum, wide.0]));
         }
     }
 }
 
 /// The tensor of partial results: each axis is distributed as in the operand that it comes from, or over the result's
 /// streams.
-fn declare_partial_results(build: &mut OpBuilder<'_, '_>, id: OpId, product: &ShardedGemm, place: usize) -> TensorId {
+fn declare_partial_results(build: &mut OpBuilder<'_, '_>, id: OpId, gemm: &ShardedGemm, place: usize) -> TensorId {
     let program = build.program();
     let links = OpLinks::from_op(program, id);
     let mut list = Vec::new();
-    for (k, domain) in stored_axes(program, product.result) {
-        let device = [product.a, product.b].into_iter().find_map(|tensor| {
-            let at = links.linked_axis(product.result, k, tensor)?;
+    for (k, domain) in stored_axes(program, gemm.result) {
+        let device = [gemm.a, gemm.b].into_iter().find_map(|tensor| {
+            let at = links.linked_axis(gemm.result, k, tensor)?;
             logical_axes(program, tensor).axes.get(at as usize)?.device_type()
         });
         let stream = (domain.parallel == ParallelType::Stream).then_some(ParallelType::Stream);
         let parallel = device.or(stream).unwrap_or(ParallelType::Serial);
         list.push(IterDomain { parallel, rfactor: false, ..domain });
     }
-    list.insert(place, product.axis);
-    let mesh = program.tensor(product.a).mesh;
-    declare_local_tensor(build, product.result, mesh, &list)
+    list.insert(place, gemm.axis);
+    let mesh = program.tensor(gemm.a).mesh;
+    declare_local_tensor(build, gemm.result, mesh, &list)
 }
 
 /// A tensor with broadcast axes before these places, and the op that makes it.

@@ -115,11 +115,11 @@ impl ProgramWriter<'_> {
         }
         let commented =
             |id: &OpId| self.has_comments(CommentPlace::Above(*id)) || self.has_comments(CommentPlace::Trailing(*id));
-        let spread = members.iter().any(commented)
+        let multiline = members.iter().any(commented)
             || self.has_comments(CommentPlace::Trailing(*start))
             || self.has_comments(CommentPlace::Above(*end));
         let written = self.out.len();
-        if !spread {
+        if !multiline {
             self.write_group_line(members);
             let line = self.out.rfind('\n').map_or(0, |at| at + 1);
             if self.out[line..].chars().count() <= LINE_WIDTH {

@@ -99,10 +99,10 @@ impl StreamCommand {
         match self {
             StreamCommand::Communicate { calls, .. } => calls.iter().any(|call| call.function != NcclFunction::Copy),
             StreamCommand::Signal { signals } => {
-                signals.iter().any(|signal| matches!(signal, crate::schedule::SemaphoreOp::Await { .. }))
+                signals.iter().any(|signal| matches!(signal, crate::schedule::SemaphoreOp::Wait { .. }))
             }
-            StreamCommand::Exchange(exchange) => {
-                !exchange.awaits.is_empty() || exchange.moves.iter().any(|one| matches!(one, P2pCopy::Message(_)))
+            StreamCommand::P2pBatch(batch) => {
+                !batch.waits.is_empty() || batch.copies.iter().any(|one| matches!(one, P2pCopy::Message(_)))
             }
             _ => false,
         }
@@ -114,16 +114,16 @@ mod tests {
     use super::*;
     use crate::schedule::SemaphoreOp;
 
-    fn awaits(stream: usize, inst: u32) -> ScheduleStep {
+    fn waits(stream: usize, inst: u32) -> ScheduleStep {
         ScheduleStep {
-            call: StreamCommand::Signal { signals: vec![SemaphoreOp::Await { flag: 0 }] },
+            call: StreamCommand::Signal { signals: vec![SemaphoreOp::Wait { flag: 0 }] },
             stream,
             inst: InstId(inst),
         }
     }
 
-    fn raises(stream: usize, inst: u32) -> ScheduleStep {
-        let signals = vec![SemaphoreOp::Raise { rank: 1, flag: 0 }];
+    fn signals(stream: usize, inst: u32) -> ScheduleStep {
+        let signals = vec![SemaphoreOp::Signal { rank: 1, flag: 0 }];
         ScheduleStep { call: StreamCommand::Signal { signals }, stream, inst: InstId(inst) }
     }
 
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_mark_that_is_there_serves() {
-        let steps = vec![record(0, 0, 0), awaits(1, 4), record(1, 1, 5), raises(0, 6)];
+        let steps = vec![record(0, 0, 0), waits(1, 4), record(1, 1, 5), signals(0, 6)];
         let found = marked(steps.clone(), 2, 1);
         assert_eq!((&found.steps, found.events), (&steps, 2));
         assert_eq!(peer_waits(&steps), [PeerWait { inst: InstId(4), first: 1, last: 1, event: Some(1) }]);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn all_but_the_last_get_one() {
-        let steps = vec![awaits(0, 1), awaits(0, 1), raises(0, 2), awaits(1, 3), awaits(0, 4), raises(0, 5)];
+        let steps = vec![waits(0, 1), waits(0, 1), signals(0, 2), waits(1, 3), waits(0, 4), signals(0, 5)];
         let found = marked(steps.clone(), 7, 1);
         let mut expected = steps;
         expected.insert(2, record(7, 0, 1));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn some_share_one() {
-        let steps: Vec<ScheduleStep> = (0..5).map(|inst| awaits(0, inst)).collect();
+        let steps: Vec<ScheduleStep> = (0..5).map(|inst| waits(0, inst)).collect();
         let found = marked(steps, 0, 2);
         let events: Vec<Option<usize>> = peer_waits(&found.steps).iter().map(|wait| wait.event).collect();
         assert_eq!(events, [Some(0), Some(0), Some(1), Some(1), None]);
