@@ -452,6 +452,8 @@ macro_rules! message {
     }};
 }
 
+pub use message;
+
 #[cfg(test)]
 mod tests {
     use super::*;

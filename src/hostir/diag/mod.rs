@@ -13,11 +13,10 @@ pub mod message;
 pub mod render;
 pub mod visible;
 
-pub use crate::message;
 pub use cause::{Cause, Race};
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
-pub use message::{Message, MessageArgument, Notation, PartKind, Quoted, RunOption};
+pub use message::{Message, MessageArgument, Notation, PartKind, Quoted, RunOption, message};
 use strsim::osa_distance;
 
 /// The severity of a diagnostic.

@@ -5,7 +5,7 @@ use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, Span, codes};
 use crate::ir::places::tensor_span;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId, OpKind, ParallelType, Program,
+    AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId, OpLayout, ParallelType, Program,
     TensorId, UnaryOp, Value, quoted_axis, quoted_bare_expr, quoted_expanded, quoted_expr, quoted_head, quoted_word,
 };
 
@@ -117,7 +117,7 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
     let span = program.op_span(id);
     for (key, value) in &op.attrs {
         // Of an iota, start and step are elements.
-        let element = op.kind == OpKind::Iota && matches!(key, AttrKey::Start | AttrKey::Step);
+        let element = op.kind.layout() == OpLayout::Factory && matches!(key, AttrKey::Start | AttrKey::Step);
         let what = || message!("`{}` of `{}`", quoted_word(key.word()), quoted_head(op.kind.name()));
         let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
         match value {

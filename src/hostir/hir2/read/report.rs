@@ -3,9 +3,8 @@
 use super::foreign::{allocation_of, method_of, transpose_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
-use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_function, syntax_error};
-use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
-use crate::hir2::defaults::{is_callable, is_host_select, is_positional, keyword};
+use crate::diag::{Diag, DiagLabel, Diags, codes, message, nearest_function, syntax_error};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, is_callable, is_host_select, is_positional, keyword};
 use crate::ir::functions::function_names;
 use crate::ir::{
     DeviceMesh, OpKind, OpLayout, OwnForm, Program, RESERVED_WORDS, TensorId, UnitId, is_numbered_name,
@@ -375,8 +374,7 @@ pub(super) fn report_own_index(
             "write `own`: other ranks' parts come by communication",
         ),
     };
-    let axes =
-        crate::message!("the axes of `{}` are {}; reductions (`r.`) do not count", name, list_axes(program, tensor));
+    let axes = message!("the axes of `{}` are {}; reductions (`r.`) do not count", name, list_axes(program, tensor));
     diags.push(Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes));
 }
 
