@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Diagnostic", "Edit", "Fix", "HostIrError", "Label", "apply_fixes"]
+__all__ = ["Diagnostic", "Edit", "Fix", "HostIrError", "Label", "MessagePart", "apply_fixes"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,16 @@ class Label:
     text: str
     line: int
     column: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class MessagePart:
+    """Something that a message names: its `kind`, such as `"tensor"`, and its `text`, bytes `start` to `end` of the message."""
+
+    kind: str
+    text: str
     start: int
     end: int
 
@@ -57,7 +67,10 @@ class Fix:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error, warning or remark. `line`, `column`, `start` and `end` are None where it is about no place."""
+    """One error, warning or remark. `line`, `column`, `start` and `end` are None where it is about no place.
+
+    `parts` has what the message names, `note_parts` the same for each of the notes.
+    """
 
     code: str
     severity: str
@@ -70,6 +83,8 @@ class Diagnostic:
     labels: tuple[Label, ...]
     notes: tuple[str, ...]
     fixes: tuple[Fix, ...]
+    parts: tuple[MessagePart, ...] = ()
+    note_parts: tuple[tuple[MessagePart, ...], ...] = ()
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}: " if self.line is not None else ""
@@ -150,6 +165,7 @@ def read_diagnostics(lines: str) -> tuple[Diagnostic, ...]:
 def _diagnostic(found: dict[str, Any]) -> Diagnostic:
     labels = (Label(one["text"], one["line"], one["column"], one["start"], one["end"]) for one in found["labels"])
     places = {key: found[key] for key in ("line", "column", "start", "end")}
+    parts = found.get("parts", {})
     return Diagnostic(
         code=found["code"],
         severity=found["severity"],
@@ -158,8 +174,14 @@ def _diagnostic(found: dict[str, Any]) -> Diagnostic:
         labels=tuple(labels),
         notes=tuple(found["notes"]),
         fixes=tuple(_fix(fix) for fix in found["fixes"]),
+        parts=_parts(parts.get("message", [])),
+        note_parts=tuple(_parts(note) for note in parts.get("notes", [])),
         **places,
     )
+
+
+def _parts(found: list[dict[str, Any]]) -> tuple[MessagePart, ...]:
+    return tuple(MessagePart(part["kind"], part["text"], part["start"], part["end"]) for part in found)
 
 
 def _fix(fix: dict[str, Any]) -> Fix:

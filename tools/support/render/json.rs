@@ -1,8 +1,7 @@
 //! One JSON object a diagnostic, one a line.
 
 use super::view::LineIndex;
-use hostir::diag::visible;
-use hostir::diag::{Applicability, Diag, Fix, Severity, Span, TextEdit};
+use hostir::diag::{Applicability, Diag, Fix, Message, Severity, Span, TextEdit, visible};
 use hostir::plan_checks::ProofVerdict;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -63,9 +62,25 @@ fn diag_object(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Value {
     let (in_words, fixes): (Vec<&Fix>, Vec<&Fix>) =
         diag.fixes.iter().partition(|fix| fix.applicability == Applicability::InWords);
     let notes = diag.notes.iter().chain(in_words.into_iter().map(|fix| &fix.message));
-    object.insert("notes".to_owned(), notes.map(|note| Value::from(note.as_str())).collect());
+    object.insert("notes".to_owned(), notes.clone().map(|note| Value::from(note.as_str())).collect());
     object.insert("fixes".to_owned(), fixes.into_iter().map(|fix| fix_object(lines, fix)).collect());
+    let notes: Value = notes.map(part_objects).collect();
+    object.insert("parts".to_owned(), json!({"message": part_objects(&diag.message), "notes": notes}));
     Value::Object(object)
+}
+
+/// The typed parts of a message; `start` and `end` are bytes of its text.
+fn part_objects(message: &Message) -> Value {
+    let parts = message.parts().iter();
+    let objects = parts.map(|part| {
+        json!({
+            "kind": part.kind.word(),
+            "text": &message.as_str()[part.start..part.end],
+            "start": part.start,
+            "end": part.end,
+        })
+    });
+    objects.collect()
 }
 
 fn fix_object(lines: &LineIndex<'_>, fix: &Fix) -> Value {
