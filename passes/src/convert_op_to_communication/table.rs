@@ -1,11 +1,14 @@
 //! The communications that replace an op: nvFuser's decision table.
 
-use hostir::diag::{Diag, Message, Quoted};
-use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId, Transfer, bare_head, op_display_name, quoted_axis, quoted_expr, quoted_op};
-use hostir::diag::message;
 use super::change::{ShardingChange, operand_result_links, outer_axis, sharding_changes};
 use hostir::analysis::tensor_sharding;
 use hostir::axes::logical_axes;
+use hostir::diag::message;
+use hostir::diag::{Diag, Message, Quoted};
+use hostir::ir::{
+    AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId, Transfer, bare_head, op_display_name, quoted_axis,
+    quoted_expr, quoted_op,
+};
 use hostir::plan::{CollectiveKind, RedOp, starts_from_identity};
 use rustc_hash::FxHashSet;
 
@@ -86,7 +89,8 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
             format!(
                 "`{}` needs data of other devices, but only `Set` and `reduction` can become communications",
                 op_display_name(program, id)
-            ).into(),
+            )
+            .into(),
             "move the data with a `Set` before or after it: --pass=insert-reshardings",
         )),
     }
@@ -101,14 +105,21 @@ fn single_tensors(program: &Program, id: OpId) -> DecisionResult<(TensorId, Tens
     {
         return Ok((input, output));
     }
-    let message = message!("`{}` needs data of other devices and has {} operands, but a communication has one", name, op.operands.len());
+    let message = message!(
+        "`{}` needs data of other devices and has {} operands, but a communication has one",
+        name,
+        op.operands.len()
+    );
     let note = "move the data of each operand with a `Set` before it: --pass=insert-reshardings";
     Err(Box::new(Diag::error(CONVERT_OPERANDS, program.op_span(id), message).with_note(note)))
 }
 
 fn require_mesh(program: &Program, id: OpId, tensor: TensorId) -> DecisionResult<&DeviceMesh> {
     program.tensor_mesh(tensor).ok_or_else(|| {
-        let message = message!("{} has no device mesh, so the devices that send or receive are unknown", program.quoted_tensor(tensor));
+        let message = message!(
+            "{} has no device mesh, so the devices that send or receive are unknown",
+            program.quoted_tensor(tensor)
+        );
         let note = "give both tensors a mesh: `(DeviceMesh{0 1})` after the domains";
         Box::new(Diag::error(CONVERT_NO_MESH, program.op_span(id), message).with_note(note))
     })
@@ -175,7 +186,10 @@ impl ReshardingQuery<'_> {
         else {
             return Ok(());
         };
-        let message = message!("the reduction across devices has the initial value `{}`, but a communication has none", quoted_expr(self.program, initial));
+        let message = message!(
+            "the reduction across devices has the initial value `{}`, but a communication has none",
+            quoted_expr(self.program, initial)
+        );
         let note = "combine the value with the result in a separate op: --pass=insert-reshardings";
         Err(self.error_at_op(CONVERT_INITIAL, message, note))
     }
@@ -183,7 +197,11 @@ impl ReshardingQuery<'_> {
     fn combined_gather_error(&self, lost: ShardingChange) -> Box<Diag> {
         let axes = logical_axes(self.program, lost.sharded.0).axes;
         let printed = axes[lost.sharded.1 as usize].printed as usize;
-        let message = message!("the reduction across devices must also gather `{}` of {}, but a communication does only one of them", quoted_axis(self.program, &self.program.domains(lost.sharded.0)[printed]), self.program.quoted_tensor(lost.sharded.0));
+        let message = message!(
+            "the reduction across devices must also gather `{}` of {}, but a communication does only one of them",
+            quoted_axis(self.program, &self.program.domains(lost.sharded.0)[printed]),
+            self.program.quoted_tensor(lost.sharded.0)
+        );
         let note = "keep the axis sharded in the result, and gather it with a `Set` after the reduction";
         self.error_at_op(CONVERT_AXES, message, note)
     }
@@ -192,7 +210,12 @@ impl ReshardingQuery<'_> {
     fn single_change(&self) -> DecisionResult<Option<ShardingChange>> {
         let found = sharding_changes(self.program, self.id, self.input, self.output);
         if let [_, _, ..] = found.as_slice() {
-            let message = message!("{} axes change their sharding from {} to {}, but a communication can change only one", found.len(), self.program.quoted_tensor(self.input), self.program.quoted_tensor(self.output));
+            let message = message!(
+                "{} axes change their sharding from {} to {}, but a communication can change only one",
+                found.len(),
+                self.program.quoted_tensor(self.input),
+                self.program.quoted_tensor(self.output)
+            );
             let note = "replicate the tensor with one `Set`, and shard the result with another";
             return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
@@ -207,7 +230,12 @@ impl ReshardingQuery<'_> {
 
     fn inner_axis_error(&self, tensor: TensorId, axis: u32, outer: Quoted) -> Box<Diag> {
         let printed = logical_axes(self.program, tensor).axes[axis as usize].printed;
-        let message = message!("`{}` of {} is gathered or scattered, but is inside axis `{}`", quoted_axis(self.program, &self.program.domains(tensor)[printed as usize]), self.program.quoted_tensor(tensor), outer);
+        let message = message!(
+            "`{}` of {} is gathered or scattered, but is inside axis `{}`",
+            quoted_axis(self.program, &self.program.domains(tensor)[printed as usize]),
+            self.program.quoted_tensor(tensor),
+            outer
+        );
         let note = "permute the axis to the front, move the data, and permute back: --pass=reorder-sharded-axis; or make the outer axis stream-parallel: --pass=stream-parallel-type";
         self.error_at_op(CONVERT_INNER, message, note)
     }
@@ -285,12 +313,21 @@ impl ReshardingQuery<'_> {
         red_op: Option<RedOp>,
     ) -> DecisionResult<CommDecision> {
         if !self.has_same_mesh() {
-            let message = message!("the reduced tensor is on {} and its operand on {}, but a {} has one mesh", self.mesh_text(self.output), self.mesh_text(self.input), bare_head("ReduceScatter"));
+            let message = message!(
+                "the reduced tensor is on {} and its operand on {}, but a {} has one mesh",
+                self.mesh_text(self.output),
+                self.mesh_text(self.input),
+                bare_head("ReduceScatter")
+            );
             let note = "insert a `Set` that moves to the other mesh, before or after the reduction";
             return Err(self.error_at_op(CONVERT_MESHES, message, note));
         }
         if let Some(change) = change.filter(|change| change.device != device) {
-            let message = message!("the reduced axis is sharded over `{}`, but the result over `{}`", device.name(), change.device.name());
+            let message = message!(
+                "the reduced axis is sharded over `{}`, but the result over `{}`",
+                device.name(),
+                change.device.name()
+            );
             let note = "reduce with one op, and shard the result with a `Set`";
             return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
@@ -312,8 +349,14 @@ impl ReshardingQuery<'_> {
     fn comm_per_receiver(&self, kind: CollectiveKind) -> DecisionResult<Vec<PlannedComm>> {
         let (senders, receivers) = (self.sender.devices.len(), self.receiver.devices.len());
         if senders.saturating_mul(receivers) > MOST_MEMBERS {
-            let message = message!("this op needs a {} of {} devices for each of {} devices; all of them together may have \
-                 {} members", kind.name(), senders, receivers, MOST_MEMBERS);
+            let message = message!(
+                "this op needs a {} of {} devices for each of {} devices; all of them together may have \
+                 {} members",
+                bare_head(kind.name()),
+                senders,
+                receivers,
+                MOST_MEMBERS
+            );
             let note =
                 "combine the data on one device, or on all devices of the operand's mesh, and broadcast the result";
             return Err(self.error_at_op(CONVERT_MEMBERS, message, note));
@@ -336,7 +379,13 @@ impl ReshardingQuery<'_> {
         self.require_one_dimensional(CollectiveKind::SendRecv, &[self.input, self.output])?;
         let (senders, receivers) = (&self.sender.devices, &self.receiver.devices);
         if senders.len() != receivers.len() {
-            let message = message!("{} has {} devices and {} has {}, so they cannot be paired", self.mesh_text(self.input), senders.len(), self.mesh_text(self.output), receivers.len());
+            let message = message!(
+                "{} has {} devices and {} has {}, so they cannot be paired",
+                self.mesh_text(self.input),
+                senders.len(),
+                self.mesh_text(self.output),
+                receivers.len()
+            );
             let note = "use meshes of equal size, or replicate the tensor in between with a `Set`";
             return Err(self.error_at_op(CONVERT_SIZES, message, note));
         }
@@ -355,7 +404,12 @@ impl ReshardingQuery<'_> {
             let mesh = self.program.tensor_mesh(tensor);
             let dimensions = mesh.map_or(1, |mesh| mesh.shape.len());
             if dimensions != 1 {
-                let message = message!("this op needs a {}, which requires one-dimensional meshes, but {} is on {}", bare_head(kind.name()), self.program.quoted_tensor(tensor), self.mesh_text(tensor));
+                let message = message!(
+                    "this op needs a {}, which requires one-dimensional meshes, but {} is on {}",
+                    bare_head(kind.name()),
+                    self.program.quoted_tensor(tensor),
+                    self.mesh_text(tensor)
+                );
                 let note = "gather and reduce within the mesh first, or write the mesh with one dimension";
                 return Err(self.error_at_op(CONVERT_DIMENSIONS, message, note));
             }
