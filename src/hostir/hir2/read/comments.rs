@@ -1,6 +1,6 @@
 //! The places of comments in the program.
 
-use super::file_scope::{FileScope, MeshComment, ProgramPlace};
+use super::file_scope::{FileScope, MeshComment, ProgramPlace, mesh_uses};
 use super::statement_index::StatementIndex;
 use crate::ir::{CommentPlace, Program, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
@@ -48,7 +48,7 @@ fn first_mesh_uses(file: &FileSyntax) -> FxHashMap<MeshGrid<'_>, FirstMeshUse> {
     });
     let meshes: FxHashMap<Symbol, MeshGrid<'_>> = meshes.collect();
     let mut uses = FxHashMap::default();
-    for (item, mesh) in super::mesh_uses(file) {
+    for (item, mesh) in mesh_uses(file) {
         let Some(mesh) = meshes.get(&mesh) else { continue };
         let rank = uses.len();
         uses.entry(*mesh).or_insert(FirstMeshUse { rank, item });

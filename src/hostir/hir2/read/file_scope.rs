@@ -3,6 +3,7 @@
 use crate::ir::{DeviceMesh, Style};
 use crate::ops::OpRegistry;
 use hostir_grammar::ast::{CommentSyntax, Symbol};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A mesh that a file declares.
@@ -59,4 +60,31 @@ pub(super) struct FilePlace {
     pub(super) number: usize,
     /// Its number among the programs.
     pub(super) position: usize,
+}
+
+/// The names of the meshes of tensors, each with the number of the kernel or program among the items; program by
+/// program, inputs and outputs first.
+pub(super) fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = (usize, Symbol)> + '_ {
+    let programs = file.items.iter().enumerate().filter_map(|(number, item)| match item {
+        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some((number, program)),
+        ItemSyntax::Mesh(_) => None,
+    });
+    // Types are nearly always in the order of the text.
+    let is_sorted = file.types.is_sorted_by_key(|ty| ty.span.start);
+    programs.flat_map(move |(number, program)| {
+        let parameters = program.inputs.iter().chain(&program.outputs);
+        let own = parameters.filter_map(|parameter| {
+            let given = parameter.ty.and_then(|ty| file.types[ty.index()].mesh);
+            given.or(program.mesh)
+        });
+        let types = match is_sorted {
+            true => &file.types[file.types.partition_point(|ty| ty.span.start < program.span.start)..],
+            false => &file.types[..],
+        };
+        let inside = types
+            .iter()
+            .take_while(move |ty| !is_sorted || ty.span.start < program.span.end)
+            .filter(|ty| program.span.start <= ty.span.start && ty.span.start < program.span.end);
+        own.chain(inside.filter_map(|ty| ty.mesh)).map(move |name| (number, name.name))
+    })
 }

@@ -32,7 +32,7 @@ use crate::hir2::defaults::{default_mesh_name, is_default_name};
 use crate::ir::{DeviceMesh, Era, NO_MESH, Program, RESERVED_WORDS, Style, is_numbered_name};
 use crate::ops::OpRegistry;
 use comments::find_mesh_comments;
-use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace};
+use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace, mesh_uses};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ProgramItem};
@@ -232,33 +232,6 @@ fn name_default_meshes(file: &FileSyntax, given_names: &FxHashSet<Symbol>, meshe
             break;
         }
     }
-}
-
-/// The names of the meshes of tensors, each with the number of the kernel or program among the items; program by
-/// program, inputs and outputs first.
-fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = (usize, Symbol)> + '_ {
-    let programs = file.items.iter().enumerate().filter_map(|(number, item)| match item {
-        ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some((number, program)),
-        ItemSyntax::Mesh(_) => None,
-    });
-    // Types are nearly always in the order of the text.
-    let is_sorted = file.types.is_sorted_by_key(|ty| ty.span.start);
-    programs.flat_map(move |(number, program)| {
-        let parameters = program.inputs.iter().chain(&program.outputs);
-        let own = parameters.filter_map(|parameter| {
-            let given = parameter.ty.and_then(|ty| file.types[ty.index()].mesh);
-            given.or(program.mesh)
-        });
-        let types = match is_sorted {
-            true => &file.types[file.types.partition_point(|ty| ty.span.start < program.span.start)..],
-            false => &file.types[..],
-        };
-        let inside = types
-            .iter()
-            .take_while(move |ty| !is_sorted || ty.span.start < program.span.end)
-            .filter(|ty| program.span.start <= ty.span.start && ty.span.start < program.span.end);
-        own.chain(inside.filter_map(|ty| ty.mesh)).map(move |name| (number, name.name))
-    })
 }
 
 fn file_style(file: &FileSyntax, diags: &mut Diags) -> Style {
