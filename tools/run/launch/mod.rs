@@ -57,7 +57,7 @@ pub(crate) struct LaunchedProcess {
 /// The reason why this process could not join.
 pub(crate) struct JoinFailure {
     /// Its error, or another process's.
-    pub(crate) diag: Diag,
+    pub(crate) diag: Box<Diag>,
     /// True if this process would have reported for the run.
     pub(crate) is_first: bool,
 }
@@ -88,16 +88,18 @@ pub(crate) fn join_launch(
         // A set but empty token was meant to be one.
         Some(text).filter(|text| !text.is_empty() || name.starts_with("HIR_TOKEN"))
     };
-    let place = detect::detect_rank(flags, devices, &get).map_err(|diag| JoinFailure { diag, is_first: false })?;
+    let place = detect::detect_rank(flags, devices, &get)
+        .map_err(|diag| JoinFailure { diag: Box::new(diag), is_first: false })?;
     let Some(place) = place else { return Ok(None) };
     let pace = liveness::LivenessTimeouts::new(timeout).with_liveness_timeout(get("HOSTIR_PEER_TIMEOUT").as_deref());
-    let pace = pace.map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
+    let pace = pace.map_err(|diag| JoinFailure { diag: Box::new(diag), is_first: place.rank == 0 })?;
     if place.launcher == Launcher::Processes {
         children::end_with_parent(&get);
     }
     let mut ear = None;
     if place.rank == 0 {
-        let opened = join::open_join_listener(&place).map_err(|diag| JoinFailure { diag, is_first: true })?;
+        let opened =
+            join::open_join_listener(&place).map_err(|diag| JoinFailure { diag: Box::new(diag), is_first: true })?;
         if !quiet {
             let at = if place.launcher == Launcher::Processes {
                 String::new()
@@ -110,8 +112,8 @@ pub(crate) fn join_launch(
         ear = Some(opened);
     }
     let host = get("HIR_HOST_ID");
-    let peers =
-        join::join_run(&place, ear, host, pace).map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
+    let peers = join::join_run(&place, ear, host, pace)
+        .map_err(|diag| JoinFailure { diag: Box::new(diag), is_first: place.rank == 0 })?;
     let status = if place.launcher == Launcher::Processes { hostir_tool_support::status::FOLLOWED } else { 3 };
     failure_watchdog::start_failure_watchdog(&peers, status);
     Ok(Some(LaunchedProcess { place, peers }))

@@ -45,7 +45,7 @@ pub(super) fn run_processes(args: &[OsString], options: &Options, io: &mut ToolI
 /// The end of a process that could not join, perhaps because another one failed.
 fn join_failure_end(failed: launch::JoinFailure, child: bool) -> RunEnd {
     let followed = is_known_to_all(&failed.diag);
-    let failure = RunFailure::from(failed.diag);
+    let failure = RunFailure::from(*failed.diag);
     let status = if followed && child { FOLLOWED } else { failure.status.exit_code() };
     // Rank 0 reports all of it, whichever process it is about.
     let verbosity = if followed && !failed.is_first { Verbosity::Line } else { Verbosity::Full };
