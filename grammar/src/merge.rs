@@ -1,9 +1,9 @@
 //! Joins the trees of two parts of one text: the ids of the second follow those of the first.
 
 use crate::ast::{
-    ArgRange, ArgSyntax, BlockId, BlockSyntax, CommentPlaceSyntax, CommentSyntax, ContainerSyntax, DomainId,
-    DomainSyntax, ExprId, ExprSyntax, HostUnitSyntax, StmtId, StmtSyntax, Symbol, SyntaxTree, TensorRef, TensorRefId,
-    TensorText, ValueSyntax,
+    ArgRange, ArgSyntax, BlankLines, BlockId, BlockSyntax, CommentPlaceSyntax, CommentSyntax, ContainerSyntax,
+    DomainId, DomainSyntax, ExprId, ExprSyntax, HostUnitSyntax, StmtId, StmtSyntax, Symbol, SyntaxTree, TensorRef,
+    TensorRefId, TensorText, ValueSyntax,
 };
 use crate::builder::Builder;
 use crate::span::Span;
@@ -54,6 +54,7 @@ pub(crate) fn append_tree<'t>(first: &mut Builder<'t>, second: Builder<'t>) {
     if let (Some(rest), Some(open)) = (rest.next(), ast.containers.last_mut()) {
         let ContainerSyntax { header, given_name, inputs, outputs, body, blanks, .. } = *open;
         let span = Span { start: open.span.start, end: rest.span.end };
+        let blanks = BlankLines { before: blanks.before, ..rest.blanks };
         *open = ContainerSyntax { span, header, given_name, inputs, outputs, body, blanks, ..rest };
     }
     ast.containers.extend(rest);
