@@ -40,8 +40,8 @@ impl<'t> CommentedDivisor<'t> {
     /// use hostir_grammar::hir2::division::CommentedDivisor;
     ///
     /// let divisor = CommentedDivisor::of_comment("// 2 * n) % 4").unwrap();
-    /// assert_eq!((divisor.names, divisor.behind), (vec!["n"], ") % 4"));
-    /// assert!(CommentedDivisor::of_comment("// of 2 ranks").unwrap().behind.starts_with("2 ranks"));
+    /// assert_eq!((divisor.names, divisor.after), (vec!["n"], ") % 4"));
+    /// assert!(CommentedDivisor::of_comment("// of 2 ranks").unwrap().after.starts_with("2 ranks"));
     /// assert_eq!(CommentedDivisor::of_comment("// 2.5 ms"), None);
     /// assert_eq!(CommentedDivisor::of_comment("// 0"), None);
     /// ```
