@@ -50,7 +50,7 @@ pub(crate) struct CommunicatorKey {
     pub(crate) devices: Vec<usize>,
 }
 
-/// Resources that programs leave for later ones: see [`Options::cache`](crate::runtime::options::Options::pool).
+/// Resources that programs leave for later ones: see [`Options::cache`](crate::runtime::options::Options::cache).
 #[derive(Default)]
 pub struct ResourceCache {
     state: Mutex<CacheState>,

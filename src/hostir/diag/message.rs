@@ -429,8 +429,8 @@ pub const fn count_places(template: &str) -> usize {
     count
 }
 
-/// A [`Message`](crate::diag::Message) of a template and its arguments, as `format!` makes a text. Arguments are texts, numbers,
-/// [`Quoted`](crate::diag::Quoted) names and other messages.
+/// A [`Message`] of a template and its arguments, as `format!` makes a text. Arguments are texts, numbers,
+/// [`Quoted`] names and other messages.
 ///
 /// ```
 /// use hostir::diag::{Notation, PartKind, Quoted, message};
