@@ -521,9 +521,10 @@ pub(super) fn report_result_count(text: &str, needed: usize, found: usize, span:
 }
 
 pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
-    let what = match spec.word {
-        Some(_) => format!("`{}=`", keyword(spec)),
-        None => spec.kind.describe().to_owned(),
+    let what = match (spec.word, spec.key) {
+        (Some(_), _) => format!("`{}=`", keyword(spec)),
+        (None, Some(key)) => format!("`{}`, {}", key.word(), spec.kind.describe()),
+        (None, None) => spec.kind.describe().to_owned(),
     };
     push(diags, codes::MISSING_ARGUMENT, span, format!("`{}` needs {what}", kind.name()), "");
 }
