@@ -295,7 +295,7 @@ mod tests {
         assert!(codes_of(unknown, vec![Diag::global_error("H0101", "lost")]).is_empty());
     }
 
-    /// What is not well formed is an error.
+    /// Malformed expectations are errors.
     #[test]
     fn broken_expectations() {
         for text in ["// expected-error@* {{x}}", "// expected-error {{x", "// expected-error-re {{ {{(}} }}"] {

@@ -66,7 +66,7 @@ fn options_take_commas_or_blanks() {
     assert!(pipeline.steps[0].options.bool_value("force"));
 }
 
-/// What was not given has its default and is not printed.
+/// Options that are not given have their defaults and are not printed.
 #[test]
 fn defaults_fill_in() {
     let pipeline = parse_pipeline("ring-stream-buffers", TABLE).unwrap();

@@ -104,7 +104,7 @@ fn short_axis(domain: &IterDomain, printed: &str) -> Option<String> {
     Some(format!("{kind}{place}{}", without_brackets(extent)))
 }
 
-/// What an axis is distributed over, in a message: `deviceIdx.x`, or `x`.
+/// The devices or streams that an axis is distributed over, in a message: `deviceIdx.x`, or `x`.
 pub fn quoted_parallel_type(parallel: ParallelType) -> Quoted {
     let printed = parallel.name();
     match parallel {
@@ -165,7 +165,7 @@ pub fn quoted_word(printed: &'static str) -> Quoted {
     }
 }
 
-/// What holds the sends and receives that start together: a coalescing group, or a group.
+/// The name of the sends and receives that start together: a coalescing group, or a group.
 pub fn coalescing_group() -> Quoted {
     Quoted::spelled(PartKind::Word, "coalescing group", "group")
 }

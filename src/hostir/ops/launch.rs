@@ -142,7 +142,7 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
     }
 }
 
-/// What runs a HostUnit: a PostOnStream, or a call.
+/// The name of the statement that runs a HostUnit: a PostOnStream, or a call.
 fn call_word() -> Quoted {
     Quoted::spelled(PartKind::Op, "PostOnStream", "the call")
 }

@@ -62,15 +62,11 @@ const NAMES_KINDS: &[(&str, &str)] = &[
 /// Most mentions of kinds in these files. Lower it when one goes.
 const MOST_MENTIONS: usize = 12;
 
-/// Macros of lower modules that other crates use, too: `macro_export` gives them a path at the crate's root.
-const EXPORTED_MACROS: &[&str] = &["message"];
-
 pub(crate) fn violations(figures: &Figures) -> Vec<String> {
     let Figures { sources, arrows, cycles, .. } = figures;
     let order: Vec<String> = RANKS.iter().map(|name| (*name).to_owned()).collect();
     let mut bad: Vec<String> = against(sources, arrows, ("hostir", &order))
         .into_iter()
-        .filter(|arrow| !EXPORTED_MACROS.contains(&arrow.item.as_str()))
         .map(|arrow| {
             let (from, to) = (&sources.files[arrow.from].path, &sources.files[arrow.to].path);
             format!("{from}:{} uses {} of {to}, which ranks above", arrow.line, arrow.item)

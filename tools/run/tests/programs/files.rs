@@ -207,7 +207,7 @@ fn a_closed_output_is_an_error() {
     }
 }
 
-/// What goes to standard output by its name goes after what went there before, in a file too.
+/// Output to the name of standard output is appended to earlier output, in a file too.
 #[test]
 fn standard_output_by_name() {
     let folder = folder();

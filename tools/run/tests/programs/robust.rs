@@ -29,7 +29,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What cannot be written is not taken for written.
+/// Output that cannot be written is not taken for written.
 #[test]
 fn a_full_device_is_an_error() {
     let folder = folder();
@@ -108,7 +108,7 @@ fn little_memory_is_enough_to_refuse() {
     assert_eq!(with_little_memory(&folder, "holes"), (Some(3), "H0650".to_owned()));
 }
 
-/// What the time does not suffice for ends with status 5.
+/// A run that exceeds its time ends with status 5.
 #[test]
 fn time_is_limited_on_the_cpu() {
     let folder = folder();

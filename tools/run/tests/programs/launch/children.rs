@@ -90,7 +90,7 @@ fn a_parent_that_is_interrupted() {
     }
 }
 
-/// What was ignored from the start, as under `nohup`, stays ignored; other signals end the run.
+/// Signals that are ignored from the start, as under `nohup`, stay ignored; others end the run.
 #[test]
 fn a_parent_that_ignores_a_signal() {
     let site = Site::new();
@@ -117,7 +117,7 @@ fn a_parent_that_is_killed() {
     all_end(&pids);
 }
 
-/// Who ignores the ends of its children is not told of them, but a run has to be.
+/// A parent that ignores the ends of its children is not told of them, but a run has to be.
 #[test]
 fn a_parent_that_ignores_the_ends_of_children() {
     let site = Site::new();
