@@ -3,14 +3,14 @@
 //! Four steps: fold scalar expressions; take constant branches and drop loops that never run ([`RegionReferences`]
 //! decides what may be dropped); drop stream changes and waits without effect; drop empty blocks and sections.
 
-use hostir::diag::message;
-use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::fold::ExprFolder;
 use crate::support::rewrite;
 use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value, quoted_head};
 use hostir::ir::{OpEffect, StreamEffect};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -279,7 +279,10 @@ impl ControlFolder {
 }
 
 fn removal_remark(program: &Program, op: OpId) -> Diag {
-    let text = message!("`{}` was simplified, because its bounds or condition are constant", quoted_head(program.op(op).kind.name()));
+    let text = message!(
+        "`{}` was simplified, because its bounds or condition are constant",
+        quoted_head(program.op(op).kind.name())
+    );
     Diag::error(SIMPLIFIED, program.op_span(op), text)
 }
 

@@ -4,15 +4,17 @@
 //! walk keeps, for each block, the ops whose results are still valid, and the times at which each tensor was last
 //! written and bound; [`ProgramFacts`] has the facts about the whole program.
 
-use hostir::diag::message;
-use hostir::ir::{AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpEffect, OpId, Program, TensorId, Value, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
 use crate::support::storage::{
     StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
 };
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::{
+    AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpEffect, OpId, Program, TensorId, Value, quoted_head,
+};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};

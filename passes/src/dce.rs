@@ -3,17 +3,17 @@
 //! Liveness is by storage class and ignores order: a write stays if any op reads memory that it may have written. That
 //! keeps writes through views and across loop iterations.
 
-use hostir::diag::message;
-use hostir::ir::{AttrKey, Id, IdVec, OpEffect, OpId, Program, TensorId, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
 use crate::support::storage::{
     StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
 };
 use hostir::analysis::loop_private::{LoopPrivateTensors, UseCounts};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
+use hostir::ir::{AttrKey, Id, IdVec, OpEffect, OpId, Program, TensorId, quoted_head};
 use rustc_hash::FxHashSet;
 
 /// dce: an op was removed.

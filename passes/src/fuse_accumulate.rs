@@ -1,11 +1,11 @@
 //! fuse-accumulate: turns the sum with a GEMM's result into an accumulating GEMM.
 
-use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
 use crate::support::storage::{StorageClasses, TensorAccess, count_mentions, visit_accesses};
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, BlockId, DType, GemmForm, Op, OpEffect, OpId, OpKind, Program, TensorId, Value};

@@ -1,14 +1,14 @@
 //! make-resharding-contiguous: makes data that moves between devices contiguous.
 
-use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{declare_stored_copy, strided_over};
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::{AttrKey, Id, OpEffect, OpId, ParallelType, Program, TensorId};
 use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, Id, OpEffect, OpId, ParallelType, Program, TensorId};
 
 /// make-resharding-contiguous: a receive into a slice that is not contiguous in memory.
 const STRIDED_RESULT: &str = "H0365";

@@ -1,7 +1,6 @@
 //! pipeline-gemm-comm: turns an allgather and a GEMM into one loop over streams, as nvFuser did before it streamed
 //! every op.
 
-use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};
@@ -10,6 +9,7 @@ use crate::support::reshard::{OpLinks, declare_local_tensor, declare_stored_copy
 use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{is_resharding, tensor_sharding};
 use hostir::axes::logical_axes;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Message};
 use hostir::ir::CommBackend;
 use hostir::ir::edit::Edit;
@@ -150,7 +150,11 @@ fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let first = logical_axes(program, result).axes.first().map(|axis| axis.parallel);
     let linked = (0..2).all(|k| links.linked_axis(a, k, result) == Some(k));
     if first != Some(ParallelType::Stream) || !linked {
-        let message = message!("axis 0 of {}, which is axis 0 of {}, must be stream-parallel", program.quoted_tensor(result), program.quoted_tensor(a));
+        let message = message!(
+            "axis 0 of {}, which is axis 0 of {}, must be stream-parallel",
+            program.quoted_tensor(result),
+            program.quoted_tensor(a)
+        );
         return Err(refusal(program, id, message, "write the result as `[iStreamIdx0{i0}, iS1{i1}, ..]`"));
     }
     Ok(())

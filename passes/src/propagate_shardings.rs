@@ -3,14 +3,14 @@
 //! It walks once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and left
 //! alone.
 
-use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::printed_domain;
 use crate::support::reshard::{OpLinks, is_tensor_op, refuse_splits};
 use hostir::axes::logical_axes;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::{Id, IterDomain, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId, domain_text};
 use hostir::ir::edit::Edit;
+use hostir::ir::{Id, IterDomain, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId, domain_text};
 
 /// propagate-shardings: a view that splits or merges a sharded axis.
 const SHARDED_VIEW: &str = "H0361";
@@ -199,7 +199,11 @@ fn refuse_view(program: &Program, id: OpId, reference: TensorId, results: &[Tens
         if axis.device_type().is_some() && !kept {
             let domain = program.domains(reference).get(axis.printed as usize);
             let text = domain.map(|domain| domain_text(program, domain)).unwrap_or_default();
-            let message = message!("the view splits or merges `{}` of {}, which is sharded over devices", text, program.quoted_tensor(reference));
+            let message = message!(
+                "the view splits or merges `{}` of {}, which is sharded over devices",
+                text,
+                program.quoted_tensor(reference)
+            );
             let note = "keep the device axis unchanged in the view, or write the mesh and parallel types of its result";
             return Err(Diag::error(SHARDED_VIEW, program.op_span(id), message).with_note(note));
         }

@@ -1,7 +1,5 @@
 //! reorder-sharded-axis: moves the gathered or scattered axis to the front and back.
 
-use hostir::diag::message;
-use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, quoted_op};
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -11,8 +9,10 @@ use crate::support::reshard::{
 use crate::support::rewrite::rebuild_body;
 use hostir::analysis::is_resharding;
 use hostir::axes::{LogicalAxis, logical_axes};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, quoted_op};
 
 /// reorder-sharded-axis: an op that moves several axes between devices.
 const SEVERAL_AXES: &str = "H0364";

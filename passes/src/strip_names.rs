@@ -1,7 +1,7 @@
 //! strip-names: drops the names that users gave, which nvFuser's form cannot express.
 
-use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{GivenNames, HostUnit, Program, RunHints, Tensor, TensorId, TextFrame, UnitId};
@@ -44,7 +44,9 @@ fn run_strip_names(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
         edit.set_given_names(GivenNames::default());
         edit.set_run_hints(RunHints::default());
         cx.add_count("names-removed", count as u64);
-        cx.add_remark(|| Diag::error(STRIPPED, edit.program().source().header, message!("{} names were dropped", count)));
+        cx.add_remark(|| {
+            Diag::error(STRIPPED, edit.program().source().header, message!("{} names were dropped", count))
+        });
     }
     if frame.version == Some(1) {
         edit.set_frame(TextFrame { version: None, ..frame });

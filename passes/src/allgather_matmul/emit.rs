@@ -180,13 +180,7 @@ impl GatherLoop<'_> {
     }
 
     /// The GEMM of a part. Slices are in the order in which `hir 2` reads them inside of a statement.
-    fn emit_gemm(
-        &self,
-        build: &mut OpBuilder<'_, '_>,
-        gemm: &GatheredGemm,
-        part: &LoopPart,
-        ops: &mut Vec<OpId>,
-    ) {
+    fn emit_gemm(&self, build: &mut OpBuilder<'_, '_>, gemm: &GatheredGemm, part: &LoopPart, ops: &mut Vec<OpId>) {
         let zero = build.int_expr(0);
         let transposed = self.transpose_part(build, gemm, part, ops);
         let place = own_columns(gemm, gemm.result, zero);

@@ -7,13 +7,13 @@ mod emit;
 mod operands;
 mod region;
 
-use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use crate::support::slices::unused_index_name;
 use emit::CopyMethod;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
@@ -148,7 +148,8 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
 fn loop_remark(program: &Program, region: &GatherRegion) -> Diag {
     let names: Vec<String> = region.gemms.iter().map(|gemm| program.tensor_name(gemm.result)).collect();
     let (gathered, made) = (program.quoted_tensor(region.source), names.join("`, `"));
-    let message = message!("`{}` became a loop over the parts of `{}`, each multiplied when it arrives", made, gathered);
+    let message =
+        message!("`{}` became a loop over the parts of `{}`, each multiplied when it arrives", made, gathered);
     Diag::error(LOOP, program.op_span(region.gemms[0].op), message)
 }
 

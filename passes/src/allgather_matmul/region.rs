@@ -1,6 +1,6 @@
 //! GEMMs of rows that are sharded over devices.
 
-use super::operands::{GatheredOperand, GatheredScales, OperandOrigins, RowGemmAxes, PartOperand, is_local};
+use super::operands::{GatheredOperand, GatheredScales, OperandOrigins, PartOperand, RowGemmAxes, is_local};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::reshard::stored_domains;
 use crate::support::storage::{allocated_tensors, count_mentions};
@@ -182,8 +182,7 @@ impl<'p> GatherSearch<'p> {
             }
         }
         let scales = gemms.iter().filter_map(|gemm| gemm.scales?.broadcast);
-        let broadcasts: FxHashSet<OpId> =
-            gemms.iter().filter_map(|gemm| gemm.broadcast).chain(scales).collect();
+        let broadcasts: FxHashSet<OpId> = gemms.iter().filter_map(|gemm| gemm.broadcast).chain(scales).collect();
         private.extend(broadcasts.into_iter().filter(|&op| self.has_no_other_reader(op, &readers)));
         private.sort_unstable();
         private

@@ -1,10 +1,12 @@
 //! Checks whether the iterations of a loop may run at the same time.
 
-use hostir::diag::message;
 use crate::support::lifetime::{ReleaseDepth, release_points};
 use crate::support::storage::{StorageClasses, TensorAccess, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, IndexDefinitions, Op, OpEffect, OpId, Partition, Program, TensorId};
+use hostir::ir::{
+    AttrKey, DomainId, ExprId, IdVec, IndexDefinitions, Op, OpEffect, OpId, Partition, Program, TensorId,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// assign-streams: iterations that access each other's memory.

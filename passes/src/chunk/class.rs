@@ -1,11 +1,14 @@
 //! The class of axes that are split together, and the check that every tensor and op can work on chunks of them.
 
-use hostir::diag::{Diag, Diags, Message, Quoted};
-use hostir::diag::message;
-use hostir::ir::{AxisLink, Id, IdVec, Op, OpEffect, OpId, ParallelType, Program, TensorId, Value, domain_text, quoted_axis, quoted_op};
 use hostir::analysis::AxisMap;
 use hostir::axes::{LogicalAxis, logical_axes};
+use hostir::diag::message;
+use hostir::diag::{Diag, Diags, Message, Quoted};
 use hostir::ir::{AttrKey, GemmForm};
+use hostir::ir::{
+    AxisLink, Id, IdVec, Op, OpEffect, OpId, ParallelType, Program, TensorId, Value, domain_text, quoted_axis,
+    quoted_op,
+};
 
 /// chunk: an op that cannot be split into chunks.
 const CHUNK_OP: &str = "H0387";
@@ -251,6 +254,12 @@ fn check_axis(
     Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note))
 }
 
-fn refusal_diag(program: &Program, tensor: TensorId, code: &'static str, message: impl Into<Message>, note: &str) -> Box<Diag> {
+fn refusal_diag(
+    program: &Program,
+    tensor: TensorId,
+    code: &'static str,
+    message: impl Into<Message>,
+    note: &str,
+) -> Box<Diag> {
     Box::new(Diag::error(code, program.tensor_span(tensor), message).with_note(note))
 }

@@ -3,11 +3,13 @@
 //! A communication waits for its whole team. If a branch or loop that depends on the rank contains an op, the op can
 //! become a communication only if the condition is the same for all members.
 
-use hostir::diag::message;
-use hostir::ir::{AttrKey, BlockId, Expr, ExprId, IndexDefinitions, MeshCoordinate, OpId, Program, Symbol, UnaryOp, quoted_op};
 use super::table::CommDecision;
 use crate::support::fold;
 use hostir::diag::Diag;
+use hostir::diag::message;
+use hostir::ir::{
+    AttrKey, BlockId, Expr, ExprId, IndexDefinitions, MeshCoordinate, OpId, Program, Symbol, UnaryOp, quoted_op,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// convert-op-to-communication: a branch that not all devices of a communication take.
@@ -38,7 +40,11 @@ impl RankBranches {
             .iter()
             .find(|&&control| decision.posts.iter().any(|post| !is_uniform_over_team(program, control, &post.team)))?;
         let name = quoted_op(program, id);
-        let message = message!("this `{}` needs all devices of {}, but whether a device executes it depends on the rank", name, program.quoted_tensor(decision.output));
+        let message = message!(
+            "this `{}` needs all devices of {}, but whether a device executes it depends on the rank",
+            name,
+            program.quoted_tensor(decision.output)
+        );
         let note =
             "move the op out of the branch or loop, or give its tensors a mesh of only the ranks that execute it";
         let diag = Diag::error(CONVERT_BRANCH, program.op_span(id), message);

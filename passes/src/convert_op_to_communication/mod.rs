@@ -8,8 +8,6 @@ mod change;
 mod own_rank;
 mod table;
 
-use hostir::diag::message;
-use hostir::ir::{BlockId, CommBackend, OpEffect, OpId, Program, TensorId, quoted_axis};
 use crate::framework::options::{OptionSpec, OptionType, Options};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{CollectiveSpec, OpBuilder};
@@ -18,8 +16,10 @@ use crate::support::keep::IterationAllocations;
 use crate::support::rewrite::{self, CommentMoves};
 use branches::RankBranches;
 use hostir::analysis::is_resharding;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::{BlockId, CommBackend, OpEffect, OpId, Program, TensorId, quoted_axis};
 use hostir::ops::comm::BACKENDS;
 use rustc_hash::FxHashMap;
 use table::{CommDecision, PlannedComm};
@@ -212,7 +212,11 @@ fn refuse_strided(
     let (tensor, (select, outer)) = [decision.input, decision.output]
         .into_iter()
         .find_map(|tensor| Some((tensor, change::find_strided_select(program, selects, tensor)?)))?;
-    let message = message!("the slice {} is not contiguous in memory: `{}` is outside of the selected axis", program.quoted_tensor(tensor), quoted_axis(program, &outer));
+    let message = message!(
+        "the slice {} is not contiguous in memory: `{}` is outside of the selected axis",
+        program.quoted_tensor(tensor),
+        quoted_axis(program, &outer)
+    );
     let note = "select outer axes only: permute the tensor so that the selected (stream-parallel) axis is outermost";
     let diag = Diag::error(CONVERT_STRIDED, program.op_span(id), message);
     let diag = diag.with_label(program.op_span(select), "selected here");

@@ -5,8 +5,6 @@
 
 mod reduce;
 
-use hostir::diag::message;
-use hostir::ir::{Op, OpEffect, OpId, ParallelType, Program, TensorId, quoted_head};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{
@@ -15,9 +13,11 @@ use crate::support::reshard::{
 use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{has_different_shardings, is_resharding, is_standalone, shards_made_axis};
 use hostir::axes::logical_axes;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::edit::Edit;
 use hostir::ir::Transfer;
+use hostir::ir::edit::Edit;
+use hostir::ir::{Op, OpEffect, OpId, ParallelType, Program, TensorId, quoted_head};
 
 /// insert-reshardings: a slice of memory that is sharded differently from its tensor.
 const SLICE_MOVES: &str = "H0394";
@@ -190,8 +190,18 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     }
     let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]
         .map(|tensor| tensor.map(|t| program.tensor_name(t)).unwrap_or_default());
-    let message = message!("`{}` binds {} to memory of {}, but {} is on other devices or is sharded differently", quoted_head(op.kind.name()), slice, whole, slice);
-    let note = message!("take the slice into a separate tensor with the sharding of {}, and copy it: `{} = Set( that tensor )`", whole, slice);
+    let message = message!(
+        "`{}` binds {} to memory of {}, but {} is on other devices or is sharded differently",
+        quoted_head(op.kind.name()),
+        slice,
+        whole,
+        slice
+    );
+    let note = message!(
+        "take the slice into a separate tensor with the sharding of {}, and copy it: `{} = Set( that tensor )`",
+        whole,
+        slice
+    );
     Err(Diag::error(SLICE_MOVES, program.op_span(id), message).with_note(note))
 }
 

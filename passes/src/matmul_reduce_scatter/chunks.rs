@@ -3,7 +3,7 @@
 //! A chunk is a slice of tensors that share the memory of the left factor and of the result, with the rows as two axes,
 //! `[.., chunk, m / chunks, ..]`.
 
-use super::region::{PARTS, ChainGemm, SumMethod, SumRegion, SumResult};
+use super::region::{ChainGemm, PARTS, SumMethod, SumRegion, SumResult};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{axes_with_domains, has_one_element, stored_domains};
 use hostir::ir::{Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
@@ -95,8 +95,7 @@ impl PartChunks {
         index: ExprId,
         out: &mut Vec<OpId>,
     ) -> Self {
-        let lefts =
-            region.chain.iter().map(|gemm| share_with_chunks(build, gemm.factors[0], count, out)).collect();
+        let lefts = region.chain.iter().map(|gemm| share_with_chunks(build, gemm.factors[0], count, out)).collect();
         let output = share_with_chunks(build, region.output, count, out);
         let scales = region.chain.iter().find_map(|gemm| gemm.scales);
         let scales = scales.map(|[rows, _]| rows).filter(|&rows| has_part_scales(build.program(), rows));

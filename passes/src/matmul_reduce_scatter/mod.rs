@@ -11,7 +11,6 @@ mod independent;
 mod region;
 mod ring;
 
-use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -19,6 +18,7 @@ use crate::support::rewrite::rebuild_body;
 use crate::support::slices::unused_index_name;
 use chunks::{ChunkChoice, choose_chunks};
 use emit::{LoopNames, SumPlan};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
@@ -239,7 +239,11 @@ fn summed_remark(program: &Program, choice: &SumChoice) -> Diag {
         1 => ", with 1 product behind it inside".to_owned(),
         count => format!(", with {count} products behind it inside"),
     };
-    Diag::error(SUMMED, program.op_span(region.sum), message!("the {} of `{}` became {}{}{}", kind, name, what, parts, inside))
+    Diag::error(
+        SUMMED,
+        program.op_span(region.sum),
+        message!("the {} of `{}` became {}{}{}", kind, name, what, parts, inside),
+    )
 }
 
 fn kept_remark(program: &Program, sum: OpId, reason: &str) -> Diag {

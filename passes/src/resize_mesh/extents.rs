@@ -3,15 +3,18 @@
 //! Classes that count devices get the new number. Extents of inputs stay. The axes that a view makes of changed axes
 //! follow, so that it has as many elements as its operand (`views`).
 
-use hostir::diag::{Diag, Diags, Message};
-use hostir::ir::{AttrKey, AttrValue, AxisLink, DomainId, Expr, ExprId, IterDomain, OpEffect, OpId, ParallelType, Program, TensorId, quoted_axis, quoted_expr, quoted_op};
-use hostir::diag::message;
 use super::classes::AxisClasses;
 use super::sizes::{ClassExtents, RESIZE_EXTENT, count_literal};
 use super::uses::{DeviceCounts, ReachableItems};
 use super::views;
 use hostir::axes::logical_axes;
+use hostir::diag::message;
+use hostir::diag::{Diag, Diags, Message};
 use hostir::ir::edit::Edit;
+use hostir::ir::{
+    AttrKey, AttrValue, AxisLink, DomainId, Expr, ExprId, IterDomain, OpEffect, OpId, ParallelType, Program, TensorId,
+    quoted_axis, quoted_expr, quoted_op,
+};
 
 /// resize-mesh: a constant that may or may not be the number of devices.
 pub(super) const RESIZE_CONSTANT: &str = "H0384";
@@ -95,8 +98,12 @@ fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> Message {
 fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
     let (axis, name) = (axis_text(program, tensor, printed), program.quoted_tensor(tensor));
     let op = quoted_op(program, id);
-    let message =
-        message!("{} of {} depends on the number of devices, but `{}` cannot adapt to another extent of it", axis, name, op);
+    let message = message!(
+        "{} of {} depends on the number of devices, but `{}` cannot adapt to another extent of it",
+        axis,
+        name,
+        op
+    );
     let note = "do not use the op on axes with the extent of the mesh, or resize the program by hand";
     Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)
 }
@@ -231,7 +238,12 @@ fn substitute_literal(edit: &mut Edit<'_>, expr: ExprId, old: i64, new: i64) -> 
 
 fn unclear_extent(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Diag {
     let (name, text) = (program.quoted_tensor(tensor), quoted_expr(program, extent));
-    let message = message!("the `{}` in the extent `{}` of {} is ambiguous: it may or may not be the number of devices", old, text, name);
+    let message = message!(
+        "the `{}` in the extent `{}` of {} is ambiguous: it may or may not be the number of devices",
+        old,
+        text,
+        name
+    );
     let note = "write the extent as a name (`i0`) that gets its value when the program runs";
     Diag::error(RESIZE_CONSTANT, program.tensor_span(tensor), message).with_note(note)
 }

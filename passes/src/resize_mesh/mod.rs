@@ -11,8 +11,6 @@ mod sizes;
 mod uses;
 mod views;
 
-use hostir::ir::{AttrKey, AttrValue, DeviceMesh, Expr, ExprId, OpEffect, OpId, Program, TEAM_CUT, Tensor, TensorId, quoted_op, quoted_team};
-use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
@@ -20,9 +18,14 @@ use classes::AxisClasses;
 use extents::ExtentChange;
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::sub_expressions;
+use hostir::ir::{
+    AttrKey, AttrValue, DeviceMesh, Expr, ExprId, OpEffect, OpId, Program, TEAM_CUT, Tensor, TensorId, quoted_op,
+    quoted_team,
+};
 use uses::{DeviceCounts, ReachableItems, ScalarUse};
 
 /// resize-mesh: a program whose tensors are not all on a single one-dimensional mesh.

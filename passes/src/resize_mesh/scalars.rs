@@ -3,15 +3,15 @@
 //! A constant stands for the number of devices D where it bounds device numbers: `x % D`, a sum inside of that,
 //! `x < D`. Next to device numbers, 0 and 1 keep their values; any other constant may come from D.
 
-use hostir::ir::{BinaryOp, Expr, ExprId, Program, expr_text, quoted_word};
-use hostir::diag::message;
 use super::classes::AxisClasses;
 use super::extents::{RESIZE_CONSTANT, unclear_loop_error};
 use super::sizes::count_literal;
 use super::uses::{DeviceCounts, ReachableItems, ScalarRole, ScalarUse};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::sub_expressions;
+use hostir::ir::{BinaryOp, Expr, ExprId, Program, expr_text, quoted_word};
 
 /// The scalars that change.
 pub(super) fn rewrite_scalars(
@@ -221,7 +221,9 @@ fn unclear_scalar(program: &Program, one: &ScalarUse, constant: UnclearConstant,
     } else {
         format!("the `{constant}`{of} is ambiguous: it may or may not be computed from the number of devices, {old}")
     };
-    let note =
-        message!("write it in terms of `rank`, the index of a loop over devices, or a name such as `i0` or `{}`", quoted_word("numberOfStreams"));
+    let note = message!(
+        "write it in terms of `rank`, the index of a loop over devices, or a name such as `i0` or `{}`",
+        quoted_word("numberOfStreams")
+    );
     Diag::error(RESIZE_CONSTANT, span, message).with_note(note)
 }

@@ -1,9 +1,12 @@
 //! The tensors that one loop slices, and the program's uses of each.
 
-use hostir::diag::{Message};
 use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
-use hostir::ir::{AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IndexDefinitions, IterType, OpEffect, OpId, Program, Symbol, TensorId};
+use hostir::diag::Message;
 use hostir::ir::scalar_names::loop_index;
+use hostir::ir::{
+    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IndexDefinitions, IterType, OpEffect, OpId,
+    Program, Symbol, TensorId,
+};
 use smallvec::SmallVec;
 
 /// A tensor that a loop slices.

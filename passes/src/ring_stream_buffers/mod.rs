@@ -6,12 +6,12 @@
 mod buffers;
 mod order;
 
-use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::storage::is_tensor_name;
 use buffers::{KeepReason, LoopBuffer, TensorUses};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, OpId, Program, TensorId};

@@ -3,12 +3,15 @@
 //! One walk over the body of each loop follows the current stream, the writes, and messages in flight, for all buffers
 //! that the loop slices.
 
-use hostir::diag::message;
-use hostir::diag::{Message};
-use hostir::ir::{BlockId, CommBackend, CommunicationEffect, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, Value, quoted_scalar};
 use super::buffers::{KeepReason, LoopBuffer, TensorUses, is_slot};
 use crate::support::storage::{TensorAccess, visit_accesses};
+use hostir::diag::Message;
+use hostir::diag::message;
 use hostir::ir::scalar_names::loop_index;
+use hostir::ir::{
+    BlockId, CommBackend, CommunicationEffect, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, Value,
+    quoted_scalar,
+};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 

@@ -62,7 +62,13 @@ struct SegmentGraph {
 
 impl SegmentGraph {
     fn new(tensors: usize) -> Self {
-        Self { ops: Vec::new(), fused: Vec::new(), edges: Vec::new(), last_accesses: vec![(NONE, NONE); tensors], run: 0 }
+        Self {
+            ops: Vec::new(),
+            fused: Vec::new(),
+            edges: Vec::new(),
+            last_accesses: vec![(NONE, NONE); tensors],
+            run: 0,
+        }
     }
 
     /// True if an op writes a tensor that an earlier one has accessed.

@@ -7,15 +7,15 @@ mod group;
 mod memory;
 mod unit;
 
-use hostir::diag::message;
-use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId, quoted_op};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::storage::StorageClasses;
 use group::{BodyRun, SegmentGroup, belongs_in_unit};
 use hostir::analysis::is_resharding;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId, quoted_op};
 use memory::AllocatedTensors;
 use unit::HostUses;
 
@@ -166,7 +166,11 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
         if is_resharding(program, op) {
             let name = quoted_op(program, op);
             let what: Vec<String> = program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
-            let message = message!("`{}` needs data of other devices for {}, but a HostUnit runs on one device", name, what.join(", "));
+            let message = message!(
+                "`{}` needs data of other devices for {}, but a HostUnit runs on one device",
+                name,
+                what.join(", ")
+            );
             let note = "insert the copies for its data: --pass=insert-reshardings";
             let diag = Diag::error(RESHARDING_UNIT, program.op_span(op), message);
             diags.push(diag.with_note(note));

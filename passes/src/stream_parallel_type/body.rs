@@ -1,13 +1,15 @@
 //! The ops of a loop on slices of one iteration.
 
-use hostir::diag::message;
-use hostir::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, Value, domain_text, quoted_axis, quoted_head, quoted_op};
 use super::loop_body::LoopBody;
 use super::loops::{DataRole, StreamLoop};
 use super::{exchange, scatter};
 use crate::support::builder::printed_domain;
 use hostir::analysis::{AxisMap, MappedAxis};
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::{
+    AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, Value, domain_text, quoted_axis, quoted_head, quoted_op,
+};
 use smallvec::SmallVec;
 
 /// stream-parallel-type: a tensor with two axes that correspond to the loop's.
@@ -194,7 +196,12 @@ fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)], l
     for (tensor, axis) in mapped.iter().filter(|(tensor, _)| *tensor != result) {
         let pair = [(*tensor, axis.axis), (result, to.axis)];
         if !links.iter().any(|link| [link.from, link.to] == pair) {
-            let message = message!("`{}` cannot be sliced along `{}` of {}, which other ops link to the axis of the loop", quoted_head(op.kind.name()), quoted_axis(program, &program.domains(*tensor)[axis.printed as usize]), program.quoted_tensor(*tensor));
+            let message = message!(
+                "`{}` cannot be sliced along `{}` of {}, which other ops link to the axis of the loop",
+                quoted_head(op.kind.name()),
+                quoted_axis(program, &program.domains(*tensor)[axis.printed as usize]),
+                program.quoted_tensor(*tensor)
+            );
             let note = "move the op to another loop: write its result without the stream type";
             return Err(Diag::error(STREAM_LINK, program.op_span(id), message).with_note(note));
         }

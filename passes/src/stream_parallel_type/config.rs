@@ -1,9 +1,9 @@
 //! The options of the pass.
 
-use hostir::diag::message;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::PassCx;
 use crate::support::comm_options::communicator_backend;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{CommBackend, MessageProtocol};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};

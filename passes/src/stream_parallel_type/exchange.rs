@@ -1,13 +1,16 @@
 //! A sharded axis that becomes the stream axis: the loop moves the data of other devices.
 
-use hostir::diag::message;
-use hostir::ir::{BinaryOp, DomainId, ExprId, MessageDirection, OpId, ParallelType, Program, TensorId, Transfer, quoted_head, quoted_op};
 use super::config::{AllgatherMethod, Config, MessageTransport};
 use super::loop_body::LoopBody;
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::analysis::MappedAxis;
 use hostir::axes::logical_axes;
+use hostir::diag::message;
 use hostir::diag::{Diag, Message};
+use hostir::ir::{
+    BinaryOp, DomainId, ExprId, MessageDirection, OpId, ParallelType, Program, TensorId, Transfer, quoted_head,
+    quoted_op,
+};
 use hostir::plan::CollectiveKind;
 
 /// stream-parallel-type: a sharded axis that cannot become the stream axis.
@@ -157,7 +160,11 @@ fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis
     let op = program.op(id);
     let name = program.quoted_tensor(input);
     if op.kind.transfer() != Some(Transfer::Copy) {
-        let message = message!("`{}` needs the shards of {} on other devices, but only a `Set` can fetch them", quoted_head(op.kind.name()), name);
+        let message = message!(
+            "`{}` needs the shards of {} on other devices, but only a `Set` can fetch them",
+            quoted_head(op.kind.name()),
+            name
+        );
         return refuse(
             program,
             id,
@@ -219,7 +226,10 @@ pub(super) fn check_devices(program: &Program, id: OpId, input: TensorId, output
         .tensor_mesh(input)
         .is_some_and(|mesh| mesh.shape.len() == 1 && mesh.devices.iter().zip(0..).all(|(&device, k)| device == k))
     {
-        let message = message!("the devices of {} are not 0, 1, 2, ..., but each iteration uses its number as the rank of its peer", name);
+        let message = message!(
+            "the devices of {} are not 0, 1, 2, ..., but each iteration uses its number as the rank of its peer",
+            name
+        );
         return refuse(program, id, message, "use a one-dimensional mesh of consecutive devices from 0");
     }
     Ok(())
@@ -230,7 +240,10 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
     if config.messages != MessageTransport::None {
         return Ok(());
     }
-    let message = message!("`{}` needs a send and a receive that start together, which UCC does not support", quoted_op(program, id));
+    let message = message!(
+        "`{}` needs a send and a receive that start together, which UCC does not support",
+        quoted_op(program, id)
+    );
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
     Err(Diag::error(STREAM_BACKEND, program.op_span(id), message).with_note(note))
 }

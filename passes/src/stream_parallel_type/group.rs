@@ -1,14 +1,14 @@
 //! The ops that share a loop.
 
-use hostir::diag::{Diag, Diags, Message, Quoted};
-use hostir::ir::{IterType, OpId, Program, TensorId, quoted_axis, quoted_op};
-use hostir::diag::message;
 use super::config::{Config, LoopMerging, ReduceScatter};
 use super::loops::{BodyItem, DataRole, GraphNode, StreamLoop, StreamedOp};
 use super::{graph, scatter};
 use crate::support::builder::{is_stored_stream_domain, printed_domain};
 use crate::support::storage::StorageClasses;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
+use hostir::diag::message;
+use hostir::diag::{Diag, Diags, Message, Quoted};
+use hostir::ir::{IterType, OpId, Program, TensorId, quoted_axis, quoted_op};
 
 /// stream-parallel-type: a stream-parallel axis in an op with several results.
 const STREAM_RESULTS: &str = "H0322";
@@ -170,7 +170,12 @@ fn refusal(program: &Program, id: OpId, code: &'static str, message: Message, no
 /// The error for an op with several results, of which one has a stream-parallel axis.
 fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
     let names: Vec<String> = results.iter().map(|&tensor| program.tensor_name(tensor)).collect();
-    let message = message!("`{}` has {} results, {}, so none of them can be stream-parallel", written_op_name(program, id), results.len(), names.join(", "));
+    let message = message!(
+        "`{}` has {} results, {}, so none of them can be stream-parallel",
+        written_op_name(program, id),
+        results.len(),
+        names.join(", ")
+    );
     let note = "write the results without the stream type, and a `Set` of the one to be streamed, with the stream type, behind the op";
     refusal(program, id, STREAM_RESULTS, message, note)
 }

@@ -13,11 +13,11 @@ mod loop_body;
 mod loops;
 mod scatter;
 
-use hostir::diag::message;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{OpBuilder, is_stored_stream_domain};
 use config::Config;
 use hostir::analysis::AxisMap;
+use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BinaryOp, CommBackend, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
