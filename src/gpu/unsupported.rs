@@ -16,6 +16,8 @@ pub enum Unsupported {
     Pointwise(Function, DType),
     /// A local reduction of a type.
     Reduction(RedOp, DType),
+    /// A function of rows, which has no kernel.
+    Rows(&'static str),
     /// Copies of elements of so many bytes.
     ElementSize(usize),
     /// A fill with a value other than 0.
@@ -47,6 +49,9 @@ impl Unsupported {
             }
             Unsupported::Reduction(op, dtype) => {
                 message!("the reduction `{}` of `{}`", op.word(), quoted_type(*dtype))
+            }
+            Unsupported::Rows(name) => {
+                message!("`{}`; `--backend=cpu` does", Quoted::new(PartKind::Op, *name))
             }
             Unsupported::ElementSize(bytes) => message!("elements of {} bytes", bytes),
             Unsupported::Fill(dtype) => message!("a fill of `{}`", quoted_type(*dtype)),

@@ -9,7 +9,9 @@ use hostir::ops::result_types::infer_copy;
 use hostir::ops::spec::Lower;
 use hostir::ops::tensor_checks::{check_dim_argument, check_one_dtype};
 use hostir::ops::{ArgKind, ArgSpec, Infer, OpRegistry, OpSpec};
-use hostir::plan::{BufferView, PlanBuilder, emit_copy};
+use hostir::plan::{
+    BufferView, InstKind, PlanBuilder, RowCall, RowElements, RowFunction, RowValues, RowsInst, emit_copy,
+};
 
 /// Reverses an axis.
 static FLIP: OpSpec = OpSpec {
@@ -29,7 +31,21 @@ static FLIP: OpSpec = OpSpec {
 
 const TIMES: AttrKey = AttrKey::Own(0);
 
-static MORE: &[OpKind] = &[FLIP.kind()];
+/// Adds up each row.
+static RUNNING_SUM: OpSpec = OpSpec {
+    identity: OpIdentity { name: "runningSum", spec: Some(&RUNNING_SUM), ..OpIdentity::TENSOR_OP },
+    spellings: &[],
+    summary: "Sums of each row's elements up to each place.",
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
+    relate: Some(link_running_sum),
+    infer: Infer::Result(infer_copy),
+    checks: &[check_one_dtype],
+    lower: Lower::Instructions(lower_running_sum),
+};
+
+static SUM_FUNCTION: RowFunction = RowFunction { name: "runningSum", compute: compute_running_sum };
+
+static MORE: &[OpKind] = &[FLIP.kind(), RUNNING_SUM.kind()];
 
 fn link_flip(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
@@ -58,6 +74,42 @@ fn row(view: &BufferView, axis: usize, place: usize) -> BufferView {
     part.offset += place * part.dims[axis].stride;
     part.dims[axis].extent = 1;
     part
+}
+
+fn link_running_sum(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (from, to) = both_sides(program, op)?;
+    let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
+    let last = a.len().saturating_sub(1);
+    link_kept_positions(&from, &to, &a, &b, links, |k| k != last);
+    Ok(())
+}
+
+fn lower_running_sum(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let (source, output) = (cx.input_view(input)?, cx.output_view(result)?);
+    let rows = RowsInst {
+        function: &SUM_FUNCTION,
+        result: 0,
+        batch_axes: output.dims.len() - 1,
+        inputs: [source].into_iter().collect(),
+        arguments: [].into_iter().collect(),
+        output,
+    };
+    cx.emit_inst(InstKind::Rows(Box::new(rows)))
+}
+
+fn compute_running_sum(call: &RowCall<'_>) -> Result<RowValues, String> {
+    match call.operands[0].elements {
+        RowElements::Integers(_) => Err("sums of integers are not defined here".to_owned()),
+        RowElements::Reals(values) => {
+            let sums = values.iter().scan(0.0, |sum, value| {
+                *sum += value;
+                Some(*sum)
+            });
+            Ok(RowValues::Reals(sums.collect()))
+        }
+    }
 }
 
 fn read(text: &str) -> (Vec<Program>, Diags) {
@@ -103,4 +155,31 @@ fn an_op_of_a_caller_is_verified_and_runs() {
     let outputs = case.run_whole(&[input]).unwrap_or_else(|text| panic!("{text}"));
     let values: Vec<f64> = (0..6).map(|index| outputs[0].get_f64(index)).collect();
     assert_eq!(values, [2.0, 1.0, 0.0, 5.0, 4.0, 3.0]);
+}
+
+#[test]
+fn a_function_of_rows_runs() {
+    let text = "hir 2
+
+sums(A: f32[2, 3]) -> (B: f32[2, 3]):
+  B = runningSum(A)
+";
+    let mut input = HostTensor::zeros(DType::Float, &[2, 3]);
+    (0..6).for_each(|index| input.set_f64(index, index as f64));
+    let case = Case::with_ops(text, &[], OpRegistry::with_ops(MORE));
+    let outputs = case.run_whole(&[input]).unwrap_or_else(|text| panic!("{text}"));
+    let values: Vec<f64> = (0..6).map(|index| outputs[0].get_f64(index)).collect();
+    assert_eq!(values, [0.0, 1.0, 3.0, 3.0, 7.0, 12.0]);
+}
+
+#[test]
+fn a_function_of_rows_that_fails_is_an_error_at_its_op() {
+    let text = "hir 2
+
+sums(A: i64[2, 3]) -> (B: i64[2, 3]):
+  B = runningSum(A)
+";
+    let case = Case::with_ops(text, &[], OpRegistry::with_ops(MORE));
+    let error = case.run_whole(&[HostTensor::zeros(DType::Int, &[2, 3])]).unwrap_err();
+    assert!(error.contains("sums of integers are not defined here"), "{error}");
 }

@@ -81,6 +81,12 @@ pub(super) fn reduced_axes_last(view: &BufferView, axes: &[usize]) -> (BufferVie
     (BufferView { dims, ..view.clone() }, count)
 }
 
+/// One of so many rows of elements that follow each other; rows have equal lengths.
+pub(super) fn row_of<T>(elements: &[T], row: usize, rows: usize) -> &[T] {
+    let length = elements.len().checked_div(rows).unwrap_or(0);
+    elements.get(row * length..(row + 1) * length).unwrap_or(&[])
+}
+
 /// The value as an index, if it is valid for an axis of this extent.
 pub(super) fn index_within(value: i64, extent: usize) -> Option<usize> {
     usize::try_from(value).ok().filter(|&value| value < extent)

@@ -1,6 +1,7 @@
 //! The elements of a plan: slots, strided views and instructions.
 
 use super::initial::ReductionFold;
+use super::row_inst::RowsInst;
 use super::take_inst::{AccumulateInst, TakeInst};
 use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{DType, Id, MessageDirection, MessageProtocol, OpId, TensorId};
@@ -442,6 +443,8 @@ pub enum InstKind {
     Take(Box<TakeInst>),
     /// Adds rows to those that an index tensor selects.
     Accumulate(Box<AccumulateInst>),
+    /// Applies a function to rows.
+    Rows(Box<RowsInst>),
     /// Starts a collective.
     Collective(Box<CollectiveInst>),
     /// Sends to a rank, or receives from it.
@@ -511,6 +514,7 @@ impl InstKind {
             }
             InstKind::Take(_) => allocator_bytes(size_of::<TakeInst>()),
             InstKind::Accumulate(_) => allocator_bytes(size_of::<AccumulateInst>()),
+            InstKind::Rows(_) => allocator_bytes(size_of::<RowsInst>()),
             InstKind::Collective(_) => allocator_bytes(size_of::<CollectiveInst>()),
             _ => 0,
         }

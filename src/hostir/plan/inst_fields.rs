@@ -162,6 +162,10 @@ fn visit_fields(inst: &mut Inst, visit: &mut impl FnMut(FieldMut<'_>)) {
             let views = [&mut put.base, &mut put.index, &mut put.value, &mut put.output];
             views.into_iter().for_each(|view| visit_view(view, visit));
         }
+        InstKind::Rows(rows) => {
+            visit_view(&mut rows.output, visit);
+            rows.inputs.iter_mut().for_each(|view| visit_view(view, visit));
+        }
         InstKind::Collective(collective) => {
             visit(FieldMut::Slot(&mut collective.work.0));
             collective.root.iter_mut().for_each(|root| visit(FieldMut::Size(root)));

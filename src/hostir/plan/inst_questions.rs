@@ -30,7 +30,8 @@ impl InstKind {
             | InstKind::Kernel(_)
             | InstKind::Reduce { .. }
             | InstKind::Take(_)
-            | InstKind::Accumulate(_) => InstRole::Compute,
+            | InstKind::Accumulate(_)
+            | InstKind::Rows(_) => InstRole::Compute,
             InstKind::Collective(_) | InstKind::Message { .. } => InstRole::Communication,
             InstKind::GroupBegin
             | InstKind::GroupEnd { .. }
@@ -135,6 +136,7 @@ impl InstKind {
             InstKind::Reduce { input, .. } => SmallVec::from_slice(&[input]),
             InstKind::Take(take) => SmallVec::from_slice(&[&take.input, &take.index]),
             InstKind::Accumulate(put) => SmallVec::from([&put.base, &put.index, &put.value]),
+            InstKind::Rows(rows) => rows.inputs.iter().collect(),
             InstKind::Collective(collective) => collective.input.iter().collect(),
             InstKind::Message { header, view } if header.direction.is_send() => SmallVec::from_slice(&[view]),
             InstKind::Alloc { .. }
@@ -157,6 +159,7 @@ impl InstKind {
             InstKind::Reduce { output, .. } => Some(output),
             InstKind::Take(take) => Some(&take.output),
             InstKind::Accumulate(put) => Some(&put.output),
+            InstKind::Rows(rows) => Some(&rows.output),
             InstKind::Collective(collective) => collective.output.as_ref(),
             InstKind::Message { header, view } if !header.direction.is_send() => Some(view),
             InstKind::Alloc { .. }

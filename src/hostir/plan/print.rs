@@ -1,6 +1,6 @@
 //! Plans as text (`--print-plan`): one aligned line for each instruction.
 
-use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, StreamSlot, TakeInst, WorkSlot};
+use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, RowsInst, StreamSlot, TakeInst, WorkSlot};
 use crate::ir::MessageProtocol;
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -73,6 +73,13 @@ impl PlanText<'_> {
         format!("add     {} <- {base} + {} at {index}", self.view_text(&put.output), self.view_text(&put.value))
     }
 
+    fn rows_text(&self, rows: &RowsInst) -> String {
+        let inputs: Vec<String> = rows.inputs.iter().map(|view| self.view_text(view)).collect();
+        let result = if rows.result == 0 { String::new() } else { format!(" result {}", rows.result) };
+        let (to, name) = (self.view_text(&rows.output), rows.function.name);
+        format!("rows    {to} <- {name}({}){result} batch {}", inputs.join(", "), rows.batch_axes)
+    }
+
     fn inst_text(&self, inst: &Inst) -> String {
         match &inst.kind {
             InstKind::Alloc { buffer } => {
@@ -107,6 +114,7 @@ impl PlanText<'_> {
             }
             InstKind::Take(take) => self.take_text(take),
             InstKind::Accumulate(put) => self.accumulate_text(put),
+            InstKind::Rows(rows) => self.rows_text(rows),
             InstKind::Collective(c) => {
                 let [to, from] = [&c.output, &c.input]
                     .map(|view| view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view_text(view)));

@@ -92,7 +92,8 @@ impl<'p> StoredInst<'p> {
             | InstKind::Kernel(_)
             | InstKind::Reduce { .. }
             | InstKind::Take(_)
-            | InstKind::Accumulate(_) => QueueAction::Local,
+            | InstKind::Accumulate(_)
+            | InstKind::Rows(_) => QueueAction::Local,
         }
     }
 

@@ -103,6 +103,10 @@ fn narrow_inst(kind: &mut InstKind, axis: usize) -> Option<()> {
             narrow_operand(&mut sum.value, axis)?;
             &mut sum.output
         }
+        InstKind::Rows(rows) if axis < rows.batch_axes => {
+            rows.inputs.iter_mut().try_for_each(|input| narrow_operand(input, axis))?;
+            &mut rows.output
+        }
         _ => return None,
     };
     output.dims[axis].extent = 1;

@@ -89,6 +89,7 @@ fn inst_noun(kind: &InstKind) -> Option<&'static str> {
         InstKind::Reduce { .. } => "reduction",
         InstKind::Take(_) => "indexed read",
         InstKind::Accumulate(_) => "indexed sum",
+        InstKind::Rows(rows) => rows.function.name,
         InstKind::Collective(collective) => collective.kind.name(),
         InstKind::Message { header, .. } => match header.direction {
             MessageDirection::Send => "send",

@@ -2,7 +2,7 @@
 
 use super::element_vector::{ElementVector, require_compute_class};
 use super::storage::RankMemory;
-use super::{communication, gemm, pointwise, reduce, take};
+use super::{communication, gemm, pointwise, reduce, rows, take};
 use crate::backend::RunStats;
 use crate::backend::fault::ExecutionFault;
 use crate::data::HostTensor;
@@ -49,6 +49,7 @@ impl<'p> CpuRank<'p> {
             }
             InstKind::Take(op) => take::run_take(memory, plan, op),
             InstKind::Accumulate(op) => take::run_accumulate(memory, plan, op),
+            InstKind::Rows(op) => rows::run_rows(memory, plan, op),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::WaitWork { .. }

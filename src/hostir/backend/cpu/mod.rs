@@ -13,6 +13,7 @@ mod gemm;
 mod pointwise;
 mod poison;
 mod reduce;
+mod rows;
 mod run;
 pub mod schedule_oracle;
 mod steps;

@@ -5,6 +5,7 @@ use super::hash::HashKeys;
 use super::memory::ExactMemory;
 use super::pointwise::{run_kernel, scalar_element};
 use super::reduce::{run_gemm, run_reduction};
+use super::rows::run_rows;
 use super::take::{run_accumulate, run_take};
 use super::value::ExactColumn;
 use super::work::{ExactNotes, HashContext};
@@ -53,6 +54,7 @@ impl ExactRank<'_> {
             }
             InstKind::Take(take) => run_take(memory, plan, take)?,
             InstKind::Accumulate(put) => run_accumulate(memory, plan, put)?,
+            InstKind::Rows(rows) => run_rows(memory, plan, rows, &mut cx)?,
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::WaitWork { .. }

@@ -23,6 +23,8 @@ pub(super) enum HashedSubject {
     IntegerArithmetic,
     /// A reduction that is no sum or product.
     Reduction(RedOp),
+    /// An element of a function of rows: its name, and the number of the op's result.
+    Rows(&'static str, usize),
     /// A constant that is infinite or not a number.
     InfiniteConstant,
 }

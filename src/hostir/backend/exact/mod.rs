@@ -26,6 +26,7 @@ mod proof;
 mod reduce;
 mod report;
 mod request;
+mod rows;
 mod run;
 mod take;
 mod value;

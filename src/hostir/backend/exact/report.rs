@@ -244,6 +244,7 @@ fn subject_list(subjects: &[HashedSubject]) -> Message {
 fn subject_text(subject: HashedSubject) -> Message {
     match subject {
         HashedSubject::Function(function) => message!("`{}`", Quoted::new(PartKind::Op, function.name())),
+        HashedSubject::Rows(name, _) => message!("`{}`", Quoted::new(PartKind::Op, name)),
         HashedSubject::Reduction(op @ (RedOp::Min | RedOp::Max)) => message!("`{}`", op.word()),
         HashedSubject::Reduction(op) => message!("the reduction `{}`", op.word()),
         HashedSubject::Conversion(dtype) => message!("the conversion to `{}`", quoted_type(dtype)),

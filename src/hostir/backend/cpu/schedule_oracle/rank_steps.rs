@@ -106,7 +106,8 @@ impl<'a> RankSteps<'a> {
             | InstKind::Kernel(_)
             | InstKind::Reduce { .. }
             | InstKind::Take(_)
-            | InstKind::Accumulate(_) => self.add_local(id, inst),
+            | InstKind::Accumulate(_)
+            | InstKind::Rows(_) => self.add_local(id, inst),
             InstKind::Collective(collective) => self.add_queued(id, inst, collective.comm, collective.work),
             InstKind::Message { header, .. } => match header.comm {
                 Some(comm) => self.add_queued(id, inst, comm, header.work),

@@ -1,0 +1,167 @@
+//! Functions of whole rows, for ops that no combination of other instructions computes: sorts, scans, products of groups.
+
+use super::BufferView;
+use super::inst::ViewDim;
+use crate::ir::DType;
+use crate::ir::functions::ScalarValue;
+use smallvec::SmallVec;
+
+/// A function of rows. It belongs to the file of its op.
+pub struct RowFunction {
+    /// The name of the op, which is also that of the function in the text of a plan.
+    pub name: &'static str,
+    /// Computes one row of a result from one row of each operand.
+    ///
+    /// # Errors
+    /// One sentence about operands for which the function has no value.
+    pub compute: fn(&RowCall<'_>) -> Result<RowValues, String>,
+}
+
+impl PartialEq for RowFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl std::fmt::Debug for RowFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The elements of a row, in row-major order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum RowElements<'a> {
+    /// Of a floating-point type.
+    Reals(&'a [f64]),
+    /// Of integers or truth values.
+    Integers(&'a [i64]),
+}
+
+impl RowElements<'_> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            RowElements::Reals(values) => values.len(),
+            RowElements::Integers(values) => values.len(),
+        }
+    }
+    /// Whether the row has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The elements as reals.
+    pub fn to_reals(&self) -> Vec<f64> {
+        match self {
+            RowElements::Reals(values) => values.to_vec(),
+            RowElements::Integers(values) => values.iter().map(|&value| value as f64).collect(),
+        }
+    }
+    /// The elements as integers; reals lose their fraction.
+    pub fn to_integers(&self) -> Vec<i64> {
+        match self {
+            RowElements::Reals(values) => values.iter().map(|&value| value as i64).collect(),
+            RowElements::Integers(values) => values.to_vec(),
+        }
+    }
+}
+
+/// One row of an operand.
+#[derive(Clone, Copy, Debug)]
+pub struct RowOperand<'a> {
+    /// The elements.
+    pub elements: RowElements<'a>,
+    /// The extents of the row, without the batch axes.
+    pub shape: &'a [usize],
+}
+
+/// What a [`RowFunction`] computes from.
+#[derive(Clone, Copy, Debug)]
+pub struct RowCall<'a> {
+    /// One row of each operand, in order.
+    pub operands: &'a [RowOperand<'a>],
+    /// The op's scalars.
+    pub arguments: &'a [ScalarValue],
+    /// The number of the op's result that is computed.
+    pub result: usize,
+    /// The extents of the result's row.
+    pub shape: &'a [usize],
+    /// The element type of the result.
+    pub dtype: DType,
+}
+
+/// One row of a result, in row-major order; the caller rounds it to the element type.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RowValues {
+    /// Of a floating-point type.
+    Reals(Vec<f64>),
+    /// Of integers or truth values.
+    Integers(Vec<i64>),
+}
+
+impl RowValues {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            RowValues::Reals(values) => values.len(),
+            RowValues::Integers(values) => values.len(),
+        }
+    }
+    /// Whether the row has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// `output[b, ..] = function(input0[b, ..], input1[b, ..], ..)` for each index `b` of the batch axes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RowsInst {
+    /// The function.
+    pub function: &'static RowFunction,
+    /// The number of the op's result that is computed; an op with several results has an instruction for each.
+    pub result: usize,
+    /// The number of leading axes, equal in all views, along which the function is applied to each index.
+    pub batch_axes: usize,
+    /// The operands (stride 0 along the batch axes that one lacks).
+    pub inputs: SmallVec<[BufferView; 3]>,
+    /// The op's scalars.
+    pub arguments: SmallVec<[ScalarValue; 4]>,
+    /// Result.
+    pub output: BufferView,
+}
+
+impl RowsInst {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        extent_product(&self.output.dims[..self.batch_axes])
+    }
+    /// The extents of a view's row.
+    pub fn row_shape(&self, view: &BufferView) -> Vec<usize> {
+        view.dims[self.batch_axes..].iter().map(|dim| dim.extent).collect()
+    }
+    /// Returns true if the views have the batch axes of the output.
+    pub fn has_equal_batch(&self) -> bool {
+        let batch = |view: &BufferView| -> Option<Vec<usize>> {
+            view.dims.get(..self.batch_axes).map(|dims| dims.iter().map(|dim| dim.extent).collect())
+        };
+        let expected = batch(&self.output);
+        expected.is_some() && self.inputs.iter().all(|view| batch(view) == expected)
+    }
+}
+
+fn extent_product(dims: &[ViewDim]) -> usize {
+    dims.iter().map(|dim| dim.extent).product()
+}
+
+/// The result of one row as elements of both backends take it: checked for its length.
+///
+/// # Errors
+/// The function's own, or that it returned another number of elements than the result has.
+pub(crate) fn compute_row(function: &RowFunction, call: &RowCall<'_>) -> Result<RowValues, String> {
+    let values = (function.compute)(call)?;
+    let expected: usize = call.shape.iter().product();
+    if values.len() != expected {
+        return Err(format!("`{}` computed {} elements for a row of {expected}", function.name, values.len()));
+    }
+    Ok(values)
+}
