@@ -1,8 +1,7 @@
 //! The elements of a plan: slots, strided views and instructions.
 
 use super::initial::ReductionFold;
-use super::row_inst::RowsInst;
-use super::take_inst::{AccumulateInst, TakeInst};
+use super::take_inst::{AccumulateInst, RowsInst, TakeInst};
 use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{DType, Id, MessageDirection, MessageProtocol, OpId, TensorId};
 use smallvec::SmallVec;

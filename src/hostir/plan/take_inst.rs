@@ -1,6 +1,9 @@
-//! Instructions that read or write elements selected by an index tensor.
+//! Instructions of index tensors and of rows.
 
 use super::BufferView;
+use super::row_function::RowFunction;
+use crate::ir::functions::ScalarValue;
+use smallvec::SmallVec;
 
 /// `output[i] = input[i with i[axis] replaced by index[i]]`.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,4 +37,40 @@ pub struct AccumulateInst {
     pub value: BufferView,
     /// Result; it may be the base.
     pub output: BufferView,
+}
+
+/// `output[b, ..] = function(input0[b, ..], input1[b, ..], ..)` for each index `b` of the batch axes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RowsInst {
+    /// The function.
+    pub function: &'static RowFunction,
+    /// The number of the op's result that is computed; an op with several results has an instruction for each.
+    pub result: usize,
+    /// The number of leading axes, equal in all views, along which the function is applied to each index.
+    pub batch_axes: usize,
+    /// The operands (stride 0 along the batch axes that one lacks).
+    pub inputs: SmallVec<[BufferView; 3]>,
+    /// The op's scalars.
+    pub arguments: SmallVec<[ScalarValue; 4]>,
+    /// Result.
+    pub output: BufferView,
+}
+
+impl RowsInst {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.output.dims[..self.batch_axes].iter().map(|dim| dim.extent).product()
+    }
+    /// The extents of a view's row.
+    pub fn row_shape(&self, view: &BufferView) -> Vec<usize> {
+        view.dims[self.batch_axes..].iter().map(|dim| dim.extent).collect()
+    }
+    /// Returns true if the views have the batch axes of the output.
+    pub fn has_equal_batch(&self) -> bool {
+        let batch = |view: &BufferView| -> Option<Vec<usize>> {
+            view.dims.get(..self.batch_axes).map(|dims| dims.iter().map(|dim| dim.extent).collect())
+        };
+        let expected = batch(&self.output);
+        expected.is_some() && self.inputs.iter().all(|view| batch(view) == expected)
+    }
 }

@@ -1,10 +1,7 @@
 //! Functions of whole rows, for ops that no combination of other instructions computes: sorts, scans, products of groups.
 
-use super::BufferView;
-use super::inst::ViewDim;
 use crate::ir::DType;
 use crate::ir::functions::ScalarValue;
-use smallvec::SmallVec;
 
 /// A function of rows. It belongs to the file of its op.
 pub struct RowFunction {
@@ -111,46 +108,6 @@ impl RowValues {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// `output[b, ..] = function(input0[b, ..], input1[b, ..], ..)` for each index `b` of the batch axes.
-#[derive(Clone, PartialEq, Debug)]
-pub struct RowsInst {
-    /// The function.
-    pub function: &'static RowFunction,
-    /// The number of the op's result that is computed; an op with several results has an instruction for each.
-    pub result: usize,
-    /// The number of leading axes, equal in all views, along which the function is applied to each index.
-    pub batch_axes: usize,
-    /// The operands (stride 0 along the batch axes that one lacks).
-    pub inputs: SmallVec<[BufferView; 3]>,
-    /// The op's scalars.
-    pub arguments: SmallVec<[ScalarValue; 4]>,
-    /// Result.
-    pub output: BufferView,
-}
-
-impl RowsInst {
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        extent_product(&self.output.dims[..self.batch_axes])
-    }
-    /// The extents of a view's row.
-    pub fn row_shape(&self, view: &BufferView) -> Vec<usize> {
-        view.dims[self.batch_axes..].iter().map(|dim| dim.extent).collect()
-    }
-    /// Returns true if the views have the batch axes of the output.
-    pub fn has_equal_batch(&self) -> bool {
-        let batch = |view: &BufferView| -> Option<Vec<usize>> {
-            view.dims.get(..self.batch_axes).map(|dims| dims.iter().map(|dim| dim.extent).collect())
-        };
-        let expected = batch(&self.output);
-        expected.is_some() && self.inputs.iter().all(|view| batch(view) == expected)
-    }
-}
-
-fn extent_product(dims: &[ViewDim]) -> usize {
-    dims.iter().map(|dim| dim.extent).product()
 }
 
 /// The result of one row as elements of both backends take it: checked for its length.
