@@ -61,6 +61,8 @@ pub(super) struct OptArgs {
     pub(super) split_input_file: bool,
     pub(super) verify_diagnostics: bool,
     pub(super) verify_each: bool,
+    /// Reads back the text of each program, before and after the pipeline.
+    pub(super) verify_roundtrip: bool,
     pub(super) dumps: DumpOptions,
     pub(super) disabled: Vec<&'static PassInfo>,
     pub(super) remarks: bool,
@@ -164,6 +166,11 @@ struct Arguments {
         default_missing_value = "true", value_parser = BoolishValueParser::new(),
         action = ArgAction::Set, help = "Verify after each pass (default true)")]
     verify_each: bool,
+    #[arg(
+        long,
+        help = "Verify that the text of each program, in all forms, reads back as the program, before and after the passes"
+    )]
+    verify_roundtrip: bool,
     #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help = "Print the program before a pass, or before all")]
     print_ir_before: Vec<String>,
@@ -229,6 +236,7 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
         split_input_file: arguments.split_input_file,
         verify_diagnostics: arguments.verify_diagnostics,
         verify_each: arguments.verify_each,
+        verify_roundtrip: arguments.verify_roundtrip,
         remarks: arguments.remarks,
         timing: arguments.timing,
         statistics: arguments.statistics,

@@ -16,6 +16,7 @@ mod form;
 mod formatting;
 mod lists;
 mod output;
+mod roundtrip;
 mod tables;
 
 use chunk::InputChunk;
@@ -270,8 +271,17 @@ impl<'a> OptSession<'a> {
         let start = Instant::now();
         hostir::verify::verify(&program, diags);
         self.phases[2] += start.elapsed().as_secs_f64();
-        if diags.has_errors() || !self.run_pipeline(&mut program, diags, io) {
+        if diags.has_errors() {
             return None;
+        }
+        if self.cli.verify_roundtrip {
+            roundtrip::verify_roundtrip(&program, self.cli.element_type, diags);
+        }
+        if !self.run_pipeline(&mut program, diags, io) {
+            return None;
+        }
+        if self.cli.verify_roundtrip && !self.cli.pipeline.steps.is_empty() && !diags.has_errors() {
+            roundtrip::verify_roundtrip(&program, self.cli.element_type, diags);
         }
         cli::apply_style(&mut program, self.cli);
         if self.form == OutputForm::Hir2 {

@@ -89,6 +89,10 @@ codes! {
         /// A file that contains no program, or several.
         CONTAINER = "H0632";
     }
+    Program {
+        /// A program whose text does not read back as the program, which `--verify-roundtrip` finds.
+        ROUNDTRIP = "H0634";
+    }
     Differs {
         /// An output that differs from the expected values.
         DIFFERS = "H0630";
