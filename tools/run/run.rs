@@ -4,6 +4,7 @@
 //! either passes its result to the next or ends the run with a `Failure`; only the last step writes files, so a run
 //! that fails leaves none. Everything that needs CUDA is in `cuda`.
 
+mod all_programs;
 mod backend_choice;
 mod backend_names;
 mod bench;

@@ -37,6 +37,8 @@ impl ProofOutcome {
 pub struct ProofVerdict {
     /// The outcome.
     pub outcome: ProofOutcome,
+    /// The name of the program, if its text gives one.
+    pub program: Option<String>,
     /// By name: the extents and integer scalar inputs.
     pub sizes: BTreeMap<String, i64>,
     /// Number of ranks.
@@ -81,6 +83,8 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool
     };
     let sizes = prepared.env.host_values().map(|(name, value)| (program.name(name).to_owned(), value)).collect();
     let (ranks, errors, warnings) = (prepared.ranks, report.errors.len(), report.warnings.len());
-    let verdict = ProofVerdict { outcome, sizes, ranks, streams, errors, warnings, rules: RULES_VERSION };
+    let name = program.given_names().program.map(|name| program.name(name).to_owned());
+    let verdict =
+        ProofVerdict { outcome, program: name, sizes, ranks, streams, errors, warnings, rules: RULES_VERSION };
     JudgedProgram { report, verdict }
 }

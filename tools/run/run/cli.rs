@@ -4,9 +4,9 @@ pub(super) use super::backend_names::{Transport, Transports};
 use super::backend_names::{map_transports, other_backend};
 use super::data_files::DataFile;
 use super::failure::RunFailure;
-pub(super) use super::option_values::{InputContent, PermutedSchedules, ScalarNumber, TimelineForms};
+pub(super) use super::option_values::{ContainerChoice, InputContent, PermutedSchedules, ScalarNumber, TimelineForms};
 use super::option_values::{
-    data_file, missing_part, parse_bytes, parse_content, parse_number, parse_schedules, parse_shape,
+    data_file, missing_part, parse_bytes, parse_container, parse_content, parse_number, parse_schedules, parse_shape,
 };
 use super::program::ProgramChoice;
 use crate::data::compare::GivenTolerances;
@@ -75,7 +75,7 @@ pub(super) struct Options {
     pub(super) file: String,
     /// Programs that `--bench` compares with the first.
     pub(super) others: Vec<String>,
-    pub(super) container: Option<usize>,
+    pub(super) container: Option<ContainerChoice>,
     /// The element type of tensors whose text has none, if the command line gives it.
     pub(super) element_type: Option<DType>,
     pub(super) devices: Option<u32>,
@@ -128,7 +128,7 @@ pub(super) struct Options {
 impl Options {
     /// The program of a file that is meant, and the way it is read.
     pub(super) fn program_choice(&self) -> ProgramChoice {
-        ProgramChoice { container: self.container, element_type: self.element_type }
+        ProgramChoice { container: self.container.and_then(ContainerChoice::number), element_type: self.element_type }
     }
     /// The first option that looks at what was computed, or writes it.
     pub(super) fn wants_results(&self) -> Option<&'static str> {
@@ -232,9 +232,9 @@ struct ProgramArguments {
     #[arg(value_name = "FILE", required = true, num_args = 1..,
         help = "Program, or a log that contains it; - is standard input")]
     files: Vec<String>,
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
-        help = "Use the N-th program of the file, from 1")]
-    container: Option<u32>,
+    #[arg(long, value_name = "N|all", value_parser = parse_container,
+        help = "Use the N-th program of the file, from 1; with --check-only, all proves every one")]
+    container: Option<ContainerChoice>,
     #[arg(long, value_name = "NAME", value_parser = parse_element_type,
         help = "Element type of tensors without one, as nvFuser printed them before December 2024 [default: float]")]
     element_type: Option<DType>,
@@ -459,7 +459,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
     let options = Options {
         file: files.next().unwrap_or_default(),
         others: files.collect(),
-        container: program.container.map(|number| number as usize),
+        container: program.container,
         element_type: program.element_type,
         devices: program.devices,
         backend: program.backend,

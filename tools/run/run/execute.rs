@@ -1,7 +1,8 @@
 //! The path of a run: from options to the text for standard output.
 
+use super::all_programs::check_all_programs;
 use super::backend_choice::RunEngine;
-use super::cli::{Options, PermutedSchedules};
+use super::cli::{ContainerChoice, Options, PermutedSchedules};
 use super::command_listing;
 use super::cuda::{GpuRun, Profiler, WatchedRun};
 use super::failure::RunFailure;
@@ -39,6 +40,9 @@ pub(super) fn execute_program(
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
+    if options.container == Some(ContainerChoice::All) {
+        return check_all_programs(options, here, io);
+    }
     if here.is_some() {
         return match options.fix {
             true => Err(fix::one_process_error().into()),
@@ -168,7 +172,10 @@ fn check_program(
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
-    let mut text = summary::check_summary(prepared, options);
+    let mut text = match options.quiet {
+        true => String::new(),
+        false => summary::proof_line(prepared, loaded.place.as_ref()),
+    };
     if options.permuted.is_none() {
         proof::judge_loaded(prepared, loaded, options, io)?;
     }

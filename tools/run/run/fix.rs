@@ -1,6 +1,6 @@
 //! Fixes of hir-run: tried for reported errors, and applied with `--fix`.
 
-use super::cli::Options;
+use super::cli::{ContainerChoice, Options};
 use super::failure::RunFailure;
 use super::inputs::{self, WholeTensors};
 use super::preparation::plan_ranks;
@@ -36,7 +36,7 @@ struct RunJudge<'a, 'io> {
 
 impl<'a, 'io> RunJudge<'a, 'io> {
     fn new(name: &'a str, options: &'a Options, io: &'a ToolIo<'io>) -> Self {
-        let container = options.container.unwrap_or(1);
+        let container = options.container.and_then(ContainerChoice::number).unwrap_or(1);
         Self { name, options, io, container, whole: None, end: Instant::now() + MOST_TIME }
     }
 

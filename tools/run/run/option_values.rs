@@ -149,3 +149,31 @@ pub(super) fn missing_part(flag: &str, text: &str) -> String {
     };
     format!("{what}, as in `--{flag} {example}`")
 }
+
+/// The value of `--container`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ContainerChoice {
+    /// One program, counted from 1.
+    Number(usize),
+    /// Every program of the file.
+    All,
+}
+
+impl ContainerChoice {
+    /// The number, if one program is meant.
+    pub(super) fn number(self) -> Option<usize> {
+        match self {
+            ContainerChoice::Number(number) => Some(number),
+            ContainerChoice::All => None,
+        }
+    }
+}
+
+/// `3`, or `all`.
+pub(super) fn parse_container(text: &str) -> Result<ContainerChoice, String> {
+    match text.parse() {
+        _ if text == "all" => Ok(ContainerChoice::All),
+        Ok(number @ 1..) => Ok(ContainerChoice::Number(number)),
+        _ => Err("the number of a program, from 1, or `all`".to_owned()),
+    }
+}

@@ -28,6 +28,36 @@ pub(super) struct SourceProgram {
     pub(super) warnings: Vec<Diag>,
     /// The element type that it was read with.
     element_type: Option<DType>,
+    /// Its place among several programs of the file.
+    pub(super) place: Option<ProgramPlace>,
+}
+
+/// The place of a program among several of a file.
+#[derive(Clone, Debug)]
+pub(super) struct ProgramPlace {
+    /// Its name, if the text gives one.
+    name: Option<String>,
+    /// Its number, from 1.
+    number: usize,
+    /// The number of programs.
+    count: usize,
+}
+
+impl ProgramPlace {
+    /// Whether it is the last program of the file.
+    pub(super) fn is_last(&self) -> bool {
+        self.number == self.count
+    }
+}
+
+impl std::fmt::Display for ProgramPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (number, count) = (self.number, self.count);
+        match &self.name {
+            Some(name) => write!(f, "`{name}` ({number} of {count} programs)"),
+            None => write!(f, "program {number} of {count}"),
+        }
+    }
 }
 
 impl SourceProgram {
@@ -70,30 +100,20 @@ impl SourceProgram {
     /// # Errors
     /// If the text has no such program, or the program has errors.
     pub(super) fn from_text(raw: NamedText, choice: ProgramChoice) -> Result<Self, RunFailure> {
-        let found = FoundPrograms::in_text(&raw);
-        let (source, file, mut diags) = (&found.source, &found.file, found.diags.clone());
-        if let Some(wanted) = choice.container {
-            // Errors of the other programs do not matter.
-            file.keep_errors_of(wanted.wrapping_sub(1), &mut diags);
-        }
-        let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { found.choose(choice) };
-        let text = source.decoded_text();
-        let mut reader = file.reader(&text).with_element_type(choice.element_type.unwrap_or(DType::Float));
-        let program = reader.read_program(chosen?, &mut diags);
-        match diags.has_errors() {
-            true => {
-                let earlier = diags.primary_spans().collect::<Vec<_>>();
-                hostir::verify::verify_partial(&program, &earlier, &mut diags);
-            }
-            false => hostir::verify::verify(&program, &mut diags),
-        }
-        diags.sort_by_place();
-        if diags.has_errors() {
-            return Err(RunFailure::from_diags(source.clone(), diags.items));
-        }
-        let element_type = choice.element_type;
-        Ok(Self { source: source.clone(), program, warnings: diags.items, element_type })
+        FoundPrograms::in_text(&raw).read(choice)
     }
+
+    /// Resolves and verifies all programs of a text, each on its own.
+    pub(super) fn read_all(
+        raw: &NamedText,
+        choice: ProgramChoice,
+    ) -> impl Iterator<Item = Result<Self, RunFailure>> + use<> {
+        let found = FoundPrograms::in_text(raw);
+        // A text without programs has the error that says so.
+        let count = found.file.program_count().max(1);
+        (1..=count).map(move |number| found.read(ProgramChoice { container: Some(number), ..choice }))
+    }
+
     /// Diagnostics about the program.
     pub(super) fn to_failure(&self, diags: Vec<Diag>) -> RunFailure {
         RunFailure::from_diags(self.source.clone(), diags)
@@ -114,6 +134,40 @@ struct FoundPrograms {
 }
 
 impl FoundPrograms {
+    /// Resolves and verifies the chosen program.
+    fn read(&self, choice: ProgramChoice) -> Result<SourceProgram, RunFailure> {
+        let (source, file, mut diags) = (&self.source, &self.file, self.diags.clone());
+        if let Some(wanted) = choice.container {
+            // Errors of the other programs do not matter.
+            file.keep_errors_of(wanted.wrapping_sub(1), &mut diags);
+        }
+        let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { self.choose(choice) };
+        let place = chosen.as_ref().ok().and_then(|&index| self.place_of(index));
+        let text = source.decoded_text();
+        let mut reader = file.reader(&text).with_element_type(choice.element_type.unwrap_or(DType::Float));
+        let program = reader.read_program(chosen?, &mut diags);
+        match diags.has_errors() {
+            true => {
+                let earlier = diags.primary_spans().collect::<Vec<_>>();
+                hostir::verify::verify_partial(&program, &earlier, &mut diags);
+            }
+            false => hostir::verify::verify(&program, &mut diags),
+        }
+        diags.sort_by_place();
+        if diags.has_errors() {
+            return Err(RunFailure::from_diags(source.clone(), diags.items));
+        }
+        let element_type = choice.element_type;
+        Ok(SourceProgram { source: source.clone(), program, warnings: diags.items, element_type, place })
+    }
+
+    /// The place of a program, if there are several.
+    fn place_of(&self, index: usize) -> Option<ProgramPlace> {
+        let count = self.file.program_count();
+        let name = || self.file.program_names().into_iter().nth(index).flatten();
+        (count > 1).then(|| ProgramPlace { name: name(), number: index + 1, count })
+    }
+
     fn in_text(raw: &NamedText) -> Self {
         let Ok(text) = std::str::from_utf8(&raw.bytes) else {
             let (text, parsed) = hostir_grammar::parse_bytes(&raw.bytes);

@@ -3,6 +3,7 @@
 use super::cli::{InputContent, Options};
 use super::inputs::InputData;
 use super::outputs::OutputTensors;
+use super::program::ProgramPlace;
 use super::quantities::{bytes_text, count_text, four_digits};
 use super::tensor_options::BoundOptions;
 use crate::data::bracketed_list;
@@ -46,19 +47,17 @@ pub(super) fn idle_ranks_line(prepared: &PreparedProgram, options: &Options) -> 
     })
 }
 
-/// The text that `--check-only` prints.
-pub(super) fn check_summary(prepared: &PreparedProgram, options: &Options) -> String {
-    if options.quiet {
-        return String::new();
-    }
+/// The text that `--check-only` prints, with the program's place among several of its file.
+pub(super) fn proof_line(prepared: &PreparedProgram, place: Option<&ProgramPlace>) -> String {
     let (ranks, instructions) = (
         count_text(prepared.ranks as usize, "rank"),
         prepared.plans.iter().map(|plan| plan.inst_count()).sum::<usize>(),
     );
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
     let instructions = count_text(instructions, "instruction");
+    let which = place.map_or_else(String::new, |place| format!(" {place}"));
     format!(
-        "checked: {ranks}, {instructions}, at most {} a rank; no deadlock, no race, nothing read or returned unwritten\n",
+        "checked{which}: {ranks}, {instructions}, at most {} a rank; no deadlock, no race, nothing read or returned unwritten\n",
         bytes_text(peak)
     )
 }

@@ -166,6 +166,12 @@ fn is_number(name: &str) -> bool {
     name.strip_prefix('T').is_some_and(|rest| rest.parse::<u32>().is_ok())
 }
 
+/// The indices of `--set` values that the program has a scalar for.
+pub(super) fn known_scalars(program: &Program, set: &KeyedValues<ScalarNumber>) -> Vec<usize> {
+    let names = scalar_names(program);
+    (0..set.len()).filter(|&index| names.contains(&set[index].0.as_str())).collect()
+}
+
 /// Reports `--set` of names that the program does not have, or twice for one.
 fn check_scalars(program: &Program, set: &KeyedValues<ScalarNumber>, diags: &mut Vec<Diag>) {
     let names = scalar_names(program);

@@ -27,6 +27,7 @@ pub fn write_verdict(out: &mut dyn Write, name: &str, verdict: &ProofVerdict) ->
     let object = json!({
         "verdict": verdict.outcome.word(),
         "file": name,
+        "program": verdict.program,
         "sizes": verdict.sizes,
         "ranks": verdict.ranks,
         "streams": verdict.streams,
