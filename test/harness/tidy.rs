@@ -148,6 +148,12 @@ fn every_op_has_a_test() {
 }
 
 #[test]
+fn every_op_has_an_example() {
+    none(docs::ops_without_example(), "an op of hir 2 has an example that runs, docs/ops/<name>.hir");
+    none(docs::untested_examples(), "test/run/op_examples.hir runs each example of docs/ops");
+}
+
+#[test]
 fn every_code_is_tested() {
     none(coverage::codes_without_tests(), "an H-code of the sources occurs in an expected output or a test");
 }

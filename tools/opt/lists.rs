@@ -1,6 +1,7 @@
 //! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
 use hostir::diag::nearest_function;
+use hostir::hir2::forms::statement_forms;
 use hostir::ir::functions::{CASTS, function_names, listed_functions};
 use hostir::ir::{COMMUNICATION_WORDS, CallPadding, OpKind, OpLayout, OwnForm, WordLink, statement_word};
 use hostir::ops::pointwise::POINTWISE;
@@ -35,11 +36,23 @@ fn describe_option(option: &OptionSpec, width: usize) -> String {
     format!("  {}\n      {}\n", wrap_text(&head, 2, 6, width), wrap_text(option.help, 6, 6, width))
 }
 
-/// The forms of all ops, each from the start of a line.
+/// The forms of all ops in `hir 2`, each from the start of a line, then those of the printed form alone.
 pub(super) fn list_ops(width: usize) -> String {
-    let forms = OpRegistry::OURS.kinds().map(|kind| form_within(kind, width) + "\n");
-    forms.collect::<String>()
-        + "\nA and B are operands, T is the result, N is a number; `key=` is an argument, and\n`?` marks an optional one. `--list-ops=NAME` describes an op in detail.\n"
+    let (mut forms, mut printed) = (String::new(), String::new());
+    for kind in OpRegistry::OURS.kinds() {
+        let of_kind = statement_forms(kind);
+        for form in of_kind.lines() {
+            let _ = writeln!(forms, "{}", wrap_text(form, 0, 4, width));
+        }
+        if of_kind.is_empty() {
+            let _ = writeln!(printed, "{}", form_within(kind, width));
+        }
+    }
+    format!(
+        "{forms}\nWritten in the printed form alone, in `hir 2` in backquotes:\n\n{printed}\n\
+         A and B are operands, T is the result; `T: type` needs its type, and [..] may be\n\
+         left out. `--list-ops=NAME` describes an op in detail, with its printed form.\n"
+    )
 }
 
 /// The description of the op with this name, function name or spelling of another era; else an error about the name.
@@ -78,7 +91,12 @@ fn has_word_of_hir2(kind: OpKind, word: &str) -> bool {
 
 fn describe_op(kind: OpKind, width: usize) -> String {
     let spec = kind.spec();
-    let mut out = format!("{}\n  {}\n", form_within(kind, width), wrap_text(spec.summary, 2, 2, width));
+    let mut out = String::new();
+    for form in statement_forms(kind).lines() {
+        let _ = writeln!(out, "{}", wrap_text(form, 0, 4, width));
+    }
+    let _ = writeln!(out, "  {}", wrap_text(spec.summary, 2, 2, width));
+    let _ = writeln!(out, "  Printed form: {}", wrap_text(&op_form(kind), 16, 4, width));
     let others: Vec<&str> = spec.spellings.iter().map(|(name, _)| *name).collect();
     if !others.is_empty() {
         let _ = writeln!(out, "  Spelling by version: {}", others.join(", "));
@@ -230,14 +248,16 @@ mod tests {
                 assert!(list.contains(&words(option.help)), "{}: {}", pass.name, option.name);
             }
         }
-        let lines: Vec<&str> = forms.lines().take_while(|line| !line.is_empty()).collect();
-        assert_eq!(lines.len(), OpRegistry::OURS.kinds().count());
-        for (kind, line) in OpRegistry::OURS.kinds().zip(lines) {
+        for kind in OpRegistry::OURS.kinds() {
             let name = kind.name();
-            let named = kind.is_pointwise() || kind.is_definition() || line.contains(name);
-            assert!(named, "{name}: {line}");
             let text = describe_by_name(name, 200).unwrap();
-            assert!(text.contains(line), "{text}");
+            let of_kind = statement_forms(kind);
+            let printed = if of_kind.is_empty() { op_form(kind) } else { String::new() };
+            for line in of_kind.lines().chain(printed.lines()) {
+                assert!(forms.contains(line), "{name}: {line}");
+                assert!(text.contains(line), "{text}");
+            }
+            assert!(words(&text).contains(&words(&op_form(kind))), "{text}");
         }
     }
 
@@ -245,10 +265,10 @@ mod tests {
     fn functions_and_spellings_are_found() {
         assert!(describe_by_name("relu", 80).unwrap().starts_with("T = relu(A);\n"));
         assert!(describe_by_name("-", 80).unwrap().starts_with("T = -A;\nT = A - B;\n"));
-        assert!(describe_by_name("reshape", 80).unwrap().starts_with("T = view( A )\n"));
-        assert!(describe_by_name("allreduce", 80).unwrap().starts_with("Communication N ("));
-        assert!(describe_by_name("recv", 80).unwrap().starts_with("P2PCommunication N ("));
-        assert!(describe_by_name("alloc", 80).unwrap().starts_with("T = ALLOCATE("));
+        assert!(describe_by_name("reshape", 80).unwrap().starts_with("T: type = view(A)\n"));
+        assert!(describe_by_name("allreduce", 80).unwrap().starts_with("h = allgather(A -> T"));
+        assert!(describe_by_name("recv", 80).unwrap().starts_with("h = send(A"));
+        assert!(describe_by_name("alloc", 80).unwrap().starts_with("T: type = alloc"));
         assert_eq!(describe_by_name("for", 80).unwrap().matches("FOR index").count(), 2);
         assert_eq!(describe_by_name("FOR", 80).unwrap().matches("FOR index").count(), 2);
         assert_eq!(

@@ -5,6 +5,7 @@
 //! same IR.
 
 pub mod defaults;
+pub mod forms;
 pub mod read;
 pub mod write;
 

@@ -1,6 +1,8 @@
 //! Docs agree with the sources.
 
 use super::coverage;
+use hostir::hir2::forms::statement_forms;
+use hostir::ir::{OpKind, statement_word};
 use hostir::ops::{ArgPresence, OpRegistry};
 use hostir_test::tree;
 use std::collections::BTreeMap;
@@ -76,24 +78,76 @@ fn errors() -> String {
 /// docs/ops.md.
 fn ops() -> String {
     let mut out = String::from(
-        "# Ops\n\n<!-- Generated from the op table by tools/bless -->\n\n\
-         Every op in the order of the table. `key=` marks a keyed argument, `?` one that may be left out; \
-         [language.md](language.md) says what they mean.\n\n| op | arguments | what it does |\n|---|---|---|\n",
+        "# Ops\n\n<!-- Generated from the op table and docs/ops by tools/bless -->\n\n\
+         Every op in the order of the table: its form in `hir 2`, where `A` and `B` are operands, `T` is the result, \
+         `T: type` needs its type, and `[..]` may be left out; then a program that runs, a file of [ops](ops), with \
+         the rule for axes. An axis *corresponds* if index i of the operand becomes index i of the result: only such \
+         an axis may be sharded over devices or streams. [language.md](language.md) explains the rules, \
+         `hir-opt --list-ops=NAME` lists the arguments of an op.\n",
     );
     for kind in OpRegistry::OURS.kinds() {
-        let spec = kind.spec();
-        let mut args = Vec::new();
-        for arg in spec.args {
-            let key =
-                arg.word.map_or_else(|| arg.key.map_or("operand", |key| key.word()).to_owned(), |w| format!("{w}="));
-            let optional = if arg.presence == ArgPresence::Required { "" } else { "?" };
-            args.push(format!("`{key}`{optional}"));
-        }
-        let names = std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
-        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-        out.push_str(&format!("| {} | {} | {} |\n", names.join(", "), args.join(" "), spec.summary));
+        out.push_str(&op_section(kind));
     }
     out
+}
+
+/// The section of an op: summary, forms, example.
+fn op_section(kind: OpKind) -> String {
+    let spec = kind.spec();
+    let names = std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    let word = statement_word(kind.name()).map_or_else(String::new, |word| format!("`{word}`: "));
+    let mut out = format!("\n## {word}{}\n\n{}", names.join(", "), spec.summary);
+    let example = op_example(kind).unwrap_or_default();
+    let lines = example.lines().filter(|line| *line != "hir 2");
+    let (prose, code): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("// "));
+    let code = code.join("\n");
+    prose.iter().for_each(|line| out.push_str(&format!(" {}", &line[3..])));
+    out.push('\n');
+    let forms = statement_forms(kind);
+    if forms.is_empty() {
+        let args = printed_arguments(kind);
+        out.push_str(&format!("\nWritten in the printed form alone: {}.\n", args.join(" ")));
+    } else {
+        out.push_str(&format!("\n```\n{forms}\n```\n"));
+    }
+    if !code.trim().is_empty() {
+        out.push_str(&format!("\nExample:\n\n```\n{}\n```\n", code.trim()));
+    }
+    out
+}
+
+/// The example of an op: a file of docs/ops with its name.
+fn op_example(kind: OpKind) -> Option<String> {
+    let name = if kind.is_definition() { "definition" } else { kind.name() };
+    std::fs::read_to_string(tree::root().join(format!("docs/ops/{name}.hir"))).ok()
+}
+
+/// Ops of `hir 2` without an example, but for those that do not run.
+pub(crate) fn ops_without_example() -> Vec<String> {
+    const DO_NOT_RUN: &[&str] = &["repeat", "SymmetricContiguousView"];
+    let kinds = OpRegistry::OURS.kinds().filter(|kind| !statement_forms(*kind).is_empty());
+    let kinds = kinds.filter(|kind| !DO_NOT_RUN.contains(&kind.name()));
+    kinds.filter(|kind| op_example(*kind).is_none()).map(|kind| kind.name().to_owned()).collect()
+}
+
+/// Files of docs/ops that no RUN line of test/run/op_examples.hir names.
+pub(crate) fn untested_examples() -> Vec<String> {
+    let tests = tree::read(&tree::root().join("test/run/op_examples.hir"));
+    let files = tree::files(&tree::root().join("docs/ops"), ".hir");
+    let names = files.iter().map(|path| tree::relative(path));
+    names.filter(|name| !tests.contains(&format!("/{name} "))).collect()
+}
+
+fn printed_arguments(kind: OpKind) -> Vec<String> {
+    let mut args = Vec::new();
+    for arg in kind.spec().args {
+        let key =
+            arg.word.map_or_else(|| arg.key.map_or("operand", |key| key.word()).to_owned(), |word| format!("{word}="));
+        let optional = if arg.presence == ArgPresence::Required { "" } else { "?" };
+        args.push(format!("`{key}`{optional}"));
+    }
+    args
 }
 
 /// Generated files that differ from what the tables give; with `HIR_BLESS=1` they are written.
