@@ -6,7 +6,7 @@
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::fold::ExprFolder;
 use crate::support::rewrite;
-use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::analysis::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;

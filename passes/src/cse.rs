@@ -6,7 +6,7 @@
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
-use crate::support::storage::{
+use hostir::analysis::storage::{
     StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
 };
 use hostir::diag::message;

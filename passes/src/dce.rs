@@ -5,10 +5,10 @@
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
-use crate::support::storage::{
+use hostir::analysis::loop_private::{LoopPrivateTensors, UseCounts};
+use hostir::analysis::storage::{
     StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
 };
-use hostir::analysis::loop_private::{LoopPrivateTensors, UseCounts};
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;

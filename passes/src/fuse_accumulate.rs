@@ -2,8 +2,8 @@
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
-use crate::support::storage::{StorageClasses, TensorAccess, count_mentions, visit_accesses};
 use hostir::analysis::is_resharding;
+use hostir::analysis::storage::{StorageClasses, TensorAccess, count_mentions, visit_accesses};
 use hostir::axes::logical_axes;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};

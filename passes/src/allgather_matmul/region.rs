@@ -3,7 +3,7 @@
 use super::operands::{GatheredOperand, GatheredScales, OperandOrigins, PartOperand, RowGemmAxes, is_local};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::reshard::stored_domains;
-use crate::support::storage::{allocated_tensors, count_mentions};
+use hostir::analysis::storage::{allocated_tensors, count_mentions};
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::ir::{GemmForm, OpId, Program, TensorId, Transfer};
 use hostir::plan::{RedOp, starts_from_identity};

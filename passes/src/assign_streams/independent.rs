@@ -1,7 +1,7 @@
 //! Checks whether the iterations of a loop may run at the same time.
 
 use crate::support::lifetime::{ReleaseDepth, release_points};
-use crate::support::storage::{StorageClasses, TensorAccess, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::analysis::storage::{StorageClasses, TensorAccess, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{

@@ -5,8 +5,8 @@ use super::region::{SumMethod, is_gemm};
 use crate::support::builder::is_stored_stream_domain;
 use crate::support::motion::BodyMotion;
 use crate::support::slices::is_on_first_stream;
-use crate::support::storage::allocated_tensors;
 use hostir::analysis::is_resharding;
+use hostir::analysis::storage::allocated_tensors;
 use hostir::ir::{OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
 

@@ -1,7 +1,7 @@
 //! GEMMs whose parts are summed over devices.
 
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
-use crate::support::storage::{allocated_tensors, count_mentions};
+use hostir::analysis::storage::{allocated_tensors, count_mentions};
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::ir::{OpId, ParallelType, Program, TensorId, Transfer};
 use hostir::plan::{RedOp, starts_from_identity};

@@ -1,6 +1,6 @@
 //! The tensors that one loop slices, and the program's uses of each.
 
-use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::analysis::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::Message;
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{

@@ -4,7 +4,7 @@
 //! that the loop slices.
 
 use super::buffers::{KeepReason, LoopBuffer, TensorUses, is_slot};
-use crate::support::storage::{TensorAccess, visit_accesses};
+use hostir::analysis::storage::{TensorAccess, visit_accesses};
 use hostir::diag::Message;
 use hostir::diag::message;
 use hostir::ir::scalar_names::loop_index;

@@ -6,8 +6,8 @@
 //! consumers are all of a higher level moves up to the first that is fused. All steps are linear.
 
 use crate::support::reshard::is_tensor_op;
-use crate::support::storage::StorageClasses;
 use hostir::analysis::is_standalone;
+use hostir::analysis::storage::StorageClasses;
 use hostir::ir::OpEffect;
 use hostir::ir::{OpId, Partition, Program};
 

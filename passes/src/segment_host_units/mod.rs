@@ -9,9 +9,9 @@ mod unit;
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
-use crate::support::storage::StorageClasses;
 use group::{BodyRun, SegmentGroup, belongs_in_unit};
 use hostir::analysis::is_resharding;
+use hostir::analysis::storage::StorageClasses;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;

@@ -1,7 +1,7 @@
 //! A HostUnit from a group of ops.
 
 use crate::support::builder::OpBuilder;
-use crate::support::storage::{StorageClasses, interface_tensors, visit_host_ops};
+use hostir::analysis::storage::{StorageClasses, interface_tensors, visit_host_ops};
 use hostir::ir::scalar_names::{RUNTIME, sub_expressions};
 use hostir::ir::{
     AttrValue, DomainId, Expr, ExprId, HostUnit, Id, IterDomain, Op, OpId, Program, Tensor, TensorId, UnitId, Value,

@@ -5,7 +5,7 @@
 //! longest chain of waiting loops.
 
 use super::loops::{BodyItem, GraphNode, StreamLoop};
-use crate::support::storage::StorageClasses;
+use hostir::analysis::storage::StorageClasses;
 use hostir::ir::OpEffect;
 use hostir::ir::{ExprId, OpId, Program, TensorId, Value};
 use rustc_hash::FxHashMap;

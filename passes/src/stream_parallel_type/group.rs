@@ -4,7 +4,7 @@ use super::config::{Config, LoopMerging, ReduceScatter};
 use super::loops::{BodyItem, DataRole, GraphNode, StreamLoop, StreamedOp};
 use super::{graph, scatter};
 use crate::support::builder::{is_stored_stream_domain, printed_domain};
-use crate::support::storage::StorageClasses;
+use hostir::analysis::storage::StorageClasses;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Message, Quoted};

@@ -3,7 +3,7 @@
 //! A walk over the body follows the least that is known of each tensor at each place: no memory of this iteration,
 //! bound to memory, or written. An op that needs more reads the contents of an earlier iteration.
 
-use crate::support::storage::StorageClasses;
+use hostir::analysis::storage::StorageClasses;
 use hostir::ir::OpEffect;
 use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};

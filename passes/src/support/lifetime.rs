@@ -6,7 +6,7 @@
 
 use crate::support::builder::OpBuilder;
 use crate::support::carried::{PendingClasses, carried_classes};
-use crate::support::storage::{StorageClasses, described_tensors, interface_tensors, visit_accesses};
+use hostir::analysis::storage::{StorageClasses, described_tensors, interface_tensors, visit_accesses};
 use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;

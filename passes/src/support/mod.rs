@@ -12,4 +12,3 @@ pub(crate) mod proof;
 pub(crate) mod reshard;
 pub(crate) mod rewrite;
 pub(crate) mod slices;
-pub(crate) mod storage;

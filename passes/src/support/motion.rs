@@ -1,6 +1,6 @@
 //! Moves an op of the body to another place of the body with the same result.
 
-use crate::support::storage::{StorageClasses, TensorAccess, visit_accesses};
+use hostir::analysis::storage::{StorageClasses, TensorAccess, visit_accesses};
 use hostir::ir::{OpEffect, OpId, Program, TensorId};
 use rustc_hash::FxHashMap;
 

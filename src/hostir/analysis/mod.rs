@@ -1,10 +1,11 @@
-//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, written inputs.
+//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, shared memory, written inputs.
 
 pub mod extents;
 pub mod loop_private;
 pub mod mapping;
 pub mod sharding;
 pub mod standalone;
+pub mod storage;
 pub mod written;
 
 pub use extents::ExtentClasses;

@@ -4,13 +4,13 @@
 //! passes reason about *storage classes*: tensors that any view, alias or allocation ties together.
 //! The classes ignore order and control flow, which errs on the side of sharing.
 
-use hostir::ir::OpEffect;
-use hostir::ir::{Id, Op, OpId, Partition, Program, TensorId, Value};
+use crate::ir::OpEffect;
+use crate::ir::{Id, Op, OpId, Partition, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The way in which an op touches a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TensorAccess {
+pub enum TensorAccess {
     /// Reads its elements.
     Read,
     /// Writes its elements.
@@ -27,7 +27,7 @@ pub(crate) enum TensorAccess {
 
 /// Calls `visit` for every tensor that `op` accesses, with the ops inside of it (`ShareMemHandles`), but not its
 /// blocks.
-pub(crate) fn visit_accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorId, TensorAccess)) {
+pub fn visit_accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorId, TensorAccess)) {
     let op = program.op(op);
     let (operand, result) = match op.kind.effect() {
         OpEffect::Pure => (TensorAccess::Read, TensorAccess::Write),
@@ -62,13 +62,13 @@ fn attr_tensors(op: &Op) -> impl Iterator<Item = TensorId> + '_ {
 
 /// Storage classes.
 #[derive(Clone)]
-pub(crate) struct StorageClasses {
+pub struct StorageClasses {
     classes: Partition,
 }
 
 impl StorageClasses {
     /// The classes of a program.
-    pub(crate) fn from_program(program: &Program) -> Self {
+    pub fn from_program(program: &Program) -> Self {
         let mut storage = Self { classes: Partition::of_singletons(program.tensors().len()) };
         for (new, original) in program.aliases().unwrap_or_default() {
             storage.join_tensors(*new, *original);
@@ -88,7 +88,7 @@ impl StorageClasses {
         storage
     }
     /// The class of a tensor, as the index of one of its tensors.
-    pub(crate) fn class_of(&mut self, tensor: TensorId) -> usize {
+    pub fn class_of(&mut self, tensor: TensorId) -> usize {
         self.classes.find_class(tensor.0) as usize
     }
     fn join_tensors(&mut self, a: TensorId, b: TensorId) {
@@ -98,7 +98,7 @@ impl StorageClasses {
 
 /// Visits every op of the host program in text order: index definitions, then the body. HostUnits are name spaces of
 /// their own, which it does not visit.
-pub(crate) fn visit_host_ops(program: &Program, visit: &mut dyn FnMut(OpId)) {
+pub fn visit_host_ops(program: &Program, visit: &mut dyn FnMut(OpId)) {
     if let Some(block) = program.index_definitions() {
         program.walk(block, visit);
     }
@@ -106,29 +106,29 @@ pub(crate) fn visit_host_ops(program: &Program, visit: &mut dyn FnMut(OpId)) {
 }
 
 /// Tensors that the caller sees: those among the inputs and outputs, and in the table of aliases.
-pub(crate) fn interface_tensors(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
+pub fn interface_tensors(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
     let aliases = program.aliases().unwrap_or_default().iter().flat_map(|(a, b)| [*a, *b]);
     let values = program.inputs().iter().chain(program.outputs());
     values.filter_map(|value| value.as_tensor()).chain(aliases)
 }
 
 /// Tensors that a `getMetaData(T)` names anywhere.
-pub(crate) fn described_tensors(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
+pub fn described_tensors(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
     let exprs = program.exprs();
-    (0..exprs.len()).filter_map(|index| match exprs.get(hostir::ir::ExprId::new(index)) {
-        hostir::ir::Expr::MetaData(tensor) => Some(*tensor),
+    (0..exprs.len()).filter_map(|index| match exprs.get(crate::ir::ExprId::new(index)) {
+        crate::ir::Expr::MetaData(tensor) => Some(*tensor),
         _ => None,
     })
 }
 
 /// True if a text names a tensor: by its number, or by the user's name.
-pub(crate) fn is_tensor_name(program: &Program, tensor: TensorId, text: &str) -> bool {
+pub fn is_tensor_name(program: &Program, tensor: TensorId, text: &str) -> bool {
     text == format!("T{}", program.tensor(tensor).number) || text == program.tensor_name(tensor)
 }
 
 /// The number of mentions of each tensor: one for each access of an op, each place among inputs, outputs and aliases,
 /// and each `getMetaData`.
-pub(crate) fn count_mentions(program: &Program) -> FxHashMap<TensorId, usize> {
+pub fn count_mentions(program: &Program) -> FxHashMap<TensorId, usize> {
     let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
     let seen = interface_tensors(program).chain(described_tensors(program));
     seen.for_each(|tensor| *mentions.entry(tensor).or_default() += 1);
@@ -139,7 +139,7 @@ pub(crate) fn count_mentions(program: &Program) -> FxHashMap<TensorId, usize> {
 }
 
 /// The tensors that an ALLOCATE gives memory.
-pub(crate) fn allocated_tensors(program: &Program) -> FxHashSet<TensorId> {
+pub fn allocated_tensors(program: &Program) -> FxHashSet<TensorId> {
     let mut found = FxHashSet::default();
     visit_host_ops(program, &mut |op| {
         if program.op(op).kind.effect() == OpEffect::Allocate {
