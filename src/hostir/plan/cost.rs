@@ -80,3 +80,21 @@ impl CostModel {
 fn view_bytes(view: &BufferView) -> usize {
     view.len() * view.dtype.byte_size()
 }
+
+/// A time in four digits and a unit: `12.34 us`.
+pub fn time_text(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..=999 => return format!("{ns} ns"),
+        1_000..=999_999 => (ns as f64 / 1e3, "us"),
+        1_000_000..=999_999_999 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let digits = if value < 10.0 {
+        3
+    } else if value < 100.0 {
+        2
+    } else {
+        1
+    };
+    format!("{value:.digits$} {unit}")
+}

@@ -8,7 +8,6 @@ mod svg;
 use super::cli::Options;
 use super::failure::RunFailure;
 use super::program::SourceProgram;
-pub(super) use chart::time_text;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::diag::message;

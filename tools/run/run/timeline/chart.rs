@@ -5,6 +5,7 @@ use crate::run::quantities::count_text;
 use hostir::backend::trace::{SpanKind, Trace, TraceClock, TraceSpan};
 use hostir::backend::usage::{self, OpUsage, RankUsage};
 use hostir::diag::visible;
+use hostir::plan::cost::time_text;
 use std::fmt::Write as _;
 
 /// Columns where there is no terminal.
@@ -220,24 +221,6 @@ pub(super) fn truncate_text(text: &str, columns: usize) -> String {
 }
 
 // ---- figures ----
-
-/// Four digits and a unit: `12.34 us`.
-pub(in crate::run) fn time_text(ns: u64) -> String {
-    let (value, unit) = match ns {
-        0..=999 => return format!("{ns} ns"),
-        1_000..=999_999 => (ns as f64 / 1e3, "us"),
-        1_000_000..=999_999_999 => (ns as f64 / 1e6, "ms"),
-        _ => (ns as f64 / 1e9, "s"),
-    };
-    let digits = if value < 10.0 {
-        3
-    } else if value < 100.0 {
-        2
-    } else {
-        1
-    };
-    format!("{value:.digits$} {unit}")
-}
 
 fn percent_text(part: u64, whole: u64) -> String {
     format!("{}%", (part as f64 * 100.0 / whole as f64).round())

@@ -3,11 +3,12 @@
 //! Written by hand, since it is rectangles and words: one row for each track, as in the terminal. A row with more spans
 //! than dots is drawn by the kind that takes most of each dot, so the size of a picture does not grow with the run.
 
-use super::chart::{by_track, chart_heading, dominant_kinds, time_text, truncate_text};
+use super::chart::{by_track, chart_heading, dominant_kinds, truncate_text};
 use super::span_names::SpanNames;
 use hostir::backend::trace::{SpanDependency, SpanKind, Trace, TraceSpan};
 use hostir::backend::usage::{self, RankUsage};
 use hostir::diag::visible;
+use hostir::plan::cost::time_text;
 use std::fmt::Write as _;
 
 /// Sizes in dots.
