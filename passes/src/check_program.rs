@@ -4,7 +4,7 @@ use crate::framework::pass::{PassAction, PassCx, PassInfo, StatisticSpec};
 use crate::support::proof::{SIZE_OPTIONS, judge_with_sizes};
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
-use hostir::plan_checks::JudgedProgram;
+use hostir::verdict::JudgedProgram;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {

@@ -6,7 +6,7 @@ use crate::program::{NativeProgram, SourcedProgram};
 use crate::settings::Settings;
 use crate::worker::run_detached;
 use hostir::lower::PreparedProgram;
-use hostir::plan_checks::judge_program;
+use hostir::verdict::judge_program;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;

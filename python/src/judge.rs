@@ -5,7 +5,7 @@ use hostir::ParsedFile;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
-use hostir::plan_checks::judge_program;
+use hostir::verdict::judge_program;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
 use hostir_passes::pipeline::Pipeline;

@@ -34,7 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     worker::record_panics();
     worker::note_process();
     module.add("VERSION", hostir_tool_support::VERSION)?;
-    module.add("RULES_VERSION", hostir::plan_checks::RULES_VERSION)?;
+    module.add("RULES_VERSION", hostir::verdict::RULES_VERSION)?;
     module.add_class::<program::NativeProgram>()?;
     module.add_class::<tensor::Tensor>()?;
     module.add_class::<control_plane::GroupControlPlane>()?;

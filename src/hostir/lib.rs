@@ -55,6 +55,7 @@ pub mod print;
 pub mod repair;
 pub mod resolve;
 pub mod style;
+pub mod verdict;
 pub mod verify;
 
 use diag::Diags;

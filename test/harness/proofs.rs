@@ -2,7 +2,7 @@
 
 use hostir::diag::{Diag, Severity};
 use hostir::lower::{SizeSettings, prepare_program};
-use hostir::plan_checks::judge_program;
+use hostir::verdict::judge_program;
 use hostir_test::tree;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

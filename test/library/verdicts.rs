@@ -1,7 +1,7 @@
 //! Verdicts on programs: what a proof says, and for which sizes, ranks and streams.
 
 use hostir::lower::{SizeSettings, prepare_program};
-use hostir::plan_checks::{ProofOutcome, ProofVerdict, judge_program};
+use hostir::verdict::{ProofOutcome, ProofVerdict, judge_program};
 
 fn verdict_of(text: &str, strict: bool) -> ProofVerdict {
     let (programs, diags) = hostir::load(text);

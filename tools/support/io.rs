@@ -8,7 +8,7 @@ use crate::standard_output::{ClosedStream, is_stdout_closed};
 use crate::status::ToolStatus;
 use crate::terminal::{ColorMode, knows_colors};
 use hostir::diag::{Diag, visible};
-use hostir::plan_checks::ProofVerdict;
+use hostir::verdict::ProofVerdict;
 use std::any::Any;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};

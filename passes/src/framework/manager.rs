@@ -7,7 +7,7 @@ use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
-use hostir::plan_checks::ProofVerdict;
+use hostir::verdict::ProofVerdict;
 use std::time::{Duration, Instant};
 
 /// A pass that produced an invalid program: a bug in the pass.

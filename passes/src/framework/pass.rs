@@ -7,7 +7,7 @@
 use crate::framework::options::{OptionSpec, Options, is_same_name};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::plan_checks::ProofVerdict;
+use hostir::verdict::ProofVerdict;
 
 /// One row of the pass table. The diagnostic codes of a pass are constants of its own files.
 #[derive(Debug)]

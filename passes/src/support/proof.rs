@@ -4,7 +4,8 @@ use crate::framework::options::{ANY_NAME, OptionSpec, OptionType, Options};
 use hostir::diag::{Diags, PartKind, RunOption};
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
-use hostir::plan_checks::{JudgedProgram, ProofReport, judge_program, prove_program};
+use hostir::plan_checks::{ProofReport, prove_program};
+use hostir::verdict::{JudgedProgram, judge_program};
 
 /// The options of passes that prove a program.
 pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[

@@ -27,8 +27,7 @@ mod rank_rotation;
 mod rank_text;
 mod serial_loops;
 mod set_index;
-mod stream_count;
-mod verdict;
+pub(crate) mod stream_count;
 pub(crate) mod walk;
 mod waste;
 
@@ -43,7 +42,6 @@ use walk::{NoClock, OrderOnly, PlanWalk};
 pub use hang_report::{RankPosition, RankProgress, report_hang};
 pub use lost_writes::{LostWrite, find_lost_writes};
 pub use rank_rotation::are_rotations;
-pub use verdict::{JudgedProgram, ProofOutcome, ProofVerdict, RULES_VERSION, judge_program};
 
 /// Checks the plans of all ranks.
 ///
@@ -118,7 +116,7 @@ pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
 
 /// The warnings for time that a right program wastes: iterations that serialise without need, and orders of messages
 /// that take more rounds than needed.
-fn check_wasted_time(prepared: &PreparedProgram) -> Vec<Diag> {
+pub(crate) fn check_wasted_time(prepared: &PreparedProgram) -> Vec<Diag> {
     if total_insts(&prepared.plans) > MOST_EXAMINED {
         return Vec::new();
     }

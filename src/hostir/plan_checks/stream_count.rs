@@ -14,16 +14,16 @@ const MOST_STREAMS: u32 = 1024;
 const MOST_POINTS: u64 = 1 << 33;
 
 /// The result of a proof with more streams.
-pub(super) struct MoreStreams {
+pub(crate) struct MoreStreams {
     /// The largest number of streams that was tried; `None` if the given one is enough.
-    pub(super) checked: Option<u32>,
+    pub(crate) checked: Option<u32>,
     /// The error with more streams, as a warning.
-    pub(super) warning: Option<Diag>,
+    pub(crate) warning: Option<Diag>,
 }
 
 /// Proves a right program with as many streams as the iterations of the longest loop. An error there becomes a warning
 /// that states for how many streams the program is right.
-pub(super) fn examine_more_streams(program: &Program, prepared: &PreparedProgram) -> MoreStreams {
+pub(crate) fn examine_more_streams(program: &Program, prepared: &PreparedProgram) -> MoreStreams {
     let given = prepared.env.streams;
     let most = longest_loop(prepared).min(MOST_STREAMS).min(affordable_streams(prepared));
     if most <= given || program.names().find_symbol("numberOfStreams").is_none() {

@@ -28,6 +28,7 @@ const RANKS: &[&str] = &[
     "lib",
     "repair",
     "backend",
+    "verdict",
 ];
 
 /// Most files that may import each other in a circle within one module.

@@ -6,7 +6,8 @@ use super::fix;
 use super::program::SourceProgram;
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
-use hostir::plan_checks::{JudgedProgram, ProofReport, judge_program, prove_program};
+use hostir::plan_checks::{ProofReport, prove_program};
+use hostir::verdict::{JudgedProgram, judge_program};
 use hostir_tool_support::io::ToolIo;
 
 /// Proves a program before a run; with `--strict` its waste is an error.

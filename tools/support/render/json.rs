@@ -2,7 +2,7 @@
 
 use super::view::LineIndex;
 use hostir::diag::{Applicability, Diag, Fix, Message, Severity, Span, TextEdit, visible};
-use hostir::plan_checks::ProofVerdict;
+use hostir::verdict::ProofVerdict;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 

@@ -1,9 +1,10 @@
 //! The verdict about a program, with the sizes, ranks and streams for which it holds.
 
-use super::{ProofReport, check_wasted_time, prove_program};
 use crate::diag::{Diag, codes};
 use crate::ir::Program;
 use crate::lower::PreparedProgram;
+use crate::plan_checks::stream_count::examine_more_streams;
+use crate::plan_checks::{ProofReport, check_wasted_time, prove_program};
 use std::collections::BTreeMap;
 
 /// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a new rule may refuse a
@@ -68,7 +69,7 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool
     let mut report = prove_program(prepared);
     let mut streams = vec![prepared.env.streams];
     if report.errors.is_empty() {
-        let more = super::stream_count::examine_more_streams(program, prepared);
+        let more = examine_more_streams(program, prepared);
         streams.extend(more.checked);
         report.warnings.extend(more.warning);
         report.warnings.extend(check_wasted_time(prepared));
