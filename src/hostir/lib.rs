@@ -54,6 +54,7 @@ pub mod plan_checks;
 pub mod print;
 pub mod repair;
 pub mod resolve;
+pub mod skew;
 pub mod style;
 pub mod verdict;
 pub mod verify;

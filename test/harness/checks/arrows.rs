@@ -22,6 +22,7 @@ const RANKS: &[&str] = &[
     "print",
     "hir2",
     "analysis",
+    "skew",
     "verify",
     "lower",
     "plan_checks",
