@@ -121,6 +121,7 @@ const WASTEFUL: &[(&str, &str)] = &[
     ("H0712", "test/run/timeline_pipeline.hir:2"),
     ("H0712", "test/verification/real/nvfuser_4217_wrong.hir:1"),
     ("H0712", "test/verification/rules/waste_serial_loop_wrong.hir:1"),
+    ("H0713", "test/verification/rules/waste_queue_wrong.hir:1"),
     ("H0713", "test/verification/rules/waste_rounds_wrong.hir:1"),
 ];
 

@@ -7,8 +7,19 @@ use super::{Message, Span};
 pub enum Cause {
     /// Two accesses to the same memory without an order.
     Race(Race),
+    /// Communications of one queue that keep the iterations of a loop from overlapping.
+    Skew(SkewPlaces),
     /// Another rank's failure, for which this rank gave up: where it was, as a clause.
     Aborted(Message),
+}
+
+/// A loop that is to be skewed: the stage of an iteration runs after the earlier stages of later iterations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SkewPlaces {
+    /// The loop.
+    pub looped: Span,
+    /// The statements of its block with which the second stage and the later ones begin.
+    pub stages: Vec<Span>,
 }
 
 /// A race of two statements, or of two iterations of one.

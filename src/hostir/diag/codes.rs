@@ -309,7 +309,8 @@ codes! {
     REDUNDANT_WAIT = "H0711";
     /// Iterations of a loop run one after another although they are on different streams and no data needs that.
     SERIAL_LOOP = "H0712";
-    /// The order of messages between ranks takes more rounds than the same messages need in another order.
+    /// The order of messages between ranks takes more rounds than the same messages need in another order, or
+    /// communications of one queue keep the iterations of a loop on streams from overlapping.
     EXCHANGE_ROUNDS = "H0713";
     /// An element of an output is another function of the inputs than in the reference (`--exact`).
     DIFFERENT_MEANING = "H0721";

@@ -13,7 +13,7 @@ pub mod message;
 pub mod render;
 pub mod visible;
 
-pub use cause::{Cause, Race};
+pub use cause::{Cause, Race, SkewPlaces};
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
 pub use message::{Message, MessageArgument, Notation, PartKind, Quoted, RunOption, message};
@@ -153,7 +153,14 @@ impl Diag {
     pub fn race(&self) -> Option<Race> {
         match self.cause.as_deref()? {
             Cause::Race(race) => Some(*race),
-            Cause::Aborted(_) => None,
+            Cause::Aborted(_) | Cause::Skew(_) => None,
+        }
+    }
+    /// The loop that is to be skewed, if it reports one.
+    pub fn skew(&self) -> Option<&SkewPlaces> {
+        match self.cause.as_deref()? {
+            Cause::Skew(skew) => Some(skew),
+            Cause::Aborted(_) | Cause::Race(_) => None,
         }
     }
     /// Adds a repair.

@@ -3,6 +3,7 @@
 use super::memory_candidates::{clear_sum, delete_waste, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
 use super::outline::Outline;
+use super::skew_candidates::skew_loop_at;
 use super::text_change::Candidate;
 use super::wait_candidates::match_waits;
 use crate::diag::{Applicability, Diag, codes};
@@ -10,7 +11,8 @@ use crate::diag::{Applicability, Diag, codes};
 /// Returns true if there are candidates for such a diagnostic, or it has fixes that were not tried yet.
 pub(super) fn is_repairable(diag: &Diag) -> bool {
     let has_untried = diag.fixes.iter().any(|fix| fix.applicability == Applicability::Untried);
-    has_untried || (REPAIRABLE.contains(&diag.code) && diag.fixes.iter().all(|fix| fix.edits.is_empty()))
+    let has_candidates = REPAIRABLE.contains(&diag.code) || diag.skew().is_some();
+    has_untried || (has_candidates && diag.fixes.iter().all(|fix| fix.edits.is_empty()))
 }
 
 /// Codes with candidates.
@@ -27,6 +29,9 @@ const REPAIRABLE: &[&str] = &[
 
 /// The candidates for a diagnostic about a text.
 pub(super) fn list_candidates(text: &str, diag: &Diag) -> Vec<Candidate> {
+    if let Some(places) = diag.skew() {
+        return skew_loop_at(text, places).into_iter().collect();
+    }
     let Some(label) = &diag.primary else { return Vec::new() };
     let (programs, _) = crate::load(text);
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));

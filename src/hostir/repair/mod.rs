@@ -12,6 +12,7 @@ mod memory_candidates;
 mod order_candidates;
 mod outline;
 mod search;
+mod skew_candidates;
 mod statement_text;
 mod text_change;
 mod twin;

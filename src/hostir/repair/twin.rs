@@ -117,7 +117,12 @@ pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn Tex
         let moved = fix.and_then(|fix| {
             let repaired = fix.apply_to(&twin.text)?;
             let edits = twin.edits_for(text, &repaired)?;
-            Some(Fix { message: describe_edits(text, &edits).into(), edits, applicability: fix.applicability })
+            // The lines of a skewed loop are too many for a sentence.
+            let message = match diag.skew() {
+                Some(_) => fix.message,
+                None => describe_edits(text, &edits).into(),
+            };
+            Some(Fix { message, edits, applicability: fix.applicability })
         });
         found.extend(moved.map(|fix| (position, fix)));
     }

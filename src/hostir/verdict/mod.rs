@@ -1,11 +1,15 @@
 //! The verdict about a program, with the sizes, ranks and streams for which it holds.
 
+mod queue_waste;
+
 use crate::diag::{Diag, codes};
 use crate::ir::Program;
 use crate::lower::PreparedProgram;
 use crate::plan_checks::stream_count::examine_more_streams;
 use crate::plan_checks::{ProofReport, check_wasted_time, prove_program};
 use std::collections::BTreeMap;
+
+pub use queue_waste::{FoundSkew, find_skews};
 
 /// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a new rule may refuse a
 /// program that was proved, or a refused one may be proved.
@@ -73,6 +77,7 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool
         streams.extend(more.checked);
         report.warnings.extend(more.warning);
         report.warnings.extend(check_wasted_time(prepared));
+        report.warnings.extend(queue_waste::check_queue_waste(program, prepared));
     }
     if strict {
         report.errors.extend(report.warnings.drain(..).map(Diag::into_error));
