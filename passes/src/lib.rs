@@ -51,6 +51,7 @@ pass_table! {
     mod pipeline_gemm_comm;
     mod check_program;
     mod elide_synchronization;
+    mod skew_communications;
 }
 
 /// Gives the whole of `docs/passes.md`.

@@ -5,7 +5,7 @@ use hostir::diag::{Diags, PartKind, RunOption};
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
 use hostir::plan_checks::{ProofReport, prove_program};
-use hostir::verdict::{JudgedProgram, judge_program};
+use hostir::verdict::{FoundSkew, JudgedProgram, find_skews, judge_program};
 
 /// The options of passes that prove a program.
 pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
@@ -49,6 +49,19 @@ pub(crate) fn prove_with_sizes(pass: &str, program: &Program, options: &Options)
 /// As [`prove_with_sizes`].
 pub(crate) fn judge_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<JudgedProgram, Diags> {
     Ok(judge_program(program, &prepare_with_sizes(pass, program, options)?, false))
+}
+
+/// Plans a program for the sizes in the options of a pass, proves it, and finds its loops that take less time if they
+/// are skewed.
+///
+/// # Errors
+/// As [`prove_with_sizes`], and those of the proof.
+pub(crate) fn skews_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<Vec<FoundSkew>, Diags> {
+    let prepared = prepare_with_sizes(pass, program, options)?;
+    match prove_program(&prepared).errors {
+        errors if errors.is_empty() => Ok(find_skews(program, &prepared)),
+        items => Err(Diags { items }),
+    }
 }
 
 fn prepare_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<PreparedProgram, Diags> {
