@@ -462,7 +462,34 @@ impl<'a> PlanBuilder<'a> {
     /// # Errors
     /// If the buffer is too large for an address, exceeds the memory limit, or the plan becomes too large.
     pub fn new_buffer(&mut self, tensor: TensorId, shape: &[usize], kind: BufferKind) -> Result<BufferView, Diag> {
-        let dtype = self.program.tensor(tensor).dtype;
+        self.add_buffer(tensor, shape, self.program.tensor(tensor).dtype, kind)
+    }
+
+    /// Adds scratch memory of this shape, which [`Self::free_scratch`] ends; messages name it after a tensor.
+    ///
+    /// # Errors
+    /// As [`Self::new_buffer`].
+    pub fn new_scratch(&mut self, tensor: TensorId, shape: &[usize], dtype: DType) -> Result<BufferView, Diag> {
+        self.add_buffer(tensor, shape, dtype, BufferKind::Temp)
+    }
+
+    /// Ends the lifetime of scratch memory.
+    ///
+    /// # Errors
+    /// If the plan becomes too large.
+    pub fn free_scratch(&mut self, view: &BufferView) -> Result<(), Diag> {
+        let entry = &self.plan.buffers[view.buffer];
+        self.budget.release_memory((entry.elements * entry.dtype.byte_size()) as u64);
+        self.emit_inst(InstKind::Free { buffer: view.buffer })
+    }
+
+    fn add_buffer(
+        &mut self,
+        tensor: TensorId,
+        shape: &[usize],
+        dtype: DType,
+        kind: BufferKind,
+    ) -> Result<BufferView, Diag> {
         let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
         let bytes = elements.and_then(|elements| elements.checked_mul(dtype.byte_size()));
         let (Some(elements), Some(bytes)) = (elements, bytes) else {
