@@ -302,6 +302,8 @@ pub enum OpLayout {
     Keyed,
     /// Words: `Synchronize Stream 0` or, by [`Style::call_form`](super::Style::call_form), `Synchronize(Stream 0)`.
     Words(WordLink),
+    /// Each result and each argument on a line of its own, arguments aligned: attention and `embedding`.
+    ArgumentLines(ArgumentsEnd),
     /// A scalar definition: `i84 = i82 % 8;`.
     Define,
     /// A form of its own, which `print` and `resolve` know by punctuation.
@@ -316,6 +318,19 @@ pub enum OwnForm {
     /// `Deallocate { T1 }`
     Deallocate,
     /// `FOR i in iS0{8}:`
+/// The end of a statement of [`OpLayout::ArgumentLines`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgumentsEnd {
+    /// `)` follows the last argument, and a comma the results: `embedding`.
+    Closed,
+    /// Each line of an argument ends in a comma; an attribute that may be left out begins its line with another one:
+    /// `sdpa_bwd`.
+    Commas,
+    /// By [`Style::sdpa_commas`](super::Style::sdpa_commas), each line of an argument ends in a comma, or `)` follows
+    /// the last one after blanks: `sdpa`.
+    ByStyle,
+}
+
     LoopOverDomain,
     /// `FOR i from 0 to 8:`
     LoopOverRange,

@@ -45,6 +45,8 @@ pub struct Style {
     pub std_fmax: bool,
     /// `scatter(in = ` instead of `=scatter(self = `.
     pub scatter_in: bool,
+    /// Each line of an argument of `sdpa` ends in a comma, and `is_causal=` and `scale=` have no blanks.
+    pub sdpa_commas: bool,
     /// `HirAliasSelect(` instead of `select(` for slices at host level. Reading gives two different ops;
     /// [`crate::style::restyle_program`] converts one to the other.
     pub alias_select: bool,
@@ -122,6 +124,7 @@ impl Era {
                 reshape: true,
                 short_max: true,
                 scatter_in: true,
+                sdpa_commas: true,
                 short_allocate: true,
                 ..june
             },
@@ -140,6 +143,7 @@ impl Default for Style {
             short_max: false,
             std_fmax: false,
             scatter_in: false,
+            sdpa_commas: false,
             alias_select: true,
             backend: true,
             short_allocate: false,

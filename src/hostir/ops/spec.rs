@@ -22,6 +22,8 @@ pub enum EqualsSpacing {
     StreamIndex,
 }
 
+    /// `key=value` or `key = value`, by [`Style::sdpa_commas`].
+    Attention,
 /// The kind of value that an argument holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgKind {

@@ -19,6 +19,7 @@ impl ProgramPrinter<'_> {
             OpLayout::TwoLines(padding) => self.print_two_lines(op, spec, padding),
             OpLayout::Aligned => self.print_aligned(op, spec),
             OpLayout::AlignedLoose => self.print_aligned_loose(op, spec),
+            OpLayout::ArgumentLines(end) => self.print_argument_lines(op, spec, end),
             OpLayout::Factory => self.print_factory(op, spec),
             OpLayout::Pointwise => self.print_pointwise(op),
             OpLayout::Keyed => self.print_keyed(op, spec),
@@ -304,12 +305,13 @@ impl ProgramPrinter<'_> {
     }
 
     /// `key=` or `key = `
-    fn print_key(&mut self, declared: &ArgSpec) {
+    pub(super) fn print_key(&mut self, declared: &ArgSpec) {
         let Some(word) = declared.word else { return };
         let tight = match declared.equals {
             EqualsSpacing::Tight => true,
             EqualsSpacing::Spaced => false,
             EqualsSpacing::StreamIndex => self.style.tight_stream_index,
+            EqualsSpacing::Attention => self.style.sdpa_commas,
         };
         self.push(match word {
             "input" if self.program.style.capital_buffers => "Input",

@@ -4,6 +4,7 @@
 //! [`Layout`](crate::ir::OpLayout), spelling by [`Style`]. It makes the text of a tensor or scalar once and then copies
 //! it.
 
+mod argument_lines;
 mod forms;
 mod layouts;
 mod names;

@@ -100,6 +100,8 @@ pub(super) struct ShownFeatures {
     domains: Option<StreamSpelling>,
     /// Whether `stream_index` has no blanks before its `=`; `None` if there is none.
     pub(super) tight_stream_index: Option<bool>,
+    /// Whether the `is_causal` of an `sdpa` has no blanks before its `=`; `None` if there is none.
+    pub(super) tight_causal: Option<bool>,
     /// Whether HostUnits repeat their lists; `None` without HostUnits.
     pub(super) unit_lines: Option<bool>,
     /// Whether tensors have element types; `None` without tensors.
@@ -118,6 +120,7 @@ impl ShownFeatures {
             words,
             domains: self.domains.or(other.domains),
             tight_stream_index: self.tight_stream_index.or(other.tight_stream_index),
+            tight_causal: self.tight_causal.or(other.tight_causal),
             unit_lines: self.unit_lines.or(other.unit_lines),
             element_types: self.element_types.or(other.element_types),
         }
@@ -187,6 +190,10 @@ impl FileFeatures {
         let index = ast.strings.find_symbol("stream_index");
         let index = index.and_then(|_| ast.args.iter().find(|arg| arg.key == index));
         shown.tight_stream_index = index.map(|arg| !arg.spaced);
+        shown.tight_causal = ast.strings.find_symbol("sdpa").and_then(|name| {
+            let attention = ast.stmts.iter().filter(|stmt| stmt.name == name);
+            attention.filter_map(|stmt| tight_causal(ast, stmt)).next()
+        });
         shown.unit_lines = listed_units(ast.containers.iter().flat_map(|container| &container.units));
         let mut types =
             ast.tensors.iter().filter_map(|tensor| tensor.full.as_ref()).map(|text| has_element_type(ast, text));
@@ -260,6 +267,18 @@ fn stream_spelling(text: &str) -> Option<StreamSpelling> {
     }
 }
 
+/// Returns true for the statement whose spelling of `is_causal` differs between eras.
+fn is_attention(ast: &SyntaxTree, stmt: &StmtSyntax) -> bool {
+    ast.symbol_text(stmt.name) == "sdpa"
+}
+
+/// Whether the `is_causal` of an `sdpa` has no blanks before its `=`.
+fn tight_causal(ast: &SyntaxTree, stmt: &StmtSyntax) -> Option<bool> {
+    let causal =
+        ast.args_in(stmt.args).iter().find(|arg| arg.key.is_some_and(|key| ast.symbol_text(key) == "is_causal"));
+    causal.map(|arg| !arg.spaced)
+}
+
 /// Walks over a container of several.
 struct FeatureWalk<'t> {
     ast: &'t SyntaxTree,
@@ -285,6 +304,9 @@ impl FeatureWalk<'_> {
 
     fn visit_stmt(&mut self, stmt: &StmtSyntax) {
         self.visit_word(stmt.name, WordPlace::Statement);
+        if is_attention(self.ast, stmt) {
+            self.shown.tight_causal = self.shown.tight_causal.or(tight_causal(self.ast, stmt));
+        }
         if let Some(index) = loop_index(self.ast, stmt) {
             self.visit_word(index, WordPlace::LoopIndex);
         }

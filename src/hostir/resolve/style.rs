@@ -86,6 +86,7 @@ pub(super) fn detect_style(
         stream: stream.unwrap_or(base.stream),
         call_form: call_form.unwrap_or(base.call_form),
         tight_stream_index: own.tight_stream_index.unwrap_or(base.tight_stream_index),
+        sdpa_commas: own.tight_causal.unwrap_or(base.sdpa_commas),
         cast: own.cast().unwrap_or(base.cast),
         reshape: (base.reshape || own.has_reshape()) && !own.has_view(),
         short_max: base.short_max || shown.short_max,

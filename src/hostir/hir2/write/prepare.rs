@@ -29,6 +29,7 @@ fn equal_features(a: Style, b: Style) -> usize {
         a.reshape == b.reshape,
         a.short_max == b.short_max,
         a.scatter_in == b.scatter_in,
+        a.sdpa_commas == b.sdpa_commas,
         a.alias_select == b.alias_select,
         a.backend == b.backend,
         a.short_allocate == b.short_allocate,
