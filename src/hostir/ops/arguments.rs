@@ -32,6 +32,8 @@ pub trait ArgumentNotation {
     ) -> Option<AttrValue>;
     /// The value of an operand or a result; `None` after an error.
     fn read_operand(&mut self, declared: &ArgSpec, argument: &Self::Argument) -> Option<Value>;
+    /// The value of an attribute that the notation leaves out; `None` if it has to be written.
+    fn usual_value(&mut self, declared: &ArgSpec) -> Option<AttrValue>;
     /// Reports arguments that do not fit the declarations.
     fn report_mismatch(&mut self, kind: OpKind, mismatch: ArgumentMismatch<'_, Self::Argument>);
 }
@@ -77,11 +79,14 @@ pub fn read_arguments<N: ArgumentNotation>(notation: &mut N, mut op: Op, argumen
                 }
             }
             Some(argument) => good &= fill_argument(notation, declared, argument, &mut op).is_some(),
-            None if N::READS_INCOMPLETE && !notation.may_lack(declared) => {
-                notation.report_mismatch(op.kind, ArgumentMismatch::Missing(declared));
-                good = false;
-            }
-            None => {}
+            None => match declared.key.and_then(|key| Some((key, notation.usual_value(declared)?))) {
+                Some(attribute) => op.attrs.push(attribute),
+                None if N::READS_INCOMPLETE && !notation.may_lack(declared) => {
+                    notation.report_mismatch(op.kind, ArgumentMismatch::Missing(declared));
+                    good = false;
+                }
+                None => {}
+            },
         }
     }
     spec.list_given(&mut op, |place| bound.slots[place].is_some());

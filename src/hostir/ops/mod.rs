@@ -26,7 +26,7 @@ pub mod tensor_checks;
 mod uneven_split;
 
 pub use registry::OpRegistry;
-pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, Infer, OpSpec};
+pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, Infer, OpSpec, UsualValue};
 
 use crate::ir::{AttrKey, OpIdentity, OpKind};
 

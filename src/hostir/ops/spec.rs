@@ -8,7 +8,9 @@ use super::result_types::{TensorType, TypeList};
 use super::tensor_checks;
 use crate::axes::pairing::LinkFn;
 use crate::diag::{Diag, Diags};
-use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, OpIdentity, Program, Style, TensorId, Value};
+use crate::ir::{
+    AttrKey, AttrValue, AxisLink, DType, Expr, ExprId, Op, OpId, OpIdentity, Program, Style, TensorId, Value,
+};
 use crate::plan::PlanBuilder;
 
 /// The spacing around the `=` of a keyed argument.
@@ -20,10 +22,10 @@ pub enum EqualsSpacing {
     Tight,
     /// `key=value` or `key = value`, by [`Style::tight_stream_index`].
     StreamIndex,
-}
-
     /// `key=value` or `key = value`, by [`Style::sdpa_commas`].
     Attention,
+}
+
 /// The kind of value that an argument holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgKind {
@@ -91,6 +93,26 @@ pub enum ArgPresence {
     Optional,
 }
 
+/// The value of an attribute that a text in `hir 2` may leave out; the printed form has it always.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UsualValue {
+    /// A `double` with this literal.
+    Double(&'static str),
+    /// `false`
+    False,
+}
+
+impl UsualValue {
+    /// Returns true if an expression is this value.
+    pub fn is_value(self, program: &Program, expr: ExprId) -> bool {
+        match (self, program.expr(expr)) {
+            (UsualValue::Double(text), Expr::Typed(DType::Double, literal)) => program.name(*literal) == text,
+            (UsualValue::False, Expr::Bool(value)) => !value,
+            _ => false,
+        }
+    }
+}
+
 /// One argument in written order.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgSpec {
@@ -108,6 +130,8 @@ pub struct ArgSpec {
     pub presence: ArgPresence,
     /// True if the declaration stands for one or more positional operands.
     pub repeated: bool,
+    /// The value that `hir 2` need not write.
+    pub usual: Option<UsualValue>,
 }
 
 impl ArgSpec {
@@ -119,6 +143,7 @@ impl ArgSpec {
         kind: ArgKind::Tensor,
         presence: ArgPresence::Required,
         repeated: false,
+        usual: None,
     };
 
     /// A positional operand.
@@ -153,6 +178,11 @@ impl ArgSpec {
     /// The same, but it stands for one or more operands.
     pub const fn repeated(mut self) -> Self {
         self.repeated = true;
+        self
+    }
+    /// The same, but `hir 2` need not write this value.
+    pub const fn with_usual(mut self, value: UsualValue) -> Self {
+        self.usual = Some(value);
         self
     }
     /// The same with another `=`.

@@ -96,6 +96,10 @@ impl ArgumentNotation for PrintedStatement<'_, '_> {
         self.resolver.resolve_operand(declared, arg)
     }
 
+    fn usual_value(&mut self, _: &ArgSpec) -> Option<AttrValue> {
+        None
+    }
+
     fn report_mismatch(&mut self, kind: OpKind, mismatch: ArgumentMismatch<'_, ArgSyntax>) {
         let (resolver, spec) = (&mut *self.resolver, kind.spec());
         match mismatch {

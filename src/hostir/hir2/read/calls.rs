@@ -10,7 +10,8 @@ use crate::hir2::defaults::{
 };
 use crate::ir::functions::find_function;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, TensorId, Transfer, Value,
+    AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, TensorId, Transfer,
+    Value,
 };
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::copy::copy_op;
@@ -18,7 +19,7 @@ use crate::ops::launch::post_op;
 use crate::ops::pointwise::pointwise_op;
 use crate::ops::result_types::{TensorType, result_types};
 use crate::ops::shape::broadcast_op;
-use crate::ops::{ArgKind, ArgPresence, ArgSpec};
+use crate::ops::{ArgKind, ArgPresence, ArgSpec, UsualValue};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, TargetSyntax};
@@ -490,6 +491,15 @@ impl ArgumentNotation for CallSyntax<'_, '_> {
             ArgKind::Stream => Value::Stream(self.reader.scalar(arg.value)?),
             _ => self.reader.operand(arg.value)?,
         })
+    }
+
+    fn usual_value(&mut self, declared: &ArgSpec) -> Option<AttrValue> {
+        let program = &mut self.reader.program;
+        let value = match declared.usual? {
+            UsualValue::Double(text) => Expr::Typed(DType::Double, program.names.intern(text)),
+            UsualValue::False => Expr::Bool(false),
+        };
+        Some(AttrValue::Expr(program.exprs.intern(value)))
     }
 
     fn report_mismatch(&mut self, kind: OpKind, mismatch: ArgumentMismatch<'_, ArgNode>) {

@@ -9,9 +9,9 @@ use crate::ir::text::push_integer;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpLayout, OwnForm, TensorId, UnaryOp, Value, domain_text,
 };
-use crate::ops::ArgKind;
 use crate::ops::memory::selected_stored_axis;
 use crate::ops::result_types::{TensorType, TypeList, result_types};
+use crate::ops::{ArgKind, ArgSpec};
 use crate::print::op_lines;
 
 impl ProgramWriter<'_> {
@@ -110,7 +110,7 @@ impl ProgramWriter<'_> {
         let spec = op.kind.spec();
         for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_operand(op, *place)) {
             if let Some(key) = declared.key {
-                let Some(value) = op.attr(key).filter(|value| !self.is_default_attr(key, value)) else { continue };
+                let Some(value) = op.attr(key).filter(|value| !self.is_default_attr(declared, value)) else { continue };
                 self.push(separator);
                 if let Some(word) = declared.word {
                     self.push(argument_word(word));
@@ -137,9 +137,10 @@ impl ProgramWriter<'_> {
         }
     }
 
-    fn is_default_attr(&self, key: AttrKey, value: &AttrValue) -> bool {
-        match (key, value) {
-            (AttrKey::CacheOp, AttrValue::Word(word)) => self.program.name(*word) == DEFAULT_CACHE_OP,
+    fn is_default_attr(&self, declared: &ArgSpec, value: &AttrValue) -> bool {
+        match (declared.key, value) {
+            (Some(AttrKey::CacheOp), AttrValue::Word(word)) => self.program.name(*word) == DEFAULT_CACHE_OP,
+            (_, AttrValue::Expr(expr)) => declared.usual.is_some_and(|usual| usual.is_value(self.program, *expr)),
             _ => false,
         }
     }
