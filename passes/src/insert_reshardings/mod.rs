@@ -17,7 +17,7 @@ use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Transfer;
 use hostir::ir::edit::Edit;
-use hostir::ir::{Op, OpEffect, OpId, ParallelType, Program, TensorId, quoted_head};
+use hostir::ir::{MeshId, Op, OpEffect, OpId, ParallelType, Program, TensorId, Value, quoted_head};
 
 /// insert-reshardings: a slice of memory that is sharded differently from its tensor.
 const SLICE_MOVES: &str = "H0394";
@@ -35,7 +35,9 @@ other op that needs data of other devices gets a `Set`:
 - else before it, for each operand that is sharded differently from the result: the copy has the result's mesh
   and parallel types, streams included, so that it takes part in the result's loop over streams;
 - before and after it, if the result's device axis is made of parts of axes (a `view` that splits an axis over
-  devices, a `cat` along a device axis), because no copy of an operand can have such an axis.
+  devices, a `cat` along a device axis), because no copy of an operand can have such an axis;
+- before it, as its first result needs, if it has several results, and after it for each of these that the op
+  then computes with another sharding.
 
 A `HirAliasSelect` whose slice is sharded differently from its operand is an error: a slice shares the
 operand's memory, and a copy would not.
@@ -108,9 +110,9 @@ pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: InsertionFo
 enum InsertionStep {
     /// A `Set` for each of these operands.
     Before(Vec<TensorId>),
-    /// A `Set` of the result.
+    /// A `Set` of the result; of several, of those that the op computes with another sharding.
     After,
-    /// A `Set` for each of these operands, and a `Set` of the result.
+    /// A `Set` for each of these operands, and as in `After`.
     Around(Vec<TensorId>),
     /// Several reductions; each step's axes of the operand.
     Reduce,
@@ -170,7 +172,8 @@ fn decide_step(program: &Program, id: OpId, form: InsertionForm) -> Result<Optio
         };
         new && (program.tensor(operand).mesh != mesh || differs)
     });
-    Ok(Some(if made { InsertionStep::Around(operands) } else { InsertionStep::Before(operands) }))
+    let around = made || has_several_results(op);
+    Ok(Some(if around { InsertionStep::Around(operands) } else { InsertionStep::Before(operands) }))
 }
 
 /// True if an operand is sharded as its copy before the op would be.
@@ -291,9 +294,9 @@ fn apply_step(
         }
         InsertionStep::Around(operands) => {
             copy_operands_before(build, id, &operands, out);
-            copy_result_after(build, moved, form, id, out);
+            copy_results_after(build, moved, form, id, out);
         }
-        InsertionStep::After => copy_result_after(build, moved, form, id, out),
+        InsertionStep::After => copy_results_after(build, moved, form, id, out),
         InsertionStep::Reduce => reduce::split_reduction(build, moved, id, out),
     }
 }
@@ -329,8 +332,8 @@ fn follow_axis(build: &OpBuilder<'_, '_>, op: &mut Op, old: TensorId, new: Tenso
     }
 }
 
-/// Computes a result on the operand's devices and copies it to its place.
-fn copy_result_after(
+/// Computes results on the operands' devices and copies them to their places.
+fn copy_results_after(
     build: &mut OpBuilder<'_, '_>,
     moved: &mut MovedDomains,
     form: InsertionForm,
@@ -338,26 +341,59 @@ fn copy_result_after(
     out: &mut Vec<OpId>,
 ) {
     let mut op: Op = build.program().op(id).clone();
-    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next()) else {
-        return;
-    };
+    let Some(operand) = op.input_tensors().next() else { return };
     let links = OpLinks::from_op(build.program(), id);
-    let operands: Vec<TensorId> = op.input_tensors().collect();
-    let mut types = sharding_of_operands(build.program(), &links, &operands, result);
-    if form.streams_back && is_standalone(build.program(), id) {
-        let axes = logical_axes(build.program(), result).axes;
+    let mesh = build.program().tensor(operand).mesh;
+    let perm = op.ints_attr(hostir::ir::AttrKey::Perm).map(<[i64]>::to_vec);
+    let mut copies = Vec::new();
+    for (place, value) in build.program().op(id).results.clone().into_iter().enumerate() {
+        let Some(result) = value.as_tensor().filter(|_| place < op.dependent_results().count()) else { continue };
+        let types = computed_sharding(build.program(), form, id, &links, result);
+        if has_several_results(&op) && is_sharded_so(build.program(), result, &types, mesh) {
+            continue;
+        }
+        let local = reduce::declare_like_result(build, result, mesh, &types, perm.as_deref());
+        op.results[place] = Value::Tensor(local);
+        copies.push((result, local));
+    }
+    build.edit.set_op(id, op);
+    out.push(id);
+    for (result, local) in copies {
+        out.push(build.build_set(result, local));
+        reduce::drop_reduced(build, moved, result, &|_| true);
+    }
+}
+
+/// The parallel types of a result that the op computes on its operands' devices.
+fn computed_sharding(
+    program: &Program,
+    form: InsertionForm,
+    id: OpId,
+    links: &OpLinks,
+    result: TensorId,
+) -> Vec<ParallelType> {
+    let operands: Vec<TensorId> = program.op(id).input_tensors().collect();
+    let mut types = sharding_of_operands(program, links, &operands, result);
+    if form.streams_back && is_standalone(program, id) {
+        let axes = logical_axes(program, result).axes;
         let at = axes.iter().position(|axis| axis.parallel == ParallelType::Stream);
         if let Some(at) = at.filter(|&at| !types[at].is_device()) {
             types[at] = ParallelType::Stream;
             keep_one_stream_axis(&mut types, Some(at));
         }
     }
-    let mesh = build.program().tensor(operand).mesh;
-    let perm = op.ints_attr(hostir::ir::AttrKey::Perm);
-    let local = reduce::declare_like_result(build, result, mesh, &types, perm);
-    op.set_result(local);
-    build.edit.set_op(id, op);
-    out.push(id);
-    out.push(build.build_set(result, local));
-    reduce::drop_reduced(build, moved, result, &|_| true);
+    types
+}
+
+/// True if several results hold something of the operands.
+fn has_several_results(op: &Op) -> bool {
+    op.dependent_results().nth(1).is_some()
+}
+
+/// True if a tensor has these parallel types, as far as devices go, and this mesh.
+fn is_sharded_so(program: &Program, tensor: TensorId, types: &[ParallelType], mesh: Option<MeshId>) -> bool {
+    let axes = logical_axes(program, tensor).axes;
+    let mut pairs = axes.iter().zip(types);
+    program.tensor(tensor).mesh == mesh
+        && pairs.all(|(axis, wanted)| axis.device_type() == Some(*wanted).filter(|wanted| wanted.is_device()))
 }

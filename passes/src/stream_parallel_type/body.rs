@@ -191,10 +191,11 @@ fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
 /// slices.
 fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> Result<(), Diag> {
     let op = program.op(id);
-    let Some(result) = op.output_tensors().next() else { return Ok(()) };
-    let Some((_, to)) = mapped.iter().find(|(tensor, _)| *tensor == result) else { return Ok(()) };
-    for (tensor, axis) in mapped.iter().filter(|(tensor, _)| *tensor != result) {
-        let pair = [(*tensor, axis.axis), (result, to.axis)];
+    let (results, operands): (Vec<_>, Vec<_>) =
+        mapped.iter().partition(|(tensor, _)| op.output_tensors().any(|result| result == *tensor));
+    let pairs = results.iter().flat_map(|to| operands.iter().map(move |from| (from, to)));
+    for ((tensor, axis), (result, to)) in pairs {
+        let pair = [(*tensor, axis.axis), (*result, to.axis)];
         if !links.iter().any(|link| [link.from, link.to] == pair) {
             let message = message!(
                 "`{}` cannot be sliced along `{}` of {}, which other ops link to the axis of the loop",

@@ -83,7 +83,7 @@ pub(crate) fn moves_shards(program: &Program, id: OpId) -> bool {
     op.kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);
     op.input_tensors().any(|producer| {
-        op.output_tensors().any(|consumer| has_different_shardings(program, op.kind, producer, consumer, &links))
+        op.dependent_results().any(|consumer| has_different_shardings(program, op.kind, producer, consumer, &links))
     })
 }
 

@@ -302,6 +302,11 @@ impl Op {
     pub fn output_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.results.iter().filter_map(|value| value.as_tensor())
     }
+    /// The tensors that the op writes and that hold something of its operands.
+    pub fn dependent_results(&self) -> impl Iterator<Item = TensorId> + '_ {
+        let count = self.results.len().saturating_sub(self.kind.whole_result_count());
+        self.results[..count].iter().filter_map(|value| value.as_tensor())
+    }
     /// The tensors that the op reads, then those that it writes.
     pub fn all_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.input_tensors().chain(self.output_tensors())

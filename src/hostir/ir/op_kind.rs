@@ -44,6 +44,9 @@ pub struct OpIdentity {
     pub transfer: Option<Transfer>,
     /// The form of a GEMM; `None` for other ops.
     pub gemm: Option<GemmForm>,
+    /// The number of its last results that hold nothing of its operands, and so are whole on each device: the state of
+    /// the random numbers of attention.
+    pub whole_results: usize,
 }
 
 impl OpIdentity {
@@ -65,6 +68,7 @@ impl OpIdentity {
         indexed: false,
         transfer: None,
         gemm: None,
+        whole_results: 0,
     };
 
     /// Returns true if ops of the kind have a number (`Communication 39`).
@@ -102,6 +106,10 @@ impl OpKind {
     /// Number of results before `=`.
     pub fn result_count(self) -> usize {
         self.0.results
+    }
+    /// The number of its last results that hold nothing of its operands.
+    pub fn whole_result_count(self) -> usize {
+        self.0.whole_results
     }
     /// Its effect.
     pub fn effect(self) -> OpEffect {
@@ -294,6 +302,8 @@ pub enum OpLayout {
     Aligned,
     /// `linear`: as `Aligned`, with nvFuser's odd blanks before `,` and `)`.
     AlignedLoose,
+    /// Each result and each argument on a line of its own, arguments aligned: attention and `embedding`.
+    ArgumentLines(ArgumentsEnd),
     /// Two lines without padding, ending in `;`: `full` and `iota`. No comma follows an empty list.
     Factory,
     /// Pointwise: infix or prefix operator, or named function with one operand a line; ends in `;`.
@@ -302,22 +312,12 @@ pub enum OpLayout {
     Keyed,
     /// Words: `Synchronize Stream 0` or, by [`Style::call_form`](super::Style::call_form), `Synchronize(Stream 0)`.
     Words(WordLink),
-    /// Each result and each argument on a line of its own, arguments aligned: attention and `embedding`.
-    ArgumentLines(ArgumentsEnd),
     /// A scalar definition: `i84 = i82 % 8;`.
     Define,
     /// A form of its own, which `print` and `resolve` know by punctuation.
     Own(OwnForm),
 }
 
-/// The forms of statements that only one op has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OwnForm {
-    /// `T1 = ALLOCATE(buffer=T1, ...)`
-    Allocate,
-    /// `Deallocate { T1 }`
-    Deallocate,
-    /// `FOR i in iS0{8}:`
 /// The end of a statement of [`OpLayout::ArgumentLines`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgumentsEnd {
@@ -331,6 +331,14 @@ pub enum ArgumentsEnd {
     ByStyle,
 }
 
+/// The forms of statements that only one op has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnForm {
+    /// `T1 = ALLOCATE(buffer=T1, ...)`
+    Allocate,
+    /// `Deallocate { T1 }`
+    Deallocate,
+    /// `FOR i in iS0{8}:`
     LoopOverDomain,
     /// `FOR i from 0 to 8:`
     LoopOverRange,

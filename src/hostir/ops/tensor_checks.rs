@@ -23,8 +23,11 @@ pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate
     check_link_extents(program, id, &links, diags);
 }
 
-fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
+/// V31 for pairs of axes: their constant extents are equal.
+pub(crate) fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
     let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
+    // An op with several results has several links for an axis: one error is enough.
+    let (several, mut reported) = (program.op(id).results.len() > 1, Vec::new());
     for link in links.iter().filter(|link| !link.broadcast) {
         let source = from.axis_extent(program, link.from.0, link.from.1);
         let target = to.axis_extent(program, link.to.0, link.to.1);
@@ -33,6 +36,10 @@ fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &m
             continue;
         }
         if let (Some(x), Some(y)) = (program.exprs().as_int(a), program.exprs().as_int(b)) {
+            if several && reported.iter().any(|axis| link.from == *axis || link.to == *axis) {
+                continue;
+            }
+            reported.extend([link.from, link.to]);
             report_extents(program, id, link, [x, y], diags);
         }
     }
