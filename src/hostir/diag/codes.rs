@@ -193,6 +193,8 @@ codes! {
     PREFIX_OPERATOR = "H0267";
     /// A real operand or result of a function of integers.
     INTEGER_FUNCTION = "H0268";
+    /// A `padding_idx` that is no row of the table.
+    PADDING_ROW = "H0281";
 
     /// A size that is not determined.
     SIZE_UNKNOWN = "H0401";

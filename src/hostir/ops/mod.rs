@@ -12,6 +12,7 @@ pub mod factory;
 pub mod gemm;
 pub mod index;
 pub mod launch;
+mod kernel_steps;
 mod literals;
 pub mod memory;
 pub mod pointwise;
@@ -100,6 +101,7 @@ op_table! {
     MatmulAdd => gemm::MATMUL_ADD,
     Linear => gemm::LINEAR,
     ScaledMatmul => gemm::SCALED_MATMUL,
+    Embedding => index::EMBEDDING,
     Full => factory::FULL,
     Iota => factory::IOTA,
     Define => scalar::DEFINE,

@@ -101,15 +101,16 @@ fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
     axes.stored_positions().iter().map(|&k| axes.axes[k as usize].extent).collect()
 }
 
-fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) {
+pub(super) fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) {
     let found = program.tensor(index).dtype;
     if !found.is_index() {
         let name = quoted_op(program, id);
         let tensor = program.quoted_tensor(index);
         let message = message!(
-            "the index of `{}` must be {} or int64_t, but `{}` is {}",
+            "the index of `{}` must be {} or {}, but `{}` is {}",
             name,
             quoted_type(DType::Int32),
+            quoted_type(DType::Int),
             tensor,
             quoted_type(found)
         );

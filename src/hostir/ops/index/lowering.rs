@@ -50,7 +50,7 @@ impl GatherOperands {
 }
 
 /// Checks that indices are integers, and that elements are moved or added to others of their type.
-fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId]) -> Result<(), Diag> {
+pub(super) fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId]) -> Result<(), Diag> {
     if !cx.tensor_dtype(index).is_index() {
         let found = quoted_type(cx.tensor_dtype(index));
         let message = message!(

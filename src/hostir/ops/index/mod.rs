@@ -4,8 +4,11 @@
 //! from must not be sharded; the others may be.
 
 mod checks;
+mod embedding;
 mod links;
 mod lowering;
+
+pub use embedding::EMBEDDING;
 
 use super::result_types::{TensorType, infer_copy, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpCheck, OpSpec};
