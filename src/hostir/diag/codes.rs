@@ -193,6 +193,14 @@ codes! {
     PREFIX_OPERATOR = "H0267";
     /// A real operand or result of a function of integers.
     INTEGER_FUNCTION = "H0268";
+    /// Heads of queries that are no multiple of the heads of keys.
+    ATTENTION_HEADS = "H0277";
+    /// A causal attention with another number of keys than queries.
+    CAUSAL_SHAPE = "H0278";
+    /// A bias or a mask of attention whose extents are not those of the scores.
+    ATTENTION_TERM = "H0279";
+    /// An element type that attention does not compute with.
+    ATTENTION_TYPE = "H0280";
     /// A `padding_idx` that is no row of the table.
     PADDING_ROW = "H0281";
 

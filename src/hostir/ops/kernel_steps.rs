@@ -34,6 +34,17 @@ impl KernelSteps {
     pub(super) fn compare(&mut self, function: Function, values: [StepOperand; 2]) -> StepOperand {
         self.add_step(function, values, self.compute, DType::Bool)
     }
+    /// Whether both conditions hold.
+    pub(super) fn both(&mut self, conditions: [StepOperand; 2]) -> StepOperand {
+        self.add_step(Function::And, conditions, DType::Bool, DType::Bool)
+    }
+    /// Whether the index along one axis of the result is at most that along another one, plus a number.
+    pub(super) fn is_at_most(&mut self, [axis, other]: [usize; 2], plus: usize) -> StepOperand {
+        let [index, other] = [axis, other].map(|axis| StepOperand::Index(axis as u32));
+        let plus = StepOperand::Const(ScalarValue::Int(plus as i64));
+        let most = self.add_step(Function::Add, [other, plus], DType::Int, DType::Int);
+        self.add_step(Function::Le, [index, most], DType::Int, DType::Bool)
+    }
     /// Appends the kernel, which stores its last step.
     pub(super) fn emit(mut self, cx: &mut PlanBuilder<'_>, output: BufferView) -> Result<(), Diag> {
         if let Some(last) = self.steps.len().checked_sub(1).filter(|_| output.dtype != self.compute) {

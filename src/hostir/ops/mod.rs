@@ -5,14 +5,15 @@
 //! up names: of our rows, and of those that a caller adds.
 
 pub mod arguments;
+pub mod attention;
 pub mod comm;
 pub mod control;
 pub mod copy;
 pub mod factory;
 pub mod gemm;
 pub mod index;
-pub mod launch;
 mod kernel_steps;
+pub mod launch;
 mod literals;
 pub mod memory;
 pub mod pointwise;
@@ -101,6 +102,8 @@ op_table! {
     MatmulAdd => gemm::MATMUL_ADD,
     Linear => gemm::LINEAR,
     ScaledMatmul => gemm::SCALED_MATMUL,
+    Sdpa => attention::SDPA,
+    SdpaBwd => attention::SDPA_BWD,
     Embedding => index::EMBEDDING,
     Full => factory::FULL,
     Iota => factory::IOTA,

@@ -117,8 +117,9 @@ impl<'a> ProgramReader<'a> {
         let numbers = tables.numbers;
         let mut program = Program::default();
         shared.ops.note_in(&mut program);
-        // The inference looks up the extent of new axes.
+        // The inference looks up the extents of new axes.
         program.exprs.intern_int(1);
+        program.exprs.intern_int(2);
         if shared.programs.len() == 1 {
             tables.words.share_strings(file, &mut program);
             reserve_arenas(&mut program, file);
