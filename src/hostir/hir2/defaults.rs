@@ -163,7 +163,7 @@ pub fn keyword(declared: &crate::ops::ArgSpec) -> &'static str {
 /// Returns true if an argument of a call is written without its word: operands that have none, and those that a call
 /// always has.
 pub fn is_positional(kind: OpKind, declared: &crate::ops::ArgSpec) -> bool {
-    declared.word.is_none() || is_callable(kind) && declared.is_named_operand() && !declared.is_optional_named_operand()
+    declared.word.is_none() || is_callable(kind) && declared.is_named_operand() && !declared.is_optional_value()
 }
 
 /// Returns true if ops of a kind are written as calls with results.

@@ -194,10 +194,10 @@ impl ArgSpec {
     pub fn is_named_operand(&self) -> bool {
         self.word.is_some() && self.key.is_none() && !self.result
     }
-    /// Returns true for an operand with a word that may be left out. An op lists those that it has
-    /// ([`AttrKey::Given`]), since the number of its operands does not determine them.
-    pub fn is_optional_named_operand(&self) -> bool {
-        self.is_named_operand() && self.presence == ArgPresence::Optional
+    /// Returns true for an operand or a result with a word that may be left out. An op lists those that it has
+    /// ([`AttrKey::Given`]), since the numbers of its operands and results do not determine them.
+    pub fn is_optional_value(&self) -> bool {
+        self.word.is_some() && self.key.is_none() && self.presence == ArgPresence::Optional
     }
     /// The name of the argument in messages: its word, else its attribute, else "operand".
     pub fn display_name(&self) -> &'static str {
@@ -279,15 +279,15 @@ impl OpSpec {
             check(program, op, diags);
         }
     }
-    /// Returns true if an op has the operand for the argument at an index of the table. True for all arguments except
-    /// operands with a word that may be left out.
-    pub fn has_named_operand(&self, op: &Op, place: usize) -> bool {
-        let optional = self.args.get(place).is_some_and(ArgSpec::is_optional_named_operand);
+    /// Returns true if an op has the operand or the result for the argument at an index of the table. True for all
+    /// arguments except operands and results with a word that may be left out.
+    pub fn has_named_value(&self, op: &Op, place: usize) -> bool {
+        let optional = self.args.get(place).is_some_and(ArgSpec::is_optional_value);
         !optional || op.ints_attr(AttrKey::Given).is_some_and(|given| given.contains(&(place as i64)))
     }
-    /// Lists in an op the operands with a word that it has, among those that it may lack.
+    /// Lists in an op the operands and results with a word that it has, among those that it may lack.
     pub fn list_given(&self, op: &mut Op, has: impl Fn(usize) -> bool) {
-        let given = (0..self.args.len()).filter(|&place| self.args[place].is_optional_named_operand() && has(place));
+        let given = (0..self.args.len()).filter(|&place| self.args[place].is_optional_value() && has(place));
         let given: Box<[i64]> = given.map(|place| place as i64).collect();
         if !given.is_empty() {
             op.attrs.push((AttrKey::Given, AttrValue::Ints(given)));
@@ -295,10 +295,17 @@ impl OpSpec {
     }
     /// The operand with a word, if an op has it. No operand of such an op is repeated.
     pub fn named_operand(&self, op: &Op, word: &str) -> Option<Value> {
-        let operands = self.args.iter().enumerate().filter(|(_, arg)| arg.key.is_none() && !arg.result);
-        let present = operands.filter(|(place, _)| self.has_named_operand(op, *place));
-        let position = present.into_iter().position(|(_, arg)| arg.word == Some(word))?;
-        op.operands.get(position).copied()
+        op.operands.get(self.named_place(op, word, false)?).copied()
+    }
+    /// The result with a word, if an op has it.
+    pub fn named_result(&self, op: &Op, word: &str) -> Option<Value> {
+        op.results.get(self.named_place(op, word, true)?).copied()
+    }
+    /// The place of the value with a word among an op's operands, or among its results.
+    fn named_place(&self, op: &Op, word: &str, of_results: bool) -> Option<usize> {
+        let values = self.args.iter().enumerate().filter(|(_, arg)| arg.key.is_none() && arg.result == of_results);
+        let mut present = values.filter(|(place, _)| self.has_named_value(op, *place));
+        present.position(|(_, arg)| arg.word == Some(word))
     }
     /// Whether some argument has this word.
     pub fn has_argument(&self, word: &str) -> bool {

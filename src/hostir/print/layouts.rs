@@ -239,7 +239,7 @@ impl ProgramPrinter<'_> {
         let mut operands = op.operands.iter();
         let mut results = op.results.iter().skip(op.kind.result_count());
         let mut separator = "";
-        for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_operand(op, *place)) {
+        for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_value(op, *place)) {
             if let Some(key) = declared.key {
                 let Some(value) = op.attr(key).filter(|_| !self.is_implied(op, key)) else {
                     separator = self.print_root_as(op, key, separator);

@@ -108,7 +108,7 @@ impl ProgramWriter<'_> {
         let mut results = op.results.iter().filter(|_| keyed);
         let mut separator = "";
         let spec = op.kind.spec();
-        for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_operand(op, *place)) {
+        for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_value(op, *place)) {
             if let Some(key) = declared.key {
                 let Some(value) = op.attr(key).filter(|value| !self.is_default_attr(declared, value)) else { continue };
                 self.push(separator);
