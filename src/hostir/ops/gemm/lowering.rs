@@ -3,7 +3,7 @@
 use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{OpId, TensorId, quoted_type};
-use crate::plan::{BufferView, GemmInst, InstKind, PlanBuilder, ViewDim, expanded_view};
+use crate::plan::{BufferView, GemmInst, InstKind, PlanBuilder, ViewDim, expanded_view, unsharded_view};
 
 /// `matmul`, as `torch.matmul`: leading axes are batches and broadcast.
 pub(super) fn lower_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
@@ -59,9 +59,9 @@ pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
     let (mut a, mut w) = (cx.input_view(left)?, cx.input_view(right)?);
     let mut out = cx.output_view(result)?;
     if w.dims.len() > 2 {
-        drop_device_axes(cx, right, &mut w);
-        drop_device_axes(cx, left, &mut a);
-        drop_device_axes(cx, result, &mut out);
+        w = unsharded_view(cx, right, w);
+        a = unsharded_view(cx, left, a);
+        out = unsharded_view(cx, result, out);
     }
     if w.dims.len() == 1 {
         w.dims.insert(0, ViewDim { extent: 1, stride: 0 });
@@ -81,7 +81,7 @@ pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
         Some(tensor) => {
             let mut view = cx.input_view(tensor)?;
             if view.dims.len() > 1 {
-                drop_device_axes(cx, tensor, &mut view);
+                view = unsharded_view(cx, tensor, view);
             }
             let Some(fit) = expanded_view(&view, &out.shape()) else {
                 return Err(cx.shape_error(tensor, &view.shape(), result, &out.shape()));
@@ -90,21 +90,6 @@ pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
         }
     };
     emit_gemm(cx, [left, right, result], GemmInst { a, b: w, bias, scales: None, out })
-}
-
-/// Drops the axes of which each device stores one index.
-fn drop_device_axes(cx: &PlanBuilder<'_>, tensor: TensorId, view: &mut BufferView) {
-    if cx.rank.is_none() {
-        return;
-    }
-    let sharded: Vec<bool> = cx.axes.stored_axes(tensor).map(|axis| axis.is_device_index()).collect();
-    if sharded.len() == view.dims.len() {
-        let mut place = 0;
-        view.dims.retain(|_| {
-            place += 1;
-            !sharded[place - 1]
-        });
-    }
 }
 
 /// Appends a GEMM whose factors get the result's batch; the tensors are the factors and the result.
