@@ -2,9 +2,9 @@
 
 use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
-use crate::ir::{DType, TensorId, quoted_type};
+use crate::ir::{DType, quoted_type};
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferId, InstOrigin, Plan};
+use crate::plan::{BufferId, BufferKind, InstOrigin, Plan};
 
 /// The reason why an instruction failed.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,8 +15,8 @@ pub(super) enum ExecutionFault {
     NoMemory(usize),
     /// A type without kernels.
     Type(DType),
-    /// An index of a tensor that is outside of its axis.
-    Index { tensor: TensorId, element: usize, value: i64, extent: usize },
+    /// An element of a buffer of indices that is outside of its axis.
+    Index { buffer: BufferId, element: usize, value: i64, extent: usize },
     /// An input that does not fit.
     Input(Message),
     /// A number modulo a prime in a place that needs an integer.
@@ -29,6 +29,9 @@ impl ExecutionFault {
     /// As a diagnostic at the instruction's op.
     pub(super) fn into_diag(self, prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin) -> Diag {
         let labels = &prepared.labels;
+        if let Some(diag) = self.computed_index_diag(prepared, plan, origin) {
+            return diag;
+        }
         let (code, message) = match self {
             ExecutionFault::Uninitialised { buffer, element } => (
                 codes::UNINITIALISED,
@@ -41,12 +44,12 @@ impl ExecutionFault {
                 codes::BACKEND_TYPE,
                 message!("the CPU backend does not support the element type `{}`", quoted_type(dtype)),
             ),
-            ExecutionFault::Index { tensor, element, value, extent } => (
+            ExecutionFault::Index { buffer, element, value, extent } => (
                 codes::INDEX,
                 message!(
                     "index element {} of {} is {}, but the indexed axis has {} elements: an index must be from 0 to {}",
                     element,
-                    labels.quoted_tensor(tensor),
+                    labels.quoted_tensor(plan.buffers[buffer].tensor),
                     value,
                     extent,
                     extent.saturating_sub(1)
@@ -56,9 +59,24 @@ impl ExecutionFault {
             ExecutionFault::NoMeaning(text) => (codes::NO_MEANING, text.into()),
             ExecutionFault::Invalid(text) => (codes::ARITHMETIC, text.into()),
         };
-        let iteration = labels.iteration_text(plan.iteration_of(origin));
-        let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
-        let place = message!("in `{}` on rank {}{}", labels.quoted_statement(origin.op), plan.rank, at);
-        Diag::error(code, labels.op_span(origin.op), message).with_note(place)
+        Diag::error(code, labels.op_span(origin.op), message).with_note(fault_place(prepared, plan, origin))
     }
+
+    /// The diagnostic of an index that the op itself has computed; `None` for other faults.
+    fn computed_index_diag(&self, prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin) -> Option<Diag> {
+        let ExecutionFault::Index { buffer, element, .. } = *self else { return None };
+        let entry = plan.buffers.get(buffer).filter(|entry| entry.kind == BufferKind::Temp)?;
+        let fault = prepared.labels.index_fault(origin.op)?;
+        let tensor = prepared.labels.quoted_tensor(entry.tensor);
+        let message = message!("{} {} of {} {}", fault.item, element, tensor, fault.finding);
+        let diag = Diag::error(fault.code, prepared.labels.op_span(origin.op), message);
+        Some(diag.with_note(fault_place(prepared, plan, origin)).with_note(fault.note))
+    }
+}
+
+/// The op, the rank and the iteration of a fault.
+fn fault_place(prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin) -> Message {
+    let iteration = prepared.labels.iteration_text(plan.iteration_of(origin));
+    let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
+    message!("in `{}` on rank {}{}", prepared.labels.quoted_statement(origin.op), plan.rank, at)
 }

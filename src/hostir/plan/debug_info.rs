@@ -3,7 +3,7 @@
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
 use crate::diag::message;
 use crate::diag::{Message, PartKind, Quoted, Span};
-use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, quoted_wait, statement_label};
+use crate::ir::{ComputedIndexFault, ExprId, IdVec, OpId, Program, Symbol, TensorId, quoted_wait, statement_label};
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops, loop indices and streams.
@@ -18,6 +18,8 @@ pub struct DebugInfo {
     posts: BTreeMap<OpId, Vec<OpId>>,
     /// The statements that wait for communications and groups.
     waits: BTreeMap<OpId, Quoted>,
+    /// The faults of indices that ops compute.
+    index_faults: BTreeMap<OpId, ComputedIndexFault>,
     /// True if the program was read from a text in `hir 2`.
     is_hir2: bool,
 }
@@ -32,6 +34,7 @@ impl DebugInfo {
             streams: BTreeMap::new(),
             posts: unit_posts(program),
             waits: wait_statements(program),
+            index_faults: index_faults(program),
             is_hir2: program.is_hir2(),
         }
     }
@@ -69,6 +72,10 @@ impl DebugInfo {
     /// The statement that waits for a communication or group, in backquotes; `None` for other ops.
     pub fn quoted_wait(&self, post: OpId) -> Option<&Quoted> {
         self.waits.get(&post)
+    }
+    /// The fault of an index that the op computes.
+    pub fn index_fault(&self, id: OpId) -> Option<&ComputedIndexFault> {
+        self.index_faults.get(&id)
     }
     /// The tensor's name.
     pub fn tensor_name(&self, id: TensorId) -> &str {
@@ -115,6 +122,11 @@ impl DebugInfo {
         let op = self.quoted_statement(origin.op);
         if iteration.is_empty() { message!("`{}`", op) } else { message!("`{}` at {}", op, iteration) }
     }
+}
+
+/// The faults of indices that ops of a program compute.
+fn index_faults(program: &Program) -> BTreeMap<OpId, ComputedIndexFault> {
+    program.ops().iter().filter_map(|(id, op)| Some((id, op.kind.index_fault()?))).collect()
 }
 
 /// The PostOnStream ops of each op in a HostUnit.

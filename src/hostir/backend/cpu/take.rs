@@ -9,7 +9,7 @@ use bytemuck::Pod;
 
 /// `output[i] = input[i with i[axis] replaced by index[i]]`; elements are only moved.
 pub(super) fn run_take(memory: &mut RankMemory, plan: &Plan, take: &TakeInst) -> Result<(), ExecutionFault> {
-    let index = load_indices(memory, plan, &take.index, take.input.dims[take.axis].extent)?;
+    let index = load_indices(memory, &take.index, take.input.dims[take.axis].extent)?;
     let places = taken_offsets(take, index);
     match take.output.dtype.byte_size() {
         1 => move_elements::<u8>(memory, plan, take, &places),
@@ -34,27 +34,21 @@ fn move_elements<T: Pod>(
 }
 
 /// The elements of an index in row-major order, all of them inside an axis of this extent.
-fn load_indices(
-    memory: &RankMemory,
-    plan: &Plan,
-    view: &BufferView,
-    extent: usize,
-) -> Result<Vec<usize>, ExecutionFault> {
+fn load_indices(memory: &RankMemory, view: &BufferView, extent: usize) -> Result<Vec<usize>, ExecutionFault> {
     let ElementVector::I64(values) = ElementVector::load_view(memory, view)? else {
         return Err(ExecutionFault::Type(view.dtype));
     };
     let Some(wrong) = values.iter().position(|&value| index_within(value, extent).is_none()) else {
         return Ok(values.iter().filter_map(|&value| index_within(value, extent)).collect());
     };
-    let tensor = plan.buffers[view.buffer].tensor;
     let element = element_offsets(view)[wrong];
-    Err(ExecutionFault::Index { tensor, element, value: values[wrong], extent })
+    Err(ExecutionFault::Index { buffer: view.buffer, element, value: values[wrong], extent })
 }
 
 /// `output = base`, plus the rows of the value at the rows that the index names, in the index's order. `half` and
 /// narrower floats add in `float` and are rounded once.
 pub(super) fn run_accumulate(memory: &mut RankMemory, plan: &Plan, put: &AccumulateInst) -> Result<(), ExecutionFault> {
-    let rows = load_indices(memory, plan, &put.index, put.output.dims[0].extent)?;
+    let rows = load_indices(memory, &put.index, put.output.dims[0].extent)?;
     let base = ElementVector::load_view(memory, &put.base)?;
     let value = ElementVector::load_view(memory, &put.value)?;
     let result = match (base, value) {

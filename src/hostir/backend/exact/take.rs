@@ -25,7 +25,6 @@ fn load_indices(
     view: &BufferView,
     extent: usize,
 ) -> Result<Vec<usize>, ExecutionFault> {
-    let tensor = plan.buffers[view.buffer].tensor;
     let column = memory.read_view(plan, view);
     let mut indices = Vec::with_capacity(column.values.len());
     for (place, value) in column.values.iter().enumerate() {
@@ -34,7 +33,7 @@ fn load_indices(
             return Err(ExecutionFault::NoMeaning(text.into()));
         };
         let Some(index) = index_within(value, extent) else {
-            return Err(ExecutionFault::Index { tensor, element: element_offsets(view)[place], value, extent });
+            return Err(ExecutionFault::Index { buffer: view.buffer, element: element_offsets(view)[place], value, extent });
         };
         indices.push(index);
     }
