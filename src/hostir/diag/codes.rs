@@ -203,6 +203,8 @@ codes! {
     ATTENTION_TYPE = "H0280";
     /// A `padding_idx` that is no row of the table.
     PADDING_ROW = "H0281";
+    /// Experts of a Dispatch that the ranks do not divide evenly.
+    EXPERTS = "H0283";
 
     /// A size that is not determined.
     SIZE_UNKNOWN = "H0401";
@@ -306,6 +308,10 @@ codes! {
     /// A tensor that is not symmetric memory, or symmetric memory on which the ranks do not agree: other tensors on
     /// another rank, addresses that lead elsewhere, or a run at another address than the session was prepared for.
     SYMMETRIC_MEMORY = "H0536";
+    /// More tokens for a rank's experts than the result of a Dispatch has rows for.
+    CAPACITY = "H0550";
+    /// An element of a Combine's `src_idx=` that names no token.
+    TOKEN_INDEX = "H0552";
     /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of
     /// one rank, in communicators' queues, or through a message that a peer carries out.
     RACE = "H0701";

@@ -14,7 +14,7 @@ use crate::plan::{
 use rustc_hash::FxHashSet;
 
 /// This rank; communications need single ranks.
-fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
+pub(super) fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
     cx.rank.ok_or_else(|| {
         cx.error_here(codes::HALF_LOWERED, "the program mixes communications with resharding ops that are not lowered")
             .with_note(half_lowered_advice())
@@ -51,7 +51,7 @@ fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
 }
 
 /// A view that a communication can use: one range of memory. For an expanded broadcast, the stored elements.
-fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: &BufferView) -> Result<BufferView, Diag> {
+pub(super) fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: &BufferView) -> Result<BufferView, Diag> {
     let view = cx.declared_part(tensor, view);
     if view.is_contiguous() {
         return Ok(view);
@@ -91,7 +91,7 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
 }
 
 /// Fails inside a coalesced group, whose members start together on one communicator.
-fn require_no_group(cx: &PlanBuilder<'_>) -> Result<(), Diag> {
+pub(super) fn require_no_group(cx: &PlanBuilder<'_>) -> Result<(), Diag> {
     match cx.communications.open_group() {
         Some(_) => {
             Err(cx.error_here(codes::POSTS, message!("a {} can only contain sends and receives", coalescing_group())))

@@ -1,8 +1,11 @@
 //! Communication ops: collectives, point-to-point messages, groups, and waits.
 
 mod checks;
+mod experts;
 pub(crate) mod links;
 mod lowering;
+
+pub use experts::{COMBINE, DISPATCH};
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
@@ -175,55 +178,6 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     infer: Infer::Written,
     checks: &[],
     lower: Lower::Instructions(lowering::lower_share_mem_handles),
-};
-
-/// `Dispatch`.
-pub const DISPATCH: OpSpec = OpSpec {
-    identity: OpIdentity {
-        name: "Dispatch",
-        layout: OpLayout::Keyed,
-        results: 0,
-        effect: OpEffect::Communicate(CommunicationEffect::ExpertExchange),
-        ..OpIdentity::TENSOR_OP
-    },
-    spellings: &[],
-    summary: "Sends tokens to their experts.",
-    args: &[
-        ArgSpec::tight("num_experts", AttrKey::NumExperts, ArgKind::Int),
-        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
-        ArgSpec::keyed_operand("in"),
-        ArgSpec::keyed_operand("topk_idx"),
-        ArgSpec::keyed_operand("topk_weights"),
-        ArgSpec::keyed_result("out"),
-    ],
-    relate: None,
-    infer: Infer::Written,
-    checks: &[],
-    lower: Lower::Unsupported,
-};
-
-/// `Combine`.
-pub const COMBINE: OpSpec = OpSpec {
-    identity: OpIdentity {
-        name: "Combine",
-        layout: OpLayout::Keyed,
-        results: 0,
-        effect: OpEffect::Communicate(CommunicationEffect::ExpertExchange),
-        ..OpIdentity::TENSOR_OP
-    },
-    spellings: &[],
-    summary: "Returns tokens from their experts.",
-    args: &[
-        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
-        ArgSpec::keyed_operand("in"),
-        ArgSpec::keyed_operand("topk_weights"),
-        ArgSpec::keyed_operand("src_idx"),
-        ArgSpec::keyed_result("out"),
-    ],
-    relate: None,
-    infer: Infer::Written,
-    checks: &[],
-    lower: Lower::Unsupported,
 };
 
 /// `Communication (input=.., output=..)`, without attributes and number.
