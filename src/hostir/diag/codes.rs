@@ -310,6 +310,8 @@ codes! {
     SYMMETRIC_MEMORY = "H0536";
     /// More tokens for a rank's experts than the result of a Dispatch has rows for.
     CAPACITY = "H0550";
+    /// Offsets of groups that decrease or lie outside of the grouped axis.
+    GROUP_OFFSETS = "H0551";
     /// An element of a Combine's `src_idx=` that names no token.
     TOKEN_INDEX = "H0552";
     /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of

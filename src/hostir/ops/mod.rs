@@ -105,6 +105,7 @@ op_table! {
     Sdpa => attention::SDPA,
     SdpaBwd => attention::SDPA_BWD,
     Embedding => index::EMBEDDING,
+    GroupedMatmul => gemm::GROUPED_MATMUL,
     Full => factory::FULL,
     Iota => factory::IOTA,
     Define => scalar::DEFINE,

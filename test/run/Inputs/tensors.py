@@ -4,7 +4,7 @@ import json
 import os
 import struct
 
-KINDS = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "bool": "BOOL"}
+KINDS = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
 
 
 def save(folder, file, table):

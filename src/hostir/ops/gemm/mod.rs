@@ -1,10 +1,12 @@
-//! GEMM ops: `matmul`, `matmul_add`, `linear` and `scaled_matmul`.
+//! GEMM ops: `matmul`, `matmul_add`, `linear`, `scaled_matmul` and `grouped_matmul`.
 
+mod grouped;
 mod links;
 mod lowering;
 mod scaled;
 mod types;
 
+pub use grouped::GROUPED_MATMUL;
 pub use scaled::SCALED_MATMUL;
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};

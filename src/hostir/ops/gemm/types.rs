@@ -47,6 +47,6 @@ pub(super) fn infer_linear(program: &Program, _: &Op, operands: &[TensorId]) -> 
 }
 
 /// The reduction that a product leaves of its contracted axis.
-fn contracted(k: IterDomain) -> IterDomain {
+pub(super) fn contracted(k: IterDomain) -> IterDomain {
     IterDomain { iter: IterType::Reduction, ..k }
 }
