@@ -170,7 +170,8 @@ pub fn is_positional(kind: OpKind, declared: &crate::ops::ArgSpec) -> bool {
 pub fn is_callable(kind: OpKind) -> bool {
     match kind.layout() {
         OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose => true,
-        OpLayout::ArgumentLines(_) | OpLayout::Factory | OpLayout::Own(OwnForm::LaunchKernel) => true,
+        OpLayout::ArgumentLines(_) | OpLayout::Factory | OpLayout::ResultList | OpLayout::ArgumentBlock => true,
+        OpLayout::Own(OwnForm::LaunchKernel) => true,
         OpLayout::Pointwise | OpLayout::Keyed | OpLayout::Words(_) | OpLayout::Define | OpLayout::Own(_) => false,
     }
 }

@@ -324,6 +324,10 @@ pub enum OpLayout {
     AlignedLoose,
     /// Each result and each argument on a line of its own, arguments aligned: attention and `embedding`.
     ArgumentLines(ArgumentsEnd),
+    /// Results in parentheses, then the call; each tensor on a line of its own that begins with one blank.
+    ResultList,
+    /// Two lines, and between the parentheses one line for each argument.
+    ArgumentBlock,
     /// Two lines without padding, ending in `;`: `full` and `iota`. No comma follows an empty list.
     Factory,
     /// Pointwise: infix or prefix operator, or named function with one operand a line; ends in `;`.

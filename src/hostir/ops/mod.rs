@@ -17,6 +17,7 @@ pub mod launch;
 mod literals;
 pub mod memory;
 pub mod pointwise;
+pub mod quantize;
 pub mod reduce;
 pub mod registry;
 pub mod result_types;
@@ -106,6 +107,9 @@ op_table! {
     SdpaBwd => attention::SDPA_BWD,
     Embedding => index::EMBEDDING,
     GroupedMatmul => gemm::GROUPED_MATMUL,
+    BlockQuantize => quantize::BLOCK_QUANTIZE,
+    GroupedBlockQuantize => quantize::GROUPED_BLOCK_QUANTIZE,
+    PreprocessGroupedScales => quantize::PREPROCESS_GROUPED_SCALES,
     Full => factory::FULL,
     Iota => factory::IOTA,
     Define => scalar::DEFINE,

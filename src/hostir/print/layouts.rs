@@ -20,6 +20,8 @@ impl ProgramPrinter<'_> {
             OpLayout::Aligned => self.print_aligned(op, spec),
             OpLayout::AlignedLoose => self.print_aligned_loose(op, spec),
             OpLayout::ArgumentLines(end) => self.print_argument_lines(op, spec, end),
+            OpLayout::ResultList => self.print_result_list(op, spec),
+            OpLayout::ArgumentBlock => self.print_argument_block(op, spec),
             OpLayout::Factory => self.print_factory(op, spec),
             OpLayout::Pointwise => self.print_pointwise(op),
             OpLayout::Keyed => self.print_keyed(op, spec),
@@ -109,6 +111,44 @@ impl ProgramPrinter<'_> {
             self.print_value(*operand);
         }
         self.print_blanks(self.indent + 2);
+        self.push(")");
+    }
+
+    /// `(a,\n b)\n = name(c,\n d)`: nvFuser does not indent the lines after the first.
+    fn print_result_list(&mut self, op: &Op, spec: &OpSpec) {
+        self.push("(");
+        for (index, result) in op.results.iter().enumerate() {
+            self.push(if index > 0 { ",\n " } else { "" });
+            self.print_value(*result);
+        }
+        self.push(")\n = ");
+        self.push(spec.head_word(&self.style));
+        self.push("(");
+        for (index, operand) in op.operands.iter().enumerate() {
+            self.push(if index > 0 { ",\n " } else { "" });
+            self.print_value(*operand);
+        }
+        self.push(")");
+    }
+
+    /// `out`, `= name(`, a line for each argument, and `)`.
+    fn print_argument_block(&mut self, op: &Op, spec: &OpSpec) {
+        self.print_results(op);
+        self.break_line(3);
+        self.push("= ");
+        self.push(spec.head_word(&self.style));
+        self.push("(");
+        let mut operands = op.operands.iter();
+        for (index, declared) in spec.args.iter().enumerate() {
+            self.push(if index > 0 { "," } else { "" });
+            self.break_line(4);
+            self.print_key(declared);
+            match declared.key {
+                None => operands.next().into_iter().for_each(|operand| self.print_value(*operand)),
+                Some(key) => op.attr(key).into_iter().for_each(|value| self.print_attr(key, declared.kind, value)),
+            }
+        }
+        self.break_line(2);
         self.push(")");
     }
 
