@@ -222,7 +222,7 @@ fn lower_block_quantize(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let maxima = emit_largest_magnitudes(cx, input, whole.clone(), &need)?;
     format.emit_scales(cx, maxima, scales_view.clone())?;
     format.emit_elements(cx, whole, scales_view, blocks_of_view(out, format.block))?;
-    cx.free_scratch(scratch)
+    cx.free_scratch_since(scratch)
 }
 
 /// The largest magnitude of each block, in `float`; NaN do not count.
@@ -232,12 +232,12 @@ fn emit_largest_magnitudes(
     blocks: BufferView,
     shape: &[usize],
 ) -> Result<BufferView, Diag> {
-    let magnitudes = cx.scratch_view(tensor, DType::Float, &blocks.shape())?;
+    let magnitudes = cx.new_scratch(tensor, &blocks.shape(), DType::Float)?;
     let mut kernel = KernelSteps::default();
     let element = kernel.input(blocks);
     kernel.apply_function(Function::Abs, DType::Float, &[element]);
     kernel.emit(cx, magnitudes.clone())?;
-    let maxima = cx.scratch_view(tensor, DType::Float, shape)?;
+    let maxima = cx.new_scratch(tensor, shape, DType::Float)?;
     let least = ScalarValue::Float(f64::NEG_INFINITY);
     cx.emit_inst(InstKind::Reduce {
         op: ReductionFold { op: RedOp::FMax, initial: Some(least) },

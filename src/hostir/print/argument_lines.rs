@@ -14,7 +14,7 @@ impl ProgramPrinter<'_> {
             ArgumentsEnd::ByStyle => self.style.sdpa_commas,
         };
         let (mut operands, mut first, mut late) = (op.operands.iter(), true, false);
-        for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_operand(op, *place)) {
+        for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_value(op, *place)) {
             if declared.key.is_some_and(|key| op.attr(key).is_none()) {
                 continue;
             }

@@ -271,7 +271,7 @@ fn lower_grouped_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         GroupedAxis::Contracted => operands.emit_contracted_groups(cx, &bounds)?,
         GroupedAxis::Rows | GroupedAxis::Columns => operands.emit_selected_groups(cx, &bounds)?,
     }
-    cx.free_scratch(scratch)
+    cx.free_scratch_since(scratch)
 }
 
 impl GroupedOperands {
@@ -322,8 +322,8 @@ impl GroupedOperands {
             GroupedAxis::Columns => self.b.dims[1].extent,
             GroupedAxis::Contracted => self.a.dims[1].extent,
         };
-        let starts = cx.scratch_view(tensor, DType::Int, &[count])?;
-        let ends = cx.scratch_view(tensor, DType::Int, &[count])?;
+        let starts = cx.new_scratch(tensor, &[count], DType::Int)?;
+        let ends = cx.new_scratch(tensor, &[count], DType::Int)?;
         let bounds = GroupBounds { starts: starts.clone(), ends: ends.clone(), count };
         if count == 0 {
             return Ok(bounds);
@@ -331,7 +331,7 @@ impl GroupedOperands {
         let zero = ScalarValue::Int(0);
         cx.emit_inst(InstKind::Fill { dst: rows_of_view(&starts, 0, 1), value: zero })?;
         emit_copy(cx, rows_of_view(&offsets, 0, count - 1), rows_of_view(&starts, 1, count - 1))?;
-        let faults = cx.scratch_view(tensor, DType::Int, &[count])?;
+        let faults = cx.new_scratch(tensor, &[count], DType::Int)?;
         let mut kernel = KernelSteps::default();
         let (end, start) = (kernel.input(offsets.clone()), kernel.input(starts));
         let falls = kernel.test(Function::Lt, [end, start]);
@@ -339,9 +339,9 @@ impl GroupedOperands {
         let either = kernel.test(Function::Or, [falls, leaves]);
         kernel.integer(Function::Where, &[either, 1.into(), 0.into()]);
         kernel.emit(cx, faults.clone())?;
-        let none = cx.scratch_view(tensor, DType::Int, &[1])?;
+        let none = cx.new_scratch(tensor, &[1], DType::Int)?;
         cx.emit_inst(InstKind::Fill { dst: none.clone(), value: zero })?;
-        let checked = cx.scratch_view(tensor, DType::Int, &[count])?;
+        let checked = cx.new_scratch(tensor, &[count], DType::Int)?;
         emit_take(cx, [none, faults], 0, checked.clone())?;
         let mut kernel = KernelSteps::default();
         let (end, checked) = (kernel.input(offsets), kernel.input(checked));
@@ -375,7 +375,7 @@ impl GroupedOperands {
     fn emit_selected_groups(&self, cx: &mut PlanBuilder<'_>, bounds: &GroupBounds) -> Result<(), Diag> {
         let axis = u32::from(self.form == GroupedAxis::Columns);
         cx.emit_inst(InstKind::Fill { dst: self.out.clone(), value: ScalarValue::Int(0) })?;
-        let all = cx.scratch_view(self.tensors[2], self.out.dtype, &self.out.shape())?;
+        let all = cx.new_scratch(self.tensors[2], &self.out.shape(), self.out.dtype)?;
         for group in 0..bounds.count {
             let gemm = self.group_gemm(cx, group, all.clone())?;
             emit_gemm(cx, self.tensors, gemm)?;
@@ -386,8 +386,8 @@ impl GroupedOperands {
 
     /// Groups of the contracted axis: a GEMM of factors that are 0 outside of the group.
     fn emit_contracted_groups(&self, cx: &mut PlanBuilder<'_>, bounds: &GroupBounds) -> Result<(), Diag> {
-        let a = cx.scratch_view(self.tensors[0], self.a.dtype, &self.a.shape())?;
-        let b = cx.scratch_view(self.tensors[1], self.b.dtype, &self.b.shape())?;
+        let a = cx.new_scratch(self.tensors[0], &self.a.shape(), self.a.dtype)?;
+        let b = cx.new_scratch(self.tensors[1], &self.b.shape(), self.b.dtype)?;
         for group in 0..bounds.count {
             let mut out = self.out.clone();
             out.offset += group * out.dims.remove(0).stride;

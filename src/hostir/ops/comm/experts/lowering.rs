@@ -178,7 +178,7 @@ pub(super) fn lower_dispatch(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
         send_sources(cx, &team, &slots, &result)?;
     }
     send_counts(cx, op, &team, &slots, &tokens)?;
-    cx.free_scratch(scratch)
+    cx.free_scratch_since(scratch)
 }
 
 /// The number of experts, which the ranks divide evenly.
@@ -197,9 +197,9 @@ impl Routing {
     fn emit_slots(&self, cx: &mut PlanBuilder<'_>) -> Result<Slots, Diag> {
         let (tokens, experts) = (self.token_count, self.expert_count);
         let one_hot = self.emit_one_hot(cx)?;
-        let totals = cx.scratch_view(self.tokens, DType::Int, &[experts])?;
+        let totals = cx.new_scratch(self.tokens, &[experts], DType::Int)?;
         emit_sum(cx, one_hot.clone(), 0, totals.clone())?;
-        let sent = cx.scratch_view(self.tokens, DType::Int, &[self.members])?;
+        let sent = cx.new_scratch(self.tokens, &[self.members], DType::Int)?;
         let by_rank = BufferView { dims: row_major(&[self.members, experts / self.members]), ..totals };
         emit_sum(cx, by_rank.clone(), 1, sent.clone())?;
         let first = self.emit_first_places(cx, by_rank)?;
@@ -210,9 +210,9 @@ impl Routing {
             dims: self.experts.dims.iter().copied().chain([ViewDim { extent: 1, stride: 0 }]).collect(),
             ..self.experts.clone()
         };
-        let own = cx.scratch_view(self.tokens, DType::Int, &[tokens, 1])?;
+        let own = cx.new_scratch(self.tokens, &[tokens, 1], DType::Int)?;
         emit_take(cx, [running, column], 1, own.clone())?;
-        let start = cx.scratch_view(self.tokens, DType::Int, &[tokens])?;
+        let start = cx.new_scratch(self.tokens, &[tokens], DType::Int)?;
         emit_take(cx, [first, self.experts.clone()], 0, start.clone())?;
         let sources = self.emit_sources(cx, rows_only(own), start)?;
         Ok(Slots { sources, sent })
@@ -220,7 +220,7 @@ impl Routing {
 
     /// `[tokens, experts]`: 1 at each token's expert.
     fn emit_one_hot(&self, cx: &mut PlanBuilder<'_>) -> Result<BufferView, Diag> {
-        let one_hot = cx.scratch_view(self.tokens, DType::Int, &[self.token_count, self.expert_count])?;
+        let one_hot = cx.new_scratch(self.tokens, &[self.token_count, self.expert_count], DType::Int)?;
         let mut kernel = KernelSteps::default();
         let mut experts = self.experts.clone();
         experts.dims.push(ViewDim { extent: self.expert_count, stride: 0 });
@@ -235,7 +235,7 @@ impl Routing {
     /// rank.
     fn emit_first_places(&self, cx: &mut PlanBuilder<'_>, totals: BufferView) -> Result<BufferView, Diag> {
         let (members, local) = (self.members, self.expert_count / self.members);
-        let earlier = cx.scratch_view(self.tokens, DType::Int, &[members, local, local])?;
+        let earlier = cx.new_scratch(self.tokens, &[members, local, local], DType::Int)?;
         let mut kernel = KernelSteps::default();
         let mut repeated = totals;
         repeated.dims.insert(1, ViewDim { extent: local, stride: 0 });
@@ -243,7 +243,7 @@ impl Routing {
         let is_earlier = kernel.test(Function::Lt, [StepOperand::Index(2), StepOperand::Index(1)]);
         kernel.integer(Function::Where, &[is_earlier, count, 0.into()]);
         kernel.emit(cx, earlier.clone())?;
-        let first = cx.scratch_view(self.tokens, DType::Int, &[members, local])?;
+        let first = cx.new_scratch(self.tokens, &[members, local], DType::Int)?;
         emit_sum(cx, earlier, 2, first.clone())?;
         Ok(BufferView { dims: row_major(&[self.expert_count]), ..first })
     }
@@ -251,12 +251,12 @@ impl Routing {
     /// The source of each slot. A token without a slot has an index out of range.
     fn emit_sources(&self, cx: &mut PlanBuilder<'_>, own: BufferView, start: BufferView) -> Result<BufferView, Diag> {
         let (all, local) = (self.members * self.capacity, self.expert_count / self.members);
-        let sources = cx.scratch_view(self.tokens, DType::Int, &[all])?;
+        let sources = cx.new_scratch(self.tokens, &[all], DType::Int)?;
         cx.emit_inst(InstKind::Fill { dst: sources.clone(), value: ScalarValue::Int(0) })?;
         if self.token_count == 0 {
             return Ok(sources);
         }
-        let places = cx.scratch_view(self.tokens, DType::Int, &[self.token_count])?;
+        let places = cx.new_scratch(self.tokens, &[self.token_count], DType::Int)?;
         let mut kernel = KernelSteps::default();
         let (own, start) = (kernel.input(own), kernel.input(start));
         let expert = kernel.input(self.experts.clone());
@@ -268,7 +268,7 @@ impl Routing {
         let fits = kernel.test(Function::Lt, [place, self.capacity.into()]);
         kernel.integer(Function::Where, &[fits, slot, all.into()]);
         kernel.emit(cx, places.clone())?;
-        let numbers = cx.scratch_view(self.tokens, DType::Int, &[self.token_count])?;
+        let numbers = cx.new_scratch(self.tokens, &[self.token_count], DType::Int)?;
         let mut kernel = KernelSteps::default();
         kernel.integer(Function::Add, &[StepOperand::Index(0), 1.into()]);
         kernel.emit(cx, numbers.clone())?;
@@ -305,10 +305,10 @@ fn send_rows(
 ) -> Result<(), Diag> {
     let rows = tokens.as_rows();
     let [count, width] = [rows.dims[0].extent, rows.dims[1].extent];
-    let padded = cx.scratch_view(tokens.tensor, rows.dtype, &[count + 1, width])?;
+    let padded = cx.new_scratch(tokens.tensor, &[count + 1, width], rows.dtype)?;
     cx.emit_inst(InstKind::Fill { dst: rows_of_view(&padded, 0, 1), value: empty })?;
     emit_copy(cx, rows, rows_of_view(&padded, 1, count))?;
-    let sent = cx.scratch_view(tokens.tensor, out.view.dtype, &[out.row_count(), width])?;
+    let sent = cx.new_scratch(tokens.tensor, &[out.row_count(), width], out.view.dtype)?;
     let mut sources = slots.sources.clone();
     sources.dims.push(ViewDim { extent: width, stride: 0 });
     emit_take(cx, [padded, sources], 0, sent.clone())?;
@@ -317,7 +317,7 @@ fn send_rows(
 
 /// Sends the token of each slot, or -1.
 fn send_sources(cx: &mut PlanBuilder<'_>, team: &ExpertTeam, slots: &Slots, out: &LocalTensor) -> Result<(), Diag> {
-    let sent = cx.scratch_view(out.tensor, out.view.dtype, &[out.row_count()])?;
+    let sent = cx.new_scratch(out.tensor, &[out.row_count()], out.view.dtype)?;
     let mut kernel = KernelSteps::default();
     let source = kernel.input(slots.sources.clone());
     kernel.integer(Function::Sub, &[source, 1.into()]);
@@ -339,7 +339,7 @@ fn send_counts(
     }
     if let Some(result) = LocalTensor::result(cx, op, &DISPATCH, OUT_RECEIVED)? {
         result.require_shape(cx, team.members, None, tokens)?;
-        let sent = cx.scratch_view(result.tensor, result.view.dtype, &[team.members])?;
+        let sent = cx.new_scratch(result.tensor, &[team.members], result.view.dtype)?;
         emit_copy(cx, slots.sent.clone(), sent.clone())?;
         team.exchange(cx, sent, result.view)?;
     }
@@ -363,24 +363,24 @@ pub(super) fn lower_combine(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Di
     let team = ExpertTeam::new(cx, op, input.tensor);
     team.slots_of(cx, &input)?;
 
-    let rows = cx.scratch_view(input.tensor, input.view.dtype, &[input.row_count(), width])?;
+    let rows = cx.new_scratch(input.tensor, &[input.row_count(), width], input.view.dtype)?;
     let sent = contiguous_view(cx, input.tensor, &input.view)?;
     team.exchange(cx, sent, rows.clone())?;
-    let returned = cx.scratch_view(sources.tensor, sources.view.dtype, &[input.row_count()])?;
+    let returned = cx.new_scratch(sources.tensor, &[input.row_count()], sources.view.dtype)?;
     let sent = contiguous_view(cx, sources.tensor, &sources.view)?;
     team.exchange(cx, sent, returned.clone())?;
-    let places = cx.scratch_view(sources.tensor, DType::Int, &[input.row_count()])?;
+    let places = cx.new_scratch(sources.tensor, &[input.row_count()], DType::Int)?;
     let mut kernel = KernelSteps::default();
     let source = kernel.input(returned);
     kernel.integer(Function::Add, &[source, 1.into()]);
     kernel.emit(cx, places.clone())?;
 
     let count = out.row_count();
-    let sums = cx.scratch_view(out.tensor, out.view.dtype, &[count + 1, width])?;
+    let sums = cx.new_scratch(out.tensor, &[count + 1, width], out.view.dtype)?;
     cx.emit_inst(InstKind::Fill { dst: sums.clone(), value: ScalarValue::Int(0) })?;
     if !rows.is_empty() {
         emit_accumulate(cx, places, rows, sums.clone())?;
     }
     emit_copy(cx, rows_of_view(&sums, 1, count), out.view.clone())?;
-    cx.free_scratch(scratch)
+    cx.free_scratch_since(scratch)
 }
