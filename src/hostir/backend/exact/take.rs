@@ -33,7 +33,12 @@ fn load_indices(
             return Err(ExecutionFault::NoMeaning(text.into()));
         };
         let Some(index) = index_within(value, extent) else {
-            return Err(ExecutionFault::Index { buffer: view.buffer, element: element_offsets(view)[place], value, extent });
+            return Err(ExecutionFault::Index {
+                buffer: view.buffer,
+                element: element_offsets(view)[place],
+                value,
+                extent,
+            });
         };
         indices.push(index);
     }

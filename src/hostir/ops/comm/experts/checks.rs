@@ -1,16 +1,16 @@
 //! Checks of Dispatch and Combine: the number of experts, element types, meshes.
 
-use super::{COMBINE, DISPATCH, OUT_EXPERTS, OUT_RECEIVED, OUT_SENT, OUT_SOURCES, OUT_WEIGHTS};
+use super::words::{OUT_EXPERTS, OUT_RECEIVED, OUT_SENT, OUT_SOURCES, OUT_WEIGHTS};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, OpId, Program, TensorId, Value, quoted_op, quoted_type};
-use crate::ops::spec::OpSpec;
 use crate::ops::tensor_checks;
 
 /// The tensor of an argument.
-fn argument_tensor(program: &Program, id: OpId, spec: &OpSpec, word: &str) -> Option<TensorId> {
+fn argument_tensor(program: &Program, id: OpId, word: &str) -> Option<TensorId> {
     let op = program.op(id);
+    let spec = op.kind.spec();
     let value = spec.named_operand(op, word).or_else(|| spec.named_result(op, word));
     value.and_then(Value::as_tensor)
 }
@@ -19,20 +19,20 @@ fn argument_tensor(program: &Program, id: OpId, spec: &OpSpec, word: &str) -> Op
 pub(super) fn check_dispatch(program: &Program, id: OpId, diags: &mut Diags) {
     check_expert_count(program, id, diags);
     for word in ["topk_idx", OUT_EXPERTS, OUT_SOURCES, OUT_SENT, OUT_RECEIVED] {
-        require_integers(program, id, &DISPATCH, word, diags);
+        require_integers(program, id, word, diags);
     }
     for word in ["topk_weights", OUT_WEIGHTS] {
-        require_floats(program, id, &DISPATCH, word, diags);
+        require_floats(program, id, word, diags);
     }
-    check_pairs(program, id, &DISPATCH, &[("in", "out"), ("topk_idx", OUT_EXPERTS), ("topk_weights", OUT_WEIGHTS)], diags);
+    check_pairs(program, id, &[("in", "out"), ("topk_idx", OUT_EXPERTS), ("topk_weights", OUT_WEIGHTS)], diags);
     check_mesh(program, id, diags);
 }
 
 /// Combine: rows of one type, integers and weights, one mesh.
 pub(super) fn check_combine(program: &Program, id: OpId, diags: &mut Diags) {
-    require_integers(program, id, &COMBINE, "src_idx", diags);
-    require_floats(program, id, &COMBINE, "topk_weights", diags);
-    check_pairs(program, id, &COMBINE, &[("in", "out")], diags);
+    require_integers(program, id, "src_idx", diags);
+    require_floats(program, id, "topk_weights", diags);
+    check_pairs(program, id, &[("in", "out")], diags);
     check_mesh(program, id, diags);
 }
 
@@ -47,7 +47,7 @@ pub(super) fn expert_count_message(count: i64, ranks: usize) -> Message {
 fn check_expert_count(program: &Program, id: OpId, diags: &mut Diags) {
     let count = program.op(id).expr_attr(AttrKey::NumExperts).and_then(|count| program.exprs().as_int(count));
     let Some(count) = count else { return };
-    let mesh = argument_tensor(program, id, &DISPATCH, "in").and_then(|tensor| program.tensor_mesh(tensor));
+    let mesh = argument_tensor(program, id, "in").and_then(|tensor| program.tensor_mesh(tensor));
     let ranks = mesh.map_or(1, |mesh| mesh.devices.len().max(1));
     if count <= 0 || count % ranks as i64 != 0 {
         let note = "each rank has the same number of experts: choose a multiple of the number of ranks";
@@ -56,16 +56,16 @@ fn check_expert_count(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-fn require_integers(program: &Program, id: OpId, spec: &OpSpec, word: &str, diags: &mut Diags) {
-    if let Some(tensor) = argument_tensor(program, id, spec, word)
+fn require_integers(program: &Program, id: OpId, word: &str, diags: &mut Diags) {
+    if let Some(tensor) = argument_tensor(program, id, word)
         && !program.tensor(tensor).dtype.is_index()
     {
         report_type(program, id, word, tensor, "integers", diags);
     }
 }
 
-fn require_floats(program: &Program, id: OpId, spec: &OpSpec, word: &str, diags: &mut Diags) {
-    if let Some(tensor) = argument_tensor(program, id, spec, word)
+fn require_floats(program: &Program, id: OpId, word: &str, diags: &mut Diags) {
+    if let Some(tensor) = argument_tensor(program, id, word)
         && !program.tensor(tensor).dtype.is_float()
     {
         report_type(program, id, word, tensor, "reals", diags);
@@ -81,11 +81,9 @@ fn report_type(program: &Program, id: OpId, word: &str, tensor: TensorId, need: 
 }
 
 /// Elements move without a change of type.
-fn check_pairs(program: &Program, id: OpId, spec: &OpSpec, pairs: &[(&str, &str)], diags: &mut Diags) {
+fn check_pairs(program: &Program, id: OpId, pairs: &[(&str, &str)], diags: &mut Diags) {
     for (from, to) in pairs {
-        if let (Some(from), Some(to)) =
-            (argument_tensor(program, id, spec, from), argument_tensor(program, id, spec, to))
-        {
+        if let (Some(from), Some(to)) = (argument_tensor(program, id, from), argument_tensor(program, id, to)) {
             tensor_checks::check_equal_dtypes(program, id, from, to, diags);
         }
     }
@@ -96,8 +94,8 @@ fn check_mesh(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let mut tensors = op.input_tensors().chain(op.output_tensors());
     let Some(first) = tensors.next() else { return };
-    let devices = |tensor: TensorId| program.tensor_mesh(tensor).map(|mesh| &mesh.devices);
-    if let Some(other) = tensors.find(|&tensor| devices(tensor) != devices(first)) {
+    let team = program.tensor_mesh(first).map(|mesh| &mesh.devices);
+    if let Some(other) = tensors.find(|&tensor| program.tensor_mesh(tensor).map(|mesh| &mesh.devices) != team) {
         let name = quoted_op(program, id);
         let [one, two] = [first, other].map(|tensor| program.quoted_tensor(tensor));
         let message = message!("`{}` needs tensors on the same devices, but `{}` and `{}` are not", name, one, two);

@@ -1,14 +1,13 @@
 //! Axis links of Dispatch and Combine: tokens keep their elements; their order is data, so that rows have no links
 //! across the communication.
 
+use super::words::{OUT_EXPERTS, OUT_SOURCES, OUT_WEIGHTS};
 use crate::axes::pairing::{
     AxisMismatch, AxisPositions, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side,
     result_side,
 };
 use crate::diag::{Message, codes, message};
 use crate::ir::{AxisLink, OpId, Program, TensorId, Value, quoted_op};
-
-use super::{DISPATCH, OUT_EXPERTS, OUT_SOURCES, OUT_WEIGHTS};
 
 /// The axes of a tensor of tokens that are not spread over devices one by one, and those that are.
 struct TokenAxes {
@@ -34,8 +33,15 @@ impl TokenAxes {
         let (name, tensor) = (quoted_op(program, op), program.quoted_tensor(self.side.tensor));
         let found = axis_count_text(self.rows.len());
         let message = match counts {
-            [2] => message!("`{}` needs rows of elements, `[n, h]` on each device, but `{}` has {}", name, tensor, found),
-            _ => message!("`{}` needs one element a row, `[n]` or `[n, 1]` on each device, but `{}` has {}", name, tensor, found),
+            [2] => {
+                message!("`{}` needs rows of elements, `[n, h]` on each device, but `{}` has {}", name, tensor, found)
+            }
+            _ => message!(
+                "`{}` needs one element a row, `[n]` or `[n, 1]` on each device, but `{}` has {}",
+                name,
+                tensor,
+                found
+            ),
         };
         Err(AxisMismatch { code: codes::RANK, message, note: Message::default(), tensor: Some(self.side.tensor) })
     }
@@ -73,7 +79,8 @@ pub(super) fn link_dispatch(program: &Program, op: OpId, links: &mut Vec<AxisLin
         column.link_rows(&tokens, links);
     }
     for word in [OUT_EXPERTS, OUT_WEIGHTS, OUT_SOURCES] {
-        let Some(tensor) = DISPATCH.named_result(program.op(op), word).and_then(Value::as_tensor) else { continue };
+        let node = program.op(op);
+        let Some(tensor) = node.kind.spec().named_result(node, word).and_then(Value::as_tensor) else { continue };
         let column = TokenAxes::of_tensor(program, tensor);
         column.require_count(program, op, &[1, 2])?;
         column.link_rows(&out, links);

@@ -5,11 +5,10 @@
 //! before it, which running sums of a one-hot matrix give. Everything else is a read of rows by index.
 
 use super::super::lowering::{contiguous_view, require_no_group, require_rank};
-use super::{COMBINE, DISPATCH, OUT_EXPERTS, OUT_RECEIVED, OUT_SENT, OUT_SOURCES, OUT_WEIGHTS};
+use super::words::{OUT_EXPERTS, OUT_RECEIVED, OUT_SENT, OUT_SOURCES, OUT_WEIGHTS};
 use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, DType, Op, OpId, TensorId, Value};
-use crate::ops::spec::OpSpec;
 use crate::plan::{
     AccumulateInst, BufferView, CollectiveInst, CollectiveKind, CommSlot, Function, InstKind, KernelSteps, PlanBuilder,
     RedOp, ScalarValue, StepOperand, ViewDim, emit_copy, emit_running_sums, emit_sum, emit_take, row_major,
@@ -23,23 +22,23 @@ struct LocalTensor {
 }
 
 impl LocalTensor {
-    fn operand(cx: &PlanBuilder<'_>, op: &Op, spec: &OpSpec, word: &str) -> Result<Self, Diag> {
-        let Some(tensor) = spec.named_operand(op, word).and_then(Value::as_tensor) else {
+    fn operand(cx: &PlanBuilder<'_>, op: &Op, word: &str) -> Result<Self, Diag> {
+        let Some(tensor) = op.kind.spec().named_operand(op, word).and_then(Value::as_tensor) else {
             return Err(cx.error_here(codes::NEEDED, format!("`{word}=` is unknown")));
         };
         let view = cx.input_view(tensor)?;
         Ok(Self { tensor, view: unsharded_view(cx, tensor, view) })
     }
     /// A result that the op has; an AllToAll can write it.
-    fn result(cx: &mut PlanBuilder<'_>, op: &Op, spec: &OpSpec, word: &str) -> Result<Option<Self>, Diag> {
-        let Some(tensor) = spec.named_result(op, word).and_then(Value::as_tensor) else { return Ok(None) };
+    fn result(cx: &mut PlanBuilder<'_>, op: &Op, word: &str) -> Result<Option<Self>, Diag> {
+        let Some(tensor) = op.kind.spec().named_result(op, word).and_then(Value::as_tensor) else { return Ok(None) };
         let view = cx.output_view(tensor)?;
         let view = contiguous_view(cx, tensor, &view)?;
         Ok(Some(Self { tensor, view: unsharded_view(cx, tensor, view) }))
     }
     /// The result `out=`.
-    fn out(cx: &mut PlanBuilder<'_>, op: &Op, spec: &OpSpec) -> Result<Self, Diag> {
-        let out = Self::result(cx, op, spec, "out")?;
+    fn out(cx: &mut PlanBuilder<'_>, op: &Op) -> Result<Self, Diag> {
+        let out = Self::result(cx, op, "out")?;
         out.ok_or_else(|| cx.error_here(codes::NEEDED, "`out=` is unknown"))
     }
     fn row_count(&self) -> usize {
@@ -143,11 +142,11 @@ pub(super) fn lower_dispatch(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
     let op = cx.program.op(id);
     let scratch = cx.scratch_start();
     let [tokens, experts, weights] = [
-        LocalTensor::operand(cx, op, &DISPATCH, "in")?,
-        LocalTensor::operand(cx, op, &DISPATCH, "topk_idx")?,
-        LocalTensor::operand(cx, op, &DISPATCH, "topk_weights")?,
+        LocalTensor::operand(cx, op, "in")?,
+        LocalTensor::operand(cx, op, "topk_idx")?,
+        LocalTensor::operand(cx, op, "topk_weights")?,
     ];
-    let out = LocalTensor::out(cx, op, &DISPATCH)?;
+    let out = LocalTensor::out(cx, op)?;
     let width = tokens.view.dims.get(1).map_or(1, |dim| dim.extent);
     tokens.require_shape(cx, tokens.row_count(), Some(width), &out)?;
     out.require_shape(cx, out.row_count(), Some(width), &tokens)?;
@@ -168,12 +167,12 @@ pub(super) fn lower_dispatch(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
     send_rows(cx, &team, &slots, &tokens, nothing, &out)?;
     let none = ScalarValue::Int(routing.expert_count as i64);
     for (word, column, empty) in [(OUT_EXPERTS, &experts, none), (OUT_WEIGHTS, &weights, nothing)] {
-        if let Some(result) = LocalTensor::result(cx, op, &DISPATCH, word)? {
+        if let Some(result) = LocalTensor::result(cx, op, word)? {
             result.require_shape(cx, out.row_count(), None, &out)?;
             send_rows(cx, &team, &slots, column, empty, &result)?;
         }
     }
-    if let Some(result) = LocalTensor::result(cx, op, &DISPATCH, OUT_SOURCES)? {
+    if let Some(result) = LocalTensor::result(cx, op, OUT_SOURCES)? {
         result.require_shape(cx, out.row_count(), None, &out)?;
         send_sources(cx, &team, &slots, &result)?;
     }
@@ -333,11 +332,11 @@ fn send_counts(
     slots: &Slots,
     tokens: &LocalTensor,
 ) -> Result<(), Diag> {
-    if let Some(result) = LocalTensor::result(cx, op, &DISPATCH, OUT_SENT)? {
+    if let Some(result) = LocalTensor::result(cx, op, OUT_SENT)? {
         result.require_shape(cx, team.members, None, tokens)?;
         emit_copy(cx, slots.sent.clone(), result.as_column())?;
     }
-    if let Some(result) = LocalTensor::result(cx, op, &DISPATCH, OUT_RECEIVED)? {
+    if let Some(result) = LocalTensor::result(cx, op, OUT_RECEIVED)? {
         result.require_shape(cx, team.members, None, tokens)?;
         let sent = cx.new_scratch(result.tensor, &[team.members], result.view.dtype)?;
         emit_copy(cx, slots.sent.clone(), sent.clone())?;
@@ -353,9 +352,9 @@ pub(super) fn lower_combine(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Di
     require_no_group(cx)?;
     let op = cx.program.op(id);
     let scratch = cx.scratch_start();
-    let input = LocalTensor::operand(cx, op, &COMBINE, "in")?;
-    let sources = LocalTensor::operand(cx, op, &COMBINE, "src_idx")?;
-    let out = LocalTensor::out(cx, op, &COMBINE)?;
+    let input = LocalTensor::operand(cx, op, "in")?;
+    let sources = LocalTensor::operand(cx, op, "src_idx")?;
+    let out = LocalTensor::out(cx, op)?;
     let width = out.view.dims.get(1).map_or(1, |dim| dim.extent);
     out.require_shape(cx, out.row_count(), Some(width), &input)?;
     input.require_shape(cx, input.row_count(), Some(width), &out)?;

@@ -7,11 +7,13 @@
 mod checks;
 mod links;
 mod lowering;
+mod words;
 
 use super::BACKENDS;
 use crate::diag::codes;
 use crate::ir::{AttrKey, CommunicationEffect, ComputedIndexFault, OpEffect, OpIdentity, OpLayout};
 use crate::ops::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
+use words::{OUT_EXPERTS, OUT_RECEIVED, OUT_SENT, OUT_SOURCES, OUT_WEIGHTS};
 
 /// `Dispatch`.
 pub const DISPATCH: OpSpec = OpSpec {
@@ -49,17 +51,6 @@ pub const DISPATCH: OpSpec = OpSpec {
     checks: &[checks::check_dispatch],
     lower: Lower::Instructions(lowering::lower_dispatch),
 };
-
-/// The results of a Dispatch that nvFuser does not print: the experts of the received rows,
-const OUT_EXPERTS: &str = "out_topk_idx";
-/// their weights,
-const OUT_WEIGHTS: &str = "out_topk_weights";
-/// their rows in the sender's tensor,
-const OUT_SOURCES: &str = "out_src_idx";
-/// the numbers of tokens that this rank sends to each rank,
-const OUT_SENT: &str = "out_n_tokens_to_rank";
-/// and receives from each.
-const OUT_RECEIVED: &str = "out_n_tokens_from_rank";
 
 /// `Combine`.
 pub const COMBINE: OpSpec = OpSpec {
