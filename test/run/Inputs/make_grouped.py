@@ -64,6 +64,18 @@ table.update({"scaled.a": a, "scaled.b": b, "scaled.one": one, "scaled.two": two
 table["scaled.out"] = rows(a * one, b * two, [2, 2, 6, 7])
 table["bias"] = integers((3,), "float32", 15)
 table["biased.out"] = rows(a, b, [2, 2, 6, 7]) + table["bias"]
+# alpha * GEMM + beta * bias, in single precision, rounded once.
+for kind in ("float32", "float16"):
+    a, b, bias = integers((7, 5), kind, 16), integers((4, 5, 3), kind, 17), integers((3,), kind, 18)
+    alpha, beta = np.array([0.3], "float32"), np.array([[0.7]], "float32")
+    gemm = rows(a.astype("float32"), b.astype("float32"), [0, 3, 3, 5])
+    out = gemm * alpha[0] + bias.astype("float32") * beta[0, 0]
+    out[5:] = 0
+    table.update({f"sum.{kind}.a": a, f"sum.{kind}.b": b, f"sum.{kind}.bias": bias, f"sum.{kind}": out.astype(kind)})
+    table.update({"alpha": alpha, "beta": beta})
+a, b, bias = integers((3, 9), "float32", 19), integers((9, 2), "float32", 20), integers((3, 2), "float32", 21)
+table.update({"parts.a": a, "parts.b": b, "parts.bias": bias})
+table["parts"] = contracted(a, b, [4, 4, 9]) * np.float32(0.3) + bias * np.float32(0.7)
 # Out of order, and beyond the axis.
 table["falling"] = np.array([2, 6, 5, 7], "int32")
 table["beyond"] = np.array([2, 2, 6, 8], "int32")

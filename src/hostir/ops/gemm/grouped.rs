@@ -13,8 +13,8 @@ use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AxisLink, CallPadding, ComputedIndexFault, DType, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId,
-    Value, quoted_type,
+    AxisLink, CallPadding, ComputedIndexFault, DType, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule,
+    TensorId, Value, quoted_type,
 };
 use crate::ops::result_types::{TensorType, stored_domains};
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
@@ -116,7 +116,8 @@ fn link_grouped_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -
         if need != found {
             let name = program.quoted_tensor(side.tensor);
             let what = if need == 1 { "offsets" } else { "a result" };
-            let message = message!("`grouped_matmul` needs {} of rank {}, but `{}` has rank {}", what, need, name, found);
+            let message =
+                message!("`grouped_matmul` needs {} of rank {}, but `{}` has rank {}", what, need, name, found);
             return Err(rank_error(side.tensor, message));
         }
     }
@@ -246,6 +247,8 @@ struct GroupedOperands {
     b: BufferView,
     scales: Option<[(TensorId, BufferView); 2]>,
     bias: Option<BufferView>,
+    /// `alpha`, which multiplies the GEMM, and `beta`, which multiplies the bias: one element each.
+    factors: [Option<BufferView>; 2],
     out: BufferView,
 }
 
@@ -258,12 +261,6 @@ struct GroupBounds {
 
 fn lower_grouped_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    for word in ["alpha", "beta"] {
-        if named_tensor(op, word).is_some() {
-            let message = format!("`{word}=` of `grouped_matmul` is not supported in a run");
-            return Err(cx.error_here(codes::CANNOT_RUN, message).with_note("multiply a scale or the bias by it"));
-        }
-    }
     let scratch = cx.scratch_start();
     let operands = GroupedOperands::new(cx, op)?;
     let bounds = operands.emit_bounds(cx, op)?;
@@ -272,6 +269,23 @@ fn lower_grouped_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         GroupedAxis::Rows | GroupedAxis::Columns => operands.emit_selected_groups(cx, &bounds)?,
     }
     cx.free_scratch_since(scratch)
+}
+
+/// The operand with a word, for each element of one GEMM's result. `alpha` and `beta` have one element.
+fn fitted_operand(cx: &PlanBuilder<'_>, op: &Op, word: &str, out: &BufferView) -> Result<Option<BufferView>, Diag> {
+    let (Some(tensor), Some(result)) = (named_tensor(op, word), op.output_tensors().next()) else { return Ok(None) };
+    let (view, shape) = (cx.input_view(tensor)?, out.shape());
+    let fit = expanded_view(&view, &shape[shape.len() - 2..]).filter(|_| word == "bias" || view.len() == 1);
+    fit.map(Some).ok_or_else(|| cx.shape_error(tensor, &view.shape(), result, &shape))
+}
+
+/// The slice of a tensor that has an axis of groups; other tensors as they are.
+fn group_slice(view: &BufferView, group: usize) -> BufferView {
+    let mut view = view.clone();
+    if view.dims.len() == 3 {
+        view.offset += group * view.dims.remove(0).stride;
+    }
+    view
 }
 
 impl GroupedOperands {
@@ -289,15 +303,17 @@ impl GroupedOperands {
             (Some(one), Some(two)) => Some([(one, cx.input_view(one)?), (two, cx.input_view(two)?)]),
             _ => None,
         };
-        let bias = match named_tensor(op, "bias") {
-            None => None,
-            Some(bias) => {
-                let (view, shape) = (cx.input_view(bias)?, &out.shape()[out.dims.len() - 2..]);
-                let fit = expanded_view(&view, shape);
-                Some(fit.ok_or_else(|| cx.shape_error(bias, &view.shape(), tensors[2], &out.shape()))?)
-            }
-        };
-        Ok(Self { form, tensors, a, b, scales, bias, out })
+        let bias = fitted_operand(cx, op, "bias", &out)?;
+        let factors = [fitted_operand(cx, op, "alpha", &out)?, fitted_operand(cx, op, "beta", &out)?];
+        Ok(Self { form, tensors, a, b, scales, bias, factors, out })
+    }
+
+    /// The type in which `alpha` and `beta` multiply; the result's if the op has neither.
+    fn sum_type(&self) -> DType {
+        match (&self.factors, self.out.dtype) {
+            ([None, None], dtype) | (_, dtype @ DType::Double) => dtype,
+            _ => DType::Float,
+        }
     }
 
     /// The number of groups that the factors and the result have.
@@ -352,50 +368,81 @@ impl GroupedOperands {
 
     /// The factors of a group, and its scales with the extents of one GEMM's result.
     fn group_gemm(&self, cx: &PlanBuilder<'_>, group: usize, out: BufferView) -> Result<GemmInst, Diag> {
-        let slice = |view: &BufferView| {
-            let mut view = view.clone();
-            if view.dims.len() == 3 {
-                view.offset += group * view.dims.remove(0).stride;
-            }
-            view
-        };
         let shape = out.shape();
         let mut scales = None;
         if let Some(all) = &self.scales {
             let [one, two] = all.each_ref().map(|(tensor, view)| {
-                let fit = expanded_view(&slice(view), &shape);
+                let fit = expanded_view(&group_slice(view, group), &shape);
                 fit.ok_or_else(|| cx.shape_error(*tensor, &view.shape(), self.tensors[2], &self.out.shape()))
             });
             scales = Some(Box::new([one?, two?]));
         }
-        Ok(GemmInst { a: slice(&self.a), b: slice(&self.b), bias: self.bias.clone(), scales, out })
+        // With `alpha` or `beta` the bias is added afterwards.
+        let bias = self.bias.clone().filter(|_| self.factors == [None, None]);
+        Ok(GemmInst { a: group_slice(&self.a, group), b: group_slice(&self.b, group), bias, scales, out })
     }
 
     /// Groups of rows or columns: of each group's GEMM, the result keeps the group's part. What is in no group is 0.
     fn emit_selected_groups(&self, cx: &mut PlanBuilder<'_>, bounds: &GroupBounds) -> Result<(), Diag> {
         let axis = u32::from(self.form == GroupedAxis::Columns);
         cx.emit_inst(InstKind::Fill { dst: self.out.clone(), value: ScalarValue::Int(0) })?;
-        let all = cx.new_scratch(self.tensors[2], &self.out.shape(), self.out.dtype)?;
+        let all = cx.new_scratch(self.tensors[2], &self.out.shape(), self.sum_type())?;
         for group in 0..bounds.count {
             let gemm = self.group_gemm(cx, group, all.clone())?;
             emit_gemm(cx, self.tensors, gemm)?;
-            bounds.emit_selection(cx, group, axis, [all.clone(), self.out.clone()], self.out.clone())?;
+            let mut kernel = KernelSteps::default();
+            let is_inside = bounds.emit_test(&mut kernel, group, axis, &self.out.shape());
+            let (value, other) = (self.scaled_sum(&mut kernel, all.clone()), kernel.input(self.out.clone()));
+            kernel.apply_function(Function::Where, self.sum_type(), &[is_inside, value, other]);
+            kernel.emit(cx, self.out.clone())?;
         }
         Ok(())
+    }
+
+    /// `alpha` times a GEMM plus `beta` times the bias; the GEMM alone if the op has neither `alpha` nor `beta`.
+    fn scaled_sum(&self, kernel: &mut KernelSteps, gemm: BufferView) -> StepOperand {
+        let mut sum = kernel.input(gemm);
+        let [alpha, beta] = &self.factors;
+        if alpha.is_none() && beta.is_none() {
+            return sum;
+        }
+        let dtype = self.sum_type();
+        if let Some(alpha) = alpha {
+            let alpha = kernel.input(alpha.clone());
+            sum = kernel.apply_function(Function::Mul, dtype, &[sum, alpha]);
+        }
+        if let Some(bias) = &self.bias {
+            let mut term = kernel.input(bias.clone());
+            if let Some(beta) = beta {
+                let beta = kernel.input(beta.clone());
+                term = kernel.apply_function(Function::Mul, dtype, &[term, beta]);
+            }
+            sum = kernel.apply_function(Function::Add, dtype, &[sum, term]);
+        }
+        sum
     }
 
     /// Groups of the contracted axis: a GEMM of factors that are 0 outside of the group.
     fn emit_contracted_groups(&self, cx: &mut PlanBuilder<'_>, bounds: &GroupBounds) -> Result<(), Diag> {
         let a = cx.new_scratch(self.tensors[0], &self.a.shape(), self.a.dtype)?;
         let b = cx.new_scratch(self.tensors[1], &self.b.shape(), self.b.dtype)?;
+        let has_factors = self.factors != [None, None];
         for group in 0..bounds.count {
-            let mut out = self.out.clone();
-            out.offset += group * out.dims.remove(0).stride;
-            let gemm = self.group_gemm(cx, group, out)?;
+            let out = group_slice(&self.out, group);
+            let target = match has_factors {
+                true => cx.new_scratch(self.tensors[2], &out.shape(), self.sum_type())?,
+                false => out.clone(),
+            };
+            let gemm = self.group_gemm(cx, group, target.clone())?;
             for (axis, whole, part) in [(1, &self.a, &a), (0, &self.b, &b)] {
                 bounds.emit_part(cx, group, axis, whole.clone(), part.clone())?;
             }
             emit_gemm(cx, self.tensors, GemmInst { a: a.clone(), b: b.clone(), ..gemm })?;
+            if has_factors {
+                let mut kernel = KernelSteps::default();
+                self.scaled_sum(&mut kernel, target);
+                kernel.emit(cx, out)?;
+            }
         }
         Ok(())
     }
@@ -413,21 +460,6 @@ impl GroupBounds {
         let lasts = kernel.test(Function::Lt, [StepOperand::Index(axis), end]);
         kernel.test(Function::And, [begins, lasts])
     }
-    /// The first view inside of the group, the second outside.
-    fn emit_selection(
-        &self,
-        cx: &mut PlanBuilder<'_>,
-        group: usize,
-        axis: u32,
-        [kept, other]: [BufferView; 2],
-        output: BufferView,
-    ) -> Result<(), Diag> {
-        let mut kernel = KernelSteps::default();
-        let is_inside = self.emit_test(&mut kernel, group, axis, &output.shape());
-        let (kept, other) = (kernel.input(kept), kernel.input(other));
-        kernel.apply_function(Function::Where, output.dtype, &[is_inside, kept, other]);
-        kernel.emit(cx, output)
-    }
     /// The view inside of the group, 0 outside.
     fn emit_part(
         &self,
@@ -440,7 +472,11 @@ impl GroupBounds {
         let mut kernel = KernelSteps::default();
         let is_inside = self.emit_test(&mut kernel, group, axis, &part.shape());
         let whole = kernel.input(whole);
-        kernel.apply_function(Function::Where, part.dtype, &[is_inside, whole, StepOperand::Const(ScalarValue::Float(0.0))]);
+        kernel.apply_function(
+            Function::Where,
+            part.dtype,
+            &[is_inside, whole, StepOperand::Const(ScalarValue::Float(0.0))],
+        );
         kernel.emit(cx, part)
     }
 }
