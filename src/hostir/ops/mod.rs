@@ -110,6 +110,7 @@ op_table! {
     BlockQuantize => quantize::BLOCK_QUANTIZE,
     GroupedBlockQuantize => quantize::GROUPED_BLOCK_QUANTIZE,
     PreprocessGroupedScales => quantize::PREPROCESS_GROUPED_SCALES,
+    CutlassGroupedMatmul => quantize::CUTLASS_GROUPED_MATMUL,
     Full => factory::FULL,
     Iota => factory::IOTA,
     Define => scalar::DEFINE,

@@ -9,7 +9,10 @@ use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, l
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, AxisLink, DType, OpId, OpIdentity, OpLayout, Program, TensorId, quoted_op, quoted_type};
+use crate::ir::{
+    AttrKey, AxisLink, CallPadding, DType, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, quoted_op,
+    quoted_type,
+};
 use crate::plan::{
     BufferView, Function, InstKind, KernelSteps, PlanBuilder, RedOp, ReductionFold, ScalarValue, StepOperand, ViewDim,
 };
@@ -45,11 +48,7 @@ pub const GROUPED_BLOCK_QUANTIZE: OpSpec = OpSpec {
     },
     spellings: &[],
     summary: "As `block_quantize`, with the scales of each group of rows in blocks of 128 by 4.",
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     relate: None,
     infer: Infer::Written,
     checks: &[],
@@ -82,7 +81,35 @@ pub const PREPROCESS_GROUPED_SCALES: OpSpec = OpSpec {
     lower: Lower::Instructions(refuse_blocked_scales),
 };
 
-/// Refuses ops whose result is larger in memory than its type says.
+/// `CutlassNvfp4GroupedMmaOp`.
+pub const CUTLASS_GROUPED_MATMUL: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "CutlassNvfp4GroupedMmaOp",
+        layout: OpLayout::OneLine(CallPadding::Tight),
+        standalone: StandaloneRule::Yes,
+        reshapes: true,
+        indexed: true,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Computes a GEMM of nvFP4 for each group of rows, with scales in blocks of 128 by 4.",
+    args: &[
+        ArgSpec::keyed_operand("mat1"),
+        ArgSpec::keyed_operand("mat2"),
+        ArgSpec::keyed_operand("scale1"),
+        ArgSpec::keyed_operand("scale2"),
+        ArgSpec::keyed_operand("alpha"),
+        ArgSpec::keyed_operand("problem_sizes"),
+        ArgSpec::keyed_operand("expert_offsets"),
+        ArgSpec::keyed_operand("sf_offsets"),
+    ],
+    relate: None,
+    infer: Infer::Written,
+    checks: &[],
+    lower: Lower::Instructions(refuse_blocked_scales),
+};
+
+/// Refuses ops with scales that are larger in memory than their type says.
 fn refuse_blocked_scales(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let name = quoted_op(cx.program, id);
     let message = message!("`{}` cannot run: the memory of its scales is not in the text", name);
@@ -129,7 +156,8 @@ fn link_block_quantize(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -
         if axes.is_empty() || into.len() != axes.len() {
             let (name, tensor) = (quoted_op(program, op), program.quoted_tensor(to.tensor));
             let need = axes.len().max(1);
-            let message = message!("`{}` needs a result of rank {}, but `{}` has rank {}", name, need, tensor, into.len());
+            let message =
+                message!("`{}` needs a result of rank {}, but `{}` has rank {}", name, need, tensor, into.len());
             return Err(AxisMismatch { code: codes::RANK, message, note: Message::default(), tensor: Some(to.tensor) });
         }
         link_pairs(&from, &to, &axes[..axes.len() - 1], &into[..axes.len() - 1], links);
