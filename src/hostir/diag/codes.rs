@@ -205,6 +205,8 @@ codes! {
     PADDING_ROW = "H0281";
     /// Experts of a Dispatch that the ranks do not divide evenly.
     EXPERTS = "H0283";
+    /// A tensor that may be a result of a Dispatch which nvFuser does not print (warning).
+    HIDDEN_RESULT = "H0284";
 
     /// A size that is not determined.
     SIZE_UNKNOWN = "H0401";

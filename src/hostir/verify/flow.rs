@@ -7,9 +7,11 @@
 
 use super::declarations::ReferencedTensors;
 use crate::diag::message;
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, Span, codes};
 use crate::ir::places::{tensor_span, with_declaration};
-use crate::ir::{AttrKey, AttrValue, BlockId, IdVec, Op, OpEffect, OpId, Program, TensorId, Value, bare_head};
+use crate::ir::{
+    AttrKey, AttrValue, BlockId, IdVec, Op, OpEffect, OpId, Program, TensorId, Value, bare_head, quoted_op,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DefinitionState {
@@ -164,6 +166,9 @@ impl FlowChecker<'_> {
         if self.states[first] != DefinitionState::Undefined || std::mem::replace(&mut self.reported[first], true) {
             return;
         }
+        if self.report_hidden_result(tensor, self.program.op_span(id)) {
+            return;
+        }
         let name = self.program.quoted_tensor(tensor);
         self.diags.push(
             Diag::error(
@@ -176,10 +181,28 @@ impl FlowChecker<'_> {
         );
     }
 
+    /// Warns of a tensor without any definition in a program with an op that has more results than nvFuser prints.
+    /// Returns false if it is none.
+    fn report_hidden_result(&mut self, tensor: TensorId, place: Span) -> bool {
+        let Some(op) = find_hiding_op(self.program, tensor) else { return false };
+        let (name, of) = (self.program.quoted_tensor(tensor), quoted_op(self.program, op));
+        let message =
+            message!("`{}` has no definition: it may be a result of `{}` that nvFuser does not print", name, of);
+        let diag = Diag::error(codes::HIDDEN_RESULT, place, message).with_focus(name);
+        let diag = diag.with_label(self.program.op_span(op), "this has results without a name");
+        let words: Vec<String> = hidden_results(self.program.op(op)).map(|word| format!("`{word}=`")).collect();
+        let note = format!("to run the program, name it there, with one of {}", words.join(", "));
+        self.diags.push(diag.with_note(note).into_warning());
+        true
+    }
+
     /// V11.
     fn report_undefined_output(&mut self, tensor: TensorId, unit: Option<u32>) {
         let name = self.program.quoted_tensor(tensor);
         if std::mem::replace(&mut self.reported[self.referenced.memory[tensor]], true) {
+            return;
+        }
+        if self.report_hidden_result(tensor, tensor_span(self.program, tensor)) {
             return;
         }
         let message = match unit {
@@ -227,4 +250,24 @@ impl FlowChecker<'_> {
         );
         self.diags.push(with_declaration(diag, self.program, tensor, id));
     }
+}
+
+/// The words of the results that an op has and its text leaves out.
+fn hidden_results(op: &Op) -> impl Iterator<Item = &'static str> {
+    let spec = op.kind.spec();
+    let results = spec.args.iter().enumerate().filter(|(_, declared)| declared.result);
+    results.filter(move |(place, _)| !spec.has_named_value(op, *place)).filter_map(|(_, declared)| declared.word)
+}
+
+/// The first op with results that its text leaves out, if the program defines a tensor nowhere.
+fn find_hiding_op(program: &Program, tensor: TensorId) -> Option<OpId> {
+    let (mut found, mut is_defined) = (None, program.is_hir2());
+    program.walk_with_units(&mut |id| {
+        let op = program.op(id);
+        if hidden_results(op).next().is_some() {
+            found.get_or_insert(id);
+        }
+        is_defined |= op.output_tensors().any(|result| result == tensor);
+    });
+    found.filter(|_| !is_defined)
 }
