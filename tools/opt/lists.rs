@@ -151,6 +151,7 @@ fn op_form(kind: OpKind) -> String {
         OpLayout::Words(WordLink::To) => format!("{} to Stream N", kind.name()),
         OpLayout::Words(WordLink::Number) => format!("{} N", kind.name()),
         OpLayout::Keyed => format!("{} N ({})", kind.name(), argument_list(spec)),
+        OpLayout::ResultList => format!("(T, U) = {}({})", kind.name(), argument_list(spec)),
         layout => call_form(spec, if is_padded(layout) && !spec.args.is_empty() { " " } else { "" }),
     }
 }

@@ -54,6 +54,11 @@ fn keyed_form(kind: OpKind) -> &'static str {
         "P2PCommunication" => {
             "h = send(A, to=rank[, via=word, protocol=word])\nh = recv(T, from=rank[, via=word, protocol=word])"
         }
+        "Dispatch" => {
+            "Dispatch(num_experts=n, in=A, topk_idx=B, topk_weights=C, out=T[, out_topk_idx=T][, out_topk_weights=T]\
+             [, out_src_idx=T][, out_n_tokens_to_rank=T][, out_n_tokens_from_rank=T][, backend=word])"
+        }
+        "Combine" => "Combine(in=A, topk_weights=B, src_idx=C, out=T[, backend=word])",
         "CollectivePermute" => "h = permute(A -> T, to=position, from=position[, team=[0, 1], via=word])",
         _ => "",
     }
@@ -62,12 +67,14 @@ fn keyed_form(kind: OpKind) -> &'static str {
 /// `T: type = slice(A, ranges=[[start, stop, step], ..])`
 fn call_form(kind: OpKind) -> String {
     let spec = kind.spec();
-    let result = if matches!(spec.infer, Infer::Written) { "T: type" } else { "T" };
-    let mut letters = ["A", "B", "C", "D", "E", "F"].into_iter();
-    let mut text = format!("{result} = {}(", spec.identity.name);
+    let ty = if matches!(spec.infer, Infer::Written) { ": type" } else { "" };
+    let results: Vec<String> =
+        ["T", "U", "V", "W"].iter().take(kind.result_count()).map(|letter| format!("{letter}{ty}")).collect();
+    let mut letters = ["A", "B", "C", "D", "E", "F", "G", "H"].into_iter();
+    let mut text = format!("{} = {}(", results.join(", "), spec.identity.name);
     for (at, declared) in spec.args.iter().filter(|declared| !declared.result).enumerate() {
         let comma = if at == 0 { "" } else { ", " };
-        let letter = if declared.key.is_none() { letters.next().unwrap_or("G") } else { "" };
+        let letter = if declared.key.is_none() { letters.next().unwrap_or("..") } else { "" };
         let argument = argument_form(kind, declared, letter);
         let more = if declared.repeated { ", .." } else { "" };
         let optional = declared.presence == ArgPresence::Optional;
