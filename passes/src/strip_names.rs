@@ -41,8 +41,12 @@ fn run_strip_names(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
     let frame = edit.program().frame();
     if edit.program().has_names() {
         let count = strip_tensor_and_unit_names(edit) + given_count(edit.program());
-        edit.set_given_names(GivenNames::default());
-        edit.set_run_hints(RunHints::default());
+        // The sizes of meshes are no names of something else.
+        let sized = edit.program().given_names().sized.clone();
+        let mut sizes = edit.program().run_hints().sizes.clone();
+        sizes.retain(|(name, _)| sized.sizes.iter().any(|size| size.name == *name));
+        edit.set_given_names(GivenNames { sized, ..GivenNames::default() });
+        edit.set_run_hints(RunHints { sizes, streams: None });
         cx.add_count("names-removed", count as u64);
         cx.add_remark(|| {
             Diag::error(STRIPPED, edit.program().source().header, message!("{} names were dropped", count))

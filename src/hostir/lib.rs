@@ -85,6 +85,15 @@ pub fn load_with_ops(text: &str, ops: ops::OpRegistry) -> (Vec<ir::Program>, Dia
     (programs, diags)
 }
 
+/// Reads a text, as [`load`] does, for these values of the sizes that give its meshes (`mesh d = 0..p`).
+pub fn load_with_sizes(text: &str, given: &ir::GivenSizes) -> (Vec<ir::Program>, Diags) {
+    let (file, mut diags) = ParsedFile::parse(text);
+    let mut reader = file.sized_reader(text, given);
+    let programs = (0..file.program_count()).map(|at| reader.read_program(at, &mut diags)).collect();
+    diags.sort_by_place();
+    (programs, diags)
+}
+
 /// A parsed text in either notation, whose programs are not resolved yet.
 #[derive(Debug)]
 pub enum ParsedFile {
@@ -133,9 +142,14 @@ impl ParsedFile {
 
     /// A reader of the programs; `text` is the parsed text.
     pub fn reader<'a>(&'a self, text: &'a str) -> SourceReader<'a> {
+        self.sized_reader(text, &ir::GivenSizes::default())
+    }
+
+    /// The same for these values of the sizes that give the text's meshes.
+    pub fn sized_reader<'a>(&'a self, text: &'a str, given: &ir::GivenSizes) -> SourceReader<'a> {
         SourceReader(match self {
             ParsedFile::Printed(ast) => FormReader::Printed(Box::new(resolve::FileResolver::new(ast, text))),
-            ParsedFile::Hir2(file) => FormReader::Hir2(Box::new(hir2::read::FileReader::new(file, text))),
+            ParsedFile::Hir2(file) => FormReader::Hir2(Box::new(hir2::read::FileReader::with_sizes(file, text, given))),
         })
     }
 

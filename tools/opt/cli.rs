@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
-use hostir::ir::{DType, Era, Program};
+use hostir::ir::{DType, Era, GivenSizes, Program};
 use hostir::print::PrintForm;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
@@ -17,6 +17,7 @@ use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
 use hostir_tool_support::status::ToolStatus;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// The text of the command line that a step of the pipeline was read from.
@@ -58,6 +59,8 @@ pub(super) struct OptArgs {
     pub(super) container: Option<usize>,
     /// The element type of tensors whose text has none.
     pub(super) element_type: DType,
+    /// Values of the sizes that give meshes.
+    pub(super) given: GivenSizes,
     pub(super) split_input_file: bool,
     pub(super) verify_diagnostics: bool,
     pub(super) verify_each: bool,
@@ -158,6 +161,15 @@ struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "float", value_parser = parse_element_type,
         help = "Element type of tensors without one, as nvFuser printed them before December 2024")]
     element_type: DType,
+    #[arg(
+        long,
+        value_name = "p=4,...",
+        help = "Values of the sizes that give meshes, `mesh d = 0..p`; other sizes have names only"
+    )]
+    set: Vec<String>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        help = "Number of ranks, which gives the size of `mesh d = 0..p`")]
+    devices: Option<u32>,
     #[arg(long, help = "Process the parts between lines `// -----` separately")]
     split_input_file: bool,
     #[arg(long, help = "Compare diagnostics with `// expected-error@+1 {{text}}` comments")]
@@ -205,6 +217,7 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
     let (before_all, before) = usage.find_passes("print-ir-before", &arguments.print_ir_before);
     let (after_all, after) = usage.find_passes("print-ir-after", &arguments.print_ir_after);
     let (pipeline, origins) = usage.read_pipeline(&arguments, matches);
+    let wanted = pipeline.wanted_devices();
     usage.check_files(&arguments);
     let mut files = arguments.files.into_iter();
     let cli = OptArgs {
@@ -233,6 +246,11 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
         renumber: arguments.renumber,
         container: arguments.container.map(|number| number as usize),
         element_type: arguments.element_type,
+        given: GivenSizes {
+            set: usage.read_sizes(&arguments.set),
+            devices: arguments.devices.or(wanted),
+            ..GivenSizes::default()
+        },
         split_input_file: arguments.split_input_file,
         verify_diagnostics: arguments.verify_diagnostics,
         verify_each: arguments.verify_each,
@@ -251,6 +269,13 @@ struct UsageReporter<'a, 'b> {
     io: &'a mut ToolIo<'b>,
     format: DiagFormat,
     failed: bool,
+}
+
+impl OptArgs {
+    /// The values for which a text is read, of which programs come out that have numbers in their place if `is_fixed`.
+    pub(super) fn given_sizes(&self, is_fixed: bool) -> GivenSizes {
+        GivenSizes { as_numbers: is_fixed, ..self.given.clone() }
+    }
 }
 
 impl UsageReporter<'_, '_> {
@@ -324,6 +349,21 @@ impl UsageReporter<'_, '_> {
             }
         }
         (all, passes)
+    }
+
+    /// `p=4,q=2` of `--set`.
+    fn read_sizes(&mut self, texts: &[String]) -> BTreeMap<String, i64> {
+        let mut sizes = BTreeMap::new();
+        for pair in texts.iter().flat_map(|text| text.split(',')) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match value.trim().parse() {
+                Ok(value) => {
+                    sizes.insert(name.trim().to_owned(), value);
+                }
+                Err(_) => self.report_error(format!("`--set {pair}`: write a name and an integer, `--set p=4`")),
+            }
+        }
+        sizes
     }
 
     fn read_style(&mut self, text: Option<&str>) -> Option<Era> {

@@ -197,11 +197,11 @@ impl<'a> OptSession<'a> {
         diags.items.extend(chunk.not_utf8(self.lossy));
         diags.items.extend(found.items);
         let sound = !diags.has_errors();
-        let programs = self.resolve_programs(&file, &chunk.text);
         self.form = self.cli.form.unwrap_or(match file.is_hir2() {
             true => OutputForm::Hir2,
             false => OutputForm::default(),
         });
+        let programs = self.resolve_programs(&file, &chunk.text);
         // It is several times as large as the text; later steps can use the memory.
         drop(file);
         let mut processed = Vec::new();
@@ -253,7 +253,10 @@ impl<'a> OptSession<'a> {
     fn resolve_programs(&mut self, file: &ParsedFile, text: &str) -> Vec<(Program, Diags)> {
         let start = Instant::now();
         let mut programs = Vec::new();
-        let mut reader = file.reader(text).with_element_type(self.cli.element_type);
+        // Passes work on one number of devices, and the printed form has no other.
+        let is_fixed = !self.cli.pipeline.steps.is_empty() || self.form != OutputForm::Hir2;
+        let given = self.cli.given_sizes(is_fixed);
+        let mut reader = file.sized_reader(text, &given).with_element_type(self.cli.element_type);
         for index in 0..file.program_count() {
             self.containers += 1;
             if self.cli.container.is_none_or(|wanted| wanted == self.containers) {

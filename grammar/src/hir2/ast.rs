@@ -56,6 +56,8 @@ pub struct NameSyntax {
 pub struct FileHead {
     /// The line `hir 2`.
     pub version: Span,
+    /// The second number of the version: 1 of `hir 2.1`, 0 of `hir 2`.
+    pub minor: u32,
     /// `style 2026-04`: the text of the era.
     pub style: Option<NameSyntax>,
     /// `sizes m=64, k=128`.
@@ -175,6 +177,17 @@ pub struct MeshItem {
     pub shape: Vec<u32>,
     /// Device numbers, row-major.
     pub devices: Vec<u32>,
+    /// The form with sizes, in the place of shape and devices.
+    pub sized: Option<SizedMeshSyntax>,
+}
+
+/// A mesh whose devices follow from sizes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SizedMeshSyntax {
+    /// `0..p`: the first device and the end.
+    Range(ExprId, ExprId),
+    /// `[y:a, x:b]`: extents in [`FileSyntax::expr_lists`], outermost first; the devices are those from 0 on.
+    Grid(NodeRange),
 }
 
 /// A program or a kernel.

@@ -9,14 +9,20 @@ use memchr::memmem;
 pub(super) enum HeadFault {
     /// The first line is another spelling of `hir 2`.
     Misspelt(Span),
+    /// The first line is `hir 2` with a second number that is larger than [`NEWEST_MINOR`].
+    Newer(Span),
     /// The first line is that of a mesh or a program; it starts at this offset.
     Missing(usize),
 }
+
+/// The largest second number of a version that the parser reads: that of `hir 2.1`.
+const NEWEST_MINOR: u32 = 1;
 
 impl HeadFault {
     /// The error for it, which adds the line or repairs it.
     pub(super) fn to_error(self, text: &str) -> SyntaxError {
         let (span, message, edit) = match self {
+            HeadFault::Newer(span) => return newer_error(&text[span.as_usize_range()], span),
             HeadFault::Misspelt(span) => {
                 let found = &text[span.as_usize_range()];
                 (span, format!("the first line is `{found}`, but a text of this notation begins with `hir 2`"), "hir 2")
@@ -28,13 +34,20 @@ impl HeadFault {
             }
         };
         let place = match self {
-            HeadFault::Misspelt(span) => span,
+            HeadFault::Misspelt(span) | HeadFault::Newer(span) => span,
             HeadFault::Missing(start) => Span::new(start, start),
         };
         SyntaxError::new(Code::Version, span, message)
             .with_note("write `hir 2`, alone on its line, above meshes and programs")
             .with_edit(SyntaxEdit { span: place, text: edit.to_owned() })
     }
+}
+
+fn newer_error(found: &str, span: Span) -> SyntaxError {
+    let newest = format!("hir 2.{NEWEST_MINOR}");
+    let message = format!("this text is in `{found}`, but this tool reads no version after `{newest}`");
+    SyntaxError::new(Code::Version, span, message)
+        .with_note(format!("use a newer tool, or write the text for `{newest}`: `hir 2` and `{newest}` are versions"))
 }
 
 /// Returns true if the first line of a text that is neither blank nor a comment is `hir 2`, or was evidently meant to
@@ -52,7 +65,19 @@ pub(super) fn find_head_fault(text: &str) -> Option<HeadFault> {
 
 fn has_head(line: &str) -> bool {
     let mut words = line.split_whitespace();
-    words.next() == Some("hir") && words.next() == Some("2")
+    words.next() == Some("hir") && words.next().is_some_and(|version| minor_version(version).is_some())
+}
+
+/// The second number of a version that the parser reads: 0 of `2`, 1 of `2.1`.
+pub(super) fn minor_version(version: &str) -> Option<u32> {
+    match version.strip_prefix('2')? {
+        "" => Some(0),
+        rest => rest
+            .strip_prefix('.')?
+            .parse()
+            .ok()
+            .filter(|minor| rest == format!(".{minor}") && *minor > 0 && *minor <= NEWEST_MINOR),
+    }
 }
 
 /// The first line that is neither blank nor a comment, without white space around it, and where it starts.
@@ -70,6 +95,9 @@ fn first_line(text: &str) -> Option<(usize, &str)> {
 
 fn find_fault_at(text: &str, start: usize, line: &str) -> Option<HeadFault> {
     let own = line.split("//").next().unwrap_or(line).trim_end();
+    if is_newer(own) {
+        return Some(HeadFault::Newer(Span::new(start, start + own.len())));
+    }
     if is_misspelt(own) {
         return Some(HeadFault::Misspelt(Span::new(start, start + own.len())));
     }
@@ -81,7 +109,14 @@ fn find_fault_at(text: &str, start: usize, line: &str) -> Option<HeadFault> {
     is_evident.then_some(HeadFault::Missing(start))
 }
 
-/// `hir2`, `HIR 2`, `hir v2`, `hir 2.0`, `hir-2`, `hir: 2`, `#hir 2` and their like; versions have no second number.
+/// `hir 2.2` and later ones.
+fn is_newer(line: &str) -> bool {
+    let version = line.strip_prefix("hir 2.").unwrap_or_default();
+    let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && !version.starts_with('0') && version.parse::<u32>().is_ok_and(|minor| minor > NEWEST_MINOR)
+}
+
+/// `hir2`, `HIR 2`, `hir v2`, `hir 2.0`, `hir-2`, `hir: 2`, `#hir 2` and their like; `hir 2.1` has a second number.
 fn is_misspelt(line: &str) -> bool {
     let line = line.trim_start_matches(['#', '!', '@', '%', ' ']).to_ascii_lowercase();
     let Some(rest) = line.strip_prefix("hir").or_else(|| line.strip_prefix("host ir")) else { return false };

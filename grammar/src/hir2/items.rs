@@ -1,7 +1,7 @@
 //! The top level of a file: its head, meshes, and the headers of kernels and programs.
 
-use super::ast::{BlockId, ItemSyntax, MeshItem, NameSyntax, ParamSyntax, ProgramItem, SizeSyntax};
-use super::head::{HeadFault, find_head_fault};
+use super::ast::{BlockId, ItemSyntax, MeshItem, NameSyntax, ParamSyntax, ProgramItem, SizeSyntax, SizedMeshSyntax};
+use super::head::{HeadFault, find_head_fault, minor_version};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineComment, LineTok, LineToken};
@@ -14,15 +14,16 @@ use crate::spelling::nearest_candidate;
 /// The largest number of devices of a mesh.
 const MAX_DEVICES: u32 = 1 << 20;
 
-const MESH_NOTE: &str = "write `mesh d = 0..4`, or `mesh d = [[0, 1], [2, 3]]`";
+pub(super) const MESH_NOTE: &str = "write `mesh d = 0..4`, or `mesh d = [[0, 1], [2, 3]]`";
 const HEADER_NOTE: &str = "write the header as `name(A: f32[m, n]) -> (B: f32[m, n]) on d:`";
 
 /// The devices of a mesh, as far as they were read.
 #[derive(Default)]
-struct DeviceList {
+pub(super) struct DeviceList {
     shape: Vec<u32>,
     devices: Vec<u32>,
     is_ragged: bool,
+    pub(super) sized: Option<SizedMeshSyntax>,
 }
 
 impl Parser<'_> {
@@ -44,7 +45,7 @@ impl Parser<'_> {
         self.begin_statement(0);
         if let Some(fault) = find_head_fault(self.text) {
             self.errors.add_error(fault.to_error(self.text));
-            if let HeadFault::Misspelt(line) = fault {
+            if let HeadFault::Misspelt(line) | HeadFault::Newer(line) = fault {
                 self.file.head.version = line;
                 // A line that is a comment elsewhere may have nothing left.
                 if self.peek().span.start < line.end {
@@ -59,12 +60,14 @@ impl Parser<'_> {
             return;
         }
         self.file.head.version = span;
-        if self.here() == LineTok::Int(2) {
+        let found = self.peek().span;
+        let minor = minor_version(&self.text[found.as_usize_range()]);
+        if let Some(minor) = minor.filter(|_| self.here() != LineTok::LineEnd) {
+            self.file.head.minor = minor;
             self.file.head.version = span.join(self.next().span);
             self.end_item_line();
             return;
         }
-        let found = self.peek().span;
         self.report_noted(Code::Version, found, "this version of the language is not known", "write `hir 2`");
         self.skip_line();
     }
@@ -288,9 +291,9 @@ impl Parser<'_> {
         let list = self.parse_devices(start, name);
         // A use of a mesh with an error is no further error: the mesh is known by its name, without devices.
         let failed = list.is_err();
-        let DeviceList { shape, devices, .. } = list.unwrap_or_default();
+        let DeviceList { shape, devices, sized, .. } = list.unwrap_or_default();
         let span = start.join(self.last_span());
-        self.file.items.push(ItemSyntax::Mesh(MeshItem { span, name, shape, devices }));
+        self.file.items.push(ItemSyntax::Mesh(MeshItem { span, name, shape, devices, sized }));
         if failed {
             return Err(Failed);
         }
@@ -303,6 +306,7 @@ impl Parser<'_> {
         self.expect_tok(LineTok::Equals, "`=`", MESH_NOTE)?;
         let mut list = DeviceList::default();
         match self.here() {
+            _ if self.begins_sized_mesh() => self.parse_sized_mesh(name, &mut list)?,
             LineTok::LBracket => self.parse_device_lists(&mut list)?,
             LineTok::Int(_) => self.parse_device_range(start, &mut list)?,
             _ => return Err(self.report_mesh(name)),
@@ -319,10 +323,13 @@ impl Parser<'_> {
         let inner = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
         let is_list = inner.starts_with(['(', '{']) && inner.ends_with([')', '}']) && inner.contains(char::is_numeric);
         if !is_list {
-            return self.report_unexpected(
-                "devices",
-                format!("write `mesh {name} = 0..4`, or `mesh {name} = [[0, 1], [2, 3]]`"),
-            );
+            let note = match self.here() {
+                LineTok::Name(_) if rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') => {
+                    format!("write `mesh {name} = 0..{rest}`")
+                }
+                _ => format!("write `mesh {name} = 0..4`, or `mesh {name} = [[0, 1], [2, 3]]`"),
+            };
+            return self.report_unexpected("devices", note);
         }
         let numbers: Vec<&str> =
             inner.split(|c: char| !c.is_ascii_digit()).filter(|number| !number.is_empty()).collect();

@@ -10,6 +10,7 @@ mod habits;
 mod head;
 mod items;
 mod known;
+mod meshes;
 mod parser;
 mod stmt;
 mod stream;
@@ -42,10 +43,13 @@ pub fn parse(text: &str) -> Hir2Output {
     let mut parser = parser::Parser::new(text);
     parser.parse_file();
     let (mut file, mut errors) = (parser.file, parser.errors.items);
-    if let Some(HeadFault::Misspelt(line)) = head::find_head_fault(text) {
+    match head::find_head_fault(text) {
         // Its other characters do not matter.
-        errors
-            .retain(|error| error.code == Code::Version.text() || !(line.start..line.end).contains(&error.span.start));
+        Some(HeadFault::Misspelt(line)) => errors
+            .retain(|error| error.code == Code::Version.text() || !(line.start..line.end).contains(&error.span.start)),
+        // Nobody knows what a newer version permits.
+        Some(HeadFault::Newer(_)) => errors.retain(|error| error.code == Code::Version.text()),
+        Some(HeadFault::Missing(_)) | None => {}
     }
     if !errors.is_empty() {
         // Lines that were read twice, because of an unclosed bracket, change the order.

@@ -2,8 +2,8 @@
 
 use hostir_grammar::ast::{BlockId, CommentPlaceSyntax, ExprId, StmtId};
 use hostir_grammar::hir2::ast::{
-    AxisSyntax, ExprNode, FileSyntax, IndexItem, ItemSyntax, LoopDomain, NodeRange, ParamSyntax, ProgramItem, StmtForm,
-    TypeId,
+    AxisSyntax, ExprNode, FileSyntax, IndexItem, ItemSyntax, LoopDomain, MeshItem, NodeRange, ParamSyntax, ProgramItem,
+    SizedMeshSyntax, StmtForm, TypeId,
 };
 use hostir_grammar::hir2::parse;
 use std::fmt::Write;
@@ -45,7 +45,8 @@ pub(crate) fn render(file: &FileSyntax, text: &str) -> String {
         match item {
             ItemSyntax::Mesh(mesh) => {
                 let name = file.symbol_text(mesh.name.name);
-                let _ = writeln!(out, "mesh {name} {:?} {:?}", mesh.shape, mesh.devices);
+                let _ =
+                    writeln!(out, "mesh {name} {:?} {:?}{}", mesh.shape, mesh.devices, sized_text(file, text, mesh));
             }
             ItemSyntax::Kernel(item) => program(file, &mut out, "kernel", item),
             ItemSyntax::Program(item) => program(file, &mut out, "program", item),
@@ -62,6 +63,16 @@ pub(crate) fn render(file: &FileSyntax, text: &str) -> String {
         let _ = writeln!(out, "{:?} {place}", &text[comment.span.as_usize_range()]);
     }
     out
+}
+
+/// ` 0 .. p` of a mesh that is given by sizes.
+fn sized_text(file: &FileSyntax, text: &str, mesh: &MeshItem) -> String {
+    let quote = |id: &ExprId| format!(" {}", &text[file.expr_span(*id).as_usize_range()]);
+    match mesh.sized {
+        None => String::new(),
+        Some(SizedMeshSyntax::Range(start, stop)) => format!("{} ..{}", quote(&start), quote(&stop)),
+        Some(SizedMeshSyntax::Grid(extents)) => file.expr_lists[extents.indices()].iter().map(quote).collect(),
+    }
 }
 
 fn stmt_text<'t>(file: &FileSyntax, text: &'t str, stmt: StmtId) -> &'t str {

@@ -31,6 +31,13 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// The number of ranks that the first pass with such an option asks for: `resize-mesh{devices=8}`. A text whose
+    /// meshes are given by sizes is read for it.
+    pub fn wanted_devices(&self) -> Option<u32> {
+        let step = self.steps.iter().find(|step| step.options.is_given("devices"))?;
+        u32::try_from(step.options.int_value("devices")).ok().filter(|&devices| devices > 0)
+    }
+
     /// Adds to the error of a step the places of its options in the text of the pipeline.
     pub fn locate_fault(&self, step: usize, fault: &OptionFault) -> Diag {
         let mut diag = fault.diag.clone();

@@ -201,7 +201,7 @@ impl Builder {
         let program = match self.program.take() {
             Some(program) => program,
             None => {
-                let (programs, found) = hostir::load(&self.text);
+                let (programs, found) = hostir::load_with_sizes(&self.text, &self.sizes.given_sizes());
                 if found.has_errors() {
                     return Err(found.items);
                 }

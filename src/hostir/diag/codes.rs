@@ -72,6 +72,12 @@ codes! {
     NAMELESS = "H0143";
     /// Tensors without an element type, as in texts before December 2024 (a remark).
     NO_ELEMENT_TYPE = "H0144";
+    /// A mesh that is no computation of sizes, or has no devices for their values.
+    MESH_BY_SIZES = "H0145";
+    /// A size of a mesh without a value.
+    MESH_SIZE_OPEN = "H0146";
+    /// A number of ranks that gives the sizes of the meshes no values.
+    MESH_SIZE_UNSOLVED = "H0147";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";
@@ -316,6 +322,8 @@ codes! {
     GROUP_OFFSETS = "H0551";
     /// An element of a Combine's `src_idx=` that names no token.
     TOKEN_INDEX = "H0552";
+    /// A program that leaves requested ranks without work.
+    UNUSED_RANKS = "H0553";
     /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of
     /// one rank, in communicators' queues, or through a message that a peer carries out.
     RACE = "H0701";

@@ -7,6 +7,7 @@ use super::names::{NameInterner, Symbol};
 use super::op::{Op, Value};
 use super::op_kind::OpKind;
 use super::order::DomainPositions;
+use super::sized_mesh::SizedMeshes;
 use super::style::Style;
 use super::tensor::{DeviceMesh, IterDomain, Tensor};
 use super::unread::UnreadText;
@@ -61,6 +62,8 @@ pub struct GivenNames {
     pub streams: FxHashMap<u64, Symbol>,
     /// Names of meshes.
     pub meshes: FxHashMap<MeshId, Symbol>,
+    /// The meshes that are given by sizes.
+    pub sized: SizedMeshes,
 }
 
 /// Values that a text proposes for a run; options of the command line replace them.
@@ -372,6 +375,7 @@ impl Program {
     pub fn has_names(&self) -> bool {
         let given = &self.given;
         let others = given.handles.is_empty() && given.streams.is_empty() && given.meshes.is_empty();
+        let others = others && given.sized.sizes.is_empty();
         given.program.is_some()
             || !others
             || self.tensors.iter().any(|(_, tensor)| tensor.name.is_some())

@@ -1,6 +1,6 @@
 //! Scalar names: their binders, and their uses without one.
 //!
-//! Bound everywhere: the extents of all tensors and loops, scalar inputs, results of scalar ops, and what the runtime
+//! Bound everywhere: the extents of all tensors and loops, sizes of meshes and of the run, scalar inputs, results of scalar ops, and what the runtime
 //! binds (`rank`, `deviceIdx.x`, `numberOfStreams`). A loop binds its index inside its body, and with it what `Index
 //! definitions:` compute from the index. nvFuser prints only the name at some scalar positions and leaves its
 //! definition out (`index = i84`): such a program reads, verifies and prints, but cannot run; [`free_names`] lists
@@ -119,6 +119,11 @@ impl NameBindings {
             if let Some(symbol) = program.names().find_symbol(name) {
                 table.bound[symbol.0 as usize] = true;
             }
+        }
+        let meshes = program.given_names().sized.sizes.iter().map(|size| size.name);
+        let proposed = program.run_hints().sizes.iter().map(|(name, _)| *name);
+        for name in meshes.chain(proposed) {
+            table.bound[name.0 as usize] = true;
         }
         table.bind_values(program, program.inputs());
         for (_, unit) in program.units().iter() {

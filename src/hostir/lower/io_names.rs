@@ -56,6 +56,12 @@ pub fn settable_names(program: &Program) -> Vec<&str> {
     }
     let scalars = program.inputs().iter().filter_map(|input| input.as_scalar());
     scalars.for_each(|scalar| add_names(program, scalar, &mut names));
+    for size in &program.given_names().sized.sizes {
+        let name = program.name(size.name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     names
 }
 

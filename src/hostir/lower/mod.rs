@@ -8,6 +8,7 @@ mod driver;
 mod element_text;
 mod half_lowered;
 pub mod io_names;
+mod mesh_sizes;
 mod one_rank;
 mod prepare;
 mod privatization;
@@ -18,6 +19,7 @@ pub mod sizes;
 
 pub use element_text::ShardedTensors;
 pub(crate) use element_text::unravel_index;
+pub use mesh_sizes::open_mesh_size;
 pub use prepare::{
     IoTensor, IoTensorAxis, PreparedProgram, prepare_program, prepare_rank, prepare_with_kept, prepare_with_streams,
 };

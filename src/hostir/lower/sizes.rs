@@ -8,6 +8,7 @@ mod classes;
 mod conflicts;
 mod joins;
 mod loops;
+mod meshes;
 mod open;
 mod units;
 
@@ -15,7 +16,8 @@ use crate::axes::LogicalAxis;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, Quoted, RunOption, Span, codes};
 use crate::ir::scalar_names::{RUNTIME, sub_expressions};
-use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, RankScalars, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, Expr, ExprId, GivenSizes, OpId, Program, RankScalars, Symbol, TensorId, UnitId, Value};
+use crate::lower::mesh_sizes::check_unused_ranks;
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use classes::{KnownSize, SizeClasses, SizeSource};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,6 +52,13 @@ pub struct SizeSettings {
     pub memory_limit: u64,
     /// The resource limits for planning.
     pub limits: PlanLimits,
+}
+
+impl SizeSettings {
+    /// The part that the reader of a text needs.
+    pub fn given_sizes(&self) -> GivenSizes {
+        GivenSizes { set: self.set.clone(), devices: self.devices, every: self.every, as_numbers: false }
+    }
 }
 
 /// The number of streams if neither the caller nor the program's text says one.
@@ -130,6 +139,7 @@ pub fn infer_sizes(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -
     };
     solver.refuse_rank_extents();
     solver.collect_axes();
+    solver.fix_mesh_sizes();
     solver.link_ops();
     let meant = solver.error_count();
     solver.apply_flags(sizes);
@@ -163,6 +173,7 @@ fn count_ranks(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> u3
     if ranks < needed {
         diags.push(too_few_ranks(ranks, needed, sizes.processes));
     }
+    check_unused_ranks(program, needed, sizes.devices, diags);
     if ranks.max(needed) > MAX_RANKS {
         let message = message!("the program needs {} ranks, but the limit is {}", ranks.max(needed), MAX_RANKS);
         diags.push(Diag::global_error(codes::TOO_LARGE, message));

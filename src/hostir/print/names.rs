@@ -48,9 +48,19 @@ impl ProgramPrinter<'_> {
         self.push("hir 1");
         let hints = program.run_hints();
         let mut separator = " {";
-        if !hints.sizes.is_empty() {
-            let sizes: Vec<String> =
-                hints.sizes.iter().map(|(name, value)| format!("{}={value}", program.name(*name))).collect();
+        // The meshes are for certain values of sizes, whatever the text proposes.
+        let of_meshes = &program.given_names().sized.sizes;
+        let value_of = |name: Symbol| of_meshes.iter().find(|size| size.name == name).map(|size| size.value);
+        let mut sizes: Vec<(Symbol, i64)> =
+            hints.sizes.iter().map(|&(name, value)| (name, value_of(name).unwrap_or(value))).collect();
+        for size in of_meshes {
+            if sizes.iter().all(|(name, _)| *name != size.name) {
+                sizes.push((size.name, size.value));
+            }
+        }
+        let sizes: Vec<String> =
+            sizes.into_iter().map(|(name, value)| format!("{}={value}", program.name(name))).collect();
+        if !sizes.is_empty() {
             self.push(separator);
             self.push(&format!("sizes={{{}}}", sizes.join(", ")));
             separator = ", ";

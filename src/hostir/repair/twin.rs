@@ -11,7 +11,7 @@ use crate::diag::{Diag, Fix, TextEdit};
 use crate::hir2::defaults::is_host_select;
 use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
-use crate::ir::{BlockId, OpId, Program};
+use crate::ir::{BlockId, GivenSizes, OpId, Program};
 use crate::print::{PrintOptions, VersionLine, print_into};
 use std::borrow::Cow;
 
@@ -22,9 +22,9 @@ pub(super) struct PrintedTwin {
 }
 
 impl PrintedTwin {
-    /// The twin of a text; `None` if the text or its twin cannot be read.
-    pub(super) fn of_text(text: &str) -> Option<Self> {
-        let (programs, diags) = crate::load(text);
+    /// The twin of a text for these sizes of its meshes; `None` if the text or its twin cannot be read.
+    pub(super) fn of_text(text: &str, given: &GivenSizes) -> Option<Self> {
+        let (programs, diags) = crate::load_with_sizes(text, given);
         if diags.has_errors() || programs.is_empty() {
             return None;
         }
@@ -106,7 +106,7 @@ fn canonical_text(mut programs: Vec<Program>) -> String {
 
 /// Adds fixes to diagnostics about a text in `hir 2`.
 pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
-    let Some(twin) = PrintedTwin::of_text(text) else { return };
+    let Some(twin) = PrintedTwin::of_text(text, &judge.given_sizes()) else { return };
     let verdict = judge.judge_text(text);
     let mut search = RepairSearch::new(&twin.text, judge);
     let mut found: Vec<(usize, Fix)> = Vec::new();

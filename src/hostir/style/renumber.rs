@@ -10,7 +10,7 @@ use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BlockId, Program, UnitId};
 use crate::ir::{DomainId, IterDomain, TensorId};
-use crate::ir::{Expr, ExprId, GivenNames, RunHints, TextFrame};
+use crate::ir::{Expr, ExprId, GivenNames, MeshTextPiece, RunHints, TextFrame};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Numbers tensors, scalars (`i0`, keeping their letters), communications, HostUnits, streams that are known by an
@@ -222,6 +222,14 @@ impl<'p> ProgramRenumberer<'p> {
             meshes.extend(tensor.mesh);
         }
         given.meshes.retain(|mesh, _| meshes.contains(mesh));
+        given.sized.texts.retain(|mesh, _| meshes.contains(mesh));
+        let pieces = given.sized.texts.values_mut().flatten().filter_map(|piece| match piece {
+            MeshTextPiece::Name(name) => Some(name),
+            MeshTextPiece::Text(_) => None,
+        });
+        for name in pieces.chain(given.sized.sizes.iter_mut().map(|size| &mut size.name)) {
+            *name = self.names.get(name).copied().unwrap_or(*name);
+        }
         let is_named = is_named
             || given != GivenNames::default()
             || program.units().iter().any(|(_, unit)| unit.name.is_some())

@@ -311,12 +311,12 @@ fn check_extent(program: &Program, domain: &IterDomain, mesh: &DeviceMesh, named
             found,
             need
         );
-        diags.push(
-            Diag::error(codes::DEVICE_EXTENT, *span, message).with_note(message!(
-                "the extent of a device axis counts all devices: write {}, or change the mesh",
-                need
-            )),
-        );
+        let sizes = &program.given_names().sized.sizes;
+        let size = sizes.iter().find(|size| size.value == i64::from(need)).map(|size| program.name(size.name));
+        diags.push(Diag::error(codes::DEVICE_EXTENT, *span, message).with_note(message!(
+            "the extent of a device axis counts all devices: write {}, or change the mesh",
+            size.map_or_else(|| need.to_string(), |name| format!("`{name}`"))
+        )));
     }
 }
 

@@ -272,3 +272,8 @@ add("above", np.array([0, 2, 3], "<i8"))
 add("low", np.array([0, -1, 2], "<i8"))
 add("high", np.array([[1, 2, 3], [3, 0, 4]], "<i4"))
 safetensors("index.safetensors", table)
+
+# A block of a grid moves one place along x, then one along y: docs/patterns/grid.hir.
+for rows, columns in [(2, 3), (4, 2)]:
+    blocks = np.arange(rows * columns * 8, dtype=np.float32).reshape(rows, columns, 8)
+    np.save(path(f"grid_{rows}x{columns}.npy"), np.roll(blocks, (1, 1), axis=(0, 1)))

@@ -9,6 +9,7 @@ use super::option_values::{
     data_file, missing_part, parse_bytes, parse_container, parse_content, parse_number, parse_schedules, parse_shape,
 };
 use super::program::ProgramChoice;
+use super::tensor_options::whole_numbers;
 use crate::data::compare::GivenTolerances;
 use crate::launch::LaunchFlags;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -16,7 +17,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
 use hostir::diag::message;
-use hostir::ir::DType;
+use hostir::ir::{DType, GivenSizes};
 use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments, parse_element_type};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -128,7 +129,13 @@ pub(super) struct Options {
 impl Options {
     /// The program of a file that is meant, and the way it is read.
     pub(super) fn program_choice(&self) -> ProgramChoice {
-        ProgramChoice { container: self.container.and_then(ContainerChoice::number), element_type: self.element_type }
+        let container = self.container.and_then(ContainerChoice::number);
+        ProgramChoice { container, element_type: self.element_type, given: self.given_sizes() }
+    }
+    /// The values of the sizes that give meshes.
+    pub(super) fn given_sizes(&self) -> GivenSizes {
+        let set = whole_numbers(&self.set);
+        GivenSizes { set, devices: self.devices, every: self.every, as_numbers: false }
     }
     /// The first option that looks at what was computed, or writes it.
     pub(super) fn wants_results(&self) -> Option<&'static str> {
@@ -239,7 +246,7 @@ struct ProgramArguments {
         help = "Element type of tensors without one, as nvFuser printed them before December 2024 [default: float]")]
     element_type: Option<DType>,
     #[arg(short = 'n', long, value_name = "N", value_parser = value_parser!(u32).range(1..),
-        help = "Number of ranks; by default, as many as the meshes name")]
+        help = "Number of ranks, which gives the size of `mesh d = 0..p`; by default, as many as the meshes name")]
     devices: Option<u32>,
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = backend_parser(),
         help = "Backend to run on")]

@@ -8,7 +8,7 @@ use super::program::{ProgramChoice, SourceProgram};
 use super::tensor_options;
 use hostir::backend::weigh_program;
 use hostir::diag::Diag;
-use hostir::ir::Program;
+use hostir::ir::{GivenSizes, Program};
 use hostir::lower::PreparedProgram;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir::verdict::judge_program;
@@ -79,6 +79,10 @@ struct PlannedText {
 }
 
 impl TextJudge for RunJudge<'_, '_> {
+    fn given_sizes(&self) -> GivenSizes {
+        self.options.given_sizes()
+    }
+
     fn judge_text(&mut self, text: &str) -> TextVerdict {
         if Instant::now() > self.end {
             return TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };

@@ -8,7 +8,7 @@ use super::program::SourceProgram;
 use crate::launch::{self, LaunchedProcess, children};
 use hostir::backend::control_plane::is_known_to_all;
 use hostir::diag::Diag;
-use hostir::lower::needed_ranks;
+use hostir::lower::{needed_ranks, open_mesh_size};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::status::FOLLOWED;
@@ -60,6 +60,9 @@ fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RunFai
     let mut most = 1;
     for file in std::iter::once(&options.file).chain(&options.others) {
         let loaded = SourceProgram::read_program(file, options.program_choice(), io)?;
+        if let Some(open) = open_mesh_size(&loaded.program) {
+            return Err(loaded.to_failure(vec![open]));
+        }
         most = most.max(needed_ranks(&loaded.program));
     }
     Ok(most)

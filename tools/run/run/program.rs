@@ -4,19 +4,21 @@ use super::failure::RunFailure;
 use hostir::ParsedFile;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags, syntax_error};
-use hostir::ir::{DType, Program};
+use hostir::ir::{DType, GivenSizes, Program};
 use hostir_grammar::{LogText, read_log};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 
 /// The chosen program of a file, and the way to read it.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct ProgramChoice {
     /// Its number, from 1; `None` for the only one.
     pub(super) container: Option<usize>,
     /// The element type of tensors whose text has none; `None` for `float`.
     pub(super) element_type: Option<DType>,
+    /// Values of the sizes that give its meshes.
+    pub(super) given: GivenSizes,
 }
 
 /// A program with the text that messages about it quote.
@@ -26,8 +28,8 @@ pub(super) struct SourceProgram {
     pub(super) program: Program,
     /// Warnings of the verifier.
     pub(super) warnings: Vec<Diag>,
-    /// The element type that it was read with.
-    element_type: Option<DType>,
+    /// The way in which it was read.
+    choice: ProgramChoice,
     /// Its place among several programs of the file.
     pub(super) place: Option<ProgramPlace>,
 }
@@ -92,7 +94,7 @@ impl SourceProgram {
             };
             return Err(Diag::global_error(errors::CONTAINER, message).with_note(note).into());
         };
-        Self::from_text(source, ProgramChoice { container: Some(number), element_type: self.element_type })
+        Self::from_text(source, ProgramChoice { container: Some(number), ..self.choice.clone() })
     }
 
     /// Resolves and verifies the chosen program in a text.
@@ -111,7 +113,7 @@ impl SourceProgram {
         let found = FoundPrograms::in_text(raw);
         // A text without programs has the error that says so.
         let count = found.file.program_count().max(1);
-        (1..=count).map(move |number| found.read(ProgramChoice { container: Some(number), ..choice }))
+        (1..=count).map(move |number| found.read(ProgramChoice { container: Some(number), ..choice.clone() }))
     }
 
     /// Diagnostics about the program.
@@ -141,10 +143,11 @@ impl FoundPrograms {
             // Errors of the other programs do not matter.
             file.keep_errors_of(wanted.wrapping_sub(1), &mut diags);
         }
-        let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { self.choose(choice) };
+        let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { self.choose(&choice) };
         let place = chosen.as_ref().ok().and_then(|&index| self.place_of(index));
         let text = source.decoded_text();
-        let mut reader = file.reader(&text).with_element_type(choice.element_type.unwrap_or(DType::Float));
+        let reader = file.sized_reader(&text, &choice.given);
+        let mut reader = reader.with_element_type(choice.element_type.unwrap_or(DType::Float));
         let program = reader.read_program(chosen?, &mut diags);
         match diags.has_errors() {
             true => {
@@ -157,8 +160,7 @@ impl FoundPrograms {
         if diags.has_errors() {
             return Err(RunFailure::from_diags(source.clone(), diags.items));
         }
-        let element_type = choice.element_type;
-        Ok(SourceProgram { source: source.clone(), program, warnings: diags.items, element_type, place })
+        Ok(SourceProgram { source: source.clone(), program, warnings: diags.items, choice, place })
     }
 
     /// The place of a program, if there are several.
@@ -191,7 +193,7 @@ impl FoundPrograms {
 
     /// The chosen program. Without a number, a file in `hir 2` means its first program, since the next one is mostly
     /// its reference; so does a log with the same program of several processes.
-    fn choose(&self, choice: ProgramChoice) -> Result<usize, Diag> {
+    fn choose(&self, choice: &ProgramChoice) -> Result<usize, Diag> {
         let (name, count) = (&self.source.name, self.file.program_count());
         match choice.container {
             Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),

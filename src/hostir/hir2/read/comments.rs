@@ -2,9 +2,9 @@
 
 use super::file_scope::{FileScope, MeshComment, ProgramPlace, mesh_uses};
 use super::statement_index::StatementIndex;
-use crate::ir::{CommentPlace, Program, SourceComment};
+use crate::ir::{CommentPlace, MeshId, Program, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
-use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, StmtForm, StmtId};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
 
 /// The comments at lines of meshes, each with the program that keeps it, since programs share meshes. They are in the
@@ -18,7 +18,7 @@ pub(super) fn find_mesh_comments(file: &FileSyntax, programs: &[ProgramPlace]) -
         let uses = uses.get_or_insert_with(|| first_mesh_uses(file));
         // One inside of the lists stands above them.
         let is_after = matches!(comment.place, CommentPlaceSyntax::Header(_)) && comment.span.start >= mesh.span.end;
-        let (rank, owner) = match uses.get(&(&mesh.shape, &mesh.devices)) {
+        let (rank, owner) = match uses.get(&mesh_grid(mesh)) {
             // The item may be a kernel of the program.
             Some(&FirstMeshUse { rank, item }) => (rank, programs.partition_point(|program| program.item < item)),
             None => (usize::MAX, programs.partition_point(|program| program.start <= comment.span.start)),
@@ -30,8 +30,12 @@ pub(super) fn find_mesh_comments(file: &FileSyntax, programs: &[ProgramPlace]) -
     found
 }
 
-/// Shape and devices of a mesh.
-type MeshGrid<'f> = (&'f Vec<u32>, &'f Vec<u32>);
+/// Shape and devices of a mesh; the name of one that is given by sizes, which differs from all others.
+type MeshGrid<'f> = (&'f Vec<u32>, &'f Vec<u32>, Option<Symbol>);
+
+fn mesh_grid(mesh: &MeshItem) -> MeshGrid<'_> {
+    (&mesh.shape, &mesh.devices, mesh.sized.map(|_| mesh.name.name))
+}
 
 /// The first use of a mesh.
 struct FirstMeshUse {
@@ -43,7 +47,7 @@ struct FirstMeshUse {
 
 fn first_mesh_uses(file: &FileSyntax) -> FxHashMap<MeshGrid<'_>, FirstMeshUse> {
     let meshes = file.items.iter().filter_map(|item| match item {
-        ItemSyntax::Mesh(mesh) => Some((mesh.name.name, (&mesh.shape, &mesh.devices))),
+        ItemSyntax::Mesh(mesh) => Some((mesh.name.name, mesh_grid(mesh))),
         ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
     });
     let meshes: FxHashMap<Symbol, MeshGrid<'_>> = meshes.collect();
@@ -62,6 +66,7 @@ pub(super) struct CommentPlacer<'r> {
     pub(super) source: &'r str,
     pub(super) shared: &'r FileScope,
     pub(super) program: &'r Program,
+    pub(super) sized_meshes: &'r FxHashMap<Symbol, MeshId>,
     pub(super) statements: &'r StatementIndex,
     /// True if the comments of the file are in the order of the text.
     pub(super) is_sorted: bool,
@@ -93,7 +98,9 @@ impl<'r> CommentPlacer<'r> {
     /// Places a comment at the mesh if the program has it, else at the top of the file.
     fn mesh_comment_place(&self, found: &MeshComment) -> CommentPlace {
         let named = self.shared.meshes.get(&found.mesh);
-        let id = named.and_then(|named| self.program.mesh_ids.get(&named.mesh).copied());
+        let listed = named.filter(|named| named.sized.is_none());
+        let id = listed.and_then(|named| self.program.mesh_ids.get(&named.mesh));
+        let id = id.or_else(|| self.sized_meshes.get(&found.mesh)).copied();
         match (id, found.is_after) {
             (Some(id), true) => CommentPlace::AfterMesh(id),
             (Some(id), false) => CommentPlace::AboveMesh(id),

@@ -73,6 +73,9 @@ impl ProgramReader<'_> {
             }
             Some(Meaning::Scalar) => Some(self.name_expr(name)),
             None => {
+                if let Some(number) = self.mesh_size_number(name) {
+                    return Some(number);
+                }
                 self.note_unbound(name, span);
                 Some(self.name_expr(name))
             }

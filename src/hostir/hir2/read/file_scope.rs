@@ -1,5 +1,6 @@
 //! The scope that the programs of a file share.
 
+use super::sized_meshes::{FileSizes, FormPiece};
 use crate::ir::{DeviceMesh, Style};
 use crate::ops::OpRegistry;
 use hostir_grammar::ast::{CommentSyntax, Symbol};
@@ -13,12 +14,16 @@ pub(super) struct NamedMesh {
     pub(super) is_default: bool,
     /// True if its declaration has an error, so that its uses are not reported.
     pub(super) is_poisoned: bool,
+    /// The text of a mesh that is given by sizes.
+    pub(super) sized: Option<Vec<FormPiece>>,
 }
 
 /// The scope that the programs of a file share.
 pub(super) struct FileScope {
     pub(super) ops: OpRegistry,
     pub(super) meshes: FxHashMap<Symbol, NamedMesh>,
+    /// The sizes of those that are given by sizes.
+    pub(super) sizes: FileSizes,
     pub(super) style: Style,
     /// Names of the line `names`.
     pub(super) given_names: FxHashSet<Symbol>,

@@ -16,8 +16,10 @@ mod foreign;
 mod given_memory;
 mod numbering;
 mod program;
+mod program_meshes;
 mod report;
 mod scope;
+pub(crate) mod sized_meshes;
 mod slices;
 mod statement_index;
 mod statements;
@@ -29,16 +31,17 @@ mod word_table;
 
 use crate::diag::{Diags, syntax_error};
 use crate::hir2::defaults::{default_mesh_name, is_default_name};
-use crate::ir::{DeviceMesh, Era, NO_MESH, Program, RESERVED_WORDS, Style, is_numbered_name};
+use crate::ir::{DeviceMesh, Era, GivenSizes, NO_MESH, Program, RESERVED_WORDS, Style, is_numbered_name};
 use crate::ops::OpRegistry;
 use comments::find_mesh_comments;
 use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace, mesh_uses};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ProgramItem};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem, ProgramItem};
 use program::{ProgramReader, ProgramTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use scope::Meaning;
+use sized_meshes::{FileSizes, SizedMesh};
 
 /// Parses and reads all programs of a text in `hir 2`.
 pub fn read_text(text: &str) -> (Vec<Program>, Diags) {
@@ -105,14 +108,21 @@ pub struct FileReader<'a> {
 impl<'a> FileReader<'a> {
     /// A reader for `file`, which was read from `source`.
     pub fn new(file: &'a FileSyntax, source: &'a str) -> Self {
+        Self::with_sizes(file, source, &GivenSizes::default())
+    }
+
+    /// The same for these values of the meshes' sizes.
+    pub fn with_sizes(file: &'a FileSyntax, source: &'a str, given: &GivenSizes) -> Self {
         let mut about_file = Diags::default();
         let given_names: FxHashSet<Symbol> = file.head.given_names.iter().map(|given| given.name).collect();
-        let meshes = declare_meshes(file, &given_names, &mut about_file);
+        let sizes = FileSizes::choose(file, given, &mut about_file);
+        let is_right = !about_file.has_errors();
+        let meshes = declare_meshes(file, &given_names, &sizes, is_right, &mut about_file);
         let style = file_style(file, &mut about_file);
         check_item_names(file, &mut about_file);
         let programs = find_programs(file);
         let mesh_comments = find_mesh_comments(file, &programs);
-        let shared = FileScope { ops: OpRegistry::OURS, meshes, style, given_names, programs, mesh_comments };
+        let shared = FileScope { ops: OpRegistry::OURS, meshes, sizes, style, given_names, programs, mesh_comments };
         Self { file, source, shared, tables: ProgramTables::new(file), about_file }
     }
 
@@ -189,6 +199,8 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
 fn declare_meshes(
     file: &FileSyntax,
     given_names: &FxHashSet<Symbol>,
+    sizes: &FileSizes,
+    are_sizes_right: bool,
     diags: &mut Diags,
 ) -> FxHashMap<Symbol, NamedMesh> {
     let mut meshes: FxHashMap<Symbol, NamedMesh> = FxHashMap::default();
@@ -200,13 +212,23 @@ fn declare_meshes(
         if meshes.contains_key(&item.name.name) {
             continue;
         }
-        let is_right = report::check_mesh_devices(item, diags);
-        let is_poisoned = !is_right || item.devices.is_empty() || item.shape.is_empty();
-        let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
-        meshes.insert(item.name.name, NamedMesh { mesh, is_default: false, is_poisoned });
+        let sized = item.sized.filter(|_| are_sizes_right).and_then(|_| sizes.find_devices(file, item, diags));
+        let named = match sized {
+            Some(SizedMesh { mesh, text }) => NamedMesh { mesh, is_default: false, is_poisoned: false, sized: text },
+            None => declare_listed_mesh(item, diags),
+        };
+        meshes.insert(item.name.name, named);
     }
     name_default_meshes(file, given_names, &mut meshes);
     meshes
+}
+
+/// A mesh of numbers; one without devices has an error.
+fn declare_listed_mesh(item: &MeshItem, diags: &mut Diags) -> NamedMesh {
+    let is_right = report::check_mesh_devices(item, diags);
+    let is_poisoned = !is_right || item.devices.is_empty() || item.shape.is_empty();
+    let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
+    NamedMesh { mesh, is_default: false, is_poisoned, sized: None }
 }
 
 /// Finds the meshes whose names are those that a writer gives to meshes without one: the writer counts meshes in the

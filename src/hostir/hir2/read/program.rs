@@ -42,6 +42,8 @@ pub(super) struct ProgramReader<'a> {
     pub(super) memory: GivenMemory,
     /// Scalar names that are not declared at their uses.
     pub(super) unbound: UnboundNames,
+    /// The program's meshes that are given by sizes, by name.
+    pub(super) sized_meshes: FxHashMap<ast::Symbol, MeshId>,
 }
 
 /// The kernels in front of a program.
@@ -138,6 +140,7 @@ impl<'a> ProgramReader<'a> {
             numbering: Numbering::new(numbers),
             memory: GivenMemory::default(),
             unbound: UnboundNames::default(),
+            sized_meshes: FxHashMap::default(),
         }
     }
 
@@ -245,7 +248,8 @@ impl<'a> ProgramReader<'a> {
             return;
         }
         let file = self.file;
-        for size in &file.head.sizes {
+        let proposed = file.head.sizes.iter().filter(|size| self.shared.sizes.number_of(size.name).is_none());
+        for size in proposed {
             let name = self.symbol(size.name);
             self.program.hints.sizes.push((name, size.value));
         }
@@ -280,6 +284,7 @@ impl<'a> ProgramReader<'a> {
             source: self.source,
             shared: self.shared,
             program: &self.program,
+            sized_meshes: &self.sized_meshes,
             statements: &self.tables.statements,
             is_sorted: self.tables.has_sorted_comments,
             kernels: &self.kernels.items,

@@ -195,11 +195,22 @@ impl ProgramReader<'_> {
         if named.is_poisoned {
             return None;
         }
-        if let Some(&id) = self.program.mesh_ids.get(&named.mesh) {
+        let is_sized = named.sized.is_some();
+        let known = match is_sized {
+            true => self.sized_meshes.get(&name.name),
+            false => self.program.mesh_ids.get(&named.mesh),
+        };
+        if let Some(&id) = known {
             return Some(id);
         }
-        let id = self.program.meshes.push(named.mesh.clone());
-        self.program.mesh_ids.insert(named.mesh.clone(), id);
+        let id = match self.find_sized_mesh(name.name) {
+            Some(id) => id,
+            None => {
+                let id = self.program.meshes.push(named.mesh.clone());
+                self.program.mesh_ids.insert(named.mesh.clone(), id);
+                id
+            }
+        };
         if !named.is_default {
             let symbol = self.symbol(name.name);
             self.program.given.meshes.insert(id, symbol);

@@ -36,7 +36,9 @@ use tables::WriteTables;
 /// The programs are unchanged afterwards: the text has their form in the style of June 2025.
 pub fn write_file(programs: &mut [Program]) -> String {
     let names = FileNames::new(programs);
-    let mut out = String::from("hir 2\n");
+    // The oldest version that has what the programs need.
+    let mut out =
+        String::from(if names.meshes.iter().any(|mesh| mesh.sized.is_some()) { "hir 2.1\n" } else { "hir 2\n" });
     if !programs.is_empty() {
         let comments = HeadComments::new(programs, &names);
         for text in &comments.of_file {
@@ -115,7 +117,10 @@ fn push_head(programs: &[Program], names: &FileNames, comments: &HeadComments<'_
         head.push_str("mesh ");
         head.push_str(&mesh.name);
         head.push_str(" = ");
-        push_mesh(&mesh.mesh, &mut head);
+        match &mesh.sized {
+            Some(text) => head.push_str(text),
+            None => push_mesh(&mesh.mesh, &mut head),
+        }
         for text in comments.after.get(&at).into_iter().flatten() {
             head.push(' ');
             head.push_str(text);

@@ -8,7 +8,9 @@ use crate::hir2::defaults::{
 };
 use crate::ir::functions::find_function;
 use crate::ir::order::first_free_number;
-use crate::ir::{BlockId, DeviceMesh, Expr, ExprId, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{
+    BlockId, DeviceMesh, Expr, ExprId, MeshId, MeshTextPiece, OpId, Program, Symbol, TensorId, UnitId, Value,
+};
 use crate::ir::{NO_MESH, TensorNumbers, is_given_name as is_user_name, is_identifier};
 use crate::ops::OpRegistry;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -33,6 +35,8 @@ pub(super) fn is_call_word(ops: OpRegistry, text: &str) -> bool {
 pub(super) struct MeshName {
     pub(super) mesh: DeviceMesh,
     pub(super) name: String,
+    /// The text of a mesh that is given by sizes.
+    pub(super) sized: Option<String>,
 }
 
 /// The one name space of a file.
@@ -84,17 +88,17 @@ impl FileNames {
 
     /// The meshes of tensors and expressions; those with a name of their own do not count for default names.
     fn collect_meshes(&mut self, programs: &[Program]) {
-        let mut found: Vec<(DeviceMesh, Option<String>)> = Vec::new();
+        let mut found: Vec<FoundMesh> = Vec::new();
         for program in programs {
             let mut places = FxHashMap::default();
             for id in used_meshes(program) {
                 let given = program.given_names().meshes.get(&id).map(|name| program.name(*name).to_owned());
                 let given = given.filter(|name| is_user_name(name) && name != NO_MESH);
-                let mesh = program.mesh(id);
-                let known = found.iter().position(|(other, name)| other == mesh && *name == given);
+                let mesh = FoundMesh { mesh: program.mesh(id).clone(), given, sized: sized_mesh_text(program, id) };
+                let known = found.iter().position(|other| *other == mesh);
                 places.insert(id, known.unwrap_or(found.len()));
                 if known.is_none() {
-                    found.push((mesh.clone(), given));
+                    found.push(mesh);
                 }
             }
             self.mesh_places.push(places);
@@ -102,20 +106,20 @@ impl FileNames {
         // A default name yields to a given one.
         let mut names: Vec<Option<String>> = vec![None; found.len()];
         for is_given in [true, false] {
-            let named = found.iter().enumerate().filter(|(_, (_, given))| given.is_some() == is_given);
-            for (at, (_, given)) in named {
-                names[at] = Some(self.take_name(given.as_deref(), default_mesh_name(at)));
+            let named = found.iter().enumerate().filter(|(_, mesh)| mesh.given.is_some() == is_given);
+            for (at, mesh) in named {
+                names[at] = Some(self.take_name(mesh.given.as_deref(), default_mesh_name(at)));
             }
         }
         let texts: Vec<String> = names.into_iter().flatten().collect();
-        for (at, ((_, given), text)) in found.iter().zip(&texts).enumerate() {
+        for (at, (mesh, text)) in found.iter().zip(&texts).enumerate() {
             let is_taken = |short: &str| self.given.contains(short) || texts.iter().any(|text| text == short);
-            if given.as_deref() == Some(text) && is_default_name(text, &default_mesh_name(at), is_taken) {
+            if mesh.given.as_deref() == Some(text) && is_default_name(text, &default_mesh_name(at), is_taken) {
                 self.given_defaults.push(text.clone());
             }
         }
         let named = found.into_iter().zip(texts);
-        self.meshes.extend(named.map(|((mesh, _), name)| MeshName { mesh, name }));
+        self.meshes.extend(named.map(|(mesh, name)| MeshName { mesh: mesh.mesh, name, sized: mesh.sized }));
     }
 
     fn name_units(&mut self, program: &Program, at: usize) {
@@ -138,6 +142,24 @@ impl FileNames {
         }
         self.programs.push(name);
     }
+}
+
+/// A mesh that is not named yet.
+#[derive(PartialEq)]
+struct FoundMesh {
+    mesh: DeviceMesh,
+    given: Option<String>,
+    sized: Option<String>,
+}
+
+/// `0..p`, of a mesh that is given by sizes.
+fn sized_mesh_text(program: &Program, id: MeshId) -> Option<String> {
+    let pieces = program.given_names().sized.texts.get(&id)?;
+    let texts = pieces.iter().map(|piece| match piece {
+        MeshTextPiece::Text(text) => text,
+        MeshTextPiece::Name(name) => program.name(*name),
+    });
+    Some(texts.collect())
 }
 
 /// The names that programs and HostUnits have.
