@@ -57,6 +57,7 @@ pub(crate) fn prove_for_python<'py>(
 
 fn check_program(program: &SourcedProgram, settings: Settings) -> Result<Checked, Failure> {
     let settings = Arc::new(settings.without_limit());
+    let program = &program.for_sizes(settings.given_sizes())?;
     let found = program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let prepared = settings.prepare(&program.program);
     let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(settings.clone())))?;

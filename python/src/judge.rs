@@ -4,9 +4,9 @@ use crate::settings::Settings;
 use hostir::ParsedFile;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::Program;
-use hostir::verdict::judge_program;
+use hostir::ir::{GivenSizes, Program};
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
+use hostir::verdict::judge_program;
 use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
 use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::repairs::{MOST_JUDGED, is_about_text};
@@ -26,6 +26,8 @@ pub(crate) struct TextRecipe {
     pub(crate) source: NamedText,
     pub(crate) container: usize,
     pub(crate) pipelines: Vec<Pipeline>,
+    /// Values of the sizes that give the text's meshes.
+    pub(crate) given: GivenSizes,
 }
 
 /// The way in which a changed text is judged.
@@ -42,7 +44,7 @@ pub(crate) enum Judged {
 impl TextRecipe {
     /// A text on which no pass was run.
     pub(crate) fn new(source: NamedText, container: usize) -> Self {
-        Self { source, container, pipelines: Vec::new() }
+        Self { source, container, pipelines: Vec::new(), given: GivenSizes::default() }
     }
 
     /// The same with further passes.
@@ -52,6 +54,11 @@ impl TextRecipe {
         longer
     }
 
+    /// The same for other values of the sizes that give the text's meshes.
+    pub(crate) fn with_sizes(&self, given: GivenSizes) -> Self {
+        Self { given, ..self.clone() }
+    }
+
     /// Reads the program, and runs the passes on it.
     ///
     /// # Errors
@@ -59,7 +66,7 @@ impl TextRecipe {
     pub(crate) fn read_program(&self) -> Result<Program, Vec<Diag>> {
         let text = self.source.decoded_text();
         let (file, mut diags) = ParsedFile::parse(&text);
-        let mut program = file.reader(&text).read_program(self.container, &mut diags);
+        let mut program = file.sized_reader(&text, &self.given).read_program(self.container, &mut diags);
         if diags.has_errors() {
             let earlier = diags.primary_spans().collect::<Vec<_>>();
             hostir::verify::verify_partial(&program, &earlier, &mut diags);
@@ -124,6 +131,10 @@ impl Judge<'_> {
 }
 
 impl TextJudge for Judge<'_> {
+    fn given_sizes(&self) -> GivenSizes {
+        self.recipe.given.clone()
+    }
+
     fn judge_text(&mut self, text: &str) -> TextVerdict {
         if Instant::now() > self.end {
             return TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };

@@ -6,7 +6,7 @@ use crate::worker::run_detached;
 use hostir::ParsedFile;
 use hostir::analysis::written::written_inputs;
 use hostir::diag::{Diag, codes};
-use hostir::ir::{Program, Value};
+use hostir::ir::{GivenSizes, Program, Value};
 use hostir::lower::io_names::tensor_ids;
 use hostir::print::{PrintForm, PrintOptions};
 use hostir_passes::PASSES;
@@ -45,18 +45,39 @@ impl SourcedProgram {
         Failure::new(&self.recipe.source, diags)
     }
 
-    /// The program after some passes.
+    /// The program for these sizes: its text is read again if sizes give its meshes.
+    ///
+    /// # Errors
+    /// If the sizes give no meshes.
+    pub(crate) fn for_sizes(&self, given: GivenSizes) -> Result<Self, Failure> {
+        if self.program.given_names().sized.texts.is_empty() {
+            return Ok(self.clone());
+        }
+        let recipe = self.recipe.with_sizes(given);
+        match recipe.read_program() {
+            Ok(program) => Ok(Self { program: Arc::new(program), recipe: Arc::new(recipe) }),
+            Err(diags) => Err(failure_of(&recipe, diags)),
+        }
+    }
+
+    /// The program after some passes, which work on numbers in the place of sizes that give its meshes.
     fn run_passes(&self, pipeline: &str) -> Result<PassResult, Failure> {
         let text = NamedText::new("passes", pipeline);
         let parsed = parse_pipeline(pipeline, PASSES).map_err(|diags| Failure::new(&text, diags.items))?;
-        let mut program = Program::clone(&self.program);
+        let given = GivenSizes {
+            devices: parsed.wanted_devices(),
+            as_numbers: !parsed.steps.is_empty(),
+            ..GivenSizes::default()
+        };
+        let this = self.for_sizes(given)?;
+        let mut program = Program::clone(&this.program);
         match run_pipeline(&mut program, &parsed, &Config::default(), &mut SilentObserver) {
             Ok(report) => {
-                let recipe = self.recipe.with_pipeline(parsed);
+                let recipe = this.recipe.with_pipeline(parsed);
                 let made = SourcedProgram { program: Arc::new(program), recipe: Arc::new(recipe) };
                 Ok(PassResult { made, notices: report.notices.items })
             }
-            Err(failure) => Err(self.pass_failure(&text, parsed, *failure)),
+            Err(failure) => Err(this.pass_failure(&text, parsed, *failure)),
         }
     }
 
@@ -141,7 +162,8 @@ impl NativeProgram {
     /// The printed form; `short` writes each tensor in full only once.
     fn to_printed(&self, py: Python<'_>, short: bool) -> PyResult<String> {
         let form = if short { PrintForm::Short } else { PrintForm::Full };
-        let program = self.inner.program.clone();
+        let given = GivenSizes { as_numbers: true, ..self.inner.recipe.given.clone() };
+        let program = self.inner.for_sizes(given).map_err(|failure| failure.into_exception(py))?.program;
         // Texts are as deep as programs are, and the caller's stack may be small.
         run_detached(py, move || {
             let mut out = String::new();

@@ -52,6 +52,7 @@ fn run_parts(
     inputs: &BTreeMap<String, Vec<Arc<HostTensor>>>,
     settings: Settings,
 ) -> Result<Vec<RankOutputs>, Failure> {
+    let program = &program.for_sizes(settings.given_sizes())?;
     program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let parts = bind_parts(&program.program, inputs)?;
     let shapes: Vec<&[usize]> = parts.iter().map(|parts| parts.first().map_or(&[][..], |part| part.shape())).collect();

@@ -91,6 +91,7 @@ fn run_program(
     settings: &Settings,
     run: RunSettings,
 ) -> Result<Vec<(String, HostTensor)>, Failure> {
+    let program = &program.for_sizes(settings.given_sizes())?;
     program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let shapes = contents.iter().filter_map(|(name, content)| match content {
         InputContent::Tensor(tensor) => Some((name.clone(), tensor.shape().to_vec())),

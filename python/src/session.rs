@@ -12,7 +12,7 @@ use crate::tensor::dtype_named;
 use crate::worker::{run_detached, run_here};
 use hostir::backend::control_plane::ControlPlane;
 use hostir::diag::Diag;
-use hostir::ir::DType;
+use hostir::ir::{DType, GivenSizes};
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan_checks::prove_program;
 use hostir_cuda::session::{
@@ -371,6 +371,8 @@ fn build(
     settings: Settings,
     session: &SessionSettings,
 ) -> Result<DeviceSession, Failure> {
+    // Arguments may join axes of constant extents.
+    let program = program.for_sizes(GivenSizes { as_numbers: true, ..settings.given_sizes() })?;
     program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let shapes: Vec<&[usize]> = inputs.iter().map(|tensor| &tensor.shape[..]).collect();
     let settings = settings.with_sizes(local_sizes(&program.program, &shapes)?);

@@ -1,7 +1,7 @@
 //! Sizes, ranks and streams that a caller fixes.
 
 use hostir::diag::{Diag, codes, nearest_candidate};
-use hostir::ir::Program;
+use hostir::ir::{GivenSizes, Program};
 use hostir::lower::io_names::{describe_settable, find_named_tensor, scalar_names, tensor_ids};
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
 use hostir::plan::PlanLimits;
@@ -70,6 +70,17 @@ impl Settings {
             self.sizes.entry(name).or_insert(Scalar::Int(value));
         }
         self
+    }
+
+    /// The values of the sizes that give meshes.
+    pub(crate) fn given_sizes(&self) -> GivenSizes {
+        let integers = self.sizes.iter().filter_map(|(name, value)| match value {
+            Scalar::Int(value) => Some((name.clone(), *value)),
+            Scalar::Real(_) => None,
+        });
+        let mut set: BTreeMap<String, i64> = integers.collect();
+        let every = set.remove("*");
+        GivenSizes { set, devices: self.devices, every, as_numbers: false }
     }
 
     /// Binds the sizes and plans all ranks.

@@ -12,9 +12,29 @@ def test_a_right_program_is_proved(tutorial):
     verdict = hostir.check(hostir.load(tutorial / "6_ring.hir"))
     assert verdict.ok and bool(verdict)
     assert (verdict.outcome, verdict.errors, verdict.ranks) == ("proved", (), 4)
-    assert verdict.sizes == {"m": 64, "k": 128, "n": 32}
+    assert verdict.sizes == {"p": 4, "m": 64, "k": 128, "n": 32}
     assert verdict.rules == hostir.RULES_VERSION
     assert verdict.raise_if_wrong() is verdict
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_one_text_is_proved_for_any_number_of_ranks(tutorial, ranks):
+    ring = hostir.load(tutorial / "6_ring.hir")
+    for verdict in [ring.check(devices=ranks), ring.check(sizes={"p": ranks})]:
+        assert (verdict.outcome, verdict.ranks, verdict.sizes["p"]) == ("proved", ranks, ranks)
+    assert "mesh d = 0..p" in str(ring)
+    assert f"mesh d = 0..{ranks}" in str(ring.run_passes(f"resize-mesh{{devices={ranks}}}"))
+
+
+def test_a_size_of_the_mesh_without_a_value(tutorial):
+    ring = hostir.parse((tutorial / "6_ring.hir").read_text().replace("p=4, ", ""))
+    assert ring.check(devices=2).ok
+    with pytest.raises(hostir.HostIrError) as caught:
+        ring.check()
+    assert caught.value.code == "H0146" and "`devices=4`" in caught.value.notes[0]
+    with pytest.raises(hostir.HostIrError) as caught:
+        ring.run_passes("dce")
+    assert caught.value.code == "H0146"
 
 
 def test_a_race_is_refused_and_repaired(tutorial):
@@ -197,7 +217,8 @@ def test_parts_that_contradict_each_other():
 
 
 def test_too_few_devices_are_told_in_words_of_python(tutorial):
+    text = (tutorial / "6_ring.hir").read_text().replace("0..p", "0..4")
     with pytest.raises(hostir.HostIrError) as caught:
-        hostir.load(tutorial / "6_ring.hir").check(devices=2).raise_if_wrong()
+        hostir.parse(text).check(devices=2).raise_if_wrong()
     assert caught.value.code == "H0405" and caught.value.message.endswith(", but `devices` is 2")
     assert caught.value.notes == ("use `devices=4`",) and "--" not in str(caught.value)

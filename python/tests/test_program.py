@@ -39,14 +39,14 @@ def test_names(tutorial):
     program = hostir.load(tutorial / "6_ring.hir")
     assert program.inputs == ["A", "B"]
     assert program.outputs == ["C"]
-    assert program.sizes == ["m", "k", "n"]
+    assert program.sizes == ["p", "m", "k", "n"]
     assert "6_ring.hir: A, B -> C" in repr(program)
 
 
 def test_programs_of_a_text(tutorial):
     path = tutorial / "6_ring.hir"
     ring, plain = hostir.parse_all(path.read_text())
-    assert ring.sizes == plain.sizes == ["m", "k", "n"]
+    assert ring.sizes == plain.sizes == ["p", "m", "k", "n"]
     assert str(hostir.load(path, program="plain")) == str(plain)
     assert str(hostir.load(path, program=2)) == str(plain)
     with pytest.raises(hostir.HostIrError) as caught:
