@@ -75,7 +75,9 @@ fn stages_of_work(program: &Program, looped: &StreamLoop, starts: &[OpId]) -> Ve
             stages[at] = uses.min().copied().unwrap_or(stages[at]);
         }
         for id in op_with_inner(program, op) {
-            visit_accesses(program, id, &mut |tensor, _| drop(first_use.insert(tensor, stages[at])));
+            visit_accesses(program, id, &mut |tensor, _| {
+                first_use.insert(tensor, stages[at]);
+            });
         }
     }
     stages
