@@ -63,7 +63,8 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
     };
     let mut text = String::new();
     for (number, team) in teams.iter().enumerate() {
-        let _ = writeln!(text, "communicator {number}: {} ranks {:?}", team.backend, team.ranks);
+        let name = team.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+        let _ = writeln!(text, "communicator {number}{name}: {} ranks {:?}", team.backend, team.ranks);
     }
     for (number, message) in messages.list.iter().enumerate() {
         let _ = writeln!(text, "message {number}: {}", message_line(message));

@@ -2,7 +2,7 @@
 
 use hostir::ir::CommBackend;
 use hostir::lower::PreparedProgram;
-use hostir::plan::{CommSlot, MatchedCommunicator, MemberRole, Plan, PlanMatching};
+use hostir::plan::{CommSlot, MatchedCommunicator, MemberRole, Plan, PlanCommunicator, PlanMatching};
 
 /// A team, its backend, and the roles of its members in each collective, in the order of the communicator.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub struct CommTeam {
     pub backend: CommBackend,
     /// Absolute ranks in order.
     pub ranks: Vec<u32>,
+    /// The name that tells it from others of these ranks.
+    pub name: Option<Box<str>>,
     /// By collective and position in the team.
     pub roles: Vec<Vec<MemberRole>>,
 }
@@ -24,7 +26,8 @@ pub fn collect_teams(prepared: &PreparedProgram) -> Vec<CommTeam> {
             let ranks = of_all.communicator.team.clone();
             let numbers = 0..of_all.collectives.len();
             let roles = numbers.map(|number| team_roles(of_all, number, &prepared.plans)).collect();
-            CommTeam { backend: of_all.communicator.backend, ranks, roles }
+            let PlanCommunicator { backend, name, .. } = of_all.communicator;
+            CommTeam { backend: *backend, ranks, name: name.clone(), roles }
         })
         .collect()
 }
@@ -41,5 +44,7 @@ fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -
 /// Returns the position of a plan's communicator in the table of [`collect_teams`].
 pub fn entry(teams: &[CommTeam], plan: &Plan, slot: CommSlot) -> Option<usize> {
     let communicator = &plan.communicators[slot];
-    teams.iter().position(|team| team.backend == communicator.backend && team.ranks == communicator.team)
+    teams.iter().position(|team| {
+        team.backend == communicator.backend && team.ranks == communicator.team && team.name == communicator.name
+    })
 }

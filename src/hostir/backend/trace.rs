@@ -68,7 +68,7 @@ impl SpanKind {
 /// A stream or a communicator's queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceTrack {
-    /// `caller`, `stream 0`, `NCCL 0 1 2 3`, `NCCL 0-15`, `NCCL 0-14:2`.
+    /// `caller`, `stream 0`, `NCCL 0 1 2 3`, `NCCL 0-15`, `NCCL 0-14:2`, `NCCL second 0 1`.
     pub name: String,
     /// True if the track is a stream of the plan.
     pub stream: bool,
@@ -77,7 +77,8 @@ pub struct TraceTrack {
 /// The tracks of a plan: its streams, then its communicators.
 pub fn plan_tracks(plan: &Plan) -> Vec<TraceTrack> {
     let queues = plan.communicators.iter().map(|(_, communicator)| {
-        let name = format!("{} {}", communicator.backend, team_text(&communicator.team));
+        let (team, name) = (team_text(&communicator.team), communicator.name_suffix());
+        let name = format!("{}{name} {team}", communicator.backend);
         TraceTrack { name, stream: false }
     });
     let streams = (0..plan.streams).map(|stream| plan.stream_title(StreamSlot(stream)));

@@ -78,6 +78,10 @@ codes! {
     MESH_SIZE_OPEN = "H0146";
     /// A number of ranks that gives the sizes of the meshes no values.
     MESH_SIZE_UNSOLVED = "H0147";
+    /// `comm=` on a message that no communicator carries (warning).
+    COMMUNICATOR_NAME = "H0150";
+    /// The messages of a group name different communicators.
+    GROUP_COMMUNICATORS = "H0151";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";

@@ -46,20 +46,21 @@ fn words_form(kind: OpKind, link: WordLink) -> &'static str {
 fn keyed_form(kind: OpKind) -> &'static str {
     match kind.name() {
         "Communication" => {
-            "h = allgather(A -> T[, team=[0, 1], via=word])\n\
+            "h = allgather(A -> T[, team=[0, 1], via=word, comm=name])\n\
              allreduce, reduce_scatter: also op=word\n\
              broadcast, gather, scatter, send_recv: also root=r\n\
              reduce: root=r, op=word; all_to_all: as allgather"
         }
         "P2PCommunication" => {
-            "h = send(A, to=rank[, via=word, protocol=word])\nh = recv(T, from=rank[, via=word, protocol=word])"
+            "h = send(A, to=rank[, via=word, protocol=word, comm=name])\n\
+             h = recv(T, from=rank[, via=word, protocol=word, comm=name])"
         }
         "Dispatch" => {
             "Dispatch(num_experts=n, in=A, topk_idx=B, topk_weights=C, out=T[, out_topk_idx=T][, out_topk_weights=T]\
              [, out_src_idx=T][, out_n_tokens_to_rank=T][, out_n_tokens_from_rank=T][, backend=word])"
         }
         "Combine" => "Combine(in=A, topk_weights=B, src_idx=C, out=T[, backend=word])",
-        "CollectivePermute" => "h = permute(A -> T, to=position, from=position[, team=[0, 1], via=word])",
+        "CollectivePermute" => "h = permute(A -> T, to=position, from=position[, team=[0, 1], via=word, comm=name])",
         _ => "",
     }
 }
@@ -106,6 +107,7 @@ fn list_form(kind: ArgKind) -> Option<&'static str> {
 fn value_form(kind: ArgKind) -> &'static str {
     match kind {
         ArgKind::Word(_) => "word",
+        ArgKind::Name => "name",
         ArgKind::DType => "f32",
         ArgKind::Bool => "false",
         _ => "n",

@@ -107,6 +107,10 @@ impl Program {
     pub fn comm_backend(&self, op: &Op) -> CommBackend {
         self.parsed_word(op, AttrKey::Backend, CommBackend::parse).unwrap_or_default()
     }
+    /// The name of a communication's communicator among those of its team and backend; most have none.
+    pub fn comm_name(&self, op: &Op) -> Option<&str> {
+        op.word_attr(AttrKey::Comm).map(|word| self.name(word))
+    }
     /// The direction of a `P2PCommunication`, by its `type=`.
     pub fn message_direction(&self, op: &Op) -> Option<MessageDirection> {
         self.parsed_word(op, AttrKey::Type, MessageDirection::parse)

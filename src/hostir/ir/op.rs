@@ -108,6 +108,8 @@ attr_keys! {
     RootAs = "root_as",
     /// Communicator backend.
     Backend = "backend",
+    /// The name of the communicator among those of one team and backend (not printed by nvFuser, which has one).
+    Comm = "comm",
     /// The initiator of a transfer (not printed by nvFuser; default `get`: the receiver).
     Protocol = "protocol",
     /// Peer of a send or receive.

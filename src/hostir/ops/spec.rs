@@ -37,6 +37,8 @@ pub enum ArgKind {
     Expr,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A name of the author's choice.
+    Name,
     /// An element type.
     DType,
     /// `true` or `false`.
@@ -69,6 +71,7 @@ impl ArgKind {
             ArgKind::Operand => "a tensor or a scalar",
             ArgKind::Expr => "a scalar",
             ArgKind::Word(_) => "a word",
+            ArgKind::Name => "a name",
             ArgKind::DType => "an element type",
             ArgKind::Bool => "`true` or `false`",
             ArgKind::Axis => "an iteration domain such as `iS0{i0}` or a position",

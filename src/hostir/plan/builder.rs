@@ -282,9 +282,10 @@ impl<'a> PlanBuilder<'a> {
         self.plan.events += 1;
         EventId(self.plan.events - 1)
     }
-    /// Returns the communicator of a team and a backend, and adds it if it is new.
-    pub fn communicator_slot(&mut self, team: Vec<u32>, backend: CommBackend) -> CommSlot {
-        self.communications.communicator_slot(PlanCommunicator { team, backend }, &mut self.plan.communicators)
+    /// Returns the communicator of a team, a backend and a name, and adds it if it is new.
+    pub fn communicator_slot(&mut self, team: Vec<u32>, backend: CommBackend, name: Option<&str>) -> CommSlot {
+        let communicator = PlanCommunicator { team, backend, name: name.map(Box::from) };
+        self.communications.communicator_slot(communicator, &mut self.plan.communicators)
     }
     /// Returns the op that a handle names.
     pub fn op_of_handle(&self, number: u32) -> Option<OpId> {

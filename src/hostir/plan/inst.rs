@@ -23,7 +23,7 @@ crate::ir::dense_id! {
     EventId
 }
 crate::ir::dense_id! {
-    /// A communicator: one team and one backend.
+    /// A communicator: one team, one backend and one name.
     CommSlot
 }
 crate::ir::dense_id! {

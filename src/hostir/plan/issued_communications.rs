@@ -12,6 +12,8 @@ pub(crate) struct IssuedCommunications {
     pending: FxHashMap<u32, WorkSlot>,
     /// The `StartCoalescing` of the open group.
     open_group: Option<OpId>,
+    /// The communicator of the open group, and the first message that has it.
+    group_communicator: Option<(CommSlot, OpId)>,
     /// The messages on streams of the open group.
     group_messages: Vec<WorkSlot>,
     /// By the number of a group's end: its messages on streams.
@@ -32,6 +34,7 @@ impl IssuedCommunications {
             handles,
             pending: FxHashMap::default(),
             open_group: None,
+            group_communicator: None,
             group_messages: Vec::new(),
             messages_of_groups: FxHashMap::default(),
             communicators: FxHashMap::default(),
@@ -62,6 +65,20 @@ impl IssuedCommunications {
     /// Opens a group; returns the start of the group that is open already.
     pub(crate) fn begin_group(&mut self, start: OpId) -> Option<OpId> {
         self.open_group.replace(start)
+    }
+
+    /// Adds a message of a communicator to the open group; returns the communicator of an earlier one there, with that
+    /// message.
+    pub(crate) fn join_group(&mut self, comm: CommSlot, message: OpId) -> Option<(CommSlot, OpId)> {
+        self.open_group?;
+        let earlier = self.group_communicator;
+        self.group_communicator.get_or_insert((comm, message));
+        earlier
+    }
+
+    /// Takes the communicator of the group that ends.
+    pub(crate) fn take_group_communicator(&mut self) -> Option<CommSlot> {
+        self.group_communicator.take().map(|(comm, _)| comm)
     }
 
     /// Adds a message on a stream to the open group, if there is one.

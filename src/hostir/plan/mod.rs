@@ -71,13 +71,23 @@ pub use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{CommBackend, ExprId, IdVec, OpId};
 use smallvec::SmallVec;
 
-/// A communicator: an ordered team and the library that carries its communications.
+/// A communicator: an ordered team and the library that carries its communications. A team may have several, each with
+/// a queue of its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PlanCommunicator {
     /// Absolute ranks in team order, which gathers and scatters follow.
     pub team: Vec<u32>,
     /// The library or mechanism.
     pub backend: CommBackend,
+    /// The name in the text (`comm=`); `None` for the usual one.
+    pub name: Option<Box<str>>,
+}
+
+impl PlanCommunicator {
+    /// ` second` of a communicator with a name, for texts.
+    pub fn name_suffix(&self) -> String {
+        self.name.as_ref().map_or_else(String::new, |name| format!(" {name}"))
+    }
 }
 
 /// The program's way to a stream.

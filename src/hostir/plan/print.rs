@@ -25,7 +25,8 @@ impl Display for PlanText<'_> {
             plan.peak_bytes
         )?;
         for (id, communicator) in plan.communicators.iter() {
-            writeln!(f, "  comm {}: {:?} {}", id.0, communicator.team, communicator.backend)?;
+            let name = communicator.name_suffix();
+            writeln!(f, "  comm {}: {:?} {}{name}", id.0, communicator.team, communicator.backend)?;
         }
         let rows: Vec<(String, String, String)> = plan
             .iter()

@@ -526,6 +526,7 @@ fn signature_text(spec: &OpSpec) -> String {
 fn example_text(declared: &ArgSpec) -> String {
     let value = match declared.kind {
         ArgKind::Word(words) => words.first().copied().unwrap_or("word"),
+        ArgKind::Name => "second",
         ArgKind::Bool => "false",
         ArgKind::Team => "(0 1 2 3)",
         ArgKind::Expr | ArgKind::Int | ArgKind::Operand => "0",

@@ -104,6 +104,9 @@ impl Resolver<'_> {
             (ArgKind::Word(words), _, Some((_, ExprSyntax::Name(word)))) => {
                 return self.resolve_word(declared, key, words, word, arg);
             }
+            (ArgKind::Name, _, Some((_, ExprSyntax::Name(word)))) => {
+                return Some(AttrValue::Word(self.resolve_symbol(word)));
+            }
             (ArgKind::DType, _, Some((_, ExprSyntax::Name(word)))) => {
                 return self.resolve_dtype_word(word, arg);
             }

@@ -216,7 +216,7 @@ pub(crate) fn combine_members(op: RedOp, dtype: DType, members: &[Vec<u8>]) -> R
         let elements = bytes.len() / dtype.byte_size();
         let tensor = HostTensor::from_bytes(dtype, &[elements], bytes);
         inputs.push(vec![tensor.ok_or("a member's bytes are no tensor")?]);
-        plan.communicators.push(PlanCommunicator { team: team.clone(), backend: CommBackend::Nccl });
+        plan.communicators.push(PlanCommunicator { team: team.clone(), backend: CommBackend::Nccl, name: None });
         let view = BufferView { buffer: BufferId(0), offset: 0, dims: hostir::plan::row_major(&[elements]), dtype };
         let own = whole_input(&mut plan, &view);
         let result = new_buffer(&mut plan, &view, None);

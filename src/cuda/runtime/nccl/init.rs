@@ -241,7 +241,12 @@ mod tests {
 
     #[test]
     fn teams_that_need_communicators() {
-        let team = |backend: CommBackend, ranks: &[u32]| CommTeam { backend, ranks: ranks.to_vec(), roles: Vec::new() };
+        let team = |backend: CommBackend, ranks: &[u32]| CommTeam {
+            backend,
+            ranks: ranks.to_vec(),
+            name: None,
+            roles: Vec::new(),
+        };
         let nccl = |ranks: &[u32]| team(CommBackend::Nccl, ranks);
         let teams = [team(CommBackend::Cuda, &[0, 1]), nccl(&[0]), nccl(&[0, 1]), nccl(&[1, 0, 2])];
         let found = teams_over_nccl(&teams, BackendTransports::default());

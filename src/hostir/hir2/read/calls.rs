@@ -164,6 +164,7 @@ impl ProgramReader<'_> {
                 }
                 self.word(text)
             }
+            (ArgKind::Name, ExprNode::Name(word)) => self.word(file.symbol_text(word)),
             (ArgKind::DType, ExprNode::Name(word)) => {
                 let text = file.symbol_text(word);
                 let Some(dtype) = dtype_of_word(text) else {

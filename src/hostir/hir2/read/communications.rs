@@ -25,13 +25,14 @@ const KEYS: &[(&str, AttrKey)] = &[
     ("root_as", AttrKey::RootAs),
     ("op", AttrKey::RedOp),
     ("via", AttrKey::Backend),
+    ("comm", AttrKey::Comm),
     ("protocol", AttrKey::Protocol),
     ("to", AttrKey::Peer),
     ("from", AttrKey::Peer),
 ];
 
 /// The keys of a collective.
-const COLLECTIVE_KEYS: &[&str] = &["team", "root", "root_as", "op", "via"];
+const COLLECTIVE_KEYS: &[&str] = &["team", "root", "root_as", "op", "via", "comm"];
 
 /// The arguments of a communication with two sides.
 struct TransferSides<'a> {
@@ -177,13 +178,14 @@ impl<'a> ProgramReader<'a> {
         }
         let tensor = self.tensor_operand(buffer.value);
         let kind = self.program.names.intern(word);
-        let found = self.read_keys(keyed, &[side, "via", "protocol"], word)?;
+        let found = self.read_keys(keyed, &[side, "via", "protocol", "comm"], word)?;
         let Some(AttrValue::Expr(peer)) = found.get(AttrKey::Peer) else {
             report::report_post_form(word, span, self.diags);
             return None;
         };
         let mut op = message_op(kind, peer, self.backend(&found));
         op.attrs.extend(found.get(AttrKey::Protocol).map(|protocol| (AttrKey::Protocol, protocol)));
+        op.attrs.extend(found.get(AttrKey::Comm).map(|comm| (AttrKey::Comm, comm)));
         let buffer = Value::Tensor(tensor?);
         Some(if word == "send" { op.with_operand(buffer) } else { op.with_result(buffer) })
     }
@@ -199,6 +201,7 @@ impl<'a> ProgramReader<'a> {
         op.attrs.extend(found.get(AttrKey::Root).map(|root| (AttrKey::Root, root)));
         op.attrs.extend(found.get(AttrKey::RedOp).map(|reduction| (AttrKey::RedOp, reduction)));
         op.attrs.push((AttrKey::Backend, self.backend(&found)));
+        op.attrs.extend(found.get(AttrKey::Comm).map(|comm| (AttrKey::Comm, comm)));
         if let Some(AttrValue::Word(word)) = found.get(AttrKey::RootAs) {
             let is_position = self.program.names.get(word) == RootAs::Position.word();
             set_root_as(&mut op, is_position.then_some(word));
@@ -218,7 +221,7 @@ impl<'a> ProgramReader<'a> {
                 _ => rest.push(*arg),
             }
         }
-        let found = self.read_keys(&rest, &["team", "to", "from", "via"], "permute")?;
+        let found = self.read_keys(&rest, &["team", "to", "from", "via", "comm"], "permute")?;
         let (Some(send), Some(receive)) = (send, receive) else {
             report::report_post_form("permute", span, self.diags);
             return None;
@@ -227,6 +230,7 @@ impl<'a> ProgramReader<'a> {
         op.attrs.push((AttrKey::SendPeer, AttrValue::Expr(send)));
         op.attrs.push((AttrKey::RecvPeer, AttrValue::Expr(receive)));
         op.attrs.push((AttrKey::Backend, self.backend(&found)));
+        op.attrs.extend(found.get(AttrKey::Comm).map(|comm| (AttrKey::Comm, comm)));
         Some(op)
     }
 
@@ -275,7 +279,8 @@ impl<'a> ProgramReader<'a> {
             _ => {
                 let row = if key == AttrKey::Protocol { P2P_COMMUNICATION } else { COMMUNICATION };
                 let spec = row.args.iter().find(|spec| spec.key == Some(key))?;
-                debug_assert!(matches!(spec.kind, ArgKind::Word(_)), "{} is a word", keyword(spec));
+                let is_word = matches!(spec.kind, ArgKind::Word(_) | ArgKind::Name);
+                debug_assert!(is_word, "{} is a word", keyword(spec));
                 self.read_attribute(spec, arg, None)
             }
         }

@@ -55,6 +55,10 @@ impl ProgramWriter<'_> {
             self.push(", protocol=");
             self.push(program.name(protocol));
         }
+        if let Some(name) = program.comm_name(op) {
+            self.push(", comm=");
+            self.push(name);
+        }
         self.push(")");
     }
 

@@ -5,7 +5,8 @@ use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::{smallest_duplicate, with_declaration};
 use crate::ir::{
-    AttrKey, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_team, quoted_word,
+    AttrKey, CommBackend, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_team,
+    quoted_word,
 };
 
 /// Communication: team, root, reduce operation.
@@ -175,9 +176,25 @@ fn check_protocol(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
+/// Checks the communicator's name: a copy on the current stream has no communicator.
+fn check_comm_name(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    if let Some(name) = program.comm_name(op)
+        && program.comm_backend(op) == CommBackend::Cuda
+    {
+        let (comm, backend) = (quoted_argument("comm", name), quoted_argument("backend", "CUDA"));
+        let message = message!("`{}` has no effect with `{}`", comm, backend);
+        let note =
+            "remove it: such a message is a copy on the current stream, so another stream is what runs beside it";
+        let diag = Diag::error(codes::COMMUNICATOR_NAME, program.op_span(id), message).with_note(note);
+        diags.push(diag.into_warning());
+    }
+}
+
 /// V43: a constant peer is a device of some mesh.
 pub(crate) fn check_p2p(program: &Program, id: OpId, diags: &mut Diags) {
     check_protocol(program, id, diags);
+    check_comm_name(program, id, diags);
     let Some(peer) = program.op(id).expr_attr(AttrKey::Peer) else { return };
     let Some(peer) = program.exprs().as_int(peer) else { return };
     let devices = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());

@@ -21,9 +21,33 @@ pub(super) fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
     })
 }
 
-/// The communicator of all ranks.
-fn world_communicator(cx: &mut PlanBuilder<'_>, backend: CommBackend) -> CommSlot {
-    cx.communicator_slot((0..cx.env.ranks).collect(), backend)
+/// The communicator of all ranks with this name.
+fn world_communicator(cx: &mut PlanBuilder<'_>, backend: CommBackend, name: Option<&str>) -> CommSlot {
+    cx.communicator_slot((0..cx.env.ranks).collect(), backend, name)
+}
+
+/// The communicator of a message; `None` for one on a stream. The messages of a group are of one communicator.
+fn message_communicator(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<Option<CommSlot>, Diag> {
+    let op = cx.program.op(id);
+    let (backend, name) = (cx.program.comm_backend(op), cx.program.comm_name(op));
+    if backend == CommBackend::Cuda {
+        return Ok(None);
+    }
+    let comm = world_communicator(cx, backend, name);
+    let Some((other, first)) = cx.communications.join_group(comm, id) else { return Ok(Some(comm)) };
+    if other == comm {
+        return Ok(Some(comm));
+    }
+    Err(cx
+        .error_here(
+            codes::GROUP_COMMUNICATORS,
+            message!("this message and another one of its {} are of different communicators", coalescing_group()),
+        )
+        .with_label(cx.program.op_span(first), "the other one is here")
+        .with_note(message!(
+            "a {} starts the messages of one communicator together: give them all the same `comm=`, or make two of it",
+            coalescing_group()
+        )))
 }
 
 fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
@@ -122,7 +146,7 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
     let output_view = if role.receives { Some(writable_view(cx, output)?) } else { None };
     check_layout(cx, kind, input, output, input_view.as_ref(), output_view.as_ref())?;
     check_counts(cx, kind, team.len(), [input, output], &input_view, &output_view)?;
-    let comm = cx.communicator_slot(team, cx.program.comm_backend(op));
+    let comm = cx.communicator_slot(team, cx.program.comm_backend(op), cx.program.comm_name(op));
     let work = cx.new_work();
     register_work(cx, op, work)?;
     cx.emit_inst(InstKind::Collective(Box::new(CollectiveInst {
@@ -352,7 +376,7 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
             ))
             .with_note("or remove the group, and let one of each two ranks send first and the other receive first"));
     }
-    let comm = if backend == CommBackend::Cuda { None } else { Some(world_communicator(cx, backend)) };
+    let comm = message_communicator(cx, id)?;
     let protocol = if comm.is_none() { cx.program.message_protocol(op) } else { MessageProtocol::Get };
     let work = cx.new_work();
     register_work(cx, op, work)?;
@@ -388,7 +412,7 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
     if (to == me) != (from == me) {
         return Err(cx.error_here(codes::TEAM, "a peer of the CollectivePermute is the rank itself"));
     }
-    let comm = cx.communicator_slot(team.clone(), cx.program.comm_backend(op));
+    let comm = cx.communicator_slot(team.clone(), cx.program.comm_backend(op), cx.program.comm_name(op));
     cx.emit_inst(InstKind::GroupBegin)?;
     if to == me {
         let target = BufferView { dims: source.dims.clone(), ..target };
@@ -442,7 +466,10 @@ pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result
             message!("`EndCoalescing` without a `{}` before it", quoted_head("StartCoalescing")),
         ));
     }
-    let comm = world_communicator(cx, CommBackend::Nccl);
+    let comm = match cx.communications.take_group_communicator() {
+        Some(comm) => comm,
+        None => world_communicator(cx, CommBackend::Nccl, None),
+    };
     let work = cx.new_work();
     register_work(cx, cx.program.op(id), work)?;
     cx.emit_inst(InstKind::GroupEnd { comm, work })

@@ -35,7 +35,7 @@ fn plan(rank: u32, communicators: &[(&[u32], CommBackend)], insts: Vec<InstKind>
     let mut plan = Plan { rank, streams: 1, ..Plan::default() };
     for (team, backend) in communicators {
         let (team, backend) = (team.to_vec(), *backend);
-        plan.communicators.push(PlanCommunicator { team, backend });
+        plan.communicators.push(PlanCommunicator { team, backend, name: None });
     }
     let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
     for kind in insts {

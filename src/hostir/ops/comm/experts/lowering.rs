@@ -81,7 +81,7 @@ impl ExpertTeam {
         let mesh = cx.program.tensor_mesh(tensor).map(|mesh| mesh.devices.to_vec());
         let team = mesh.unwrap_or_else(|| (0..cx.env.ranks).collect());
         let members = team.len();
-        Self { comm: cx.communicator_slot(team, cx.program.comm_backend(op)), members }
+        Self { comm: cx.communicator_slot(team, cx.program.comm_backend(op), None), members }
     }
     /// The number of slots for each sending rank in a tensor.
     fn slots_of(&self, cx: &PlanBuilder<'_>, slots: &LocalTensor) -> Result<usize, Diag> {
