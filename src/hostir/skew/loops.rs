@@ -25,7 +25,7 @@ pub(super) struct StreamLoop {
 
 impl StreamLoop {
     /// The loops on streams of a program, in text order.
-    pub(super) fn list(program: &Program) -> Vec<Self> {
+    pub(super) fn find_all(program: &Program) -> Vec<Self> {
         let mut found = Vec::new();
         let mut blocks = vec![program.body()];
         while let Some(block) = blocks.pop() {

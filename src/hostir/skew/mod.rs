@@ -49,7 +49,7 @@ pub struct SkewCandidate {
 /// The ways to skew the loops of a program: between two communications of one queue, or between all of them. Each
 /// keeps what the loop computes, if ops of one stage only meet ops of the same stage and iteration on other ranks.
 pub fn list_skews(program: &Program) -> Vec<SkewCandidate> {
-    StreamLoop::list(program).iter().flat_map(|looped| skews_of_loop(program, looped)).collect()
+    StreamLoop::find_all(program).iter().flat_map(|looped| skews_of_loop(program, looped)).collect()
 }
 
 fn skews_of_loop(program: &Program, looped: &StreamLoop) -> Vec<SkewCandidate> {
@@ -72,7 +72,7 @@ fn skews_of_loop(program: &Program, looped: &StreamLoop) -> Vec<SkewCandidate> {
 /// Skews a loop. Returns false, and leaves the program as it is, if the loop has no such stages.
 pub fn skew_loop(edit: &mut Edit<'_>, skew: &LoopSkew) -> bool {
     let program = edit.program();
-    let Some(looped) = StreamLoop::list(program).into_iter().find(|one| one.looped == skew.looped) else {
+    let Some(looped) = StreamLoop::find_all(program).into_iter().find(|one| one.looped == skew.looped) else {
         return false;
     };
     let Some(work) = StagedWork::new(program, &looped, &skew.stages) else { return false };

@@ -143,7 +143,7 @@ impl<'p> StageUses<'p> {
                 inside.extend(all);
             }
         }
-        scalars.are_apart().then_some(())?;
+        scalars.are_separate().then_some(())?;
         visit_host_ops(program, &mut |id| {
             if !inside.contains(&id) {
                 visit_accesses(program, id, &mut |tensor, _| {
@@ -323,7 +323,7 @@ impl StageScalars {
     }
 
     /// Returns true if each stage uses only the scalars that it defines itself, and those from outside.
-    fn are_apart(&self) -> bool {
+    fn are_separate(&self) -> bool {
         let mut defined = self.defined.iter();
         defined.all(|(name, stage)| self.used.iter().all(|(used, other)| used != name || other == stage))
     }

@@ -95,7 +95,7 @@ struct OpIteration {
 
 /// The ops that meet on different ranks: the two sides of each message, and the members of each collective.
 struct MatchedOps {
-    meetings: Vec<Vec<OpIteration>>,
+    matched: Vec<Vec<OpIteration>>,
 }
 
 impl MatchedOps {
@@ -114,14 +114,14 @@ impl MatchedOps {
             })
         });
         let collectives: Vec<Vec<OpIteration>> = collectives.collect();
-        Self { meetings: messages.chain(collectives).collect() }
+        Self { matched: messages.chain(collectives).collect() }
     }
 
     /// Returns true if the skewed loop leaves all communications with the partners that they have: ops of the loop
     /// only meet ops of the same stage in the same iteration, so each rank starts those of a queue in the same order.
     fn keeps_partners(&self, program: &Program, skew: &LoopSkew) -> bool {
         let stages: FxHashMap<OpId, usize> = stages_of_ops(program, skew).into_iter().collect();
-        self.meetings.iter().all(|sides| {
+        self.matched.iter().all(|sides| {
             let mut sides = sides.iter();
             let Some(first) = sides.next() else { return true };
             let stage = stages.get(&first.op);
@@ -157,6 +157,7 @@ fn describe_skew(program: &Program, prepared: &PreparedProgram, found: &FoundSke
             labels.op_span(*second),
             "... for this one of the iteration before, which waits for that iteration's work",
         )
+        .with_note("a communicator of its own for one of the two, `comm=NAME`, lets them overlap as well")
         .with_cause(Cause::Skew(places))
         .with_fix(Fix::in_words("start the first of the two for the next iteration before the second one"))
 }
