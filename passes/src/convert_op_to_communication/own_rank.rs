@@ -69,7 +69,7 @@ fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: 
             _ => true,
         }),
         Some(CommunicationEffect::Collective | CommunicationEffect::Permute) => {
-            op.ints_attr(AttrKey::Team).unwrap_or_default().contains(&i64::from(rank))
+            program.team_of(op, rank).unwrap_or_default().contains(&i64::from(rank))
         }
         _ => {
             let mut tensors = op.all_tensors().peekable();

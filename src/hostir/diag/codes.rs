@@ -82,6 +82,8 @@ codes! {
     COMMUNICATOR_NAME = "H0150";
     /// The messages of a group name different communicators.
     GROUP_COMMUNICATORS = "H0151";
+    /// A communication without a team, with a team and an axis of teams, or with an axis that no mesh has.
+    TEAM_AXIS = "H0152";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";

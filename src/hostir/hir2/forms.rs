@@ -46,7 +46,7 @@ fn words_form(kind: OpKind, link: WordLink) -> &'static str {
 fn keyed_form(kind: OpKind) -> &'static str {
     match kind.name() {
         "Communication" => {
-            "h = allgather(A -> T[, team=[0, 1], via=word, comm=name])\n\
+            "h = allgather(A -> T[, team=[0, 1], over=d.x, via=word, comm=name])\n\
              allreduce, reduce_scatter: also op=word\n\
              broadcast, gather, scatter, send_recv: also root=r\n\
              reduce: root=r, op=word; all_to_all: as allgather"
@@ -60,7 +60,9 @@ fn keyed_form(kind: OpKind) -> &'static str {
              [, out_src_idx=T][, out_n_tokens_to_rank=T][, out_n_tokens_from_rank=T][, backend=word])"
         }
         "Combine" => "Combine(in=A, topk_weights=B, src_idx=C, out=T[, backend=word])",
-        "CollectivePermute" => "h = permute(A -> T, to=position, from=position[, team=[0, 1], via=word, comm=name])",
+        "CollectivePermute" => {
+            "h = permute(A -> T, to=position, from=position[, team=[0, 1], over=d.x, via=word, comm=name])"
+        }
         _ => "",
     }
 }

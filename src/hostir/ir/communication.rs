@@ -2,8 +2,11 @@
 //!
 //! The IR keeps the words, so that they print as they were written; every other layer uses these types.
 
+use super::expr::{Expr, MeshCoordinate};
+use super::ids::MeshId;
 use super::op::{AttrKey, Op};
 use super::program::Program;
+use super::types::ParallelType;
 
 /// The library or mechanism that carries a communication.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -110,6 +113,26 @@ impl Program {
     /// The name of a communication's communicator among those of its team and backend; most have none.
     pub fn comm_name(&self, op: &Op) -> Option<&str> {
         op.word_attr(AttrKey::Comm).map(|word| self.name(word))
+    }
+    /// The mesh axis along which the teams of a communication are (`over=`).
+    pub fn team_axis(&self, op: &Op) -> Option<(MeshId, ParallelType)> {
+        match *self.expr(op.expr_attr(AttrKey::Over)?) {
+            Expr::MeshCoordinate(mesh, MeshCoordinate::Along(axis)) => Some((mesh, axis)),
+            _ => None,
+        }
+    }
+    /// The team of a communication of which a device is a member; for `team=`, whether it is one or not.
+    pub fn team_of(&self, op: &Op, device: u32) -> Option<Vec<i64>> {
+        let Some((mesh, axis)) = self.team_axis(op) else { return op.ints_attr(AttrKey::Team).map(<[i64]>::to_vec) };
+        let line = self.mesh(mesh).line_through(device, axis)?;
+        Some(line.into_iter().map(i64::from).collect())
+    }
+    /// The number of members of each team of a communication.
+    pub fn team_size(&self, op: &Op) -> Option<usize> {
+        match self.team_axis(op) {
+            Some((mesh, axis)) => self.mesh(mesh).axis_extent(axis).map(|extent| extent as usize),
+            None => op.ints_attr(AttrKey::Team).map(<[i64]>::len),
+        }
     }
     /// The direction of a `P2PCommunication`, by its `type=`.
     pub fn message_direction(&self, op: &Op) -> Option<MessageDirection> {

@@ -102,6 +102,8 @@ attr_keys! {
     Type = "type",
     /// Team of a communication.
     Team = "team",
+    /// The axis of a mesh along which the teams of a communication are, in place of one team (not printed by nvFuser).
+    Over = "over",
     /// Root of a communication.
     Root = "root",
     /// The meaning of a root that is no rank number (see [`super::RootAs`]).

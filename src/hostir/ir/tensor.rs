@@ -102,6 +102,17 @@ impl DeviceMesh {
         }
         Some(0)
     }
+    /// The devices with the coordinates of a device along all other axes, in order along this one.
+    pub fn line_through(&self, device: u32, parallel: ParallelType) -> Option<Vec<u32>> {
+        parallel.mesh_axis_from_inside().filter(|_| self.contains(device))?;
+        let own = self.place_beside(device, parallel);
+        Some(self.devices.iter().copied().filter(|&other| self.place_beside(other, parallel) == own).collect())
+    }
+    /// The coordinates of a device along the axes other than this one.
+    fn place_beside(&self, device: u32, parallel: ParallelType) -> [Option<u32>; 3] {
+        [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz]
+            .map(|axis| self.device_coordinate(device, axis).filter(|_| axis != parallel))
+    }
     /// The coordinates that the mesh has: one along each axis, and its size.
     pub fn mesh_coordinates(&self) -> impl Iterator<Item = (MeshCoordinate, &'static str)> + '_ {
         MeshCoordinate::ALL.iter().copied().filter(|(coordinate, _)| match coordinate {

@@ -26,7 +26,7 @@ fn collect_equal_peers(program: &Program, ranks: &RankScalars, block: BlockId, f
         if ranks.is_op_dependent(program, op) {
             continue;
         }
-        let members = op.ints_attr(AttrKey::Team).map_or(0, <[i64]>::len);
+        let members = program.team_size(op).unwrap_or(0);
         if op.kind.is_permute() && members > 1 {
             found.push(id);
         }

@@ -21,8 +21,8 @@ use crate::diag::message;
 use crate::diag::{Diag, Message, Quoted, codes};
 use crate::ir::functions::ScalarValue;
 use crate::ir::{
-    AttrKey, CommBackend, DType, Expr, ExprId, Id, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId,
-    UnitId, Value, bare_head, quoted_expr, quoted_head,
+    CommBackend, DType, Expr, ExprId, Id, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId, UnitId, Value,
+    bare_head, quoted_expr, quoted_head,
 };
 use std::cell::RefCell;
 
@@ -239,7 +239,7 @@ impl<'a> PlanBuilder<'a> {
                 Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Unit(_) | Value::Op(_) => true,
             }),
             RunsOn::Team => {
-                let team = op.ints_attr(AttrKey::Team).unwrap_or_default();
+                let team = self.program.team_of(op, rank).unwrap_or_default();
                 team.contains(&i64::from(rank))
             }
             RunsOn::Mesh => {

@@ -1,7 +1,7 @@
 //! Places at which a loop's work can be cut into stages: between two communications of one queue.
 
 use super::loops::{StreamLoop, op_with_inner};
-use crate::ir::{AttrKey, CommBackend, OpEffect, OpId, Program, Symbol, Value};
+use crate::ir::{AttrKey, CommBackend, ExprId, OpEffect, OpId, Program, Symbol, Value};
 use rustc_hash::FxHashSet;
 
 /// A communicator's queue as the text names it.
@@ -10,6 +10,8 @@ struct QueueName {
     backend: CommBackend,
     /// The communicator's name.
     name: Option<Symbol>,
+    /// The mesh axis of its teams.
+    over: Option<ExprId>,
     /// The team; `None` for the communicator of sends and receives.
     team: Option<Vec<i64>>,
 }
@@ -65,7 +67,8 @@ fn queue_name(program: &Program, id: OpId) -> Option<QueueName> {
     let backend = program.comm_backend(op);
     let is_queued = op.kind.is_collective() || backend != CommBackend::Cuda;
     let team = op.ints_attr(AttrKey::Team).map(<[i64]>::to_vec);
-    (op.kind.is_post() && is_queued).then_some(QueueName { backend, name: op.word_attr(AttrKey::Comm), team })
+    let over = op.expr_attr(AttrKey::Over);
+    (op.kind.is_post() && is_queued).then_some(QueueName { backend, over, name: op.word_attr(AttrKey::Comm), team })
 }
 
 /// By place: true if no communication is under way there, and no group is open.

@@ -21,6 +21,7 @@ use smallvec::{SmallVec, smallvec};
 /// The keys of a communication, each with the attribute that it fills.
 const KEYS: &[(&str, AttrKey)] = &[
     ("team", AttrKey::Team),
+    ("over", AttrKey::Over),
     ("root", AttrKey::Root),
     ("root_as", AttrKey::RootAs),
     ("op", AttrKey::RedOp),
@@ -32,7 +33,7 @@ const KEYS: &[(&str, AttrKey)] = &[
 ];
 
 /// The keys of a collective.
-const COLLECTIVE_KEYS: &[&str] = &["team", "root", "root_as", "op", "via", "comm"];
+const COLLECTIVE_KEYS: &[&str] = &["team", "over", "root", "root_as", "op", "via", "comm"];
 
 /// The arguments of a communication with two sides.
 struct TransferSides<'a> {
@@ -197,7 +198,7 @@ impl<'a> ProgramReader<'a> {
         let found = self.read_keys(sides.keyed, COLLECTIVE_KEYS, word)?;
         let kind = COMMUNICATION_WORDS.iter().find(|(known, _)| *known == word).map_or("", |(_, kind)| kind);
         op.attrs.push((AttrKey::Type, self.word(kind)));
-        op.attrs.push((AttrKey::Team, self.team(&found, &op, span)?));
+        self.read_team(&found, &mut op, span)?;
         op.attrs.extend(found.get(AttrKey::Root).map(|root| (AttrKey::Root, root)));
         op.attrs.extend(found.get(AttrKey::RedOp).map(|reduction| (AttrKey::RedOp, reduction)));
         op.attrs.push((AttrKey::Backend, self.backend(&found)));
@@ -221,12 +222,12 @@ impl<'a> ProgramReader<'a> {
                 _ => rest.push(*arg),
             }
         }
-        let found = self.read_keys(&rest, &["team", "to", "from", "via", "comm"], "permute")?;
+        let found = self.read_keys(&rest, &["team", "over", "to", "from", "via", "comm"], "permute")?;
         let (Some(send), Some(receive)) = (send, receive) else {
             report::report_post_form("permute", span, self.diags);
             return None;
         };
-        op.attrs.push((AttrKey::Team, self.team(&found, &op, span)?));
+        self.read_team(&found, &mut op, span)?;
         op.attrs.push((AttrKey::SendPeer, AttrValue::Expr(send)));
         op.attrs.push((AttrKey::RecvPeer, AttrValue::Expr(receive)));
         op.attrs.push((AttrKey::Backend, self.backend(&found)));
@@ -271,7 +272,7 @@ impl<'a> ProgramReader<'a> {
         let file = self.file;
         match (key, *file.expr(arg.value)) {
             (AttrKey::Team, ExprNode::List(items)) => self.integers_of(items, arg).map(AttrValue::Ints),
-            (AttrKey::Peer | AttrKey::Root, _) => self.scalar(arg.value).map(AttrValue::Expr),
+            (AttrKey::Peer | AttrKey::Root | AttrKey::Over, _) => self.scalar(arg.value).map(AttrValue::Expr),
             (AttrKey::Team, _) => {
                 report::report_list("devices", "[0, 1, 2, 3]", arg.span, self.diags);
                 None
@@ -290,15 +291,19 @@ impl<'a> ProgramReader<'a> {
         found.get(AttrKey::Backend).unwrap_or_else(|| self.word(DEFAULT_BACKEND))
     }
 
-    fn team(&mut self, found: &PostKeys, op: &Op, span: Span) -> Option<AttrValue> {
-        if let Some(team) = found.get(AttrKey::Team) {
-            return Some(team);
+    /// Adds the team, the axis of teams, or the usual team.
+    fn read_team(&mut self, found: &PostKeys, op: &mut Op, span: Span) -> Option<()> {
+        let given = [AttrKey::Team, AttrKey::Over].map(|key| found.get(key).map(|value| (key, value)));
+        if given.iter().any(Option::is_some) {
+            op.attrs.extend(given.into_iter().flatten());
+            return Some(());
         }
         let team = default_team(&self.program, op);
         if team.is_none() {
             report::report_no_team(span, self.diags);
         }
-        team.map(|team| AttrValue::Ints(team.into()))
+        op.attrs.push((AttrKey::Team, AttrValue::Ints(team?.into())));
+        Some(())
     }
 
     // Groups and waits.

@@ -81,6 +81,7 @@ impl ProgramWriter<'_> {
     }
 
     fn write_team(&mut self, op: &Op) {
+        self.write_expr_key(op, "over", AttrKey::Over);
         if let Some(team) = op.ints_attr(AttrKey::Team)
             && default_team(self.program, op).as_deref() != Some(team)
         {

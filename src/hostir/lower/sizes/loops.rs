@@ -105,7 +105,7 @@ impl LoopWalk<'_> {
         let mut loops = self.open.iter().rev();
         let (_, extent) = loops.find(|(name, _)| self.definitions.depends_on(program, rank, *name))?;
         let tensor = op.input_tensors().chain(op.output_tensors()).next()?;
-        let team = op.ints_attr(AttrKey::Team).map(<[i64]>::len);
+        let team = program.team_size(op);
         let count = team.or_else(|| program.tensor_mesh(tensor).map(|mesh| mesh.devices.len()))?;
         let along = LoopTarget::Devices(i64::try_from(count).ok()?);
         Some(LoopTie { extent: (*extent)?, tensor, along })

@@ -5,8 +5,8 @@ use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::{smallest_duplicate, with_declaration};
 use crate::ir::{
-    AttrKey, CommBackend, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_team,
-    quoted_word,
+    AttrKey, CommBackend, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_scalar,
+    quoted_team, quoted_word,
 };
 
 /// Communication: team, root, reduce operation.
@@ -58,8 +58,26 @@ fn has_one_mesh_axis(program: &Program, tensor: TensorId) -> bool {
     program.tensor_mesh(tensor).is_some_and(|mesh| mesh.shape.len() == 1)
 }
 
+/// A communication has a team, or teams along an axis of a mesh.
+fn check_team_axis(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let found = match (op.attr(AttrKey::Team), op.expr_attr(AttrKey::Over)) {
+        (Some(_), None) => return,
+        (None, Some(_)) if program.team_axis(op).is_some() => return,
+        (Some(_), Some(_)) => "`team=` and `over=` are both given",
+        (None, Some(_)) => "`over=` is no axis of a mesh",
+        (None, None) => "the team is not given",
+    };
+    let note = message!(
+        "`team=` lists the ranks of one team; `over=` names an axis of a mesh, such as `{}`: each line of ranks along it is a team",
+        quoted_scalar("DeviceMesh{0 1}.x".to_owned())
+    );
+    diags.push(Diag::error(codes::TEAM_AXIS, program.op_span(id), found).with_note(note));
+}
+
 /// V40: the team has devices, each once. `None` if it has none, or nvFuser cut its list off.
 fn check_team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>> {
+    check_team_axis(program, id, diags);
     let members = program.op(id).ints_attr(AttrKey::Team)?;
     let span = program.op_span(id);
     if members.last() == Some(&TEAM_CUT) {

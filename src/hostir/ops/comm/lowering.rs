@@ -51,11 +51,11 @@ fn message_communicator(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<Option<Com
 }
 
 fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
-    let Some(ints) = op.ints_attr(AttrKey::Team) else {
+    let Some(ints) = cx.program.team_of(op, cx.rank.unwrap_or(0)) else {
         return Err(cx.error_here(codes::TEAM, "the team of the communication is unknown"));
     };
     let (mut team, mut known): (Vec<u32>, FxHashSet<u32>) = Default::default();
-    for &device in ints {
+    for device in ints {
         if device == TEAM_CUT {
             return Err(cx
                 .error_here(codes::TEAM, "nvFuser prints only the first 100 devices of a team")

@@ -42,7 +42,8 @@ pub const COMMUNICATION: OpSpec = OpSpec {
     summary: "Starts a collective on the queue of its communicator.",
     args: &[
         ArgSpec::tight("type", AttrKey::Type, ArgKind::Word(COMMUNICATION_TYPES)),
-        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team),
+        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team).optional(),
+        ArgSpec::tight("over", AttrKey::Over, ArgKind::Expr).optional(),
         ArgSpec::tight("root", AttrKey::Root, ArgKind::Expr).optional(),
         ArgSpec::tight("root_as", AttrKey::RootAs, ArgKind::Word(RootAs::WORDS)).optional(),
         ArgSpec::tight("red_op", AttrKey::RedOp, ArgKind::Word(RED_OPS)).optional(),
@@ -96,7 +97,8 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
     spellings: &[],
     summary: "Sends to one peer and receives from another.",
     args: &[
-        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team),
+        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team).optional(),
+        ArgSpec::tight("over", AttrKey::Over, ArgKind::Expr).optional(),
         ArgSpec::tight("send_peer", AttrKey::SendPeer, ArgKind::Expr),
         ArgSpec::tight("recv_peer", AttrKey::RecvPeer, ArgKind::Expr),
         ArgSpec::keyed_operand("input"),
