@@ -144,6 +144,8 @@ attr_keys! {
     Given = "given",
     /// Extents of full, rng, expand.
     Extents = "extents",
+    /// The elements of a tensor.
+    Elements = "elements",
     /// Fill or pad value.
     Fill = "value",
     /// Pad widths.

@@ -1,9 +1,8 @@
 //! The names of elements in the coordinates of whole tensors.
 
 use super::PreparedProgram;
-use super::prepare::shard_place;
 use crate::ir::{DeviceMesh, Id, ParallelType, Program, TensorId};
-use crate::plan::{AxesTable, BufferId, Plan};
+use crate::plan::{AxesTable, BufferId, Plan, shard_place};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 

@@ -9,7 +9,9 @@ use crate::analysis::{moves_shards, needs_slice_resharding};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value};
-use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent};
+use crate::plan::{
+    AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent, shard_place,
+};
 use rayon::prelude::*;
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -69,16 +71,6 @@ impl IoTensor {
         }
         let places = self.axes.iter().map(|axis| shard_place(axis.device, self.mesh.as_ref(), rank));
         places.zip(&self.axes).map(|(place, axis)| Some(place? * axis.local_extent())).collect()
-    }
-}
-
-/// The position of a rank's shard among the shards along an axis that is sharded over a parallel type, or not sharded;
-/// `None` if the rank is not in the mesh.
-pub(super) fn shard_place(device: Option<ParallelType>, mesh: Option<&DeviceMesh>, rank: u32) -> Option<usize> {
-    match (device, mesh) {
-        (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|place| place as usize),
-        (Some(_), None) => Some(rank as usize),
-        (None, _) => Some(0),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Tensors made from scalars.
 
+use super::element_index::{KernelSteps, axis_index};
 use super::literals;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
-use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, DType, OpId, OpIdentity, OpLayout};
-use crate::plan::{Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand};
+use super::tensor_checks;
+use crate::diag::{Diag, codes, message};
+use crate::ir::{AttrKey, AttrValue, CallPadding, DType, OpId, OpIdentity, OpLayout, quoted_op};
+use crate::plan::{BufferView, Function, InstKind, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand};
 use smallvec::SmallVec;
 
 /// `full`.
@@ -36,6 +38,34 @@ pub const IOTA: OpSpec = OpSpec {
     lower: Lower::Instructions(lower_iota),
 };
 
+/// `eye`.
+pub const EYE: OpSpec = OpSpec {
+    identity: OpIdentity { name: "eye", layout: OpLayout::Factory, ..OpIdentity::TENSOR_OP },
+    spellings: &[],
+    summary: "Makes a matrix of ones on the diagonal and zeros beside it: rows, element type.",
+    args: &[ArgSpec::positional(AttrKey::Size, ArgKind::Expr), ArgSpec::positional(AttrKey::OutType, ArgKind::DType)],
+    relate: None,
+    infer: Infer::Written,
+    checks: &[tensor_checks::check_named_type],
+    lower: Lower::Instructions(lower_eye),
+};
+
+/// `TensorConstruct`.
+pub const TENSOR_CONSTRUCT: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "TensorConstruct",
+        layout: OpLayout::OneLine(CallPadding::Tight),
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Makes a tensor of scalars.",
+    args: &[ArgSpec::positional(AttrKey::Elements, ArgKind::Array)],
+    relate: None,
+    infer: Infer::Written,
+    checks: &[],
+    lower: Lower::Instructions(lower_tensor_construct),
+};
+
 /// `full`: one value everywhere.
 ///
 /// # Errors
@@ -52,7 +82,7 @@ pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     cx.emit_inst(InstKind::Fill { dst, value })
 }
 
-/// `iota`: `start + i * step`.
+/// `iota`: `start + i * step`, where `i` is the index in the whole tensor.
 ///
 /// # Errors
 /// If start or step cannot be evaluated, the result has another number of axes than one, or it cannot be allocated.
@@ -66,13 +96,69 @@ pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error_here(codes::SHAPES, "the result of `iota` must have one axis"));
     }
     let dtype = output.dtype;
-    let steps = vec![
-        binary_step(Function::Mul, dtype, [StepOperand::Index(0), StepOperand::Const(step)]),
-        binary_step(Function::Add, dtype, [StepOperand::Step(0), StepOperand::Const(start)]),
-    ];
-    cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs: SmallVec::new(), output, steps })))
+    let mut steps = KernelSteps::default();
+    let index = axis_index(cx, result, 0, &mut steps)?;
+    let product = steps.push(Function::Mul, &[index, StepOperand::Const(step)], [dtype, dtype]);
+    steps.push(Function::Add, &[product, StepOperand::Const(start)], [dtype, dtype]);
+    emit_factory_kernel(cx, output, steps)
 }
 
-fn binary_step(function: Function, dtype: DType, args: [StepOperand; 2]) -> KernelStep {
-    KernelStep { function, args: args.into_iter().collect(), compute: dtype, result: dtype }
+/// `eye`: whether the indices are equal.
+///
+/// # Errors
+/// If the result is no matrix, the number of rows is unknown or another one, or the result cannot be allocated.
+pub fn lower_eye(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let result = cx.result_tensor(op)?;
+    let whole = cx.whole_shape(result)?;
+    let rows = op.expr_attr(AttrKey::Size).map_or(Ok(0), |size| cx.eval_size(size))?;
+    if whole.len() != 2 || whole[0] != rows {
+        let (name, tensor) = (quoted_op(cx.program, id), cx.quoted_tensor(result));
+        let message = message!("`{}` makes {} rows, but {} has shape {}", name, rows, tensor, format!("{whole:?}"));
+        return Err(cx.error_here(codes::SHAPES, message).with_note("the result is a matrix of that many rows"));
+    }
+    let output = cx.output_view(result)?;
+    let mut steps = KernelSteps::default();
+    let row = axis_index(cx, result, 0, &mut steps)?;
+    let column = axis_index(cx, result, 1, &mut steps)?;
+    let equal = steps.push(Function::Eq, &[row, column], [DType::Int, DType::Bool]);
+    steps.push(Function::Cast, &[equal], [DType::Bool, output.dtype]);
+    emit_factory_kernel(cx, output, steps)
+}
+
+/// `TensorConstruct`: one scalar after the other.
+///
+/// # Errors
+/// If a scalar has no value, the result has another number of elements or axes, or it cannot be allocated.
+fn lower_tensor_construct(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let result = cx.result_tensor(op)?;
+    let Some(AttrValue::Exprs(elements)) = op.attr(AttrKey::Elements) else {
+        return Err(cx.error_here(codes::NEEDED, "the scalars of the tensor are unknown"));
+    };
+    let whole = cx.whole_shape(result)?;
+    if whole != [elements.len()] {
+        let (name, tensor) = (quoted_op(cx.program, id), cx.quoted_tensor(result));
+        let shapes = message!("makes shape [{}], but {} has {}", elements.len(), tensor, format!("{whole:?}"));
+        return Err(cx.error_here(codes::SHAPES, message!("`{}` {}", name, shapes)));
+    }
+    let values: Vec<ScalarValue> = elements.iter().map(|&expr| cx.eval_scalar(expr)).collect::<Result<_, _>>()?;
+    let (output, first) = (cx.output_view(result)?, cx.shard_origin(result)?[0]);
+    for (place, &value) in values.iter().skip(first).take(output.dims[0].extent).enumerate() {
+        let mut dst = output.clone();
+        dst.offset += place * dst.dims[0].stride;
+        dst.dims[0].extent = 1;
+        cx.emit_inst(InstKind::Fill { dst, value })?;
+    }
+    Ok(())
+}
+
+/// Makes a tensor by steps without inputs.
+fn emit_factory_kernel(
+    cx: &mut PlanBuilder<'_>,
+    output: BufferView,
+    steps: KernelSteps,
+) -> Result<(), Diag> {
+    let steps = steps.into_steps();
+    cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs: SmallVec::new(), output, steps })))
 }

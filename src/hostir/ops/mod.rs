@@ -9,6 +9,7 @@ pub mod attention;
 pub mod comm;
 pub mod control;
 pub mod copy;
+mod element_index;
 pub mod factory;
 pub mod gemm;
 pub mod index;
@@ -91,6 +92,7 @@ op_table! {
     Squeeze => shape::SQUEEZE,
     Expand => shape::EXPAND,
     Repeat => shape::REPEAT,
+    ViewAsScalar => shape::VIEW_AS_SCALAR,
     View => shape::VIEW,
     Slice => shape::SLICE,
     Pad => shape::PAD,
@@ -113,6 +115,8 @@ op_table! {
     CutlassGroupedMatmul => quantize::CUTLASS_GROUPED_MATMUL,
     Full => factory::FULL,
     Iota => factory::IOTA,
+    Eye => factory::EYE,
+    TensorConstruct => factory::TENSOR_CONSTRUCT,
     Define => scalar::DEFINE,
 }
 

@@ -5,7 +5,7 @@ use crate::axes::{LastAxes, axis_place, logical_axes};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, AxisLink, OpId, Program, TensorId, quoted_axis, quoted_op, quoted_type};
+use crate::ir::{AttrKey, AxisLink, DType, OpId, Program, TensorId, quoted_axis, quoted_op, quoted_type};
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
 pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {
@@ -110,6 +110,19 @@ pub(crate) fn report_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorI
         "convert with a cast, for example `__to_float(..)`",
         "convert one of them in a statement of its own, as in `U = f32(X)`",
     )));
+}
+
+/// V55: the result of an op that names its element type has this type.
+pub fn check_named_type(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let named = op.word_attr(AttrKey::OutType).and_then(|word| DType::parse(program.name(word)));
+    let (Some(named), Some(result)) = (named, op.output_tensors().next()) else { return };
+    let found = program.tensor(result).dtype;
+    if named != found {
+        let (name, tensor) = (quoted_op(program, id), program.quoted_tensor(result));
+        let message = message!("`{}` makes {}, but `{}` is {}", name, quoted_type(named), tensor, quoted_type(found));
+        diags.push(with_declaration(Diag::error(codes::DTYPE, program.op_span(id), message), program, result, id));
+    }
 }
 
 /// V36: the argument `dim` is an axis of the result.

@@ -294,7 +294,7 @@ impl<'a> PlanBuilder<'a> {
 
     // ---- scalars ----
 
-    fn eval_scope(&self) -> EvalScope<'_> {
+    pub(super) fn eval_scope(&self) -> EvalScope<'_> {
         EvalScope {
             program: self.program,
             env: self.env,

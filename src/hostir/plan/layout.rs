@@ -1,10 +1,12 @@
 //! The memory of tensors: the stored elements, and the shard of an iteration of a loop on streams.
 
 use super::inst::{BufferKind, BufferView, InstKind, ViewDim, ViewDims, row_major};
+use super::scalar::EvalScope;
 use super::{PlanBuilder, stream_part};
+use crate::axes::LogicalAxis;
 use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
-use crate::ir::TensorId;
+use crate::ir::{DeviceMesh, ParallelType, TensorId};
 use smallvec::SmallVec;
 
 /// The layout of a tensor in memory of its own.
@@ -78,6 +80,34 @@ impl PlanBuilder<'_> {
             shape[stream.position] = stream_part(self, extent, stream.parts, index)?.1;
         }
         Ok(shape)
+    }
+
+    /// The extents of a tensor over all devices and iterations; of an expanded broadcast, the extent to which it is
+    /// expanded.
+    ///
+    /// # Errors
+    /// If an extent has no value.
+    pub fn whole_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
+        let scope = EvalScope { unit: self.program.tensor(tensor).unit, ..self.eval_scope() };
+        let axes = self.axes.stored_axes(tensor).map(|axis| axis.expanded.unwrap_or(axis.extent));
+        let extents = axes.map(|extent| scope.eval_int(extent).map_err(|error| self.eval_error(error)));
+        extents.map(|extent| extent.map(|extent| extent.max(0) as usize)).collect()
+    }
+
+    /// The index, in the whole tensor, of the first element that this rank and this iteration have of it.
+    ///
+    /// # Errors
+    /// If the local shape or the part of the iteration cannot be computed.
+    pub fn shard_origin(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
+        let shape = self.local_shape(tensor)?;
+        let mesh = self.program.tensor_mesh(tensor);
+        let devices = self.axes.stored_axes(tensor).map(LogicalAxis::device_type);
+        let places = devices.map(|device| self.rank.and_then(|rank| shard_place(device, mesh, rank)).unwrap_or(0));
+        let mut origin: Vec<usize> = places.zip(&shape).map(|(place, &extent)| place * extent).collect();
+        if let (Some(&index), Some(stream)) = (self.scope.stream_indices.last(), self.axes.stream_axis(tensor)) {
+            origin[stream.position] += stream_part(self, shape[stream.position], stream.parts, index)?.0;
+        }
+        Ok(origin)
     }
 
     /// Allocates an iteration's shard of a tensor, and binds it.
@@ -164,6 +194,16 @@ impl PlanBuilder<'_> {
             true => format!("write `{extent}` in place of `b.1 ex {extent}` for an axis with elements of its own"),
             false => "write an `i` axis in place of `{1 ex ..}` for elements of its own".to_owned(),
         }
+    }
+}
+
+/// The position of a rank's shard among the shards along an axis that is sharded over a parallel type, or not sharded;
+/// `None` if the rank is not in the mesh.
+pub(crate) fn shard_place(device: Option<ParallelType>, mesh: Option<&DeviceMesh>, rank: u32) -> Option<usize> {
+    match (device, mesh) {
+        (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|place| place as usize),
+        (Some(_), None) => Some(rank as usize),
+        (None, _) => Some(0),
     }
 }
 

@@ -57,6 +57,7 @@ pub use inst::{
 pub(crate) use inst_fields::ViewMotion;
 pub(crate) use inst_list::RepeatedBody;
 pub use inst_questions::InstRole;
+pub(crate) use layout::shard_place;
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
 pub(crate) use row_function::compute_row;

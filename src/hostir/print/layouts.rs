@@ -380,6 +380,11 @@ impl ProgramPrinter<'_> {
             AttrValue::Bools(flags) => {
                 self.print_braced(flags, |printer, value| printer.push(if *value { "true" } else { "false" }));
             }
+            AttrValue::Exprs(exprs) if kind == ArgKind::Array => {
+                self.push("{ ");
+                self.text_writer().write_list(exprs);
+                self.push(" }");
+            }
             AttrValue::Exprs(exprs) => self.print_braced(exprs, |printer, value| printer.print_expr(*value)),
             AttrValue::Ranges(ranges) => {
                 self.push("{");

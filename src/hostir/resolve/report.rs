@@ -533,6 +533,7 @@ fn example_text(declared: &ArgSpec) -> String {
         ArgKind::Tensor => "T0_g_float[iS0{i0}]",
         ArgKind::Axis => "iS0{i0}",
         ArgKind::Bools => "{true, false}",
+        ArgKind::Array => "{ 0.5, 2 }",
         ArgKind::Exprs | ArgKind::Ints => "{1, 0}",
         ArgKind::Ranges => "{ {0, i0, 1} }",
         ArgKind::DType => "float",

@@ -119,7 +119,7 @@ impl Resolver<'_> {
             (ArgKind::Axis, _, Some((_, ExprSyntax::Int(at)))) => {
                 return self.resolve_axis(at, of, arg);
             }
-            (ArgKind::Exprs, V::List(_), _) => {
+            (ArgKind::Exprs | ArgKind::Array, V::List(_), _) => {
                 return self.resolve_expr_list(arg).map(AttrValue::Exprs);
             }
             (ArgKind::Bools, V::List(list), _) => {

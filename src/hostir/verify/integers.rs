@@ -122,7 +122,7 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
         let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
         match value {
             AttrValue::Expr(expr) if KEYS.contains(key) && !element => one(*expr),
-            AttrValue::Exprs(list) => list.iter().for_each(|&expr| one(expr)),
+            AttrValue::Exprs(list) if *key != AttrKey::Elements => list.iter().for_each(|&expr| one(expr)),
             AttrValue::Ranges(list) => list.iter().flatten().for_each(|&expr| one(expr)),
             _ => {}
         }

@@ -126,7 +126,7 @@ fn op_example(kind: OpKind) -> Option<String> {
 /// Ops of `hir 2` without an example, but for those that do not run.
 pub(crate) fn ops_without_example() -> Vec<String> {
     const DO_NOT_RUN: &[&str] = &[
-        "repeat",
+        "view_as_scalar",
         "SymmetricContiguousView",
         "grouped_block_quantize",
         "preprocessGroupedMatmulInputSf",

@@ -180,7 +180,9 @@ impl ProgramReader<'_> {
                 let domain = self.verbatim_domain(text, arg.span)?;
                 AttrValue::Domain(self.program.domains.push(domain))
             }
-            (ArgKind::Exprs, ExprNode::List(items)) => AttrValue::Exprs(self.scalars_of(items)?.into()),
+            (ArgKind::Exprs | ArgKind::Array, ExprNode::List(items)) => {
+                AttrValue::Exprs(self.scalars_of(items)?.into())
+            }
             (ArgKind::Bools, ExprNode::List(items)) => AttrValue::Bools(self.flags_of(items, arg)?),
             (ArgKind::Ints | ArgKind::Team, ExprNode::List(items)) => AttrValue::Ints(self.integers_of(items, arg)?),
             (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg)?),

@@ -561,7 +561,7 @@ pub(super) fn report_argument(spec: &ArgSpec, span: Span, diags: &mut Diags) {
     let needed = match spec.kind {
         crate::ops::ArgKind::Axis => "the number of an axis",
         crate::ops::ArgKind::Bools => "a list such as `[true, false]`",
-        crate::ops::ArgKind::Exprs => "a list such as `[n, 4]`",
+        crate::ops::ArgKind::Exprs | crate::ops::ArgKind::Array => "a list such as `[n, 4]`",
         crate::ops::ArgKind::Ranges => "a list of ranges such as `[[0, n, 1], [0, 4, 1]]`",
         crate::ops::ArgKind::Team => "devices such as `[0, 1, 2, 3]`",
         crate::ops::ArgKind::Ints => "a list of integers such as `[1, 0]`",

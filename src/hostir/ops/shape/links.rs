@@ -7,7 +7,7 @@ use crate::axes::pairing::{
 };
 use crate::diag::codes;
 use crate::diag::message;
-use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, quoted_op};
+use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Op, OpId, Program, TensorId, quoted_op};
 use smallvec::SmallVec;
 
 /// The flags of a broadcast or squeeze.
@@ -82,6 +82,25 @@ pub(super) fn link_repeat(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     let (from, to) = both_sides(program, op)?;
     let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
     link_kept_positions(&from, &to, &a, &b, links, |k| has_same_extent(&from, &to, a[k], b[k]));
+    Ok(())
+}
+
+/// view_as_scalar: the leading axes; the result has one more. Of operands other than complex numbers, whose elements a
+/// program cannot describe, those of equal extents.
+pub(super) fn link_view_as_scalar(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (from, to) = both_sides(program, op)?;
+    if has_split_axis(&[&from, &to]) {
+        return Ok(());
+    }
+    let (a, b) = (from.stored_positions(), to.stored_positions());
+    if matches!(program.tensor(from.tensor).dtype, DType::ComplexFloat | DType::ComplexDouble) {
+        let lead = &b[..b.len().saturating_sub(1)];
+        let (from, to) = (ChosenAxes { side: &from, axes: &a }, ChosenAxes { side: &to, axes: lead });
+        return link_equal_lists(program, op, from, to, links);
+    }
+    let pairs = a.iter().zip(&b);
+    let lead = pairs.take_while(|(x, y)| has_same_extent(&from, &to, **x, **y)).count();
+    link_pairs(&from, &to, &a[..lead], &b[..lead], links);
     Ok(())
 }
 

@@ -1,9 +1,12 @@
 //! Lowering of ops that change a tensor's shape; all of them copy.
 
-use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, ExprId, Op, OpId, TensorId};
+use crate::diag::{Diag, codes, message};
+use crate::ir::{AttrKey, AttrValue, DType, ExprId, Op, OpId, TensorId, quoted_type};
 use crate::ops::uneven_split::uneven_split;
-use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, ViewDim, emit_copy, emit_copy_to_result};
+use crate::plan::{
+    BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand, ViewDim,
+    ViewDims, emit_copy, emit_copy_to_result,
+};
 
 fn op_flags(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
     match op.attr(AttrKey::Flags) {
@@ -56,6 +59,68 @@ pub(super) fn lower_expand(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let source = cx.input_view(input)?;
     emit_copy_to_result(cx, input, source, result)
+}
+
+/// `repeat`: each axis of the result is a multiple of the operand's, which follows itself.
+pub(super) fn lower_repeat(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let source = cx.input_view(input)?;
+    let output = cx.output_view(result)?;
+    let pairs = source.dims.iter().zip(&output.dims);
+    let counts: Option<Vec<usize>> = pairs.map(|(from, to)| repeat_count(from.extent, to.extent)).collect();
+    let Some(counts) = counts.filter(|_| source.dims.len() == output.dims.len()) else {
+        let error = cx.shape_error(input, &source.shape(), result, &output.shape());
+        return Err(error.with_note("each extent of the result must be a multiple of the operand's"));
+    };
+    // Two axes for each: over the repetitions, which the operand repeats, and over its elements.
+    let [mut src, mut dst] = [source.clone(), output.clone()].map(|view| BufferView { dims: ViewDims::new(), ..view });
+    for ((from, to), count) in source.dims.iter().zip(&output.dims).zip(counts) {
+        src.dims.extend([ViewDim { extent: count, stride: 0 }, *from]);
+        dst.dims.extend([
+            ViewDim { extent: count, stride: to.stride * from.extent },
+            ViewDim { extent: from.extent, stride: to.stride },
+        ]);
+    }
+    emit_copy(cx, src, dst)
+}
+
+/// The number of times that an extent is repeated to give another one.
+fn repeat_count(from: usize, to: usize) -> Option<usize> {
+    match to.checked_rem(from) {
+        Some(0) => Some(to / from),
+        None if to == 0 => Some(1),
+        _ => None,
+    }
+}
+
+/// `view_as_scalar`: the real parts, then the imaginary parts, each into its index of the last axis.
+pub(super) fn lower_view_as_scalar(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let parts = match cx.tensor_dtype(input) {
+        DType::ComplexFloat => DType::Float,
+        DType::ComplexDouble => DType::Double,
+        other => {
+            let name = cx.quoted_tensor(input);
+            let message = message!("`view_as_scalar` needs complex numbers, but {} is {}", name, quoted_type(other));
+            return Err(cx.error_here(codes::CANNOT_RUN, message));
+        }
+    };
+    let (source, output) = (cx.input_view(input)?, cx.output_view(result)?);
+    let expected: Vec<usize> = source.shape().into_iter().chain([2]).collect();
+    if expected != output.shape() || output.dtype != parts {
+        return Err(cx.shape_error(input, &expected, result, &output.shape()));
+    }
+    for (place, function) in [Function::Real, Function::Imag].into_iter().enumerate() {
+        let mut output = output.clone();
+        output.offset += place * output.dims.pop().map_or(0, |dim| dim.stride);
+        let args = [StepOperand::Input(0)].into_iter().collect();
+        let steps = vec![KernelStep { function, args, compute: source.dtype, result: parts }];
+        let inputs = [source.clone()].into_iter().collect();
+        cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps })))?;
+    }
+    Ok(())
 }
 
 /// `view`: the same elements in row-major order under the result's shape.

@@ -60,7 +60,23 @@ pub const REPEAT: OpSpec = OpSpec {
     relate: Some(links::link_repeat),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
-    lower: Lower::Unsupported,
+    lower: Lower::Instructions(lowering::lower_repeat),
+};
+
+/// `view_as_scalar`.
+pub const VIEW_AS_SCALAR: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "view_as_scalar",
+        layout: OpLayout::OneLine(CallPadding::Padded),
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Makes the parts of complex numbers an axis of extent 2, the last one.",
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::positional(AttrKey::Axis, ArgKind::Axis)],
+    relate: Some(links::link_view_as_scalar),
+    infer: Infer::Written,
+    checks: &[],
+    lower: Lower::Instructions(lowering::lower_view_as_scalar),
 };
 
 /// `view`.

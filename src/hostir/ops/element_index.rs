@@ -1,0 +1,51 @@
+//! Steps of kernels that compute with the index of an element in the whole tensor, of which a rank or an iteration of a
+//! loop on streams has a shard.
+
+use crate::diag::Diag;
+use crate::ir::{DType, TensorId};
+use crate::plan::{Function, KernelStep, PlanBuilder, ScalarValue, StepOperand};
+
+/// The steps of a kernel in order.
+#[derive(Default)]
+pub(super) struct KernelSteps {
+    steps: Vec<KernelStep>,
+}
+
+impl KernelSteps {
+    /// Adds a step, with the type in which it computes and the type of its result. Returns its result as an operand.
+    pub(super) fn push(
+        &mut self,
+        function: Function,
+        args: &[StepOperand],
+        [compute, result]: [DType; 2],
+    ) -> StepOperand {
+        let step = KernelStep { function, args: args.into(), compute, result };
+        self.steps.push(step);
+        StepOperand::Step(self.steps.len() as u32 - 1)
+    }
+
+    /// Adds a function of two integers.
+    fn push_integer(&mut self, function: Function, a: StepOperand, b: i64) -> StepOperand {
+        self.push(function, &[a, StepOperand::Const(ScalarValue::Int(b))], [DType::Int, DType::Int])
+    }
+
+    /// The steps.
+    pub(super) fn into_steps(self) -> Vec<KernelStep> {
+        self.steps
+    }
+}
+
+/// The index of an element of a result along an axis of the whole tensor.
+///
+/// # Errors
+/// As [`PlanBuilder::shard_origin`].
+pub(super) fn axis_index(
+    cx: &PlanBuilder<'_>,
+    tensor: TensorId,
+    axis: usize,
+    steps: &mut KernelSteps,
+) -> Result<StepOperand, Diag> {
+    let origin = cx.shard_origin(tensor)?.get(axis).map_or(0, |&origin| origin as i64);
+    let index = StepOperand::Index(axis as u32);
+    Ok(if origin == 0 { index } else { steps.push_integer(Function::Add, index, origin) })
+}
