@@ -3,7 +3,7 @@
 //! Functions that are no integer functions compute on integers in double. An integer divided by zero is 0 here (the CPU
 //! backend reports an error); shifts by less than 0 or more than 63 do the same as on the CPU.
 
-use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class};
+use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class, storage_ctype};
 use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::ir::functions::{FunctionForm, NumberForm};
@@ -25,6 +25,7 @@ pub(super) fn apply_step(step: &KernelStep, mut args: Vec<TypedExpr>) -> Result<
     }
     let result = match row.form {
         FunctionForm::Conversion => Some(args.remove(0)),
+        FunctionForm::Reinterpretation => Some(reinterpreted_bits(step, args.remove(0))?),
         FunctionForm::Choice => Some(choice_value(step, &args)?),
         FunctionForm::Truth { cuda, .. } => {
             let conditions: Vec<String> = args.iter().map(TypedExpr::truth_condition).collect();
@@ -47,6 +48,17 @@ fn choice_value(step: &KernelStep, args: &[TypedExpr]) -> Result<TypedExpr, Unsu
     let [condition, a, b] = args else { return Err(Unsupported::Pointwise(step.function, step.compute)) };
     let (condition, a) = (condition.truth_condition(), a.clone().into_class(class).text);
     Ok(TypedExpr::new(class, format!("({condition} ? {a} : {})", b.clone().into_class(class).text)))
+}
+
+/// The bits of an element of the compute type as an element of the result's type.
+fn reinterpreted_bits(step: &KernelStep, value: TypedExpr) -> Result<TypedExpr, Unsupported> {
+    if step.compute.byte_size() != step.result.byte_size() {
+        return Err(Unsupported::Pointwise(step.function, step.compute));
+    }
+    let [from, to] = [storage_ctype(step.compute)?, storage_ctype(step.result)?];
+    let bits = value.into_memory(step.compute)?;
+    // As functions of their own, the bits have a name or a call as their text.
+    TypedExpr::from_memory(step.result, &format!("bits_as<{to}, {from}>({bits})"))
 }
 
 /// A condition as a value.

@@ -188,10 +188,19 @@ const HELPERS: &[(&str, &str)] = &[
         "i_gcd",
         "static __device__ __forceinline__ long long i_gcd(long long a, long long b) { while (b != 0) { const long long r = i_mod(a, b); a = b; b = r; } return i_abs(a); }",
     ),
+    // 0 if 64 bits do not hold it, of 0 it is 1.
+    (
+        "i_bit_ceil",
+        "static __device__ __forceinline__ long long i_bit_ceil(long long a) { unsigned long long p = 1; while (p != 0 && p < (unsigned long long)a) p <<= 1; return (long long)p; }",
+    ),
     // Wraps; for a negative exponent 0, except for the bases 1 and -1.
     (
         "i_pow",
         "static __device__ __forceinline__ long long i_pow(long long a, long long b) { if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0; long long r = 1; while (b > 0) { if (b % 2 == 1) r = i_mul(r, a); a = i_mul(a, a); b /= 2; } return r; }",
+    ),
+    (
+        "bits_as",
+        "template <typename To, typename From> static __device__ __forceinline__ To bits_as(From x) { union { From from; To to; } bits; bits.from = x; return bits.to; }",
     ),
     // The sign of the divisor, as in torch: `r` is the remainder of `fmod`.
     (

@@ -205,6 +205,10 @@ codes! {
     PREFIX_OPERATOR = "H0267";
     /// A real operand or result of a function of integers.
     INTEGER_FUNCTION = "H0268";
+    /// A function of neighbouring numbers on another type than `float` and `double`.
+    PRECISION_NEEDED = "H0269";
+    /// A `bit_cast` between types of different sizes.
+    BITS_DIFFER = "H0270";
     /// Heads of queries that are no multiple of the heads of keys.
     ATTENTION_HEADS = "H0277";
     /// A causal attention with another number of keys than queries.

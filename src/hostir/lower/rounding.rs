@@ -213,6 +213,7 @@ fn is_selection(function: Function) -> bool {
             | Function::Where
             | Function::Identity
             | Function::Cast
+            | Function::Print
     )
 }
 

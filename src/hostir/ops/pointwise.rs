@@ -33,7 +33,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     args: &[],
     relate: Some(link_pointwise),
     infer: Infer::Result(infer_pointwise),
-    checks: &[check_pointwise, check_integer_functions, check_operand_literals],
+    checks: &[check_pointwise, check_integer_functions, check_element_types, check_operand_literals],
     lower: Lower::Instructions(lower_pointwise),
 };
 
@@ -126,6 +126,10 @@ fn infer_element_type(program: &Program, op: &Op, operands: &[TensorId]) -> Opti
     if let Some(target) = cast_result(name) {
         return Some(target);
     }
+    // The operand does not determine the type of its bits.
+    if matches!(row.form, FunctionForm::Reinterpretation) {
+        return None;
+    }
     // The first operand of `where` is the condition.
     let chosen = op.operands.iter().skip(usize::from(matches!(row.form, FunctionForm::Choice)));
     let tensor = chosen.filter_map(|value| value.as_tensor()).next().or(operands.first().copied())?;
@@ -156,6 +160,34 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
             }
         };
         diags.push(with_declaration(diag, program, real, id).with_note(note));
+    }
+}
+
+/// V54: `nextafter` is of `float` or `double`, and `bit_cast` keeps the number of bits.
+fn check_element_types(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let name = op.word_attr(AttrKey::Function).map_or("", |name| program.name(name));
+    let Some(row) = function_row(op, name) else { return };
+    let Some(result) = op.output_tensors().next() else { return };
+    let to = program.tensor(result).dtype;
+    if row.needs_own_precision && !matches!(to, DType::Float | DType::Double) {
+        let (float, double) = (quoted_type(DType::Float), quoted_type(DType::Double));
+        let text = program.quoted_tensor(result);
+        let message = message!("`{}` needs {} or {}, but `{}` is {}", name, float, double, text, quoted_type(to));
+        let diag = Diag::error(codes::PRECISION_NEEDED, program.op_span(id), message)
+            .with_note("convert the operand first; the next number of a wider type is not that of a narrower one");
+        diags.push(with_declaration(diag, program, result, id));
+    }
+    let Some(operand) = op.input_tensors().next() else { return };
+    let from = program.tensor(operand).dtype;
+    if matches!(row.form, FunctionForm::Reinterpretation) && from.byte_size() != to.byte_size() {
+        let (given, asked) = (program.quoted_tensor(operand), program.quoted_tensor(result));
+        let (given_type, asked_type) = (quoted_type(from), quoted_type(to));
+        let found = message!("`{}` is {} and `{}` is {}", given, given_type, asked, asked_type);
+        let message = message!("`{}` keeps the bits, but {}", name, found);
+        let diag = Diag::error(codes::BITS_DIFFER, program.op_span(id), message)
+            .with_note("give the result a type of the same size, or use a cast, which keeps the value");
+        diags.push(with_declaration(diag, program, result, id));
     }
 }
 
@@ -274,13 +306,16 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
             cx.error_here(codes::CANNOT_RUN, message!("`{}` needs integers, found `{}`", text, quoted_type(compute)))
         );
     }
+    if function == Function::BitCast && inputs.is_empty() {
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` of a scalar is not supported in a run")));
+    }
     let step = KernelStep { function, args, compute, result: output.dtype };
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] })))
 }
 
-/// The type in which a function computes: its operands' for predicates and casts, else its result's.
+/// The type in which a function computes: its operands' for predicates, casts and `bit_cast`, else its result's.
 fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOperand], result: DType) -> DType {
-    if !function.is_predicate() && function != Function::Cast {
+    if !function.computes_in_operand_type() {
         return result;
     }
     let tensors = inputs.iter().map(|view| view.dtype);

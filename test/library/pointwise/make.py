@@ -230,12 +230,55 @@ def reflected(x):
     return float(mpmath.log(mpmath.pi / abs(mpmath.sin(mpmath.pi * x))) - mpmath.re(mpmath.loggamma(1 - x)))
 
 
+def inverse(name):
+    """erfinv and erfcinv, correctly rounded to double. With 1400 bits, 1 - y is exact for every double y."""
+
+    def one(x):
+        x = float(x)
+        low, high = (-1, 1) if name == "erfinv" else (0, 2)
+        if not low <= x <= high:
+            return nan
+        if x in (low, high):
+            return inf if (x == high) == (name == "erfinv") else -inf
+        if x == (low + high) / 2:
+            return x if name == "erfinv" else 0.0
+        with mpmath.workprec(1400):
+            y = mpmath.mpf(x) if name == "erfinv" else 1 - mpmath.mpf(x)
+            # A first value from a wider neighbourhood, then Newton's method on the logarithm of erfc.
+            z = -mpmath.log1p(-abs(y)) if abs(y) > 0.5 else None
+            root = mpmath.sqrt(z) if z else abs(y) * mpmath.sqrt(mpmath.pi) / 2
+            for _ in range(60):
+                erfc = mpmath.erfc(root)
+                slope = 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-root * root)
+                step = mpmath.log(erfc / (1 - abs(y))) * erfc / slope
+                root += step
+                if abs(step) < abs(root) * mpmath.mpf(2) ** -120:
+                    break
+            return float(mpmath.sign(y) * root)
+
+    return np.vectorize(one, otypes=[np.float64])
+
+
+INVERSES = (("erfinv", 5), ("erfcinv", 6))
+
+
+def inverses(name):
+    """What the inverses of erf and erfc find hard: near 0, near the ends, where the methods change."""
+    ends = [2.0**-10, 2.0**-24, 2.0**-25, 2.0**-40, 2.0**-52, 2.0**-53, 1e-5, 1e-3]
+    small = [1e-10, 1e-9, 0.01, 0.05, 0.1, 0.2, 0.25, 0.3, 0.33, 0.4, 0.45, 0.4999, 0.5, 0.5001, 0.6, 0.7, 0.8, 0.9, 0.97]
+    tiny = [5e-324, 1e-320, 1e-310, 2.3e-308, 1e-300, 1e-281, 1e-280, 1e-279, 1e-200, 1e-100, 1e-45, 1e-38, 1e-37, 1e-30, 1e-20, 6e-8]
+    whole = [1 + v for v in (0.05, 0.2, 0.3, 0.49, 0.5, 0.51, 0.7, 0.9, 0.999, 0.999999)]
+    group = Group(name, "i", [ends + small + tiny + whole + [1 - v for v in ends] + [-v for v in ends + small + tiny[:5]] + [2 - 2 * v for v in ends[:6]]])
+    for function, gpu in INVERSES:
+        group.row(function, name, f"2/{gpu}", inverse(function)(group.wide[0]))
+
+
 def unary(group):
     name, (x,) = group.name, group.wide
     exact = {
         "neg": -x, "abs": np.abs(x), "ceil": np.ceil(x), "floor": np.floor(x), "trunc": np.trunc(x),
         "nearbyint": np.rint(x), "frac": x - np.trunc(x), "sqrt": np.sqrt(x), "reciprocal": x.dtype.type(1) / x,
-        "relu": h_relu(x),
+        "relu": h_relu(x), "print": x,
     }
     for function, values in exact.items():
         group.row(function, name, "exact", values)
@@ -246,6 +289,8 @@ def unary(group):
         # Next to its zeros below 0, lgamma is the difference of two logarithms: libraries lose digits there.
         lost = np.nonzero((function == "lgamma") & (x < 0) & (np.abs(values) < 1))[0].tolist()
         group.row(function, name, f"2/{gpu}", values, dict.fromkeys(lost, "*"))
+    for function, gpu in INVERSES:
+        group.row(function, name, f"2/{gpu}", inverse(function)(x))
     group.row("rsqrt", name, "2/2", LONG(1) / np.sqrt(x.astype(LONG)))
     group.row("sigmoid", name, "2/3", h_sigmoid(x))
     group.row("silu", name, "2/4", h_silu(x))
@@ -282,6 +327,8 @@ def binary(group):
     zeros = dict.fromkeys(np.nonzero((a == 0) & (b == 0))[0].tolist(), "zero")
     group.row("fmax", name, "exact", np.fmax(a, b), zeros)
     group.row("fmin", name, "exact", np.fmin(a, b), zeros)
+    if name in ("double", "float"):
+        group.row("nextafter", name, "exact", np.nextafter(a, b))
     group.row("atan2", name, "2/3", np.arctan2(a.astype(LONG), b.astype(LONG)))
     group.row("pow", name, "2/4", np.power(a.astype(LONG), b.astype(LONG)))
     comparisons(group, a, b)
@@ -313,6 +360,7 @@ def reals(name):
     hard = [nan, inf, -inf, 0.0, -0.0, info.max, info.min, info.smallest_normal, -info.smallest_normal, least, -least]
     plain = [1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 0.75, -0.75, 0.1, 2, 3, -3, 10, -10, 100, -100, 1e-3, 30, -30, 0.9999, 5e4, -7.25]
     unary(Group(name, "1", [hard + plain]))
+    inverses(name)
     pair = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 1.5, -2.5, 3.0, info.max, least, -info.smallest_normal]
     binary(Group(name, "2", crossed(pair)))
     steps = Group(name, "r", [[-0.5, -5.5, 7, -7, 5.25, -3, 3, 0.1, 1e-3], [2, 3, -3, 3, -2.5, 1, -1, -0.03, 7]])
@@ -347,7 +395,9 @@ def integers(name, bits):
     values = [0, 1, -1, 2, -2, 3, -7, 10, 31, 62, high, low, low + 1, high - 1, 1 << (bits // 2), 123456789]
     one = Group(name, "1", [np.array(values, dtype)])
     found = {"neg": lambda a: -a, "bitwise_not": lambda a: ~a, "relu": lambda a: max(a, 0)}
-    found |= {f: (lambda a: a) for f in ("ceil", "floor", "nearbyint", "trunc")}
+    found |= {f: (lambda a: a) for f in ("ceil", "floor", "nearbyint", "trunc", "print")}
+    # Not representable: C++ leaves it undefined.
+    found["bit_ceil"] = lambda a: 1 if a == 0 else None if a < 0 or a > 1 << (bits - 2) else 1 << (a - 1).bit_length()
     found["abs"] = lambda a: None if a == low else abs(a)
     for function, f in found.items():
         whole(one, function, bits, [f(a) for a in values])
@@ -398,6 +448,7 @@ def truths():
     one = Group("bool", "1", [np.array([False, True])])
     one.row("not", "bool", "exact", ~one.wide[0])
     one.row("bitwise_not", "bool", "exact", ~one.wide[0])
+    one.row("print", "bool", "exact", one.wide[0])
     two = Group("bool", "2", [np.array(column) for column in crossed([False, True])])
     a, b = two.wide
     for function, values in (("bitwise_and", a & b), ("bitwise_or", a | b), ("bitwise_xor", a ^ b)):
@@ -452,6 +503,11 @@ def casts():
                 wide = column.to(torch.float64).tolist()
                 marks = {at: "*" for at, x in enumerate(wide) if not -limit <= np.trunc(x) < limit}
             group.row("cast", target, "exact", converted(column, target), marks)
+        for target in TORCH:
+            # A NaN's bits, and those of a bool other than 0 and 1, depend on who made them.
+            if "bool" not in (target, source) and target != source and TORCH[target].itemsize == TORCH[source].itemsize:
+                unknown = np.nonzero(torch.isnan(column.to(torch.float64)).numpy())[0].tolist()
+                group.row("bit_cast", target, "exact", column.view(TORCH[target]), dict.fromkeys(unknown, "*"))
 
 
 def main():

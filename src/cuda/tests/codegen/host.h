@@ -26,6 +26,25 @@ static float __int_as_float(int x) { return bits<float>(x); }
 static double __longlong_as_double(long long x) { return bits<double>(x); }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static double rsqrt(double x) { return 1.0 / sqrt(x); }
+// In long double, by bisection of the function that falls from infinity to minus infinity.
+static long double inverse(long double (*f)(long double), long double y, long double low, long double high) {
+  for (int k = 0; k < 200; ++k) {
+    const long double x = (low + high) / 2;
+    (f(x) > y ? low : high) = x;
+  }
+  return low;
+}
+static double erfcinv(double y) {
+  if (!(y >= 0 && y <= 2)) return NAN;
+  return y == 0 ? INFINITY : y == 2 ? -INFINITY : (double)inverse(erfcl, y, -7.0L, 28.0L);
+}
+static double erfinv(double y) {
+  if (!(y >= -1 && y <= 1)) return NAN;
+  if (fabs(y) > 0.5) return y > 0 ? erfcinv(1 - y) : -erfcinv(1 + y);
+  return y == 0 ? y : (double)-inverse(erfl, -(long double)y, -1.0L, 1.0L);
+}
+static float erfinvf(float x) { return (float)erfinv(x); }
+static float erfcinvf(float x) { return (float)erfcinv(x); }
 
 static float h2f(unsigned short x) { return (float)bits<_Float16>(x); }
 static unsigned short f2h(float x) { return bits<unsigned short>((_Float16)x); }

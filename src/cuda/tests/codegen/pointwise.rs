@@ -63,8 +63,7 @@ fn steps(group: &Group, result: DType) -> Vec<KernelStep> {
     let mut last = StepOperand::Const(ScalarValue::Int(0));
     for (number, row) in group.rows.iter().enumerate() {
         let function = function(row, args.len());
-        let of_operand = function.is_predicate() || function == Function::Cast;
-        let compute = if of_operand { group.operands[0].dtype() } else { result };
+        let compute = if function.computes_in_operand_type() { group.operands[0].dtype() } else { result };
         let value = add(function, &args, compute, result);
         let number = StepOperand::Const(ScalarValue::Int(number as i64));
         let here = add(Function::Eq, &[StepOperand::Index(0), number], DType::Int, DType::Bool);

@@ -62,6 +62,7 @@ fn apply_step(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<Element
     }
     let result = match row.form {
         FunctionForm::Conversion => Some(args.remove(0)),
+        FunctionForm::Reinterpretation => Some(reinterpret_bits(step, args.remove(0))?),
         FunctionForm::Choice => return select_elements(step, args),
         FunctionForm::Truth { value, .. } => {
             let truths: Vec<Vec<bool>> = args.iter().map(ElementVector::nonzero_mask).collect();
@@ -79,6 +80,14 @@ fn apply_step(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<Element
         FunctionForm::NotComputed | FunctionForm::SameAs(_) => None,
     };
     result.ok_or_else(|| unknown_function(step.function))?.rounded_to(step.result)
+}
+
+/// The bits of elements of the compute type as elements of the result's type.
+fn reinterpret_bits(step: &KernelStep, elements: ElementVector) -> Result<ElementVector, ExecutionFault> {
+    if step.compute.byte_size() != step.result.byte_size() {
+        return Err(unknown_function(step.function));
+    }
+    ElementVector::from_bytes(step.result, &elements.into_bytes(step.compute)?)
 }
 
 /// Arithmetic: of integers in integers if the function has a form for them, else in reals.

@@ -19,6 +19,8 @@ pub(super) enum HashedSubject {
     ZeroDivision,
     /// Floats to integers of this type, or integers to narrower ones.
     Conversion(DType),
+    /// The bits of the first type as an element of the second.
+    Reinterpretation(DType, DType),
     /// Sums and products of integers that are computed from floats.
     IntegerArithmetic,
     /// A reduction that is no sum or product.

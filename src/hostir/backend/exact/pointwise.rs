@@ -84,6 +84,7 @@ fn convert_column(column: &ExactColumn, from: DType, to: DType, cx: &mut HashCon
 fn operand_type(step: &KernelStep, position: usize) -> Option<DType> {
     match step.function.row().form {
         FunctionForm::Conversion => Some(step.result),
+        FunctionForm::Reinterpretation => Some(step.compute),
         FunctionForm::Choice => (position > 0).then_some(step.result),
         FunctionForm::Comparison(_) => Some(step.compute),
         FunctionForm::Number(form) => {
@@ -162,6 +163,7 @@ fn apply_element(
     let row = step.function.row();
     match (row.form, args) {
         (FunctionForm::Conversion, &[value]) => return Ok(value),
+        (FunctionForm::Reinterpretation, &[value]) => return Ok(reinterpret_element(step, value, cx)),
         (FunctionForm::Choice, &[condition, a, b]) => return Ok(choose_element(condition, a, b)),
         (FunctionForm::NotComputed | FunctionForm::SameAs(_), _) => return Err(unknown_function(step)),
         _ => {}
@@ -200,7 +202,11 @@ fn integer_result(step: &KernelStep, args: &[i64]) -> Result<Option<i64>, Execut
             }
             integer.value.value_of(args)
         }
-        FunctionForm::NotComputed | FunctionForm::SameAs(_) | FunctionForm::Conversion | FunctionForm::Choice => None,
+        FunctionForm::NotComputed
+        | FunctionForm::SameAs(_)
+        | FunctionForm::Conversion
+        | FunctionForm::Reinterpretation
+        | FunctionForm::Choice => None,
     })
 }
 
@@ -257,6 +263,15 @@ pub(super) fn convert_element(value: ExactValue, from: DType, to: DType, cx: &mu
         ExactValue::Number(_) if holds_numbers(to) || from == to => value,
         ExactValue::Number(_) if from == DType::Bool || (from == DType::Int32 && to != DType::Bool) => value,
         ExactValue::Number(number) => cx.hash_unknown(HashedSubject::Conversion(to), &[number]),
+    }
+}
+
+/// The bits of an element as an element of the result's type: known of integers alone.
+fn reinterpret_element(step: &KernelStep, value: ExactValue, cx: &mut HashContext<'_>) -> ExactValue {
+    match value {
+        _ if step.compute == step.result => value,
+        ExactValue::Integer(integer) if !holds_numbers(step.result) => stored_integer(integer, step.result),
+        value => cx.hash_unknown(HashedSubject::Reinterpretation(step.compute, step.result), &[value.to_number()]),
     }
 }
 

@@ -248,6 +248,7 @@ fn subject_text(subject: HashedSubject) -> Message {
         HashedSubject::Reduction(op @ (RedOp::Min | RedOp::Max)) => message!("`{}`", op.word()),
         HashedSubject::Reduction(op) => message!("the reduction `{}`", op.word()),
         HashedSubject::Conversion(dtype) => message!("the conversion to `{}`", quoted_type(dtype)),
+        HashedSubject::Reinterpretation(_, dtype) => message!("the bits as `{}`", quoted_type(dtype)),
         HashedSubject::IntegerArithmetic => "arithmetic of integers".into(),
         HashedSubject::ZeroDivision => "a division by zero".into(),
         HashedSubject::InfiniteConstant => "a constant that is not finite".into(),

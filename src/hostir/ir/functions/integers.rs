@@ -32,6 +32,11 @@ pub(super) fn wrapping_power(base: i64, exponent: i64) -> i64 {
     result
 }
 
+/// The smallest power of two that is not below `a`, which counts as unsigned; 0 if 64 bits do not hold it.
+pub(super) fn power_of_two_above(a: i64) -> i64 {
+    a.cast_unsigned().checked_next_power_of_two().unwrap_or(0).cast_signed()
+}
+
 /// Greatest common divisor; not negative, except for the smallest integer.
 pub(super) fn common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 { a.wrapping_abs() } else { common_divisor(b, a.wrapping_rem(b)) }

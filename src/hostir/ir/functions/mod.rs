@@ -5,6 +5,7 @@
 //! [`spelled_name`] converts it back.
 
 mod integers;
+mod inverse_error;
 mod literals;
 mod row;
 mod scalar_value;
@@ -47,6 +48,11 @@ impl Function {
     /// Returns true if the result is a truth value whatever the operands' type.
     pub fn is_predicate(self) -> bool {
         self.row().is_predicate()
+    }
+    /// Returns true if the function computes in the type of its operands, whatever the result's type: predicates, casts
+    /// and `bit_cast`.
+    pub fn computes_in_operand_type(self) -> bool {
+        self.is_predicate() || self == Function::Cast || self == Function::BitCast
     }
     /// Returns true if operands must be integers or truth values.
     pub fn needs_integers(self) -> bool {

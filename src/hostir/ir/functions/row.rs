@@ -108,6 +108,9 @@ pub enum FunctionForm {
     SameAs(&'static str),
     /// The operand, converted to the type of the result.
     Conversion,
+    /// The bits of the operand as an element of the result's type, which has as many. The step's compute type is the
+    /// operand's.
+    Reinterpretation,
     /// The second operand where the first is true, else the third.
     Choice,
     /// A function of truth values.
@@ -193,6 +196,9 @@ pub struct FunctionRow {
     pub spelling: FunctionSpelling,
     /// True if the operands of a pointwise op must have the element type of its result.
     pub one_type: bool,
+    /// True if the result depends on the distance of neighbouring numbers of the type in which it computes, so that
+    /// narrower floats cannot compute in `float`.
+    pub needs_own_precision: bool,
     /// The cost in a kernel.
     pub cost: FunctionCost,
     /// The computation in kernels.
@@ -209,6 +215,7 @@ const fn empty_row(spelling: FunctionSpelling) -> FunctionRow {
         arity: 0,
         spelling,
         one_type: false,
+        needs_own_precision: false,
         cost: FunctionCost::High,
         form: FunctionForm::NotComputed,
         host: HostForm::Double,
@@ -241,6 +248,11 @@ impl FunctionRow {
     /// Operands have the element type of the result.
     pub(super) const fn one_type(mut self) -> Self {
         self.one_type = true;
+        self
+    }
+    /// The function computes in the type of its result alone, `float` or `double`.
+    pub(super) const fn own_precision(mut self) -> Self {
+        self.needs_own_precision = true;
         self
     }
     /// The cost in a kernel.

@@ -97,6 +97,12 @@ pub(super) fn chosen_value(name: &str, args: &[ScalarValue]) -> HostResult {
     Ok(if condition.as_bool() { a } else { b })
 }
 
+/// `print`
+pub(super) fn operand_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a] = operands(name, args)?;
+    Ok(a)
+}
+
 /// `abs`
 pub(super) fn absolute_value(name: &str, args: &[ScalarValue]) -> HostResult {
     match operands(name, args)? {

@@ -8,7 +8,7 @@ use super::row::{
     ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow, HostForm,
     RealForm, internal_row, operator_row, plain_row, suffixed_row,
 };
-use super::{integers, scalars};
+use super::{integers, inverse_error, scalars};
 use ElementFunction::{Binary, Ternary, Unary};
 use FunctionCost::{Low, LowInFloat};
 
@@ -142,7 +142,7 @@ function_table! {
     /// `a ^ b`
     BitXor("^", 2) = operator_row().one_type().integer_form("({a} ^ {b})", Binary(|a, b| a ^ b)),
     /// The bits as another type.
-    BitCast("bit_cast", 1) = plain_row(),
+    BitCast("bit_cast", 1) = plain_row().unknown_form().kernel_cost(Low).kernel_form(FunctionForm::Reinterpretation),
     /// `|a|`
     Abs("abs", 1) = plain_row()
         .kernel_cost(Low)
@@ -190,9 +190,11 @@ function_table! {
     /// `1 - erf(a)`
     Erfc("erfc", 1) = suffixed_row().real_form(real!("erfc{f}({a})", Unary, |x| libm::erfc(f64::from(x)) as Real)),
     /// The inverse of `erf`.
-    ErfInv("erfinv", 1) = suffixed_row(),
+    ErfInv("erfinv", 1) = suffixed_row()
+        .real_form(real!("erfinv{f}({a})", Unary, |x| inverse_error::erf_inverse(f64::from(x)) as Real)),
     /// The inverse of `erfc`.
-    ErfcInv("erfcinv", 1) = suffixed_row(),
+    ErfcInv("erfcinv", 1) = suffixed_row()
+        .real_form(real!("erfcinv{f}({a})", Unary, |x| inverse_error::erfc_inverse(f64::from(x)) as Real)),
     /// Rounds down.
     Floor("floor", 1) = suffixed_row()
         .real_form(real!("floor{f}({a})", Unary, Real::floor))
@@ -269,10 +271,17 @@ function_table! {
         .real_form(real!("trunc{f}({a})", Unary, Real::trunc))
         .integer_form("{a}", Unary(|x| x))
         .host_form(HostForm::DoubleOrInteger),
-    /// The next power of two.
-    BitCeil("bit_ceil", 1) = suffixed_row(),
-    /// The operand, which is written to the terminal.
-    Print("print", 1) = plain_row(),
+    /// The smallest power of two that is not less; operands count as unsigned.
+    BitCeil("bit_ceil", 1) = suffixed_row()
+        .one_type()
+        .integer_form("i_bit_ceil({a})", Unary(integers::power_of_two_above))
+        .host_form(HostForm::DoubleOrInteger),
+    /// The operand. nvFuser's kernel writes each element to the terminal, a run here writes nothing.
+    Print("print", 1) = plain_row()
+        .one_type()
+        .kernel_cost(Low)
+        .kernel_form(FunctionForm::Conversion)
+        .host_form(HostForm::Own(scalars::operand_value)),
     /// True where a is finite.
     IsFinite("isfinite", 1) = plain_row().test_form("isfinite({a})", f64::is_finite),
     /// True where a is infinite.
@@ -321,8 +330,18 @@ function_table! {
         .real_form(real!("fmin{f}({a}, {b})", Binary, Real::min))
         .integer_form("n_min<long long>({a}, {b})", Binary(Ord::min))
         .host_form(HostForm::Own(scalars::smaller_number)),
-    /// The next number towards b.
-    NextAfter("nextafter", 2) = plain_row(),
+    /// The next number of the type towards b, `float` or `double`.
+    NextAfter("nextafter", 2) = plain_row().unknown_form().one_type().own_precision().real_form(real!(
+        "nextafter{f}({a}, {b})",
+        Binary,
+        |a, b| if a == b || b.is_nan() {
+            b
+        } else if a < b {
+            a.next_up()
+        } else {
+            a.next_down()
+        }
+    )),
     /// `a` to the power of `b`; of integers exact, wrapping, and 0 for negative `b` unless `a` is 1 or -1.
     Pow("pow", 2) = plain_row()
         .field_form(FieldOperation::Power)

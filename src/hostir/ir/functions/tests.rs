@@ -15,7 +15,7 @@ fn function_arity<T>(function: ElementFunction<T>) -> usize {
 fn form_parts(form: FunctionForm) -> (Vec<usize>, Vec<&'static str>) {
     match form {
         FunctionForm::NotComputed | FunctionForm::SameAs(_) => (vec![], vec![]),
-        FunctionForm::Conversion => (vec![1], vec![]),
+        FunctionForm::Conversion | FunctionForm::Reinterpretation => (vec![1], vec![]),
         FunctionForm::Choice => (vec![3], vec![]),
         FunctionForm::Truth { value, cuda } => (vec![function_arity(value)], vec![cuda]),
         FunctionForm::Test { cuda, .. } => (vec![1], vec![cuda]),
