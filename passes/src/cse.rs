@@ -393,6 +393,7 @@ impl CseWalk {
 fn is_candidate(op: &Op) -> bool {
     matches!(op.kind.effect(), OpEffect::Pure | OpEffect::Alias)
         && op.blocks.is_empty()
+        && (op.attr(AttrKey::Seed).is_some() || !op.kind.takes_seed())
         && op.results.len() == 1
         && op.results[0].as_tensor().is_some()
 }

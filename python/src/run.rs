@@ -40,7 +40,7 @@ enum InputContent {
 #[derive(Clone, Copy, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct RunSettings {
-    /// The seed of generated inputs.
+    /// The seed of generated inputs, and of random numbers for which the program has none.
     seed: u64,
     /// The program is proved first.
     check: bool,
@@ -98,7 +98,7 @@ fn run_program(
         InputContent::Generate(_) => None,
     });
     let contents_by_place = bind_contents(&program.program, &contents)?;
-    let settings = Arc::new(settings.with_shapes(shapes));
+    let settings = Arc::new(settings.with_shapes(shapes).with_random_seed(run.seed));
     let prepared = settings.prepare(&program.program);
     let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(settings.clone())))?;
     if run.check {

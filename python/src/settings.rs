@@ -44,12 +44,20 @@ pub(crate) struct Settings {
     /// The keys of `shapes` that are those of arrays.
     #[pyo3(default)]
     arrays: BTreeSet<String>,
+    /// The seed of random numbers for which the program has none.
+    #[pyo3(default)]
+    random_seed: u64,
 }
 
 impl Settings {
     /// The same for plans that are not run.
     pub(crate) fn without_limit(&self) -> Self {
         Self { unlimited: true, ..self.clone() }
+    }
+
+    /// The same with another seed of random numbers.
+    pub(crate) fn with_random_seed(self, random_seed: u64) -> Self {
+        Self { random_seed, ..self }
     }
 
     /// The same with the shapes of the caller's tensors; given shapes stay.
@@ -109,6 +117,7 @@ impl Settings {
         let mut sizes = SizeSettings {
             devices: self.devices,
             streams: stream_count(program, self.streams),
+            random_seed: self.random_seed,
             ..SizeSettings::default()
         };
         self.bind_shapes(program, &mut sizes, &mut diags);

@@ -198,6 +198,23 @@ const HELPERS: &[(&str, &str)] = &[
         "i_pow",
         "static __device__ __forceinline__ long long i_pow(long long a, long long b) { if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0; long long r = 1; while (b > 0) { if (b % 2 == 1) r = i_mul(r, a); a = i_mul(a, a); b /= 2; } return r; }",
     ),
+    // Philox 4x32-10: word `n` for a seed and a counter, as in `ir/functions/philox.rs`.
+    (
+        "philox_word",
+        "static __device__ __forceinline__ unsigned int philox_word(int n, unsigned long long seed, unsigned long long subsequence, unsigned long long offset) { unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)(seed >> 32), c0 = (unsigned int)offset, c1 = (unsigned int)(offset >> 32), c2 = (unsigned int)subsequence, c3 = (unsigned int)(subsequence >> 32); for (int round = 0; round < 10; ++round) { const unsigned long long a = 0xd2511f53ull * c0, b = 0xcd9e8d57ull * c2; c0 = (unsigned int)(b >> 32) ^ c1 ^ k0; c1 = (unsigned int)b; c2 = (unsigned int)(a >> 32) ^ c3 ^ k1; c3 = (unsigned int)a; k0 += 0x9e3779b9u; k1 += 0xbb67ae85u; } return n == 0 ? c0 : n == 1 ? c1 : n == 2 ? c2 : c3; }",
+    ),
+    (
+        "i_philox",
+        "static __device__ __forceinline__ long long i_philox(long long s, long long q, long long o) { return (long long)(philox_word(0, s, q, o) | (unsigned long long)philox_word(1, s, q, o) << 32); }",
+    ),
+    (
+        "i_random_32",
+        "static __device__ __forceinline__ long long i_random_32(long long s, long long o, long long i) { return philox_word((int)(i & 3), s, i >> 2, o); }",
+    ),
+    (
+        "i_random_53",
+        "static __device__ __forceinline__ long long i_random_53(long long s, long long o, long long i) { const int n = (int)(i & 1) * 2; return (long long)(philox_word(n, s, i >> 1, o) ^ (unsigned long long)philox_word(n + 1, s, i >> 1, o) << 21); }",
+    ),
     (
         "bits_as",
         "template <typename To, typename From> static __device__ __forceinline__ To bits_as(From x) { union { From from; To to; } bits; bits.from = x; return bits.to; }",

@@ -144,6 +144,18 @@ attr_keys! {
     Given = "given",
     /// Extents of full, rng, expand.
     Extents = "extents",
+    /// Seed of random numbers.
+    Seed = "seed",
+    /// Offset of random numbers (not printed by nvFuser; default 0).
+    Offset = "offset",
+    /// The lower end of a range of random numbers.
+    Low = "low",
+    /// The upper end of a range of random numbers.
+    High = "high",
+    /// The mean of random numbers.
+    Mean = "mean",
+    /// The standard deviation of random numbers.
+    Deviation = "deviation",
     /// The elements of a tensor.
     Elements = "elements",
     /// Fill or pad value.

@@ -48,6 +48,8 @@ pub struct SizeSettings {
     pub processes: bool,
     /// The value of `numberOfStreams`.
     pub streams: u32,
+    /// The seed of random numbers for which the program has none.
+    pub random_seed: u64,
     /// The maximum bytes of all ranks' buffers together.
     pub memory_limit: u64,
     /// The resource limits for planning.
@@ -80,6 +82,7 @@ impl Default for SizeSettings {
             devices: None,
             processes: false,
             streams: DEFAULT_STREAMS,
+            random_seed: 0,
             memory_limit: 1 << 36,
             limits: PlanLimits::default(),
         }
@@ -428,6 +431,7 @@ impl SizeSolver<'_> {
     fn solve_sizes(&mut self, ranks: u32, sizes: &SizeSettings) -> ExtentEnv {
         let reals = std::mem::take(&mut self.reals);
         let mut env = ExtentEnv::with_reals(ranks, sizes.streams, reals);
+        env.random_seed = sizes.random_seed;
         loop {
             self.bind_known(&mut env);
             let followed = self.solve_unit_scalars(&env)

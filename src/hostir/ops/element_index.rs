@@ -3,7 +3,7 @@
 
 use crate::diag::Diag;
 use crate::ir::{DType, TensorId};
-use crate::plan::{Function, KernelStep, PlanBuilder, ScalarValue, StepOperand};
+use crate::plan::{BufferView, Function, KernelStep, PlanBuilder, ScalarValue, StepOperand};
 
 /// The steps of a kernel in order.
 #[derive(Default)]
@@ -48,4 +48,39 @@ pub(super) fn axis_index(
     let origin = cx.shard_origin(tensor)?.get(axis).map_or(0, |&origin| origin as i64);
     let index = StepOperand::Index(axis as u32);
     Ok(if origin == 0 { index } else { steps.push_integer(Function::Add, index, origin) })
+}
+
+/// The row-major index of an element of a result in the whole tensor. Repeated elements have one index.
+///
+/// # Errors
+/// As [`PlanBuilder::shard_origin`], or if the shape is unknown.
+pub(super) fn linear_index(
+    cx: &PlanBuilder<'_>,
+    tensor: TensorId,
+    output: &BufferView,
+    steps: &mut KernelSteps,
+) -> Result<StepOperand, Diag> {
+    let (whole, origin) = (cx.whole_shape(tensor)?, cx.shard_origin(tensor)?);
+    let (mut stride, mut first) = (1i64, 0i64);
+    let mut sum: Option<StepOperand> = None;
+    let axes = output.dims.iter().zip(whole.iter().zip(origin)).enumerate();
+    for (axis, (dim, (&extent, origin))) in axes.rev() {
+        first = first.wrapping_add((origin as i64).wrapping_mul(stride));
+        if dim.extent > 1 && !dim.repeats_element() {
+            let index = StepOperand::Index(axis as u32);
+            let term = if stride == 1 { index } else { steps.push_integer(Function::Mul, index, stride) };
+            sum = Some(match sum {
+                Some(sum) => steps.push(Function::Add, &[term, sum], [DType::Int, DType::Int]),
+                None => term,
+            });
+        }
+        if !dim.repeats_element() {
+            stride = stride.wrapping_mul(extent as i64);
+        }
+    }
+    Ok(match sum {
+        None => StepOperand::Const(ScalarValue::Int(first)),
+        Some(sum) if first == 0 => sum,
+        Some(sum) => steps.push_integer(Function::Add, sum, first),
+    })
 }

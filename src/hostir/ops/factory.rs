@@ -154,7 +154,7 @@ fn lower_tensor_construct(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
 }
 
 /// Makes a tensor by steps without inputs.
-fn emit_factory_kernel(
+pub(super) fn emit_factory_kernel(
     cx: &mut PlanBuilder<'_>,
     output: BufferView,
     steps: KernelSteps,

@@ -19,6 +19,7 @@ mod literals;
 pub mod memory;
 pub mod pointwise;
 pub mod quantize;
+pub mod random;
 pub mod reduce;
 pub mod registry;
 pub mod result_types;
@@ -117,6 +118,10 @@ op_table! {
     Iota => factory::IOTA,
     Eye => factory::EYE,
     TensorConstruct => factory::TENSOR_CONSTRUCT,
+    RngUniform => random::RNG_UNIFORM,
+    RngUniformRange => random::RNG_UNIFORM_RANGE,
+    RngNormalStandard => random::RNG_NORMAL_STANDARD,
+    RngNormalGeneral => random::RNG_NORMAL_GENERAL,
     Define => scalar::DEFINE,
 }
 
@@ -130,6 +135,10 @@ impl OpKind {
             Some(spec) => spec,
             None => self.caller_spec().and_then(|spec| spec.downcast_ref()).expect("the identity names its row"),
         }
+    }
+    /// Returns true if the op has a seed, or takes one from the run.
+    pub fn takes_seed(self) -> bool {
+        self.spec().args.iter().any(|arg| arg.key == Some(AttrKey::Seed))
     }
     /// Returns true if the op permutes the axes of its operand, and so has a permutation
     /// ([`crate::ir::AttrKey::Perm`]).

@@ -440,6 +440,13 @@ impl<'a> PlanBuilder<'a> {
         Ok(shape)
     }
 
+    /// The offset of a random op without a seed: the number of those that ran before it.
+    pub(crate) fn next_random_offset(&mut self) -> i64 {
+        let offset = self.scope.random_draws;
+        self.scope.random_draws += 1;
+        offset
+    }
+
     /// Refuses domains made by splits without `logical=`.
     fn check_splits(&self, tensor: TensorId) -> Result<(), Diag> {
         if !self.axes.is_split(tensor) {

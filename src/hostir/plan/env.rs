@@ -13,6 +13,8 @@ pub struct ExtentEnv {
     pub ranks: u32,
     /// The value of `numberOfStreams`.
     pub streams: u32,
+    /// The seed of random numbers for which the program has none.
+    pub random_seed: u64,
 }
 
 impl ExtentEnv {

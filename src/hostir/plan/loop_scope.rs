@@ -15,6 +15,8 @@ pub(crate) struct LoopScope {
     pub(super) iteration: IterationId,
     /// The indices of the enclosing loops that shard tensors by stream, outermost first.
     pub(super) stream_indices: Vec<ExprId>,
+    /// The number of random ops without a seed that have run so far.
+    pub(super) random_draws: i64,
 }
 
 /// The scope to restore at the end of an iteration.
@@ -33,6 +35,7 @@ impl LoopScope {
             indices: LoopIteration::new(),
             iteration: IterationId(0),
             stream_indices: Vec::new(),
+            random_draws: 0,
         }
     }
 

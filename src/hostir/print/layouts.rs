@@ -288,8 +288,9 @@ impl ProgramPrinter<'_> {
                 self.push(separator);
                 self.print_key(declared);
                 self.print_attr(key, declared.kind, value);
+                // nvFuser writes `full({}1)` for a scalar tensor.
                 let glued =
-                    op.kind.layout() == OpLayout::Factory && matches!(value, AttrValue::Exprs(list) if list.is_empty());
+                    op.attr(AttrKey::Fill).is_some() && matches!(value, AttrValue::Exprs(list) if list.is_empty());
                 separator = if glued { "" } else { ", " };
                 continue;
             }

@@ -22,6 +22,8 @@ const KEYS: &[AttrKey] = &[
     AttrKey::Start,
     AttrKey::Stop,
     AttrKey::Step,
+    AttrKey::Seed,
+    AttrKey::Offset,
 ];
 
 /// Functions that are real for every operand, without the `f` of float functions: no name here ends in one.

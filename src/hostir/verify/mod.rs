@@ -59,7 +59,7 @@
 //! - V38 the `mem_type` of an ALLOCATE is the tensor's memory (H0232)
 //! - V51 functions of integers have no real operand or result (H0268)
 //! - V54 `nextafter` is of `float` or `double`, and `bit_cast` keeps the number of bits (H0269, H0270)
-//! - V55 the result of an op that names its element type has this type (H0223)
+//! - V55 random numbers are floats of 16 to 64 bits, of the type that the op names (H0223)
 //! - V53 a literal that becomes an element of a tensor is a value of its type (H0009)
 //! - V39 an index holds integers, the dimension it chooses from exists, and what it does not choose is long
 //!   enough (H0222, H0223, H0233)

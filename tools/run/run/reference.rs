@@ -208,7 +208,8 @@ fn plan_reference(
     let (shapes, streams) = (shapes.collect(), stream_count(&loaded.program, options.streams));
     let every = options.every;
     let limits = PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time };
-    let sizes = SizeSettings { set, reals, shapes, streams, every, limits, ..SizeSettings::default() };
+    let random_seed = options.seed;
+    let sizes = SizeSettings { set, reals, shapes, streams, random_seed, every, limits, ..SizeSettings::default() };
     // An extent that is given by name is that of the same name here, unless that does not fit the inputs.
     let mut named = sizes.clone();
     for (name, value) in tensor_options::whole_numbers(&options.set) {

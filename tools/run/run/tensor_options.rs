@@ -38,6 +38,7 @@ impl BoundOptions<'_> {
             devices: options.devices,
             processes: options.launch.world.is_some(),
             streams: stream_count(program, options.streams),
+            random_seed: options.seed,
             limits: PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time: None },
             ..SizeSettings::default()
         }

@@ -7,6 +7,7 @@
 mod integers;
 mod inverse_error;
 mod literals;
+mod philox;
 mod row;
 mod scalar_value;
 pub(crate) mod scalars;

@@ -8,7 +8,7 @@ use super::row::{
     ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow, HostForm,
     RealForm, internal_row, operator_row, plain_row, suffixed_row,
 };
-use super::{integers, inverse_error, scalars};
+use super::{integers, inverse_error, philox, scalars};
 use ElementFunction::{Binary, Ternary, Unary};
 use FunctionCost::{Low, LowInFloat};
 
@@ -405,6 +405,30 @@ function_table! {
         .kernel_cost(Low)
         .kernel_form(FunctionForm::Choice)
         .host_form(HostForm::Own(scalars::chosen_value)),
+    /// The first two words of Philox 4x32-10 for a seed, a subsequence and an offset.
+    Philox("philox", 3) = plain_row().one_type().integer_form("i_philox({a}, {b}, {c})", Ternary(philox::first_words)),
+    /// 32 random bits for a seed, an offset and a linear index.
+    RandomBits32("random bits", 3) =
+        internal_row().integer_form("i_random_32({a}, {b}, {c})", Ternary(philox::random_bits_32)),
+    /// 53 random bits for a seed, an offset and a linear index.
+    RandomBits53("random bits of double", 3) =
+        internal_row().integer_form("i_random_53({a}, {b}, {c})", Ternary(philox::random_bits_53)),
+    /// `a * b + c`, rounded once.
+    MultiplyAdd("multiply-add", 3) =
+        internal_row().real_form(real!("fma{f}({a}, {b}, {c})", Ternary, |a, b, c| a.mul_add(b, c))),
+    /// `c` where `a == b`, else `a`.
+    Replace("replace", 3) = internal_row()
+        .real_form(real!("({a} == {b} ? {c} : {a})", Ternary, |a, b, c| if a == b { c } else { a })),
+    /// A normal number of two uniform ones (G. E. P. Box, M. E. Muller, 1958): with the sine where `c` is 0, else the
+    /// cosine.
+    BoxMuller("normal", 3) = internal_row().real_form(real!(
+        "(sqrt{f}(-2.0{f} * log{f}({a})) * ({c} == 0 ? sin{f}({b} * 6.283185307179586{f}) : cos{f}({b} * 6.283185307179586{f})))",
+        Ternary,
+        |a, b, c| {
+            let angle = b * (2.0 * std::f64::consts::PI) as Real;
+            (-2.0 * a.ln()).sqrt() * if c == 0.0 { angle.sin() } else { angle.cos() }
+        }
+    )),
     /// The operand itself.
     Identity("set", 1) = internal_row().kernel_cost(Low).kernel_form(FunctionForm::Conversion),
     /// The operand in the result's type.
