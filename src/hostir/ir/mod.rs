@@ -58,8 +58,8 @@ pub use ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
 pub use names::{NameInterner, Symbol};
 pub use op::{AttrKey, AttrValue, Op, OpAttr, TEAM_CUT, Value};
 pub use op_kind::{
-    ArgumentsEnd, AxisLink, CallPadding, CommunicationEffect, ComputedIndexFault, ControlEffect, GemmForm, OpEffect,
-    OpIdentity, OpKind, OpLayout, OwnForm, RunsOn, StandaloneRule, StreamEffect, Transfer, WordLink,
+    ArgumentsEnd, AxisLink, CallPadding, CommunicationEffect, ControlEffect, GemmForm, OpEffect, OpIdentity, OpKind,
+    OpLayout, OwnForm, RunsOn, StandaloneRule, StreamEffect, Transfer, WordLink,
 };
 pub use order::first_free_number;
 pub use partition::Partition;

@@ -47,21 +47,6 @@ pub struct OpIdentity {
     /// The number of its last results that hold nothing of its operands, and so are whole on each device: the state of
     /// the random numbers of attention.
     pub whole_results: usize,
-    /// The fault of an index that it computes from its operands, if such an index is out of range.
-    pub index_fault: Option<ComputedIndexFault>,
-}
-
-/// The fault of an index that an op computes from its operands: `token 5 of T0 is beyond the capacity ..`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ComputedIndexFault {
-    /// The diagnostic's code.
-    pub code: &'static str,
-    /// One element of the operand.
-    pub item: &'static str,
-    /// The fault of the element.
-    pub finding: &'static str,
-    /// The repair.
-    pub note: &'static str,
 }
 
 impl OpIdentity {
@@ -84,7 +69,6 @@ impl OpIdentity {
         transfer: None,
         gemm: None,
         whole_results: 0,
-        index_fault: None,
     };
 
     /// Returns true if ops of the kind have a number (`Communication 39`).
@@ -158,10 +142,6 @@ impl OpKind {
     /// The form of a GEMM; `None` for other ops.
     pub fn gemm(self) -> Option<GemmForm> {
         self.0.gemm
-    }
-    /// The fault of an index that the op computes, if such an index is out of range.
-    pub fn index_fault(self) -> Option<ComputedIndexFault> {
-        self.0.index_fault
     }
     /// Returns true if the op applies a function to each element, or to scalars.
     pub fn is_pointwise(self) -> bool {

@@ -62,7 +62,7 @@ impl<'a> Driver<'a> {
         let outer = self.builder.enter_op(id);
         let kind = self.builder.program.op(id).kind;
         let result = match kind.spec().lower {
-            Lower::Instructions(lower) => lower(&mut self.builder, id),
+            Lower::Instructions(lower) | Lower::Indexed(lower, _) => lower(&mut self.builder, id),
             Lower::Loop => self.run_loop(id),
             Lower::Branch => self.run_branch(id),
             Lower::Post => self.run_post(id),

@@ -9,6 +9,7 @@ use crate::analysis::{moves_shards, needs_slice_resharding};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value};
+use crate::ops::spec::Lower;
 use crate::plan::{
     AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent, shard_place,
 };
@@ -244,6 +245,7 @@ impl WholeProgram<'_> {
         };
         let results: Vec<Result<Plan, Diag>> = (0..self.ranks).into_par_iter().map(lower).collect();
         let mut labels = DebugInfo::new(self.program);
+        add_index_faults(self.program, &mut labels);
         let mut plans = Vec::new();
         for result in results {
             match result {
@@ -361,4 +363,13 @@ fn needs_resharding(program: &Program, id: OpId) -> bool {
         return false;
     }
     moves_shards(program, id)
+}
+
+/// Adds the faults of indices that ops compute, from their rows.
+fn add_index_faults(program: &Program, labels: &mut DebugInfo) {
+    for (id, op) in program.ops().iter() {
+        if let Lower::Indexed(_, fault) = op.kind.spec().lower {
+            labels.add_index_fault(id, fault);
+        }
+    }
 }

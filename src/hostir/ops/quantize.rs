@@ -14,7 +14,8 @@ use crate::ir::{
     quoted_type,
 };
 use crate::plan::{
-    BufferView, Function, InstKind, KernelSteps, PlanBuilder, RedOp, ReductionFold, ScalarValue, StepOperand, ViewDim,
+    BufferView, ComposedKernel, Function, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, StepOperand,
+    ViewDim,
 };
 use smallvec::smallvec;
 
@@ -261,7 +262,7 @@ fn emit_largest_magnitudes(
     shape: &[usize],
 ) -> Result<BufferView, Diag> {
     let magnitudes = cx.new_scratch(tensor, &blocks.shape(), DType::Float)?;
-    let mut kernel = KernelSteps::default();
+    let mut kernel = ComposedKernel::default();
     let element = kernel.input(blocks);
     kernel.apply_function(Function::Abs, DType::Float, &[element]);
     kernel.emit(cx, magnitudes.clone())?;
@@ -285,7 +286,7 @@ impl BlockFormat {
     /// The scales of blocks: over the largest number of `__e2m1`, rounded; over that of `__e4m3`, rounded up to a power
     /// of two.
     fn emit_scales(&self, cx: &mut PlanBuilder<'_>, maxima: BufferView, scales: BufferView) -> Result<(), Diag> {
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let largest = kernel.input(maxima);
         let float = DType::Float;
         if self.scales == DType::Float8E4M3 {
@@ -312,7 +313,7 @@ impl BlockFormat {
     ) -> Result<(), Diag> {
         let mut repeated = scales;
         repeated.dims.push(ViewDim { extent: self.block, stride: 0 });
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let (element, scale) = (kernel.input(whole), kernel.input(repeated));
         let float = DType::Float;
         let inverse = kernel.apply_function(Function::Div, float, &[real(1.0), scale]);

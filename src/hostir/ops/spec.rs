@@ -11,7 +11,7 @@ use crate::diag::{Diag, Diags};
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, Expr, ExprId, Op, OpId, OpIdentity, Program, Style, TensorId, Value,
 };
-use crate::plan::PlanBuilder;
+use crate::plan::{ComputedIndexFault, PlanBuilder};
 
 /// The spacing around the `=` of a keyed argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,6 +220,9 @@ impl ArgSpec {
 pub enum Lower {
     /// The function appends its instructions.
     Instructions(fn(&mut PlanBuilder<'_>, OpId) -> Result<(), Diag>),
+    /// The function appends its instructions, some of which read or write where an index says that the op computes: the
+    /// fault of an index that is out of range.
+    Indexed(fn(&mut PlanBuilder<'_>, OpId) -> Result<(), Diag>, ComputedIndexFault),
     /// The driver of the lowering runs its block once for each index.
     Loop,
     /// The driver runs one of its blocks.

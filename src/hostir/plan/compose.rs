@@ -38,12 +38,12 @@ impl PlanBuilder<'_> {
 
 /// A pointwise kernel, function by function.
 #[derive(Default)]
-pub struct KernelSteps {
+pub struct ComposedKernel {
     inputs: SmallVec<[BufferView; 2]>,
     steps: Vec<KernelStep>,
 }
 
-impl KernelSteps {
+impl ComposedKernel {
     /// Adds an input, with the extents of the output.
     pub fn input(&mut self, view: BufferView) -> StepOperand {
         self.inputs.push(view);
@@ -152,7 +152,7 @@ pub fn emit_running_sums(cx: &mut PlanBuilder<'_>, tensor: TensorId, view: Buffe
             None => cx.new_scratch(tensor, &shape, sums.dtype)?,
         };
         emit_copy(cx, rows_of_view(&sums, 0, distance), rows_of_view(&next, 0, distance))?;
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let here = kernel.input(rows_of_view(&sums, distance, count - distance));
         let before = kernel.input(rows_of_view(&sums, 0, count - distance));
         kernel.apply_function(Function::Add, sums.dtype, &[here, before]);

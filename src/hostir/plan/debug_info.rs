@@ -3,8 +3,21 @@
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
 use crate::diag::message;
 use crate::diag::{Message, PartKind, Quoted, Span};
-use crate::ir::{ComputedIndexFault, ExprId, IdVec, OpId, Program, Symbol, TensorId, quoted_wait, statement_label};
+use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, quoted_wait, statement_label};
 use std::collections::BTreeMap;
+
+/// The fault of an index that an op computes from its operands: `token 5 of T0 is beyond the capacity ..`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ComputedIndexFault {
+    /// The diagnostic's code.
+    pub code: &'static str,
+    /// One element of the operand.
+    pub item: &'static str,
+    /// The fault of the element.
+    pub finding: &'static str,
+    /// The repair.
+    pub note: &'static str,
+}
 
 /// Names of a program's tensors, ops, loop indices and streams.
 #[derive(Clone, Default, Debug)]
@@ -34,7 +47,7 @@ impl DebugInfo {
             streams: BTreeMap::new(),
             posts: unit_posts(program),
             waits: wait_statements(program),
-            index_faults: index_faults(program),
+            index_faults: BTreeMap::new(),
             is_hir2: program.is_hir2(),
         }
     }
@@ -72,6 +85,10 @@ impl DebugInfo {
     /// The statement that waits for a communication or group, in backquotes; `None` for other ops.
     pub fn quoted_wait(&self, post: OpId) -> Option<&Quoted> {
         self.waits.get(&post)
+    }
+    /// Adds the fault of an index that the op computes.
+    pub fn add_index_fault(&mut self, id: OpId, fault: ComputedIndexFault) {
+        self.index_faults.insert(id, fault);
     }
     /// The fault of an index that the op computes.
     pub fn index_fault(&self, id: OpId) -> Option<&ComputedIndexFault> {
@@ -122,11 +139,6 @@ impl DebugInfo {
         let op = self.quoted_statement(origin.op);
         if iteration.is_empty() { message!("`{}`", op) } else { message!("`{}` at {}", op, iteration) }
     }
-}
-
-/// The faults of indices that ops of a program compute.
-fn index_faults(program: &Program) -> BTreeMap<OpId, ComputedIndexFault> {
-    program.ops().iter().filter_map(|(id, op)| Some((id, op.kind.index_fault()?))).collect()
 }
 
 /// The PostOnStream ops of each op in a HostUnit.

@@ -13,15 +13,22 @@ use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AxisLink, CallPadding, ComputedIndexFault, DType, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule,
-    TensorId, Value, quoted_type,
+    AxisLink, CallPadding, DType, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value, quoted_type,
 };
 use crate::ops::result_types::{TensorType, stored_domains};
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
 use crate::ops::tensor_checks;
 use crate::plan::{
-    BufferView, Function, GemmInst, InstKind, KernelSteps, PlanBuilder, ScalarValue, StepOperand, ViewDim, emit_copy,
-    emit_take, expanded_view, rows_of_view,
+    BufferView, ComposedKernel, ComputedIndexFault, Function, GemmInst, InstKind, PlanBuilder, ScalarValue,
+    StepOperand, ViewDim, emit_copy, emit_take, expanded_view, rows_of_view,
+};
+
+/// An offset that ends no group.
+const OFFSET_FAULT: ComputedIndexFault = ComputedIndexFault {
+    code: codes::GROUP_OFFSETS,
+    item: "offset",
+    finding: "is smaller than the one before it, or lies outside of the grouped axis",
+    note: "an offset is the end of its group: offsets are ascending, from 0 up to the extent of the axis",
 };
 
 /// `grouped_matmul`, printed as `GroupedMmaOp`.
@@ -32,12 +39,6 @@ pub const GROUPED_MATMUL: OpSpec = OpSpec {
         standalone: StandaloneRule::Yes,
         reshapes: true,
         indexed: true,
-        index_fault: Some(ComputedIndexFault {
-            code: codes::GROUP_OFFSETS,
-            item: "offset",
-            finding: "is smaller than the one before it, or lies outside of the grouped axis",
-            note: "an offset is the end of its group: offsets are ascending, from 0 up to the extent of the axis",
-        }),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[("GroupedMmaOp", |_| true)],
@@ -55,7 +56,7 @@ pub const GROUPED_MATMUL: OpSpec = OpSpec {
     relate: Some(link_grouped_matmul),
     infer: Infer::Result(infer_grouped_matmul),
     checks: &[check_grouped_dtypes, check_grouped_extents],
-    lower: Lower::Instructions(lower_grouped_matmul),
+    lower: Lower::Indexed(lower_grouped_matmul, OFFSET_FAULT),
 };
 
 /// The axis that the offsets divide into groups.
@@ -348,7 +349,7 @@ impl GroupedOperands {
         cx.emit_inst(InstKind::Fill { dst: rows_of_view(&starts, 0, 1), value: zero })?;
         emit_copy(cx, rows_of_view(&offsets, 0, count - 1), rows_of_view(&starts, 1, count - 1))?;
         let faults = cx.new_scratch(tensor, &[count], DType::Int)?;
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let (end, start) = (kernel.input(offsets.clone()), kernel.input(starts));
         let falls = kernel.test(Function::Lt, [end, start]);
         let leaves = kernel.test(Function::Gt, [end, extent.into()]);
@@ -359,7 +360,7 @@ impl GroupedOperands {
         cx.emit_inst(InstKind::Fill { dst: none.clone(), value: zero })?;
         let checked = cx.new_scratch(tensor, &[count], DType::Int)?;
         emit_take(cx, [none, faults], 0, checked.clone())?;
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let (end, checked) = (kernel.input(offsets), kernel.input(checked));
         kernel.integer(Function::Add, &[end, checked]);
         kernel.emit(cx, ends)?;
@@ -390,7 +391,7 @@ impl GroupedOperands {
         for group in 0..bounds.count {
             let gemm = self.group_gemm(cx, group, all.clone())?;
             emit_gemm(cx, self.tensors, gemm)?;
-            let mut kernel = KernelSteps::default();
+            let mut kernel = ComposedKernel::default();
             let is_inside = bounds.emit_test(&mut kernel, group, axis, &self.out.shape());
             let (value, other) = (self.scaled_sum(&mut kernel, all.clone()), kernel.input(self.out.clone()));
             kernel.apply_function(Function::Where, self.sum_type(), &[is_inside, value, other]);
@@ -400,7 +401,7 @@ impl GroupedOperands {
     }
 
     /// `alpha` times a GEMM plus `beta` times the bias; the GEMM alone if the op has neither `alpha` nor `beta`.
-    fn scaled_sum(&self, kernel: &mut KernelSteps, gemm: BufferView) -> StepOperand {
+    fn scaled_sum(&self, kernel: &mut ComposedKernel, gemm: BufferView) -> StepOperand {
         let mut sum = kernel.input(gemm);
         let [alpha, beta] = &self.factors;
         if alpha.is_none() && beta.is_none() {
@@ -439,7 +440,7 @@ impl GroupedOperands {
             }
             emit_gemm(cx, self.tensors, GemmInst { a: a.clone(), b: b.clone(), ..gemm })?;
             if has_factors {
-                let mut kernel = KernelSteps::default();
+                let mut kernel = ComposedKernel::default();
                 self.scaled_sum(&mut kernel, target);
                 kernel.emit(cx, out)?;
             }
@@ -450,7 +451,7 @@ impl GroupedOperands {
 
 impl GroupBounds {
     /// Whether an index along an axis of a kernel's output is in a group.
-    fn emit_test(&self, kernel: &mut KernelSteps, group: usize, axis: u32, shape: &[usize]) -> StepOperand {
+    fn emit_test(&self, kernel: &mut ComposedKernel, group: usize, axis: u32, shape: &[usize]) -> StepOperand {
         let [start, end] = [&self.starts, &self.ends].map(|bounds| {
             let dims = shape.iter().map(|&extent| ViewDim { extent, stride: 0 }).collect();
             BufferView { offset: bounds.offset + group, dims, ..bounds.clone() }
@@ -469,7 +470,7 @@ impl GroupBounds {
         whole: BufferView,
         part: BufferView,
     ) -> Result<(), Diag> {
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let is_inside = self.emit_test(&mut kernel, group, axis, &part.shape());
         let whole = kernel.input(whole);
         kernel.apply_function(

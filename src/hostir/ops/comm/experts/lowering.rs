@@ -10,9 +10,9 @@ use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, DType, Op, OpId, TensorId, Value};
 use crate::plan::{
-    AccumulateInst, BufferView, CollectiveInst, CollectiveKind, CommSlot, Function, InstKind, KernelSteps, PlanBuilder,
-    RedOp, ScalarValue, StepOperand, ViewDim, emit_copy, emit_running_sums, emit_sum, emit_take, row_major,
-    rows_of_view, unsharded_view,
+    AccumulateInst, BufferView, CollectiveInst, CollectiveKind, CommSlot, ComposedKernel, Function, InstKind,
+    PlanBuilder, RedOp, ScalarValue, StepOperand, ViewDim, emit_copy, emit_running_sums, emit_sum, emit_take,
+    row_major, rows_of_view, unsharded_view,
 };
 
 /// A tensor of the op with its view on this rank, without axes over devices.
@@ -220,7 +220,7 @@ impl Routing {
     /// `[tokens, experts]`: 1 at each token's expert.
     fn emit_one_hot(&self, cx: &mut PlanBuilder<'_>) -> Result<BufferView, Diag> {
         let one_hot = cx.new_scratch(self.tokens, &[self.token_count, self.expert_count], DType::Int)?;
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let mut experts = self.experts.clone();
         experts.dims.push(ViewDim { extent: self.expert_count, stride: 0 });
         let expert = kernel.input(experts);
@@ -235,7 +235,7 @@ impl Routing {
     fn emit_first_places(&self, cx: &mut PlanBuilder<'_>, totals: BufferView) -> Result<BufferView, Diag> {
         let (members, local) = (self.members, self.expert_count / self.members);
         let earlier = cx.new_scratch(self.tokens, &[members, local, local], DType::Int)?;
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let mut repeated = totals;
         repeated.dims.insert(1, ViewDim { extent: local, stride: 0 });
         let count = kernel.input(repeated);
@@ -256,7 +256,7 @@ impl Routing {
             return Ok(sources);
         }
         let places = cx.new_scratch(self.tokens, &[self.token_count], DType::Int)?;
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         let (own, start) = (kernel.input(own), kernel.input(start));
         let expert = kernel.input(self.experts.clone());
         let through = kernel.integer(Function::Add, &[own, start]);
@@ -268,7 +268,7 @@ impl Routing {
         kernel.integer(Function::Where, &[fits, slot, all.into()]);
         kernel.emit(cx, places.clone())?;
         let numbers = cx.new_scratch(self.tokens, &[self.token_count], DType::Int)?;
-        let mut kernel = KernelSteps::default();
+        let mut kernel = ComposedKernel::default();
         kernel.integer(Function::Add, &[StepOperand::Index(0), 1.into()]);
         kernel.emit(cx, numbers.clone())?;
         emit_accumulate(cx, places, numbers, sources.clone())?;
@@ -317,7 +317,7 @@ fn send_rows(
 /// Sends the token of each slot, or -1.
 fn send_sources(cx: &mut PlanBuilder<'_>, team: &ExpertTeam, slots: &Slots, out: &LocalTensor) -> Result<(), Diag> {
     let sent = cx.new_scratch(out.tensor, &[out.row_count()], out.view.dtype)?;
-    let mut kernel = KernelSteps::default();
+    let mut kernel = ComposedKernel::default();
     let source = kernel.input(slots.sources.clone());
     kernel.integer(Function::Sub, &[source, 1.into()]);
     kernel.emit(cx, sent.clone())?;
@@ -369,7 +369,7 @@ pub(super) fn lower_combine(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Di
     let sent = contiguous_view(cx, sources.tensor, &sources.view)?;
     team.exchange(cx, sent, returned.clone())?;
     let places = cx.new_scratch(sources.tensor, &[input.row_count()], DType::Int)?;
-    let mut kernel = KernelSteps::default();
+    let mut kernel = ComposedKernel::default();
     let source = kernel.input(returned);
     kernel.integer(Function::Add, &[source, 1.into()]);
     kernel.emit(cx, places.clone())?;

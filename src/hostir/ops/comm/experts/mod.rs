@@ -11,9 +11,28 @@ mod words;
 
 use super::BACKENDS;
 use crate::diag::codes;
-use crate::ir::{AttrKey, CommunicationEffect, ComputedIndexFault, OpEffect, OpIdentity, OpLayout};
+use crate::ir::{AttrKey, CommunicationEffect, OpEffect, OpIdentity, OpLayout};
 use crate::ops::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
+use crate::plan::ComputedIndexFault;
 use words::{OUT_EXPERTS, OUT_RECEIVED, OUT_SENT, OUT_SOURCES, OUT_WEIGHTS};
+
+/// A token that has no slot.
+const CAPACITY_FAULT: ComputedIndexFault = ComputedIndexFault {
+    code: codes::CAPACITY,
+    item: "token",
+    finding: "is beyond the capacity of its expert's rank",
+    note: "the rows of `out=` are divided evenly among the sending ranks: give it as many rows as one rank has \
+                   tokens, times the number of ranks, or fewer if no rank sends more to one other",
+};
+
+/// A source that is no token.
+const SOURCE_FAULT: ComputedIndexFault = ComputedIndexFault {
+    code: codes::TOKEN_INDEX,
+    item: "returned element",
+    finding: "names no token",
+    note: "`src_idx=` is the `out_src_idx=` of the Dispatch: rows of the sender's tensor, or -1 in rows without \
+                   a token",
+};
 
 /// `Dispatch`.
 pub const DISPATCH: OpSpec = OpSpec {
@@ -22,13 +41,6 @@ pub const DISPATCH: OpSpec = OpSpec {
         layout: OpLayout::Keyed,
         results: 0,
         effect: OpEffect::Communicate(CommunicationEffect::ExpertExchange),
-        index_fault: Some(ComputedIndexFault {
-            code: codes::CAPACITY,
-            item: "token",
-            finding: "is beyond the capacity of its expert's rank",
-            note: "the rows of `out=` are divided evenly among the sending ranks: give it as many rows as one rank has \
-                   tokens, times the number of ranks, or fewer if no rank sends more to one other",
-        }),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -49,7 +61,7 @@ pub const DISPATCH: OpSpec = OpSpec {
     relate: Some(links::link_dispatch),
     infer: Infer::Written,
     checks: &[checks::check_dispatch],
-    lower: Lower::Instructions(lowering::lower_dispatch),
+    lower: Lower::Indexed(lowering::lower_dispatch, CAPACITY_FAULT),
 };
 
 /// `Combine`.
@@ -59,13 +71,6 @@ pub const COMBINE: OpSpec = OpSpec {
         layout: OpLayout::Keyed,
         results: 0,
         effect: OpEffect::Communicate(CommunicationEffect::ExpertExchange),
-        index_fault: Some(ComputedIndexFault {
-            code: codes::TOKEN_INDEX,
-            item: "returned element",
-            finding: "names no token",
-            note: "`src_idx=` is the `out_src_idx=` of the Dispatch: rows of the sender's tensor, or -1 in rows without \
-                   a token",
-        }),
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -80,5 +85,5 @@ pub const COMBINE: OpSpec = OpSpec {
     relate: Some(links::link_combine),
     infer: Infer::Written,
     checks: &[checks::check_combine],
-    lower: Lower::Instructions(lowering::lower_combine),
+    lower: Lower::Indexed(lowering::lower_combine, SOURCE_FAULT),
 };
