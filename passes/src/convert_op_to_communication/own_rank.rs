@@ -6,7 +6,7 @@
 //! does nothing on a rank outside of the tensor's mesh.
 
 use crate::support::builder::OpBuilder;
-use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
+use hostir::ir::{BlockId, OpId, Program, TensorId, Value};
 use hostir::ir::{CommunicationEffect, OpEffect};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -2,11 +2,11 @@
 
 use super::links::{has_root, is_reducing_kind};
 use crate::diag::message;
-use crate::diag::{Diag, Diags, Message, codes};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
 use crate::ir::places::{smallest_duplicate, with_declaration};
 use crate::ir::{
-    AttrKey, CommBackend, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_scalar,
-    quoted_team, quoted_word,
+    AttrKey, CommBackend, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_team,
+    quoted_word,
 };
 
 /// Communication: team, root, reduce operation.
@@ -70,7 +70,7 @@ fn check_team_axis(program: &Program, id: OpId, diags: &mut Diags) {
     };
     let note = message!(
         "`team=` lists the ranks of one team; `over=` names an axis of a mesh, such as `{}`: each line of ranks along it is a team",
-        quoted_scalar("DeviceMesh{0 1}.x".to_owned())
+        Quoted::spelled(PartKind::Word, "DeviceMesh{0 1}.x", "d.x")
     );
     diags.push(Diag::error(codes::TEAM_AXIS, program.op_span(id), found).with_note(note));
 }
