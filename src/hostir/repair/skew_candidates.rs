@@ -14,7 +14,7 @@ pub(super) const SKEWED: &str = "skew the loop: an iteration begins before the l
 /// Skews the loop at a place of a text in the printed form; `None` for a text in another layout than the printer's.
 pub(super) fn skew_loop_at(text: &str, places: &SkewPlaces) -> Option<Candidate> {
     let (mut programs, diags) = crate::load(text);
-    if diags.has_errors() || print_all(&programs, text) != text {
+    if diags.has_errors() || print_all(&programs) != text {
         return None;
     }
     let (at, skew) = programs.iter().enumerate().find_map(|(at, program)| Some((at, find_skew(program, places)?)))?;
@@ -23,14 +23,14 @@ pub(super) fn skew_loop_at(text: &str, places: &SkewPlaces) -> Option<Candidate>
         return None;
     }
     edit.commit();
-    let skewed = print_all(&programs, text);
+    let skewed = print_all(&programs);
     Some(Candidate { edits: line_edits(text, &skewed), text: skewed, message: SKEWED.to_owned() })
 }
 
-fn print_all(programs: &[Program], text: &str) -> String {
+fn print_all(programs: &[Program]) -> String {
     let mut printed = String::new();
     for (number, program) in programs.iter().enumerate() {
-        let version = if number == 0 && text.starts_with("hir 1") { VersionLine::Always } else { VersionLine::Never };
+        let version = if number == 0 { VersionLine::AsRead } else { VersionLine::Never };
         print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut printed);
     }
     printed
