@@ -121,6 +121,9 @@ const WASTEFUL: &[(&str, &str)] = &[
     ("H0712", "test/run/timeline_pipeline.hir:2"),
     ("H0712", "test/verification/real/nvfuser_4217_wrong.hir:1"),
     ("H0712", "test/verification/rules/waste_serial_loop_wrong.hir:1"),
+    ("H0713", "test/passes/skew-communications.hir:1"),
+    ("H0713", "test/passes/skew-communications_result.hir:1"),
+    ("H0713", "test/passes/skew-communications_stages.hir:1"),
     ("H0713", "test/verification/rules/waste_queue_wrong.hir:1"),
     ("H0713", "test/verification/rules/waste_rounds_wrong.hir:1"),
 ];
