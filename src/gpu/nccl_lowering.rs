@@ -12,7 +12,7 @@ use crate::unsupported::{MembershipFault, Unsupported};
 use hostir::ir::DType;
 use hostir::plan::MemberRole;
 use hostir::plan::TeamTransfers;
-use hostir::plan::{BufferView, CollectiveInst, CollectiveKind, RedOp, ScalarValue};
+use hostir::plan::{BufferView, CollectiveInst, CollectiveKind, RedOp, ScalarValue, type_range};
 
 /// A function of NCCL; peers and roots are positions in the team.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,16 +182,11 @@ pub fn neutral_contribution<'c>(
         return None;
     }
     let view = collective.output.as_ref()?;
-    let ends = match view.dtype {
-        DType::Int | DType::Index => (ScalarValue::Int(i64::MIN), ScalarValue::Int(i64::MAX)),
-        DType::Int32 => (ScalarValue::Int(i32::MIN.into()), ScalarValue::Int(i32::MAX.into())),
-        DType::Bool => (ScalarValue::Bool(false), ScalarValue::Bool(true)),
-        _ => (ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)),
-    };
+    let [low, high] = type_range(view.dtype);
     let value = match nccl_reduction(collective).ok()? {
         RedOp::Product => ScalarValue::Int(1),
-        RedOp::Max => ends.0,
-        RedOp::Min => ends.1,
+        RedOp::Max => low,
+        RedOp::Min => high,
         _ if view.dtype.is_float() => ScalarValue::Float(-0.0),
         _ => ScalarValue::Int(0),
     };
@@ -247,23 +242,23 @@ fn nccl_reduction(collective: &CollectiveInst) -> Result<RedOp, Unsupported> {
     })
 }
 
-/// Returns true if NCCL moves elements of a type; 8-bit floats and truth values are bytes, which `gathered_reduction`
-/// reduces.
+/// Returns true if NCCL moves elements of a type. Narrower floats than 16 bits and truth values are bytes for it, and
+/// 16-bit integers pairs of bytes, which `gathered_reduction` reduces.
 pub fn is_nccl_type(dtype: DType) -> bool {
-    matches!(
-        dtype,
-        DType::Double
-            | DType::Float
-            | DType::Half
-            | DType::BFloat16
-            | DType::Int
-            | DType::Index
-            | DType::Int32
-            | DType::Float8E4M3
-            | DType::Float8E5M2
-            | DType::Float8E8M0
-            | DType::Bool
-    )
+    dtype.is_integer()
+        || matches!(
+            dtype,
+            DType::Double
+                | DType::Float
+                | DType::Half
+                | DType::BFloat16
+                | DType::Float8E4M3
+                | DType::Float8E5M2
+                | DType::Float8E8M0
+                | DType::Float4E2M1
+                | DType::Float4E2M1x2
+                | DType::Bool
+        )
 }
 
 #[cfg(test)]
@@ -309,6 +304,9 @@ mod tests {
             (RedOp::Product, DType::Int, ScalarValue::Int(1)),
             (RedOp::Min, DType::Double, ScalarValue::Float(f64::INFINITY)),
             (RedOp::Max, DType::Int32, ScalarValue::Int(-2_147_483_648)),
+            (RedOp::Max, DType::Int8, ScalarValue::Int(-128)),
+            (RedOp::Min, DType::UInt32, ScalarValue::Int(4_294_967_295)),
+            (RedOp::Min, DType::UInt64, ScalarValue::Unsigned(u64::MAX)),
             (RedOp::Or, DType::Bool, ScalarValue::Bool(false)),
             (RedOp::And, DType::Bool, ScalarValue::Bool(true)),
         ] {

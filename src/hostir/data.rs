@@ -85,7 +85,7 @@ impl HostTensor {
     pub fn as_mut_slice<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(self.bytes_mut())
     }
-    /// Element `index` (row-major) as a double; complex types give the real part, FP4 gives NaN.
+    /// Element `index` (row-major) as a double; complex types give the real part, packed FP4 the first number.
     pub fn get_f64(&self, index: usize) -> f64 {
         match self.dtype {
             DType::Double | DType::ComplexDouble => self.as_slice::<f64>()[index * self.dtype.byte_size() / 8],
@@ -100,19 +100,71 @@ impl HostTensor {
             DType::UInt16 => f64::from(self.as_slice::<u16>()[index]),
             DType::Int8 => f64::from(self.as_slice::<i8>()[index]),
             DType::UInt8 | DType::Bool => f64::from(self.bytes()[index]),
-            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => {
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 | DType::Float4E2M1 => {
                 fp8::decoder_for(self.dtype).map_or(f64::NAN, |decode| decode(self.bytes()[index]).into())
             }
-            DType::Float4E2M1 | DType::Float4E2M1x2 => f64::NAN,
+            DType::Float4E2M1x2 => self.get_part(2 * index),
         }
     }
-    /// Sets element `index` from a double, rounded to the element type (integers truncate).
+    /// The numbers of packed FP4 as elements of their own: the last axis is twice as long. Other tensors stay as they are.
+    pub fn unpack_pairs(self) -> Self {
+        let (DType::Float4E2M1x2, Some((last, outer))) = (self.dtype, self.shape.split_last()) else { return self };
+        let mut unpacked = Self::zeros(DType::Float4E2M1, &[outer, &[2 * last]].concat());
+        for (codes, &pair) in unpacked.bytes_mut().chunks_exact_mut(2).zip(self.bytes()) {
+            codes.copy_from_slice(&fp8::pair_codes(pair));
+        }
+        unpacked
+    }
+    /// FP4 as packed pairs along the last axis; `None` for other types, and where the axis has an odd extent.
+    pub fn pack_pairs(&self) -> Option<Self> {
+        let (last, outer) = self.shape.split_last()?;
+        if self.dtype != DType::Float4E2M1 || !last.is_multiple_of(2) {
+            return None;
+        }
+        let mut packed = Self::zeros(DType::Float4E2M1x2, &[outer, &[last / 2]].concat());
+        for (pair, codes) in packed.bytes_mut().iter_mut().zip(self.bytes().chunks_exact(2)) {
+            *pair = fp8::packed_pair([codes[0], codes[1]]);
+        }
+        Some(packed)
+    }
+    /// Numbers of each element: two in complex types and in packed FP4.
+    pub fn parts_per_element(&self) -> usize {
+        if self.dtype.is_complex() || self.dtype == DType::Float4E2M1x2 { 2 } else { 1 }
+    }
+    /// Number `index` of all numbers of the elements as a double: the parts of complex numbers and of pairs follow each
+    /// other.
+    pub fn get_part(&self, index: usize) -> f64 {
+        match self.dtype {
+            DType::ComplexDouble => self.as_slice::<f64>()[index],
+            DType::ComplexFloat => f64::from(self.as_slice::<f32>()[index]),
+            DType::Float4E2M1x2 => {
+                let code = fp8::pair_codes(self.bytes()[index / 2])[index % 2];
+                fp8::decoder_for(DType::Float4E2M1).map_or(f64::NAN, |decode| decode(code).into())
+            }
+            _ => self.get_f64(index),
+        }
+    }
+    /// Sets number `index` of all numbers of the elements from a double, rounded as [`Self::set_f64`] does.
+    pub fn set_part(&mut self, index: usize, value: f64) {
+        match self.dtype {
+            DType::ComplexDouble => self.as_mut_slice::<f64>()[index] = value,
+            DType::ComplexFloat => self.as_mut_slice::<f32>()[index] = value as f32,
+            DType::Float4E2M1x2 => {
+                let Some(encode) = fp8::encoder_for(DType::Float4E2M1) else { return };
+                let mut codes = fp8::pair_codes(self.bytes()[index / 2]);
+                codes[index % 2] = encode(value as f32);
+                self.bytes_mut()[index / 2] = fp8::packed_pair(codes);
+            }
+            _ => self.set_f64(index, value),
+        }
+    }
+    /// Sets element `index` from a double, rounded to the element type (integers truncate); the real part of a complex
+    /// number, and the first one of packed FP4.
     pub fn set_f64(&mut self, index: usize, value: f64) {
         match self.dtype {
             DType::Double => self.as_mut_slice::<f64>()[index] = value,
-            DType::ComplexDouble => self.as_mut_slice::<f64>()[2 * index] = value,
+            DType::ComplexDouble | DType::ComplexFloat => self.set_part(2 * index, value),
             DType::Float => self.as_mut_slice::<f32>()[index] = value as f32,
-            DType::ComplexFloat => self.as_mut_slice::<f32>()[2 * index] = value as f32,
             DType::Half => self.as_mut_slice::<half::f16>()[index] = half::f16::from_f64(value),
             DType::BFloat16 => self.as_mut_slice::<half::bf16>()[index] = half::bf16::from_f64(value),
             DType::Int | DType::Index => self.as_mut_slice::<i64>()[index] = value as i64,
@@ -124,12 +176,12 @@ impl HostTensor {
             DType::Int8 => self.as_mut_slice::<i8>()[index] = value as i8,
             DType::UInt8 => self.bytes_mut()[index] = value as u8,
             DType::Bool => self.bytes_mut()[index] = u8::from(value != 0.0),
-            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => {
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 | DType::Float4E2M1 => {
                 if let Some(encode) = fp8::encoder_for(self.dtype) {
                     self.bytes_mut()[index] = encode(value as f32);
                 }
             }
-            DType::Float4E2M1 | DType::Float4E2M1x2 => {}
+            DType::Float4E2M1x2 => self.set_part(2 * index, value),
         }
     }
 }

@@ -114,6 +114,7 @@ fn fill_pattern(dtype: DType, value: ScalarValue) -> Result<Vec<u8>, Unsupported
         DType::Bool => vec![u8::from(value.as_i64() != 0)],
         DType::ComplexFloat => [single.to_le_bytes(), [0; 4]].concat(),
         DType::ComplexDouble => [value.as_f64().to_le_bytes(), [0; 8]].concat(),
+        DType::UInt64 => value.as_u64().to_le_bytes().to_vec(),
         _ if dtype.is_integer() => value.as_i64().to_le_bytes()[..dtype.byte_size()].to_vec(),
         dtype => match fp8::encoder_for(dtype) {
             Some(encode) => vec![encode(single)],

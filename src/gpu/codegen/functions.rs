@@ -11,7 +11,7 @@ use hostir::plan::{KernelStep, ScalarValue};
 
 /// A constant operand of a step that computes in a class: real constants stay real among integers.
 pub(super) fn constant_operand(value: ScalarValue, wide: ComputeClass) -> TypedExpr {
-    let real = matches!(value, ScalarValue::Float(_)) && wide == ComputeClass::I64;
+    let real = matches!(value, ScalarValue::Float(_)) && wide.is_integer();
     if real { ComputeClass::F64 } else { wide }.literal(value)
 }
 
@@ -32,7 +32,7 @@ pub(super) fn apply_step(step: &KernelStep, mut args: Vec<TypedExpr>) -> Result<
             Some(truth_value(fill_template(cuda, ComputeClass::I64, &conditions)))
         }
         FunctionForm::Test { cuda, .. } => {
-            let class = if wide == ComputeClass::I64 { ComputeClass::F64 } else { wide };
+            let class = if wide.is_integer() { ComputeClass::F64 } else { wide };
             Some(truth_value(fill_template(cuda, class, &operand_texts(args, class))))
         }
         FunctionForm::Comparison(form) => Some(truth_value(fill_template(form.cuda, wide, &operand_texts(args, wide)))),
@@ -72,13 +72,24 @@ fn operand_texts(args: Vec<TypedExpr>, class: ComputeClass) -> Vec<String> {
 
 /// Arithmetic: of integers in integers if the function has a form for them, else in reals.
 fn number_value(step: &KernelStep, form: NumberForm, wide: ComputeClass, args: Vec<TypedExpr>) -> Option<TypedExpr> {
-    let real_only = wide == ComputeClass::I64 && form.integer.is_none();
+    let real_only = wide.is_integer() && form.integer.is_none();
     let class = if real_only { ComputeClass::F64 } else { wide };
+    let integer = form.truth.filter(|_| step.result == DType::Bool).or(form.integer);
     let template = match class {
-        ComputeClass::I64 => form.truth.filter(|_| step.result == DType::Bool).or(form.integer)?.cuda,
+        ComputeClass::I64 => integer?.cuda,
+        ComputeClass::U64 => match integer?.unsigned {
+            Some(unsigned) => unsigned.cuda,
+            None => return Some(bitwise_value(integer?.cuda, args)),
+        },
         ComputeClass::F64 | ComputeClass::F32 => form.real?.cuda,
     };
     Some(TypedExpr::new(class, fill_template(template, class, &operand_texts(args, class))))
+}
+
+/// A function of integers without a sign that makes the bits that the function of those with a sign makes.
+fn bitwise_value(template: &str, args: Vec<TypedExpr>) -> TypedExpr {
+    let class = ComputeClass::I64;
+    TypedExpr::new(class, fill_template(template, class, &operand_texts(args, class)))
 }
 
 /// The C++ text of a template of the function table.

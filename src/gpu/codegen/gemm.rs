@@ -132,7 +132,7 @@ impl<'a> GemmKernel<'a> {
         w.open_unrolled_loop("c", each);
         let (x, y) = (format!("ta[d][ty + r * {SIDE}]"), format!("tb[d][tx + c * {SIDE}]"));
         w.line(match self.class {
-            ComputeClass::I64 => format!("acc[r][c] = i_add(acc[r][c], i_mul({x}, {y}));"),
+            ComputeClass::I64 | ComputeClass::U64 => format!("acc[r][c] = i_add(acc[r][c], i_mul({x}, {y}));"),
             ComputeClass::F64 | ComputeClass::F32 => format!("acc[r][c] += {x} * {y};"),
         });
         w.close_all_blocks(3);
@@ -190,14 +190,14 @@ impl<'a> GemmKernel<'a> {
         for (scale, operand) in self.gemm.scale_views().iter().zip(first..) {
             let factor = self.tile_element(at, operand, scale)?;
             sum.text = match self.class {
-                ComputeClass::I64 => format!("i_mul({}, {factor})", sum.text),
+                ComputeClass::I64 | ComputeClass::U64 => format!("i_mul({}, {factor})", sum.text),
                 ComputeClass::F64 | ComputeClass::F32 => format!("({} * {factor})", sum.text),
             };
         }
         if let Some(bias) = &self.gemm.bias {
             let bias = self.tile_element(at, 2, bias)?;
             sum.text = match self.class {
-                ComputeClass::I64 => format!("i_add({}, {bias})", sum.text),
+                ComputeClass::I64 | ComputeClass::U64 => format!("i_add({}, {bias})", sum.text),
                 ComputeClass::F64 | ComputeClass::F32 => format!("({} + {bias})", sum.text),
             };
         }

@@ -208,7 +208,7 @@ fn sum_launch(put: &AccumulateInst) -> Result<KernelLaunch, Unsupported> {
     let from = format!("p2[j * {} + {}]", ints.literal(value.dims[0].stride), columns[0]);
     let one = TypedExpr::from_memory(value.dtype, &from)?.text;
     w.line(match kind {
-        ComputeClass::I64 => format!("s = i_add(s, {one});"),
+        ComputeClass::I64 | ComputeClass::U64 => format!("s = i_add(s, {one});"),
         ComputeClass::F64 | ComputeClass::F32 => format!("s = s + {one};"),
     });
     w.close_block();

@@ -82,6 +82,7 @@ impl<'j> Note<'j> {
             Some(ScalarValue::Int(value)) => self.word("i").word(value),
             Some(ScalarValue::Float(value)) => self.word("f").word(format_args!("{:x}", value.to_bits())),
             Some(ScalarValue::Bool(value)) => self.word("b").word(u8::from(value)),
+            Some(ScalarValue::Unsigned(value)) => self.word("u").word(value),
         }
     }
 

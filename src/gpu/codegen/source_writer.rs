@@ -142,9 +142,23 @@ const HELPERS: &[(&str, &str)] = &[
         "f_to_e8m0",
         "static __device__ __forceinline__ unsigned char f_to_e8m0(float x) { const unsigned int b = __float_as_uint(x), e = b >> 23 & 255u; return (unsigned char)(e == 255u ? e : e + ((b & 0x7fffffu) + (e > 0u) > 0x400000u)); }",
     ),
+    // Saturates; a NaN becomes 6.
+    (
+        "e2m1_to_f",
+        "static __device__ __forceinline__ float e2m1_to_f(unsigned char x) { return __uint_as_float(__float_as_uint(__uint_as_float((x & 7u) << 22) * __uint_as_float(0x7e800000u)) | (x & 8u) << 28); }",
+    ),
+    (
+        "f_to_e2m1",
+        "static __device__ __forceinline__ unsigned char f_to_e2m1(float x) { const unsigned int s = __float_as_uint(x), b = s & 0x7fffffffu; const unsigned int c = b < 0x3f800000u ? __float_as_uint(__uint_as_float(b) + 4194304.0f) - 0x4a800000u : ((b + 0x1fffffu + (b >> 22 & 1u)) >> 22) - 252u; return (unsigned char)((b > 0x7f800000u ? 0u : s >> 28 & 8u) | (c < 7u ? c : 7u)); }",
+    ),
     (
         "r2i",
         "static __device__ __forceinline__ long long r2i(double x) { return x != x ? 0 : x >= 9223372036854775808.0 ? 9223372036854775807ll : x <= -9223372036854775808.0 ? (-9223372036854775807ll - 1) : (long long)x; }",
+    ),
+    // A negative number wraps, as the conversion to 64 bits with a sign does.
+    (
+        "r2u",
+        "static __device__ __forceinline__ unsigned long long r2u(double x) { return x < 9223372036854775808.0 ? (unsigned long long)r2i(x) : x >= 18446744073709551616.0 ? 18446744073709551615ull : x != x ? 0 : (unsigned long long)x; }",
     ),
     (
         "i_add",
@@ -218,6 +232,31 @@ const HELPERS: &[(&str, &str)] = &[
     (
         "bits_as",
         "template <typename To, typename From> static __device__ __forceinline__ To bits_as(From x) { union { From from; To to; } bits; bits.from = x; return bits.to; }",
+    ),
+    // Without a sign.
+    (
+        "u_div",
+        "static __device__ __forceinline__ unsigned long long u_div(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a / b; }",
+    ),
+    (
+        "u_mod",
+        "static __device__ __forceinline__ unsigned long long u_mod(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a % b; }",
+    ),
+    (
+        "u_ceil_div",
+        "static __device__ __forceinline__ unsigned long long u_ceil_div(unsigned long long a, unsigned long long b) { return u_div(a + b - 1, b); }",
+    ),
+    (
+        "u_shr",
+        "static __device__ __forceinline__ unsigned long long u_shr(unsigned long long a, unsigned long long b) { return b < 64 ? a >> b : 0; }",
+    ),
+    (
+        "u_gcd",
+        "static __device__ __forceinline__ unsigned long long u_gcd(unsigned long long a, unsigned long long b) { while (b != 0) { const unsigned long long r = a % b; a = b; b = r; } return a; }",
+    ),
+    (
+        "u_pow",
+        "static __device__ __forceinline__ unsigned long long u_pow(unsigned long long a, unsigned long long b) { unsigned long long r = 1; while (b > 0) { if (b % 2 == 1) r *= a; a *= a; b /= 2; } return r; }",
     ),
     // The sign of the divisor, as in torch: `r` is the remainder of `fmod`.
     (

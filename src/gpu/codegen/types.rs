@@ -1,5 +1,5 @@
-//! Element types in memory and in computations, as on the CPU backend: `double` computes in double; `float`, `half`,
-//! `bfloat16` and 8-bit floats in float; integers and `bool` in 64 bits.
+//! Element types in memory and in computations, as on the CPU backend: `double` computes in double; `float` and the
+//! narrower floats in float; integers and `bool` in 64 bits.
 
 use crate::unsupported::Unsupported;
 pub(crate) use hostir::backend::class::ComputeClass;
@@ -27,14 +27,19 @@ pub(crate) fn compute_class(dtype: DType) -> Result<ComputeClass, Unsupported> {
 
 /// The C++ type of an element in memory.
 pub(super) fn storage_ctype(dtype: DType) -> Result<&'static str, Unsupported> {
-    Ok(match (compute_class(dtype)?, dtype.byte_size()) {
+    Ok(match (compute_class(dtype)?, dtype) {
         (ComputeClass::F64, _) => "double",
-        (ComputeClass::F32, 4) => "float",
-        (ComputeClass::F32, 2) => "unsigned short",
+        (ComputeClass::F32, DType::Float) => "float",
+        (ComputeClass::F32, DType::Half | DType::BFloat16) => "unsigned short",
         (ComputeClass::F32, _) => "unsigned char",
-        (ComputeClass::I64, 8) => "long long",
-        (ComputeClass::I64, 4) => "int",
-        (ComputeClass::I64, _) => "unsigned char",
+        (ComputeClass::I64, DType::Int32) => "int",
+        (ComputeClass::I64, DType::Int16) => "short",
+        (ComputeClass::I64, DType::Int8) => "signed char",
+        (ComputeClass::I64, DType::UInt32) => "unsigned int",
+        (ComputeClass::I64, DType::UInt16) => "unsigned short",
+        (ComputeClass::I64, DType::UInt8 | DType::Bool) => "unsigned char",
+        (ComputeClass::I64, _) => "long long",
+        (ComputeClass::U64, _) => "unsigned long long",
     })
 }
 
@@ -47,8 +52,14 @@ pub(super) fn float_conversions(dtype: DType) -> Option<[&'static str; 2]> {
         DType::Float8E4M3 => Some(["e4m3_to_f", "f_to_e4m3"]),
         DType::Float8E5M2 => Some(["e5m2_to_f", "f_to_e5m2"]),
         DType::Float8E8M0 => Some(["e8m0_to_f", "f_to_e8m0"]),
+        DType::Float4E2M1 => Some(["e2m1_to_f", "f_to_e2m1"]),
         _ => None,
     }
+}
+
+/// Returns true for an integer type that has fewer bits than its computations.
+fn is_narrow_integer(dtype: DType) -> bool {
+    dtype.is_integer() && dtype.byte_size() < 8
 }
 
 /// Classes of values in CUDA C++.
@@ -67,6 +78,7 @@ impl ClassSource for ComputeClass {
             ComputeClass::F64 => "double",
             ComputeClass::F32 => "float",
             ComputeClass::I64 => "long long",
+            ComputeClass::U64 => "unsigned long long",
         }
     }
     fn dtype(self) -> DType {
@@ -74,6 +86,7 @@ impl ClassSource for ComputeClass {
             ComputeClass::F64 => DType::Double,
             ComputeClass::F32 => DType::Float,
             ComputeClass::I64 => DType::Int,
+            ComputeClass::U64 => DType::UInt64,
         }
     }
     fn literal(self, value: ScalarValue) -> TypedExpr {
@@ -85,6 +98,7 @@ impl ClassSource for ComputeClass {
                 value if value < 0 => format!("({value}ll)"),
                 value => format!("{value}ll"),
             },
+            ComputeClass::U64 => format!("{}ull", value.as_u64()),
         };
         TypedExpr::new(self, text)
     }
@@ -121,8 +135,8 @@ impl TypedExpr {
             return Ok(TypedExpr::from_narrow(dtype, conversions, raw.to_owned()));
         }
         let text = match dtype {
-            DType::Int32 => format!("(long long)({raw})"),
             DType::Bool => format!("(long long)({raw} != 0)"),
+            _ if is_narrow_integer(dtype) => format!("(long long)({raw})"),
             _ => raw.to_owned(),
         };
         Ok(TypedExpr::new(compute_class(dtype)?, text))
@@ -141,19 +155,20 @@ impl TypedExpr {
         if let Some([_, narrow]) = float_conversions(dtype) {
             return Ok(format!("{narrow}({value})"));
         }
-        Ok(match dtype {
-            DType::Int32 => format!("(int)({value})"),
-            _ => value,
+        Ok(match is_narrow_integer(dtype) {
+            true => format!("({})({value})", storage_ctype(dtype)?),
+            false => value,
         })
     }
-    /// Converts to another class; reals truncate to integers.
+    /// Converts to another class; reals truncate to integers, and integers wrap.
     pub(super) fn into_class(self, class: ComputeClass) -> TypedExpr {
         if self.class == class {
             return self;
         }
         let text = match class {
-            ComputeClass::I64 => format!("r2i({})", self.text),
-            ComputeClass::F64 | ComputeClass::F32 => format!("({})({})", class.ctype(), self.text),
+            ComputeClass::I64 if !self.class.is_integer() => format!("r2i({})", self.text),
+            ComputeClass::U64 if !self.class.is_integer() => format!("r2u({})", self.text),
+            _ => format!("({})({})", class.ctype(), self.text),
         };
         TypedExpr::new(class, text)
     }
@@ -171,9 +186,9 @@ impl TypedExpr {
             let raw = format!("{narrow}({})", value.text);
             return Ok(TypedExpr::from_narrow(dtype, conversions, raw));
         }
-        Ok(match dtype {
-            DType::Int32 => TypedExpr::new(value.class, format!("(long long)(int)({})", value.text)),
-            _ => TypedExpr { raw: None, ..value },
+        Ok(match is_narrow_integer(dtype) {
+            true => TypedExpr::new(value.class, format!("(long long)({})({})", storage_ctype(dtype)?, value.text)),
+            false => TypedExpr { raw: None, ..value },
         })
     }
     /// The condition that it is not zero.

@@ -1,14 +1,14 @@
-//! Reductions that NCCL does not compute as the language defines them: bitwise ones, and those of 8-bit floats, which
-//! it rounds at every step and saturates. Members send their shards to the receivers, into staging memory, and a kernel
+//! Reductions that NCCL does not compute as the language defines them: bitwise ones, those of 8-bit and 4-bit floats,
+//! which it rounds at every step or lacks, those of 16-bit integers, which it lacks, and averages of 8-bit integers, whose
+//! sums it wraps. Members send their shards to the receivers, into staging memory, and a kernel
 //! combines them in team order: all members round alike, once, as on the CPU.
 
 use crate::element_range::ViewRange;
 use crate::memory_layout::ALIGNMENT;
 use crate::nccl_lowering::{NcclCall, NcclFunction, nccl_reduction};
 use crate::p2p::{MessageTarget, RoundReduction};
-use hostir::plan::CollectiveInst;
-use hostir::plan::MemberRole;
-use hostir::plan::TeamTransfers;
+use hostir::ir::DType;
+use hostir::plan::{CollectiveInst, MemberRole, RedOp, TeamTransfers};
 
 /// One member's commands in a reduction that is gathered over point-to-point transfers and then combined.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,6 +19,15 @@ pub struct GatheredReduction {
     pub combine: Option<RoundReduction>,
 }
 
+/// Returns true if NCCL reduces elements of a type as the language defines it.
+fn nccl_reduces(op: RedOp, dtype: DType) -> bool {
+    match dtype {
+        DType::Int16 | DType::UInt16 => false,
+        DType::Int8 | DType::UInt8 => op != RedOp::Avg,
+        _ => hostir::data::fp8::decoder_for(dtype).is_none(),
+    }
+}
+
 /// A member's commands in a gathered reduction; `None` if NCCL reduces, or no other member takes part.
 pub fn gathered_reduction(
     collective: &CollectiveInst,
@@ -26,7 +35,7 @@ pub fn gathered_reduction(
     roles: &[MemberRole],
 ) -> Option<GatheredReduction> {
     let any = collective.input.as_ref().or(collective.output.as_ref())?;
-    let foreign = hostir::data::fp8::decoder_for(any.dtype).is_some() || nccl_reduction(collective).is_err();
+    let foreign = !nccl_reduces(collective.red_op, any.dtype) || nccl_reduction(collective).is_err();
     if !collective.kind.is_reducing() || roles.len() == 1 || !foreign {
         return None;
     }
@@ -61,8 +70,7 @@ pub fn gathered_reduction(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir::ir::DType;
-    use hostir::plan::{BufferId, BufferView, CollectiveKind, CommSlot, RedOp, WorkSlot, row_major};
+    use hostir::plan::{BufferId, BufferView, CollectiveKind, CommSlot, WorkSlot, row_major};
 
     const BOTH: MemberRole = MemberRole { sends: true, receives: true };
     const SENDS: MemberRole = MemberRole { sends: true, receives: false };
@@ -93,6 +101,9 @@ mod tests {
         assert!(of(all, RedOp::Sum, DType::Float8E4M3) && of(all, RedOp::Max, DType::Float8E5M2));
         assert!(of(all, RedOp::Xor, DType::Int32) && of(all, RedOp::Xor, DType::Bool));
         assert!(!of(all, RedOp::Sum, DType::Half) && !of(all, RedOp::Or, DType::Bool));
+        assert!(of(all, RedOp::Sum, DType::Int16) && of(all, RedOp::Max, DType::UInt16));
+        assert!(of(all, RedOp::Avg, DType::UInt8) && !of(all, RedOp::Sum, DType::UInt8));
+        assert!(!of(all, RedOp::Min, DType::Int8) && !of(all, RedOp::Avg, DType::UInt64));
         assert!(!of(CollectiveKind::Allgather, RedOp::Sum, DType::Float8E4M3));
         let alone = collective(all, RedOp::Xor, DType::Int32);
         assert!(gathered_reduction(&alone, 0, &[BOTH]).is_none());

@@ -40,6 +40,13 @@ impl ExecutionFault {
             ExecutionFault::NoMemory(bytes) => {
                 (codes::NO_MEMORY, message!("out of memory: cannot allocate {} bytes", bytes))
             }
+            ExecutionFault::Type(DType::Float4E2M1x2) => (
+                codes::BACKEND_TYPE,
+                message!(
+                    "an element of `{}` is two numbers, which ops move but do not compute with",
+                    quoted_type(DType::Float4E2M1x2)
+                ),
+            ),
             ExecutionFault::Type(dtype) => (
                 codes::BACKEND_TYPE,
                 message!("the CPU backend does not support the element type `{}`", quoted_type(dtype)),

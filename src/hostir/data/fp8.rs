@@ -1,38 +1,53 @@
-//! 8-bit floating point: the value of a code, and the code of a float.
+//! 8-bit and 4-bit floating point: the value of a code, and the code of a float.
 //!
 //! | type | sign, exponent, mantissa | largest | smallest | beyond the largest | specification |
 //! |---|---|---|---|---|---|
 //! | `__e4m3` | 1, 4 (bias 7), 3 | 448 | 2^-9 | NaN; there are no infinities | OCP OFP8 |
 //! | `__e5m2` | 1, 5 (bias 15), 2 | 57344 | 2^-16 | infinity | OCP OFP8 |
 //! | `__e8m0` | 0, 8 (bias 127), 0 | 2^127 | 2^-127 | NaN; there is no zero | OCP MX |
+//! | `__e2m1` | 1, 2 (bias 1), 1 | 6 | 2^-1 | 6; there are no infinities and no NaN | OCP MX |
 //!
-//! Floats round to the nearest code, ties to the even one, and do not saturate: a float that rounds to the code after
+//! Floats round to the nearest code, ties to the even one. 8-bit floats do not saturate: a float that rounds to the code after
 //! the largest number becomes the value in the table, as `tensor.to(torch.float8_e4m3fn)` and CUDA's conversions with
 //! `__NV_NOSAT` have it. `__e8m0` takes the exponent of the magnitude, rounded up from one and a half, as PyTorch's
-//! `float8_e8m0fnu`. A NaN keeps its sign in the types that have one.
+//! `float8_e8m0fnu`. A NaN keeps its sign in the types that have one. `__e2m1` saturates, as CUDA's conversions to it
+//! always do, and a NaN becomes 6 (PTX ISA, `cvt.rn.satfinite.e2m1x2.f32`). Its codes are the lower four bits of a byte;
+//! of an `__e2m1_x2`, the first number is in the lower four bits.
 //!
 //! The crate `float8` saturates, so this is our own; `backend/cuda/compile/codegen` has the same in C++.
 
 use crate::ir::DType;
 
-/// The function from a type's code to its float; `None` for types that are not 8-bit floats.
+/// The function from a type's code to its float; `None` for types that are not 8-bit or 4-bit floats.
 pub fn decoder_for(dtype: DType) -> Option<fn(u8) -> f32> {
     match dtype {
         DType::Float8E4M3 => Some(from_e4m3),
         DType::Float8E5M2 => Some(from_e5m2),
         DType::Float8E8M0 => Some(from_e8m0),
+        DType::Float4E2M1 => Some(from_e2m1),
         _ => None,
     }
 }
 
-/// The function from a float to a type's code; `None` for types that are not 8-bit floats.
+/// The function from a float to a type's code; `None` for types that are not 8-bit or 4-bit floats.
 pub fn encoder_for(dtype: DType) -> Option<fn(f32) -> u8> {
     match dtype {
         DType::Float8E4M3 => Some(|value| round_to_fp8(value, 3, 7, 0x7f)),
         DType::Float8E5M2 => Some(|value| round_to_fp8(value, 2, 15, 0x7c)),
         DType::Float8E8M0 => Some(to_e8m0),
+        DType::Float4E2M1 => Some(to_e2m1),
         _ => None,
     }
+}
+
+/// The codes of the two numbers of an `__e2m1_x2`.
+pub fn pair_codes(pair: u8) -> [u8; 2] {
+    [pair & 0xf, pair >> 4]
+}
+
+/// The `__e2m1_x2` of the codes of two numbers.
+pub fn packed_pair([first, second]: [u8; 2]) -> u8 {
+    first & 0xf | second << 4
 }
 
 /// Bits of a float's mantissa.
@@ -60,6 +75,17 @@ fn from_e8m0(code: u8) -> f32 {
         0xff => f32::NAN,
         exponent => f32::from_bits(u32::from(exponent) << MANTISSA),
     }
+}
+
+fn from_e2m1(code: u8) -> f32 {
+    let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][usize::from(code & 7)];
+    if code & 8 == 0 { magnitude } else { -magnitude }
+}
+
+fn to_e2m1(value: f32) -> u8 {
+    let magnitude = (round_to_fp8(value.abs(), 1, 1, 7) & 0x7f).min(7);
+    let sign = u8::from(value.is_sign_negative() && !value.is_nan()) << 3;
+    sign | magnitude
 }
 
 /// Rounds to `mantissa` bits and an exponent with a bias; `beyond` is the code after the largest number.
@@ -178,6 +204,20 @@ mod tests {
     }
 
     #[test]
+    fn four_bits_round_to_the_nearest_even_code() {
+        let numbers = table(2, 1, 1, 8);
+        let (decode, encode) = (decoder_for(DType::Float4E2M1).unwrap(), encoder_for(DType::Float4E2M1).unwrap());
+        for (code, &number) in numbers.iter().enumerate() {
+            assert_eq!([decode(code as u8), decode(code as u8 | 8)].map(f64::from), [number, -number]);
+        }
+        for value in samples(&numbers) {
+            let code = nearest(&numbers, f64::INFINITY, f64::from(value.abs()).min(6.0)) as u8;
+            assert_eq!(encode(value), code | u8::from(value.is_sign_negative()) << 3, "{value:e}");
+        }
+        assert_eq!(pair_codes(packed_pair([3, 12])), [3, 12]);
+    }
+
+    #[test]
     fn the_largest_numbers_and_what_is_beyond() {
         let e4m3 = encoder_for(DType::Float8E4M3).unwrap();
         for (value, code) in [(448.0, 0x7e), (449.0, 0x7e), (464.0, 0x7e), (464.1, 0x7f), (480.0, 0x7f)] {
@@ -188,6 +228,8 @@ mod tests {
         assert_eq!((e4m3(0.001_953_125), e4m3(0.000_976_562_5), e4m3(0.001)), (1, 0, 1));
         let e5m2 = encoder_for(DType::Float8E5M2).unwrap();
         assert_eq!((e5m2(57344.0), e5m2(61439.0), e5m2(61440.0)), (0x7b, 0x7b, 0x7c));
+        let e2m1 = encoder_for(DType::Float4E2M1).unwrap();
+        assert_eq!([7.0, f32::INFINITY, f32::NAN, -9.0, f32::NEG_INFINITY].map(e2m1), [7, 7, 7, 15, 15]);
         let e8m0 = encoder_for(DType::Float8E8M0).unwrap();
         for (value, code) in [
             (1.0, 127),

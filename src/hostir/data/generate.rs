@@ -13,7 +13,7 @@ use rayon::prelude::*;
 ///
 /// `randn`, `uniform` give integers as evenly distributed whole numbers (signed -8..8, unsigned 0..8)
 /// and booleans as coin flips; `iota` wraps at the range of small integer types and gives booleans by
-/// parity.
+/// parity. The parts of complex numbers and of packed pairs are drawn one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TensorGenerator {
     /// Normally distributed with mean 0 and standard deviation 1: unlike zeros or ones it tells a sum
@@ -65,9 +65,10 @@ pub fn generate_tensor(
     let parts = tensor.bytes_mut().par_chunks_mut(PART * dtype.byte_size().max(1));
     parts.enumerate().for_each(|(number, bytes)| {
         let mut part = HostTensor::zeros(dtype, &[bytes.len() / dtype.byte_size().max(1)]);
-        for index in 0..part.len() {
-            let value = element_value(generator, dtype, key, (number * PART + index) as u64);
-            part.set_f64(index, value);
+        let parts = part.parts_per_element();
+        for index in 0..part.len() * parts {
+            let value = element_value(generator, dtype, key, (number * PART * parts + index) as u64);
+            part.set_part(index, value);
         }
         bytes.copy_from_slice(part.bytes());
     });

@@ -109,12 +109,14 @@ pub fn cast_function(from: DType, to: DType) -> Option<String> {
                 | DType::Float4E2M1
         )
     };
-    let name = if narrow(from) || narrow(to) {
-        format!("__{}2{}", cast_word(from)?, cast_word(to)?)
-    } else {
-        format!("__to_{}", plain_cast_word(to).filter(|_| plain_cast_word(from).is_some())?)
+    // nvFuser has one name for the casts of all integers to a narrow float.
+    let source = if from.is_integer() { DType::Int } else { from };
+    let named = match narrow(from) || narrow(to) {
+        true => cast_word(source).zip(cast_word(to)).map(|(source, to)| format!("__{source}2{to}")),
+        false => None,
     };
-    (cast_result(&name) == Some(to)).then_some(name)
+    let plain = plain_cast_word(to).map(|to| format!("__to_{to}"));
+    named.into_iter().chain(plain).find(|name| cast_result(name) == Some(to))
 }
 
 /// `half` of `__float2half`.

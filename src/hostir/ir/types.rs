@@ -105,9 +105,39 @@ impl DType {
     pub fn is_fp8_factor(self) -> bool {
         matches!(self, DType::Float8E4M3 | DType::Float8E5M2)
     }
+    /// Returns true for a complex type.
+    pub fn is_complex(self) -> bool {
+        matches!(self, DType::ComplexFloat | DType::ComplexDouble)
+    }
     /// Returns true for an integer type (`bool` is none).
     pub fn is_integer(self) -> bool {
-        !self.is_float() && !matches!(self, DType::Bool | DType::ComplexFloat | DType::ComplexDouble)
+        !self.is_float() && !self.is_complex() && self != DType::Bool
+    }
+    /// Returns true for an integer type without negative numbers.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64)
+    }
+    /// The smallest and the largest number of an integer type.
+    pub fn integer_limits(self) -> Option<[i128; 2]> {
+        let bits = 8 * self.byte_size() as u32;
+        match self {
+            _ if !self.is_integer() => None,
+            _ if self.is_unsigned() => Some([0, (1 << bits) - 1]),
+            _ => Some([-(1 << (bits - 1)), (1 << (bits - 1)) - 1]),
+        }
+    }
+    /// The number of an integer type with the same lowest bits: integers wrap. All 64 bits of a `uint64_t` are kept, so
+    /// that numbers from 2^63 on are negative here.
+    pub fn wrapped_integer(self, bits: i64) -> i64 {
+        match self {
+            DType::Int8 => i64::from(bits as i8),
+            DType::Int16 => i64::from(bits as i16),
+            DType::Int32 => i64::from(bits as i32),
+            DType::UInt8 => i64::from(bits as u8),
+            DType::UInt16 => i64::from(bits as u16),
+            DType::UInt32 => i64::from(bits as u32),
+            _ => bits,
+        }
     }
 }
 

@@ -34,8 +34,15 @@ impl PreparedProgram {
 }
 
 /// The types that are compared within rounding.
-const TYPES: [DType; 6] =
-    [DType::Double, DType::Float, DType::Half, DType::BFloat16, DType::Float8E4M3, DType::Float8E5M2];
+const TYPES: [DType; 7] = [
+    DType::Double,
+    DType::Float,
+    DType::Half,
+    DType::BFloat16,
+    DType::Float8E4M3,
+    DType::Float8E5M2,
+    DType::Float4E2M1,
+];
 
 /// A set of types of [`TYPES`].
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -240,6 +247,7 @@ fn float_bits(dtype: DType) -> Option<(u8, u8)> {
         DType::Float8E4M3 => Some((4, 4)),
         DType::Float8E5M2 => Some((3, 5)),
         DType::Float8E8M0 => Some((1, 8)),
+        DType::Float4E2M1 => Some((2, 2)),
         _ => None,
     }
 }

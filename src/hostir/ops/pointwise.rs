@@ -329,8 +329,15 @@ fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOper
 fn promoted_type(a: DType, b: DType) -> DType {
     let order = [
         DType::Bool,
+        DType::Int8,
+        DType::UInt8,
+        DType::Int16,
+        DType::UInt16,
         DType::Int32,
+        DType::UInt32,
         DType::Int,
+        DType::UInt64,
+        DType::Float4E2M1,
         DType::Float8E8M0,
         DType::Float8E4M3,
         DType::Float8E5M2,

@@ -132,6 +132,12 @@ fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Re
     let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
     let value = cx.eval_scalar(expr)?;
     check_initial(cx, how, dtype, value)?;
+    let value = match value {
+        ScalarValue::Float(real) if real.is_infinite() && dtype.is_integer() => {
+            type_range(dtype)[usize::from(real > 0.0)]
+        }
+        value => value,
+    };
     // `fmax` of elements that are all NaN is an infinity.
     let skips_nan = how != how.ignoring_nan();
     let initial = (skips_nan || !how.is_identity(dtype, value)).then_some(value);
@@ -142,17 +148,17 @@ fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Re
 /// which stands for the limit of the type.
 fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarValue) -> Result<(), Diag> {
     // An initial value beyond the type's limit that does not change the result stands for that limit.
-    let [low, high] = type_range(dtype).map(ScalarValue::as_i64);
+    let [low, high] = type_range(dtype).map(ScalarValue::as_i128);
     let held = match value {
         _ if dtype.is_float() => true,
         ScalarValue::Bool(_) => true,
-        ScalarValue::Int(value) => {
-            dtype == DType::Bool || (low..=high).contains(&value) || how.is_identity(dtype, ScalarValue::Int(value))
+        ScalarValue::Int(_) | ScalarValue::Unsigned(_) => {
+            dtype == DType::Bool || (low..=high).contains(&value.as_i128()) || how.is_identity(dtype, value)
         }
         ScalarValue::Float(real) => {
             let end = real.is_infinite() && matches!(how, RedOp::Min | RedOp::Max);
-            let whole = real.fract() == 0.0 && real.abs() < 9.3e18;
-            end || (whole && (low..=high).contains(&(real as i64)))
+            let whole = real.fract() == 0.0 && real.abs() < 1.9e19;
+            end || (whole && (low..=high).contains(&(real as i128)))
         }
     };
     if held {

@@ -39,24 +39,28 @@ impl RedOp {
         match self.ignoring_nan() {
             RedOp::Min if dtype.is_float() => value.as_f64() == of.as_f64(),
             RedOp::Max if dtype.is_float() => value.as_f64() == of.as_f64(),
-            RedOp::Min => value.as_i64() >= of.as_i64(),
-            RedOp::Max => value.as_i64() <= of.as_i64(),
+            RedOp::Min => value.as_i128() >= of.as_i128(),
+            RedOp::Max => value.as_i128() <= of.as_i128(),
             RedOp::And if dtype == DType::Bool => value.as_bool(),
-            RedOp::And if dtype == DType::Int32 => value.as_i64() as i32 == -1,
+            RedOp::And => dtype.wrapped_integer(value.as_i64()) == dtype.wrapped_integer(-1),
             RedOp::Sum | RedOp::Product | RedOp::Avg => value.as_f64() == of.as_f64(),
-            RedOp::And | RedOp::Or | RedOp::Xor | RedOp::FMin | RedOp::FMax => value.as_i64() == of.as_i64(),
+            RedOp::Or | RedOp::Xor | RedOp::FMin | RedOp::FMax => value.as_i64() == of.as_i64(),
         }
     }
 }
 
 /// The smallest and the largest value of a type.
-pub(crate) fn type_range(dtype: DType) -> [ScalarValue; 2] {
-    match dtype {
-        _ if dtype.is_float() => [ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)],
-        DType::Bool => [ScalarValue::Bool(false), ScalarValue::Bool(true)],
-        DType::Int32 => [i32::MIN, i32::MAX].map(|bound| ScalarValue::Int(i64::from(bound))),
-        _ => [i64::MIN, i64::MAX].map(ScalarValue::Int),
+pub fn type_range(dtype: DType) -> [ScalarValue; 2] {
+    match dtype.integer_limits() {
+        Some(limits) => limits.map(integer_scalar),
+        None if dtype == DType::Bool => [ScalarValue::Bool(false), ScalarValue::Bool(true)],
+        None => [ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)],
     }
+}
+
+/// An integer of 64 bits.
+fn integer_scalar(value: i128) -> ScalarValue {
+    i64::try_from(value).map_or(ScalarValue::Unsigned(value as u64), ScalarValue::Int)
 }
 
 /// Returns the operation of a reduction op, and true if its initial value is the identity of that operation, as far as

@@ -46,8 +46,7 @@ pub use cursor::InstCursor;
 pub(crate) use cursor::StoredCursor;
 pub use debug_info::{ComputedIndexFault, DebugInfo};
 pub use env::ExtentEnv;
-pub(crate) use initial::type_range;
-pub use initial::{ReductionFold, starts_from_identity};
+pub use initial::{ReductionFold, starts_from_identity, type_range};
 pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
     BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstId,

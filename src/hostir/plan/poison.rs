@@ -49,8 +49,9 @@ fn poison_value(buffer: &PlanBuffer) -> Option<ScalarValue> {
         | DType::Float8E4M3
         | DType::Float8E5M2
         | DType::Float8E8M0 => Some(ScalarValue::Float(f64::NAN)),
-        DType::Int | DType::Index => Some(ScalarValue::Int(i64::from_ne_bytes([0xa5; 8]))),
-        DType::Int32 => Some(ScalarValue::Int(i64::from(i32::from_ne_bytes([0xa5; 4])))),
+        // It has no NaN.
+        DType::Float4E2M1 => Some(ScalarValue::Float(-6.0)),
+        dtype if dtype.is_integer() => Some(ScalarValue::Int(dtype.wrapped_integer(i64::from_ne_bytes([0xa5; 8])))),
         DType::Bool => Some(ScalarValue::Bool(true)),
         _ => None,
     }

@@ -81,6 +81,9 @@ impl EvalScope<'_> {
     pub(crate) fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
         match self.eval_expr(id)? {
             ScalarValue::Int(value) => Ok(value),
+            ScalarValue::Unsigned(value) => {
+                Err(EvalError::Invalid(format!("{value} does not fit 64 bits with a sign")))
+            }
             value @ (ScalarValue::Float(_) | ScalarValue::Bool(_)) => Err(EvalError::NoInteger(id, value)),
         }
     }
@@ -130,10 +133,10 @@ impl EvalScope<'_> {
             text.parse().map_err(|_| EvalError::Invalid(format!("`{text}` is not a number that can be evaluated")))?;
         Ok(match dtype {
             Some(DType::Bool) => ScalarValue::Bool(value != 0.0),
-            // The upper half of the unsigned numbers keeps its bits.
             Some(dtype) if dtype.is_integer() => {
-                let whole = text.parse::<i64>().or_else(|_| text.parse().map(u64::cast_signed));
-                ScalarValue::Int(whole.unwrap_or(value as i64))
+                let whole = text.parse::<i64>().map(ScalarValue::Int);
+                let whole = whole.or_else(|_| text.parse().map(ScalarValue::from_unsigned));
+                whole.unwrap_or(ScalarValue::Int(value as i64))
             }
             _ => ScalarValue::Float(value),
         })
@@ -260,8 +263,9 @@ fn overflow_error() -> EvalError {
 fn apply_unary(op: UnaryOp, a: ScalarValue) -> Result<ScalarValue, EvalError> {
     match (op, a) {
         (UnaryOp::Neg, ScalarValue::Float(value)) => Ok(ScalarValue::Float(-value)),
-        (UnaryOp::Neg, _) => a.as_i64().checked_neg().map(ScalarValue::Int).ok_or_else(overflow_error),
+        (UnaryOp::Neg, _) => signed_number(-a.as_i128()),
         (UnaryOp::Not, _) => Ok(ScalarValue::Bool(!a.as_bool())),
+        (UnaryOp::BitNot, ScalarValue::Unsigned(value)) => Ok(ScalarValue::from_unsigned(!value)),
         (UnaryOp::BitNot, _) => Ok(ScalarValue::Int(!a.as_i64())),
     }
 }
@@ -269,6 +273,9 @@ fn apply_unary(op: UnaryOp, a: ScalarValue) -> Result<ScalarValue, EvalError> {
 fn apply_binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
     if matches!(a, ScalarValue::Float(_)) || matches!(b, ScalarValue::Float(_)) {
         return float_binary(op, a.as_f64(), b.as_f64());
+    }
+    if matches!(a, ScalarValue::Unsigned(_)) || matches!(b, ScalarValue::Unsigned(_)) {
+        return unsigned_binary(op, a.as_i128(), b.as_i128());
     }
     let (x, y) = (a.as_i64(), b.as_i64());
     let shift = u32::try_from(y).ok().filter(|&s| s < 64);
@@ -296,6 +303,42 @@ fn apply_binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarVa
         BinaryOp::Or => return Ok(ScalarValue::Bool(x != 0 || y != 0)),
     };
     number.map(ScalarValue::Int).ok_or_else(overflow_error)
+}
+
+/// An integer of 64 bits with a sign.
+fn signed_number(value: i128) -> Result<ScalarValue, EvalError> {
+    i64::try_from(value).map(ScalarValue::Int).map_err(|_| overflow_error())
+}
+
+/// An operator on integers of which at least one is beyond 64 bits with a sign: the result has 64 bits with a sign or
+/// without one.
+fn unsigned_binary(op: BinaryOp, x: i128, y: i128) -> Result<ScalarValue, EvalError> {
+    let shift = u32::try_from(y).ok().filter(|&s| s < 64);
+    let number = match op {
+        BinaryOp::Add => Some(x + y),
+        BinaryOp::Sub => Some(x - y),
+        BinaryOp::Mul => x.checked_mul(y),
+        BinaryOp::Div | BinaryOp::Mod if y == 0 => {
+            return Err(EvalError::Invalid(format!("`{x} {} 0` divides by zero", op.symbol())));
+        }
+        BinaryOp::Div => Some(x / y),
+        BinaryOp::Mod => Some(x % y),
+        BinaryOp::Shl => shift.and_then(|s| x.checked_mul(1 << s)),
+        BinaryOp::Shr => shift.map(|s| x >> s),
+        BinaryOp::BitAnd => Some(x & y),
+        BinaryOp::BitOr => Some(x | y),
+        BinaryOp::BitXor => Some(x ^ y),
+        BinaryOp::Eq => return Ok(ScalarValue::Bool(x == y)),
+        BinaryOp::Ne => return Ok(ScalarValue::Bool(x != y)),
+        BinaryOp::Ge => return Ok(ScalarValue::Bool(x >= y)),
+        BinaryOp::Gt => return Ok(ScalarValue::Bool(x > y)),
+        BinaryOp::Le => return Ok(ScalarValue::Bool(x <= y)),
+        BinaryOp::Lt => return Ok(ScalarValue::Bool(x < y)),
+        BinaryOp::And => return Ok(ScalarValue::Bool(x != 0 && y != 0)),
+        BinaryOp::Or => return Ok(ScalarValue::Bool(x != 0 || y != 0)),
+    };
+    let number = number.ok_or_else(overflow_error)?;
+    u64::try_from(number).map(ScalarValue::from_unsigned).or_else(|_| signed_number(number))
 }
 
 fn float_binary(op: BinaryOp, x: f64, y: f64) -> Result<ScalarValue, EvalError> {
@@ -330,23 +373,27 @@ fn apply_call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue, EvalError
     value.map_err(EvalError::Invalid)
 }
 
+/// A scalar as an integer of a type.
+fn wrapped_scalar(a: ScalarValue, dtype: DType) -> ScalarValue {
+    ScalarValue::Int(dtype.wrapped_integer(a.as_i64()))
+}
+
 /// A cast to a type of 32 or 64 bits or an integer; `std::real` is a cast of a real to itself.
 fn apply_cast(name: &str, a: ScalarValue) -> Option<ScalarValue> {
     let bare = name.strip_prefix("__real_then_to_").unwrap_or(name);
     let bare = bare.trim_start_matches("__to_").trim_matches(|c| c == '(' || c == ')');
-    let int = a.as_i64();
     Some(match bare.strip_suffix("_t").unwrap_or(bare) {
         "float" => ScalarValue::Float(f64::from(a.as_f64() as f32)),
         "double" => ScalarValue::Float(a.as_f64()),
         "bool" => ScalarValue::Bool(a.as_bool()),
-        // The upper half of the unsigned numbers keeps its bits.
-        "int64" | "uint64" | "nvfuser_index" | "index" => ScalarValue::Int(int),
-        "int32" | "int" => ScalarValue::Int(i64::from(int as i32)),
-        "int16" => ScalarValue::Int(i64::from(int as i16)),
-        "int8" => ScalarValue::Int(i64::from(int as i8)),
-        "uint32" => ScalarValue::Int(i64::from(int as u32)),
-        "uint16" => ScalarValue::Int(i64::from(int as u16)),
-        "uint8" => ScalarValue::Int(i64::from(int as u8)),
+        "int64" | "nvfuser_index" | "index" => wrapped_scalar(a, DType::Int),
+        "int32" | "int" => wrapped_scalar(a, DType::Int32),
+        "int16" => wrapped_scalar(a, DType::Int16),
+        "int8" => wrapped_scalar(a, DType::Int8),
+        "uint64" => ScalarValue::from_unsigned(a.as_u64()),
+        "uint32" => wrapped_scalar(a, DType::UInt32),
+        "uint16" => wrapped_scalar(a, DType::UInt16),
+        "uint8" => wrapped_scalar(a, DType::UInt8),
         "std::real" => a,
         _ => return None,
     })

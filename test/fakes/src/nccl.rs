@@ -204,12 +204,15 @@ extern "C" fn ncclCommAbort(comm: Handle) -> c_int {
 
 // ---- calls ----
 
-/// The element type of a `ncclDataType_t`. Bytes are truth values where they are reduced.
+/// The element type of a `ncclDataType_t`. The largest and the smallest of truth values are those of their bytes.
 fn element_type(code: c_int) -> Option<DType> {
     Some(match code {
-        1 => DType::Bool,
+        0 => DType::Int8,
+        1 => DType::UInt8,
         2 => DType::Int32,
+        3 => DType::UInt32,
         4 => DType::Int,
+        5 => DType::UInt64,
         6 => DType::Half,
         7 => DType::Float,
         8 => DType::Double,

@@ -131,6 +131,7 @@ impl<'t> NoteWords<'t> {
                 let bits = u64::from_str_radix(word, 16).map_err(|error| error.to_string())?;
                 Some(ScalarValue::Float(f64::from_bits(bits)))
             }
+            "u" => Some(ScalarValue::Unsigned(self.number()?)),
             "b" => Some(ScalarValue::Bool(self.number::<u8>()? != 0)),
             other => return Err(format!("`{other}` is no constant")),
         })

@@ -1,5 +1,5 @@
 //! The table of expected results of pointwise functions, `test/library/pointwise/table.txt`; `make.py` beside it makes it
-//! and says what its lines mean.
+//! and says what its lines mean. `integers.txt` has the same for 8 and 16 bits and for integers without a sign.
 #![allow(dead_code, clippy::panic, clippy::unwrap_used, reason = "each test uses a part; failures panic")]
 
 use hostir::data::HostTensor;
@@ -43,7 +43,8 @@ pub(crate) enum Expected {
 /// The whole table.
 pub(crate) fn groups() -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let lines = include_str!("../pointwise/table.txt").lines();
+    let lines = [include_str!("../pointwise/table.txt"), include_str!("../pointwise/integers.txt")];
+    let lines = lines.into_iter().flat_map(str::lines);
     for line in lines.filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split(' ').collect();
         if let ["in", name, _, dtype, bits @ ..] = words.as_slice() {

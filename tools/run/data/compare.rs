@@ -12,6 +12,7 @@
 //! | bfloat16                | 4e-2                | ten roundings (2^-8)                             |
 //! | e4m3                    | 2^-3                | two roundings (2^-4)                             |
 //! | e5m2                    | 2^-2                | two roundings (2^-3)                             |
+//! | e2m1                    | 2^-1                | two roundings (2^-2)                             |
 //! | integer, bool, e8m0     | 0                   | exact                                            |
 //!
 //! The coarsest type counts to which values are rounded on the way from the inputs to the output, in the program and in
@@ -113,8 +114,8 @@ fn is_real_dtype(dtype: DType) -> bool {
 
 /// True for a real number that a float holds.
 fn fits_in_float(dtype: DType) -> bool {
-    let eight = matches!(dtype, DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0);
-    eight || matches!(dtype, DType::Float | DType::Half | DType::BFloat16)
+    let narrow = matches!(dtype, DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 | DType::Float4E2M1);
+    narrow || matches!(dtype, DType::Float | DType::Half | DType::BFloat16)
 }
 
 /// Relative error of a type's results (see the table above).
@@ -126,6 +127,7 @@ fn relative_tolerance(dtype: DType) -> f64 {
         DType::BFloat16 => 4e-2,
         DType::Float8E4M3 => 0.125,
         DType::Float8E5M2 => 0.25,
+        DType::Float4E2M1 => 0.5,
         _ => 0.0,
     }
 }
@@ -145,27 +147,11 @@ fn choose_tolerance(
 }
 
 fn root_mean_square(tensor: &HostTensor) -> f64 {
-    let finite =
-        (0..component_count(tensor)).map(|index| component_at(tensor, index)).filter(|value| value.is_finite());
+    let finite = (0..tensor.len() * tensor.parts_per_element())
+        .map(|index| tensor.get_part(index))
+        .filter(|value| value.is_finite());
     let (count, sum) = finite.fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
     if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
-}
-
-/// Numbers in a tensor: two for each complex element.
-fn component_count(tensor: &HostTensor) -> usize {
-    match tensor.dtype() {
-        DType::ComplexFloat | DType::ComplexDouble => 2 * tensor.len(),
-        _ => tensor.len(),
-    }
-}
-
-fn component_at(tensor: &HostTensor, index: usize) -> f64 {
-    match tensor.dtype() {
-        DType::ComplexFloat => f64::from(tensor.as_slice::<f32>()[index]),
-        DType::ComplexDouble => tensor.as_slice::<f64>()[index],
-        DType::Float4E2M1 | DType::Float4E2M1x2 => f64::from(tensor.bytes()[index]),
-        _ => tensor.get_f64(index),
-    }
 }
 
 /// `|a - b|`, exact for 64-bit integers, 0 for equal infinities and for two NaNs.
@@ -174,7 +160,7 @@ fn absolute_difference(found: &HostTensor, expected: &HostTensor, index: usize) 
         DType::Int | DType::Index => found.as_slice::<i64>()[index].abs_diff(expected.as_slice::<i64>()[index]) as f64,
         DType::UInt64 => found.as_slice::<u64>()[index].abs_diff(expected.as_slice::<u64>()[index]) as f64,
         _ => {
-            let (a, b) = (component_at(found, index), component_at(expected, index));
+            let (a, b) = (found.get_part(index), expected.get_part(index));
             if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() }
         }
     }
@@ -182,12 +168,12 @@ fn absolute_difference(found: &HostTensor, expected: &HostTensor, index: usize) 
 
 fn compare_elements(found: &HostTensor, expected: &HostTensor, tolerance: ComparisonTolerance) -> TensorComparison {
     let (mut mismatches, mut worst, mut worst_score) = (0, None, (0.0, 0.0));
-    for index in 0..component_count(found) {
+    for index in 0..found.len() * found.parts_per_element() {
         let difference = absolute_difference(found, expected, index);
         if difference == 0.0 {
             continue;
         }
-        let reference = component_at(expected, index);
+        let reference = expected.get_part(index);
         let allowed = tolerance.atol + if reference.is_finite() { tolerance.rtol * reference.abs() } else { 0.0 };
         // A NaN is no number within the tolerance.
         let differs = difference.is_nan() || difference > allowed;
@@ -199,11 +185,11 @@ fn compare_elements(found: &HostTensor, expected: &HostTensor, tolerance: Compar
             worst = Some((index, difference));
         }
     }
-    let per_element = component_count(found) / found.len().max(1);
+    let per_element = found.parts_per_element();
     let worst = worst.map(|(index, difference)| ElementPair {
-        index: element_coordinates(found.shape(), index / per_element.max(1)),
-        found: component_at(found, index),
-        expected: component_at(expected, index),
+        index: element_coordinates(found.shape(), index / per_element),
+        found: found.get_part(index),
+        expected: expected.get_part(index),
         difference,
     });
     let wide = !fits_in_float(found.dtype()) || !fits_in_float(expected.dtype());

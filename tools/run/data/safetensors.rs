@@ -1,4 +1,7 @@
-//! Safetensors files: named tensors of all types of host programs except packed FP4.
+//! Safetensors files: named tensors of all types of host programs except complex numbers of doubles.
+//!
+//! The format's `F4` is packed FP4: two numbers of the last axis are a byte, as of `torch.float4_e2m1fn_x2`. It is read as
+//! `__e2m1_x2`, whose last axis counts bytes.
 
 use super::{DataError, ReadError, read_tensor};
 use hostir::data::HostTensor;
@@ -30,6 +33,7 @@ const TYPES: &[(DType, Dtype)] = &[
     (DType::UInt64, Dtype::U64),
     (DType::Bool, Dtype::BOOL),
     (DType::ComplexFloat, Dtype::C64),
+    (DType::Float4E2M1x2, Dtype::F4),
 ];
 
 /// Most bytes of a header, as the format says.
@@ -57,9 +61,23 @@ pub fn read_safetensors(input: &mut dyn Read, size: Option<u64>, name: Option<&s
     })?;
     let (from, to) = info.data_offsets;
     skip_bytes(input, from as u64)?;
-    let tensor = read_tensor(input, dtype, &info.shape)?;
+    let shape = stored_shape(entry, dtype, &info.shape)?;
+    let tensor = read_tensor(input, dtype, &shape)?;
     skip_bytes(input, end - to as u64)?;
     Ok(tensor)
+}
+
+/// The shape of a tensor in elements of ours.
+fn stored_shape(entry: &str, dtype: DType, shape: &[usize]) -> Result<Vec<usize>, DataError> {
+    let mut stored = shape.to_vec();
+    if dtype == DType::Float4E2M1x2 {
+        let Some(last) = stored.last_mut().filter(|last| last.is_multiple_of(2)) else {
+            let message = message!("`{}` is F4 with an odd last axis, but two numbers are a byte", shorten_name(entry));
+            return Err(DataError::new(message));
+        };
+        *last /= 2;
+    }
+    Ok(stored)
 }
 
 /// Passes over so many bytes.
@@ -227,19 +245,35 @@ fn list_names(names: &[&str]) -> String {
 /// If an element type is none of the format's.
 pub fn write_safetensors(tensors: &[(String, &HostTensor)]) -> Result<Vec<u8>, DataError> {
     let mut views = Vec::new();
+    let mut packed = Vec::new();
     for (name, tensor) in tensors {
+        packed.push(match tensor.dtype() {
+            DType::Float4E2M1 => Cow::Owned(tensor.pack_pairs().ok_or_else(|| odd_axis(name))?),
+            _ => Cow::Borrowed(*tensor),
+        });
+    }
+    for ((name, _), tensor) in tensors.iter().zip(&packed) {
         let found = TYPES.iter().find(|(ours, _)| *ours == tensor.dtype());
         let &(_, dtype) = found
             .ok_or_else(|| DataError::new(format!("a .safetensors file cannot store {}", tensor.dtype().name())))?;
-        let view = TensorView::new(dtype, tensor.shape().to_vec(), tensor.bytes());
+        let mut shape = tensor.shape().to_vec();
+        if let (DType::Float4E2M1x2, Some(last)) = (tensor.dtype(), shape.last_mut()) {
+            *last *= 2;
+        }
+        let view = TensorView::new(dtype, shape, tensor.bytes());
         views.push((name.as_str(), view.map_err(|error| DataError::new(error.to_string()))?));
     }
     safetensors::serialize(views, None).map_err(|error| DataError::new(error.to_string()))
 }
 
+fn odd_axis(name: &str) -> DataError {
+    let message = message!("`{}` is stored as pairs along its last axis, which has an odd extent", shorten_name(name));
+    DataError::new(message).with_note("cast it to `float` to store it")
+}
+
 /// True if [`write_safetensors()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
-    TYPES.iter().any(|(ours, _)| *ours == dtype)
+    dtype == DType::Float4E2M1 || TYPES.iter().any(|(ours, _)| *ours == dtype)
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn prove_program(
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
     let bound = tensor_options::bind_options(&loaded.program, options)?;
-    let whole = inputs::read_whole(&bound, io)?;
+    let whole = inputs::read_whole(&loaded.program, &bound, io)?;
     let prepared = prepare_program(loaded, options, engine, &bound, &whole)?;
     announce_program(options, &prepared, loaded, engine, io);
     proof::judge_loaded(&prepared, loaded, options, io)?;

@@ -133,7 +133,7 @@ fn load_entry(
     let options = Options { file: file.to_owned(), ..options.clone() };
     let loaded = SourceProgram::read_program(file, options.program_choice(), io)?;
     let bound = tensor_options::bind_options(&loaded.program, &options)?;
-    let whole = inputs::read_whole(&bound, io)?;
+    let whole = inputs::read_whole(&loaded.program, &bound, io)?;
     let prepared = prepare_program(&loaded, &options, engine, &bound, &whole)?;
     if !options.no_check {
         proof::prove_loaded(&prepared, &loaded, &options)?;

@@ -33,14 +33,20 @@ pub(super) fn compare_expected(
         let Some(file) = bound.expects[index] else { continue };
         if !file.per_rank() {
             if let Some(whole) = &results.whole[index] {
-                checks.check_file(&io_tensor.name, whole, &file.to_string(), file.read_tensor(io), &roundings[index]);
+                checks.check_file(
+                    &io_tensor.name,
+                    whole,
+                    &file.to_string(),
+                    file.read_tensor(io_tensor.dtype, io),
+                    &roundings[index],
+                );
             }
             continue;
         }
         for (rank, part) in &results.parts[index] {
             let file = file.of_rank(*rank);
             let name = format!("{} on rank {rank}", io_tensor.name);
-            checks.check_file(&name, part, &file.to_string(), file.read_tensor(io), &roundings[index]);
+            checks.check_file(&name, part, &file.to_string(), file.read_tensor(io_tensor.dtype, io), &roundings[index]);
         }
     }
     checks.finish()

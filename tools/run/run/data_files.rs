@@ -57,11 +57,15 @@ impl DataFile {
     pub(super) fn of_rank(&self, rank: u32) -> Self {
         Self { path: self.path.replace("%r", &rank.to_string()), ..self.clone() }
     }
-    /// Reads the tensor.
+    /// Reads a tensor of this type. Files have FP4 as pairs, which are taken apart for a tensor of single numbers.
     ///
     /// # Errors
     /// If the file cannot be read, is damaged or lacks the entry.
-    pub(super) fn read_tensor(&self, io: &ToolIo<'_>) -> Result<HostTensor, Diag> {
+    pub(super) fn read_tensor(&self, dtype: DType, io: &ToolIo<'_>) -> Result<HostTensor, Diag> {
+        let tensor = self.read_stored(io)?;
+        Ok(if dtype == DType::Float4E2M1 { tensor.unpack_pairs() } else { tensor })
+    }
+    fn read_stored(&self, io: &ToolIo<'_>) -> Result<HostTensor, Diag> {
         let (mut file, size) =
             open_file(&io.resolve_path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;
         let tensor = match self.kind {

@@ -73,7 +73,7 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     }
     let loaded = SourceProgram::read_program(&options.file, options.program_choice(), io)?;
     let bound = tensor_options::bind_options(&loaded.program, options)?;
-    let whole = inputs::read_whole(&bound, io)?;
+    let whole = inputs::read_whole(&loaded.program, &bound, io)?;
     let prepared = prepare_program(&loaded, options, &engine, &bound, &whole)?;
     announce_program(options, &prepared, &loaded, &engine, io);
     gather::compare_processes(here, &[&loaded], &[&prepared], options)?;

@@ -57,7 +57,7 @@ impl<'a, 'io> RunJudge<'a, 'io> {
         let bound = tensor_options::bind_options(&loaded.program, self.options)?;
         let whole = match self.whole.take().filter(|whole| whole.len() == bound.inputs.len()) {
             Some(whole) => whole,
-            None => inputs::read_whole(&bound, self.io)?,
+            None => inputs::read_whole(&loaded.program, &bound, self.io)?,
         };
         let mut sizes = bound.fixed_sizes(self.options, &loaded.program);
         sizes.memory_limit = u64::MAX;

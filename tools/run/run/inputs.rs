@@ -34,14 +34,17 @@ pub(super) enum InputData {
 ///
 /// # Errors
 /// Files that cannot be read.
-pub(super) fn read_whole(bound: &BoundOptions<'_>, io: &ToolIo<'_>) -> Result<WholeTensors, RunFailure> {
+pub(super) fn read_whole(
+    program: &Program,
+    bound: &BoundOptions<'_>,
+    io: &ToolIo<'_>,
+) -> Result<WholeTensors, RunFailure> {
     let mut diags = Vec::new();
-    let whole = bound
-        .inputs
-        .iter()
-        .map(|content: &Option<&InputContent>| match content {
+    let inputs = tensor_ids(program.inputs()).into_iter().zip(&bound.inputs);
+    let whole = inputs
+        .map(|(tensor, content)| match content {
             Some(InputContent::File(file)) if !file.per_rank() => {
-                file.read_tensor(io).map_err(|diag| diags.push(diag)).ok()
+                file.read_tensor(program.tensor(tensor).dtype, io).map_err(|diag| diags.push(diag)).ok()
             }
             _ => None,
         })
@@ -131,7 +134,7 @@ fn parts_of_files(
                 return Ok(HostTensor::zeros(io_tensor.dtype, &[0]));
             }
             let file = file.of_rank(rank);
-            let tensor = file.read_tensor(io)?;
+            let tensor = file.read_tensor(io_tensor.dtype, io)?;
             check_tensor(io_tensor, &io_tensor.local_shape(), &file, &tensor)?;
             Ok(tensor)
         })

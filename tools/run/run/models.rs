@@ -68,7 +68,7 @@ fn refuse_options(options: &Options) -> Result<(), Diag> {
 fn model_program(options: &Options, engine: &RunEngine, io: &mut ToolIo<'_>) -> Result<ModelFigures, RunFailure> {
     let loaded = SourceProgram::read_program(&options.file, options.program_choice(), io)?;
     let bound = tensor_options::bind_options(&loaded.program, options)?;
-    let whole = inputs::read_whole(&bound, io)?;
+    let whole = inputs::read_whole(&loaded.program, &bound, io)?;
     let prepared = prepare_program(&loaded, options, engine, &bound, &whole)?;
     announce_program(options, &prepared, &loaded, engine, io);
     proof::judge_loaded(&prepared, &loaded, options, io)?;

@@ -106,7 +106,11 @@ pub(super) fn check_files(
                 io_tensor.name,
                 quoted_type(io_tensor.dtype)
             );
-            diags.push(Diag::global_error(errors::KIND, message).with_note("write it to a .safetensors file instead"));
+            let note = match npy::can_hold(io_tensor.dtype) {
+                true => "write it to a .npy file instead",
+                false => "write it to a .safetensors file instead",
+            };
+            diags.push(Diag::global_error(errors::KIND, message).with_note(note));
         }
         let ranks = if file.per_rank() { 0..prepared.ranks } else { 0..1 };
         for file in ranks.filter(|rank| !file.per_rank() || io_tensor.is_on_rank(*rank)).map(|rank| file.of_rank(rank))

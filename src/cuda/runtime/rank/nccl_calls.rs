@@ -71,6 +71,12 @@ fn library_type(dtype: DType) -> Result<DataType, Error> {
         DType::BFloat16 => DataType::Bfloat16,
         DType::Int | DType::Index => DataType::Int64,
         DType::Int32 => DataType::Int32,
+        DType::Int8 => DataType::Int8,
+        DType::UInt64 => DataType::Uint64,
+        DType::UInt32 => DataType::Uint32,
+        DType::UInt8 => DataType::Uint8,
+        // Pairs of bytes that are only moved.
+        DType::Int16 | DType::UInt16 => DataType::Float16,
         // Bytes that are only moved.
         dtype if is_nccl_type(dtype) => DataType::Uint8,
         dtype => return Err(Unsupported::Communication(dtype).into()),

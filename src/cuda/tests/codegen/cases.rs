@@ -9,7 +9,7 @@ use hostir::plan::{
 };
 
 /// Types that kernels compute with.
-pub(crate) const TYPES: [DType; 10] = [
+pub(crate) const TYPES: [DType; 17] = [
     DType::Double,
     DType::Float,
     DType::Half,
@@ -17,8 +17,15 @@ pub(crate) const TYPES: [DType; 10] = [
     DType::Float8E4M3,
     DType::Float8E5M2,
     DType::Float8E8M0,
+    DType::Float4E2M1,
     DType::Int,
     DType::Int32,
+    DType::Int16,
+    DType::Int8,
+    DType::UInt64,
+    DType::UInt32,
+    DType::UInt16,
+    DType::UInt8,
     DType::Bool,
 ];
 
@@ -139,6 +146,7 @@ pub(crate) fn compare(case: &Case, got: &[HostTensor], tolerance: f64) -> Result
             DType::Float8E4M3 => 0.126,
             DType::Float8E5M2 => 0.251,
             DType::Float8E8M0 => 1.001,
+            DType::Float4E2M1 => 0.501,
             DType::Double => 1e-12,
             _ => tolerance,
         };

@@ -37,6 +37,16 @@ pub(crate) fn pointwise() -> Vec<(Case, f64)> {
         (DType::Float8E5M2, DType::Half),
         (DType::Float, DType::Float8E4M3),
         (DType::Float8E5M2, DType::Float8E4M3),
+        (DType::Float, DType::Int8),
+        (DType::Double, DType::UInt16),
+        (DType::Float, DType::UInt64),
+        (DType::Int8, DType::UInt64),
+        (DType::Int32, DType::UInt8),
+        (DType::UInt64, DType::Half),
+        (DType::UInt32, DType::Int16),
+        (DType::UInt64, DType::Int),
+        (DType::Float, DType::Float4E2M1),
+        (DType::Float4E2M1, DType::Half),
     ] {
         let mut memory = Memory::default();
         let input = memory.random(from, &[40, 56], RANGE);
@@ -307,7 +317,7 @@ fn scaled_product() -> Case {
 pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
     let mut memory = Memory::default();
     let float = memory.random(DType::Float, &[8, 8], RANGE);
-    let bytes = memory.random(DType::UInt8, &[8, 8], RANGE);
+    let complex = memory.random(DType::ComplexFloat, &[8, 8], RANGE);
     let crosswise = permuted(&float, &[1, 0]);
     let pointwise = |function, view: &BufferView| match kernel(function, std::slice::from_ref(view), view) {
         InstKind::Kernel(kernel) => codegen::generate_pointwise(&kernel),
@@ -321,7 +331,7 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
             codegen::generate_reduction(RedOp::Sum, &[0], &float, &row, 4),
         ),
         ("`~` of `float`", pointwise(Function::BitNot, &float)),
-        ("elements of type `uint8_t`", pointwise(Function::Neg, &bytes)),
+        ("elements of type `std::complex<float>`", pointwise(Function::Neg, &complex)),
         ("the reduction `band` of `float`", codegen::generate_reduction(RedOp::And, &[0], &float, &row, 4)),
         (
             "a result whose elements share memory",

@@ -41,6 +41,7 @@ fn operand(memory: &mut Memory, dtype: DType, place: usize) -> BufferView {
     let values: Vec<f64> = (0..count)
         .map(|index| number(index).unwrap_or((index as f64 * 0.37 + place as f64).sin() * 3.0))
         .map(|value| if dtype == DType::Bool && place > 0 { 1.0 } else { value })
+        .map(|value| if dtype.is_unsigned() { value.abs() } else { value })
         .collect();
     memory.values(dtype, &values)
 }
@@ -125,11 +126,12 @@ fn reduction(op: RedOp, dtype: DType, shape: [usize; 2], axis: usize) -> Case {
 pub(crate) fn members() -> Vec<(Case, KernelJob, Vec<f64>)> {
     let mut cases = Vec::new();
     let rows: [[f64; 4]; 3] = [[1.0, 2.0, 3.0, 1.0], [4.0, -2.0, 1.0, 1.0], [1.0, 0.0, 8.0, 1.0]];
-    // `__e8m0` has no negative numbers and no 3.
-    let whole = |dtype: &DType| !matches!(dtype, DType::Bool | DType::Float8E8M0);
+    // `__e8m0` has no negative numbers and no 3, `__e2m1` no 8.
+    let whole = |dtype: &DType| !matches!(dtype, DType::Bool | DType::Float8E8M0 | DType::Float4E2M1);
     for dtype in TYPES.into_iter().filter(whole) {
         for op in OPS.into_iter().filter(|&op| takes(op, dtype)) {
             let mut memory = Memory::default();
+            let rows = rows.map(|row| row.map(|value| if dtype.is_unsigned() { value.abs() } else { value }));
             let inputs: Vec<BufferView> = rows.iter().map(|row| memory.values(dtype, row)).collect();
             let output = memory.values(dtype, &[0.0; 4]);
             let expected = (0..4).map(|at| combined(op, dtype, rows.map(|row| row[at]))).collect();

@@ -18,13 +18,13 @@ impl AccumulateOp {
     pub(crate) fn new(op: RedOp, dtype: DType) -> Result<Self, Unsupported> {
         let class = compute_class(dtype)?;
         let bitwise = matches!(op, RedOp::And | RedOp::Or | RedOp::Xor);
-        if bitwise && class != ComputeClass::I64 {
+        if bitwise && !class.is_integer() {
             return Err(Unsupported::Reduction(op, dtype));
         }
         let op = match op {
             RedOp::Sum | RedOp::Avg if dtype == DType::Bool => RedOp::Or,
             RedOp::Avg => RedOp::Sum,
-            op if class == ComputeClass::I64 => op.ignoring_nan(),
+            op if class.is_integer() => op.ignoring_nan(),
             op => op,
         };
         Ok(Self { op, class })
@@ -35,7 +35,7 @@ impl AccumulateOp {
     }
     /// The combination of two values, each a name.
     pub(crate) fn combine_values(&self, a: &str, b: &str) -> String {
-        let integers = self.class == ComputeClass::I64;
+        let integers = self.class.is_integer();
         match self.op {
             RedOp::Sum | RedOp::Avg if integers => format!("i_add({a}, {b})"),
             RedOp::Sum | RedOp::Avg => format!("({a} + {b})"),
@@ -54,11 +54,10 @@ impl AccumulateOp {
     }
     /// The neutral element of the operation, as C++ source.
     pub(super) fn neutral_element(&self) -> String {
-        let integers = self.class == ComputeClass::I64;
+        let integers = self.class.is_integer();
         let value = match self.op {
             RedOp::Product => ScalarValue::Int(1),
-            RedOp::Min if integers => ScalarValue::Int(i64::MAX),
-            RedOp::Max if integers => ScalarValue::Int(i64::MIN),
+            RedOp::Min | RedOp::Max if integers => self.op.identity_value(self.class.dtype()),
             RedOp::Min => ScalarValue::Float(f64::INFINITY),
             RedOp::Max => ScalarValue::Float(f64::NEG_INFINITY),
             RedOp::FMin | RedOp::FMax => ScalarValue::Float(f64::NAN),

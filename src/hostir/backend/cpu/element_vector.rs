@@ -8,7 +8,9 @@ pub(super) use crate::backend::class::ComputeClass;
 use crate::backend::fault::ExecutionFault;
 use crate::data::fp8;
 use crate::ir::DType;
+use crate::ir::functions::unsigned_of_real;
 use crate::plan::{BufferView, Plan, ScalarValue};
+use bytemuck::Pod;
 
 /// Values of one kind.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub(super) enum ElementVector {
     F32(Vec<f32>),
     /// Integers and `bool`.
     I64(Vec<i64>),
+    /// `uint64_t`.
+    U64(Vec<u64>),
 }
 
 /// The class of a type; an error for types that the CPU backend lacks.
@@ -26,35 +30,77 @@ pub(super) fn require_compute_class(dtype: DType) -> Result<ComputeClass, Execut
     crate::backend::class::compute_class(dtype).ok_or(ExecutionFault::Type(dtype))
 }
 
+/// Memory from which the elements of a vector are read, as values of the element's size.
+trait ElementSource {
+    /// All elements.
+    fn read_elements<T: Pod>(&self) -> Result<Vec<T>, ExecutionFault>;
+}
+
+/// A view of a rank's memory.
+struct MemoryView<'m> {
+    memory: &'m RankMemory,
+    view: &'m BufferView,
+}
+
+impl ElementSource for MemoryView<'_> {
+    fn read_elements<T: Pod>(&self) -> Result<Vec<T>, ExecutionFault> {
+        self.memory.read_view(self.view)
+    }
+}
+
+impl ElementSource for &[u8] {
+    fn read_elements<T: Pod>(&self) -> Result<Vec<T>, ExecutionFault> {
+        Ok(values_of(self))
+    }
+}
+
+/// The place to which the elements of a vector are written, as values of the element's size.
+trait ElementSink {
+    /// What is left of the place.
+    type Written;
+    /// Writes all elements.
+    fn write_elements<T: Pod>(self, values: &[T]) -> Result<Self::Written, ExecutionFault>;
+}
+
+/// A view of a rank's memory that is written.
+struct WrittenView<'m> {
+    memory: &'m mut RankMemory,
+    plan: &'m Plan,
+    view: &'m BufferView,
+}
+
+impl ElementSink for WrittenView<'_> {
+    type Written = ();
+    fn write_elements<T: Pod>(self, values: &[T]) -> Result<(), ExecutionFault> {
+        self.memory.write_view(self.plan, self.view, values)
+    }
+}
+
+/// New bytes.
+struct NewBytes;
+
+impl ElementSink for NewBytes {
+    type Written = Vec<u8>;
+    fn write_elements<T: Pod>(self, values: &[T]) -> Result<Vec<u8>, ExecutionFault> {
+        Ok(bytemuck::cast_slice(values).to_vec())
+    }
+}
+
+/// Integers of a narrow type as those that are computed with.
+fn widened<T: Pod + Into<i64>>(source: &impl ElementSource) -> Result<ElementVector, ExecutionFault> {
+    let values = source.read_elements::<T>()?;
+    Ok(ElementVector::I64(values.into_iter().map(Into::into).collect()))
+}
+
+/// Each value of a vector as another one.
+fn converted<A, B>(values: Vec<A>, convert: impl Fn(A) -> B) -> Vec<B> {
+    values.into_iter().map(convert).collect()
+}
+
 impl ElementVector {
     /// The elements of a view.
     pub(super) fn load_view(memory: &RankMemory, view: &BufferView) -> Result<ElementVector, ExecutionFault> {
-        Ok(match view.dtype {
-            DType::Double => ElementVector::F64(memory.read_view(view)?),
-            DType::Float => ElementVector::F32(memory.read_view(view)?),
-            DType::Half => {
-                let values: Vec<half::f16> = memory.read_view(view)?;
-                ElementVector::F32(values.iter().map(|value| value.to_f32()).collect())
-            }
-            DType::BFloat16 => {
-                let values: Vec<half::bf16> = memory.read_view(view)?;
-                ElementVector::F32(values.iter().map(|value| value.to_f32()).collect())
-            }
-            DType::Int | DType::Index => ElementVector::I64(memory.read_view(view)?),
-            DType::Int32 => {
-                let values: Vec<i32> = memory.read_view(view)?;
-                ElementVector::I64(values.iter().map(|&value| i64::from(value)).collect())
-            }
-            DType::Bool => {
-                let values: Vec<u8> = memory.read_view(view)?;
-                ElementVector::I64(values.iter().map(|&value| i64::from(value != 0)).collect())
-            }
-            dtype => {
-                let decode = fp8::decoder_for(dtype).ok_or(ExecutionFault::Type(dtype))?;
-                let codes: Vec<u8> = memory.read_view(view)?;
-                ElementVector::F32(codes.into_iter().map(decode).collect())
-            }
-        })
+        Self::decode_elements(view.dtype, &MemoryView { memory, view })
     }
 
     /// Writes the values to a view, rounded to its type.
@@ -64,32 +110,58 @@ impl ElementVector {
         plan: &Plan,
         view: &BufferView,
     ) -> Result<(), ExecutionFault> {
-        match (view.dtype, self.into_class(require_compute_class(view.dtype)?)) {
-            (DType::Half, ElementVector::F32(values)) => {
-                let values: Vec<_> = values.into_iter().map(half::f16::from_f32).collect();
-                memory.write_view(plan, view, &values)
+        self.encode_elements(view.dtype, WrittenView { memory, plan, view })
+    }
+
+    /// Values from the bytes of a type.
+    pub(super) fn from_bytes(dtype: DType, bytes: &[u8]) -> Result<ElementVector, ExecutionFault> {
+        Self::decode_elements(dtype, &bytes)
+    }
+
+    /// The values as bytes of a type.
+    pub(super) fn into_bytes(self, dtype: DType) -> Result<Vec<u8>, ExecutionFault> {
+        self.encode_elements(dtype, NewBytes)
+    }
+
+    fn decode_elements(dtype: DType, source: &impl ElementSource) -> Result<ElementVector, ExecutionFault> {
+        Ok(match dtype {
+            DType::Double => ElementVector::F64(source.read_elements()?),
+            DType::Float => ElementVector::F32(source.read_elements()?),
+            DType::Half => ElementVector::F32(converted(source.read_elements()?, half::f16::to_f32)),
+            DType::BFloat16 => ElementVector::F32(converted(source.read_elements()?, half::bf16::to_f32)),
+            DType::Int | DType::Index => ElementVector::I64(source.read_elements()?),
+            DType::Int32 => widened::<i32>(source)?,
+            DType::Int16 => widened::<i16>(source)?,
+            DType::Int8 => widened::<i8>(source)?,
+            DType::UInt64 => ElementVector::U64(source.read_elements()?),
+            DType::UInt32 => widened::<u32>(source)?,
+            DType::UInt16 => widened::<u16>(source)?,
+            DType::UInt8 => widened::<u8>(source)?,
+            DType::Bool => ElementVector::I64(converted(source.read_elements()?, |byte: u8| i64::from(byte != 0))),
+            dtype => {
+                let decode = fp8::decoder_for(dtype).ok_or(ExecutionFault::Type(dtype))?;
+                ElementVector::F32(converted(source.read_elements()?, decode))
             }
-            (DType::BFloat16, ElementVector::F32(values)) => {
-                let values: Vec<_> = values.into_iter().map(half::bf16::from_f32).collect();
-                memory.write_view(plan, view, &values)
-            }
-            (DType::Int32, ElementVector::I64(values)) => {
-                let values: Vec<i32> = values.into_iter().map(|value| value as i32).collect();
-                memory.write_view(plan, view, &values)
-            }
-            (DType::Bool, ElementVector::I64(values)) => {
-                let values: Vec<u8> = values.into_iter().map(|value| u8::from(value != 0)).collect();
-                memory.write_view(plan, view, &values)
-            }
-            (_, ElementVector::F64(values)) => memory.write_view(plan, view, &values),
-            (dtype, ElementVector::F32(values)) => match fp8::encoder_for(dtype) {
-                None => memory.write_view(plan, view, &values),
-                Some(encode) => {
-                    let codes: Vec<u8> = values.into_iter().map(encode).collect();
-                    memory.write_view(plan, view, &codes)
-                }
+        })
+    }
+
+    fn encode_elements<S: ElementSink>(self, dtype: DType, sink: S) -> Result<S::Written, ExecutionFault> {
+        match (dtype, self.into_class(require_compute_class(dtype)?)) {
+            (DType::Half, ElementVector::F32(v)) => sink.write_elements(&converted(v, half::f16::from_f32)),
+            (DType::BFloat16, ElementVector::F32(v)) => sink.write_elements(&converted(v, half::bf16::from_f32)),
+            (DType::Bool, ElementVector::I64(v)) => sink.write_elements(&converted(v, |x| u8::from(x != 0))),
+            (dtype, ElementVector::I64(v)) => match dtype.byte_size() {
+                1 => sink.write_elements(&converted(v, |x| x as u8)),
+                2 => sink.write_elements(&converted(v, |x| x as u16)),
+                4 => sink.write_elements(&converted(v, |x| x as u32)),
+                _ => sink.write_elements(&v),
             },
-            (_, ElementVector::I64(values)) => memory.write_view(plan, view, &values),
+            (_, ElementVector::U64(v)) => sink.write_elements(&v),
+            (_, ElementVector::F64(v)) => sink.write_elements(&v),
+            (dtype, ElementVector::F32(v)) => match fp8::encoder_for(dtype) {
+                None => sink.write_elements(&v),
+                Some(encode) => sink.write_elements(&converted(v, encode)),
+            },
         }
     }
 
@@ -108,15 +180,28 @@ impl ElementVector {
         if let ElementVector::I64(values) = self { Some(values) } else { None }
     }
 
-    /// Converts the values to another class; reals truncate to integers.
+    /// The values of the class of integers without a sign.
+    pub(super) fn as_unsigned(&self) -> Option<&[u64]> {
+        if let ElementVector::U64(values) = self { Some(values) } else { None }
+    }
+
+    /// Converts the values to another class; reals truncate to integers, and integers wrap.
     pub(super) fn into_class(self, class: ComputeClass) -> ElementVector {
         match (class, self) {
-            (ComputeClass::F64, ElementVector::F32(v)) => ElementVector::F64(v.into_iter().map(f64::from).collect()),
-            (ComputeClass::F64, ElementVector::I64(v)) => ElementVector::F64(v.into_iter().map(|x| x as f64).collect()),
-            (ComputeClass::F32, ElementVector::F64(v)) => ElementVector::F32(v.into_iter().map(|x| x as f32).collect()),
-            (ComputeClass::F32, ElementVector::I64(v)) => ElementVector::F32(v.into_iter().map(|x| x as f32).collect()),
-            (ComputeClass::I64, ElementVector::F64(v)) => ElementVector::I64(v.into_iter().map(|x| x as i64).collect()),
-            (ComputeClass::I64, ElementVector::F32(v)) => ElementVector::I64(v.into_iter().map(|x| x as i64).collect()),
+            (ComputeClass::F64, ElementVector::F32(v)) => ElementVector::F64(converted(v, f64::from)),
+            (ComputeClass::F64, ElementVector::I64(v)) => ElementVector::F64(converted(v, |x| x as f64)),
+            (ComputeClass::F64, ElementVector::U64(v)) => ElementVector::F64(converted(v, |x| x as f64)),
+            (ComputeClass::F32, ElementVector::F64(v)) => ElementVector::F32(converted(v, |x| x as f32)),
+            (ComputeClass::F32, ElementVector::I64(v)) => ElementVector::F32(converted(v, |x| x as f32)),
+            (ComputeClass::F32, ElementVector::U64(v)) => ElementVector::F32(converted(v, |x| x as f32)),
+            (ComputeClass::I64, ElementVector::F64(v)) => ElementVector::I64(converted(v, |x| x as i64)),
+            (ComputeClass::I64, ElementVector::F32(v)) => ElementVector::I64(converted(v, |x| x as i64)),
+            (ComputeClass::I64, ElementVector::U64(v)) => ElementVector::I64(converted(v, u64::cast_signed)),
+            (ComputeClass::U64, ElementVector::F64(v)) => ElementVector::U64(converted(v, unsigned_of_real)),
+            (ComputeClass::U64, ElementVector::F32(v)) => {
+                ElementVector::U64(converted(v, |x| unsigned_of_real(f64::from(x))))
+            }
+            (ComputeClass::U64, ElementVector::I64(v)) => ElementVector::U64(converted(v, i64::cast_unsigned)),
             (_, element_vector) => element_vector,
         }
     }
@@ -124,20 +209,20 @@ impl ElementVector {
     /// Converts the values to a type and back to the class that it computes in.
     pub(super) fn rounded_to(self, dtype: DType) -> Result<ElementVector, ExecutionFault> {
         if dtype == DType::Bool {
-            return Ok(ElementVector::I64(self.nonzero_mask().into_iter().map(i64::from).collect()));
+            return Ok(ElementVector::I64(converted(self.nonzero_mask(), i64::from)));
         }
         Ok(match (dtype, self.into_class(require_compute_class(dtype)?)) {
             (DType::Half, ElementVector::F32(v)) => {
-                ElementVector::F32(v.into_iter().map(|x| half::f16::from_f32(x).to_f32()).collect())
+                ElementVector::F32(converted(v, |x| half::f16::from_f32(x).to_f32()))
             }
             (DType::BFloat16, ElementVector::F32(v)) => {
-                ElementVector::F32(v.into_iter().map(|x| half::bf16::from_f32(x).to_f32()).collect())
+                ElementVector::F32(converted(v, |x| half::bf16::from_f32(x).to_f32()))
             }
-            (DType::Int32, ElementVector::I64(v)) => {
-                ElementVector::I64(v.into_iter().map(|x| i64::from(x as i32)).collect())
+            (dtype, ElementVector::I64(v)) if dtype.byte_size() < size_of::<i64>() => {
+                ElementVector::I64(converted(v, |x| dtype.wrapped_integer(x)))
             }
             (dtype, ElementVector::F32(v)) => match (fp8::encoder_for(dtype), fp8::decoder_for(dtype)) {
-                (Some(encode), Some(decode)) => ElementVector::F32(v.into_iter().map(|x| decode(encode(x))).collect()),
+                (Some(encode), Some(decode)) => ElementVector::F32(converted(v, |x| decode(encode(x)))),
                 _ => ElementVector::F32(v),
             },
             (_, element_vector) => element_vector,
@@ -150,6 +235,7 @@ impl ElementVector {
             ElementVector::F64(v) => v.iter().map(|&x| x != 0.0).collect(),
             ElementVector::F32(v) => v.iter().map(|&x| x != 0.0).collect(),
             ElementVector::I64(v) => v.iter().map(|&x| x != 0).collect(),
+            ElementVector::U64(v) => v.iter().map(|&x| x != 0).collect(),
         }
     }
 
@@ -159,59 +245,7 @@ impl ElementVector {
             ComputeClass::F64 => ElementVector::F64(vec![value.as_f64(); len]),
             ComputeClass::F32 => ElementVector::F32(vec![value.as_f64() as f32; len]),
             ComputeClass::I64 => ElementVector::I64(vec![value.as_i64(); len]),
+            ComputeClass::U64 => ElementVector::U64(vec![value.as_u64(); len]),
         }
-    }
-}
-
-impl ElementVector {
-    /// Values from the bytes of a type.
-    pub(super) fn from_bytes(dtype: DType, bytes: &[u8]) -> Result<ElementVector, ExecutionFault> {
-        Ok(match dtype {
-            DType::Double => ElementVector::F64(values_of(bytes)),
-            DType::Float => ElementVector::F32(values_of(bytes)),
-            DType::Half => {
-                let values: Vec<half::f16> = values_of(bytes);
-                ElementVector::F32(values.iter().map(|value| value.to_f32()).collect())
-            }
-            DType::BFloat16 => {
-                let values: Vec<half::bf16> = values_of(bytes);
-                ElementVector::F32(values.iter().map(|value| value.to_f32()).collect())
-            }
-            DType::Int | DType::Index => ElementVector::I64(values_of(bytes)),
-            DType::Int32 => {
-                let values: Vec<i32> = values_of(bytes);
-                ElementVector::I64(values.iter().map(|&value| i64::from(value)).collect())
-            }
-            DType::Bool => ElementVector::I64(bytes.iter().map(|&value| i64::from(value != 0)).collect()),
-            dtype => {
-                let decode = fp8::decoder_for(dtype).ok_or(ExecutionFault::Type(dtype))?;
-                ElementVector::F32(bytes.iter().map(|&code| decode(code)).collect())
-            }
-        })
-    }
-
-    /// The values as bytes of a type.
-    pub(super) fn into_bytes(self, dtype: DType) -> Result<Vec<u8>, ExecutionFault> {
-        Ok(match (dtype, self.into_class(require_compute_class(dtype)?)) {
-            (DType::Half, ElementVector::F32(v)) => {
-                let values: Vec<half::f16> = v.into_iter().map(half::f16::from_f32).collect();
-                bytemuck::cast_slice(&values).to_vec()
-            }
-            (DType::BFloat16, ElementVector::F32(v)) => {
-                let values: Vec<half::bf16> = v.into_iter().map(half::bf16::from_f32).collect();
-                bytemuck::cast_slice(&values).to_vec()
-            }
-            (DType::Int32, ElementVector::I64(v)) => {
-                let values: Vec<i32> = v.into_iter().map(|x| x as i32).collect();
-                bytemuck::cast_slice(&values).to_vec()
-            }
-            (DType::Bool, ElementVector::I64(v)) => v.into_iter().map(|x| u8::from(x != 0)).collect(),
-            (_, ElementVector::F64(v)) => bytemuck::cast_slice(&v).to_vec(),
-            (dtype, ElementVector::F32(v)) => match fp8::encoder_for(dtype) {
-                None => bytemuck::cast_slice(&v).to_vec(),
-                Some(encode) => v.into_iter().map(encode).collect(),
-            },
-            (_, ElementVector::I64(v)) => bytemuck::cast_slice(&v).to_vec(),
-        })
     }
 }

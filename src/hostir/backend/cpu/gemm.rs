@@ -43,7 +43,8 @@ pub(super) fn run_gemm(memory: &mut RankMemory, plan: &Plan, gemm: &GemmInst) ->
             let sums = scale_elements(sums, scales.into_iter().map(f32s), |x, y| x * y);
             ElementVector::F32(add_bias(sums, bias.map(f32s), |x, y| x + y))
         }
-        ComputeClass::I64 => {
+        // Sums and products of integers have the same bits with and without a sign.
+        ComputeClass::I64 | ComputeClass::U64 => {
             let a = load_operand(memory, &gemm.a, DType::Int, i64s)?;
             let b = load_operand(memory, &gemm.b, DType::Int, i64s)?;
             let sums = multiply_batches(&a, &b, &shape, integer_matrix)?;

@@ -4,7 +4,7 @@ use super::element_vector::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
-use crate::ir::functions::{ComparisonForm, ElementFunction, FunctionForm, NumberForm};
+use crate::ir::functions::{ComparisonForm, ElementFunction, FunctionForm, IntegerForm, NumberForm};
 use crate::plan::{Function, KernelStep, Plan, PointwiseKernel, StepOperand};
 
 /// Runs a kernel's steps over its whole index space.
@@ -40,7 +40,7 @@ fn load_argument(
         StepOperand::Step(index) => results[index as usize].clone(),
         StepOperand::Const(value) => {
             let float = matches!(value, crate::plan::ScalarValue::Float(_));
-            let keep = if float && wide == ComputeClass::I64 { ComputeClass::F64 } else { wide };
+            let keep = if float && wide.is_integer() { ComputeClass::F64 } else { wide };
             ElementVector::splat(value, keep, kernel.output.len())
         }
         StepOperand::Index(axis) => {
@@ -69,7 +69,7 @@ fn apply_step(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<Element
             apply_elements(value, &slices_of(&truths)).map(truth_vector)
         }
         FunctionForm::Test { value, .. } => {
-            let class = if wide == ComputeClass::I64 { ComputeClass::F64 } else { wide };
+            let class = if wide.is_integer() { ComputeClass::F64 } else { wide };
             test_elements(value, args.remove(0).into_class(class))
         }
         FunctionForm::Comparison(form) => {
@@ -97,7 +97,7 @@ fn apply_number(
     wide: ComputeClass,
     args: Vec<ElementVector>,
 ) -> Result<Option<ElementVector>, ExecutionFault> {
-    let real_only = wide == ComputeClass::I64 && form.integer.is_none();
+    let real_only = wide.is_integer() && form.integer.is_none();
     let wide = if real_only { ComputeClass::F64 } else { wide };
     let args: Vec<ElementVector> = args.into_iter().map(|element_vector| element_vector.into_class(wide)).collect();
     Ok(match wide {
@@ -109,16 +109,29 @@ fn apply_number(
             let args: Vec<&[f32]> = args.iter().filter_map(ElementVector::as_floats).collect();
             form.real.and_then(|real| apply_elements(real.float, &args)).map(ElementVector::F32)
         }
-        ComputeClass::I64 => {
-            let args: Vec<&[i64]> = args.iter().filter_map(ElementVector::as_integers).collect();
+        ComputeClass::I64 | ComputeClass::U64 => {
             let truth = form.truth.filter(|_| step.result == DType::Bool);
-            let Some(integer) = truth.or(form.integer) else { return Ok(None) };
-            if integer.divides && args.get(1).is_some_and(|divisors| divisors.contains(&0)) {
-                return Err(ExecutionFault::Invalid("an integer is divided by zero".into()));
+            match truth.or(form.integer) {
+                Some(integer) => apply_integers(integer, args)?,
+                None => None,
             }
-            apply_elements(integer.value, &args).map(ElementVector::I64)
         }
     })
+}
+
+/// Arithmetic of integers of one class.
+fn apply_integers(form: IntegerForm, args: Vec<ElementVector>) -> Result<Option<ElementVector>, ExecutionFault> {
+    if form.divides && args.get(1).is_some_and(|divisors| divisors.nonzero_mask().contains(&false)) {
+        return Err(ExecutionFault::Invalid("an integer is divided by zero".into()));
+    }
+    let unsigned: Vec<&[u64]> = args.iter().filter_map(ElementVector::as_unsigned).collect();
+    if let (Some(form), false) = (form.unsigned, unsigned.is_empty()) {
+        return Ok(apply_elements(form.value, &unsigned).map(ElementVector::U64));
+    }
+    // The same bits of the same bits.
+    let args: Vec<ElementVector> = args.into_iter().map(|arg| arg.into_class(ComputeClass::I64)).collect();
+    let args: Vec<&[i64]> = args.iter().filter_map(ElementVector::as_integers).collect();
+    Ok(apply_elements(form.value, &args).map(ElementVector::I64))
 }
 
 /// Applies a function to each element; `None` if it has another number of operands.
@@ -146,7 +159,7 @@ fn test_elements(test: fn(f64) -> bool, values: ElementVector) -> Option<Element
     match values {
         ElementVector::F64(a) => Some(ElementVector::I64(a.iter().map(|&x| i64::from(test(x))).collect())),
         ElementVector::F32(a) => Some(ElementVector::I64(a.iter().map(|&x| i64::from(test(f64::from(x)))).collect())),
-        ElementVector::I64(_) => None,
+        ElementVector::I64(_) | ElementVector::U64(_) => None,
     }
 }
 
@@ -156,6 +169,7 @@ fn compare_elements(form: ComparisonForm, a: &ElementVector, b: &ElementVector) 
         (ElementVector::F64(a), ElementVector::F64(b)) => Some(compare_pairs(form.double, a, b)),
         (ElementVector::F32(a), ElementVector::F32(b)) => Some(compare_pairs(form.float, a, b)),
         (ElementVector::I64(a), ElementVector::I64(b)) => Some(compare_pairs(form.integer, a, b)),
+        (ElementVector::U64(a), ElementVector::U64(b)) => Some(compare_pairs(form.unsigned, a, b)),
         _ => None,
     }
 }
@@ -177,6 +191,7 @@ fn select_elements(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<El
         (ElementVector::F64(a), ElementVector::F64(b)) => ElementVector::F64(choose_elements(&condition, &a, &b)),
         (ElementVector::F32(a), ElementVector::F32(b)) => ElementVector::F32(choose_elements(&condition, &a, &b)),
         (ElementVector::I64(a), ElementVector::I64(b)) => ElementVector::I64(choose_elements(&condition, &a, &b)),
+        (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(choose_elements(&condition, &a, &b)),
         _ => return Err(unknown_function(Function::Where)),
     })
 }

@@ -38,6 +38,9 @@ pub(super) fn run_reduction(
             let initial = initial.map(|value| integer_element(value, truths));
             ElementVector::I64(fold_rows(&values, count, integer_op(op, truths)?, initial))
         }
+        ElementVector::U64(values) => {
+            ElementVector::U64(fold_rows(&values, count, unsigned_op(op), initial.map(ScalarValue::as_u64)))
+        }
     };
     result.store_view(memory, plan, output)
 }
@@ -75,6 +78,7 @@ pub(super) fn combine_members(
             (ElementVector::I64(a), ElementVector::I64(b)) => {
                 ElementVector::I64(zip_with(a, &b, integer_op(op, truths)?))
             }
+            (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(zip_with(a, &b, unsigned_op(op))),
             _ => return Err(ExecutionFault::Invalid("members send different types".into())),
         };
     }
@@ -83,6 +87,7 @@ pub(super) fn combine_members(
             ElementVector::F64(v) => ElementVector::F64(v.into_iter().map(|x| x / count as f64).collect()),
             ElementVector::F32(v) => ElementVector::F32(v.into_iter().map(|x| x / count as f32).collect()),
             ElementVector::I64(v) => ElementVector::I64(v.into_iter().map(|x| x / count as i64).collect()),
+            ElementVector::U64(v) => ElementVector::U64(v.into_iter().map(|x| x / count as u64).collect()),
         };
     }
     Ok(Some(all))
@@ -145,4 +150,17 @@ pub(in crate::backend) fn integer_op(op: RedOp, truths: bool) -> Result<fn(i64, 
         RedOp::Or => |a, b| a | b,
         RedOp::Xor => |a, b| a ^ b,
     })
+}
+
+/// The operation on integers without a sign.
+pub(in crate::backend) fn unsigned_op(op: RedOp) -> fn(u64, u64) -> u64 {
+    match op {
+        RedOp::Sum | RedOp::Avg => u64::wrapping_add,
+        RedOp::Product => u64::wrapping_mul,
+        RedOp::Min | RedOp::FMin => Ord::min,
+        RedOp::Max | RedOp::FMax => Ord::max,
+        RedOp::And => |a, b| a & b,
+        RedOp::Or => |a, b| a | b,
+        RedOp::Xor => |a, b| a ^ b,
+    }
 }

@@ -22,14 +22,20 @@ impl OperandValues {
     }
 }
 
-impl From<ElementVector> for OperandValues {
-    fn from(values: ElementVector) -> Self {
-        match values {
-            ElementVector::F64(values) => OperandValues::Reals(values),
-            ElementVector::F32(values) => OperandValues::Reals(values.into_iter().map(f64::from).collect()),
-            ElementVector::I64(values) => OperandValues::Integers(values),
+/// The elements of a vector for a function of rows.
+fn operand_values(values: ElementVector, function: &str) -> Result<OperandValues, ExecutionFault> {
+    Ok(match values {
+        ElementVector::F64(values) => OperandValues::Reals(values),
+        ElementVector::F32(values) => OperandValues::Reals(values.into_iter().map(f64::from).collect()),
+        ElementVector::I64(values) => OperandValues::Integers(values),
+        ElementVector::U64(values) => {
+            let signed: Result<Vec<i64>, _> = values.into_iter().map(i64::try_from).collect();
+            OperandValues::Integers(
+                signed
+                    .map_err(|_| ExecutionFault::Invalid(format!("`{function}` takes no integers of 2^63 or more")))?,
+            )
         }
-    }
+    })
 }
 
 /// `output[b, ..] = function(inputs[b, ..])`, in doubles and 64-bit integers, rounded once to the element type.
@@ -39,7 +45,8 @@ pub(super) fn run_rows(memory: &mut RankMemory, plan: &Plan, rows: &RowsInst) ->
     }
     let mut operands = Vec::with_capacity(rows.inputs.len());
     for view in &rows.inputs {
-        operands.push((OperandValues::from(ElementVector::load_view(memory, view)?), rows.row_shape(view)));
+        let values = operand_values(ElementVector::load_view(memory, view)?, rows.function.name)?;
+        operands.push((values, rows.row_shape(view)));
     }
     let count = rows.rows();
     let computed: Result<Vec<RowValues>, String> =

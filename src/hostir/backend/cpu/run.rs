@@ -1,6 +1,5 @@
 //! Runs all ranks of a prepared program in one process.
 
-use super::element_vector;
 use super::executor::CpuRank;
 use super::steps::StepCounter;
 use crate::backend::fault::ExecutionFault;
@@ -10,9 +9,7 @@ use crate::backend::{RunResult, RunStats};
 use crate::data::{HostTensor, has_room};
 use crate::diag::message;
 use crate::diag::{Diag, codes};
-use crate::ir::quoted_type;
 use crate::lower::PreparedProgram;
-use crate::plan::Plan;
 use crate::plan_checks::walk::{NoClock, PlanWalk};
 use std::time::Instant;
 
@@ -116,7 +113,7 @@ pub fn run_traced(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> R
 /// The ranks of a run with their inputs.
 ///
 /// # Errors
-/// If the inputs do not fit, or the backend lacks kernels for a buffer's type.
+/// If the inputs do not fit.
 pub(super) fn start_ranks<'p>(
     prepared: &'p PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,
@@ -136,7 +133,6 @@ pub(super) fn start_ranks<'p>(
             let message = message!("rank {} was given {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
             return Err(vec![Diag::global_error(codes::PORTS, message)]);
         }
-        check_buffer_types(prepared, plan)?;
         match CpuRank::new(plan, inputs, prepared.poison, steps.map(StepCounter::done_counter)) {
             Ok(rank) => ranks.push(rank),
             Err(ExecutionFault::Input(text)) => {
@@ -148,22 +144,6 @@ pub(super) fn start_ranks<'p>(
         }
     }
     Ok(ranks)
-}
-
-/// Refuses buffers of types without kernels, by name.
-fn check_buffer_types(prepared: &PreparedProgram, plan: &Plan) -> Result<(), Vec<Diag>> {
-    for (_, buffer) in plan.buffers.iter() {
-        if element_vector::require_compute_class(buffer.dtype).is_err() {
-            let message = message!(
-                "{} is `{}`, which the CPU backend does not support",
-                prepared.labels.quoted_tensor(buffer.tensor),
-                quoted_type(buffer.dtype)
-            );
-            let span = prepared.labels.tensor_span(buffer.tensor);
-            return Err(vec![Diag::error(codes::BACKEND_TYPE, span, message)]);
-        }
-    }
-    Ok(())
 }
 
 /// The outputs and figures of all ranks.

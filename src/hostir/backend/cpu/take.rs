@@ -55,6 +55,7 @@ pub(super) fn run_accumulate(memory: &mut RankMemory, plan: &Plan, put: &Accumul
         (ElementVector::F64(a), ElementVector::F64(b)) => ElementVector::F64(add_rows(a, &b, &rows, |x, y| x + y)),
         (ElementVector::F32(a), ElementVector::F32(b)) => ElementVector::F32(add_rows(a, &b, &rows, |x, y| x + y)),
         (ElementVector::I64(a), ElementVector::I64(b)) => ElementVector::I64(add_rows(a, &b, &rows, i64::wrapping_add)),
+        (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(add_rows(a, &b, &rows, u64::wrapping_add)),
         _ => {
             return Err(ExecutionFault::Invalid("the value is of another type than its base".into()));
         }

@@ -112,7 +112,8 @@ fn combine_parts(
     for index in 0..elements {
         let members: Vec<ExactValue> = parts.iter().map(|part| part.values[index]).collect();
         let folded = fold_elements(op, dtype, &members, cx)?;
-        values.push(if op == RedOp::Avg { divide_element(folded, parts.len(), dtype, cx) } else { folded });
+        let value = if op == RedOp::Avg { divide_element(folded, parts.len(), dtype, cx) } else { folded };
+        values.push(value.stored_as(dtype));
     }
     Ok(ExactColumn { values, degree: folded_degree(op, joined, parts.len()) })
 }
@@ -121,6 +122,7 @@ fn combine_parts(
 fn divide_element(value: ExactValue, count: usize, dtype: DType, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
         ExactValue::Integer(sum) => stored_integer(sum / count.max(1) as i64, dtype),
+        ExactValue::Unsigned(sum) => stored_integer((sum / count.max(1) as u64).cast_signed(), dtype),
         ExactValue::Number(sum) if dtype.is_float() => {
             let share = cx.invert_number(FieldElement::from_integer(count as i64));
             ExactValue::Number(sum * share)

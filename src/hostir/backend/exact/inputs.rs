@@ -3,7 +3,6 @@
 use super::hash::{HashKeys, HashedSubject};
 use super::value::{ExactValue, is_drawn, stored_integer};
 use crate::data::HostTensor;
-use crate::ir::DType;
 use crate::lower::{IoTensor, unravel_index};
 use std::ops::Range;
 
@@ -62,13 +61,20 @@ pub(super) fn input_elements(
     elements.collect()
 }
 
-/// The elements of a tensor of integers.
+/// The 64 bits of the elements of a tensor of integers.
 fn integer_elements(tensor: &HostTensor) -> Vec<i64> {
-    match tensor.dtype() {
-        DType::Int32 => tensor.as_slice::<i32>().iter().map(|&value| i64::from(value)).collect(),
-        DType::Int | DType::Index => tensor.as_slice::<i64>().to_vec(),
-        _ => Vec::new(),
+    let dtype = tensor.dtype();
+    if !dtype.is_integer() {
+        return Vec::new();
     }
+    let elements = tensor.bytes().chunks_exact(dtype.byte_size());
+    elements
+        .map(|bytes| {
+            let mut bits = [0; 8];
+            bits[..bytes.len()].copy_from_slice(bytes);
+            dtype.wrapped_integer(i64::from_le_bytes(bits))
+        })
+        .collect()
 }
 
 /// The places in the whole tensor of the elements of a rank's shard, in the shard's order; `None` off the mesh.

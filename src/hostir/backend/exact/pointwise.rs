@@ -103,7 +103,9 @@ fn operand_type(step: &KernelStep, position: usize) -> Option<DType> {
 pub(super) fn scalar_element(value: ScalarValue, dtype: DType, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
         ScalarValue::Float(value) if holds_numbers(dtype) => cx.real_constant(value),
+        ScalarValue::Unsigned(value) => ExactValue::Unsigned(value).stored_as(dtype),
         value if dtype == DType::Bool => ExactValue::Integer(i64::from(value.as_bool())),
+        value if dtype == DType::UInt64 => stored_integer(value.as_u64().cast_signed(), dtype),
         value => stored_integer(value.as_i64(), dtype),
     }
 }
@@ -191,6 +193,9 @@ fn integer_result(step: &KernelStep, args: &[i64]) -> Result<Option<i64>, Execut
         }
         FunctionForm::Test { value, .. } => args.first().map(|&a| i64::from(value(a as f64))),
         FunctionForm::Comparison(form) => match *args {
+            [a, b] if step.compute == DType::UInt64 => {
+                Some(i64::from((form.unsigned)(a.cast_unsigned(), b.cast_unsigned())))
+            }
             [a, b] => Some(i64::from((form.integer)(a, b))),
             _ => None,
         },
@@ -200,7 +205,13 @@ fn integer_result(step: &KernelStep, args: &[i64]) -> Result<Option<i64>, Execut
             if integer.divides && args.get(1) == Some(&0) {
                 return Err(ExecutionFault::Invalid("an integer is divided by zero".into()));
             }
-            integer.value.value_of(args)
+            match integer.unsigned.filter(|_| step.compute == DType::UInt64) {
+                Some(unsigned) => {
+                    let args: SmallVec<[u64; 3]> = args.iter().map(|arg| arg.cast_unsigned()).collect();
+                    unsigned.value.value_of(&args).map(u64::cast_signed)
+                }
+                None => integer.value.value_of(args),
+            }
         }
         FunctionForm::NotComputed
         | FunctionForm::SameAs(_)
@@ -258,10 +269,10 @@ fn apply_operation(operation: FieldOperation, args: &[FieldElement], cx: &mut Ha
 /// Converts an element of the type that a step computes in to another type.
 pub(super) fn convert_element(value: ExactValue, from: DType, to: DType, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
-        ExactValue::Integer(integer) => stored_integer(integer, to),
+        ExactValue::Integer(_) | ExactValue::Unsigned(_) => value.stored_as(to),
         // Casts of floats are identities, and so are conversions of an integer to a float or to a wider integer.
         ExactValue::Number(_) if holds_numbers(to) || from == to => value,
-        ExactValue::Number(_) if from == DType::Bool || (from == DType::Int32 && to != DType::Bool) => value,
+        ExactValue::Number(_) if from == DType::Bool || holds_integers_of(to, from) => value,
         ExactValue::Number(number) => cx.hash_unknown(HashedSubject::Conversion(to), &[number]),
     }
 }
@@ -270,16 +281,22 @@ pub(super) fn convert_element(value: ExactValue, from: DType, to: DType, cx: &mu
 fn reinterpret_element(step: &KernelStep, value: ExactValue, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
         _ if step.compute == step.result => value,
-        ExactValue::Integer(integer) if !holds_numbers(step.result) => stored_integer(integer, step.result),
+        ExactValue::Integer(_) | ExactValue::Unsigned(_) if !holds_numbers(step.result) => value.stored_as(step.result),
         value => cx.hash_unknown(HashedSubject::Reinterpretation(step.compute, step.result), &[value.to_number()]),
     }
+}
+
+/// Returns true if a type of integers has all numbers of another one.
+fn holds_integers_of(to: DType, from: DType) -> bool {
+    let limits = to.integer_limits().zip(from.integer_limits());
+    limits.is_some_and(|([low, high], [least, most])| low <= least && most <= high)
 }
 
 /// The second operand where the first is true, else the third.
 fn choose_element(condition: ExactValue, a: ExactValue, b: ExactValue) -> ExactValue {
     match condition {
         ExactValue::Integer(0) => b,
-        ExactValue::Integer(_) => a,
+        ExactValue::Integer(_) | ExactValue::Unsigned(_) => a,
         ExactValue::Number(condition) => {
             let (a, b) = (a.to_number(), b.to_number());
             ExactValue::Number(b + condition * (a - b))

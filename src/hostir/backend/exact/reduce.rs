@@ -7,7 +7,7 @@ use super::memory::ExactMemory;
 use super::pointwise::scalar_element;
 use super::value::{ExactColumn, ExactValue, holds_numbers, stored_integer};
 use super::work::HashContext;
-use crate::backend::cpu::integer_operation;
+use crate::backend::cpu::{integer_operation, unsigned_operation};
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::reduced_axes_last;
 use crate::ir::DType;
@@ -34,19 +34,11 @@ pub(super) fn run_reduction(
         row.clear();
         row.extend(initial.iter().chain(elements));
         let folded = fold_elements(fold.op, input.dtype, &row, cx)?;
-        values.push(stored_element(folded, output.dtype));
+        values.push(folded.stored_as(output.dtype));
     }
     let degree = folded_degree(fold.op, column.degree, count + 1);
     memory.write_view(plan, output, &ExactColumn { values, degree });
     Ok(())
-}
-
-/// Wraps an integer to a type; leaves a number as it is.
-fn stored_element(value: ExactValue, dtype: DType) -> ExactValue {
-    match value {
-        ExactValue::Integer(integer) => stored_integer(integer, dtype),
-        ExactValue::Number(_) => value,
-    }
 }
 
 /// The degree of the result of [`fold_elements`] for `count` elements.
@@ -64,8 +56,17 @@ pub(super) fn fold_elements(
 ) -> Result<ExactValue, ExecutionFault> {
     let integers: Option<Vec<i64>> = elements.iter().map(|element| element.as_integer()).collect();
     if let Some(integers) = integers.filter(|_| !holds_numbers(dtype)) {
-        let combine = integer_operation(op, dtype == DType::Bool)?;
-        return Ok(ExactValue::Integer(integers.into_iter().reduce(combine).unwrap_or_default()));
+        let bits = match dtype {
+            DType::UInt64 => {
+                let integers = integers.into_iter().map(i64::cast_unsigned);
+                integers.reduce(unsigned_operation(op)).unwrap_or_default().cast_signed()
+            }
+            _ => {
+                let combine = integer_operation(op, dtype == DType::Bool)?;
+                integers.into_iter().reduce(combine).unwrap_or_default()
+            }
+        };
+        return Ok(ExactValue::from_bits(bits, dtype));
     }
     let numbers = elements.iter().map(|element| element.to_number());
     let value = match op {
@@ -115,7 +116,7 @@ pub(super) fn run_gemm(memory: &mut ExactMemory, plan: &Plan, gemm: &GemmInst, c
             *value = add_elements(*value, term, gemm.out.dtype);
         }
     }
-    let values = values.into_iter().map(|value| stored_element(value, gemm.out.dtype)).collect();
+    let values = values.into_iter().map(|value| value.stored_as(gemm.out.dtype)).collect();
     memory.write_view(plan, &gemm.out, &ExactColumn { values, degree: degree.join_degrees(RationalDegree::VARIABLE) });
 }
 
@@ -162,7 +163,10 @@ fn factor_ranges(gemm: &GemmInst, flat: usize) -> [Range<usize>; 2] {
 /// The sum of two elements of a type.
 pub(super) fn add_elements(a: ExactValue, b: ExactValue, dtype: DType) -> ExactValue {
     match (a, b) {
-        (ExactValue::Integer(a), ExactValue::Integer(b)) => stored_integer(a.wrapping_add(b), dtype),
-        (a, b) => ExactValue::Number(a.to_number() + b.to_number()),
+        (ExactValue::Number(_), _) | (_, ExactValue::Number(_)) => ExactValue::Number(a.to_number() + b.to_number()),
+        (a, b) => {
+            let [a, b] = [a, b].map(|value| value.as_integer().unwrap_or_default());
+            stored_integer(a.wrapping_add(b), dtype)
+        }
     }
 }

@@ -41,7 +41,7 @@ fn integer_row(rows: &RowsInst, operands: &[&[ExactValue]]) -> Result<Option<Vec
         return Ok(None);
     }
     let integers: Option<Vec<Vec<i64>>> =
-        operands.iter().map(|row| row.iter().map(|value| value.as_integer()).collect()).collect();
+        operands.iter().map(|row| row.iter().map(|value| value.as_signed()).collect()).collect();
     let Some(integers) = integers else { return Ok(None) };
     let shapes: Vec<Vec<usize>> = rows.inputs.iter().map(|view| rows.row_shape(view)).collect();
     let operands: Vec<RowOperand<'_>> = integers

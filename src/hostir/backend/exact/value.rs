@@ -12,6 +12,8 @@ pub(super) enum ExactValue {
     Number(FieldElement),
     /// An integer, or a truth value as 0 or 1.
     Integer(i64),
+    /// An integer of `uint64_t` beyond 64 bits with a sign.
+    Unsigned(u64),
 }
 
 impl ExactValue {
@@ -20,13 +22,35 @@ impl ExactValue {
         match self {
             ExactValue::Number(number) => number,
             ExactValue::Integer(value) => FieldElement::from_integer(value),
+            ExactValue::Unsigned(value) => FieldElement::from_wide(u128::from(value)),
         }
     }
-    /// The integer, if it is one.
+    /// The 64 bits of the integer, if it is one.
     pub(super) fn as_integer(self) -> Option<i64> {
         match self {
             ExactValue::Number(_) => None,
             ExactValue::Integer(value) => Some(value),
+            ExactValue::Unsigned(value) => Some(value.cast_signed()),
+        }
+    }
+    /// The integer, if it is one of 64 bits with a sign.
+    pub(super) fn as_signed(self) -> Option<i64> {
+        if let ExactValue::Integer(value) = self { Some(value) } else { None }
+    }
+    /// The integer of a type with these 64 bits, which are not wrapped.
+    pub(super) fn from_bits(bits: i64, dtype: DType) -> Self {
+        match dtype {
+            DType::UInt64 if bits < 0 => ExactValue::Unsigned(bits.cast_unsigned()),
+            _ => ExactValue::Integer(bits),
+        }
+    }
+    /// The element of a type that holds an integer; a number stays as it is.
+    pub(super) fn stored_as(self, dtype: DType) -> Self {
+        match self {
+            ExactValue::Integer(value) => stored_integer(value, dtype),
+            ExactValue::Unsigned(_) if holds_numbers(dtype) => ExactValue::Number(self.to_number()),
+            ExactValue::Unsigned(value) => stored_integer(value.cast_signed(), dtype),
+            ExactValue::Number(_) => self,
         }
     }
 }
@@ -46,9 +70,8 @@ pub(super) fn is_drawn(dtype: DType) -> bool {
 pub(super) fn stored_integer(value: i64, dtype: DType) -> ExactValue {
     match dtype {
         DType::Bool => ExactValue::Integer(i64::from(value != 0)),
-        DType::Int32 => ExactValue::Integer(i64::from(value as i32)),
         dtype if holds_numbers(dtype) => ExactValue::Number(FieldElement::from_integer(value)),
-        _ => ExactValue::Integer(value),
+        dtype => ExactValue::from_bits(dtype.wrapped_integer(value), dtype),
     }
 }
 

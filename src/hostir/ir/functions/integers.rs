@@ -21,7 +21,12 @@ pub(super) fn wrapping_power(base: i64, exponent: i64) -> i64 {
             _ => 0,
         };
     }
-    let (mut result, mut base, mut left) = (1i64, base, exponent);
+    unsigned_power(base.cast_unsigned(), exponent.cast_unsigned()).cast_signed()
+}
+
+/// A power of an integer without a sign.
+pub(super) fn unsigned_power(base: u64, exponent: u64) -> u64 {
+    let (mut result, mut base, mut left) = (1u64, base, exponent);
     while left > 0 {
         if left % 2 == 1 {
             result = result.wrapping_mul(base);
@@ -40,4 +45,9 @@ pub(super) fn power_of_two_above(a: i64) -> i64 {
 /// Greatest common divisor; not negative, except for the smallest integer.
 pub(super) fn common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 { a.wrapping_abs() } else { common_divisor(b, a.wrapping_rem(b)) }
+}
+
+/// Greatest common divisor of integers without a sign.
+pub(super) fn unsigned_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { unsigned_divisor(b, a % b) }
 }

@@ -18,9 +18,9 @@ mod tests;
 pub use literals::{literal_value, misfit_of_cast, misfit_of_element};
 pub use row::{
     ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow,
-    FunctionSpelling, HostForm, HostFunction, IntegerForm, NumberForm, RealForm,
+    FunctionSpelling, HostForm, HostFunction, IntegerForm, NumberForm, RealForm, UnsignedForm,
 };
-pub use scalar_value::ScalarValue;
+pub use scalar_value::{ScalarValue, unsigned_of_real};
 pub use table::Function;
 
 use super::{CastSpelling, DType, Style};
@@ -124,7 +124,7 @@ pub fn find_function(name: &str, arity: usize) -> Option<&'static FunctionRow> {
 
 /// Returns true if a name is a cast in the newest spelling.
 pub fn is_cast(name: &str) -> bool {
-    CASTS.iter().any(|(new, _)| *new == name) || is_narrow_cast(name)
+    CASTS.iter().any(|(new, _)| *new == name) || narrow_cast_types(name).is_some()
 }
 
 /// The element type to which a cast in the newest spelling converts.
@@ -133,7 +133,7 @@ pub fn cast_result(name: &str) -> Option<DType> {
         return None;
     }
     let plain = name.strip_prefix("__to_").or_else(|| name.strip_prefix("__real_then_to_"));
-    let target = plain.or_else(|| name.rsplit_once('2').map(|(_, target)| target))?;
+    let target = plain.or_else(|| narrow_cast_types(name).map(|[_, target]| target))?;
     Some(match target {
         "float" => DType::Float,
         "double" => DType::Double,
@@ -142,6 +142,7 @@ pub fn cast_result(name: &str) -> Option<DType> {
         "e4m3" => DType::Float8E4M3,
         "e5m2" => DType::Float8E5M2,
         "e8m0" => DType::Float8E8M0,
+        "e2m1" => DType::Float4E2M1,
         "int8" => DType::Int8,
         "int16" => DType::Int16,
         "int32" => DType::Int32,
@@ -166,18 +167,19 @@ fn is_real_cast(text: &str) -> bool {
     real && (c_style || named)
 }
 
-/// `__float2half`, `__e4m32float`, `__real_then_2half`.
-fn is_narrow_cast(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix("__") else { return false };
-    let to_narrow = NARROW.iter().any(|narrow| {
-        let from = rest.strip_suffix(narrow).and_then(|from| from.strip_suffix('2'));
-        from.is_some_and(|from| from == "real_then_" || WIDE.contains(&from))
+/// The words of the operand's and of the result's type in `__float2half`, `__e4m32float`, `__real_then_2half`.
+fn narrow_cast_types(name: &str) -> Option<[&str; 2]> {
+    let rest = name.strip_prefix("__")?;
+    let to_narrow = NARROW.iter().find_map(|narrow| {
+        let from = rest.strip_suffix(narrow)?.strip_suffix('2')?;
+        (from == "real_then_" || WIDE.contains(&from)).then_some([from, *narrow])
     });
-    let from_narrow = NARROW.iter().any(|narrow| {
-        let to = rest.strip_prefix(narrow).and_then(|to| to.strip_prefix('2'));
-        to.is_some_and(|to| WIDE.contains(&to))
-    });
-    to_narrow || from_narrow
+    to_narrow.or_else(|| {
+        NARROW.iter().find_map(|narrow| {
+            let to = rest.strip_prefix(narrow)?.strip_prefix('2')?;
+            WIDE.contains(&to).then_some([*narrow, to])
+        })
+    })
 }
 
 /// Converts a name from a style's spelling to the newest spelling.

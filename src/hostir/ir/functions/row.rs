@@ -69,6 +69,17 @@ pub struct IntegerForm {
     pub cuda: &'static str,
     /// True if the second operand must not be 0. In generated kernels, the result is 0 then.
     pub divides: bool,
+    /// The function of `uint64_t`; `None` if it makes the same bits of the same bits.
+    pub unsigned: Option<UnsignedForm>,
+}
+
+/// A function of integers without a sign, of 64 bits.
+#[derive(Clone, Copy)]
+pub struct UnsignedForm {
+    /// The value.
+    pub value: ElementFunction<u64>,
+    /// The C++ expression: a template of [`FunctionForm`].
+    pub cuda: &'static str,
 }
 
 /// A comparison of two elements.
@@ -80,6 +91,8 @@ pub struct ComparisonForm {
     pub float: fn(f32, f32) -> bool,
     /// The result for integers.
     pub integer: fn(i64, i64) -> bool,
+    /// The result for integers without a sign.
+    pub unsigned: fn(u64, u64) -> bool,
     /// The C++ condition: a template of [`FunctionForm`].
     pub cuda: &'static str,
 }
@@ -272,19 +285,29 @@ impl FunctionRow {
     }
     /// The value of integers.
     pub(super) const fn integer_form(self, cuda: &'static str, value: ElementFunction<i64>) -> Self {
-        let integer = Some(IntegerForm { value, cuda, divides: false });
+        let integer = Some(IntegerForm { value, cuda, divides: false, unsigned: None });
         let numbers = self.number_form();
         self.kernel_form(FunctionForm::Number(NumberForm { integer, ..numbers }))
     }
     /// The value of integers, the second of which must not be 0.
     pub(super) const fn division_form(self, cuda: &'static str, value: ElementFunction<i64>) -> Self {
-        let integer = Some(IntegerForm { value, cuda, divides: true });
+        let integer = Some(IntegerForm { value, cuda, divides: true, unsigned: None });
         let numbers = self.number_form();
+        self.kernel_form(FunctionForm::Number(NumberForm { integer, ..numbers }))
+    }
+    /// The value of `uint64_t`, for functions of integers to which the sign matters.
+    pub(super) const fn unsigned_form(self, cuda: &'static str, value: ElementFunction<u64>) -> Self {
+        let numbers = self.number_form();
+        let unsigned = Some(UnsignedForm { value, cuda });
+        let integer = match numbers.integer {
+            Some(integer) => Some(IntegerForm { unsigned, ..integer }),
+            None => None,
+        };
         self.kernel_form(FunctionForm::Number(NumberForm { integer, ..numbers }))
     }
     /// The value of integers whose result is a truth value.
     pub(super) const fn truth_form(self, cuda: &'static str, value: ElementFunction<i64>) -> Self {
-        let truth = Some(IntegerForm { value, cuda, divides: false });
+        let truth = Some(IntegerForm { value, cuda, divides: false, unsigned: None });
         let numbers = self.number_form();
         self.kernel_form(FunctionForm::Number(NumberForm { truth, ..numbers }))
     }

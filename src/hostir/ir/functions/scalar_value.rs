@@ -1,5 +1,11 @@
 //! Values of scalars.
 
+/// A real as an integer of 64 bits without a sign: it truncates, and a negative one wraps, as the conversion to 64 bits
+/// with a sign does. NaN is 0, and numbers that neither has become the nearest of the limits.
+pub fn unsigned_of_real(value: f64) -> u64 {
+    if value < 0.0 { (value as i64).cast_unsigned() } else { value as u64 }
+}
+
 /// A scalar value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ScalarValue {
@@ -9,23 +15,45 @@ pub enum ScalarValue {
     Float(f64),
     /// A truth value.
     Bool(bool),
+    /// An integer beyond those of 64 bits with a sign, from 2^63 on.
+    Unsigned(u64),
 }
 
 impl ScalarValue {
+    /// An integer without a sign.
+    pub fn from_unsigned(value: u64) -> Self {
+        i64::try_from(value).map_or(ScalarValue::Unsigned(value), ScalarValue::Int)
+    }
     /// As a double.
     pub fn as_f64(self) -> f64 {
         match self {
             ScalarValue::Int(value) => value as f64,
             ScalarValue::Float(value) => value,
             ScalarValue::Bool(value) => f64::from(u8::from(value)),
+            ScalarValue::Unsigned(value) => value as f64,
         }
     }
-    /// As an integer; reals truncate.
+    /// As an integer; reals truncate, and integers beyond 64 bits with a sign keep their bits.
     pub fn as_i64(self) -> i64 {
         match self {
             ScalarValue::Int(value) => value,
             ScalarValue::Float(value) => value as i64,
             ScalarValue::Bool(value) => i64::from(value),
+            ScalarValue::Unsigned(value) => value.cast_signed(),
+        }
+    }
+    /// As an integer without a sign: reals truncate, and negative integers wrap.
+    pub fn as_u64(self) -> u64 {
+        match self {
+            ScalarValue::Float(value) => unsigned_of_real(value),
+            ScalarValue::Int(_) | ScalarValue::Bool(_) | ScalarValue::Unsigned(_) => self.as_i64().cast_unsigned(),
+        }
+    }
+    /// As an integer with its sign; reals truncate.
+    pub fn as_i128(self) -> i128 {
+        match self {
+            ScalarValue::Unsigned(value) => i128::from(value),
+            ScalarValue::Int(_) | ScalarValue::Float(_) | ScalarValue::Bool(_) => i128::from(self.as_i64()),
         }
     }
     /// As a truth value: not zero.
@@ -34,6 +62,7 @@ impl ScalarValue {
             ScalarValue::Int(value) => value != 0,
             ScalarValue::Float(value) => value != 0.0,
             ScalarValue::Bool(value) => value,
+            ScalarValue::Unsigned(value) => value != 0,
         }
     }
     /// Whether the value is a real number.
@@ -48,6 +77,7 @@ impl std::fmt::Display for ScalarValue {
             ScalarValue::Int(value) => write!(f, "{value}"),
             ScalarValue::Float(value) => write!(f, "{value:?}"),
             ScalarValue::Bool(value) => write!(f, "{value}"),
+            ScalarValue::Unsigned(value) => write!(f, "{value}"),
         }
     }
 }

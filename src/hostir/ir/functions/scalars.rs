@@ -1,7 +1,7 @@
 //! The evaluation of functions in scalar expressions, with checked arithmetic.
 
 use super::integers::common_divisor;
-use super::row::{FunctionForm, FunctionRow, HostForm, NumberForm};
+use super::row::{FunctionForm, FunctionRow, HostForm, IntegerForm, NumberForm};
 use super::scalar_value::ScalarValue;
 
 /// The reason why an integer has no value.
@@ -29,8 +29,7 @@ impl FunctionRow {
             (FunctionForm::Number(NumberForm { integer: Some(form), .. }), args)
                 if matches!(self.host, HostForm::DoubleOrInteger) && !has_real(args) =>
             {
-                let args: smallvec::SmallVec<[i64; 3]> = args.iter().map(|arg| arg.as_i64()).collect();
-                form.value.value_of(&args).map(ScalarValue::Int)
+                host_integer(form, args)
             }
             (FunctionForm::Number(NumberForm { real: Some(form), .. }), args) => {
                 let args: smallvec::SmallVec<[f64; 3]> = args.iter().map(|arg| arg.as_f64()).collect();
@@ -41,6 +40,16 @@ impl FunctionRow {
     }
 }
 
+/// A function of integers: without a sign if one of them needs that.
+fn host_integer(form: IntegerForm, args: &[ScalarValue]) -> Option<ScalarValue> {
+    if !args.iter().any(|arg| matches!(arg, ScalarValue::Unsigned(_))) {
+        let args: smallvec::SmallVec<[i64; 3]> = args.iter().map(|arg| arg.as_i64()).collect();
+        return form.value.value_of(&args).map(ScalarValue::Int);
+    }
+    let args: Option<smallvec::SmallVec<[u64; 3]>> = args.iter().map(|arg| u64::try_from(arg.as_i128()).ok()).collect();
+    form.unsigned?.value.value_of(&args?).map(ScalarValue::from_unsigned)
+}
+
 /// The reason why a function has no value on the host.
 pub(crate) fn refusal(name: &str) -> String {
     format!("`{name}` cannot be evaluated on the host")
@@ -48,6 +57,14 @@ pub(crate) fn refusal(name: &str) -> String {
 
 fn operands<const N: usize>(name: &str, args: &[ScalarValue]) -> Result<[ScalarValue; N], String> {
     args.try_into().map_err(|_| refusal(name))
+}
+
+/// The operands of a function of integers of 64 bits with a sign; reals truncate.
+fn integer_operands<const N: usize>(name: &str, args: &[ScalarValue]) -> Result<[i64; N], String> {
+    if args.iter().any(|arg| matches!(arg, ScalarValue::Unsigned(_))) {
+        return Err(OVERFLOW.to_owned());
+    }
+    Ok(operands(name, args)?.map(ScalarValue::as_i64))
 }
 
 fn checked_integer(value: Option<i64>) -> HostResult {
@@ -64,7 +81,7 @@ fn is_nan(value: ScalarValue) -> bool {
 
 /// Returns true if one number is less than another; integers compare exactly.
 fn is_less(a: ScalarValue, b: ScalarValue) -> bool {
-    if a.is_real() || b.is_real() { a.as_f64() < b.as_f64() } else { a.as_i64() < b.as_i64() }
+    if a.is_real() || b.is_real() { a.as_f64() < b.as_f64() } else { a.as_i128() < b.as_i128() }
 }
 
 /// `max`
@@ -107,14 +124,15 @@ pub(super) fn operand_value(name: &str, args: &[ScalarValue]) -> HostResult {
 pub(super) fn absolute_value(name: &str, args: &[ScalarValue]) -> HostResult {
     match operands(name, args)? {
         [ScalarValue::Float(a)] => Ok(ScalarValue::Float(a.abs())),
+        [a @ ScalarValue::Unsigned(_)] => Ok(a),
         [a] => checked_integer(a.as_i64().checked_abs()),
     }
 }
 
 /// `gcd`
 pub(super) fn common_divisor_value(name: &str, args: &[ScalarValue]) -> HostResult {
-    let [a, b] = operands(name, args)?;
-    Ok(ScalarValue::Int(common_divisor(a.as_i64(), b.as_i64())))
+    let [a, b] = integer_operands(name, args)?;
+    Ok(ScalarValue::Int(common_divisor(a, b)))
 }
 
 /// `pow`. An integer power of a negative exponent is 0, except for the bases 1 and -1.
@@ -123,7 +141,7 @@ pub(super) fn power_value(name: &str, args: &[ScalarValue]) -> HostResult {
     if has_real(args) {
         return Ok(ScalarValue::Float(a.as_f64().powf(b.as_f64())));
     }
-    let (base, exponent) = (a.as_i64(), b.as_i64());
+    let [base, exponent] = integer_operands(name, args)?;
     checked_integer(match (base, u32::try_from(exponent)) {
         (0 | 1, _) if exponent >= 0 => Some(if exponent == 0 { 1 } else { base }),
         (1, _) => Some(1),
@@ -136,7 +154,7 @@ pub(super) fn power_value(name: &str, args: &[ScalarValue]) -> HostResult {
 
 /// `ceilDiv`
 pub(super) fn ceil_div_value(name: &str, args: &[ScalarValue]) -> HostResult {
-    let [a, b] = operands(name, args)?.map(ScalarValue::as_i64);
+    let [a, b] = integer_operands(name, args)?;
     if b <= 0 {
         return Err(format!("`ceilDiv({a}, {b})` needs a positive divisor"));
     }
@@ -158,7 +176,10 @@ pub(super) fn modulo_value(name: &str, args: &[ScalarValue]) -> HostResult {
     let [a, b] = divided_operands(name, args)?;
     match has_real(args) {
         true => Ok(ScalarValue::Float(a.as_f64() % b.as_f64())),
-        false => checked_integer(a.as_i64().checked_rem(b.as_i64())),
+        false => {
+            let [a, b] = integer_operands(name, args)?;
+            checked_integer(a.checked_rem(b))
+        }
     }
 }
 
@@ -170,6 +191,7 @@ pub(super) fn remainder_value(name: &str, args: &[ScalarValue]) -> HostResult {
         let other = rest != 0.0 && (b < 0.0) != (rest < 0.0);
         return Ok(ScalarValue::Float(if other { rest + b } else { rest }));
     }
-    let (rest, b) = (a.as_i64().wrapping_rem(b.as_i64()), b.as_i64());
+    let [a, b] = integer_operands(name, args)?;
+    let rest = a.wrapping_rem(b);
     Ok(ScalarValue::Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
 }

@@ -63,7 +63,7 @@ macro_rules! real {
 /// A comparison: its C++ template and its value.
 macro_rules! comparison {
     ($cuda:literal, $value:expr) => {
-        ComparisonForm { cuda: $cuda, double: $value, float: $value, integer: $value }
+        ComparisonForm { cuda: $cuda, double: $value, float: $value, integer: $value, unsigned: $value }
     };
 }
 
@@ -108,17 +108,22 @@ function_table! {
         .one_type()
         .kernel_cost(LowInFloat)
         .real_form(real!("({a} / {b})", Binary, |a, b| a / b))
-        .division_form("i_div({a}, {b})", Binary(i64::wrapping_div)),
+        .division_form("i_div({a}, {b})", Binary(i64::wrapping_div))
+        .unsigned_form("u_div({a}, {b})", Binary(|a, b| a / b)),
     /// `a % b` with the sign of `a`.
     Mod("%", 2) = operator_row()
         .one_type()
         .real_form(real!("fmod{f}({a}, {b})", Binary, |a, b| a % b))
         .division_form("i_mod({a}, {b})", Binary(i64::wrapping_rem))
+        .unsigned_form("u_mod({a}, {b})", Binary(|a, b| a % b))
         .host_form(HostForm::Own(scalars::modulo_value)),
     /// `a << b`
     Shl("<<", 2) = operator_row().one_type().integer_form("i_shl({a}, {b})", Binary(integers::shift_left)),
     /// `a >> b`
-    Shr(">>", 2) = operator_row().one_type().integer_form("i_shr({a}, {b})", Binary(|a, b| a >> b.clamp(0, 63))),
+    Shr(">>", 2) = operator_row()
+        .one_type()
+        .integer_form("i_shr({a}, {b})", Binary(|a, b| a >> b.clamp(0, 63)))
+        .unsigned_form("u_shr({a}, {b})", Binary(|a, b| if b < 64 { a >> b } else { 0 })),
     /// `a == b`
     Eq("==", 2) = operator_row().comparison_form(comparison!("{a} == {b}", |a, b| a == b)),
     /// `a != b`
@@ -148,6 +153,7 @@ function_table! {
         .kernel_cost(Low)
         .real_form(real!("fabs{f}({a})", Unary, Real::abs))
         .integer_form("i_abs({a})", Unary(i64::wrapping_abs))
+        .unsigned_form("{a}", Unary(|x| x))
         .host_form(HostForm::Own(scalars::absolute_value)),
     /// Arc cosine.
     Acos("acos", 1) = suffixed_row().real_form(real!("acos{f}({a})", Unary, Real::acos)),
@@ -171,6 +177,7 @@ function_table! {
     Ceil("ceil", 1) = suffixed_row()
         .real_form(real!("ceil{f}({a})", Unary, Real::ceil))
         .integer_form("{a}", Unary(|x| x))
+        .unsigned_form("{a}", Unary(|x| x))
         .host_form(HostForm::DoubleOrInteger),
     /// Cosine.
     Cos("cos", 1) = suffixed_row().one_type().real_form(real!("cos{f}({a})", Unary, Real::cos)),
@@ -199,6 +206,7 @@ function_table! {
     Floor("floor", 1) = suffixed_row()
         .real_form(real!("floor{f}({a})", Unary, Real::floor))
         .integer_form("{a}", Unary(|x| x))
+        .unsigned_form("{a}", Unary(|x| x))
         .host_form(HostForm::DoubleOrInteger),
     /// `a - trunc(a)`
     Frac("frac", 1) = plain_row().real_form(real!("({a} - trunc{f}({a}))", Unary, Real::fract)),
@@ -237,6 +245,7 @@ function_table! {
         .kernel_cost(Low)
         .real_form(real!("({a} <= 0 ? 0 : {a})", Unary, |x| if x <= 0.0 { 0.0 } else { x }))
         .integer_form("({a} < 0 ? 0 : {a})", Unary(|x| x.max(0)))
+        .unsigned_form("{a}", Unary(|x| x))
         .host_form(HostForm::DoubleOrInteger),
     /// `1 / sqrt(a)`
     Rsqrt("rsqrt", 1) =
@@ -245,6 +254,7 @@ function_table! {
     Round("nearbyint", 1) = suffixed_row()
         .real_form(real!("rint{f}({a})", Unary, Real::round_ties_even))
         .integer_form("{a}", Unary(|x| x))
+        .unsigned_form("{a}", Unary(|x| x))
         .host_form(HostForm::DoubleOrInteger),
     /// `1 / (1 + exp(-a))`
     Sigmoid("sigmoid", 1) = plain_row().one_type().kernel_cost(LowInFloat).real_form(real!(
@@ -270,6 +280,7 @@ function_table! {
     Trunc("trunc", 1) = suffixed_row()
         .real_form(real!("trunc{f}({a})", Unary, Real::trunc))
         .integer_form("{a}", Unary(|x| x))
+        .unsigned_form("{a}", Unary(|x| x))
         .host_form(HostForm::DoubleOrInteger),
     /// The smallest power of two that is not less; operands count as unsigned.
     BitCeil("bit_ceil", 1) = suffixed_row()
@@ -305,6 +316,7 @@ function_table! {
         .kernel_cost(Low)
         .real_form(real!("n_max<{T}>({a}, {b})", Binary, |a, b| if a > b || a.is_nan() { a } else { b }))
         .integer_form("n_max<long long>({a}, {b})", Binary(Ord::max))
+        .unsigned_form("n_max<unsigned long long>({a}, {b})", Binary(Ord::max))
         .host_form(HostForm::Own(scalars::larger_or_nan)),
     /// The smaller; NaN if either is NaN.
     Min("min", 2) = plain_row()
@@ -313,6 +325,7 @@ function_table! {
         .kernel_cost(Low)
         .real_form(real!("n_min<{T}>({a}, {b})", Binary, |a, b| if a > b || b.is_nan() { b } else { a }))
         .integer_form("n_min<long long>({a}, {b})", Binary(Ord::min))
+        .unsigned_form("n_min<unsigned long long>({a}, {b})", Binary(Ord::min))
         .host_form(HostForm::Own(scalars::smaller_or_nan)),
     /// The larger; ignores a single NaN.
     FMax("fmax", 2) = plain_row()
@@ -321,6 +334,7 @@ function_table! {
         .kernel_cost(Low)
         .real_form(real!("fmax{f}({a}, {b})", Binary, Real::max))
         .integer_form("n_max<long long>({a}, {b})", Binary(Ord::max))
+        .unsigned_form("n_max<unsigned long long>({a}, {b})", Binary(Ord::max))
         .host_form(HostForm::Own(scalars::larger_number)),
     /// The smaller; ignores a single NaN.
     FMin("fmin", 2) = plain_row()
@@ -329,6 +343,7 @@ function_table! {
         .kernel_cost(Low)
         .real_form(real!("fmin{f}({a}, {b})", Binary, Real::min))
         .integer_form("n_min<long long>({a}, {b})", Binary(Ord::min))
+        .unsigned_form("n_min<unsigned long long>({a}, {b})", Binary(Ord::min))
         .host_form(HostForm::Own(scalars::smaller_number)),
     /// The next number of the type towards b, `float` or `double`.
     NextAfter("nextafter", 2) = plain_row().unknown_form().one_type().own_precision().real_form(real!(
@@ -348,6 +363,7 @@ function_table! {
         .one_type()
         .real_form(real!("pow{f}({a}, {b})", Binary, Real::powf))
         .integer_form("i_pow({a}, {b})", Binary(integers::wrapping_power))
+        .unsigned_form("u_pow({a}, {b})", Binary(integers::unsigned_power))
         .host_form(HostForm::Own(scalars::power_value)),
     /// `a - b * floor(a / b)`: the remainder with the sign of `b`.
     Remainder("remainder", 2) = plain_row()
@@ -357,15 +373,18 @@ function_table! {
             if rest != 0.0 && (b < 0.0) != (rest < 0.0) { rest + b } else { rest }
         }))
         .division_form("i_remainder({a}, {b})", Binary(integers::floor_remainder))
+        .unsigned_form("u_mod({a}, {b})", Binary(|a, b| a % b))
         .host_form(HostForm::Own(scalars::remainder_value)),
     /// `(a + b - 1) / b`: rounded up for positive `b`.
     CeilDiv("ceilDiv", 2) = plain_row()
         .division_form("i_ceil_div({a}, {b})", Binary(|a, b| a.wrapping_add(b).wrapping_sub(1).wrapping_div(b)))
+        .unsigned_form("u_ceil_div({a}, {b})", Binary(|a, b| a.wrapping_add(b).wrapping_sub(1) / b))
         .host_form(HostForm::Own(scalars::ceil_div_value)),
     /// Greatest common divisor.
     Gcd("gcd", 2) = plain_row()
         .one_type()
         .integer_form("i_gcd({a}, {b})", Binary(integers::common_divisor))
+        .unsigned_form("u_gcd({a}, {b})", Binary(integers::unsigned_divisor))
         .host_form(HostForm::Own(scalars::common_divisor_value)),
     /// A complex number of its parts.
     Complex("std::complex", 2) = plain_row(),
@@ -379,6 +398,10 @@ function_table! {
             if x > high || high.is_nan() { high } else { x }
         }))
         .integer_form("n_min<long long>(n_max<long long>({a}, {b}), {c})", Ternary(|x, low, high| x.max(low).min(high)))
+        .unsigned_form(
+            "n_min<unsigned long long>(n_max<unsigned long long>({a}, {b}), {c})",
+            Ternary(|x, low, high| x.max(low).min(high)),
+        )
         .host_form(HostForm::DoubleOrInteger),
     /// `start + weight * (end - start)`, computed from the end for a weight of a half or more: a line that reaches both
     /// ends.
@@ -398,6 +421,10 @@ function_table! {
             if x <= threshold { value } else { x }
         }))
         .integer_form("({a} <= {b} ? {c} : {a})", Ternary(|x, threshold, value| if x <= threshold { value } else { x }))
+        .unsigned_form(
+            "({a} <= {b} ? {c} : {a})",
+            Ternary(|x, threshold, value| if x <= threshold { value } else { x }),
+        )
         .host_form(HostForm::DoubleOrInteger),
     /// `condition ? a : b`
     Where("where", 3) = plain_row()

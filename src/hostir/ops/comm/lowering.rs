@@ -211,6 +211,8 @@ fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DTyp
         );
     };
     let unfit = match found {
+        // Two numbers an element.
+        _ if dtype == DType::Float4E2M1x2 => true,
         RedOp::And | RedOp::Or | RedOp::Xor => dtype.is_float(),
         RedOp::Avg => dtype == DType::Bool,
         RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max | RedOp::FMin | RedOp::FMax => false,
