@@ -112,8 +112,14 @@ fn fill_pattern(dtype: DType, value: ScalarValue) -> Result<Vec<u8>, Unsupported
         DType::Half => half::f16::from_f32(single).to_le_bytes().to_vec(),
         DType::BFloat16 => half::bf16::from_f32(single).to_le_bytes().to_vec(),
         DType::Bool => vec![u8::from(value.as_i64() != 0)],
-        DType::ComplexFloat => [single.to_le_bytes(), [0; 4]].concat(),
-        DType::ComplexDouble => [value.as_f64().to_le_bytes(), [0; 8]].concat(),
+        DType::ComplexFloat => {
+            let value = value.as_complex();
+            [value.re, value.im].map(|part| (part as f32).to_le_bytes()).concat()
+        }
+        DType::ComplexDouble => {
+            let value = value.as_complex();
+            [value.re, value.im].map(f64::to_le_bytes).concat()
+        }
         DType::UInt64 => value.as_u64().to_le_bytes().to_vec(),
         _ if dtype.is_integer() => value.as_i64().to_le_bytes()[..dtype.byte_size()].to_vec(),
         dtype => match fp8::encoder_for(dtype) {

@@ -83,6 +83,10 @@ impl<'j> Note<'j> {
             Some(ScalarValue::Float(value)) => self.word("f").word(format_args!("{:x}", value.to_bits())),
             Some(ScalarValue::Bool(value)) => self.word("b").word(u8::from(value)),
             Some(ScalarValue::Unsigned(value)) => self.word("u").word(value),
+            Some(ScalarValue::Complex(real, imaginary)) => self
+                .word("c")
+                .word(format_args!("{:x}", real.to_bits()))
+                .word(format_args!("{:x}", imaginary.to_bits())),
         }
     }
 

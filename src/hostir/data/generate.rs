@@ -13,7 +13,8 @@ use rayon::prelude::*;
 ///
 /// `randn`, `uniform` give integers as evenly distributed whole numbers (signed -8..8, unsigned 0..8)
 /// and booleans as coin flips; `iota` wraps at the range of small integer types and gives booleans by
-/// parity. The parts of complex numbers and of packed pairs are drawn one after the other.
+/// parity. The numbers of packed pairs follow each other, and so do the parts of complex numbers that are drawn; ones and
+/// indices are real.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TensorGenerator {
     /// Normally distributed with mean 0 and standard deviation 1: unlike zeros or ones it tells a sum
@@ -65,10 +66,13 @@ pub fn generate_tensor(
     let parts = tensor.bytes_mut().par_chunks_mut(PART * dtype.byte_size().max(1));
     parts.enumerate().for_each(|(number, bytes)| {
         let mut part = HostTensor::zeros(dtype, &[bytes.len() / dtype.byte_size().max(1)]);
-        let parts = part.parts_per_element();
+        let draws = matches!(generator, TensorGenerator::Randn | TensorGenerator::Uniform);
+        // Ones and indices are real numbers.
+        let step = if dtype.is_complex() && !draws { 2 } else { 1 };
+        let parts = part.parts_per_element() / step;
         for index in 0..part.len() * parts {
             let value = element_value(generator, dtype, key, (number * PART * parts + index) as u64);
-            part.set_part(index, value);
+            part.set_part(index * step, value);
         }
         bytes.copy_from_slice(part.bytes());
     });

@@ -326,6 +326,8 @@ codes! {
     /// A tensor that is not symmetric memory, or symmetric memory on which the ranks do not agree: other tensors on
     /// another rank, addresses that lead elsewhere, or a run at another address than the session was prepared for.
     SYMMETRIC_MEMORY = "H0536";
+    /// A function or reduction that complex numbers do not have, such as an order.
+    COMPLEX_FUNCTION = "H0537";
     /// More tokens for a rank's experts than the result of a Dispatch has rows for.
     CAPACITY = "H0550";
     /// Offsets of groups that decrease or lie outside of the grouped axis.

@@ -4,7 +4,9 @@ use crate::ir::functions::cast_result;
 use crate::ir::{
     AttrKey, CommBackend, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, OwnForm, Program, TensorId, Value,
 };
-pub use crate::ir::{COMMUNICATION_WORDS, DTYPE_WORDS, dtype_of_word, word_of_dtype};
+pub use crate::ir::{
+    COMMUNICATION_WORDS, DTYPE_WORDS, dtype_of_word, function_of_word, word_of_dtype, word_of_function,
+};
 use rustc_hash::FxHashSet;
 
 /// The backend of a communication that names none.
@@ -96,8 +98,15 @@ pub fn is_host_select(kind: OpKind) -> bool {
     kind == OpKind::HirAliasSelect
 }
 
-/// The name of the cast between two element types that `f16(X)` stands for; `None` if it has none or a complex type.
+/// The name of the cast between two element types that `f16(X)` stands for; `None` if it has none.
 pub fn cast_function(from: DType, to: DType) -> Option<String> {
+    if from.is_complex() && !to.is_complex() {
+        let [narrow, plain] = [
+            cast_word(to).map(|to| format!("__real_then_2{to}")),
+            plain_cast_word(to).map(|to| format!("__real_then_to_{to}")),
+        ];
+        return [plain, narrow].into_iter().flatten().find(|name| cast_result(name) == Some(to));
+    }
     let narrow = |dtype| {
         matches!(
             dtype,
@@ -149,6 +158,8 @@ fn plain_cast_word(dtype: DType) -> Option<&'static str> {
         DType::UInt64 => "uint64",
         DType::Index => "index",
         DType::Bool => "bool",
+        DType::ComplexFloat => "complex_float",
+        DType::ComplexDouble => "complex_double",
         _ => return None,
     })
 }

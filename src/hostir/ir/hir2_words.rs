@@ -57,6 +57,9 @@ pub const DTYPE_WORDS: &[(&str, DType)] = &[
     ("c128", DType::ComplexDouble),
 ];
 
+/// Words of functions in `hir 2`, with their names in the printed form.
+const FUNCTION_WORDS: &[(&str, &str)] = &[("real", "std::real"), ("imag", "std::imag"), ("complex", "std::complex")];
+
 /// Words of arguments in `hir 2`, by those of the printed form.
 const ARGUMENT_WORDS: &[(&str, &str)] =
     &[("mem_type", "mem"), ("backend", "via"), ("red_op", "op"), ("zero_init", "zero"), ("numberOfStreams", "streams")];
@@ -69,6 +72,16 @@ pub fn statement_word(head: &str) -> Option<&'static str> {
 /// `allgather` of `Allgather`.
 pub fn collective_word(kind: &str) -> Option<&'static str> {
     COMMUNICATION_WORDS.iter().find(|(_, known)| *known == kind).map(|(word, _)| *word)
+}
+
+/// The function that a word of `hir 2` stands for, if it has another name in the printed form.
+pub fn function_of_word(word: &str) -> &str {
+    FUNCTION_WORDS.iter().find(|(known, _)| *known == word).map_or(word, |(_, name)| name)
+}
+
+/// The word of `hir 2` for a function, if it has another name in the printed form.
+pub fn word_of_function(name: &str) -> &str {
+    FUNCTION_WORDS.iter().find(|(_, known)| *known == name).map_or(name, |(word, _)| word)
 }
 
 /// The element type of a word.

@@ -51,7 +51,10 @@ pub use communication::{CommBackend, MessageDirection, MessageProtocol};
 pub use definitions::IndexDefinitions;
 pub use expr::{BinaryOp, Expr, ExprArena, MeshCoordinate, UnaryOp};
 pub use given_names::{NO_MESH, RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};
-pub use hir2_words::{COMMUNICATION_WORDS, DTYPE_WORDS, collective_word, dtype_of_word, statement_word, word_of_dtype};
+pub use hir2_words::{
+    COMMUNICATION_WORDS, DTYPE_WORDS, collective_word, dtype_of_word, function_of_word, statement_word, word_of_dtype,
+    word_of_function,
+};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};

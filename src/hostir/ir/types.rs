@@ -109,6 +109,14 @@ impl DType {
     pub fn is_complex(self) -> bool {
         matches!(self, DType::ComplexFloat | DType::ComplexDouble)
     }
+    /// The type of the parts of a complex type.
+    pub fn part_type(self) -> Option<DType> {
+        match self {
+            DType::ComplexFloat => Some(DType::Float),
+            DType::ComplexDouble => Some(DType::Double),
+            _ => None,
+        }
+    }
     /// Returns true for an integer type (`bool` is none).
     pub fn is_integer(self) -> bool {
         !self.is_float() && !self.is_complex() && self != DType::Bool

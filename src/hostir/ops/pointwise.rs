@@ -130,10 +130,24 @@ fn infer_element_type(program: &Program, op: &Op, operands: &[TensorId]) -> Opti
     if matches!(row.form, FunctionForm::Reinterpretation) {
         return None;
     }
+    if let Some(target) = complex_result(program, name, operands) {
+        return Some(target);
+    }
     // The first operand of `where` is the condition.
     let chosen = op.operands.iter().skip(usize::from(matches!(row.form, FunctionForm::Choice)));
     let tensor = chosen.filter_map(|value| value.as_tensor()).next().or(operands.first().copied())?;
     Some(program.tensor(tensor).dtype)
+}
+
+/// The element type of a part or of the absolute value of complex numbers, and of complex numbers made of parts.
+fn complex_result(program: &Program, name: &str, operands: &[TensorId]) -> Option<DType> {
+    let dtype = program.tensor(*operands.first()?).dtype;
+    match (name, dtype) {
+        ("std::real" | "std::imag" | "abs", dtype) => dtype.part_type(),
+        ("std::complex", DType::Double) => Some(DType::ComplexDouble),
+        ("std::complex", DType::Float) => Some(DType::ComplexFloat),
+        _ => None,
+    }
 }
 
 /// The row of a pointwise op's function.
@@ -301,6 +315,11 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         }
     }
     let compute = step_compute_type(function, &inputs, &args, output.dtype);
+    if compute.is_complex() && !function.row().takes_complex() {
+        return Err(cx
+            .error_here(codes::COMPLEX_FUNCTION, format!("`{text}` is not defined for complex numbers"))
+            .with_note("`std::real`, `std::imag` and `abs` give real numbers"));
+    }
     if function.needs_integers() && compute.is_float() {
         return Err(
             cx.error_here(codes::CANNOT_RUN, message!("`{}` needs integers, found `{}`", text, quoted_type(compute)))
@@ -315,10 +334,14 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
 
 /// The type in which a function computes: its operands' for predicates, casts and `bit_cast`, else its result's.
 fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOperand], result: DType) -> DType {
+    let complex = inputs.iter().map(|view| view.dtype).find(|dtype| dtype.is_complex());
     if !function.computes_in_operand_type() {
-        return result;
+        return complex.unwrap_or(result);
     }
     let tensors = inputs.iter().map(|view| view.dtype);
+    if let Some(complex) = complex {
+        return complex;
+    }
     tensors.reduce(promoted_type).unwrap_or_else(|| {
         let float = args.iter().any(|arg| matches!(arg, StepOperand::Const(ScalarValue::Float(_))));
         if float { DType::Double } else { DType::Int }

@@ -114,6 +114,9 @@ pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     if counts.0 != counts.1 || kept != output.shape() {
         return Err(cx.shape_error(input, &source.shape(), result, &output.shape()));
     }
+    if source.dtype.is_complex() && !matches!(red_op, RedOp::Sum | RedOp::Product) {
+        return Err(no_complex_reduction(cx, word));
+    }
     let red_op = if source.dtype.is_float() { red_op } else { red_op.ignoring_nan() };
     let fold = reduction_fold(cx, op, red_op, source.dtype)?;
     if reduced.is_empty() && fold.initial.is_none() {
@@ -125,6 +128,13 @@ pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         return cx.emit_inst(InstKind::Fill { dst: output, value });
     }
     cx.emit_inst(InstKind::Reduce { op: fold, axes: reduced, input: source, output })
+}
+
+/// The error for a reduction that complex numbers do not have.
+fn no_complex_reduction(cx: &PlanBuilder<'_>, word: &str) -> Diag {
+    let message = format!("the reduction `{word}` is not defined for complex numbers");
+    cx.error_here(codes::COMPLEX_FUNCTION, message)
+        .with_note("complex numbers have sums and products; `std::real`, `std::imag` and `abs` give real numbers")
 }
 
 /// The fold of a reduction over elements of a type. Fails if the type cannot represent the initial value.
@@ -150,8 +160,9 @@ fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarVa
     // An initial value beyond the type's limit that does not change the result stands for that limit.
     let [low, high] = type_range(dtype).map(ScalarValue::as_i128);
     let held = match value {
-        _ if dtype.is_float() => true,
+        _ if dtype.is_float() || dtype.is_complex() => true,
         ScalarValue::Bool(_) => true,
+        ScalarValue::Complex(..) => false,
         ScalarValue::Int(_) | ScalarValue::Unsigned(_) => {
             dtype == DType::Bool || (low..=high).contains(&value.as_i128()) || how.is_identity(dtype, value)
         }

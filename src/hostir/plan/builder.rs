@@ -337,7 +337,11 @@ impl<'a> PlanBuilder<'a> {
             EvalError::NoInteger(expr, value) => {
                 let text = quoted_expr(self.program, expr);
                 let is = if text.printed() == value.to_string() { String::new() } else { format!(", {value},") };
-                let kind = if matches!(value, ScalarValue::Bool(_)) { "truth value" } else { "real number" };
+                let kind = match value {
+                    ScalarValue::Bool(_) => "truth value",
+                    ScalarValue::Complex(..) => "complex number",
+                    _ => "real number",
+                };
                 self.error_here(codes::NO_INTEGER, message!("`{}`{} is a {}, but an integer is required", text, is, kind))
                     .with_note(match self.program.is_hir2() {
                         true => "indices, bounds, streams, peers, roots and extents must be integers; `i64(x)` converts a real",

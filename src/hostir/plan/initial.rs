@@ -43,7 +43,7 @@ impl RedOp {
             RedOp::Max => value.as_i128() <= of.as_i128(),
             RedOp::And if dtype == DType::Bool => value.as_bool(),
             RedOp::And => dtype.wrapped_integer(value.as_i64()) == dtype.wrapped_integer(-1),
-            RedOp::Sum | RedOp::Product | RedOp::Avg => value.as_f64() == of.as_f64(),
+            RedOp::Sum | RedOp::Product | RedOp::Avg => value.as_complex() == of.as_complex(),
             RedOp::Or | RedOp::Xor | RedOp::FMin | RedOp::FMax => value.as_i64() == of.as_i64(),
         }
     }

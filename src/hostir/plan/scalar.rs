@@ -1,7 +1,8 @@
 //! The evaluation of scalar expressions, with checked arithmetic.
 
 use crate::ir::IndexDefinitions;
-use crate::ir::functions::{Function, ScalarValue, scalars};
+use crate::ir::functions::complex::Complex64;
+use crate::ir::functions::{Function, FunctionForm, NumberForm, ScalarValue, scalars};
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, MeshCoordinate, MeshId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
 use crate::plan::ExtentEnv;
@@ -84,7 +85,9 @@ impl EvalScope<'_> {
             ScalarValue::Unsigned(value) => {
                 Err(EvalError::Invalid(format!("{value} does not fit 64 bits with a sign")))
             }
-            value @ (ScalarValue::Float(_) | ScalarValue::Bool(_)) => Err(EvalError::NoInteger(id, value)),
+            value @ (ScalarValue::Float(_) | ScalarValue::Bool(_) | ScalarValue::Complex(..)) => {
+                Err(EvalError::NoInteger(id, value))
+            }
         }
     }
 
@@ -129,8 +132,10 @@ impl EvalScope<'_> {
         if let Ok(truth) = text.parse::<bool>() {
             return Ok(ScalarValue::Bool(truth));
         }
-        let value: f64 =
-            text.parse().map_err(|_| EvalError::Invalid(format!("`{text}` is not a number that can be evaluated")))?;
+        if dtype.is_some_and(DType::is_complex) {
+            return complex_literal(text).ok_or_else(|| unknown_literal(text));
+        }
+        let value: f64 = text.parse().map_err(|_| unknown_literal(text))?;
         Ok(match dtype {
             Some(DType::Bool) => ScalarValue::Bool(value != 0.0),
             Some(dtype) if dtype.is_integer() => {
@@ -262,6 +267,7 @@ fn overflow_error() -> EvalError {
 
 fn apply_unary(op: UnaryOp, a: ScalarValue) -> Result<ScalarValue, EvalError> {
     match (op, a) {
+        (UnaryOp::Neg, ScalarValue::Complex(real, imaginary)) => Ok(ScalarValue::Complex(-real, -imaginary)),
         (UnaryOp::Neg, ScalarValue::Float(value)) => Ok(ScalarValue::Float(-value)),
         (UnaryOp::Neg, _) => signed_number(-a.as_i128()),
         (UnaryOp::Not, _) => Ok(ScalarValue::Bool(!a.as_bool())),
@@ -271,6 +277,9 @@ fn apply_unary(op: UnaryOp, a: ScalarValue) -> Result<ScalarValue, EvalError> {
 }
 
 fn apply_binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
+    if matches!(a, ScalarValue::Complex(..)) || matches!(b, ScalarValue::Complex(..)) {
+        return complex_binary(op, a.as_complex(), b.as_complex());
+    }
     if matches!(a, ScalarValue::Float(_)) || matches!(b, ScalarValue::Float(_)) {
         return float_binary(op, a.as_f64(), b.as_f64());
     }
@@ -341,6 +350,32 @@ fn unsigned_binary(op: BinaryOp, x: i128, y: i128) -> Result<ScalarValue, EvalEr
     u64::try_from(number).map(ScalarValue::from_unsigned).or_else(|_| signed_number(number))
 }
 
+/// An operator on complex numbers, which have no order and no remainder.
+fn complex_binary(op: BinaryOp, x: Complex64, y: Complex64) -> Result<ScalarValue, EvalError> {
+    let function = Function::parse(op.symbol(), 2);
+    let value = match function.map(|function| function.row().form) {
+        Some(FunctionForm::Number(NumberForm { complex: Some(form), .. })) => form.value_of(&[x, y]),
+        _ => None,
+    };
+    match (value, op) {
+        (Some(value), _) => Ok(ScalarValue::Complex(value.re, value.im)),
+        (None, BinaryOp::Eq) => Ok(ScalarValue::Bool(x == y)),
+        (None, BinaryOp::Ne) => Ok(ScalarValue::Bool(x != y)),
+        _ => Err(EvalError::Invalid(format!("`{}` is not defined for complex numbers", op.symbol()))),
+    }
+}
+
+fn unknown_literal(text: &str) -> EvalError {
+    EvalError::Invalid(format!("`{text}` is not a number that can be evaluated"))
+}
+
+/// `(1,2.5)`, or a real number.
+fn complex_literal(text: &str) -> Option<ScalarValue> {
+    let inner = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
+    let (real, imaginary) = inner.split_once(',').unwrap_or((inner, "0"));
+    Some(ScalarValue::Complex(real.trim().parse().ok()?, imaginary.trim().parse().ok()?))
+}
+
 fn float_binary(op: BinaryOp, x: f64, y: f64) -> Result<ScalarValue, EvalError> {
     Ok(match op {
         BinaryOp::Add => ScalarValue::Float(x + y),
@@ -373,6 +408,11 @@ fn apply_call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue, EvalError
     value.map_err(EvalError::Invalid)
 }
 
+/// The real part of a complex number; another scalar itself.
+fn real_part(a: ScalarValue) -> ScalarValue {
+    if let ScalarValue::Complex(real, _) = a { ScalarValue::Float(real) } else { a }
+}
+
 /// A scalar as an integer of a type.
 fn wrapped_scalar(a: ScalarValue, dtype: DType) -> ScalarValue {
     ScalarValue::Int(dtype.wrapped_integer(a.as_i64()))
@@ -394,7 +434,11 @@ fn apply_cast(name: &str, a: ScalarValue) -> Option<ScalarValue> {
         "uint32" => wrapped_scalar(a, DType::UInt32),
         "uint16" => wrapped_scalar(a, DType::UInt16),
         "uint8" => wrapped_scalar(a, DType::UInt8),
-        "std::real" => a,
+        "std::real" => real_part(a),
+        "complex_float" | "std::complex<float>" | "complex_double" | "std::complex<double>" => {
+            let value = a.as_complex();
+            ScalarValue::Complex(value.re, value.im)
+        }
         _ => return None,
     })
 }

@@ -126,15 +126,17 @@ impl<'t> NoteWords<'t> {
         Ok(match self.next() {
             "-" => None,
             "i" => Some(ScalarValue::Int(self.number()?)),
-            "f" => {
-                let word = self.next();
-                let bits = u64::from_str_radix(word, 16).map_err(|error| error.to_string())?;
-                Some(ScalarValue::Float(f64::from_bits(bits)))
-            }
+            "f" => Some(ScalarValue::Float(self.double()?)),
+            "c" => Some(ScalarValue::Complex(self.double()?, self.double()?)),
             "u" => Some(ScalarValue::Unsigned(self.number()?)),
             "b" => Some(ScalarValue::Bool(self.number::<u8>()? != 0)),
             other => return Err(format!("`{other}` is no constant")),
         })
+    }
+
+    fn double(&mut self) -> Result<f64, String> {
+        let bits = u64::from_str_radix(self.next(), 16).map_err(|error| error.to_string())?;
+        Ok(f64::from_bits(bits))
     }
 
     fn fold(&mut self) -> Result<(ReductionFold, Vec<usize>), String> {

@@ -175,6 +175,14 @@ def casts_of_reals(name):
         lines.append(f"{text}({{0}}) {target} exact {name}-whole {words(found, target)}")
 
 
+def parts():
+    """A real number is its own real part, and has no imaginary one."""
+    column = np.array([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf], np.float32)
+    lines.append(f"in float-parts 0 float {bits_of(column)}")
+    lines.append(f"std::real({{0}}) float exact float-parts {bits_of(column)}")
+    lines.append(f"std::imag({{0}}) float exact float-parts {bits_of(np.zeros_like(column))}")
+
+
 def main():
     for name in NEW:
         unary(name)
@@ -190,6 +198,7 @@ def main():
         casts_from(name, np.array([value for value in [*some, low, high, high // 2] if low <= value <= high], object))
     for name in FLOATS:
         casts_of_reals(name)
+    parts()
     head = f"# Made by make_integers.py beside it, with numpy {np.__version__}.\n"
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("integers.txt")
     path.write_text(head + "\n".join(lines) + "\n")

@@ -149,14 +149,13 @@ fn type_letter(dtype: DType) -> Option<char> {
         DType::Int | DType::Index | DType::Int32 | DType::Int16 | DType::Int8 => Some('i'),
         DType::UInt64 | DType::UInt32 | DType::UInt16 | DType::UInt8 => Some('u'),
         DType::Bool => Some('b'),
+        DType::ComplexFloat | DType::ComplexDouble => Some('c'),
         DType::BFloat16
         | DType::Float8E4M3
         | DType::Float8E5M2
         | DType::Float8E8M0
         | DType::Float4E2M1
-        | DType::Float4E2M1x2
-        | DType::ComplexFloat
-        | DType::ComplexDouble => None,
+        | DType::Float4E2M1x2 => None,
     }
 }
 

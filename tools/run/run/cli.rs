@@ -283,7 +283,12 @@ struct DataArguments {
         help = "Contents of an input: randn (the default: mean 0, deviation 1), uniform (0 to 1), ones, zeros, iota, FILE.npy, FILE.safetensors[:NAME]; %r in the name of a file is the rank"
     )]
     input: Vec<String>,
-    #[arg(long, value_name = "N", default_value = "0", help = "Seed of generated inputs, and of random numbers for which the program has none")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        help = "Seed of generated inputs, and of random numbers for which the program has none"
+    )]
     seed: u64,
     #[arg(
         long,

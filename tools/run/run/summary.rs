@@ -135,17 +135,36 @@ fn input_origin(content: Option<&InputContent>, input: &InputData, seed: u64) ->
 
 /// Minimum, maximum and mean of the finite elements, and the number of the others.
 fn tensor_statistics(tensor: &HostTensor) -> String {
-    let values = (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
+    if tensor.dtype().is_complex() {
+        let parts = [("real parts", 0), ("imaginary parts", 1)].map(|(name, part)| {
+            let values = (0..tensor.len()).map(|index| tensor.get_part(2 * index + part));
+            value_statistics(&format!("{name} "), values, tensor.len())
+        });
+        return parts.concat();
+    }
+    let count = tensor.len() * tensor.parts_per_element();
+    value_statistics("", (0..count).map(|index| tensor.get_part(index)), count)
+}
+
+/// The statistics of some numbers; `name` says what they are.
+fn value_statistics(name: &str, values: impl Iterator<Item = f64> + Clone, count: usize) -> String {
+    let values = values.filter(|value| value.is_finite());
     let finite = values.clone().count();
     let mut text = String::new();
     if finite > 0 {
         let least = values.clone().fold(f64::INFINITY, f64::min);
         let greatest = values.clone().fold(f64::NEG_INFINITY, f64::max);
         let mean = values.sum::<f64>() / finite as f64;
-        let _ = write!(text, ", from {} to {}, mean {}", four_digits(least), four_digits(greatest), four_digits(mean));
+        let _ = write!(
+            text,
+            ", {name}from {} to {}, mean {}",
+            four_digits(least),
+            four_digits(greatest),
+            four_digits(mean)
+        );
     }
-    if finite < tensor.len() {
-        let _ = write!(text, ", {} not finite", count_text(tensor.len() - finite, "element"));
+    if finite < count {
+        let _ = write!(text, ", {} not finite", count_text(count - finite, "element"));
     }
     text
 }

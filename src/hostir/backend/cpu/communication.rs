@@ -1,6 +1,6 @@
 //! Moves the data of communications between the memories of ranks.
 
-use super::element_vector::{ElementVector, require_compute_class};
+use super::element_vector::{ElementVector, require_vector_class};
 use super::executor::CpuRank;
 use super::reduce::combine_members;
 use crate::backend::fault::ExecutionFault;
@@ -122,7 +122,7 @@ fn reduced_bytes<'s>(
     let side = ends.iter().find_map(|end| Some((&end.collective, end.collective.input.as_ref()?)));
     let Some((collective, input)) = side else { return Ok(Vec::new()) };
     let dtype = input.dtype;
-    require_compute_class(dtype)?;
+    require_vector_class(dtype)?;
     let members: Result<Vec<ElementVector>, ExecutionFault> =
         parts.map(|bytes| ElementVector::from_bytes(dtype, bytes)).collect();
     match combine_members(collective.red_op, dtype == DType::Bool, members?)? {

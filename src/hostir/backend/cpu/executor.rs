@@ -1,6 +1,6 @@
 //! One rank of a run: its memory, and the execution of its instructions.
 
-use super::element_vector::{ElementVector, require_compute_class};
+use super::element_vector::{ElementVector, require_vector_class};
 use super::storage::RankMemory;
 use super::{communication, gemm, pointwise, reduce, rows, take};
 use crate::backend::RunStats;
@@ -103,10 +103,11 @@ fn copy_view(memory: &mut RankMemory, plan: &Plan, src: &BufferView, dst: &Buffe
         2 => memory.read_view::<u16>(src).and_then(|v| memory.write_view(plan, dst, &v)),
         4 => memory.read_view::<u32>(src).and_then(|v| memory.write_view(plan, dst, &v)),
         8 => memory.read_view::<u64>(src).and_then(|v| memory.write_view(plan, dst, &v)),
+        16 => memory.read_view::<[u64; 2]>(src).and_then(|v| memory.write_view(plan, dst, &v)),
         _ => Err(ExecutionFault::Type(src.dtype)),
     }
 }
 
 fn fill_view(memory: &mut RankMemory, plan: &Plan, dst: &BufferView, value: ScalarValue) -> Result<(), ExecutionFault> {
-    ElementVector::splat(value, require_compute_class(dst.dtype)?, dst.len()).store_view(memory, plan, dst)
+    ElementVector::splat(value, require_vector_class(dst.dtype)?, dst.len()).store_view(memory, plan, dst)
 }

@@ -1,10 +1,11 @@
 //! GEMMs through the crates `gemm-f32` and `gemm-f64`, whose kernels use AVX-512 if the processor has it. (The crate
 //! `gemm` above them also compiles complex GEMMs, which takes longer than the rest of this library.)
 
-use super::element_vector::{ComputeClass, ElementVector, require_compute_class};
+use super::element_vector::{ElementVector, VectorClass, require_vector_class};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
+use crate::ir::functions::complex::Complex64;
 use crate::plan::{BufferView, GemmInst, Plan, ViewDim, row_major};
 use bytemuck::Pod;
 use gemm_common::Parallelism;
@@ -28,15 +29,15 @@ pub(super) fn run_gemm(memory: &mut RankMemory, plan: &Plan, gemm: &GemmInst) ->
     };
     let scales = gemm.scale_views().iter().map(|view| ElementVector::load_view(memory, view));
     let scales = scales.collect::<Result<Vec<ElementVector>, ExecutionFault>>()?;
-    let result = match require_compute_class(gemm.a.dtype)? {
-        ComputeClass::F64 => {
+    let result = match require_vector_class(gemm.a.dtype)? {
+        VectorClass::F64 => {
             let a = load_operand(memory, &gemm.a, DType::Double, f64s)?;
             let b = load_operand(memory, &gemm.b, DType::Double, f64s)?;
             let sums = multiply_batches(&a, &b, &shape, multiply_matrix)?;
             let sums = scale_elements(sums, scales.into_iter().map(f64s), |x, y| x * y);
             ElementVector::F64(add_bias(sums, bias.map(f64s), |x, y| x + y))
         }
-        ComputeClass::F32 => {
+        VectorClass::F32 => {
             let a = load_operand(memory, &gemm.a, DType::Float, f32s)?;
             let b = load_operand(memory, &gemm.b, DType::Float, f32s)?;
             let sums = multiply_batches(&a, &b, &shape, multiply_matrix)?;
@@ -44,12 +45,18 @@ pub(super) fn run_gemm(memory: &mut RankMemory, plan: &Plan, gemm: &GemmInst) ->
             ElementVector::F32(add_bias(sums, bias.map(f32s), |x, y| x + y))
         }
         // Sums and products of integers have the same bits with and without a sign.
-        ComputeClass::I64 | ComputeClass::U64 => {
+        VectorClass::I64 | VectorClass::U64 => {
             let a = load_operand(memory, &gemm.a, DType::Int, i64s)?;
             let b = load_operand(memory, &gemm.b, DType::Int, i64s)?;
             let sums = multiply_batches(&a, &b, &shape, integer_matrix)?;
             let sums = scale_elements(sums, scales.into_iter().map(i64s), i64::wrapping_mul);
             ElementVector::I64(add_bias(sums, bias.map(i64s), i64::wrapping_add))
+        }
+        VectorClass::Complex => {
+            let a = load_operand(memory, &gemm.a, DType::ComplexDouble, complexes)?;
+            let b = load_operand(memory, &gemm.b, DType::ComplexDouble, complexes)?;
+            let sums = multiply_batches(&a, &b, &shape, complex_matrix)?;
+            ElementVector::Complex(add_bias(sums, bias.map(complexes), |x, y| x + y))
         }
     };
     result.store_view(memory, plan, &gemm.out)
@@ -75,7 +82,7 @@ fn add_bias<T: Copy>(mut sums: Vec<T>, bias: Option<Vec<T>>, add: fn(T, T) -> T)
 macro_rules! lanes_as {
     ($name:ident, $class:ident, $value:ty) => {
         fn $name(element_vector: ElementVector) -> Vec<$value> {
-            match element_vector.into_class(ComputeClass::$class) {
+            match element_vector.into_class(VectorClass::$class) {
                 ElementVector::$class(values) => values,
                 _ => Vec::new(),
             }
@@ -85,6 +92,7 @@ macro_rules! lanes_as {
 lanes_as!(f64s, F64, f64);
 lanes_as!(f32s, F32, f32);
 lanes_as!(i64s, I64, i64);
+lanes_as!(complexes, Complex, Complex64);
 
 /// A factor of a GEMM: the buffer itself if it has the compute type, else a copy.
 fn load_operand<'m, T: Pod>(
@@ -340,8 +348,32 @@ fn integer_matrix(
     from_a: usize,
     b: &GemmOperand<'_, i64>,
     from_b: usize,
-    [m, n, k]: [usize; 3],
+    shape: [usize; 3],
     out: &mut [i64],
+) -> Result<(), ExecutionFault> {
+    multiply_plainly(a, from_a, b, from_b, shape, out, |sum, x, y| sum.wrapping_add(x.wrapping_mul(y)))
+}
+
+fn complex_matrix(
+    a: &GemmOperand<'_, Complex64>,
+    from_a: usize,
+    b: &GemmOperand<'_, Complex64>,
+    from_b: usize,
+    shape: [usize; 3],
+    out: &mut [Complex64],
+) -> Result<(), ExecutionFault> {
+    multiply_plainly(a, from_a, b, from_b, shape, out, |sum, x, y| sum + x * y)
+}
+
+/// Multiplies two matrices, whose terms are added in order.
+fn multiply_plainly<T: Copy>(
+    a: &GemmOperand<'_, T>,
+    from_a: usize,
+    b: &GemmOperand<'_, T>,
+    from_b: usize,
+    [m, n, k]: [usize; 3],
+    out: &mut [T],
+    multiply_add: fn(T, T, T) -> T,
 ) -> Result<(), ExecutionFault> {
     let rank = a.dims.len();
     let (am, ak) = (a.dims[rank - 2].stride, a.dims[rank - 1].stride);
@@ -351,7 +383,7 @@ fn integer_matrix(
             let x = a.values[from_a + i * am + l * ak];
             for (j, sum) in row.iter_mut().enumerate() {
                 let y = b.values[from_b + l * bk + j * bn];
-                *sum = sum.wrapping_add(x.wrapping_mul(y));
+                *sum = multiply_add(*sum, x, y);
             }
         }
     }

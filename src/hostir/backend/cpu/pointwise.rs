@@ -1,9 +1,10 @@
 //! Pointwise functions.
 
-use super::element_vector::{ComputeClass, ElementVector, require_compute_class};
+use super::element_vector::{ElementVector, VectorClass, require_vector_class};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
+use crate::ir::functions::complex::Complex64;
 use crate::ir::functions::{ComparisonForm, ElementFunction, FunctionForm, IntegerForm, NumberForm};
 use crate::plan::{Function, KernelStep, Plan, PointwiseKernel, StepOperand};
 
@@ -34,13 +35,13 @@ fn load_argument(
     inputs: &[ElementVector],
     results: &[ElementVector],
 ) -> Result<ElementVector, ExecutionFault> {
-    let wide = require_compute_class(step.compute)?;
+    let wide = require_vector_class(step.compute)?;
     Ok(match arg {
         StepOperand::Input(index) => inputs[index as usize].clone(),
         StepOperand::Step(index) => results[index as usize].clone(),
         StepOperand::Const(value) => {
             let float = matches!(value, crate::plan::ScalarValue::Float(_));
-            let keep = if float && wide.is_integer() { ComputeClass::F64 } else { wide };
+            let keep = if float && wide.is_integer() { VectorClass::F64 } else { wide };
             ElementVector::splat(value, keep, kernel.output.len())
         }
         StepOperand::Index(axis) => {
@@ -55,7 +56,7 @@ fn load_argument(
 
 /// One function of whole vectors.
 fn apply_step(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<ElementVector, ExecutionFault> {
-    let wide = require_compute_class(step.compute)?;
+    let wide = require_vector_class(step.compute)?;
     let row = step.function.row();
     if args.len() != row.arity {
         return Err(unknown_function(step.function));
@@ -68,8 +69,12 @@ fn apply_step(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<Element
             let truths: Vec<Vec<bool>> = args.iter().map(ElementVector::nonzero_mask).collect();
             apply_elements(value, &slices_of(&truths)).map(truth_vector)
         }
+        FunctionForm::Test { complex: Some(test), .. } if wide == VectorClass::Complex => {
+            let values = args.remove(0).into_class(wide);
+            values.as_complex().map(|values| truth_vector(values.iter().map(|&z| test(z)).collect()))
+        }
         FunctionForm::Test { value, .. } => {
-            let class = if wide.is_integer() { ComputeClass::F64 } else { wide };
+            let class = if wide.is_integer() { VectorClass::F64 } else { wide };
             test_elements(value, args.remove(0).into_class(class))
         }
         FunctionForm::Comparison(form) => {
@@ -94,22 +99,26 @@ fn reinterpret_bits(step: &KernelStep, elements: ElementVector) -> Result<Elemen
 fn apply_number(
     step: &KernelStep,
     form: NumberForm,
-    wide: ComputeClass,
+    wide: VectorClass,
     args: Vec<ElementVector>,
 ) -> Result<Option<ElementVector>, ExecutionFault> {
     let real_only = wide.is_integer() && form.integer.is_none();
-    let wide = if real_only { ComputeClass::F64 } else { wide };
+    let wide = if real_only { VectorClass::F64 } else { wide };
     let args: Vec<ElementVector> = args.into_iter().map(|element_vector| element_vector.into_class(wide)).collect();
     Ok(match wide {
-        ComputeClass::F64 => {
+        VectorClass::F64 => {
             let args: Vec<&[f64]> = args.iter().filter_map(ElementVector::as_doubles).collect();
             form.real.and_then(|real| apply_elements(real.double, &args)).map(ElementVector::F64)
         }
-        ComputeClass::F32 => {
+        VectorClass::F32 => {
             let args: Vec<&[f32]> = args.iter().filter_map(ElementVector::as_floats).collect();
             form.real.and_then(|real| apply_elements(real.float, &args)).map(ElementVector::F32)
         }
-        ComputeClass::I64 | ComputeClass::U64 => {
+        VectorClass::Complex => {
+            let args: Vec<&[Complex64]> = args.iter().filter_map(ElementVector::as_complex).collect();
+            form.complex.and_then(|form| apply_elements(form, &args)).map(ElementVector::Complex)
+        }
+        VectorClass::I64 | VectorClass::U64 => {
             let truth = form.truth.filter(|_| step.result == DType::Bool);
             match truth.or(form.integer) {
                 Some(integer) => apply_integers(integer, args)?,
@@ -129,7 +138,7 @@ fn apply_integers(form: IntegerForm, args: Vec<ElementVector>) -> Result<Option<
         return Ok(apply_elements(form.value, &unsigned).map(ElementVector::U64));
     }
     // The same bits of the same bits.
-    let args: Vec<ElementVector> = args.into_iter().map(|arg| arg.into_class(ComputeClass::I64)).collect();
+    let args: Vec<ElementVector> = args.into_iter().map(|arg| arg.into_class(VectorClass::I64)).collect();
     let args: Vec<&[i64]> = args.iter().filter_map(ElementVector::as_integers).collect();
     Ok(apply_elements(form.value, &args).map(ElementVector::I64))
 }
@@ -159,7 +168,7 @@ fn test_elements(test: fn(f64) -> bool, values: ElementVector) -> Option<Element
     match values {
         ElementVector::F64(a) => Some(ElementVector::I64(a.iter().map(|&x| i64::from(test(x))).collect())),
         ElementVector::F32(a) => Some(ElementVector::I64(a.iter().map(|&x| i64::from(test(f64::from(x)))).collect())),
-        ElementVector::I64(_) | ElementVector::U64(_) => None,
+        ElementVector::I64(_) | ElementVector::U64(_) | ElementVector::Complex(_) => None,
     }
 }
 
@@ -170,6 +179,7 @@ fn compare_elements(form: ComparisonForm, a: &ElementVector, b: &ElementVector) 
         (ElementVector::F32(a), ElementVector::F32(b)) => Some(compare_pairs(form.float, a, b)),
         (ElementVector::I64(a), ElementVector::I64(b)) => Some(compare_pairs(form.integer, a, b)),
         (ElementVector::U64(a), ElementVector::U64(b)) => Some(compare_pairs(form.unsigned, a, b)),
+        (ElementVector::Complex(a), ElementVector::Complex(b)) => Some(compare_pairs(form.complex?, a, b)),
         _ => None,
     }
 }
@@ -183,7 +193,7 @@ fn unknown_function(function: Function) -> ExecutionFault {
 }
 
 fn select_elements(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<ElementVector, ExecutionFault> {
-    let wide = require_compute_class(step.result)?;
+    let wide = require_vector_class(step.result)?;
     let b = args.remove(2).into_class(wide);
     let a = args.remove(1).into_class(wide);
     let condition = args.remove(0).nonzero_mask();
@@ -192,6 +202,9 @@ fn select_elements(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<El
         (ElementVector::F32(a), ElementVector::F32(b)) => ElementVector::F32(choose_elements(&condition, &a, &b)),
         (ElementVector::I64(a), ElementVector::I64(b)) => ElementVector::I64(choose_elements(&condition, &a, &b)),
         (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(choose_elements(&condition, &a, &b)),
+        (ElementVector::Complex(a), ElementVector::Complex(b)) => {
+            ElementVector::Complex(choose_elements(&condition, &a, &b))
+        }
         _ => return Err(unknown_function(Function::Where)),
     })
 }

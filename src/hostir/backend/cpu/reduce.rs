@@ -1,10 +1,11 @@
 //! Reductions along axes and over the members of a communication.
 
-use super::element_vector::{ComputeClass, ElementVector};
+use super::element_vector::{ElementVector, VectorClass};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::reduced_axes_last;
 use crate::ir::DType;
+use crate::ir::functions::complex::Complex64;
 use crate::plan::{BufferView, Plan, RedOp, ReductionFold, ScalarValue};
 use rayon::prelude::*;
 
@@ -22,7 +23,7 @@ pub(super) fn run_reduction(
     let (turned, count) = reduced_axes_last(input, axes);
     let mut element_vector = ElementVector::load_view(memory, &turned)?;
     if input.dtype == DType::Float {
-        element_vector = element_vector.into_class(ComputeClass::F64);
+        element_vector = element_vector.into_class(VectorClass::F64);
     }
     let ReductionFold { op, initial } = op;
     let truths = input.dtype == DType::Bool;
@@ -40,6 +41,10 @@ pub(super) fn run_reduction(
         }
         ElementVector::U64(values) => {
             ElementVector::U64(fold_rows(&values, count, unsigned_op(op), initial.map(ScalarValue::as_u64)))
+        }
+        ElementVector::Complex(values) => {
+            let initial = initial.map(ScalarValue::as_complex);
+            ElementVector::Complex(fold_rows(&values, count, complex_op(op)?, initial))
         }
     };
     result.store_view(memory, plan, output)
@@ -79,6 +84,9 @@ pub(super) fn combine_members(
                 ElementVector::I64(zip_with(a, &b, integer_op(op, truths)?))
             }
             (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(zip_with(a, &b, unsigned_op(op))),
+            (ElementVector::Complex(a), ElementVector::Complex(b)) => {
+                ElementVector::Complex(zip_with(a, &b, complex_op(op)?))
+            }
             _ => return Err(ExecutionFault::Invalid("members send different types".into())),
         };
     }
@@ -88,6 +96,7 @@ pub(super) fn combine_members(
             ElementVector::F32(v) => ElementVector::F32(v.into_iter().map(|x| x / count as f32).collect()),
             ElementVector::I64(v) => ElementVector::I64(v.into_iter().map(|x| x / count as i64).collect()),
             ElementVector::U64(v) => ElementVector::U64(v.into_iter().map(|x| x / count as u64).collect()),
+            ElementVector::Complex(v) => ElementVector::Complex(v.into_iter().map(|x| x / count as f64).collect()),
         };
     }
     Ok(Some(all))
@@ -150,6 +159,17 @@ pub(in crate::backend) fn integer_op(op: RedOp, truths: bool) -> Result<fn(i64, 
         RedOp::Or => |a, b| a | b,
         RedOp::Xor => |a, b| a ^ b,
     })
+}
+
+/// The operation on complex numbers, which have no order and no bits.
+fn complex_op(op: RedOp) -> Result<fn(Complex64, Complex64) -> Complex64, ExecutionFault> {
+    match op {
+        RedOp::Sum | RedOp::Avg => Ok(|a, b| a + b),
+        RedOp::Product => Ok(|a, b| a * b),
+        RedOp::Min | RedOp::FMin | RedOp::Max | RedOp::FMax | RedOp::And | RedOp::Or | RedOp::Xor => {
+            Err(ExecutionFault::Invalid(format!("the reduction `{}` is not defined for complex numbers", op.word())))
+        }
+    }
 }
 
 /// The operation on integers without a sign.

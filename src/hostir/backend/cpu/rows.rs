@@ -35,6 +35,9 @@ fn operand_values(values: ElementVector, function: &str) -> Result<OperandValues
                     .map_err(|_| ExecutionFault::Invalid(format!("`{function}` takes no integers of 2^63 or more")))?,
             )
         }
+        ElementVector::Complex(_) => {
+            return Err(ExecutionFault::Invalid(format!("`{function}` is not defined for complex numbers")));
+        }
     })
 }
 

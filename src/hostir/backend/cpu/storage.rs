@@ -260,6 +260,7 @@ impl RankMemory {
             2 => bytemuck::cast_slice(&self.read_view::<u16>(view)?).to_vec(),
             4 => bytemuck::cast_slice(&self.read_view::<u32>(view)?).to_vec(),
             8 => bytemuck::cast_slice(&self.read_view::<u64>(view)?).to_vec(),
+            16 => bytemuck::cast_slice(&self.read_view::<[u64; 2]>(view)?).to_vec(),
             _ => return Err(ExecutionFault::Type(view.dtype)),
         })
     }
@@ -271,6 +272,7 @@ impl RankMemory {
             2 => self.write_view::<u16>(plan, view, &values_of(bytes)),
             4 => self.write_view::<u32>(plan, view, &values_of(bytes)),
             8 => self.write_view::<u64>(plan, view, &values_of(bytes)),
+            16 => self.write_view::<[u64; 2]>(plan, view, &values_of(bytes)),
             _ => Err(ExecutionFault::Type(view.dtype)),
         }
     }

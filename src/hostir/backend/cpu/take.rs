@@ -16,6 +16,7 @@ pub(super) fn run_take(memory: &mut RankMemory, plan: &Plan, take: &TakeInst) ->
         2 => move_elements::<u16>(memory, plan, take, &places),
         4 => move_elements::<u32>(memory, plan, take, &places),
         8 => move_elements::<u64>(memory, plan, take, &places),
+        16 => move_elements::<[u64; 2]>(memory, plan, take, &places),
         _ => Err(ExecutionFault::Type(take.output.dtype)),
     }
 }
@@ -56,6 +57,9 @@ pub(super) fn run_accumulate(memory: &mut RankMemory, plan: &Plan, put: &Accumul
         (ElementVector::F32(a), ElementVector::F32(b)) => ElementVector::F32(add_rows(a, &b, &rows, |x, y| x + y)),
         (ElementVector::I64(a), ElementVector::I64(b)) => ElementVector::I64(add_rows(a, &b, &rows, i64::wrapping_add)),
         (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(add_rows(a, &b, &rows, u64::wrapping_add)),
+        (ElementVector::Complex(a), ElementVector::Complex(b)) => {
+            ElementVector::Complex(add_rows(a, &b, &rows, |x, y| x + y))
+        }
         _ => {
             return Err(ExecutionFault::Invalid("the value is of another type than its base".into()));
         }

@@ -4,7 +4,7 @@ use super::executor::ExactRank;
 use super::field::FieldElement;
 use super::hash::HashedSubject;
 use super::reduce::{fold_elements, folded_degree};
-use super::value::{ExactColumn, ExactValue, stored_integer};
+use super::value::{ExactColumn, ExactValue, holds_numbers, stored_integer};
 use super::work::HashContext;
 use crate::backend::fault::ExecutionFault;
 use crate::diag::Diag;
@@ -123,7 +123,7 @@ fn divide_element(value: ExactValue, count: usize, dtype: DType, cx: &mut HashCo
     match value {
         ExactValue::Integer(sum) => stored_integer(sum / count.max(1) as i64, dtype),
         ExactValue::Unsigned(sum) => stored_integer((sum / count.max(1) as u64).cast_signed(), dtype),
-        ExactValue::Number(sum) if dtype.is_float() => {
+        ExactValue::Number(sum) if holds_numbers(dtype) => {
             let share = cx.invert_number(FieldElement::from_integer(count as i64));
             ExactValue::Number(sum * share)
         }

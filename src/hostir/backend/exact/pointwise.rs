@@ -9,7 +9,7 @@ use super::work::HashContext;
 use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
 use crate::ir::functions::{ExactForm, FieldOperation, FunctionForm};
-use crate::plan::{KernelStep, Plan, PointwiseKernel, RedOp, ScalarValue, StepOperand};
+use crate::plan::{Function, KernelStep, Plan, PointwiseKernel, RedOp, ScalarValue, StepOperand};
 use smallvec::SmallVec;
 
 /// The largest exponent that counts as a number of factors.
@@ -102,6 +102,8 @@ fn operand_type(step: &KernelStep, position: usize) -> Option<DType> {
 /// A scalar as an element of a type.
 pub(super) fn scalar_element(value: ScalarValue, dtype: DType, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
+        ScalarValue::Complex(real, imaginary) if dtype.is_complex() => cx.complex_constant(real, imaginary),
+        ScalarValue::Complex(real, _) => scalar_element(ScalarValue::Float(real), dtype, cx),
         ScalarValue::Float(value) if holds_numbers(dtype) => cx.real_constant(value),
         ScalarValue::Unsigned(value) => ExactValue::Unsigned(value).stored_as(dtype),
         value if dtype == DType::Bool => ExactValue::Integer(i64::from(value.as_bool())),
@@ -179,6 +181,8 @@ fn apply_element(
     let numbers: SmallVec<[FieldElement; 3]> = args.iter().map(|value| value.to_number()).collect();
     let value = number_result(step, &numbers, cx);
     match operand_type(step, 0) {
+        // The parts of complex numbers and their absolute values are real already.
+        Some(computed) if computed.is_complex() && !step.result.is_complex() => Ok(value),
         Some(computed) if !row.is_predicate() => Ok(convert_element(value, computed, step.result, cx)),
         _ => Ok(value),
     }
@@ -270,6 +274,11 @@ fn apply_operation(operation: FieldOperation, args: &[FieldElement], cx: &mut Ha
 pub(super) fn convert_element(value: ExactValue, from: DType, to: DType, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
         ExactValue::Integer(_) | ExactValue::Unsigned(_) => value.stored_as(to),
+        // Of a complex number the real part is left.
+        ExactValue::Number(number) if from.is_complex() && !to.is_complex() => {
+            let part = cx.hash_operands(HashedSubject::Function(Function::Real), &[number]);
+            convert_element(part, DType::Double, to, cx)
+        }
         // Casts of floats are identities, and so are conversions of an integer to a float or to a wider integer.
         ExactValue::Number(_) if holds_numbers(to) || from == to => value,
         ExactValue::Number(_) if from == DType::Bool || holds_integers_of(to, from) => value,

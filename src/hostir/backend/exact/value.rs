@@ -55,9 +55,10 @@ impl ExactValue {
     }
 }
 
-/// Returns true for the types whose elements are numbers of the field.
+/// Returns true for the types whose elements are numbers of the field. A complex number is one of them: what holds for
+/// all numbers of fields holds for complex numbers.
 pub(super) fn holds_numbers(dtype: DType) -> bool {
-    dtype.is_float()
+    dtype.is_float() || dtype.is_complex()
 }
 
 /// Returns true for the types of inputs that are drawn at random. A truth value is a number of the field, because a

@@ -6,7 +6,7 @@ use super::field::FieldElement;
 use super::hash::{HashKeys, HashedSubject};
 use super::value::ExactValue;
 use crate::ir::OpId;
-use crate::plan::RedOp;
+use crate::plan::{Function, RedOp};
 
 /// A use of a function that has no meaning modulo a prime.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -101,6 +101,14 @@ impl HashContext<'_> {
             Some(inverse) => inverse,
             None => self.hash_operands(HashedSubject::ZeroDivision, &[]).to_number(),
         }
+    }
+    /// A complex constant: its real part if that is all of it, else what is known of `std::complex` of its parts.
+    pub(super) fn complex_constant(&mut self, real: f64, imaginary: f64) -> ExactValue {
+        let parts = [real, imaginary].map(|part| self.real_constant(part));
+        if imaginary == 0.0 {
+            return parts[0];
+        }
+        self.hash_operands(HashedSubject::Function(Function::Complex), &parts.map(ExactValue::to_number))
     }
     /// A real constant.
     pub(super) fn real_constant(&mut self, value: f64) -> ExactValue {

@@ -6,7 +6,7 @@ use super::scope::Meaning;
 use super::statements::ResultTarget;
 use crate::axes::stored_rank;
 use crate::hir2::defaults::{
-    DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op, is_callable, is_positional, keyword,
+    DEFAULT_CACHE_OP, cast_function, dtype_of_word, function_of_word, has_cache_op, is_callable, is_positional, keyword,
 };
 use crate::ir::functions::find_function;
 use crate::ir::{
@@ -34,7 +34,7 @@ impl ProgramReader<'_> {
 
     /// Returns true if a name is a pointwise function or a cast, whatever its operands.
     pub(super) fn is_function(&self, name: NameSyntax) -> bool {
-        let text = self.name_text(name.name);
+        let text = function_of_word(self.name_text(name.name));
         self.word_dtype(name.name).is_some() || (1..=3).any(|arity| find_function(text, arity).is_some())
     }
 
@@ -57,7 +57,8 @@ impl ProgramReader<'_> {
         if let Some(kind) = self.table_op(name.name) {
             return self.read_table_op(kind, name, args, targets, span);
         }
-        let is_function = self.word_dtype(name.name).is_some() || find_function(text, args.len()).is_some();
+        let is_function =
+            self.word_dtype(name.name).is_some() || find_function(function_of_word(text), args.len()).is_some();
         match targets {
             [target] if is_function => self.read_pointwise_call(target, name, args, span),
             _ => {
@@ -358,6 +359,7 @@ impl ProgramReader<'_> {
             }
             return name.map(Cow::Owned);
         }
+        let function = function_of_word(function);
         let arity = find_function(function, operands.len()).map(|row| row.arity);
         if arity != Some(operands.len()) {
             report::report_arity(function, arity.unwrap_or(0), operands.len(), span, self.diags);

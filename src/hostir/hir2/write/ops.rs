@@ -2,7 +2,9 @@
 
 use super::ProgramWriter;
 use super::scalars::binding_strength;
-use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, is_positional, keeps_by_default, word_of_dtype};
+use crate::hir2::defaults::{
+    DEFAULT_CACHE_OP, cast_function, is_positional, keeps_by_default, word_of_dtype, word_of_function,
+};
 use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
@@ -244,10 +246,11 @@ impl ProgramWriter<'_> {
         let [Value::Tensor(_)] = op.results.as_slice() else { return self.write_verbatim(id) };
         let prefix = UnaryOp::parse(function);
         let infix = BinaryOp::parse(function);
+        let named = is_identifier(word_of_function(function));
         let known = match op.operands.len() {
-            1 => prefix.is_some() || is_identifier(function),
-            2 => infix.is_some() || is_identifier(function),
-            _ => is_identifier(function),
+            1 => prefix.is_some() || named,
+            2 => infix.is_some() || named,
+            _ => named,
         };
         if !known {
             return self.write_verbatim(id);
@@ -272,7 +275,7 @@ impl ProgramWriter<'_> {
                 self.write_operand(*b, strength + 1);
             }
             (operands, ..) => {
-                self.push(self.function_word(function, operands));
+                self.push(self.function_word(function, op));
                 self.push("(");
                 self.write_operands(operands);
                 self.push(")");
@@ -281,9 +284,13 @@ impl ProgramWriter<'_> {
     }
 
     /// The element type for the usual cast between two types, else the function's name.
-    fn function_word<'n>(&self, function: &'n str, operands: &[Value]) -> &'n str {
-        let [Value::Tensor(operand)] = operands else { return function };
-        let Some(to) = cast_result(function) else { return function };
+    fn function_word<'n>(&self, function: &'n str, op: &Op) -> &'n str {
+        let [Value::Tensor(operand)] = op.operands.as_slice() else { return word_of_function(function) };
+        let Some(to) = cast_result(function) else { return word_of_function(function) };
+        // nvFuser has one name for the casts of narrow floats to several integers.
+        if op.output_tensors().any(|result| self.program.tensor(result).dtype != to) {
+            return function;
+        }
         let usual = cast_function(self.program.tensor(*operand).dtype, to);
         if usual.as_deref() == Some(function) { word_of_dtype(to) } else { function }
     }

@@ -4,6 +4,7 @@
 //! that nvFuser prints. Programs store the newest spelling (`max`, `__to_float`), independent of the file's;
 //! [`spelled_name`] converts it back.
 
+pub mod complex;
 mod integers;
 mod inverse_error;
 mod literals;
@@ -17,7 +18,7 @@ mod tests;
 
 pub use literals::{literal_value, misfit_of_cast, misfit_of_element};
 pub use row::{
-    ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow,
+    ComparisonForm, ComplexForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow,
     FunctionSpelling, HostForm, HostFunction, IntegerForm, NumberForm, RealForm, UnsignedForm,
 };
 pub use scalar_value::{ScalarValue, unsigned_of_real};
@@ -32,7 +33,7 @@ impl Function {
         let without_f = || text.strip_suffix('f').and_then(|name| Function::computed(name, operands));
         Function::computed(text, operands)
             .or_else(without_f)
-            .or_else(|| (operands == 1 && is_real_cast(text)).then_some(Function::Cast))
+            .or_else(|| (operands == 1 && is_cast_text(text)).then_some(Function::Cast))
     }
     /// The function whose computation a name stands for.
     fn computed(name: &str, operands: usize) -> Option<Function> {
@@ -153,18 +154,19 @@ pub fn cast_result(name: &str) -> Option<DType> {
         "uint64" | "uint" => DType::UInt64,
         "index" => DType::Index,
         "bool" => DType::Bool,
+        "complex_float" => DType::ComplexFloat,
+        "complex_double" => DType::ComplexDouble,
         _ => return None,
     })
 }
 
-/// Returns true if a function's text is a cast between real types.
-fn is_real_cast(text: &str) -> bool {
-    let real = !text.contains("complex");
+/// Returns true if a function's text is a cast.
+fn is_cast_text(text: &str) -> bool {
     let c_style = text.starts_with('(') && text.ends_with(')');
     // `std::real` of a real number is the number itself.
     let named =
         text.starts_with("__to_") || text.starts_with("__real_then_") || (text.starts_with("__") && text.contains('2'));
-    real && (c_style || named)
+    c_style || named
 }
 
 /// The words of the operand's and of the result's type in `__float2half`, `__e4m32float`, `__real_then_2half`.
@@ -177,7 +179,7 @@ fn narrow_cast_types(name: &str) -> Option<[&str; 2]> {
     to_narrow.or_else(|| {
         NARROW.iter().find_map(|narrow| {
             let to = rest.strip_prefix(narrow)?.strip_prefix('2')?;
-            WIDE.contains(&to).then_some([*narrow, to])
+            (WIDE.contains(&to) || to.starts_with("complex_")).then_some([*narrow, to])
         })
     })
 }

@@ -1,5 +1,6 @@
 //! Rows of the function table: data, values on the CPU and C++ texts.
 
+use super::complex::Complex64;
 use super::scalar_value::ScalarValue;
 
 /// The spelling of a function.
@@ -82,6 +83,9 @@ pub struct UnsignedForm {
     pub cuda: &'static str,
 }
 
+/// A function of complex numbers, computed in doubles. A result that is real has no imaginary part.
+pub type ComplexForm = ElementFunction<Complex64>;
+
 /// A comparison of two elements.
 #[derive(Clone, Copy)]
 pub struct ComparisonForm {
@@ -93,6 +97,8 @@ pub struct ComparisonForm {
     pub integer: fn(i64, i64) -> bool,
     /// The result for integers without a sign.
     pub unsigned: fn(u64, u64) -> bool,
+    /// The result for complex numbers, which have no order.
+    pub complex: Option<fn(Complex64, Complex64) -> bool>,
     /// The C++ condition: a template of [`FunctionForm`].
     pub cuda: &'static str,
 }
@@ -106,6 +112,8 @@ pub struct NumberForm {
     pub integer: Option<IntegerForm>,
     /// The function of integers whose result is a truth value, if it is another one.
     pub truth: Option<IntegerForm>,
+    /// The function of complex numbers.
+    pub complex: Option<ComplexForm>,
 }
 
 /// The computation that a function stands for.
@@ -137,6 +145,8 @@ pub enum FunctionForm {
     Test {
         /// The value.
         value: fn(f64) -> bool,
+        /// The value for a complex number.
+        complex: Option<fn(Complex64) -> bool>,
         /// The C++ condition.
         cuda: &'static str,
     },
@@ -317,7 +327,23 @@ impl FunctionRow {
     }
     /// The result of a test of one real.
     pub(super) const fn test_form(self, cuda: &'static str, value: fn(f64) -> bool) -> Self {
-        self.kernel_form(FunctionForm::Test { value, cuda }).kernel_cost(FunctionCost::Low).unknown_form()
+        self.kernel_form(FunctionForm::Test { value, complex: None, cuda })
+            .kernel_cost(FunctionCost::Low)
+            .unknown_form()
+    }
+    /// The result of a test of a complex number.
+    pub(super) const fn complex_test(self, complex: fn(Complex64) -> bool) -> Self {
+        match self.form {
+            FunctionForm::Test { value, cuda, .. } => {
+                self.kernel_form(FunctionForm::Test { value, complex: Some(complex), cuda })
+            }
+            _ => self,
+        }
+    }
+    /// The value of complex numbers.
+    pub(super) const fn complex_form(self, complex: ComplexForm) -> Self {
+        let numbers = self.number_form();
+        self.kernel_form(FunctionForm::Number(NumberForm { complex: Some(complex), ..numbers }))
     }
     /// The result of a comparison.
     pub(super) const fn comparison_form(self, form: ComparisonForm) -> Self {
@@ -347,7 +373,7 @@ impl FunctionRow {
     const fn number_form(&self) -> NumberForm {
         match self.form {
             FunctionForm::Number(form) => form,
-            _ => NumberForm { real: None, integer: None, truth: None },
+            _ => NumberForm { real: None, integer: None, truth: None, complex: None },
         }
     }
 }
@@ -368,6 +394,19 @@ impl FunctionRow {
     /// Returns true if the result is a truth value whatever the operands' type.
     pub fn is_predicate(&self) -> bool {
         matches!(self.form, FunctionForm::Truth { .. } | FunctionForm::Test { .. } | FunctionForm::Comparison(_))
+    }
+    /// Returns true if the function has values for complex numbers.
+    pub fn takes_complex(&self) -> bool {
+        match self.form {
+            FunctionForm::Conversion
+            | FunctionForm::Reinterpretation
+            | FunctionForm::Choice
+            | FunctionForm::Truth { .. } => true,
+            FunctionForm::Test { complex, .. } => complex.is_some(),
+            FunctionForm::Comparison(form) => form.complex.is_some(),
+            FunctionForm::Number(form) => form.complex.is_some(),
+            FunctionForm::NotComputed | FunctionForm::SameAs(_) => false,
+        }
     }
     /// Returns true if operands must be integers or truth values.
     pub fn needs_integers(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The evaluation of functions in scalar expressions, with checked arithmetic.
 
+use super::complex::Complex64;
 use super::integers::common_divisor;
 use super::row::{FunctionForm, FunctionRow, HostForm, IntegerForm, NumberForm};
 use super::scalar_value::ScalarValue;
@@ -16,10 +17,22 @@ impl FunctionRow {
     ///
     /// A clause that says why there is no value.
     pub fn host_value(&self, name: &str, args: &[ScalarValue]) -> HostResult {
+        if args.iter().any(|arg| matches!(arg, ScalarValue::Complex(..))) {
+            return self
+                .complex_value(args)
+                .ok_or_else(|| format!("`{name}` of complex numbers cannot be evaluated on the host"));
+        }
         if let HostForm::Own(function) = self.host {
             return function(name, args);
         }
         self.kernel_value(args).ok_or_else(|| refusal(name))
+    }
+
+    /// The value for complex numbers. Parts and absolute values are real.
+    fn complex_value(&self, args: &[ScalarValue]) -> Option<ScalarValue> {
+        let FunctionForm::Number(NumberForm { complex: Some(form), .. }) = self.form else { return None };
+        let args: smallvec::SmallVec<[Complex64; 3]> = args.iter().map(|arg| arg.as_complex()).collect();
+        form.value_of(&args).map(|value| ScalarValue::Complex(value.re, value.im))
     }
 
     /// The value of a kernel of doubles, or of integers if the row requires that.

@@ -4,6 +4,7 @@
 //! on the CPU, the C++ text, the meaning modulo a prime and the cost. Rows without a form are read, verified and
 //! printed, but cannot run. Programs list functions in the order of the table.
 
+use super::complex::{self, Complex64};
 use super::row::{
     ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow, HostForm,
     RealForm, internal_row, operator_row, plain_row, suffixed_row,
@@ -63,7 +64,10 @@ macro_rules! real {
 /// A comparison: its C++ template and its value.
 macro_rules! comparison {
     ($cuda:literal, $value:expr) => {
-        ComparisonForm { cuda: $cuda, double: $value, float: $value, integer: $value, unsigned: $value }
+        ComparisonForm { cuda: $cuda, double: $value, float: $value, integer: $value, unsigned: $value, complex: None }
+    };
+    ($cuda:literal, $value:expr, complex) => {
+        ComparisonForm { complex: Some($value), ..comparison!($cuda, $value) }
     };
 }
 
@@ -74,7 +78,8 @@ function_table! {
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("(-{a})", Unary, |x| -x))
-        .integer_form("i_sub(0, {a})", Unary(i64::wrapping_neg)),
+        .integer_form("i_sub(0, {a})", Unary(i64::wrapping_neg))
+        .complex_form(Unary(|x| -x)),
     /// `!a`
     Not("!", 1) = operator_row().logic_form("!{a}", Unary(|a| !a)),
     /// `~a`
@@ -87,21 +92,24 @@ function_table! {
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("({a} + {b})", Binary, |a, b| a + b))
-        .integer_form("i_add({a}, {b})", Binary(i64::wrapping_add)),
+        .integer_form("i_add({a}, {b})", Binary(i64::wrapping_add))
+        .complex_form(Binary(|a, b| a + b)),
     /// `a - b`
     Sub("-", 2) = operator_row()
         .field_form(FieldOperation::Difference)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("({a} - {b})", Binary, |a, b| a - b))
-        .integer_form("i_sub({a}, {b})", Binary(i64::wrapping_sub)),
+        .integer_form("i_sub({a}, {b})", Binary(i64::wrapping_sub))
+        .complex_form(Binary(|a, b| a - b)),
     /// `a * b`
     Mul("*", 2) = operator_row()
         .field_form(FieldOperation::Product)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("({a} * {b})", Binary, |a, b| a * b))
-        .integer_form("i_mul({a}, {b})", Binary(i64::wrapping_mul)),
+        .integer_form("i_mul({a}, {b})", Binary(i64::wrapping_mul))
+        .complex_form(Binary(|a, b| a * b)),
     /// `a / b`; integers truncate.
     Div("/", 2) = operator_row()
         .field_form(FieldOperation::Quotient)
@@ -109,7 +117,8 @@ function_table! {
         .kernel_cost(LowInFloat)
         .real_form(real!("({a} / {b})", Binary, |a, b| a / b))
         .division_form("i_div({a}, {b})", Binary(i64::wrapping_div))
-        .unsigned_form("u_div({a}, {b})", Binary(|a, b| a / b)),
+        .unsigned_form("u_div({a}, {b})", Binary(|a, b| a / b))
+        .complex_form(Binary(complex::quotient)),
     /// `a % b` with the sign of `a`.
     Mod("%", 2) = operator_row()
         .one_type()
@@ -125,9 +134,9 @@ function_table! {
         .integer_form("i_shr({a}, {b})", Binary(|a, b| a >> b.clamp(0, 63)))
         .unsigned_form("u_shr({a}, {b})", Binary(|a, b| if b < 64 { a >> b } else { 0 })),
     /// `a == b`
-    Eq("==", 2) = operator_row().comparison_form(comparison!("{a} == {b}", |a, b| a == b)),
+    Eq("==", 2) = operator_row().comparison_form(comparison!("{a} == {b}", |a, b| a == b, complex)),
     /// `a != b`
-    Ne("!=", 2) = operator_row().comparison_form(comparison!("{a} != {b}", |a, b| a != b)),
+    Ne("!=", 2) = operator_row().comparison_form(comparison!("{a} != {b}", |a, b| a != b, complex)),
     /// `a >= b`
     Ge(">=", 2) = operator_row().comparison_form(comparison!("{a} >= {b}", |a, b| a >= b)),
     /// `a > b`
@@ -154,25 +163,32 @@ function_table! {
         .real_form(real!("fabs{f}({a})", Unary, Real::abs))
         .integer_form("i_abs({a})", Unary(i64::wrapping_abs))
         .unsigned_form("{a}", Unary(|x| x))
-        .host_form(HostForm::Own(scalars::absolute_value)),
+        .host_form(HostForm::Own(scalars::absolute_value))
+        .complex_form(Unary(|x| complex::of_real(x.norm()))),
     /// Arc cosine.
-    Acos("acos", 1) = suffixed_row().real_form(real!("acos{f}({a})", Unary, Real::acos)),
+    Acos("acos", 1) = suffixed_row().real_form(real!("acos{f}({a})", Unary, Real::acos))
+        .complex_form(Unary(|x| x.acos())),
     /// Inverse hyperbolic cosine. The standard library's overflow half way (`asinh(f32::MAX)`), libm's do not.
     Acosh("acosh", 1) = suffixed_row().real_form(real!("acosh{f}({a})", Unary, |x| if x < 1.0 {
         Real::NAN
     } else {
         libm::acosh(f64::from(x)) as Real
-    })),
+    }))
+        .complex_form(Unary(|x| x.acosh())),
     /// Arc sine.
-    Asin("asin", 1) = suffixed_row().real_form(real!("asin{f}({a})", Unary, Real::asin)),
+    Asin("asin", 1) = suffixed_row().real_form(real!("asin{f}({a})", Unary, Real::asin))
+        .complex_form(Unary(|x| x.asin())),
     /// Inverse hyperbolic sine.
     Asinh("asinh", 1) =
-        suffixed_row().real_form(real!("asinh{f}({a})", Unary, |x| libm::asinh(f64::from(x)) as Real)),
+        suffixed_row().real_form(real!("asinh{f}({a})", Unary, |x| libm::asinh(f64::from(x)) as Real))
+        .complex_form(Unary(|x| x.asinh())),
     /// Arc tangent.
-    Atan("atan", 1) = suffixed_row().real_form(real!("atan{f}({a})", Unary, Real::atan)),
+    Atan("atan", 1) = suffixed_row().real_form(real!("atan{f}({a})", Unary, Real::atan))
+        .complex_form(Unary(|x| x.atan())),
     /// Inverse hyperbolic tangent.
     Atanh("atanh", 1) =
-        suffixed_row().real_form(real!("atanh{f}({a})", Unary, |x| libm::atanh(f64::from(x)) as Real)),
+        suffixed_row().real_form(real!("atanh{f}({a})", Unary, |x| libm::atanh(f64::from(x)) as Real))
+        .complex_form(Unary(|x| x.atanh())),
     /// Rounds up.
     Ceil("ceil", 1) = suffixed_row()
         .real_form(real!("ceil{f}({a})", Unary, Real::ceil))
@@ -180,17 +196,22 @@ function_table! {
         .unsigned_form("{a}", Unary(|x| x))
         .host_form(HostForm::DoubleOrInteger),
     /// Cosine.
-    Cos("cos", 1) = suffixed_row().one_type().real_form(real!("cos{f}({a})", Unary, Real::cos)),
+    Cos("cos", 1) = suffixed_row().one_type().real_form(real!("cos{f}({a})", Unary, Real::cos))
+        .complex_form(Unary(|x| x.cos())),
     /// Hyperbolic cosine.
-    Cosh("cosh", 1) = suffixed_row().real_form(real!("cosh{f}({a})", Unary, Real::cosh)),
+    Cosh("cosh", 1) = suffixed_row().real_form(real!("cosh{f}({a})", Unary, Real::cosh))
+        .complex_form(Unary(|x| x.cosh())),
     /// e to the power of a.
     Exp("exp", 1) =
-        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("exp{f}({a})", Unary, Real::exp)),
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("exp{f}({a})", Unary, Real::exp))
+        .complex_form(Unary(|x| x.exp())),
     /// 2 to the power of a.
     Exp2("exp2", 1) =
-        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("exp2{f}({a})", Unary, Real::exp2)),
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("exp2{f}({a})", Unary, Real::exp2))
+        .complex_form(Unary(|x| x.exp2())),
     /// `exp(a) - 1`
-    Expm1("expm1", 1) = suffixed_row().real_form(real!("expm1{f}({a})", Unary, Real::exp_m1)),
+    Expm1("expm1", 1) = suffixed_row().real_form(real!("expm1{f}({a})", Unary, Real::exp_m1))
+        .complex_form(Unary(complex::exp_minus_one)),
     /// Error function.
     Erf("erf", 1) =
         suffixed_row().one_type().real_form(real!("erf{f}({a})", Unary, |x| libm::erf(f64::from(x)) as Real)),
@@ -211,34 +232,47 @@ function_table! {
     /// `a - trunc(a)`
     Frac("frac", 1) = plain_row().real_form(real!("({a} - trunc{f}({a}))", Unary, Real::fract)),
     /// The imaginary part.
-    Imag("std::imag", 1) = plain_row(),
+    Imag("std::imag", 1) = plain_row()
+        .real_form(real!("((void){a}, ({T})0)", Unary, |_| 0.0))
+        .integer_form("(0 * {a})", Unary(|_| 0))
+        .complex_form(Unary(|x| complex::of_real(x.im))),
     /// `a * sigmoid(a)`
     Silu("silu", 1) = plain_row().one_type().kernel_cost(LowInFloat).real_form(real!(
         "({a} * (1.0{f} / (1.0{f} + exp{f}(-{a}))))",
         Unary,
         |x| x * (1.0 / (1.0 + (-x).exp()))
-    )),
+    ))
+        .complex_form(Unary(|x| x * complex::sigmoid(x))),
     /// Logarithm of the absolute value of the gamma function.
     Lgamma("lgamma", 1) =
         suffixed_row().real_form(real!("lgamma{f}({a})", Unary, |x| libm::lgamma(f64::from(x)) as Real)),
     /// Natural logarithm.
     Log("log", 1) =
-        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("log{f}({a})", Unary, Real::ln)),
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("log{f}({a})", Unary, Real::ln))
+        .complex_form(Unary(|x| x.ln())),
     /// Decimal logarithm.
-    Log10("log10", 1) = suffixed_row().real_form(real!("log10{f}({a})", Unary, Real::log10)),
+    Log10("log10", 1) = suffixed_row().real_form(real!("log10{f}({a})", Unary, Real::log10))
+        .complex_form(Unary(|x| x.log10())),
     /// `log(1 + a)`
-    Log1p("log1p", 1) = suffixed_row().real_form(real!("log1p{f}({a})", Unary, Real::ln_1p)),
+    Log1p("log1p", 1) = suffixed_row().real_form(real!("log1p{f}({a})", Unary, Real::ln_1p))
+        .complex_form(Unary(complex::log_one_plus)),
     /// Binary logarithm.
     Log2("log2", 1) =
-        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("log2{f}({a})", Unary, Real::log2)),
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("log2{f}({a})", Unary, Real::log2))
+        .complex_form(Unary(|x| x.log2())),
     /// The real part.
-    Real("std::real", 1) = plain_row(),
+    Real("std::real", 1) = plain_row()
+        .real_form(real!("{a}", Unary, |x| x))
+        .integer_form("{a}", Unary(|x| x))
+        .unsigned_form("{a}", Unary(|x| x))
+        .complex_form(Unary(|x| complex::of_real(x.re))),
     /// `1 / a`
     Reciprocal("reciprocal", 1) = plain_row()
         .field_form(FieldOperation::Inverse)
         .one_type()
         .kernel_cost(LowInFloat)
-        .real_form(real!("(1.0{f} / {a})", Unary, |x| 1.0 / x)),
+        .real_form(real!("(1.0{f} / {a})", Unary, |x| 1.0 / x))
+        .complex_form(Unary(complex::reciprocal)),
     /// `max(a, 0)`
     Relu("relu", 1) = plain_row()
         .one_type()
@@ -249,7 +283,8 @@ function_table! {
         .host_form(HostForm::DoubleOrInteger),
     /// `1 / sqrt(a)`
     Rsqrt("rsqrt", 1) =
-        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("rsqrt{f}({a})", Unary, |x| 1.0 / x.sqrt())),
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("rsqrt{f}({a})", Unary, |x| 1.0 / x.sqrt()))
+        .complex_form(Unary(|x| complex::reciprocal(x.sqrt()))),
     /// Rounds to the nearest integer, ties to even.
     Round("nearbyint", 1) = suffixed_row()
         .real_form(real!("rint{f}({a})", Unary, Real::round_ties_even))
@@ -261,21 +296,27 @@ function_table! {
         "(1.0{f} / (1.0{f} + exp{f}(-{a})))",
         Unary,
         |x| 1.0 / (1.0 + (-x).exp())
-    )),
+    ))
+        .complex_form(Unary(complex::sigmoid)),
     /// True where the sign bit of a is set.
     Signbit("signbit", 1) = suffixed_row().test_form("signbit({a})", f64::is_sign_negative),
     /// Sine.
-    Sin("sin", 1) = suffixed_row().one_type().real_form(real!("sin{f}({a})", Unary, Real::sin)),
+    Sin("sin", 1) = suffixed_row().one_type().real_form(real!("sin{f}({a})", Unary, Real::sin))
+        .complex_form(Unary(|x| x.sin())),
     /// Hyperbolic sine.
-    Sinh("sinh", 1) = suffixed_row().real_form(real!("sinh{f}({a})", Unary, Real::sinh)),
+    Sinh("sinh", 1) = suffixed_row().real_form(real!("sinh{f}({a})", Unary, Real::sinh))
+        .complex_form(Unary(|x| x.sinh())),
     /// Square root.
     Sqrt("sqrt", 1) =
-        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("sqrt{f}({a})", Unary, Real::sqrt)),
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("sqrt{f}({a})", Unary, Real::sqrt))
+        .complex_form(Unary(|x| x.sqrt())),
     /// Tangent.
-    Tan("tan", 1) = suffixed_row().one_type().real_form(real!("tan{f}({a})", Unary, Real::tan)),
+    Tan("tan", 1) = suffixed_row().one_type().real_form(real!("tan{f}({a})", Unary, Real::tan))
+        .complex_form(Unary(|x| x.tan())),
     /// Hyperbolic tangent.
     Tanh("tanh", 1) =
-        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("tanh{f}({a})", Unary, Real::tanh)),
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("tanh{f}({a})", Unary, Real::tanh))
+        .complex_form(Unary(|x| x.tanh())),
     /// Rounds towards zero.
     Trunc("trunc", 1) = suffixed_row()
         .real_form(real!("trunc{f}({a})", Unary, Real::trunc))
@@ -294,17 +335,17 @@ function_table! {
         .kernel_form(FunctionForm::Conversion)
         .host_form(HostForm::Own(scalars::operand_value)),
     /// True where a is finite.
-    IsFinite("isfinite", 1) = plain_row().test_form("isfinite({a})", f64::is_finite),
+    IsFinite("isfinite", 1) = plain_row().test_form("isfinite({a})", f64::is_finite).complex_test(|x| x.is_finite()),
     /// True where a is infinite.
-    IsInf("isinf", 1) = plain_row().test_form("isinf({a})", f64::is_infinite),
+    IsInf("isinf", 1) = plain_row().test_form("isinf({a})", f64::is_infinite).complex_test(|x| x.is_infinite()),
     /// True where a is not a number.
-    IsNan("isnan", 1) = plain_row().test_form("{a} != {a}", f64::is_nan),
+    IsNan("isnan", 1) = plain_row().test_form("{a} != {a}", f64::is_nan).complex_test(|x| x.is_nan()),
     /// True where a is minus infinity.
     IsNegInf("isneginf", 1) = plain_row().test_form("isinf({a}) && {a} < 0", |x| x == f64::NEG_INFINITY),
     /// True where a is plus infinity.
     IsPosInf("isposinf", 1) = plain_row().test_form("isinf({a}) && {a} > 0", |x| x == f64::INFINITY),
     /// True where a is real, which is everywhere.
-    IsReal("isreal", 1) = plain_row().test_form("true", |_| true),
+    IsReal("isreal", 1) = plain_row().test_form("true", |_| true).complex_test(|x| x.im == 0.0),
     /// `atan2(a, b)`
     Atan2("atan2", 2) = suffixed_row().one_type().real_form(real!("atan2{f}({a}, {b})", Binary, Real::atan2)),
     /// Another spelling of `a % b`.
@@ -364,7 +405,8 @@ function_table! {
         .real_form(real!("pow{f}({a}, {b})", Binary, Real::powf))
         .integer_form("i_pow({a}, {b})", Binary(integers::wrapping_power))
         .unsigned_form("u_pow({a}, {b})", Binary(integers::unsigned_power))
-        .host_form(HostForm::Own(scalars::power_value)),
+        .host_form(HostForm::Own(scalars::power_value))
+        .complex_form(Binary(complex::power)),
     /// `a - b * floor(a / b)`: the remainder with the sign of `b`.
     Remainder("remainder", 2) = plain_row()
         .one_type()
@@ -387,7 +429,7 @@ function_table! {
         .unsigned_form("u_gcd({a}, {b})", Binary(integers::unsigned_divisor))
         .host_form(HostForm::Own(scalars::common_divisor_value)),
     /// A complex number of its parts.
-    Complex("std::complex", 2) = plain_row(),
+    Complex("std::complex", 2) = plain_row().complex_form(Binary(|a, b| Complex64::new(a.re, b.re))),
     /// `min(max(a, low), high)`; NaN wins.
     Clamp("clamp", 3) = plain_row()
         .unknown_form()

@@ -20,12 +20,12 @@ fn form_parts(form: FunctionForm) -> (Vec<usize>, Vec<&'static str>) {
         FunctionForm::Truth { value, cuda } => (vec![function_arity(value)], vec![cuda]),
         FunctionForm::Test { cuda, .. } => (vec![1], vec![cuda]),
         FunctionForm::Comparison(form) => (vec![2], vec![form.cuda]),
-        FunctionForm::Number(NumberForm { real, integer, truth }) => {
+        FunctionForm::Number(NumberForm { real, integer, truth, complex }) => {
             let reals = real.map(|form| (vec![function_arity(form.double), function_arity(form.float)], form.cuda));
             let integers = [integer, truth].into_iter().flatten();
             let integers = integers.map(|form| (vec![function_arity(form.value)], form.cuda));
             let (arities, texts): (Vec<_>, Vec<_>) = reals.into_iter().chain(integers).unzip();
-            (arities.concat(), texts)
+            (arities.into_iter().chain(complex.map(|form| vec![function_arity(form)])).flatten().collect(), texts)
         }
     }
 }

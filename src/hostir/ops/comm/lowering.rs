@@ -213,9 +213,10 @@ fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DTyp
     let unfit = match found {
         // Two numbers an element.
         _ if dtype == DType::Float4E2M1x2 => true,
-        RedOp::And | RedOp::Or | RedOp::Xor => dtype.is_float(),
+        RedOp::Min | RedOp::Max | RedOp::FMin | RedOp::FMax => dtype.is_complex(),
+        RedOp::And | RedOp::Or | RedOp::Xor => dtype.is_float() || dtype.is_complex(),
         RedOp::Avg => dtype == DType::Bool,
-        RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max | RedOp::FMin | RedOp::FMax => false,
+        RedOp::Sum | RedOp::Product => false,
     };
     if kind.is_reducing() && unfit {
         let message = message!("the reduce operation `{}` is not defined for `{}`", word, quoted_type(dtype));
