@@ -23,12 +23,12 @@ impl KernelSteps {
         StepOperand::Input(self.inputs.len() as u32 - 1)
     }
     /// A function of reals.
-    pub(super) fn apply<const N: usize>(&mut self, function: Function, args: [StepOperand; N]) -> StepOperand {
+    pub(super) fn apply_function<const N: usize>(&mut self, function: Function, args: [StepOperand; N]) -> StepOperand {
         self.add_step(function, args, self.compute, self.compute)
     }
     /// The first value where a condition holds, else the second.
     pub(super) fn choose(&mut self, condition: StepOperand, [first, second]: [StepOperand; 2]) -> StepOperand {
-        self.apply(Function::Where, [condition, first, second])
+        self.apply_function(Function::Where, [condition, first, second])
     }
     /// A comparison of reals.
     pub(super) fn compare(&mut self, function: Function, values: [StepOperand; 2]) -> StepOperand {

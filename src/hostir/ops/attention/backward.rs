@@ -196,11 +196,11 @@ impl<'f> Backward<'f> {
     fn emit_weights(&self, cx: &mut PlanBuilder<'_>, block: RowBlock, scores: &BufferView) -> Result<(), Diag> {
         let mut steps = KernelSteps::new(scores.dtype);
         let raw = steps.input(scores.clone());
-        let score = steps.apply(Function::Mul, [raw, real(self.settings.scale)]);
+        let score = steps.apply_function(Function::Mul, [raw, real(self.settings.scale)]);
         let lse = axis_range(&self.outputs[2], 1, block.first, block.rows);
         let lse = steps.input(along_columns(&lse, block.columns));
-        let below = steps.apply(Function::Sub, [score, lse]);
-        let weight = steps.apply(Function::Exp, [below]);
+        let below = steps.apply_function(Function::Sub, [score, lse]);
+        let weight = steps.apply_function(Function::Exp, [below]);
         if self.settings.causal {
             let rank = scores.dims.len();
             let counts = steps.is_at_most([rank - 1, rank - 2], block.first);
@@ -223,7 +223,7 @@ impl<'f> Backward<'f> {
         let terms = axis_range(&self.terms, 2, 0, block.rows);
         let mut steps = KernelSteps::new(terms.dtype);
         let operands = [steps.input(grad.clone()), steps.input(out.clone())];
-        steps.apply(Function::Mul, operands);
+        steps.apply_function(Function::Mul, operands);
         steps.emit(cx, terms.clone())?;
         emit_row_reduction(cx, RedOp::Sum.into(), &terms, &totals)
     }
@@ -238,9 +238,9 @@ impl<'f> Backward<'f> {
         let mut steps = KernelSteps::new(slopes.dtype);
         let (weight, slope) = (steps.input(weights.clone()), steps.input(slopes.clone()));
         let total = steps.input(along_columns(&axis_range(&self.totals, 1, 0, block.rows), block.columns));
-        let above = steps.apply(Function::Sub, [slope, total]);
-        let scaled = steps.apply(Function::Mul, [weight, above]);
-        steps.apply(Function::Mul, [scaled, real(self.settings.scale)]);
+        let above = steps.apply_function(Function::Sub, [slope, total]);
+        let scaled = steps.apply_function(Function::Mul, [weight, above]);
+        steps.apply_function(Function::Mul, [scaled, real(self.settings.scale)]);
         steps.emit(cx, slopes.clone())
     }
 }

@@ -1,12 +1,11 @@
 //! What attention requires of its tensors beyond paired axes: element types, contracted extents, heads, masks.
 
-use super::CAUSAL;
-use super::links::is_never_causal;
+use super::attributes::{CAUSAL_NOTE, written_causal};
 use crate::axes::logical_axes;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AxisLink, DType, Expr, Op, OpId, Program, TensorId, Value, quoted_op, quoted_type};
+use crate::ir::{AxisLink, DType, Op, OpId, Program, TensorId, Value, quoted_op, quoted_type};
 use crate::ops::tensor_checks::{check_equal_dtypes, check_link_extents};
 
 /// An axis of a tensor, counted from its last stored one, which is 1.
@@ -23,7 +22,7 @@ pub(super) fn check_sdpa(program: &Program, id: OpId, diags: &mut Diags) {
     }
     let contracted = [((query, 1), (key, 1)), ((key, 2), (value, 2)), ((value, 1), (out, 1))];
     check_extents(program, id, &contracted, diags);
-    if !is_never_causal(program, op) {
+    if written_causal(program, op) != Some(false) {
         check_extents(program, id, &[((query, 2), (out, 2)), ((query, 2), (lse, 1))], diags);
     }
     check_heads(program, id, [query, key, value], diags);
@@ -80,7 +79,7 @@ fn results<const N: usize>(op: &Op) -> Option<[TensorId; N]> {
 
 /// The bias or the mask, if the op has it.
 pub(super) fn term_operand(op: &Op, word: &str) -> Option<TensorId> {
-    super::SDPA.named_operand(op, word).and_then(Value::as_tensor)
+    op.kind.spec().named_operand(op, word).and_then(Value::as_tensor)
 }
 
 /// Checks that the queries have a type that attention computes with, and the others the same.
@@ -189,7 +188,7 @@ fn check_heads(program: &Program, id: OpId, [query, key, value]: [TensorId; 3], 
 
 /// Checks that a causal mask is a square: PyTorch's functions disagree about the keys that others let a query see.
 fn check_triangle(program: &Program, id: OpId, query: TensorId, key: TensorId, diags: &mut Diags) {
-    let causal = program.op(id).expr_attr(CAUSAL).is_some_and(|expr| matches!(program.expr(expr), Expr::Bool(true)));
+    let causal = written_causal(program, program.op(id)) == Some(true);
     let (Some(rows), Some(columns)) = (constant_extent(program, (query, 2)), constant_extent(program, (key, 2))) else {
         return;
     };
@@ -208,10 +207,6 @@ fn check_triangle(program: &Program, id: OpId, query: TensorId, key: TensorId, d
     let diag = with_declaration(with_declaration(diag, program, query, id), program, key, id);
     diags.push(diag.with_note(CAUSAL_NOTE));
 }
-
-/// The reason for squares, and the repair.
-pub(super) const CAUSAL_NOTE: &str =
-    "whether the first or the last query sees all keys is not defined; say it with `mask=` and `is_causal=false`";
 
 /// Checks that a bias or a mask has, along each axis, the extent of the scores, or one element for all.
 fn check_term_shape(

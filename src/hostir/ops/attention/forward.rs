@@ -157,10 +157,10 @@ impl<'f> Softmax<'f> {
         emit_gemm(cx, query, transposed(&key), None, scores.clone())?;
         let mut steps = KernelSteps::new(scores.dtype);
         let raw = steps.input(scores.clone());
-        let mut score = steps.apply(Function::Mul, [raw, real(self.settings.scale)]);
+        let mut score = steps.apply_function(Function::Mul, [raw, real(self.settings.scale)]);
         if let Some(bias) = &self.terms.bias {
             let bias = steps.input(term_block(bias, block));
-            score = steps.apply(Function::Add, [score, bias]);
+            score = steps.apply_function(Function::Add, [score, bias]);
         }
         if let Some(counts) = self.counting(&mut steps, block, scores.dims.len()) {
             steps.choose(counts, [score, real(least_score(scores.dtype))]);
@@ -189,8 +189,8 @@ impl<'f> Softmax<'f> {
         let mut steps = KernelSteps::new(scores.dtype);
         let score = steps.input(scores.clone());
         let maximum = steps.input(along_columns(maxima, block.columns));
-        let below = steps.apply(Function::Sub, [score, maximum]);
-        let exponential = steps.apply(Function::Exp, [below]);
+        let below = steps.apply_function(Function::Sub, [score, maximum]);
+        let exponential = steps.apply_function(Function::Exp, [below]);
         if let Some(counts) = self.counting(&mut steps, block, scores.dims.len()) {
             steps.choose(counts, [exponential, real(0.0)]);
         }
@@ -214,9 +214,9 @@ impl<'f> Softmax<'f> {
         let mut total = steps.input(along_columns(totals, width));
         if self.may_see_nothing() {
             // The largest exponential of a row that sees a key is 1.
-            total = steps.apply(Function::Max, [total, real(0.5)]);
+            total = steps.apply_function(Function::Max, [total, real(0.5)]);
         }
-        steps.apply(Function::Div, [sum, total]);
+        steps.apply_function(Function::Div, [sum, total]);
         steps.emit(cx, out)
     }
 
@@ -229,8 +229,8 @@ impl<'f> Softmax<'f> {
     ) -> Result<(), Diag> {
         let mut steps = KernelSteps::new(maxima.dtype);
         let (maximum, total) = (steps.input(maxima), steps.input(totals));
-        let logarithm = steps.apply(Function::Log, [total]);
-        steps.apply(Function::Add, [maximum, logarithm]);
+        let logarithm = steps.apply_function(Function::Log, [total]);
+        steps.apply_function(Function::Add, [maximum, logarithm]);
         steps.emit(cx, lse)
     }
 }

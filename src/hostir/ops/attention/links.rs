@@ -4,14 +4,14 @@
 //! causal mask the rows of the scores do not depend on each other, so that the queries of `sdpa` correspond to the rows
 //! of its results; the gradients of keys and values sum over them. The other axes are contracted.
 
-use super::CAUSAL;
+use super::attributes::written_causal;
 use crate::axes::pairing::{
     AxisMismatch, LinkResult, LinkSide, axis_count_text, has_same_extent, has_split_axis, link_pairs, operand_side,
     too_few_tensors,
 };
 use crate::diag::message;
 use crate::diag::{Message, codes};
-use crate::ir::{AxisLink, Expr, Op, OpId, Program, TensorId, quoted_op};
+use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op};
 
 /// The axes of the queries that correspond to those of the result, counted from the batch.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ pub(super) fn link_sdpa(program: &Program, op: OpId, links: &mut Vec<AxisLink>) 
         .try_for_each(|side| require_rank(program, op, side, rank))?;
     require_rank(program, op, &results[1], rank - 1)?;
     let heads = has_matching_heads(program, &factors);
-    let linked = LinkedAxes { rank, heads, rows: is_never_causal(program, program.op(op)) };
+    let linked = LinkedAxes { rank, heads, rows: written_causal(program, program.op(op)) == Some(false) };
     let [query, key, value] = &factors;
     for to in &results {
         link_operand(program, query, to, linked, links);
@@ -134,11 +134,6 @@ fn require_rank(program: &Program, op: OpId, side: &LinkSide, rank: usize) -> Li
 
 fn rank_error(tensor: TensorId, message: Message) -> AxisMismatch {
     AxisMismatch { code: codes::RANK, message, note: Message::default(), tensor: Some(tensor) }
-}
-
-/// Returns true if the text says that no mask is causal.
-pub(super) fn is_never_causal(program: &Program, op: &Op) -> bool {
-    op.expr_attr(CAUSAL).is_some_and(|causal| matches!(program.expr(causal), Expr::Bool(false)))
 }
 
 /// Returns true if queries, keys and values have the same heads.

@@ -4,6 +4,7 @@
 //! `softmax(scale * q @ k^T + bias) @ v`, of shape `[.., H, L, D]`, and the logarithm of each row's sum of exponentials,
 //! `[.., H, L]`. A head of keys and values serves `g` heads of queries.
 
+mod attributes;
 mod backward;
 mod checks;
 mod forward;
@@ -12,14 +13,8 @@ mod shapes;
 mod types;
 
 use super::spec::{ArgKind, ArgSpec, EqualsSpacing, Infer, Lower, OpSpec, UsualValue};
-use crate::ir::{ArgumentsEnd, AttrKey, OpIdentity, OpLayout};
-
-/// The probability with which a weight becomes zero.
-const DROPOUT: AttrKey = AttrKey::Own(0);
-/// Whether a query sees only the keys up to its own place.
-const CAUSAL: AttrKey = AttrKey::Own(1);
-/// The factor of the scores; the inverse root of `E` unless it is given.
-const SCALE: AttrKey = AttrKey::Own(2);
+use crate::ir::{ArgumentsEnd, OpIdentity, OpLayout};
+use attributes::{CAUSAL, DROPOUT, SCALE};
 
 const NO_DROPOUT: UsualValue = UsualValue::Double("0");
 

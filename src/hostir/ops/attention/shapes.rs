@@ -1,8 +1,7 @@
 //! The settings of attention, and its operands as views with one axis for the heads of keys and one for the heads of
 //! queries that each of them serves.
 
-use super::checks::CAUSAL_NOTE;
-use super::{CAUSAL, DROPOUT, SCALE};
+use super::attributes::{CAUSAL, CAUSAL_NOTE, DROPOUT, SCALE};
 use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{DType, Op, TensorId, quoted_head};

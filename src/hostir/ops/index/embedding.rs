@@ -177,9 +177,9 @@ fn emit_largest_norm(
     let norms = cx.new_scratch(result, outer, compute)?;
     let mut steps = KernelSteps::new(compute);
     let element = steps.input(rows.clone());
-    let size = steps.apply(Function::Abs, [element]);
+    let size = steps.apply_function(Function::Abs, [element]);
     if exponent.is_finite() {
-        steps.apply(Function::Pow, [size, real(exponent)]);
+        steps.apply_function(Function::Pow, [size, real(exponent)]);
     }
     steps.emit(cx, powers.clone())?;
     let fold: ReductionFold = if exponent.is_finite() { RedOp::Sum } else { RedOp::Max }.into();
@@ -195,13 +195,13 @@ fn emit_largest_norm(
     along.dims.push(ViewDim { extent: elements, stride: 0 });
     let mut norm = steps.input(along);
     if exponent.is_finite() {
-        norm = steps.apply(Function::Pow, [norm, real(1.0 / exponent)]);
+        norm = steps.apply_function(Function::Pow, [norm, real(1.0 / exponent)]);
     }
     let above = steps.compare(Function::Gt, [norm, real(most)]);
-    let divisor = steps.apply(Function::Add, [norm, real(NORM_MARGIN)]);
-    let scale = steps.apply(Function::Div, [real(most), divisor]);
+    let divisor = steps.apply_function(Function::Add, [norm, real(NORM_MARGIN)]);
+    let scale = steps.apply_function(Function::Div, [real(most), divisor]);
     let scale = steps.choose(above, [scale, real(1.0)]);
-    steps.apply(Function::Mul, [element, scale]);
+    steps.apply_function(Function::Mul, [element, scale]);
     steps.emit(cx, rows)?;
     cx.free_scratch(&powers)?;
     cx.free_scratch(&norms)
