@@ -7,8 +7,8 @@
 
 use super::forward::{block_view, emit_gemm, emit_row_reduction};
 use super::shapes::{
-    AttentionFactors, AttentionSettings, NamedView, ROWS, RowBlock, along_columns, axis_range, input_operand,
-    output_result, transposed,
+    AttentionFactors, AttentionSettings, NamedView, ROWS, RowBlock, SeparateResult, along_columns, axis_range,
+    input_operand, output_result, transposed,
 };
 use crate::diag::Diag;
 use crate::ir::OpId;
@@ -32,23 +32,28 @@ pub(super) fn lower_sdpa_bwd(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
         }
     }
     let by_query = output_result(cx, op, 0)?;
-    let by_query = factors.like_query(cx, by_query, 1)?.view;
+    let by_query = factors.like_query(cx, by_query, 1)?;
     let [by_key, by_value] = [output_result(cx, op, 1)?, output_result(cx, op, 2)?];
-    let by_key = gradient_view(cx, &factors, &factors.key, by_key)?;
-    let by_value = gradient_view(cx, &factors, &factors.value, by_value)?;
+    check_gradient_shape(cx, &factors, &factors.key, &by_key)?;
+    check_gradient_shape(cx, &factors, &factors.value, &by_value)?;
     if lse.view.is_empty() || factors.columns() == 0 {
-        for dst in [by_query, by_key, by_value] {
+        for dst in [by_query.view, by_key.view, by_value.view] {
             cx.emit_inst(InstKind::Fill { dst, value: ScalarValue::Float(0.0) })?;
         }
         return Ok(());
     }
-    let sums = [GradientSum::new(cx, &factors, by_key)?, GradientSum::new(cx, &factors, by_value)?];
+    let operands: Vec<BufferView> = factors.views().chain([&grad.view, &out.view, &lse.view]).cloned().collect();
+    let by_query = SeparateResult::new(cx, by_query, &operands)?;
+    let by_key = SeparateResult::new(cx, by_key, &operands)?;
+    let by_value = SeparateResult::new(cx, by_value, &operands)?;
+    let sums = [GradientSum::new(cx, &factors, &by_key.view)?, GradientSum::new(cx, &factors, &by_value.view)?];
     let backward = Backward::new(cx, &factors, settings, [grad.view, out.view, lse.view])?;
     for block in factors.blocks(settings) {
-        backward.emit_block(cx, block, &by_query, [&sums[0], &sums[1]])?;
+        backward.emit_block(cx, block, &by_query.view, [&sums[0], &sums[1]])?;
     }
     sums.iter().try_for_each(|sum| sum.finish(cx))?;
-    backward.free(cx)
+    backward.free(cx)?;
+    [by_query, by_key, by_value].into_iter().try_for_each(|result| result.finish(cx))
 }
 
 /// The gradient of keys or values: `[.., H, S, E]` with the heads of keys.
@@ -60,13 +65,13 @@ struct GradientSum {
 
 impl GradientSum {
     /// A sum of nothing.
-    fn new(cx: &mut PlanBuilder<'_>, factors: &AttentionFactors, result: BufferView) -> Result<Self, Diag> {
+    fn new(cx: &mut PlanBuilder<'_>, factors: &AttentionFactors, result: &BufferView) -> Result<Self, Diag> {
         let sum = match result.dtype == factors.compute_type() {
             true => result.clone(),
             false => cx.new_scratch(factors.query.tensor, &result.shape(), factors.compute_type())?,
         };
         cx.emit_inst(InstKind::Fill { dst: sum.clone(), value: ScalarValue::Float(0.0) })?;
-        Ok(Self { result, sum })
+        Ok(Self { result: result.clone(), sum })
     }
 
     /// Adds `a^T @ b`, whose first rows are those of the columns of `a`, over the heads that a head of keys serves.
@@ -105,16 +110,16 @@ fn group_view(view: &BufferView, factors: &AttentionFactors, group: usize) -> Bu
     chosen
 }
 
-/// The memory of the gradient of keys or values, which has the shape of these.
-fn gradient_view(
+/// Checks that a gradient has the shape of the keys or values.
+fn check_gradient_shape(
     cx: &PlanBuilder<'_>,
     factors: &AttentionFactors,
     factor: &NamedView,
-    result: NamedView,
-) -> Result<BufferView, Diag> {
+    result: &NamedView,
+) -> Result<(), Diag> {
     let need = group_view(&factor.view, factors, 0).shape();
     match result.view.shape() == need {
-        true => Ok(result.view),
+        true => Ok(()),
         false => Err(cx.shape_error(result.tensor, &result.view.shape(), factor.tensor, &need)),
     }
 }

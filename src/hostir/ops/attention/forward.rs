@@ -6,8 +6,8 @@
 
 use super::checks::term_operand;
 use super::shapes::{
-    AttentionFactors, AttentionSettings, ROWS, RowBlock, along_columns, axis_range, input_operand, output_result,
-    transposed,
+    AttentionFactors, AttentionSettings, ROWS, RowBlock, SeparateResult, along_columns, axis_range, input_operand,
+    output_result, transposed,
 };
 use crate::diag::Diag;
 use crate::ir::{DType, Op, OpId};
@@ -41,11 +41,15 @@ pub(super) fn lower_sdpa(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
         return Ok(());
     }
     let terms = ScoreTerms::of_op(cx, op, &factors)?;
+    let operands: Vec<BufferView> = factors.views().chain(&terms.bias).chain(&terms.mask).cloned().collect();
+    let (out, lse) = (SeparateResult::new(cx, out, &operands)?, SeparateResult::new(cx, lse, &operands)?);
     let softmax = Softmax::new(cx, &factors, settings, terms, out.view.dims.last().map_or(0, |dim| dim.extent))?;
     for block in factors.blocks(settings) {
         softmax.emit_block(cx, block, [&out.view, &lse.view])?;
     }
-    softmax.free(cx)
+    softmax.free(cx)?;
+    out.finish(cx)?;
+    lse.finish(cx)
 }
 
 /// What is added to the scores, and which of them count; with the extents of all scores.

@@ -5,7 +5,7 @@ use super::attributes::{CAUSAL, CAUSAL_NOTE, DROPOUT, SCALE};
 use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{DType, Op, TensorId, quoted_head};
-use crate::plan::{BufferView, PlanBuilder, ViewDim};
+use crate::plan::{BufferView, PlanBuilder, ViewDim, emit_copy};
 
 /// The rows of scores that are in memory at a time, for each head.
 pub(super) const ROWS: usize = 128;
@@ -90,6 +90,10 @@ impl AttentionFactors {
         Ok(Self { query, key, value, groups, heads: q[..rank - 2].to_vec() })
     }
 
+    /// The three views.
+    pub(super) fn views(&self) -> impl Iterator<Item = &BufferView> {
+        [&self.query, &self.key, &self.value].into_iter().map(|factor| &factor.view)
+    }
     /// The number of queries.
     pub(super) fn rows(&self) -> usize {
         self.query.view.dims[self.query.view.dims.len() - 2].extent
@@ -180,6 +184,45 @@ pub(super) fn output_result(cx: &mut PlanBuilder<'_>, op: &Op, place: usize) -> 
         return Err(cx.error_here(codes::CANNOT_RUN, message));
     };
     Ok(NamedView { tensor, view: cx.output_view(tensor)? })
+}
+
+/// A result that is written before all operands have been read.
+#[derive(Clone, Debug)]
+pub(super) struct SeparateResult {
+    /// The memory of the result.
+    result: BufferView,
+    /// Where it is computed: there, or in scratch memory if an operand may have elements there.
+    pub(super) view: BufferView,
+}
+
+impl SeparateResult {
+    /// Makes scratch memory for a result if it may share elements with an operand.
+    pub(super) fn new<'v>(
+        cx: &mut PlanBuilder<'_>,
+        result: NamedView,
+        operands: impl IntoIterator<Item = &'v BufferView>,
+    ) -> Result<Self, Diag> {
+        let NamedView { tensor, view: result } = result;
+        let view = match operands.into_iter().any(|operand| may_share_elements(operand, &result)) {
+            true => cx.new_scratch(tensor, &result.shape(), result.dtype)?,
+            false => result.clone(),
+        };
+        Ok(Self { result, view })
+    }
+    /// Brings the result to its memory.
+    pub(super) fn finish(self, cx: &mut PlanBuilder<'_>) -> Result<(), Diag> {
+        if self.view.buffer == self.result.buffer {
+            return Ok(());
+        }
+        emit_copy(cx, self.view.clone(), self.result)?;
+        cx.free_scratch(&self.view)
+    }
+}
+
+/// Returns true if the ranges of two views in one buffer overlap.
+fn may_share_elements(a: &BufferView, b: &BufferView) -> bool {
+    let [end_a, end_b] = [a, b].map(|view| view.offset + view.last_offset());
+    a.buffer == b.buffer && !a.is_empty() && !b.is_empty() && a.offset <= end_b && b.offset <= end_a
 }
 
 /// Splits the axis of heads into those of keys and those that each of them serves.
