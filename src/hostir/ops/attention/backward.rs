@@ -12,7 +12,7 @@ use super::shapes::{
 };
 use crate::diag::Diag;
 use crate::ir::OpId;
-use crate::ops::kernel_steps::{KernelSteps, real};
+use crate::ops::real_kernel::{RealKernel, real};
 use crate::plan::{BufferView, Function, InstKind, PlanBuilder, RedOp, ScalarValue, emit_copy};
 
 /// The instructions of `sdpa_bwd`.
@@ -199,7 +199,7 @@ impl<'f> Backward<'f> {
 
     /// The weights of a block, in the place of its scores.
     fn emit_weights(&self, cx: &mut PlanBuilder<'_>, block: RowBlock, scores: &BufferView) -> Result<(), Diag> {
-        let mut steps = KernelSteps::new(scores.dtype);
+        let mut steps = RealKernel::new(scores.dtype);
         let raw = steps.input(scores.clone());
         let score = steps.apply_function(Function::Mul, [raw, real(self.settings.scale)]);
         let lse = axis_range(&self.outputs[2], 1, block.first, block.rows);
@@ -226,7 +226,7 @@ impl<'f> Backward<'f> {
             return cx.emit_inst(InstKind::Fill { dst: totals, value: ScalarValue::Float(0.0) });
         }
         let terms = axis_range(&self.terms, 2, 0, block.rows);
-        let mut steps = KernelSteps::new(terms.dtype);
+        let mut steps = RealKernel::new(terms.dtype);
         let operands = [steps.input(grad.clone()), steps.input(out.clone())];
         steps.apply_function(Function::Mul, operands);
         steps.emit(cx, terms.clone())?;
@@ -240,7 +240,7 @@ impl<'f> Backward<'f> {
         block: RowBlock,
         [weights, slopes]: [&BufferView; 2],
     ) -> Result<(), Diag> {
-        let mut steps = KernelSteps::new(slopes.dtype);
+        let mut steps = RealKernel::new(slopes.dtype);
         let (weight, slope) = (steps.input(weights.clone()), steps.input(slopes.clone()));
         let total = steps.input(along_columns(&axis_range(&self.totals, 1, 0, block.rows), block.columns));
         let above = steps.apply_function(Function::Sub, [slope, total]);

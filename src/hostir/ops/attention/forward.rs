@@ -11,7 +11,7 @@ use super::shapes::{
 };
 use crate::diag::Diag;
 use crate::ir::{DType, Op, OpId};
-use crate::ops::kernel_steps::{KernelSteps, real};
+use crate::ops::real_kernel::{RealKernel, real};
 use crate::plan::{
     BufferView, Function, GemmInst, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, StepOperand, emit_copy,
     expanded_view,
@@ -159,7 +159,7 @@ impl<'f> Softmax<'f> {
         let query = axis_range(&self.factors.query.view, 2, block.first, block.rows);
         let key = axis_range(&self.factors.key.view, 2, 0, block.columns);
         emit_gemm(cx, query, transposed(&key), None, scores.clone())?;
-        let mut steps = KernelSteps::new(scores.dtype);
+        let mut steps = RealKernel::new(scores.dtype);
         let raw = steps.input(scores.clone());
         let mut score = steps.apply_function(Function::Mul, [raw, real(self.settings.scale)]);
         if let Some(bias) = &self.terms.bias {
@@ -173,7 +173,7 @@ impl<'f> Softmax<'f> {
     }
 
     /// Whether scores count; `None` if all do.
-    fn counting(&self, steps: &mut KernelSteps, block: RowBlock, rank: usize) -> Option<StepOperand> {
+    fn counting(&self, steps: &mut RealKernel, block: RowBlock, rank: usize) -> Option<StepOperand> {
         let triangle = self.settings.causal.then(|| steps.is_at_most([rank - 1, rank - 2], block.first));
         let mask = self.terms.mask.as_ref().map(|mask| steps.input(term_block(mask, block)));
         match (triangle, mask) {
@@ -190,7 +190,7 @@ impl<'f> Softmax<'f> {
         scores: &BufferView,
         maxima: &BufferView,
     ) -> Result<(), Diag> {
-        let mut steps = KernelSteps::new(scores.dtype);
+        let mut steps = RealKernel::new(scores.dtype);
         let score = steps.input(scores.clone());
         let maximum = steps.input(along_columns(maxima, block.columns));
         let below = steps.apply_function(Function::Sub, [score, maximum]);
@@ -212,7 +212,7 @@ impl<'f> Softmax<'f> {
         if out.is_empty() {
             return Ok(());
         }
-        let mut steps = KernelSteps::new(sums.dtype);
+        let mut steps = RealKernel::new(sums.dtype);
         let width = sums.dims.last().map_or(0, |dim| dim.extent);
         let sum = steps.input(sums);
         let mut total = steps.input(along_columns(totals, width));
@@ -231,7 +231,7 @@ impl<'f> Softmax<'f> {
         [maxima, totals]: [BufferView; 2],
         lse: BufferView,
     ) -> Result<(), Diag> {
-        let mut steps = KernelSteps::new(maxima.dtype);
+        let mut steps = RealKernel::new(maxima.dtype);
         let (maximum, total) = (steps.input(maxima), steps.input(totals));
         let logarithm = steps.apply_function(Function::Log, [total]);
         steps.apply_function(Function::Add, [maximum, logarithm]);

@@ -14,7 +14,7 @@ use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{ArgumentsEnd, AttrKey, AxisLink, DType, Op, OpId, OpIdentity, OpLayout, Program, TensorId, quoted_op};
-use crate::ops::kernel_steps::{KernelSteps, real};
+use crate::ops::real_kernel::{RealKernel, real};
 use crate::ops::result_types::{TensorType, stored_domains};
 use crate::ops::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use crate::ops::tensor_checks::check_equal_dtypes;
@@ -175,7 +175,7 @@ fn emit_largest_norm(
     let (&elements, outer) = shape.split_last().unwrap_or((&1, &[]));
     let powers = cx.new_scratch(result, &shape, compute)?;
     let norms = cx.new_scratch(result, outer, compute)?;
-    let mut steps = KernelSteps::new(compute);
+    let mut steps = RealKernel::new(compute);
     let element = steps.input(rows.clone());
     let size = steps.apply_function(Function::Abs, [element]);
     if exponent.is_finite() {
@@ -189,7 +189,7 @@ fn emit_largest_norm(
         input: powers.clone(),
         output: norms.clone(),
     })?;
-    let mut steps = KernelSteps::new(compute);
+    let mut steps = RealKernel::new(compute);
     let element = steps.input(rows.clone());
     let mut along = norms.clone();
     along.dims.push(ViewDim { extent: elements, stride: 0 });
