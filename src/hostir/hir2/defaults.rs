@@ -7,6 +7,7 @@ use crate::ir::{
 pub use crate::ir::{
     COMMUNICATION_WORDS, DTYPE_WORDS, dtype_of_word, function_of_word, word_of_dtype, word_of_function,
 };
+use crate::ops::ArgSpec;
 use rustc_hash::FxHashSet;
 
 /// The backend of a communication that names none.
@@ -165,7 +166,7 @@ fn plain_cast_word(dtype: DType) -> Option<&'static str> {
 }
 
 /// The word of a keyed argument in `hir 2`.
-pub fn keyword(declared: &crate::ops::ArgSpec) -> &'static str {
+pub fn keyword(declared: &ArgSpec) -> &'static str {
     match declared.display_name() {
         "initial value" => "init",
         "Group ID" => "group",
@@ -175,8 +176,18 @@ pub fn keyword(declared: &crate::ops::ArgSpec) -> &'static str {
 
 /// Returns true if an argument of a call is written without its word: operands that have none, and those that a call
 /// always has.
-pub fn is_positional(kind: OpKind, declared: &crate::ops::ArgSpec) -> bool {
+pub fn is_positional(kind: OpKind, declared: &ArgSpec) -> bool {
     declared.word.is_none() || is_callable(kind) && declared.is_named_operand() && !declared.is_optional_value()
+}
+
+/// The arguments of an op with their places in the table, in the order in which `hir 2` writes them: as the printed form,
+/// but operands without a word come before attributes.
+pub fn written_arguments(kind: OpKind) -> impl Iterator<Item = (usize, &'static ArgSpec)> {
+    let args = kind.spec().args;
+    let mut after = args.iter().skip_while(|declared| declared.key.is_none());
+    let moved = after.any(|declared| declared.is_named_operand() && is_positional(kind, declared));
+    let early = args.iter().enumerate().filter(move |(_, declared)| !moved || declared.key.is_none());
+    early.chain(args.iter().enumerate().filter(move |(_, declared)| moved && declared.key.is_some()))
 }
 
 /// Returns true if ops of a kind are written as calls with results.

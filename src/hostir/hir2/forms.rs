@@ -1,6 +1,6 @@
 //! The form in which `hir 2` writes each op, from the op table, for lists and pages.
 
-use super::defaults::{is_positional, keyword};
+use super::defaults::{is_positional, keyword, written_arguments};
 use crate::ir::{OpKind, OpLayout, OwnForm, WordLink};
 use crate::ops::{ArgKind, ArgPresence, ArgSpec, Infer};
 
@@ -75,12 +75,13 @@ fn call_form(kind: OpKind) -> String {
         ["T", "U", "V", "W"].iter().take(kind.result_count()).map(|letter| format!("{letter}{ty}")).collect();
     let mut letters = ["A", "B", "C", "D", "E", "F", "G", "H"].into_iter();
     let mut text = format!("{} = {}(", results.join(", "), spec.identity.name);
-    for (at, declared) in spec.args.iter().filter(|declared| !declared.result).enumerate() {
+    let arguments = written_arguments(kind).map(|(_, declared)| declared).filter(|declared| !declared.result);
+    for (at, declared) in arguments.enumerate() {
         let comma = if at == 0 { "" } else { ", " };
         let letter = if declared.key.is_none() { letters.next().unwrap_or("..") } else { "" };
         let argument = argument_form(kind, declared, letter);
         let more = if declared.repeated { ", .." } else { "" };
-        let optional = declared.presence == ArgPresence::Optional;
+        let optional = declared.presence == ArgPresence::Optional || declared.usual.is_some();
         text += &if optional { format!("[{comma}{argument}{more}]") } else { format!("{comma}{argument}{more}") };
     }
     text + ")"

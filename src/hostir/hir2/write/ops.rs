@@ -4,13 +4,13 @@ use super::ProgramWriter;
 use super::scalars::binding_strength;
 use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, is_positional, keeps_by_default, word_of_dtype, word_of_function,
+    written_arguments,
 };
 use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpKind, OpLayout, OwnForm, TensorId, UnaryOp, Value,
-    domain_text,
+    AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpLayout, OwnForm, TensorId, UnaryOp, Value, domain_text,
 };
 use crate::ops::memory::selected_stored_axis;
 use crate::ops::result_types::{TensorType, TypeList, result_types};
@@ -104,19 +104,14 @@ impl ProgramWriter<'_> {
         self.push(")");
     }
 
-    /// The arguments of the table that an op has. Operands without a word come before attributes that the printed form
-    /// has in front of them.
+    /// The arguments of the table that an op has.
     pub(super) fn write_arguments(&mut self, op: &Op) {
         let mut operands = op.operands.iter();
         let keyed = op.kind.layout() == OpLayout::Keyed;
         let mut results = op.results.iter().filter(|_| keyed);
         let mut separator = "";
         let spec = op.kind.spec();
-        let operands_first = has_late_operand(op.kind);
-        let present = spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_value(op, *place));
-        let late = present.clone().filter(|(_, declared)| operands_first && declared.key.is_some());
-        let early = present.filter(|(_, declared)| !operands_first || declared.key.is_none());
-        for (_, declared) in early.chain(late) {
+        for (_, declared) in written_arguments(op.kind).filter(|(place, _)| spec.has_named_value(op, *place)) {
             if let Some(key) = declared.key {
                 let Some(value) = op.attr(key).filter(|value| !self.is_default_attr(declared, value)) else { continue };
                 self.push(separator);
@@ -362,10 +357,4 @@ fn argument_word(word: &'static str) -> &'static str {
         "Group ID" => "group",
         other => other,
     }
-}
-
-/// Returns true if the printed form has an attribute in front of an operand with a word, which `hir 2` leaves out.
-fn has_late_operand(kind: OpKind) -> bool {
-    let mut after = kind.spec().args.iter().skip_while(|declared| declared.key.is_none());
-    after.any(|declared| declared.is_named_operand() && is_positional(kind, declared))
 }
