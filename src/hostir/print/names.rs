@@ -20,7 +20,8 @@ impl UnprintedNames {
         let given = program.given_names();
         Self {
             tensors: named.map(|(id, _)| id).collect(),
-            meshes: given.meshes.keys().copied().collect(),
+            // The text has one name for meshes with the same devices, also where sizes give them.
+            meshes: given.meshes.keys().copied().filter(|&id| is_first_of_devices(program, id)).collect(),
             handles: given.handles.keys().copied().collect(),
             streams: given.streams.keys().copied().collect(),
         }
@@ -29,6 +30,11 @@ impl UnprintedNames {
     fn is_empty(&self) -> bool {
         self.tensors.is_empty() && self.meshes.is_empty() && self.handles.is_empty() && self.streams.is_empty()
     }
+}
+
+/// Returns true if no mesh before this one has its devices.
+fn is_first_of_devices(program: &Program, id: MeshId) -> bool {
+    program.meshes().iter().take_while(|(other, _)| *other < id).all(|(_, other)| other != program.mesh(id))
 }
 
 impl ProgramPrinter<'_> {

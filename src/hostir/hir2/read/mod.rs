@@ -103,6 +103,8 @@ pub struct FileReader<'a> {
     tables: ProgramTables,
     /// Errors about the file as a whole.
     about_file: Diags,
+    /// Errors about meshes that are given by sizes, until they are reported.
+    about_sizes: Diags,
 }
 
 impl<'a> FileReader<'a> {
@@ -115,15 +117,17 @@ impl<'a> FileReader<'a> {
     pub fn with_sizes(file: &'a FileSyntax, source: &'a str, given: &GivenSizes) -> Self {
         let mut about_file = Diags::default();
         let given_names: FxHashSet<Symbol> = file.head.given_names.iter().map(|given| given.name).collect();
-        let sizes = FileSizes::choose(file, given, &mut about_file);
-        let is_right = !about_file.has_errors();
-        let meshes = declare_meshes(file, &given_names, &sizes, is_right, &mut about_file);
+        let mut about_sizes = Diags::default();
+        let sizes = FileSizes::choose(file, given, &mut about_sizes);
+        let mut meshes = declare_listed_meshes(file, &mut about_file);
+        declare_sized_meshes(file, &sizes, &mut meshes, &mut about_sizes);
+        name_default_meshes(file, &given_names, &mut meshes);
         let style = file_style(file, &mut about_file);
         check_item_names(file, &mut about_file);
         let programs = find_programs(file);
         let mesh_comments = find_mesh_comments(file, &programs);
         let shared = FileScope { ops: OpRegistry::OURS, meshes, sizes, style, given_names, programs, mesh_comments };
-        Self { file, source, shared, tables: ProgramTables::new(file), about_file }
+        Self { file, source, shared, tables: ProgramTables::new(file), about_file, about_sizes }
     }
 
     /// With these ops.
@@ -133,9 +137,11 @@ impl<'a> FileReader<'a> {
         self
     }
 
-    /// Reads one program, from 0. Errors about the file as a whole come with the first. A number past the last gives an
-    /// empty program.
+    /// Reads one program, from 0. Errors about the file as a whole come with the first, those about the sizes of meshes
+    /// with the first that is read: they are about a run of this program. A number past the last gives an empty
+    /// program.
     pub fn read_program(&mut self, position: usize, diags: &mut Diags) -> Program {
+        diags.items.append(&mut self.about_sizes.items);
         if position == 0 {
             diags.items.extend(self.about_file.items.iter().cloned());
         }
@@ -196,31 +202,41 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     }
 }
 
-fn declare_meshes(
-    file: &FileSyntax,
-    given_names: &FxHashSet<Symbol>,
-    sizes: &FileSizes,
-    are_sizes_right: bool,
-    diags: &mut Diags,
-) -> FxHashMap<Symbol, NamedMesh> {
-    let mut meshes: FxHashMap<Symbol, NamedMesh> = FxHashMap::default();
-    let items = file.items.iter().filter_map(|item| match item {
+fn mesh_items(file: &FileSyntax) -> impl Iterator<Item = &MeshItem> {
+    file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some(mesh),
-        _ => None,
-    });
-    for item in items {
-        if meshes.contains_key(&item.name.name) {
-            continue;
+        ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
+    })
+}
+
+/// The meshes of a file, without the devices of those that are given by sizes.
+fn declare_listed_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, NamedMesh> {
+    let mut meshes: FxHashMap<Symbol, NamedMesh> = FxHashMap::default();
+    for item in mesh_items(file) {
+        if !meshes.contains_key(&item.name.name) {
+            meshes.insert(item.name.name, declare_listed_mesh(item, diags));
         }
-        let sized = item.sized.filter(|_| are_sizes_right).and_then(|_| sizes.find_devices(file, item, diags));
-        let named = match sized {
-            Some(SizedMesh { mesh, text }) => NamedMesh { mesh, is_default: false, is_poisoned: false, sized: text },
-            None => declare_listed_mesh(item, diags),
-        };
-        meshes.insert(item.name.name, named);
     }
-    name_default_meshes(file, given_names, &mut meshes);
     meshes
+}
+
+/// Gives meshes their devices, unless there is an error about their sizes.
+fn declare_sized_meshes(
+    file: &FileSyntax,
+    sizes: &FileSizes,
+    meshes: &mut FxHashMap<Symbol, NamedMesh>,
+    diags: &mut Diags,
+) {
+    if diags.has_errors() {
+        return;
+    }
+    let mut seen = FxHashSet::default();
+    for item in mesh_items(file).filter(|item| seen.insert(item.name.name)) {
+        if let Some(SizedMesh { mesh, text }) = sizes.find_devices(file, item, diags) {
+            let named = NamedMesh { mesh, is_default: false, is_poisoned: false, sized: text };
+            meshes.insert(item.name.name, named);
+        }
+    }
 }
 
 /// A mesh of numbers; one without devices has an error.
