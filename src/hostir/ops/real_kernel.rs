@@ -2,18 +2,18 @@
 
 use crate::diag::Diag;
 use crate::ir::DType;
-use crate::plan::{BufferView, Function, KernelSteps, PlanBuilder, ScalarValue, StepOperand};
+use crate::plan::{BufferView, ComposedKernel, Function, PlanBuilder, ScalarValue, StepOperand};
 
 /// A kernel in the making, whose functions compute in one type of real numbers.
 pub(super) struct RealKernel {
-    steps: KernelSteps,
+    steps: ComposedKernel,
     compute: DType,
 }
 
 impl RealKernel {
     /// A kernel without steps.
     pub(super) fn new(compute: DType) -> Self {
-        Self { steps: KernelSteps::default(), compute }
+        Self { steps: ComposedKernel::default(), compute }
     }
     /// An operand that is read; its view has the extents of the result.
     pub(super) fn input(&mut self, view: BufferView) -> StepOperand {
