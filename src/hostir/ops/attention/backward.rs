@@ -161,8 +161,8 @@ impl<'f> Backward<'f> {
     }
 
     fn free(&self, cx: &mut PlanBuilder<'_>) -> Result<(), Diag> {
-        let views = self.scores.iter().chain(self.rounded.iter().flatten()).chain([&self.terms, &self.totals]);
-        views.into_iter().try_for_each(|view| cx.free_scratch(view))
+        let mut views = self.scores.iter().chain(self.rounded.iter().flatten()).chain([&self.terms, &self.totals]);
+        views.try_for_each(|view| cx.free_scratch(view))
     }
 
     fn emit_block(

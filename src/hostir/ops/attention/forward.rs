@@ -121,8 +121,8 @@ impl<'f> Softmax<'f> {
 
     fn free(&self, cx: &mut PlanBuilder<'_>) -> Result<(), Diag> {
         let [maxima, totals] = &self.statistics;
-        let views = [&self.scores, maxima, totals, &self.sums].into_iter().chain(&self.weights);
-        views.into_iter().try_for_each(|view| cx.free_scratch(view))
+        let mut views = [&self.scores, maxima, totals, &self.sums].into_iter().chain(&self.weights);
+        views.try_for_each(|view| cx.free_scratch(view))
     }
 
     /// Returns true if a row may see no key: then its maximum and its sum are those of nothing.
