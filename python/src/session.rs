@@ -372,7 +372,9 @@ fn build(
     session: &SessionSettings,
 ) -> Result<DeviceSession, Failure> {
     // Arguments may join axes of constant extents.
-    let program = program.for_sizes(GivenSizes { as_numbers: true, ..settings.given_sizes() })?;
+    let given = GivenSizes { as_numbers: true, ..settings.given_sizes() };
+    let settings = settings.without_mesh_sizes(&program.program);
+    let program = program.for_sizes(given)?;
     program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let shapes: Vec<&[usize]> = inputs.iter().map(|tensor| &tensor.shape[..]).collect();
     let settings = settings.with_sizes(local_sizes(&program.program, &shapes)?);

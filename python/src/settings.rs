@@ -91,6 +91,14 @@ impl Settings {
         GivenSizes { set, devices: self.devices, every, as_numbers: false }
     }
 
+    /// The same without the sizes that give a program's meshes, for the program with numbers in their place.
+    pub(crate) fn without_mesh_sizes(mut self, program: &Program) -> Self {
+        for size in &program.given_names().sized.sizes {
+            self.sizes.remove(program.name(size.name));
+        }
+        self
+    }
+
     /// Binds the sizes and plans all ranks.
     ///
     /// # Errors
