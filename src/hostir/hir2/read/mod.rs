@@ -213,9 +213,7 @@ fn mesh_items(file: &FileSyntax) -> impl Iterator<Item = &MeshItem> {
 fn declare_listed_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, NamedMesh> {
     let mut meshes: FxHashMap<Symbol, NamedMesh> = FxHashMap::default();
     for item in mesh_items(file) {
-        if !meshes.contains_key(&item.name.name) {
-            meshes.insert(item.name.name, declare_listed_mesh(item, diags));
-        }
+        meshes.entry(item.name.name).or_insert_with(|| declare_listed_mesh(item, diags));
     }
     meshes
 }
