@@ -5,13 +5,13 @@ use crate::diag::Diag;
 use crate::ir::{DType, TensorId};
 use crate::plan::{BufferView, Function, KernelStep, PlanBuilder, ScalarValue, StepOperand};
 
-/// The steps of a kernel in order.
+/// The steps of a kernel that may compute with indices, in order.
 #[derive(Default)]
-pub(super) struct KernelSteps {
+pub(super) struct IndexedSteps {
     steps: Vec<KernelStep>,
 }
 
-impl KernelSteps {
+impl IndexedSteps {
     /// Adds a step, with the type in which it computes and the type of its result. Returns its result as an operand.
     pub(super) fn push(
         &mut self,
@@ -43,7 +43,7 @@ pub(super) fn axis_index(
     cx: &PlanBuilder<'_>,
     tensor: TensorId,
     axis: usize,
-    steps: &mut KernelSteps,
+    steps: &mut IndexedSteps,
 ) -> Result<StepOperand, Diag> {
     let origin = cx.shard_origin(tensor)?.get(axis).map_or(0, |&origin| origin as i64);
     let index = StepOperand::Index(axis as u32);
@@ -58,7 +58,7 @@ pub(super) fn linear_index(
     cx: &PlanBuilder<'_>,
     tensor: TensorId,
     output: &BufferView,
-    steps: &mut KernelSteps,
+    steps: &mut IndexedSteps,
 ) -> Result<StepOperand, Diag> {
     let (whole, origin) = (cx.whole_shape(tensor)?, cx.shard_origin(tensor)?);
     let (mut stride, mut first) = (1i64, 0i64);

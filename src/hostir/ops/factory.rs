@@ -1,6 +1,6 @@
 //! Tensors made from scalars.
 
-use super::element_index::{KernelSteps, axis_index};
+use super::element_index::{IndexedSteps, axis_index};
 use super::literals;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
@@ -96,7 +96,7 @@ pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error_here(codes::SHAPES, "the result of `iota` must have one axis"));
     }
     let dtype = output.dtype;
-    let mut steps = KernelSteps::default();
+    let mut steps = IndexedSteps::default();
     let index = axis_index(cx, result, 0, &mut steps)?;
     let product = steps.push(Function::Mul, &[index, StepOperand::Const(step)], [dtype, dtype]);
     steps.push(Function::Add, &[product, StepOperand::Const(start)], [dtype, dtype]);
@@ -118,7 +118,7 @@ pub fn lower_eye(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error_here(codes::SHAPES, message).with_note("the result is a matrix of that many rows"));
     }
     let output = cx.output_view(result)?;
-    let mut steps = KernelSteps::default();
+    let mut steps = IndexedSteps::default();
     let row = axis_index(cx, result, 0, &mut steps)?;
     let column = axis_index(cx, result, 1, &mut steps)?;
     let equal = steps.push(Function::Eq, &[row, column], [DType::Int, DType::Bool]);
@@ -157,7 +157,7 @@ fn lower_tensor_construct(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
 pub(super) fn emit_factory_kernel(
     cx: &mut PlanBuilder<'_>,
     output: BufferView,
-    steps: KernelSteps,
+    steps: IndexedSteps,
 ) -> Result<(), Diag> {
     let steps = steps.into_steps();
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs: SmallVec::new(), output, steps })))

@@ -3,7 +3,7 @@
 //! The bits of an element depend on the seed, the offset and the index of the element in the whole tensor, so that a
 //! shard has the numbers of its part. An op without a seed takes that of the run, and the next offset each time it runs.
 
-use super::element_index::{KernelSteps, linear_index};
+use super::element_index::{IndexedSteps, linear_index};
 use super::factory::emit_factory_kernel;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
@@ -136,7 +136,7 @@ fn lower_random(cx: &mut PlanBuilder<'_>, id: OpId, distribution: Distribution) 
         }
     }
     let output = cx.output_view(result)?;
-    let mut steps = KernelSteps::default();
+    let mut steps = IndexedSteps::default();
     let index = linear_index(cx, result, &output, &mut steps)?;
     let numbers = RandomNumbers { source, dtype: output.dtype };
     match distribution {
@@ -168,7 +168,7 @@ impl RandomNumbers {
     }
 
     /// Numbers above 0 and up to 1: the middles of 2^53 or 2^32 equal parts, rounded.
-    fn push_raw(self, steps: &mut KernelSteps, index: StepOperand, result: DType) -> StepOperand {
+    fn push_raw(self, steps: &mut IndexedSteps, index: StepOperand, result: DType) -> StepOperand {
         let (function, bits) = match self.dtype {
             DType::Double => (Function::RandomBits53, 53),
             _ => (Function::RandomBits32, 32),
@@ -181,14 +181,14 @@ impl RandomNumbers {
     }
 
     /// Numbers from 0 up to 1: in the result's type, 1 becomes 0.
-    fn push_uniform(self, steps: &mut KernelSteps, index: StepOperand, result: DType) -> StepOperand {
+    fn push_uniform(self, steps: &mut IndexedSteps, index: StepOperand, result: DType) -> StepOperand {
         let raw = self.push_raw(steps, index, result);
         let [one, zero] = [1.0, 0.0].map(|value| StepOperand::Const(ScalarValue::Float(value)));
         steps.push(Function::Replace, &[raw, one, zero], [self.compute_type(), result])
     }
 
     /// Numbers from `low` up to `high`. Types narrower than `float` replace `high` by `low`, the others do not.
-    fn push_uniform_range(self, steps: &mut KernelSteps, index: StepOperand, [low, high]: [f64; 2]) -> StepOperand {
+    fn push_uniform_range(self, steps: &mut IndexedSteps, index: StepOperand, [low, high]: [f64; 2]) -> StepOperand {
         let compute = self.compute_type();
         let narrow = self.dtype != compute;
         let [low, high] = [low, high].map(|value| rounded_value(value, compute));
@@ -208,7 +208,7 @@ impl RandomNumbers {
     }
 
     /// Normal numbers: elements 2k and 2k + 1 come from the same two uniform numbers.
-    fn push_normal(self, steps: &mut KernelSteps, index: StepOperand, result: DType) -> StepOperand {
+    fn push_normal(self, steps: &mut IndexedSteps, index: StepOperand, result: DType) -> StepOperand {
         let compute = self.compute_type();
         let [one, minus_two] = [1, -2].map(|value| StepOperand::Const(ScalarValue::Int(value)));
         let integer = [DType::Int, DType::Int];
