@@ -235,9 +235,9 @@ impl<'t> Builder<'t> {
         count
     }
 
-    /// `T0(Avg)`: keyed with `Avg`.
-    pub(crate) fn push_marked_tensor(&mut self, t: TensorRefId, word: Symbol, l: u32, e: u32, r: u32) -> u32 {
-        let value = ValueSyntax::Expr(self.tensor_expr(t, l, e));
+    /// `T0(Avg)`, `float(0)(Avg)`: keyed with `Avg`.
+    pub(crate) fn push_marked(&mut self, value: ExprId, word: Symbol, l: u32, r: u32) -> u32 {
+        let value = ValueSyntax::Expr(value);
         self.push(ArgSyntax { span: Span { start: l, end: r }, key: Some(word), spaced: false, value })
     }
 
@@ -483,6 +483,11 @@ impl<'t> Builder<'t> {
     pub(crate) fn nest_statement(&mut self, head: StmtHead, n: i64, args: ArgRange, l: u32, r: u32) -> ValueSyntax {
         let head = self.number_head(head, n);
         ValueSyntax::Stmt(self.add_statement(StmtShape::Call, head, args, false, l, r))
+    }
+
+    /// `T1 = reduction( .. )` in an argument list; its results are on the scratch stack.
+    pub(crate) fn nest_assignment(&mut self, results: u32, value: ExprId, l: u32, r: u32) -> ValueSyntax {
+        ValueSyntax::Stmt(self.add_assignment(results, value, 0, false, l, r))
     }
 
     /// `results = value`, a call if the value is one. On the scratch stack are the results and, if

@@ -97,6 +97,34 @@ fn several_results() {
         body("  T1(Avg),\nT2(Var),\nT3(Count)\n = Welford ( T4(Avg), \n  allreduce = false )"),
         "Call [Avg: T1, Var: T2, Count: T3] Welford (Avg: T4, allreduce: false)"
     );
+    assert_eq!(
+        body(
+            "T1(Avg),\nT2(Var),\nT3(Count)\n = Welford ( T4(Avg)\n  T5(Var)\n  T6(Count)\n  initial value = float(0)(Avg)\n  \
+             float(0)(Var)\n  0(N)\n  allreduce = false )"
+        ),
+        "Call [Avg: T1, Var: T2, Count: T3] Welford (Avg: T4, Var: T5, Count: T6, initial value: float`0`, \
+         Var: float`0`, N: 0, allreduce: false)"
+    );
+}
+
+#[test]
+fn statements_in_groups() {
+    assert_eq!(
+        body(
+            "GroupedReductionOp(\n  T2 = reduction( T0, op = add, initial value = 0 )\n  T3 = reduction( T1, op = mul )\n  \
+             allreduce = true )"
+        ),
+        "Call [] GroupedReductionOp (<Call [T2] reduction (T0, op: add, initial value: 0)>, \
+         <Call [T3] reduction (T1, op: mul)>, allreduce: true)"
+    );
+    assert_eq!(
+        body(
+            "GroupedWelford(\n  T1 (Avg),\n  T2 (Var),\n  T3 (Count)\n   = Welford (     T0 (Avg),\n    float(0) (Var),\n    \
+             1 (Count)\n    initial value =\n    float(0) (Avg),\n  float(0) (Var),\n   0 (Count) )\n  allreduce = false )"
+        ),
+        "Call [] GroupedWelford (Avg: T1, Var: T2, <Call [Count: T3] Welford (Avg: T0, Var: float`0`, Count: 1, \
+         initial value: float`0`, Var: float`0`, Count: 0)>, allreduce: false)"
+    );
 }
 
 #[test]
