@@ -1,16 +1,17 @@
-//! Reads and sums by an index tensor. A kernel cannot report an index outside of its axis: such a read gives bits of 0,
-//! and such a sum drops the term.
+//! Reads and writes by an index tensor. A kernel cannot report an index outside of its axis: such a read gives bits of
+//! 0, and such a write is left out.
 
 use crate::codegen::copy::raw_ctype;
 use crate::codegen::index_space::{IndexInt, IndexSpace, KernelOperand};
 use crate::codegen::job::{KernelJob, KernelLaunch};
+use crate::codegen::reduce::AccumulateOp;
 use crate::codegen::source_writer::{SourceWriter, kernel_source};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
-use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class, storage_ctype};
+use crate::codegen::types::{ClassSource as _, TypedExpr, storage_ctype};
 use crate::codegen::{alias, generate_copy};
 use crate::operand::SymbolicAddress;
 use crate::unsupported::Unsupported;
-use hostir::plan::{AccumulateInst, BufferView, TakeInst, ViewDim};
+use hostir::plan::{AccumulateInst, BufferView, TakeInst, ViewDim, row_major};
 
 /// Opens the loop over a flat index `i` below `count`.
 fn open_element_loop(w: &mut SourceWriter, ints: IndexInt, count: usize) {
@@ -114,24 +115,19 @@ fn take_launch(
     Ok(element_launch(&space.param_ctypes(), space.kernel_params(), count, w))
 }
 
-/// The job of a sum by index, in the order of the index and in the computation type: the bits equal those of the CPU
-/// backend. The result may be in the place of the base; if it overlaps an operand otherwise, the reason is `overlap`.
+/// The job of a write by index, in row-major order and in the computation type: the bits equal those of the CPU backend.
+/// The result may be in the place of the base; if it overlaps an operand otherwise, the reason is `overlap`.
 ///
-/// The rows of the value that are added to one row form a chain. A first kernel finds for each row of the value the
-/// next one of its chain, and whether it is the chain's first; the last kernel adds along the chains.
+/// The elements of the value along the axis that go to one place form a chain. A first kernel finds for each element of
+/// the index the next one of its chain, and whether it is the chain's first; the last kernel walks along the chains.
 ///
 /// # Errors
 /// [`Unsupported`] if shapes or types do not fit, the result overlaps an operand or itself, or kernels do not compute
 /// with the type.
 pub fn generate_accumulate(put: &AccumulateInst) -> Result<KernelJob, Unsupported> {
-    let AccumulateInst { base, index, value, output } = put;
-    let shape = output.shape();
-    let fits = !shape.is_empty()
-        && base.shape() == shape
-        && value.dims.len() == shape.len()
-        && value.shape()[1..] == shape[1..];
-    if !fits || index.shape() != value.shape()[..1] || value.dtype != output.dtype {
-        return Err(Unsupported::Malformed("a sum by index of shapes or types that do not fit"));
+    let AccumulateInst { base, index, value, output, .. } = put;
+    if !put.has_fitting_shapes() || value.dtype != output.dtype {
+        return Err(Unsupported::Malformed("a write by index of shapes or types that do not fit"));
     }
     alias::check_overlap([index, value], output, false)?;
     alias::check_overlap([base], output, true)?;
@@ -142,80 +138,124 @@ pub fn generate_accumulate(put: &AccumulateInst) -> Result<KernelJob, Unsupporte
     if !alias::is_same_view(base, output) {
         launches.extend(generate_copy(base, output)?.launches);
     }
-    let (chain, sums) = (chain_launch(index, shape[0])?, sum_launch(put)?);
+    let chains = distinct_indices(index, put.axis);
+    let (chain, walk) = (chain_launch(&chains, put)?, walk_launch(&chains, put)?);
     if value.is_empty() {
         return Ok(KernelJob { launches, ..KernelJob::default() }.noted("accumulate", |note| note.accumulate(put)));
     }
-    launches.extend([chain, sums]);
-    let job = KernelJob { launches, scratch: index.len() * size_of::<u64>(), ..KernelJob::default() };
+    launches.extend([chain, walk]);
+    let job = KernelJob { launches, scratch: chains.len() * size_of::<u64>(), ..KernelJob::default() };
     Ok(job.noted("accumulate", |note| note.accumulate(put)))
 }
 
-/// Writes for each `j` the next position of the index with its value, times two, plus one for the first position of a
-/// row that exists.
-fn chain_launch(index: &BufferView, rows: usize) -> Result<KernelLaunch, Unsupported> {
-    let count = index.len();
-    let stride = index.dims[0].stride;
-    let ints = IndexInt::for_sizes(2 * count, index.last_offset());
-    let stride = ints.literal(stride);
-    let [own, before, after] = ["i", "j", "n"]
-        .map(|place| TypedExpr::from_memory(index.dtype, &format!("p0[{place} * {stride}]")).map(|value| value.text));
-    let (own, before, after) = (own?, before?, after?);
-    let (ctype, limit) = (ints.ctype(), ints.literal(count));
+/// The index without the axes along which elements share one, except the axis that it chooses from.
+fn distinct_indices(index: &BufferView, axis: usize) -> BufferView {
+    let mut distinct = index.clone();
+    for (at, dim) in distinct.dims.iter_mut().enumerate() {
+        if dim.stride == 0 && at != axis {
+            dim.extent = dim.extent.min(1);
+        }
+    }
+    distinct
+}
+
+/// Writes for each index the next position along the axis with its value, times two, plus one for the first position of
+/// a place that exists.
+fn chain_launch(chains: &BufferView, put: &AccumulateInst) -> Result<KernelLaunch, Unsupported> {
+    let (count, axis) = (chains.len(), put.axis);
+    let ints = IndexInt::for_sizes(2 * count, chains.last_offset());
+    let mut strides: Vec<usize> = chains.dims.iter().map(|dim| dim.stride).collect();
+    let stride = ints.literal(std::mem::take(&mut strides[axis]));
     let mut w = SourceWriter::kernel_body();
     open_element_loop(&mut w, ints, count);
+    let names = ints.split_index(&mut w, "i", &chains.shape(), "a");
+    let line = ints.linear_offset(&names, &strides, 1);
+    let at = names[axis].as_str();
+    let [own, before, after] = [at, "j", "n"].map(|place| {
+        TypedExpr::from_memory(chains.dtype, &format!("p0[{line} + {place} * {stride}]")).map(|value| value.text)
+    });
+    let (own, before, after) = (own?, before?, after?);
+    let (ctype, limit) = (ints.ctype(), ints.literal(chains.dims[axis].extent));
+    let places = put.output.dims[axis].extent;
     w.line(format!("const long long k = {own};"));
-    w.line(format!("bool first = k >= 0 && k < {rows}ll;"));
-    w.line(format!("for ({ctype} j = 0; first && j < i; ++j) first = {before} != k;"));
-    w.line(format!("{ctype} n = i + 1;"));
+    w.line(format!("bool first = k >= 0 && k < {places}ll;"));
+    w.line(format!("for ({ctype} j = 0; first && j < {at}; ++j) first = {before} != k;"));
+    w.line(format!("{ctype} n = {at} + 1;"));
     w.line(format!("while (n < {limit} && {after} != k) ++n;"));
     w.line("q[i] = (unsigned long long)n * 2ull + (first ? 1ull : 0ull);");
     w.close_block();
-    let params = vec![SymbolicAddress::View(index.clone()), SymbolicAddress::Scratch(0)];
-    Ok(element_launch(&[storage_ctype(index.dtype)?, "unsigned long long"], params, count, w))
+    let params = vec![SymbolicAddress::View(chains.clone()), SymbolicAddress::Scratch(0)];
+    Ok(element_launch(&[storage_ctype(chains.dtype)?, "unsigned long long"], params, count, w))
 }
 
-/// Adds along the chains.
-fn sum_launch(put: &AccumulateInst) -> Result<KernelLaunch, Unsupported> {
-    let AccumulateInst { index, value, output, .. } = put;
-    let ctype = storage_ctype(output.dtype)?;
-    let mut operands = vec![KernelOperand::from_view(value, ctype), KernelOperand::from_view(output, ctype)];
-    for operand in &mut operands {
-        operand.strides.remove(0);
+/// The C++ type of the elements that a write by index combines, or only moves.
+fn element_ctype(put: &AccumulateInst) -> Result<&'static str, Unsupported> {
+    match put.combine {
+        Some(_) => storage_ctype(put.output.dtype),
+        None => raw_ctype(put.output.dtype.byte_size()),
     }
-    // The row axis stays an axis of its own, the other axes are joined.
-    let mut space = IndexSpace::new(&output.shape()[1..], operands);
+}
+
+/// The axes of a write by index other than its own, joined where possible: the strides of the value, the output, the
+/// index and the chains.
+fn other_axes(chains: &BufferView, put: &AccumulateInst) -> Result<IndexSpace, Unsupported> {
+    let ctype = element_ctype(put)?;
+    let mut operands = vec![KernelOperand::from_view(&put.value, ctype), KernelOperand::from_view(&put.output, ctype)];
+    operands.push(KernelOperand::from_view(&put.index, storage_ctype(put.index.dtype)?));
+    let mut positions = KernelOperand::index(0, chains.dims.len());
+    let packed = row_major(&chains.shape());
+    positions.strides = packed.iter().zip(&put.index.dims).map(|(dim, own)| dim.stride * own.stride.min(1)).collect();
+    operands.push(positions);
+    let mut extents = put.value.shape();
+    extents.remove(put.axis);
+    for operand in &mut operands {
+        operand.strides.remove(put.axis);
+    }
+    let mut space = IndexSpace::new(&extents, operands);
     space.order_by(1);
     space.collapse_axes();
-    let (n, count) = (index.len(), value.len());
-    let ints = IndexInt::for_sizes(2 * count, value.last_offset().max(output.last_offset()).max(index.last_offset()));
+    Ok(space)
+}
+
+/// Walks along the chains.
+fn walk_launch(chains: &BufferView, put: &AccumulateInst) -> Result<KernelLaunch, Unsupported> {
+    let AccumulateInst { index, value, axis, output, .. } = put;
+    let (ctype, axis) = (element_ctype(put)?, *axis);
+    let space = other_axes(chains, put)?;
+    let (n, count) = (index.dims[axis].extent, value.len());
+    let reach = [value, output, index].map(BufferView::last_offset).into_iter().max().unwrap_or(0);
+    let ints = IndexInt::for_sizes(2 * count, reach);
     let mut extents = vec![n];
     extents.extend(&space.extents);
     let mut w = SourceWriter::kernel_body();
     open_element_loop(&mut w, ints, count);
     let names = ints.split_index(&mut w, "i", &extents, "a");
-    let columns: Vec<String> = [0, 1].map(|k| ints.linear_offset(&names[1..], &space.operands[k].strides, 1)).into();
-    w.line("unsigned long long c = p1[a0];");
+    let [from, to, place, chain] = [0, 1, 2, 3].map(|k| ints.linear_offset(&names[1..], &space.operands[k].strides, 1));
+    let step = ints.literal(row_major(&chains.shape())[axis].stride);
+    w.line(format!("unsigned long long c = p1[{chain} + a0 * {step}];"));
     w.open_block("if (c & 1ull)");
-    let place = format!("p0[a0 * {}]", ints.literal(index.dims[0].stride));
-    let row = TypedExpr::from_memory(index.dtype, &place)?.text;
-    let row = format!("({})({row}) * {}", ints.ctype(), ints.literal(output.dims[0].stride));
-    w.line(format!("{ctype}* const y = q + ({row} + {});", columns[1]));
-    let kind = compute_class(output.dtype)?;
-    w.line(format!("{} s = {};", kind.ctype(), TypedExpr::from_memory(output.dtype, "(*y)")?.text));
+    let place = format!("p0[{place} + a0 * {}]", ints.literal(index.dims[axis].stride));
+    let place = TypedExpr::from_memory(index.dtype, &place)?.text;
+    let place = format!("({})({place}) * {}", ints.ctype(), ints.literal(output.dims[axis].stride));
+    w.line(format!("{ctype}* const y = q + ({place} + {to});"));
     let (index_type, limit) = (ints.ctype(), ints.literal(n));
-    w.open_block(format!("for ({index_type} j = a0; j < {limit}; j = ({index_type})(p1[j] >> 1))"));
-    let from = format!("p2[j * {} + {}]", ints.literal(value.dims[0].stride), columns[0]);
-    let one = TypedExpr::from_memory(value.dtype, &from)?.text;
-    w.line(match kind {
-        ComputeClass::I64 | ComputeClass::U64 => format!("s = i_add(s, {one});"),
-        ComputeClass::F64 | ComputeClass::F32 => format!("s = s + {one};"),
-    });
-    w.close_block();
-    w.line(format!("*y = {};", TypedExpr::new(kind, "s").into_memory(output.dtype)?));
+    let next = format!("j = ({index_type})(p1[{chain} + j * {step}] >> 1)");
+    let element = format!("p2[{from} + j * {}]", ints.literal(value.dims[axis].stride));
+    let each = format!("for ({index_type} j = a0; j < {limit}; {next})");
+    match put.combine {
+        None => w.line(format!("{each} *y = {element};")),
+        Some(op) => {
+            let op = AccumulateOp::new(op, output.dtype)?;
+            w.line(format!("{} s = {};", op.class.ctype(), TypedExpr::from_memory(output.dtype, "(*y)")?.text));
+            w.open_block(each);
+            w.line(format!("const {} x = {};", op.class.ctype(), TypedExpr::from_memory(value.dtype, &element)?.text));
+            w.line(format!("s = {};", op.combine_values("s", "x")));
+            w.close_block();
+            w.line(format!("*y = {};", TypedExpr::new(op.class, "s").into_memory(output.dtype)?));
+        }
+    }
     w.close_all_blocks(2);
-    let params = [index, value, output].map(|view| SymbolicAddress::View(view.clone()));
-    let [index_at, value_at, output_at] = params;
+    let [index_at, value_at, output_at] = [index, value, output].map(|view| SymbolicAddress::View(view.clone()));
     let params = vec![index_at, SymbolicAddress::Scratch(0), value_at, output_at];
     let ctypes = [storage_ctype(index.dtype)?, "unsigned long long", ctype, ctype];
     Ok(element_launch(&ctypes, params, count, w))

@@ -124,9 +124,10 @@ impl<'j> Note<'j> {
         self.view(&take.input).view(&take.index).word(take.axis).view(&take.output)
     }
 
-    /// Appends the parts of a sum by index.
+    /// Appends the parts of a write by index.
     pub(super) fn accumulate(self, put: &AccumulateInst) -> Self {
-        self.view(&put.base).view(&put.index).view(&put.value).view(&put.output)
+        let own = self.view(&put.base).view(&put.index).view(&put.value).view(&put.output).word(put.axis);
+        own.word(put.combine.map_or("-", RedOp::word))
     }
 
     /// Appends the parts of an elementwise combination.

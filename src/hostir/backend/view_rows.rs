@@ -1,6 +1,6 @@
 //! The elements of a view in row-major order, for backends that compute on the host.
 
-use crate::plan::{BufferView, TakeInst, ViewDim, ViewDims};
+use crate::plan::{AccumulateInst, BufferView, TakeInst, ViewDim, ViewDims, row_major};
 
 /// A view as rows: the innermost run of elements with one stride, and the axes around it.
 pub(super) struct ViewRows {
@@ -60,6 +60,17 @@ pub(super) fn taken_offsets(take: &TakeInst, index: impl IntoIterator<Item = usi
     // The place from which each element of the output would be read with the index 0.
     let mut first = take.input.clone();
     first.dims[take.axis] = ViewDim { stride: 0, ..take.output.dims[take.axis] };
+    element_offsets(&first).into_iter().zip(index).map(|(place, at)| place + at * along).collect()
+}
+
+/// The place, among the output's elements in row-major order, that each element of a scatter's value goes to, in
+/// row-major order; `index` is along its axis.
+pub(super) fn scattered_places(put: &AccumulateInst, index: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let packed = row_major(&put.output.shape());
+    let along = packed[put.axis].stride;
+    let strides = put.value.dims.iter().zip(&packed).map(|(own, to)| ViewDim { stride: to.stride, ..*own });
+    let mut first = BufferView { offset: 0, dims: strides.collect(), ..put.value.clone() };
+    first.dims[put.axis].stride = 0;
     element_offsets(&first).into_iter().zip(index).map(|(place, at)| place + at * along).collect()
 }
 

@@ -94,7 +94,11 @@ impl RoundingFlow {
             InstKind::Gemm(gemm) => gemm_rounding(gemm),
             InstKind::Kernel(kernel) => kernel_rounding(kernel),
             InstKind::Reduce { op, .. } => reduction_rounding(op.op, result.dtype),
-            InstKind::Accumulate(_) | InstKind::Rows(_) => RoundingSet::of_type(result.dtype),
+            InstKind::Accumulate(put) => match put.combine {
+                Some(op) => reduction_rounding(op, result.dtype),
+                None => RoundingSet::default(),
+            },
+            InstKind::Rows(_) => RoundingSet::of_type(result.dtype),
             _ => RoundingSet::default(),
         };
         self.add_result(plan, kind.read_views(), result, rounding);

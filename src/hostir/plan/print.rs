@@ -1,6 +1,8 @@
 //! Plans as text (`--print-plan`): one aligned line for each instruction.
 
-use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, RowsInst, StreamSlot, TakeInst, WorkSlot};
+use super::{
+    AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, RedOp, RowsInst, StreamSlot, TakeInst, WorkSlot,
+};
 use crate::ir::MessageProtocol;
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -71,7 +73,9 @@ impl PlanText<'_> {
 
     fn accumulate_text(&self, put: &AccumulateInst) -> String {
         let (base, index) = (self.view_text(&put.base), self.view_text(&put.index));
-        format!("add     {} <- {base} + {} at {index}", self.view_text(&put.output), self.view_text(&put.value))
+        let verb = put.combine.map_or("put", RedOp::word);
+        let (output, value) = (self.view_text(&put.output), self.view_text(&put.value));
+        format!("scatter {output} <- {base} {verb} {value} at {index} along {}", put.axis)
     }
 
     fn rows_text(&self, rows: &RowsInst) -> String {

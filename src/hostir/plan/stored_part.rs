@@ -98,8 +98,13 @@ fn narrow_inst(kind: &mut InstKind, axis: usize) -> Option<()> {
             narrow_operand(&mut take.index, axis)?;
             &mut take.output
         }
-        InstKind::Accumulate(sum) if axis > 0 => {
+        InstKind::Accumulate(sum) if axis != sum.axis => {
+            // Beyond the value's extent, elements remain those of the base.
+            if sum.value.dims.get(axis)?.extent != sum.output.dims.get(axis)?.extent {
+                return None;
+            }
             narrow_operand(&mut sum.base, axis)?;
+            narrow_operand(&mut sum.index, axis)?;
             narrow_operand(&mut sum.value, axis)?;
             &mut sum.output
         }

@@ -1,7 +1,7 @@
 //! Instructions of index tensors and of rows.
 
-use super::BufferView;
 use super::row_function::RowFunction;
+use super::{BufferView, RedOp};
 use crate::ir::functions::ScalarValue;
 use smallvec::SmallVec;
 
@@ -26,17 +26,35 @@ impl TakeInst {
     }
 }
 
-/// `output[r, ..] = base[r, ..] + sum of value[j, ..] over all j with index[j] = r`, in the order of `j`.
+/// `output = base`, then `output[i with i[axis] replaced by index[i]] = combine(that element, value[i])` for all `i` in
+/// row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AccumulateInst {
-    /// The tensor to which rows are added, with the output's extents.
+    /// The tensor whose elements are combined, with the output's extents.
     pub base: BufferView,
-    /// The row that each row of the value is added to; one axis.
+    /// The index along `axis` that each element of the value goes to, with the value's extents (stride 0 along axes whose
+    /// elements share an index).
     pub index: BufferView,
-    /// The rows to add: as many as the index has elements, then the output's other extents.
+    /// The elements to combine, nowhere longer than the output except along `axis`.
     pub value: BufferView,
+    /// The axis that the index chooses from.
+    pub axis: usize,
+    /// The operation that combines two elements; `None` if the value's replaces the other, so that the last one remains.
+    pub combine: Option<RedOp>,
     /// Result; it may be the base.
     pub output: BufferView,
+}
+
+impl AccumulateInst {
+    /// Returns true if the views have equal ranks, and extents that fit.
+    pub fn has_fitting_shapes(&self) -> bool {
+        let (shape, value) = (self.output.shape(), self.value.shape());
+        self.base.shape() == shape
+            && value.len() == shape.len()
+            && self.axis < shape.len()
+            && self.index.shape() == value
+            && (0..shape.len()).all(|axis| axis == self.axis || value[axis] <= shape[axis])
+    }
 }
 
 /// `output[b, ..] = function(input0[b, ..], input1[b, ..], ..)` for each index `b` of the batch axes.

@@ -90,7 +90,8 @@ impl<'t> NoteWords<'t> {
             "accumulate" => {
                 let (base, index) = (self.view()?, self.view()?);
                 let (value, output) = (self.view()?, self.view()?);
-                InstKind::Accumulate(Box::new(AccumulateInst { base, index, value, output }))
+                let (axis, combine) = (self.number()?, self.combination()?);
+                InstKind::Accumulate(Box::new(AccumulateInst { base, index, value, axis, combine, output }))
             }
             "members" => {
                 let op = self.operation()?;
@@ -115,6 +116,15 @@ impl<'t> NoteWords<'t> {
     fn dtype(&mut self) -> Result<DType, String> {
         let word = self.next();
         DType::parse(word).ok_or_else(|| format!("`{word}` is no type"))
+    }
+
+    fn combination(&mut self) -> Result<Option<RedOp>, String> {
+        let mut rest = NoteWords { rest: self.rest };
+        if rest.next() == "-" {
+            self.next();
+            return Ok(None);
+        }
+        self.operation().map(Some)
     }
 
     fn operation(&mut self) -> Result<RedOp, String> {

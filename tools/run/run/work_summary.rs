@@ -4,7 +4,7 @@ use super::quantities::{bytes_text, count_text};
 use hostir::backend::RunStats;
 use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
-use hostir::plan::{InstKind, Plan};
+use hostir::plan::{InstKind, Plan, RedOp};
 use std::collections::BTreeSet;
 
 /// `hir-run: each rank ran 4 matmuls, 3 sends and 3 receives in 4 loop steps on 4 streams; ...`
@@ -88,7 +88,8 @@ fn inst_noun(kind: &InstKind) -> Option<&'static str> {
         InstKind::Kernel(_) => "pointwise kernel",
         InstKind::Reduce { .. } => "reduction",
         InstKind::Take(_) => "indexed read",
-        InstKind::Accumulate(_) => "indexed sum",
+        InstKind::Accumulate(put) if put.combine == Some(RedOp::Sum) => "indexed sum",
+        InstKind::Accumulate(_) => "indexed write",
         InstKind::Rows(rows) => rows.function.name,
         InstKind::Collective(collective) => collective.kind.name(),
         InstKind::Message { header, .. } => match header.direction {

@@ -3,7 +3,7 @@
 
 use crate::cases::{Case, Memory, TYPES, part, permuted, repeated};
 use hostir::ir::DType;
-use hostir::plan::{AccumulateInst, BufferView, InstKind, TakeInst, ViewDim};
+use hostir::plan::{AccumulateInst, BufferView, InstKind, RedOp, TakeInst, ViewDim, ViewDims};
 use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::unsupported::Unsupported;
 
@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<(Case, f64)> {
     let mut cases = selections();
     cases.extend(gathers());
     cases.extend(sums());
+    cases.extend(scatters());
     cases
 }
 
@@ -94,11 +95,14 @@ fn sums() -> Vec<(Case, f64)> {
         let mut memory = Memory::default();
         let base = memory.random(dtype, shape, RANGE);
         let index = memory.random(kind, &[count, 2], [0.0, shape[0] as f64 - 1.0]);
-        let index = BufferView { dims: [ViewDim { extent: count, stride: 2 }][..].into(), ..index };
         let mut rows = shape.to_vec();
         rows[0] = count;
+        let mut dims: ViewDims = rows.iter().map(|&extent| ViewDim { extent, stride: 0 }).collect();
+        dims[0].stride = 2;
+        let index = BufferView { dims, ..index };
         let value = memory.random(dtype, &rows, RANGE);
-        let mut put = AccumulateInst { output: base.clone(), base, index, value };
+        let combine = Some(RedOp::Sum);
+        let mut put = AccumulateInst { output: base.clone(), base, index, value, axis: 0, combine };
         match layout {
             Layout::InPlace => {}
             Layout::Apart => put.output = memory.random(dtype, shape, RANGE),
@@ -119,6 +123,30 @@ fn sums() -> Vec<(Case, f64)> {
     add("sums of one axis".into(), DType::Float, DType::Int32, &[10], 300, Layout::Apart);
     add("many sums".into(), DType::Float, DType::Int32, &[70, 130], 900, Layout::Apart);
     add("one row".into(), DType::Half, DType::Int, &[1, 5], 3, Layout::InPlace);
+    cases
+}
+
+/// Writes along each axis, where each element has an index of its own, with and without an operation.
+fn scatters() -> Vec<(Case, f64)> {
+    let mut cases = Vec::new();
+    let ops = [None, Some(RedOp::Sum), Some(RedOp::Product), Some(RedOp::Min), Some(RedOp::Max)];
+    for dtype in TYPES {
+        for axis in 0..3 {
+            for combine in ops {
+                let mut memory = Memory::default();
+                let base = memory.random(dtype, &[5, 4, 6], RANGE);
+                let mut shape = [4, 3, 5];
+                shape[axis] = 9;
+                let last = [4.0, 3.0, 5.0][axis];
+                let index = memory.random(DType::Int, &shape, [0.0, last]);
+                let value = memory.random(dtype, &shape, RANGE);
+                let output = memory.random(dtype, &[5, 4, 6], RANGE);
+                let put = AccumulateInst { base, index, value, axis, combine, output };
+                let name = format!("{} written along axis {axis} by {combine:?}", dtype.name());
+                cases.push((memory.case(name, InstKind::Accumulate(Box::new(put))), 0.0));
+            }
+        }
+    }
     cases
 }
 
@@ -146,7 +174,7 @@ pub(crate) fn outside() -> Vec<(Case, KernelJob, Vec<f64>)> {
     let index = memory.values(DType::Int32, &[1.0, -1.0, 1.0, 2.0, -1.0, 2147483647.0, 0.0]);
     let value = memory.values(DType::Float, &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
     let base = memory.values(DType::Float, &[0.25, 0.5]);
-    let put = AccumulateInst { output: base.clone(), base, index, value };
+    let put = AccumulateInst { output: base.clone(), base, index, value, axis: 0, combine: Some(RedOp::Sum) };
     let job = codegen::generate_accumulate(&put).unwrap();
     let kind = InstKind::Accumulate(Box::new(put));
     found.push((memory.case("a sum out of range", kind), job, vec![64.25, 5.5]));
@@ -162,12 +190,13 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
         let (input, index, output) = (input.clone(), index.clone(), output.clone());
         codegen::generate_take(&TakeInst { input, index, axis, output })
     };
-    let row = part(&index, 0, 0, 1);
-    let row = BufferView { dims: row.dims[1..].into(), ..row };
+    let mut row = index.clone();
+    row.dims[1].stride = 0;
     let put = |value: &BufferView, output: &BufferView| {
         let (base, index) = (input.clone(), row.clone());
         let (value, output) = (value.clone(), output.clone());
-        codegen::generate_accumulate(&AccumulateInst { base, index, value, output })
+        let combine = Some(RedOp::Sum);
+        codegen::generate_accumulate(&AccumulateInst { base, index, value, axis: 0, combine, output })
     };
     let turned = permuted(&input, &[1, 0]);
     vec![

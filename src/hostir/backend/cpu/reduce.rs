@@ -102,6 +102,35 @@ pub(super) fn combine_members(
     Ok(Some(all))
 }
 
+/// Combines elements of `base` with values: the one at `places[j]` with value `j`, in the order of the values.
+pub(super) fn combine_at(
+    op: RedOp,
+    truths: bool,
+    base: ElementVector,
+    values: ElementVector,
+    places: &[usize],
+) -> Result<ElementVector, ExecutionFault> {
+    Ok(match (base, values) {
+        (ElementVector::F64(a), ElementVector::F64(b)) => ElementVector::F64(apply_at(a, &b, places, f64_op(op)?)),
+        (ElementVector::F32(a), ElementVector::F32(b)) => ElementVector::F32(apply_at(a, &b, places, f32_op(op)?)),
+        (ElementVector::I64(a), ElementVector::I64(b)) => {
+            ElementVector::I64(apply_at(a, &b, places, integer_op(op, truths)?))
+        }
+        (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(apply_at(a, &b, places, unsigned_op(op))),
+        (ElementVector::Complex(a), ElementVector::Complex(b)) => {
+            ElementVector::Complex(apply_at(a, &b, places, complex_op(op)?))
+        }
+        _ => return Err(ExecutionFault::Invalid("the value is of another type than its base".into())),
+    })
+}
+
+fn apply_at<T: Copy>(mut base: Vec<T>, values: &[T], places: &[usize], f: fn(T, T) -> T) -> Vec<T> {
+    for (&place, &value) in places.iter().zip(values) {
+        base[place] = f(base[place], value);
+    }
+    base
+}
+
 fn zip_with<T: Copy>(mut a: Vec<T>, b: &[T], f: fn(T, T) -> T) -> Vec<T> {
     for (x, &y) in a.iter_mut().zip(b) {
         *x = f(*x, y);

@@ -1,9 +1,11 @@
-//! Reads and sums where an index tensor says.
+//! Reads and writes where an index tensor says.
 
 use super::element_vector::ElementVector;
+use super::reduce::combine_at;
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
-use crate::backend::view_rows::{element_offsets, index_within, taken_offsets};
+use crate::backend::view_rows::{element_offsets, index_within, scattered_places, taken_offsets};
+use crate::ir::DType;
 use crate::plan::{AccumulateInst, BufferView, Plan, TakeInst};
 use bytemuck::Pod;
 
@@ -46,35 +48,37 @@ fn load_indices(memory: &RankMemory, view: &BufferView, extent: usize) -> Result
     Err(ExecutionFault::Index { buffer: view.buffer, element, value: values[wrong], extent })
 }
 
-/// `output = base`, plus the rows of the value at the rows that the index names, in the index's order. `half` and
-/// narrower floats add in `float` and are rounded once.
+/// `output = base`, with the elements of the value at the places that the index names, in row-major order. `half` and
+/// narrower floats are combined in `float` and rounded once.
 pub(super) fn run_accumulate(memory: &mut RankMemory, plan: &Plan, put: &AccumulateInst) -> Result<(), ExecutionFault> {
-    let rows = load_indices(memory, &put.index, put.output.dims[0].extent)?;
-    let base = ElementVector::load_view(memory, &put.base)?;
-    let value = ElementVector::load_view(memory, &put.value)?;
-    let result = match (base, value) {
-        (ElementVector::F64(a), ElementVector::F64(b)) => ElementVector::F64(add_rows(a, &b, &rows, |x, y| x + y)),
-        (ElementVector::F32(a), ElementVector::F32(b)) => ElementVector::F32(add_rows(a, &b, &rows, |x, y| x + y)),
-        (ElementVector::I64(a), ElementVector::I64(b)) => ElementVector::I64(add_rows(a, &b, &rows, i64::wrapping_add)),
-        (ElementVector::U64(a), ElementVector::U64(b)) => ElementVector::U64(add_rows(a, &b, &rows, u64::wrapping_add)),
-        (ElementVector::Complex(a), ElementVector::Complex(b)) => {
-            ElementVector::Complex(add_rows(a, &b, &rows, |x, y| x + y))
-        }
-        _ => {
-            return Err(ExecutionFault::Invalid("the value is of another type than its base".into()));
-        }
-    };
-    result.store_view(memory, plan, &put.output)
+    let index = load_indices(memory, &put.index, put.output.dims[put.axis].extent)?;
+    let places = scattered_places(put, index);
+    if let Some(op) = put.combine {
+        let base = ElementVector::load_view(memory, &put.base)?;
+        let value = ElementVector::load_view(memory, &put.value)?;
+        let truths = put.output.dtype == DType::Bool;
+        return combine_at(op, truths, base, value, &places)?.store_view(memory, plan, &put.output);
+    }
+    match put.output.dtype.byte_size() {
+        1 => replace_elements::<u8>(memory, plan, put, &places),
+        2 => replace_elements::<u16>(memory, plan, put, &places),
+        4 => replace_elements::<u32>(memory, plan, put, &places),
+        8 => replace_elements::<u64>(memory, plan, put, &places),
+        16 => replace_elements::<[u64; 2]>(memory, plan, put, &places),
+        _ => Err(ExecutionFault::Type(put.output.dtype)),
+    }
 }
 
-/// Adds row `j` of `value` to row `rows[j]` of `base`.
-fn add_rows<T: Copy>(mut base: Vec<T>, value: &[T], rows: &[usize], add: fn(T, T) -> T) -> Vec<T> {
-    let width = value.len().checked_div(rows.len()).unwrap_or(0);
-    for (j, &row) in rows.iter().enumerate() {
-        let from = &value[j * width..(j + 1) * width];
-        for (to, &x) in base[row * width..(row + 1) * width].iter_mut().zip(from) {
-            *to = add(*to, x);
-        }
+fn replace_elements<T: Pod>(
+    memory: &mut RankMemory,
+    plan: &Plan,
+    put: &AccumulateInst,
+    places: &[usize],
+) -> Result<(), ExecutionFault> {
+    let mut elements: Vec<T> = memory.read_view(&put.base)?;
+    let values: Vec<T> = memory.read_view(&put.value)?;
+    for (&place, value) in places.iter().zip(values) {
+        elements[place] = value;
     }
-    base
+    memory.write_view(plan, &put.output, &elements)
 }

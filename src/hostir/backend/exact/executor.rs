@@ -53,7 +53,7 @@ impl ExactRank<'_> {
                 run_reduction(memory, plan, *op, axes, [input, output], &mut cx)?;
             }
             InstKind::Take(take) => run_take(memory, plan, take)?,
-            InstKind::Accumulate(put) => run_accumulate(memory, plan, put)?,
+            InstKind::Accumulate(put) => run_accumulate(memory, plan, put, &mut cx)?,
             InstKind::Rows(rows) => run_rows(memory, plan, rows, &mut cx)?,
             InstKind::Alloc { .. }
             | InstKind::Free { .. }

@@ -1,11 +1,14 @@
 //! Exact elements that an index tensor selects.
 
 use super::memory::ExactMemory;
-use super::reduce::add_elements;
-use super::value::ExactColumn;
+use super::reduce::{add_elements, fold_elements, folded_degree};
+use super::value::{ExactColumn, ExactValue};
+use super::work::HashContext;
 use crate::backend::fault::ExecutionFault;
-use crate::backend::view_rows::{element_offsets, index_within, taken_offsets};
-use crate::plan::{AccumulateInst, BufferView, Plan, TakeInst};
+use crate::backend::view_rows::{element_offsets, index_within, scattered_places, taken_offsets};
+use crate::ir::DType;
+use crate::plan::{AccumulateInst, BufferView, Plan, RedOp, TakeInst};
+use std::collections::BTreeMap;
 
 /// `output[i] = input[i with i[axis] replaced by index[i]]`.
 pub(super) fn run_take(memory: &mut ExactMemory, plan: &Plan, take: &TakeInst) -> Result<(), ExecutionFault> {
@@ -45,22 +48,57 @@ fn load_indices(
     Ok(indices)
 }
 
-/// `output = base`, plus the rows of the value at the rows that the index names.
+/// `output = base`, with the elements of the value at the places that the index names.
 pub(super) fn run_accumulate(
     memory: &mut ExactMemory,
     plan: &Plan,
     put: &AccumulateInst,
+    cx: &mut HashContext<'_>,
 ) -> Result<(), ExecutionFault> {
-    let rows = load_indices(memory, plan, &put.index, put.output.dims[0].extent)?;
+    let index = load_indices(memory, plan, &put.index, put.output.dims[put.axis].extent)?;
+    let places = scattered_places(put, index);
     let mut base = memory.read_view(plan, &put.base);
     let value = memory.read_view(plan, &put.value);
-    let width = value.values.len().checked_div(rows.len()).unwrap_or(0);
-    for (from, &row) in value.values.chunks_exact(width.max(1)).zip(&rows) {
-        for (to, &term) in base.values[row * width..(row + 1) * width].iter_mut().zip(from) {
-            *to = add_elements(*to, term, put.output.dtype);
+    match put.combine {
+        None => places.iter().zip(&value.values).for_each(|(&place, &new)| base.values[place] = new),
+        Some(RedOp::Sum) => {
+            for (&place, &term) in places.iter().zip(&value.values) {
+                base.values[place] = add_elements(base.values[place], term, put.output.dtype);
+            }
+        }
+        Some(op) => {
+            cx.note_operands(base.degree.join_degrees(value.degree));
+            let folded = fold_at(op, put.output.dtype, &base.values, &value.values, &places, cx)?;
+            folded.into_iter().for_each(|(place, element)| base.values[place] = element);
         }
     }
-    base.degree = base.degree.sum_degree(value.degree.sum_of(rows.len()));
+    let most = put.value.dims[put.axis].extent;
+    base.degree = match put.combine {
+        None => base.degree.join_degrees(value.degree),
+        Some(RedOp::Sum) => base.degree.sum_degree(value.degree.sum_of(most)),
+        Some(op) => folded_degree(op, base.degree.join_degrees(value.degree), most + 1),
+    };
     memory.write_view(plan, &put.output, &base);
     Ok(())
+}
+
+/// The elements that values are combined with: each with all of its values at once, so that their order has no effect
+/// where the operation has no meaning modulo a prime.
+fn fold_at(
+    op: RedOp,
+    dtype: DType,
+    base: &[ExactValue],
+    values: &[ExactValue],
+    places: &[usize],
+    cx: &mut HashContext<'_>,
+) -> Result<Vec<(usize, ExactValue)>, ExecutionFault> {
+    let mut gathered: BTreeMap<usize, Vec<ExactValue>> = BTreeMap::new();
+    for (&place, &value) in places.iter().zip(values) {
+        gathered.entry(place).or_insert_with(|| vec![base[place]]).push(value);
+    }
+    let folded = gathered.into_iter().map(|(place, elements)| {
+        let element = fold_elements(op, dtype, &elements, cx)?;
+        Ok((place, element.stored_as(dtype)))
+    });
+    folded.collect()
 }

@@ -3,7 +3,7 @@
 use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, DType, Op, OpId, TensorId, quoted_type};
-use crate::plan::{AccumulateInst, BufferView, InstKind, PlanBuilder, TakeInst, ViewDim, expanded_view};
+use crate::plan::{AccumulateInst, BufferView, InstKind, PlanBuilder, RedOp, TakeInst, ViewDim, expanded_view};
 
 /// The view with its axes of extent 1 repeated to the shape, except along `axis`.
 fn broadcast_except_axis(view: &BufferView, axis: usize, shape: &[usize]) -> Option<BufferView> {
@@ -143,6 +143,8 @@ pub(super) fn lower_index_put_accumulate(cx: &mut PlanBuilder<'_>, id: OpId) -> 
     if places.shape() != shape[..1] {
         return Err(cx.shape_error(index, &places.shape(), value, &shape));
     }
-    let put = AccumulateInst { base: from, index: places, value: added, output };
+    let rest = shape[1..].iter().map(|&extent| ViewDim { extent, stride: 0 });
+    places.dims.extend(rest);
+    let put = AccumulateInst { base: from, index: places, value: added, axis: 0, combine: Some(RedOp::Sum), output };
     cx.emit_inst(InstKind::Accumulate(Box::new(put)))
 }

@@ -276,14 +276,16 @@ impl Routing {
     }
 }
 
-/// Adds rows to those of a view that an index names.
+/// Adds rows to those of a view that an index of one axis names.
 fn emit_accumulate(
     cx: &mut PlanBuilder<'_>,
-    index: BufferView,
+    mut index: BufferView,
     value: BufferView,
     output: BufferView,
 ) -> Result<(), Diag> {
-    let put = AccumulateInst { base: output.clone(), index, value, output };
+    let rest = value.dims.iter().skip(index.dims.len()).map(|dim| ViewDim { stride: 0, ..*dim });
+    index.dims.extend(rest);
+    let put = AccumulateInst { base: output.clone(), index, value, axis: 0, combine: Some(RedOp::Sum), output };
     cx.emit_inst(InstKind::Accumulate(Box::new(put)))
 }
 
