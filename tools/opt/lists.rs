@@ -158,7 +158,8 @@ fn op_form(kind: OpKind) -> String {
 
 /// `T = name( A, B )`
 fn call_form(spec: &OpSpec, blank: &str) -> String {
-    format!("T = {}({blank}{}{blank})", spec.identity.name, argument_list(spec))
+    let results = if spec.identity.layout == OpLayout::ResultTuple { "( T, U )" } else { "T" };
+    format!("{results} = {}({blank}{}{blank})", spec.identity.name, argument_list(spec))
 }
 
 /// The form of a statement that only one op has.
@@ -172,13 +173,22 @@ fn own_form(form: OwnForm, spec: &OpSpec) -> String {
         OwnForm::GetCurrentStream => "GetCurrentStream into Stream N",
         OwnForm::PostOnStream => "PostOnStream (HostUnitN, Inputs:{A, B, }, Outputs:{T, })",
         OwnForm::LaunchKernel => "LaunchKernel(Group ID: N, Inputs: {A, B, }, Outputs: {T, })",
+        OwnForm::Scatter => return call_form(spec, ""),
+        OwnForm::GroupedReduction => "GroupedReductionOp( T = reduction( A, op =, initial value = ) ... allreduce = )",
+        OwnForm::Welford => "T(Avg), U(Var), V(Count) = Welford ( A(Avg), allreduce = )",
+        OwnForm::GroupedWelford => {
+            "GroupedWelford( T (Avg), U (Var), V (Count) = Welford ( A (Avg), B (Var), C (Count) initial value = D (Avg), E (Var), F (Count) ) ... allreduce = )"
+        }
         OwnForm::ShareMemHandles => "ShareMemHandles(P2PCommunication N (...), P2PCommunication N (...), )",
     };
     text.to_owned()
 }
 
 fn is_padded(layout: OpLayout) -> bool {
-    matches!(layout, OpLayout::OneLine(CallPadding::Padded) | OpLayout::TwoLines(CallPadding::Padded))
+    matches!(
+        layout,
+        OpLayout::ResultTuple | OpLayout::OneLine(CallPadding::Padded) | OpLayout::TwoLines(CallPadding::Padded)
+    )
 }
 
 /// `A, B, dim =, index =?`
@@ -210,6 +220,7 @@ fn argument_title(arg: &ArgSpec) -> String {
 fn argument_contents(arg: &ArgSpec) -> String {
     let what = match arg.kind {
         ArgKind::Word(words) => format!("one of {}", words.join(", ")),
+        ArgKind::Words(words) => format!("a list of {}", words.join(", ")),
         kind => kind.describe().to_owned(),
     };
     let result = if arg.result { ", the result" } else { "" };

@@ -209,6 +209,11 @@ codes! {
     PRECISION_NEEDED = "H0269";
     /// A `bit_cast` between types of different sizes.
     BITS_DIFFER = "H0270";
+    /// A group of reductions with too few or too many operands, results, operations or initial values, or a Welford with
+    /// only a part of its mean, sum of squared differences and count.
+    GROUP_MEMBERS = "H0271";
+    /// A selection of more elements than an axis has.
+    TOP_COUNT = "H0272";
     /// Heads of queries that are no multiple of the heads of keys.
     ATTENTION_HEADS = "H0277";
     /// A causal attention with another number of keys than queries.

@@ -7,7 +7,7 @@ use crate::ir::{
 pub use crate::ir::{
     COMMUNICATION_WORDS, DTYPE_WORDS, dtype_of_word, function_of_word, word_of_dtype, word_of_function,
 };
-use crate::ops::ArgSpec;
+use crate::ops::{ArgKind, ArgSpec};
 use rustc_hash::FxHashSet;
 
 /// The backend of a communication that names none.
@@ -174,6 +174,21 @@ pub fn keyword(declared: &ArgSpec) -> &'static str {
     }
 }
 
+/// Describes the values of a kind in words of `hir 2`.
+pub fn describe_kind(kind: ArgKind) -> &'static str {
+    match kind {
+        ArgKind::Axis => "the number of an axis",
+        ArgKind::Bools => "a list such as `[true, false]`",
+        ArgKind::CapitalBool => "`true` or `false`",
+        ArgKind::Words(_) => "a list of words such as `[add, mul]`",
+        ArgKind::Exprs | ArgKind::Array => "a list such as `[n, 4]`",
+        ArgKind::Ranges => "a list of ranges such as `[[0, n, 1], [0, 4, 1]]`",
+        ArgKind::Team => "devices such as `[0, 1, 2, 3]`",
+        ArgKind::Ints => "a list of integers such as `[1, 0]`",
+        other => other.describe(),
+    }
+}
+
 /// Returns true if an argument of a call is written without its word: operands that have none, and those that a call
 /// always has.
 pub fn is_positional(kind: OpKind, declared: &ArgSpec) -> bool {
@@ -193,9 +208,11 @@ pub fn written_arguments(kind: OpKind) -> impl Iterator<Item = (usize, &'static 
 /// Returns true if ops of a kind are written as calls with results.
 pub fn is_callable(kind: OpKind) -> bool {
     match kind.layout() {
-        OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose => true,
-        OpLayout::ArgumentLines(_) | OpLayout::Factory | OpLayout::ResultList | OpLayout::ArgumentBlock => true,
-        OpLayout::Own(OwnForm::LaunchKernel) => true,
+        OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::ResultTuple | OpLayout::ResultList => true,
+        OpLayout::Aligned | OpLayout::AlignedLoose | OpLayout::AlignedArguments | OpLayout::Factory => true,
+        OpLayout::ArgumentLines(_) | OpLayout::ArgumentBlock => true,
+        OpLayout::Own(OwnForm::LaunchKernel | OwnForm::Scatter | OwnForm::Welford) => true,
+        OpLayout::Own(OwnForm::GroupedReduction | OwnForm::GroupedWelford) => true,
         OpLayout::Pointwise | OpLayout::Keyed | OpLayout::Words(_) | OpLayout::Define | OpLayout::Own(_) => false,
     }
 }

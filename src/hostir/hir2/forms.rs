@@ -29,6 +29,16 @@ fn own_form(form: OwnForm) -> &'static str {
         OwnForm::GetCurrentStream => "stream name = current",
         OwnForm::PostOnStream => "T = kernel(A, B)",
         OwnForm::ShareMemHandles => "share { send(A, to=p); recv(T, from=q) }",
+        OwnForm::Scatter => "T = torchScatter(A, dim=n, B, C[, accumulate=word])",
+        OwnForm::GroupedReduction => {
+            "T: type, U: type = GroupedReductionOp(A, B, .., op=[word, ..], init=[e, ..], allreduce=false)"
+        }
+        OwnForm::Welford => {
+            "T: type, U: type, V: type = Welford(A[, var=B, count=C][, init_avg=D, init_var=E, init_count=F], allreduce=false)"
+        }
+        OwnForm::GroupedWelford => {
+            "T: type, U: type, V: type, .. = GroupedWelford(A, B, C, D, E, F, .., allreduce=false)"
+        }
         OwnForm::LaunchKernel => "",
     }
 }
@@ -101,6 +111,7 @@ fn argument_form(kind: OpKind, declared: &ArgSpec, letter: &str) -> String {
 fn list_form(kind: ArgKind) -> Option<&'static str> {
     match kind {
         ArgKind::Bools => Some("[true, ..]"),
+        ArgKind::Words(_) => Some("[word, ..]"),
         ArgKind::Exprs | ArgKind::Ints | ArgKind::Team => Some("[n, ..]"),
         ArgKind::Ranges => Some("[[start, stop, step], ..]"),
         _ => None,
@@ -112,7 +123,7 @@ fn value_form(kind: ArgKind) -> &'static str {
         ArgKind::Word(_) => "word",
         ArgKind::Name => "name",
         ArgKind::DType => "f32",
-        ArgKind::Bool => "false",
+        ArgKind::Bool | ArgKind::CapitalBool => "false",
         _ => "n",
     }
 }

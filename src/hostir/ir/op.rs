@@ -128,6 +128,8 @@ attr_keys! {
     GroupId = "Group ID",
     /// Dimension.
     Dim = "dim",
+    /// The number of elements that a topk selects.
+    Count = "k",
     /// Predicate kind of an IF.
     Predicate = "predicate",
     /// Loop domain.
@@ -179,6 +181,8 @@ pub enum AttrValue {
     Expr(ExprId),
     /// A word.
     Word(Symbol),
+    /// Words.
+    Words(Box<[Symbol]>),
     /// A tensor.
     Tensor(TensorId),
     /// A domain (of the tensor that the op selects from, if that has one of this number).
@@ -201,6 +205,14 @@ impl AttrValue {
         match self {
             Self::Tensor(tensor) => Some(*tensor),
             _ => None,
+        }
+    }
+    /// The words of the value.
+    pub fn words(&self) -> &[Symbol] {
+        match self {
+            Self::Word(word) => std::slice::from_ref(word),
+            Self::Words(words) => words,
+            _ => &[],
         }
     }
     /// The scalar expressions of the value.

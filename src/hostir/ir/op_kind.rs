@@ -147,6 +147,11 @@ impl OpKind {
     pub fn is_pointwise(self) -> bool {
         self.layout() == OpLayout::Pointwise
     }
+    /// Returns true if each op of the kind has results as it likes; [`Self::result_count`] is 0.
+    pub fn has_any_results(self) -> bool {
+        use OwnForm::{GroupedReduction, GroupedWelford, LaunchKernel};
+        matches!(self.layout(), OpLayout::Own(LaunchKernel | GroupedReduction | GroupedWelford))
+    }
     /// Returns true if the op gives a scalar a name.
     pub fn is_definition(self) -> bool {
         self.layout() == OpLayout::Define
@@ -308,6 +313,10 @@ pub enum OpLayout {
     ResultList,
     /// Two lines, and between the parentheses one line for each argument.
     ArgumentBlock,
+    /// `scan`: as `Aligned`, with attributes on lines of their own, too.
+    AlignedArguments,
+    /// One line with results in parentheses: `( a, b ) = name( x, key = value )`.
+    ResultTuple,
     /// Two lines without padding, ending in `;`: `full` and `iota`. No comma follows an empty list.
     Factory,
     /// Pointwise: infix or prefix operator, or named function with one operand a line; ends in `;`.
@@ -356,6 +365,14 @@ pub enum OwnForm {
     ShareMemHandles,
     /// `GetCurrentStream into Stream 0`
     GetCurrentStream,
+    /// `T1 = scatter(in = T0, dim = 0, src = T2, idx = T3 )`
+    Scatter,
+    /// `GroupedReductionOp( T1 = reduction( .. ) T3 = reduction( .. ) allreduce = false )`
+    GroupedReduction,
+    /// `T1(Avg), T2(Var), T3(Count) = Welford ( T0(Avg), allreduce = false )`
+    Welford,
+    /// `GroupedWelford( T1 (Avg), T2 (Var), T3 (Count) = Welford ( .. ) allreduce = false )`
+    GroupedWelford,
 }
 
 /// The words between the head of a [`OpLayout::Words`] statement and its operand.

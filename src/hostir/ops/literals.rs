@@ -58,7 +58,8 @@ fn is_plain_float(program: &Program, expr: ExprId) -> bool {
     }
 }
 
-fn check_literal(program: &Program, id: OpId, expr: ExprId, dtype: DType, diags: &mut Diags) {
+/// Checks a literal that becomes an element of a type.
+pub(crate) fn check_literal(program: &Program, id: OpId, expr: ExprId, dtype: DType, diags: &mut Diags) {
     let Some(value) = literal_value(program, expr) else { return };
     diags.items.extend(misfit_of_element(dtype, value, &quoted_bare_expr(program, expr), program.op_span(id)));
 }

@@ -29,6 +29,7 @@ pub mod spec;
 pub mod stream;
 pub mod tensor_checks;
 mod uneven_split;
+pub mod welford;
 
 pub use registry::OpRegistry;
 pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, Infer, OpSpec, UsualValue};
@@ -89,6 +90,9 @@ op_table! {
     SegmenterSetPermute => copy::SEGMENTER_SET_PERMUTE,
     Pointwise => pointwise::POINTWISE,
     Reduction => reduce::REDUCTION,
+    GroupedReduction => reduce::GROUPED_REDUCTION,
+    Welford => welford::WELFORD,
+    GroupedWelford => welford::GROUPED_WELFORD,
     Broadcast => shape::BROADCAST,
     Squeeze => shape::SQUEEZE,
     Expand => shape::EXPAND,

@@ -1,16 +1,18 @@
-//! Reductions.
+//! Reductions, alone and in groups.
 
-use super::literals::check_initial_literal;
+use super::literals::{check_initial_literal, check_literal};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
-use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, both_sides, has_split_axis, link_equal_lists};
-use crate::diag::message;
-use crate::diag::{Diag, PartKind, Quoted, codes};
-use crate::ir::{
-    AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, Program, StandaloneRule, Symbol,
-    TensorId, Transfer, Value, quoted_type,
+use crate::axes::pairing::{
+    AxisMismatch, ChosenAxes, LinkResult, LinkSide, both_sides, count_text, has_split_axis, link_equal_lists,
 };
-use crate::plan::{InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
+use crate::diag::message;
+use crate::diag::{Diag, Diags, PartKind, Quoted, codes};
+use crate::ir::{
+    AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program,
+    StandaloneRule, Symbol, TensorId, Transfer, Value, quoted_type,
+};
+use crate::plan::{BufferView, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
 use smallvec::SmallVec;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
@@ -61,20 +63,62 @@ pub fn reduction_op(tensor: TensorId, function: Symbol, initial: ExprId) -> Op {
     Op { attrs, ..Op::new(OpKind::Reduction) }.with_operand(Value::Tensor(tensor))
 }
 
+/// Several reductions in one kernel; each has the axes of its own result.
+pub const GROUPED_REDUCTION: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "GroupedReductionOp",
+        layout: OpLayout::Own(OwnForm::GroupedReduction),
+        results: 0,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Reduces several tensors, each along the axes that are reductions in its result.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor).repeated(),
+        ArgSpec::spaced("op", AttrKey::ReduceOp, ArgKind::Words(REDUCE_WORDS)),
+        ArgSpec::spaced("initial value", AttrKey::Init, ArgKind::Exprs),
+        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
+    ],
+    relate: Some(link_grouped_reduction),
+    infer: Infer::Written,
+    checks: &[check_group],
+    lower: Lower::Instructions(lower_grouped_reduction),
+};
+
 /// reduction: the operand's stored axes with all axes of the result, reduced ones included.
 ///
 /// # Errors
 /// If an operand or the result is missing, their ranks differ, or the result has no reduced axis.
 pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
+    link_reduced(program, op, [&from, &to], links)
+}
+
+/// GroupedReductionOp: each operand with its result.
+fn link_grouped_reduction(program: &Program, id: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let op = program.op(id);
+    for (operand, result) in op.input_tensors().zip(op.output_tensors()) {
+        let [from, to] = [operand, result].map(|tensor| LinkSide::new(program, tensor));
+        link_reduced(program, id, [&from, &to], links)?;
+    }
+    Ok(())
+}
+
+/// Links an operand's stored axes with all axes of a result.
+pub(super) fn link_reduced(
+    program: &Program,
+    op: OpId,
+    [from, to]: [&LinkSide; 2],
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
     link_equal_lists(
         program,
         op,
-        ChosenAxes { side: &from, axes: &from.stored_positions() },
-        ChosenAxes { side: &to, axes: &to.all_positions() },
+        ChosenAxes { side: from, axes: &from.stored_positions() },
+        ChosenAxes { side: to, axes: &to.all_positions() },
         links,
     )?;
-    if has_split_axis(&[&from, &to]) || to.axes.axes.iter().any(|axis| axis.is_reduction()) {
+    if has_split_axis(&[from, to]) || to.axes.axes.iter().any(|axis| axis.is_reduction()) {
         return Ok(());
     }
     let name = program.quoted_tensor(to.tensor);
@@ -89,45 +133,126 @@ pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
     })
 }
 
-/// `reduction`: the axes that are reductions in the result are combined.
+/// A group has an operand, a result, an operation and an initial value for each reduction, of one element type.
+fn check_group(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let words = op.attr(AttrKey::ReduceOp).map_or(0, |value| value.words().len());
+    let initials = op.attr(AttrKey::Init).map_or(0, |value| value.exprs().len());
+    let counts = [op.operands.len(), words, initials];
+    if counts.iter().any(|&count| count != op.results.len()) {
+        let message = message!(
+            "a grouped reduction of {} has {}, {} and {}",
+            count_text(op.results.len(), "result"),
+            count_text(counts[0], "operand"),
+            count_text(counts[1], "operation"),
+            count_text(counts[2], "initial value")
+        );
+        diags.push(Diag::error(codes::GROUP_MEMBERS, program.op_span(id), message).with_note("give one of each"));
+        return;
+    }
+    for (operand, result) in op.input_tensors().zip(op.output_tensors()) {
+        tensor_checks::check_equal_dtypes(program, id, operand, result, diags);
+    }
+    let initials = op.attr(AttrKey::Init).map_or(&[][..], AttrValue::exprs);
+    for (result, &initial) in op.output_tensors().zip(initials) {
+        let dtype = program.tensor(result).dtype;
+        if dtype.is_float() {
+            check_literal(program, id, initial, dtype, diags);
+        }
+    }
+}
+
+/// `reduction`: the axes that are reductions in the result are combined. With `allreduce = true` the threads of a
+/// kernel all have the result; on the host this is the same value.
 ///
 /// # Errors
-/// If the operation is unknown, `allreduce = true` is set, shapes do not fit, the initial value does not fit the
-/// element type, the operand has no value on this rank, or the result cannot be allocated.
+/// If the operation is unknown, shapes do not fit, the initial value does not fit the element type, the operand has no
+/// value on this rank, or the result cannot be allocated.
 pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
-    let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| cx.program.name(word));
+    let (operand, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let word = op.word_attr(AttrKey::ReduceOp);
+    emit_reduction(cx, ReductionPart { operand, result, word, initial: op.expr_attr(AttrKey::Init) })
+}
+
+/// `GroupedReductionOp`: its reductions one after the other.
+fn lower_grouped_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let words = op.attr(AttrKey::ReduceOp).map_or(&[][..], AttrValue::words);
+    let initials = op.attr(AttrKey::Init).map_or(&[][..], AttrValue::exprs);
+    for (at, (operand, result)) in op.input_tensors().zip(op.output_tensors()).enumerate() {
+        let (word, initial) = (words.get(at).copied(), initials.get(at).copied());
+        emit_reduction(cx, ReductionPart { operand, result, word, initial })?;
+    }
+    Ok(())
+}
+
+/// One reduction of an op.
+struct ReductionPart {
+    operand: TensorId,
+    result: TensorId,
+    /// The operation; a sum if the op has none.
+    word: Option<Symbol>,
+    initial: Option<ExprId>,
+}
+
+fn emit_reduction(cx: &mut PlanBuilder<'_>, part: ReductionPart) -> Result<(), Diag> {
+    let ReductionPart { operand, result, word, initial } = part;
+    let word = word.map_or("add", |word| cx.program.name(word));
     let Some(red_op) = RedOp::parse(word) else {
         return Err(cx.error_here(codes::CANNOT_RUN, format!("the reduction `{word}` is not supported in a run")));
     };
-    if op.attr(AttrKey::Allreduce) == Some(&AttrValue::Bool(true)) {
-        return Err(cx.error_here(codes::CANNOT_RUN, "reductions with `allreduce = true` are not supported in a run"));
-    }
-    let source = cx.input_view(input)?;
-    let axes = cx.axes.axes_of(result);
-    let reduced: SmallVec<[usize; 2]> = (0..axes.len()).filter(|&axis| axes[axis].is_reduction()).collect();
-    let counts = (axes.len(), source.dims.len());
+    let source = cx.input_view(operand)?;
+    let axes = reduced_axes(cx, result);
     let output = cx.output_view(result)?;
-    let kept: Vec<usize> =
-        source.shape().iter().enumerate().filter(|(i, _)| !reduced.contains(i)).map(|(_, &e)| e).collect();
-    if counts.0 != counts.1 || kept != output.shape() {
-        return Err(cx.shape_error(input, &source.shape(), result, &output.shape()));
-    }
+    check_reduced_shape(cx, [operand, result], [&source, &output], &axes)?;
     if source.dtype.is_complex() && !matches!(red_op, RedOp::Sum | RedOp::Product) {
         return Err(no_complex_reduction(cx, word));
     }
     let red_op = if source.dtype.is_float() { red_op } else { red_op.ignoring_nan() };
-    let fold = reduction_fold(cx, op, red_op, source.dtype)?;
-    if reduced.is_empty() && fold.initial.is_none() {
-        return emit_copy(cx, source, output);
+    let fold = reduction_fold(cx, initial, red_op, source.dtype)?;
+    emit_fold(cx, fold, axes, source, output)
+}
+
+/// The positions of a result's reduced axes among all of its axes.
+pub(super) fn reduced_axes(cx: &PlanBuilder<'_>, result: TensorId) -> SmallVec<[usize; 2]> {
+    let axes = cx.axes.axes_of(result);
+    (0..axes.len()).filter(|&axis| axes[axis].is_reduction()).collect()
+}
+
+/// Checks that a result has the extents of the axes that are not reduced.
+pub(super) fn check_reduced_shape(
+    cx: &PlanBuilder<'_>,
+    [operand, result]: [TensorId; 2],
+    [source, output]: [&BufferView; 2],
+    reduced: &[usize],
+) -> Result<(), Diag> {
+    let counts = (cx.axes.axes_of(result).len(), source.dims.len());
+    let kept: Vec<usize> =
+        source.shape().iter().enumerate().filter(|(i, _)| !reduced.contains(i)).map(|(_, &e)| e).collect();
+    if counts.0 != counts.1 || kept != output.shape() {
+        return Err(cx.shape_error(operand, &source.shape(), result, &output.shape()));
+    }
+    Ok(())
+}
+
+/// Appends a reduction of a view.
+pub(super) fn emit_fold(
+    cx: &mut PlanBuilder<'_>,
+    fold: ReductionFold,
+    axes: SmallVec<[usize; 2]>,
+    input: BufferView,
+    output: BufferView,
+) -> Result<(), Diag> {
+    if axes.is_empty() && fold.initial.is_none() {
+        return emit_copy(cx, input, output);
     }
     // Of no elements the initial value is left.
-    if source.is_empty() && !output.is_empty() {
-        let value = fold.initial.unwrap_or_else(|| red_op.identity_value(source.dtype));
+    if input.is_empty() && !output.is_empty() {
+        let value = fold.initial.unwrap_or_else(|| fold.op.identity_value(input.dtype));
         return cx.emit_inst(InstKind::Fill { dst: output, value });
     }
-    cx.emit_inst(InstKind::Reduce { op: fold, axes: reduced, input: source, output })
+    cx.emit_inst(InstKind::Reduce { op: fold, axes, input, output })
 }
 
 /// The error for a reduction that complex numbers do not have.
@@ -138,8 +263,13 @@ fn no_complex_reduction(cx: &PlanBuilder<'_>, word: &str) -> Diag {
 }
 
 /// The fold of a reduction over elements of a type. Fails if the type cannot represent the initial value.
-fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<ReductionFold, Diag> {
-    let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
+fn reduction_fold(
+    cx: &PlanBuilder<'_>,
+    initial: Option<ExprId>,
+    how: RedOp,
+    dtype: DType,
+) -> Result<ReductionFold, Diag> {
+    let Some(expr) = initial else { return Ok(how.into()) };
     let value = cx.eval_scalar(expr)?;
     check_initial(cx, how, dtype, value)?;
     let value = match value {

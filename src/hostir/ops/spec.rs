@@ -39,10 +39,14 @@ pub enum ArgKind {
     Word(&'static [&'static str]),
     /// A name of the author's choice.
     Name,
+    /// A list of these words, one for each of several reductions.
+    Words(&'static [&'static str]),
     /// An element type.
     DType,
     /// `true` or `false`.
     Bool,
+    /// `True` or `False`, in `hir 2` as `Bool`.
+    CapitalBool,
     /// A domain of the first operand (or its logical position).
     Axis,
     /// `{true, false}`
@@ -74,8 +78,10 @@ impl ArgKind {
             ArgKind::Expr => "a scalar",
             ArgKind::Word(_) => "a word",
             ArgKind::Name => "a name",
+            ArgKind::Words(_) => "a list of words such as `{add, mul}`",
             ArgKind::DType => "an element type",
             ArgKind::Bool => "`true` or `false`",
+            ArgKind::CapitalBool => "`True` or `False`",
             ArgKind::Axis => "an iteration domain such as `iS0{i0}` or a position",
             ArgKind::Bools => "a list such as `{true, false}`",
             ArgKind::Array => "a list such as `{ 0.5, d1 }`",
@@ -172,6 +178,10 @@ impl ArgSpec {
     pub const fn keyed_operand(word: &'static str) -> Self {
         Self { word: Some(word), ..Self::BLANK }
     }
+    /// `word = <value>` that is an operand.
+    pub const fn spaced_operand(word: &'static str, kind: ArgKind) -> Self {
+        Self { word: Some(word), kind, equals: EqualsSpacing::Spaced, ..Self::BLANK }
+    }
     /// `word=<tensor>` that is a result.
     pub const fn keyed_result(word: &'static str) -> Self {
         Self { word: Some(word), result: true, ..Self::BLANK }
@@ -179,6 +189,11 @@ impl ArgSpec {
     /// The same, but it may be left out.
     pub const fn optional(mut self) -> Self {
         self.presence = ArgPresence::Optional;
+        self
+    }
+    /// The same with another kind of value.
+    pub const fn of_kind(mut self, kind: ArgKind) -> Self {
+        self.kind = kind;
         self
     }
     /// The same, but it stands for one or more operands.

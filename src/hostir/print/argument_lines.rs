@@ -31,7 +31,7 @@ impl ProgramPrinter<'_> {
                 }
             }
             first = false;
-            self.print_key(declared);
+            self.print_key(op, declared);
             match declared.key.and_then(|key| Some((key, op.attr(key)?))) {
                 Some((key, value)) => self.print_attr(key, declared.kind, value),
                 None => operands.next().into_iter().for_each(|operand| self.print_value(*operand)),

@@ -22,6 +22,8 @@ impl ProgramPrinter<'_> {
             OpLayout::ArgumentLines(end) => self.print_argument_lines(op, spec, end),
             OpLayout::ResultList => self.print_result_list(op, spec),
             OpLayout::ArgumentBlock => self.print_argument_block(op, spec),
+            OpLayout::AlignedArguments => self.print_aligned_arguments(op, spec),
+            OpLayout::ResultTuple => self.print_result_tuple(op, spec),
             OpLayout::Factory => self.print_factory(op, spec),
             OpLayout::Pointwise => self.print_pointwise(op),
             OpLayout::Keyed => self.print_keyed(op, spec),
@@ -37,6 +39,10 @@ impl ProgramPrinter<'_> {
                 OwnForm::LaunchKernel => self.print_launch_kernel(op),
                 OwnForm::ShareMemHandles => self.print_share_mem_handles(op),
                 OwnForm::GetCurrentStream => self.print_get_current_stream(op),
+                OwnForm::Scatter => self.print_scatter(op, spec),
+                OwnForm::GroupedReduction => self.print_grouped_reduction(op),
+                OwnForm::Welford => self.print_welford(op, spec),
+                OwnForm::GroupedWelford => self.print_grouped_welford(op),
             },
         }
     }
@@ -54,6 +60,14 @@ impl ProgramPrinter<'_> {
         self.print_call(op, spec, padding);
     }
 
+    /// `( a, b ) = name( args )`
+    fn print_result_tuple(&mut self, op: &Op, spec: &OpSpec) {
+        self.push("( ");
+        self.print_results(op);
+        self.push(" ) = ");
+        self.print_call(op, spec, CallPadding::Padded);
+    }
+
     /// `name( args )`
     fn print_call(&mut self, op: &Op, spec: &OpSpec, padding: CallPadding) {
         self.push(spec.head_word(&self.style));
@@ -62,7 +76,7 @@ impl ProgramPrinter<'_> {
         self.push(if padding == CallPadding::Padded { " )" } else { ")" });
     }
 
-    fn print_results(&mut self, op: &Op) {
+    pub(super) fn print_results(&mut self, op: &Op) {
         for (index, result) in op.results.iter().enumerate() {
             if index > 0 {
                 self.push(", ");
@@ -85,6 +99,30 @@ impl ProgramPrinter<'_> {
                 self.break_line(column);
             }
             self.print_value(*operand);
+        }
+        self.push(")");
+    }
+
+    /// As [`Self::print_aligned`], for all arguments.
+    fn print_aligned_arguments(&mut self, op: &Op, spec: &OpSpec) {
+        self.print_results(op);
+        self.break_line(3);
+        self.push("= ");
+        let word = spec.head_word(&self.style);
+        self.push(word);
+        self.push("(");
+        let column = "   = (".len() + word.len();
+        let mut operands = op.operands.iter();
+        for (index, declared) in spec.args.iter().enumerate() {
+            if index > 0 {
+                self.push(",");
+                self.break_line(column);
+            }
+            self.print_key(op, declared);
+            match declared.key.and_then(|key| Some((key, op.attr(key)?))) {
+                Some((key, value)) => self.print_attr(key, declared.kind, value),
+                None => operands.next().into_iter().for_each(|value| self.print_value(*value)),
+            }
         }
         self.push(")");
     }
@@ -142,7 +180,7 @@ impl ProgramPrinter<'_> {
         for (index, declared) in spec.args.iter().enumerate() {
             self.push(if index > 0 { "," } else { "" });
             self.break_line(4);
-            self.print_key(declared);
+            self.print_key(op, declared);
             match declared.key {
                 None => operands.next().into_iter().for_each(|operand| self.print_value(*operand)),
                 Some(key) => op.attr(key).into_iter().for_each(|value| self.print_attr(key, declared.kind, value)),
@@ -275,7 +313,7 @@ impl ProgramPrinter<'_> {
     }
 
     /// The arguments of the table that the op has.
-    fn print_args(&mut self, op: &Op, spec: &OpSpec) {
+    pub(super) fn print_args(&mut self, op: &Op, spec: &OpSpec) {
         let mut operands = op.operands.iter();
         let mut results = op.results.iter().skip(op.kind.result_count());
         let mut separator = "";
@@ -286,7 +324,7 @@ impl ProgramPrinter<'_> {
                     continue;
                 };
                 self.push(separator);
-                self.print_key(declared);
+                self.print_key(op, declared);
                 self.print_attr(key, declared.kind, value);
                 // nvFuser writes `full({}1)` for a scalar tensor.
                 let glued =
@@ -300,7 +338,7 @@ impl ProgramPrinter<'_> {
                     break;
                 };
                 self.push(separator);
-                self.print_key(declared);
+                self.print_key(op, declared);
                 self.print_value(*value);
                 separator = ", ";
                 if !declared.repeated {
@@ -346,7 +384,7 @@ impl ProgramPrinter<'_> {
     }
 
     /// `key=` or `key = `
-    pub(super) fn print_key(&mut self, declared: &ArgSpec) {
+    pub(super) fn print_key(&mut self, op: &Op, declared: &ArgSpec) {
         let Some(word) = declared.word else { return };
         let tight = match declared.equals {
             EqualsSpacing::Tight => true,
@@ -357,6 +395,7 @@ impl ProgramPrinter<'_> {
         self.push(match word {
             "input" if self.program.style.capital_buffers => "Input",
             "output" if self.program.style.capital_buffers => "Output",
+            "in" if op.kind.layout() == OpLayout::Own(OwnForm::Scatter) && !self.style.scatter_in => "self",
             _ => word,
         });
         self.push(if tight { "=" } else { " = " });
@@ -365,6 +404,8 @@ impl ProgramPrinter<'_> {
     pub(super) fn print_attr(&mut self, key: AttrKey, kind: ArgKind, value: &AttrValue) {
         let program = self.program;
         match value {
+            AttrValue::Bool(true) if kind == ArgKind::CapitalBool => self.push("True"),
+            AttrValue::Bool(false) if kind == ArgKind::CapitalBool => self.push("False"),
             AttrValue::Bool(value) => self.push(if *value { "true" } else { "false" }),
             AttrValue::Expr(expr) => self.print_expr(*expr),
             AttrValue::Word(word) => {
@@ -372,6 +413,10 @@ impl ProgramPrinter<'_> {
                 let reduction = key == AttrKey::ReduceOp;
                 self.push(if reduction { functions::spelled_name(word, &self.style) } else { word });
             }
+            AttrValue::Words(words) => self.print_braced(words, |printer, word| {
+                let (program, style) = (printer.program, printer.style);
+                printer.push(functions::spelled_name(program.name(*word), &style));
+            }),
             AttrValue::Tensor(tensor) => self.print_tensor(*tensor),
             AttrValue::Domain(domain) => self.text_writer().write_domain(program.domain(*domain)),
             AttrValue::Ints(ints) if kind == ArgKind::Team => self.print_team(ints),

@@ -6,6 +6,7 @@
 
 mod argument_lines;
 mod forms;
+mod grouped;
 mod layouts;
 mod names;
 mod program;

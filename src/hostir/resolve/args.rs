@@ -1,7 +1,7 @@
 //! The arguments of a statement in the printed form.
 
 use super::Resolver;
-use crate::ir::{AttrKey, AttrValue, Op, OpKind, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, Op, OpKind, OpLayout, OwnForm, TensorId, Value};
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::{ArgPresence, ArgSpec, OpSpec};
 use hostir_grammar::ast::{ArgSyntax, StmtSyntax};
@@ -120,6 +120,7 @@ fn usual_word<'t>(spec: &OpSpec, word: &'t str) -> &'t str {
     match word {
         "Input" if spec.has_argument("input") => "input",
         "Output" if spec.has_argument("output") => "output",
+        "self" if spec.identity.layout == OpLayout::Own(OwnForm::Scatter) => "in",
         _ => word,
     }
 }

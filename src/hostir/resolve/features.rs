@@ -20,6 +20,8 @@ enum FeatureWord {
     LowerStreamIdx,
     Input,
     CapitalInput,
+    Scatter,
+    SelfKey,
     NewCast,
     OldCast,
 }
@@ -43,8 +45,11 @@ impl FeatureWord {
             | FeatureWord::Reshape
             | FeatureWord::Select
             | FeatureWord::AliasSelect
+            | FeatureWord::Scatter
             | FeatureWord::Communication => WordPlace::Statement,
-            FeatureWord::Backend | FeatureWord::Input | FeatureWord::CapitalInput => WordPlace::Key,
+            FeatureWord::SelfKey | FeatureWord::Backend | FeatureWord::Input | FeatureWord::CapitalInput => {
+                WordPlace::Key
+            }
             FeatureWord::StreamIdx | FeatureWord::LowerStreamIdx => WordPlace::LoopIndex,
             FeatureWord::NewCast | FeatureWord::OldCast => WordPlace::Anywhere,
         }
@@ -52,12 +57,13 @@ impl FeatureWord {
 }
 
 /// Words of which a text has one or the other.
-const CHOICES: [&[FeatureWord]; 6] = [
+const CHOICES: [&[FeatureWord]; 7] = [
     &[FeatureWord::View, FeatureWord::Reshape],
     &[FeatureWord::Select, FeatureWord::AliasSelect],
     &[FeatureWord::Communication, FeatureWord::Backend],
     &[FeatureWord::StreamIdx, FeatureWord::LowerStreamIdx],
     &[FeatureWord::Input, FeatureWord::CapitalInput],
+    &[FeatureWord::Scatter, FeatureWord::SelfKey],
     &[FeatureWord::NewCast, FeatureWord::OldCast],
 ];
 
@@ -74,6 +80,8 @@ fn word_texts() -> impl Iterator<Item = (&'static str, FeatureWord)> {
         ("streamIdx", FeatureWord::LowerStreamIdx),
         ("input", FeatureWord::Input),
         ("Input", FeatureWord::CapitalInput),
+        ("scatter", FeatureWord::Scatter),
+        ("self", FeatureWord::SelfKey),
     ];
     let casts = CASTS.iter().flat_map(|(new, old)| [(*new, FeatureWord::NewCast), (*old, FeatureWord::OldCast)]);
     plain.into_iter().chain(casts)
@@ -149,6 +157,11 @@ impl ShownFeatures {
 
     pub(super) fn has_view(&self) -> bool {
         self.words.has(FeatureWord::View)
+    }
+
+    /// Returns true if a scatter has an operand `in`, false if it is `self`; `None` without scatters.
+    pub(super) fn scatter_in(&self) -> Option<bool> {
+        self.words.has(FeatureWord::Scatter).then(|| !self.words.has(FeatureWord::SelfKey))
     }
 
     /// Returns true if slices are called `select`, in a text whose communications have no backend.

@@ -9,6 +9,7 @@ mod comments;
 mod expr;
 mod features;
 mod forms;
+mod grouped;
 mod names;
 mod order;
 mod report;

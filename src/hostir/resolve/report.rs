@@ -240,6 +240,26 @@ impl Resolver<'_> {
         Some(self.program.tensors[tensor].memory.word())
     }
 
+    /// Reports a statement in the list of a group that is not one of its members.
+    pub(super) fn report_other_member(&mut self, stmt: &StmtSyntax, needed: &str) {
+        let found = self.ast.symbol_text(stmt.name);
+        let message = match found {
+            "" => format!("a member of this group must be a `{needed}`"),
+            _ => format!("a member of this group must be a `{needed}`, found `{found}`"),
+        };
+        self.report_error(Diag::error(codes::WRONG_KIND, stmt.name_span, message));
+    }
+
+    /// Reports an argument of a Welford without a mark, or with another one.
+    pub(super) fn report_unknown_tag(&mut self, key: &str, arg: &ArgSyntax) {
+        let message = match key {
+            "" => "this value of a `Welford` has no mark".to_owned(),
+            _ => format!("`Welford` has no values with the mark `({key})`"),
+        };
+        let note = "the marks are `(Avg)`, `(Var)` and `(Count)`; `(N)` for the count after `initial value =`";
+        self.report_error(Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message).with_note(note));
+    }
+
     pub(super) fn report_missing_word(&mut self, spec: &OpSpec, word: &str, stmt: &StmtSyntax) {
         let message = format!("`{}` needs `{word}`", spec.identity.name);
         let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message);
@@ -527,7 +547,9 @@ fn example_text(declared: &ArgSpec) -> String {
     let value = match declared.kind {
         ArgKind::Word(words) => words.first().copied().unwrap_or("word"),
         ArgKind::Name => "second",
+        ArgKind::Words(_) => "{add, mul}",
         ArgKind::Bool => "false",
+        ArgKind::CapitalBool => "False",
         ArgKind::Team => "(0 1 2 3)",
         ArgKind::Expr | ArgKind::Int | ArgKind::Operand => "0",
         ArgKind::Tensor => "T0_g_float[iS0{i0}]",
@@ -552,6 +574,13 @@ fn written_form(name: &str) -> &'static str {
         "ALLOCATE" => "T0 = ALLOCATE(buffer=T0, mem_type=global, size=i0, zero_init=false, resets_to_zero=false)",
         "PostOnStream" => "PostOnStream (HostUnit0, Inputs:{T0, }, Outputs:{T1, })",
         "LaunchKernel" => "LaunchKernel(Group ID: 0, Inputs: {T0}, Outputs: {T1})",
+        "Welford" => "T1(Avg), T2(Var), T3(Count) = Welford ( T0(Avg), allreduce = false )",
+        "GroupedReductionOp" => {
+            "GroupedReductionOp( T1 = reduction( T0, op = add, initial value = float(0) ) allreduce = false )"
+        }
+        "GroupedWelford" => {
+            "GroupedWelford( T1 (Avg), T2 (Var), T3 (Count) = Welford ( T0 (Avg), float(0) (Var), 1 (Count) initial value = float(0) (Avg), float(0) (Var), 0 (Count) ) allreduce = false )"
+        }
         _ => "GetCurrentStream into Stream 0",
     }
 }

@@ -99,6 +99,9 @@ impl Resolver<'_> {
             OpLayout::Own(OwnForm::LaunchKernel) => self.resolve_launch_kernel(kind, stmt),
             OpLayout::Own(OwnForm::ShareMemHandles) => self.resolve_share_mem_handles(kind, stmt),
             OpLayout::Own(OwnForm::GetCurrentStream) => self.resolve_get_current_stream(kind, stmt),
+            OpLayout::Own(OwnForm::GroupedReduction) => self.resolve_grouped_reduction(kind, stmt),
+            OpLayout::Own(OwnForm::Welford) => self.resolve_welford(kind, stmt),
+            OpLayout::Own(OwnForm::GroupedWelford) => self.resolve_grouped_welford(kind, stmt),
             _ if kind.is_message() => self.resolve_point_to_point(kind, stmt),
             _ => self.resolve_table_op(kind, stmt),
         }

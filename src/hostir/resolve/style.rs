@@ -90,6 +90,7 @@ pub(super) fn detect_style(
         cast: own.cast().unwrap_or(base.cast),
         reshape: (base.reshape || own.has_reshape()) && !own.has_view(),
         short_max: base.short_max || shown.short_max,
+        scatter_in: own.scatter_in().unwrap_or(base.scatter_in),
         alias_select: base.alias_select && !own.has_old_select(),
         unit_lines: own.unit_lines.unwrap_or(base.unit_lines),
         capital_buffers: own.has_capital_input(),
@@ -105,14 +106,14 @@ struct ShortMaxSearch<'t> {
     ast: &'t SyntaxTree,
     /// `max` and `min`, where the text has them.
     names: [Option<Symbol>; 2],
-    /// The word of a reduction's argument.
-    op: Option<Symbol>,
+    /// The words of the arguments of reductions, scans and scatters.
+    keys: [Option<Symbol>; 3],
 }
 
 impl<'t> ShortMaxSearch<'t> {
     fn new(ast: &'t SyntaxTree) -> Self {
         let names = ["max", "min"].map(|text| ast.strings.find_symbol(text));
-        Self { ast, names, op: ast.strings.find_symbol("op") }
+        Self { ast, names, keys: ["op", "op_type", "accumulate"].map(|text| ast.strings.find_symbol(text)) }
     }
 
     fn is_in_container(&self, container: &ContainerSyntax) -> bool {
@@ -133,10 +134,11 @@ impl<'t> ShortMaxSearch<'t> {
     fn is_in_args(&self, args: ArgRange) -> bool {
         self.ast.args_in(args).iter().any(|arg| match arg.value {
             ValueSyntax::Expr(expr) | ValueSyntax::Stream(expr) => {
-                let is_reduction = self.op.is_some() && arg.key == self.op;
+                let is_reduction = arg.key.is_some() && self.keys.contains(&arg.key);
                 self.is_in_expr(expr) || is_reduction && self.is_word(expr)
             }
             ValueSyntax::List(items) => self.is_in_args(items),
+            ValueSyntax::Stmt(stmt) => self.is_in_args(self.ast.stmts[stmt.index()].args),
             _ => false,
         })
     }

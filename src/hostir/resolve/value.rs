@@ -110,7 +110,7 @@ impl Resolver<'_> {
             (ArgKind::DType, _, Some((_, ExprSyntax::Name(word)))) => {
                 return self.resolve_dtype_word(word, arg);
             }
-            (ArgKind::Bool, _, Some((_, ExprSyntax::Bool(value, _)))) => {
+            (ArgKind::Bool | ArgKind::CapitalBool, _, Some((_, ExprSyntax::Bool(value, _)))) => {
                 return Some(AttrValue::Bool(value));
             }
             (ArgKind::Axis, V::Domain(domain), _) => {

@@ -157,7 +157,11 @@ impl<'p> ProgramRenumberer<'p> {
                 }
                 AttrValue::Tensor(tensor) => self.renumber_tensor(*tensor),
                 AttrValue::Domain(domain) => *domain = self.pool_domain(*domain),
-                AttrValue::Bool(_) | AttrValue::Word(_) | AttrValue::Ints(_) | AttrValue::Bools(_) => {}
+                AttrValue::Bool(_)
+                | AttrValue::Word(_)
+                | AttrValue::Words(_)
+                | AttrValue::Ints(_)
+                | AttrValue::Bools(_) => {}
             }
         }
     }

@@ -68,8 +68,8 @@ fn shows_short_max(program: &Program, style: Style) -> bool {
     let mut found = false;
     program.walk_with_units(&mut |id| {
         let op = program.op(id);
-        let mut words = [AttrKey::Function, AttrKey::ReduceOp].into_iter().filter_map(|key| op.word_attr(key));
-        let maximum = words.any(|word| matches!(program.name(word), "max" | "min"));
+        let words = [AttrKey::Function, AttrKey::ReduceOp].into_iter().filter_map(|key| op.attr(key));
+        let maximum = words.flat_map(AttrValue::words).any(|word| matches!(program.name(*word), "max" | "min"));
         let streams =
             style.stream == StreamSpelling::LowerStreamIdx && op.all_tensors().any(|t| has_streams(program, t));
         found |= maximum || streams || style.reshape && op.kind.is_row_major_view();
@@ -92,7 +92,7 @@ fn has_fmax(program: &Program) -> bool {
 }
 
 fn has_fmax_word(program: &Program, value: &AttrValue) -> bool {
-    matches!(value, AttrValue::Word(word) if is_fmax(program, *word))
+    value.words().iter().any(|word| is_fmax(program, *word))
 }
 
 fn calls_fmax(program: &Program, expr: ExprId) -> bool {

@@ -19,6 +19,7 @@ const KEYS: &[AttrKey] = &[
     AttrKey::SendPeer,
     AttrKey::RecvPeer,
     AttrKey::Dim,
+    AttrKey::Count,
     AttrKey::Start,
     AttrKey::Stop,
     AttrKey::Step,
@@ -124,7 +125,9 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
         let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
         match value {
             AttrValue::Expr(expr) if KEYS.contains(key) && !element => one(*expr),
-            AttrValue::Exprs(list) if *key != AttrKey::Elements => list.iter().for_each(|&expr| one(expr)),
+            AttrValue::Exprs(list) if ![AttrKey::Elements, AttrKey::Init].contains(key) => {
+                list.iter().for_each(|&expr| one(expr));
+            }
             AttrValue::Ranges(list) => list.iter().flatten().for_each(|&expr| one(expr)),
             _ => {}
         }

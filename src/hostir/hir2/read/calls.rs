@@ -10,8 +10,8 @@ use crate::hir2::defaults::{
 };
 use crate::ir::functions::find_function;
 use crate::ir::{
-    AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, TensorId, Transfer,
-    Value,
+    AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, Symbol, TensorId,
+    Transfer, Value,
 };
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::copy::copy_op;
@@ -104,7 +104,7 @@ impl ProgramReader<'_> {
             return self.read_launch(kind, list, targets, span);
         }
         let wanted = kind.result_count();
-        if targets.len() != wanted {
+        if targets.len() != wanted && !kind.has_any_results() {
             report::report_result_count(self.name_text(name.name), wanted, targets.len(), span, self.diags);
             return None;
         }
@@ -166,6 +166,7 @@ impl ProgramReader<'_> {
                 self.word(text)
             }
             (ArgKind::Name, ExprNode::Name(word)) => self.word(file.symbol_text(word)),
+            (ArgKind::Words(words), ExprNode::List(items)) => AttrValue::Words(self.words_of(spec, words, items, arg)?),
             (ArgKind::DType, ExprNode::Name(word)) => {
                 let text = file.symbol_text(word);
                 let Some(dtype) = dtype_of_word(text) else {
@@ -175,7 +176,7 @@ impl ProgramReader<'_> {
                 };
                 self.word(dtype.name())
             }
-            (ArgKind::Bool, ExprNode::Bool(value)) => AttrValue::Bool(value),
+            (ArgKind::Bool | ArgKind::CapitalBool, ExprNode::Bool(value)) => AttrValue::Bool(value),
             (ArgKind::Axis, ExprNode::Int(axis)) => AttrValue::Domain(self.axis_argument(axis, of, arg.span)?),
             (ArgKind::Axis, ExprNode::Verbatim(text)) => {
                 let domain = self.verbatim_domain(text, arg.span)?;
@@ -231,6 +232,24 @@ impl ProgramReader<'_> {
             }
             _ => false,
         }
+    }
+
+    fn words_of(&mut self, spec: &ArgSpec, words: &[&str], items: NodeRange, arg: &ArgNode) -> Option<Box<[Symbol]>> {
+        let file = self.file;
+        let mut found = Vec::new();
+        for &item in &file.expr_lists[items.indices()] {
+            let ExprNode::Name(word) = *file.expr(item) else {
+                self.report_list("words", "[add, mul]", arg);
+                return None;
+            };
+            let text = file.symbol_text(word);
+            if !words.contains(&text) {
+                report::report_word(spec.display_name(), text, words, file.expr_span(item), self.diags);
+                return None;
+            }
+            found.push(self.program.names.intern(text));
+        }
+        Some(found.into())
     }
 
     fn flags_of(&mut self, items: NodeRange, arg: &ArgNode) -> Option<Box<[bool]>> {

@@ -4,7 +4,9 @@ use super::foreign::{allocation_of, method_of, transpose_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes, message, nearest_function, syntax_error};
-use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, is_callable, is_host_select, is_positional, keyword};
+use crate::hir2::defaults::{
+    COMMUNICATION_WORDS, DTYPE_WORDS, describe_kind, is_callable, is_host_select, is_positional, keyword,
+};
 use crate::ir::functions::function_names;
 use crate::ir::{
     DeviceMesh, OpKind, OpLayout, OwnForm, Program, RESERVED_WORDS, TensorId, UnitId, is_numbered_name,
@@ -558,15 +560,7 @@ pub(super) fn report_twice_given(kind: OpKind, spec: &ArgSpec, span: Span, diags
 }
 
 pub(super) fn report_argument(spec: &ArgSpec, span: Span, diags: &mut Diags) {
-    let needed = match spec.kind {
-        crate::ops::ArgKind::Axis => "the number of an axis",
-        crate::ops::ArgKind::Bools => "a list such as `[true, false]`",
-        crate::ops::ArgKind::Exprs | crate::ops::ArgKind::Array => "a list such as `[n, 4]`",
-        crate::ops::ArgKind::Ranges => "a list of ranges such as `[[0, n, 1], [0, 4, 1]]`",
-        crate::ops::ArgKind::Team => "devices such as `[0, 1, 2, 3]`",
-        crate::ops::ArgKind::Ints => "a list of integers such as `[1, 0]`",
-        other => other.describe(),
-    };
+    let needed = describe_kind(spec.kind);
     push(diags, codes::WRONG_KIND, span, format!("`{}` needs {needed}", keyword(spec)), "");
 }
 

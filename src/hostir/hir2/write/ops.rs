@@ -160,6 +160,14 @@ impl ProgramWriter<'_> {
                     None => self.push(text),
                 }
             }
+            AttrValue::Words(words) => {
+                self.push("[");
+                for (index, word) in words.iter().enumerate() {
+                    self.push(if index > 0 { ", " } else { "" });
+                    self.push(program.name(*word));
+                }
+                self.push("]");
+            }
             AttrValue::Tensor(tensor) => self.write_tensor_name(*tensor),
             AttrValue::Domain(domain) => match selected_stored_axis(program, op) {
                 Some(axis) => crate::ir::text::push_number(&mut self.out, axis as u64),
