@@ -106,6 +106,7 @@ op_table! {
     IndexPutAccumulate => index::INDEX_PUT_ACCUMULATE,
     TakeAlongAxis => index::TAKE_ALONG_AXIS,
     TorchGather => index::TORCH_GATHER,
+    Scatter => index::SCATTER,
     Matmul => gemm::MATMUL,
     MatmulAdd => gemm::MATMUL_ADD,
     Linear => gemm::LINEAR,

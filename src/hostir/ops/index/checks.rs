@@ -1,12 +1,14 @@
 //! V39: requirements on an index tensor beyond paired axes: an integer type, an existing axis, and an operand that is
 //! long enough.
 
+use super::super::literals::check_literal;
 use super::super::tensor_checks;
+use super::SCATTER;
 use crate::axes::logical_axes;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, DType, ExprId, OpId, Program, TensorId, quoted_op, quoted_type};
+use crate::ir::{AttrKey, DType, ExprId, OpId, Program, TensorId, Value, quoted_op, quoted_type};
 
 /// The tensors and the axis of a gather.
 struct GatherAxes {
@@ -58,6 +60,58 @@ pub(crate) fn check_gather_fit(program: &Program, id: OpId, diags: &mut Diags) {
             && x != b
         {
             report_extent(program, id, EQUAL, k, [(index, x), (result, b)], diags);
+        }
+    }
+}
+
+/// scatter: the index has integers, the elements have one type, the result has the operand's shape, and the index is
+/// nowhere longer than the source, nor than the result except along the chosen axis.
+pub(crate) fn check_scatter(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let [Some(base), source, Some(index)] = ["in", "src", "idx"].map(|word| SCATTER.named_operand(op, word)) else {
+        return;
+    };
+    let (Some(base), Some(index), Some(result)) = (base.as_tensor(), index.as_tensor(), op.output_tensors().next())
+    else {
+        return;
+    };
+    check_integer_index(program, id, index, diags);
+    tensor_checks::check_equal_dtypes(program, id, base, result, diags);
+    match source {
+        Some(Value::Tensor(source)) => tensor_checks::check_equal_dtypes(program, id, source, result, diags),
+        Some(Value::Scalar(number)) => check_literal(program, id, number, program.tensor(result).dtype, diags),
+        _ => {}
+    }
+    let source = source.and_then(Value::as_tensor);
+    check_scattered_extents(program, id, [base, index, result], source, diags);
+}
+
+/// The extents of a scatter's tensors.
+fn check_scattered_extents(
+    program: &Program,
+    id: OpId,
+    [base, index, result]: [TensorId; 3],
+    source: Option<TensorId>,
+    diags: &mut Diags,
+) {
+    let dim = program.op(id).expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
+    let rank = stored_extents(program, index).len();
+    let Some(dim) = dim.filter(|dim| (0..rank as i64).contains(dim)) else { return };
+    for axis in 0..rank {
+        let [from, own, to] = [base, index, result].map(|tensor| constant_extent(program, tensor, axis));
+        let number = axis as i64;
+        if let Some((own, most)) = own.zip(to).filter(|(own, most)| own > most && dim != number) {
+            let need = "an index that is not longer than the result";
+            report_extent(program, id, need, number, [(index, own), (result, most)], diags);
+        }
+        let most = source.and_then(|source| Some((source, constant_extent(program, source, axis)?)));
+        if let Some((own, (source, most))) = own.zip(most).filter(|(own, (_, most))| own > most) {
+            let need = "an index that is not longer than the source";
+            report_extent(program, id, need, number, [(index, own), (source, most)], diags);
+        }
+        // Links compare the other axes.
+        if let Some((from, to)) = from.zip(to).filter(|(from, to)| dim == number && from != to) {
+            report_extent(program, id, EQUAL, number, [(base, from), (result, to)], diags);
         }
     }
 }

@@ -90,10 +90,7 @@ pub(super) fn link_take_along(program: &Program, op: OpId, links: &mut Vec<AxisL
 /// torchGather: the same, but the operand may be longer. Only axes that are known to be equal are linked; of others the
 /// first elements are read.
 pub(super) fn link_gather(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
-    link_other_axes(program, op, links, |from, to| {
-        let [from, to] = [from, to].map(|(side, axis)| &side.axes.axes[axis as usize]);
-        from.extent == to.extent || (from.device_type().is_some() && from.device_type() == to.device_type())
-    })
+    link_other_axes(program, op, links, |(from, a), (to, b)| is_equal_axis(from, a, to, b))
 }
 
 fn link_other_axes(
@@ -118,6 +115,40 @@ fn link_other_axes(
         }
     }
     Ok(())
+}
+
+/// scatter: the operand's axes except the chosen one; those of the index and the source where they are as long, so that
+/// every element of the result has an index. Along longer ones the other elements remain.
+pub(super) fn link_scatter(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (base, out) = (operand_side(program, op, 0)?, result_side(program, op)?);
+    let rest = program.op(op).input_tensors().skip(1).map(|tensor| LinkSide::new(program, tensor));
+    let rest: Vec<LinkSide> = rest.collect();
+    let sides: Vec<&LinkSide> = [&base, &out].into_iter().chain(&rest).collect();
+    if has_split_axis(&sides) {
+        return Ok(());
+    }
+    let (a, b) = (base.stored_positions(), out.stored_positions());
+    for side in sides.iter().filter(|side| side.stored_positions().len() != a.len()) {
+        let note = format!("`{}` has {}", program.tensor_name(base.tensor), axis_count_text(a.len()));
+        return Err(index_rank_mismatch(program, op, side, format!("tensors of {}", axis_count_text(a.len())), &note));
+    }
+    let Some(dim) = chosen_axis(program, op, a.len()) else { return Ok(()) };
+    for k in (0..a.len()).filter(|&k| k != dim) {
+        link_pairs(&base, &out, &a[k..=k], &b[k..=k], links);
+        for side in &rest {
+            let own = side.stored_positions();
+            if is_equal_axis(side, own[k], &out, b[k]) {
+                link_pairs(side, &out, &own[k..=k], &b[k..=k], links);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if two axes are known to be equally long and sharded.
+fn is_equal_axis(one: &LinkSide, a: u32, other: &LinkSide, b: u32) -> bool {
+    let [a, b] = [&one.axes.axes[a as usize], &other.axes.axes[b as usize]];
+    a.extent == b.extent || (a.device_type().is_some() && a.device_type() == b.device_type())
 }
 
 /// indexPutAccumulate: all axes except the first; the index has as many elements as the value has rows.

@@ -1,8 +1,9 @@
 //! Lowering of ops that read or write elements selected by an index tensor.
 
+use super::SCATTER;
 use crate::diag::message;
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, DType, Op, OpId, TensorId, quoted_type};
+use crate::ir::{AttrKey, DType, Op, OpId, TensorId, Value, quoted_type};
 use crate::plan::{AccumulateInst, BufferView, InstKind, PlanBuilder, RedOp, TakeInst, ViewDim, expanded_view};
 
 /// The view with its axes of extent 1 repeated to the shape, except along `axis`.
@@ -147,4 +148,65 @@ pub(super) fn lower_index_put_accumulate(cx: &mut PlanBuilder<'_>, id: OpId) -> 
     places.dims.extend(rest);
     let put = AccumulateInst { base: from, index: places, value: added, axis: 0, combine: Some(RedOp::Sum), output };
     cx.emit_inst(InstKind::Accumulate(Box::new(put)))
+}
+
+/// `scatter`: of the value's elements, those with an index are written.
+pub(super) fn lower_scatter(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (operand, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let (Some(source), Some(index)) = (SCATTER.named_operand(op, "src"), SCATTER.named_operand(op, "idx")) else {
+        return Err(cx.error_here(codes::NEEDED, "the source and the index of the scatter are not known"));
+    };
+    let (Some(index), Some(dim)) = (index.as_tensor(), op.expr_attr(AttrKey::Dim)) else {
+        return Err(cx.error_here(codes::NEEDED, "the index and the axis of the scatter are not known"));
+    };
+    let mut tensors = vec![operand, result];
+    tensors.extend(source.as_tensor());
+    check_index_types(cx, index, &tensors)?;
+    let (axis, base, places) = (cx.eval_size(dim)?, cx.input_view(operand)?, cx.input_view(index)?);
+    let output = cx.output_view(result)?;
+    if base.shape() != output.shape() {
+        return Err(cx.shape_error(operand, &base.shape(), result, &output.shape()));
+    }
+    let combine = match op.word_attr(AttrKey::ReduceOp).map(|word| cx.program.name(word)) {
+        None => None,
+        Some(word) => Some(RedOp::parse(word).ok_or_else(|| {
+            cx.error_here(codes::CANNOT_RUN, format!("a scatter with `{word}` is not supported in a run"))
+        })?),
+    };
+    let (value, scratch) = scattered_value(cx, source, index, result, &places)?;
+    let put = AccumulateInst { base, index: places, value, axis, combine, output };
+    if !put.has_fitting_shapes() {
+        return Err(cx.shape_error(index, &put.index.shape(), result, &put.output.shape()));
+    }
+    cx.emit_inst(InstKind::Accumulate(Box::new(put)))?;
+    scratch.map_or(Ok(()), |memory| cx.free_scratch(&memory))
+}
+
+/// An element for each index: the first ones of a tensor along every axis, or a number, which needs memory.
+fn scattered_value(
+    cx: &mut PlanBuilder<'_>,
+    source: Value,
+    index: TensorId,
+    result: TensorId,
+    places: &BufferView,
+) -> Result<(BufferView, Option<BufferView>), Diag> {
+    let shape = places.shape();
+    if let Some(tensor) = source.as_tensor() {
+        let mut value = cx.input_view(tensor)?;
+        let full = value.shape();
+        if full.len() != shape.len() || full.iter().zip(&shape).any(|(own, needed)| own < needed) {
+            return Err(cx.shape_error(index, &shape, tensor, &full));
+        }
+        value.dims.iter_mut().zip(&shape).for_each(|(dim, &extent)| dim.extent = extent);
+        return Ok((value, None));
+    }
+    let Some(number) = source.as_scalar() else {
+        return Err(cx.error_here(codes::NEEDED, "the source of the scatter has no value"));
+    };
+    let value = cx.eval_scalar(number)?;
+    let one = cx.new_scratch(result, &[1], cx.tensor_dtype(result))?;
+    cx.emit_inst(InstKind::Fill { dst: one.clone(), value })?;
+    let dims = shape.iter().map(|&extent| ViewDim { extent, stride: 0 }).collect();
+    Ok((BufferView { dims, ..one.clone() }, Some(one)))
 }

@@ -10,11 +10,13 @@ mod lowering;
 
 pub use embedding::EMBEDDING;
 
+use super::reduce::REDUCE_WORDS;
 use super::result_types::{TensorType, infer_copy, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpCheck, OpSpec};
+use super::tensor_checks;
 use crate::axes::pairing::LinkFn;
 use crate::diag::Diag;
-use crate::ir::{AttrKey, Op, OpId, OpIdentity, Program, TensorId};
+use crate::ir::{AttrKey, Op, OpId, OpIdentity, OpLayout, OwnForm, Program, TensorId};
 use crate::plan::PlanBuilder;
 
 /// The functions of an index op: axis links, types, checks, lowering.
@@ -106,6 +108,29 @@ pub const TORCH_GATHER: OpSpec = index_op(
         lower: lowering::lower_torch_gather,
     },
 );
+
+/// `scatter`, in `hir 2` `torchScatter`, since `scatter` is a collective there.
+pub const SCATTER: OpSpec = {
+    let row = index_op(
+        "torchScatter",
+        "Writes elements of an axis where the index says, as `torch.scatter` and `scatter_reduce` do.",
+        &[
+            ArgSpec::spaced_operand("in", ArgKind::Tensor),
+            ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
+            ArgSpec::spaced_operand("src", ArgKind::Operand),
+            ArgSpec::spaced_operand("idx", ArgKind::Tensor),
+            ArgSpec::spaced("accumulate", AttrKey::ReduceOp, ArgKind::Word(REDUCE_WORDS)).optional(),
+        ],
+        IndexOpFunctions {
+            relate: links::link_scatter,
+            infer: Infer::Result(infer_copy),
+            checks: &[tensor_checks::check_dim_argument, checks::check_scatter],
+            lower: lowering::lower_scatter,
+        },
+    );
+    let identity = OpIdentity { layout: OpLayout::Own(OwnForm::Scatter), ..row.identity };
+    OpSpec { identity, spellings: &[("scatter", |_| true)], ..row }
+};
 
 /// takeAlongAxis and torchGather: the axes of the index, the operand's element type.
 fn infer_gather(program: &Program, _: &Op, operands: &[TensorId]) -> Option<TensorType> {
