@@ -24,7 +24,9 @@ pub mod reduce;
 pub mod registry;
 pub mod result_types;
 pub mod scalar;
+pub mod scan;
 pub mod shape;
+pub mod sort;
 pub mod spec;
 pub mod stream;
 pub mod tensor_checks;
@@ -93,6 +95,9 @@ op_table! {
     GroupedReduction => reduce::GROUPED_REDUCTION,
     Welford => welford::WELFORD,
     GroupedWelford => welford::GROUPED_WELFORD,
+    Argsort => sort::ARGSORT,
+    Topk => sort::TOPK,
+    Scan => scan::SCAN,
     Broadcast => shape::BROADCAST,
     Squeeze => shape::SQUEEZE,
     Expand => shape::EXPAND,
