@@ -9,6 +9,7 @@ use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::RangeInclusive;
 
 /// A row of the op table, or of a caller's ops.
 #[derive(Clone, Copy)]
@@ -27,6 +28,8 @@ pub struct OpIdentity {
     pub layout: OpLayout,
     /// Number of results before `=` (communications and statements: 0).
     pub results: usize,
+    /// Number of results that may follow these.
+    pub optional_results: usize,
     /// Its effect.
     pub effect: OpEffect,
     /// The ops of the kind that nvFuser's lowering makes ops of the host program; others go into HostUnits.
@@ -60,6 +63,7 @@ impl OpIdentity {
         name: "",
         layout: OpLayout::TwoLines(CallPadding::Padded),
         results: 1,
+        optional_results: 0,
         effect: OpEffect::Pure,
         standalone: StandaloneRule::No,
         runs_on: RunsOn::Mesh,
@@ -110,6 +114,19 @@ impl OpKind {
     /// The number of its last results that hold nothing of its operands.
     pub fn whole_result_count(self) -> usize {
         self.0.whole_results
+    }
+    /// The numbers of results that it may have before `=`.
+    pub fn result_counts(self) -> RangeInclusive<usize> {
+        self.0.results..=self.0.results + self.0.optional_results
+    }
+    /// The numbers of results in words: `1 result`, `1 to 3 results`.
+    pub fn result_count_text(self) -> String {
+        let counts = self.result_counts();
+        let noun = if *counts.end() == 1 { "result" } else { "results" };
+        match counts.start() == counts.end() {
+            true => format!("{} {noun}", counts.end()),
+            false => format!("{} to {} {noun}", counts.start(), counts.end()),
+        }
     }
     /// Its effect.
     pub fn effect(self) -> OpEffect {

@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::diag::{Diag, Span, codes, nearest_candidate, nearest_function, syntax_error};
 use crate::ir::functions;
-use crate::ir::{AttrKey, DType, Id, TensorId};
+use crate::ir::{AttrKey, DType, Id, OpKind, TensorId};
 use crate::ops::{ArgKind, ArgPresence, ArgSpec, OpRegistry, OpSpec};
 use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, Symbol, ValueSyntax};
 
@@ -307,16 +307,16 @@ impl Resolver<'_> {
         self.report_error(diag);
     }
 
-    pub(super) fn report_wrong_results(&mut self, name: &str, needed: usize, stmt: &StmtSyntax) {
+    pub(super) fn report_wrong_results(&mut self, name: &str, kind: OpKind, stmt: &StmtSyntax) {
         let found = stmt.results.len();
         let span = match self.ast.args_in(stmt.results) {
             [first, .., last] => first.span.join(last.span),
             [only] => only.span,
             [] => stmt.name_span,
         };
-        let message = format!("`{name}` has {}, found {found}", count_text(needed, "result"));
+        let message = format!("`{name}` has {}, found {found}", kind.result_count_text());
         let diag = Diag::error(codes::WRONG_RESULTS, span, message);
-        let diag = match needed {
+        let diag = match kind.result_counts().end() {
             0 => diag.with_note(format!("write `{name}` without `=`")),
             _ => diag.with_note(format!("write `T1_g_float[iS0{{i0}}] = {name}...`")),
         };

@@ -103,9 +103,9 @@ impl ProgramReader<'_> {
         if kind.layout() == OpLayout::Own(OwnForm::LaunchKernel) {
             return self.read_launch(kind, list, targets, span);
         }
-        let wanted = kind.result_count();
-        if targets.len() != wanted && !kind.has_any_results() {
-            report::report_result_count(self.name_text(name.name), wanted, targets.len(), span, self.diags);
+        if !kind.has_any_results() && !kind.result_counts().contains(&targets.len()) {
+            let needed = kind.result_count_text();
+            report::report_result_count(self.name_text(name.name), &needed, targets.len(), span, self.diags);
             return None;
         }
         let targets = self.result_targets(targets);

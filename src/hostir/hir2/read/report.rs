@@ -512,14 +512,8 @@ pub(super) fn report_not_callable(text: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::UNKNOWN_OP, span, message, "docs/language.md lists the statements");
 }
 
-pub(super) fn report_result_count(text: &str, needed: usize, found: usize, span: Span, diags: &mut Diags) {
-    push(
-        diags,
-        codes::WRONG_RESULTS,
-        span,
-        format!("`{text}` has {}, not {found}", count(needed, "result", "results")),
-        "",
-    );
+pub(super) fn report_result_count(text: &str, needed: &str, found: usize, span: Span, diags: &mut Diags) {
+    push(diags, codes::WRONG_RESULTS, span, format!("`{text}` has {needed}, not {found}"), "");
 }
 
 pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {

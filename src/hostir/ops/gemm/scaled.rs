@@ -27,6 +27,7 @@ pub const SCALED_MATMUL: OpSpec = OpSpec {
         layout: OpLayout::OneLine(CallPadding::Tight),
         standalone: StandaloneRule::Yes,
         gemm: Some(GemmForm { scaled: true, ..GemmForm::PLAIN }),
+        optional_results: 2,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[("ScaledMmaOp", |_| true)],
@@ -188,6 +189,11 @@ fn lower_scaled_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
             let message = format!("`{word}=` of `scaled_matmul` is not supported in a run");
             return Err(cx.error_here(codes::CANNOT_RUN, message).with_note("multiply a scale or the bias by it"));
         }
+    }
+    if op.results.len() > 1 {
+        let message = "block scales of the result of `scaled_matmul` are not supported in a run";
+        let note = "leave the results after the first out: the result has an element type without scales";
+        return Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note));
     }
     let (left, right, result) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.result_tensor(op)?);
     let [row, column] = [cx.operand_tensor(op, SCALES[0])?, cx.operand_tensor(op, SCALES[1])?];
