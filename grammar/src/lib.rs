@@ -14,6 +14,7 @@ pub mod ast;
 mod builder;
 mod comments;
 mod domain;
+mod dtype;
 pub mod error;
 mod file;
 mod foreign;
@@ -38,6 +39,7 @@ mod unfold;
 
 pub use ast::SyntaxTree;
 pub use domain::PARALLELS;
+pub use dtype::{DTYPES, is_kernel_type};
 pub use error::SyntaxError;
 pub use file::VERSION;
 pub use limits::{MAX_ERRORS, MAX_NUMBER, MAX_TEXT};
@@ -45,7 +47,7 @@ pub use log::{LogText, PlaceMap, containers_in_log, read_log};
 pub use number::{holds_number, misfit_of_literal, misfit_of_number, needed_number};
 pub use span::Span;
 pub use spelling::{nearest_candidate, shorten_text};
-pub use tensor::{DTYPES, MEMORIES, MeshGrid, parse_mesh_grid};
+pub use tensor::{MEMORIES, MeshGrid, parse_mesh_grid};
 
 use error::Code;
 

@@ -35,12 +35,11 @@ pub(crate) fn scan_tensor(bytes: &[u8], start: usize, head: usize) -> Option<Ref
 fn find_opening_bracket(bytes: &[u8], start: usize, head: usize) -> Option<usize> {
     let mut at = head;
     if bytes.get(at) == Some(&b'<') {
-        at += memchr2(b'>', b'\n', &bytes[at..])?;
-        at += usize::from(bytes[at] == b'>');
+        at = matching_close(bytes, at, [b'<', b'>'])?;
     } else if bytes[start..head].ends_with(b"_struct") {
         let brace = skip_blanks(bytes, at);
         if bytes.get(brace) == Some(&b'{') {
-            at = brace + memchr2(b'}', b'\n', &bytes[brace..])? + 1;
+            at = matching_close(bytes, brace, [b'{', b'}'])?;
         }
     }
     while bytes.get(at) == Some(&b'*') {
@@ -48,6 +47,24 @@ fn find_opening_bracket(bytes: &[u8], start: usize, head: usize) -> Option<usize
     }
     at = skip_blanks(bytes, at);
     (bytes.get(at) == Some(&b'[')).then_some(at)
+}
+
+/// One past the bracket that closes the one at `open`, in the same line.
+fn matching_close(bytes: &[u8], open: usize, [opening, closing]: [u8; 2]) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, &byte) in bytes.iter().enumerate().skip(open) {
+        if byte == opening {
+            depth += 1;
+        } else if byte == closing {
+            depth -= 1;
+            if depth == 0 {
+                return Some(at + 1);
+            }
+        } else if byte == b'\n' {
+            return None;
+        }
+    }
+    None
 }
 
 /// Past the blanks of this line.

@@ -5,62 +5,16 @@
 use crate::ast::{ArgRange, DomainId, MeshSyntax, Symbol, TensorRef, TensorRefId, TensorText};
 use crate::builder::{Builder, GrammarOutput, ReferenceReader};
 use crate::domain::{self, ReferenceCursor};
+use crate::dtype::{DTYPES, OTHER_DTYPES, is_kernel_type, number_types};
 use crate::error::{Code, SyntaxError};
 use crate::scan;
 use crate::span::Span;
-use crate::spelling::nearest_candidate;
+use crate::spelling::{nearest_candidate, shorten_text};
 use crate::token::Start;
 use std::ops::Range;
 
 /// Memory letters as printed in a reference.
 pub const MEMORIES: [&str; 5] = ["g", "l", "s", "t", "sym"];
-
-/// Element types as printed in a reference.
-pub const DTYPES: [&str; 22] = [
-    "double",
-    "float",
-    "__half",
-    "__bfloat",
-    "__e4m3",
-    "__e5m2",
-    "__e8m0",
-    "__e2m1",
-    "__e2m1_x2",
-    "int8_t",
-    "int16_t",
-    "int",
-    "int64_t",
-    "uint8_t",
-    "uint16_t",
-    "uint32_t",
-    "uint64_t",
-    "nvfuser_index_t",
-    "bool",
-    "std::complex<float>",
-    "std::complex<double>",
-    "null_type",
-];
-
-/// Names of element types of other tools.
-const OTHER_DTYPES: [(&str, &str); 17] = [
-    ("half", "__half"),
-    ("float16", "__half"),
-    ("fp16", "__half"),
-    ("f16", "__half"),
-    ("bfloat16", "__bfloat"),
-    ("__bfloat16", "__bfloat"),
-    ("bf16", "__bfloat"),
-    ("float32", "float"),
-    ("fp32", "float"),
-    ("f32", "float"),
-    ("float64", "double"),
-    ("f64", "double"),
-    ("int32_t", "int"),
-    ("int32", "int"),
-    ("i32", "int"),
-    ("i64", "int64_t"),
-    ("index", "nvfuser_index_t"),
-];
 
 /// The largest depth of references inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
 const MAX_INNER: u32 = 8;
@@ -231,20 +185,24 @@ fn read_dtype(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<(
     let text = b.text[start..open].trim_end();
     cursor.tidy &= start + text.len() == open && !text.contains(' ');
     let span = Span::new(start, start + text.len());
-    let plain = text.trim_end_matches('*');
-    let compound = plain.starts_with("struct") || plain.contains(['<', '{']);
-    if !compound && !DTYPES.contains(&plain) {
-        let other = OTHER_DTYPES.iter().find(|(other, _)| *other == plain).map(|(_, ours)| *ours);
-        let note = match other.or_else(|| nearest_candidate(plain, &DTYPES)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("valid element types are {}", DTYPES[..21].join(", ")),
-        };
-        b.report_error(
-            SyntaxError::new(Code::Dtype, span, format!("unknown element type `{plain}` in a tensor reference"))
-                .with_note(note),
-        );
+    if !number_types().contains(&text) && !is_kernel_type(text) {
+        report_element_type(b, text, span);
     }
     Some((b.ast.strings.intern(text), span))
+}
+
+fn report_element_type(b: &mut Builder<'_>, text: &str, span: Span) {
+    let plain = text.trim_end_matches('*');
+    let other = OTHER_DTYPES.iter().find(|(other, _)| *other == plain).map(|(_, ours)| *ours);
+    let note = match other.or_else(|| nearest_candidate(plain, &DTYPES)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if plain.contains(['<', '{']) => "types of kernels are pointers such as `float*`, `Array<float, 2, 1>`, \
+                                               `Tensor<float, 2, 2>` and `struct { float x; int y; }`"
+            .to_owned(),
+        None => format!("valid element types are {}", number_types().join(", ")),
+    };
+    let message = format!("unknown element type `{}` in a tensor reference", shorten_text(plain));
+    b.report_error(SyntaxError::new(Code::Dtype, span, message).with_note(note));
 }
 
 /// `[iS0{i0}, ...]`, to the builder's open domains; the cursor ends after the `]`.

@@ -104,6 +104,7 @@ impl HostTensor {
                 fp8::decoder_for(self.dtype).map_or(f64::NAN, |decode| decode(self.bytes()[index]).into())
             }
             DType::Float4E2M1x2 => self.get_part(2 * index),
+            DType::Kernel(_) => f64::NAN,
         }
     }
     /// The numbers of packed FP4 as elements of their own: the last axis is twice as long. Other tensors stay as they are.
@@ -182,6 +183,7 @@ impl HostTensor {
                 }
             }
             DType::Float4E2M1x2 => self.set_part(2 * index, value),
+            DType::Kernel(_) => {}
         }
     }
 }

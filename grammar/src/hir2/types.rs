@@ -9,7 +9,7 @@ use crate::span::Span;
 
 impl Parser<'_> {
     pub(super) fn parse_type(&mut self) -> Parsed<TypeId> {
-        let dtype = self.parse_name("an element type such as `f32`")?;
+        let dtype = self.parse_element_type()?;
         let memory = match self.skip(LineTok::Dot) {
             true => Some(self.parse_name("a memory such as `l`")?),
             false => None,
@@ -33,6 +33,14 @@ impl Parser<'_> {
         ty.span = dtype.span.join(self.last_span());
         self.file.types.push(ty);
         Ok(TypeId(self.file.types.len() as u32 - 1))
+    }
+
+    /// A word, or a type of kernels verbatim.
+    fn parse_element_type(&mut self) -> Parsed<NameSyntax> {
+        match self.here() {
+            LineTok::Verbatim(name) => Ok(NameSyntax { name, span: self.next().span }),
+            _ => self.parse_name("an element type such as `f32`"),
+        }
     }
 
     fn parse_axes(&mut self) -> Parsed<NodeRange> {

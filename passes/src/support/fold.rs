@@ -175,7 +175,9 @@ fn is_integer(program: &Program, id: ExprId) -> bool {
         | Expr::Index(..)
         | Expr::Field(..)
         | Expr::Braces(_)
-        | Expr::MetaData(_) => false,
+        | Expr::Struct(_)
+        | Expr::MetaData(_)
+        | Expr::RaggedExtents(_) => false,
     }
 }
 

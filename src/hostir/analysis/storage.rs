@@ -112,13 +112,10 @@ pub fn interface_tensors(program: &Program) -> impl Iterator<Item = TensorId> + 
     values.filter_map(|value| value.as_tensor()).chain(aliases)
 }
 
-/// Tensors that a `getMetaData(T)` names anywhere.
+/// Tensors that a scalar names anywhere: `getMetaData(T)`, the extents of a ragged axis.
 pub fn described_tensors(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
     let exprs = program.exprs();
-    (0..exprs.len()).filter_map(|index| match exprs.get(crate::ir::ExprId::new(index)) {
-        crate::ir::Expr::MetaData(tensor) => Some(*tensor),
-        _ => None,
-    })
+    (0..exprs.len()).filter_map(|index| exprs.get(crate::ir::ExprId::new(index)).named_tensor())
 }
 
 /// True if a text names a tensor: by its number, or by the user's name.

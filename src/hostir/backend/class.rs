@@ -31,6 +31,6 @@ pub fn compute_class(dtype: DType) -> Option<ComputeClass> {
         DType::Int | DType::Index | DType::Int32 | DType::Int16 | DType::Int8 | DType::Bool => Some(ComputeClass::I64),
         DType::UInt32 | DType::UInt16 | DType::UInt8 => Some(ComputeClass::I64),
         DType::UInt64 => Some(ComputeClass::U64),
-        DType::Float4E2M1x2 | DType::ComplexFloat | DType::ComplexDouble => None,
+        DType::Float4E2M1x2 | DType::ComplexFloat | DType::ComplexDouble | DType::Kernel(_) => None,
     }
 }

@@ -15,20 +15,28 @@ pub enum UnaryOp {
     Not,
     /// `~a`
     BitNot,
+    /// `*a`: the value at an address, in kernels.
+    Dereference,
+    /// `&a`: an address, in kernels.
+    Address,
 }
 
 impl UnaryOp {
+    const ALL: [UnaryOp; 5] = [UnaryOp::Neg, UnaryOp::Not, UnaryOp::BitNot, UnaryOp::Dereference, UnaryOp::Address];
+
     /// The text of the operator.
     pub fn symbol(self) -> &'static str {
         match self {
             UnaryOp::Neg => "-",
             UnaryOp::Not => "!",
             UnaryOp::BitNot => "~",
+            UnaryOp::Dereference => "*",
+            UnaryOp::Address => "&",
         }
     }
     /// Parses an operator.
     pub fn parse(text: &str) -> Option<UnaryOp> {
-        [UnaryOp::Neg, UnaryOp::Not, UnaryOp::BitNot].into_iter().find(|op| op.symbol() == text)
+        Self::ALL.into_iter().find(|op| op.symbol() == text)
     }
 }
 
@@ -118,8 +126,12 @@ pub enum Expr {
     Field(ExprId, Symbol),
     /// `{ a, b }`
     Braces(SmallVec<[ExprId; 3]>),
+    /// `{ x = a, y = b }`: a struct, by its fields.
+    Struct(Box<[(Symbol, ExprId)]>),
     /// `getMetaData(T0)`
     MetaData(TensorId),
+    /// The extents of a ragged axis, which are the elements of a tensor: `iS1Ragged{extents=T0_g_int64_t[iS0{3}]}`.
+    RaggedExtents(TensorId),
     /// `DeviceMesh{0 1}.x`: a coordinate of the rank in a mesh, or the number of its devices.
     MeshCoordinate(MeshId, MeshCoordinate),
 }
@@ -136,6 +148,7 @@ impl Expr {
             Expr::Index(a, b) => Expr::Index(map(*a), map(*b)),
             Expr::Field(a, field) => Expr::Field(map(*a), *field),
             Expr::Braces(parts) => Expr::Braces(parts.iter().map(|&part| map(part)).collect()),
+            Expr::Struct(fields) => Expr::Struct(fields.iter().map(|&(name, part)| (name, map(part))).collect()),
             Expr::Int(_)
             | Expr::Hex(_)
             | Expr::Bool(_)
@@ -143,6 +156,7 @@ impl Expr {
             | Expr::Float(_)
             | Expr::Name(_)
             | Expr::MetaData(_)
+            | Expr::RaggedExtents(_)
             | Expr::MeshCoordinate(..) => self.clone(),
         }
     }
@@ -168,6 +182,16 @@ impl MeshCoordinate {
     /// The word after the point.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(coordinate, _)| *coordinate == self).map_or("", |(_, word)| word)
+    }
+}
+
+impl Expr {
+    /// The tensor that the expression itself names.
+    pub fn named_tensor(&self) -> Option<TensorId> {
+        match self {
+            Expr::MetaData(tensor) | Expr::RaggedExtents(tensor) => Some(*tensor),
+            _ => None,
+        }
     }
 }
 

@@ -91,7 +91,7 @@ pub fn dtype_of_word(word: &str) -> Option<DType> {
 
 /// The word of an element type.
 pub fn word_of_dtype(dtype: DType) -> &'static str {
-    DTYPE_WORDS.iter().find(|(_, known)| *known == dtype).map_or("f32", |(word, _)| word)
+    DTYPE_WORDS.iter().find(|(_, known)| *known == dtype).map_or(dtype.name(), |(word, _)| word)
 }
 
 /// The word of `hir 2` for an argument or a scalar of the printed form, if it has another one.

@@ -10,6 +10,7 @@ use super::order::DomainPositions;
 use super::sized_mesh::SizedMeshes;
 use super::style::Style;
 use super::tensor::{DeviceMesh, IterDomain, Tensor};
+use super::types::DType;
 use super::unread::UnreadText;
 use crate::diag::Span;
 use rustc_hash::FxHashMap;
@@ -231,6 +232,13 @@ impl Program {
     /// The text of a name.
     pub fn name(&self, symbol: Symbol) -> &str {
         self.names.get(symbol)
+    }
+    /// The text of an element type.
+    pub fn dtype_text(&self, dtype: DType) -> &str {
+        match dtype {
+            DType::Kernel(text) => self.name(text),
+            dtype => dtype.name(),
+        }
     }
     /// Scalar expressions.
     pub fn exprs(&self) -> &ExprArena {

@@ -56,6 +56,13 @@ pub fn is_generated(name: &str) -> bool {
     digits > 0 && matches!(prefix, "i" | "b" | "d" | "f" | "c" | "a" | "s" | "ptr" | "var" | "f4x2_")
 }
 
+/// Returns true for a name that kernels bind: `blockIdx.x`, `nvfuser_zero`. A host program can print it, not evaluate it.
+pub fn is_kernel_name(name: &str) -> bool {
+    let axis = name.split_once('.').filter(|(_, axis)| matches!(*axis, "x" | "y" | "z"));
+    name == "nvfuser_zero"
+        || axis.is_some_and(|(word, _)| matches!(word, "blockIdx" | "threadIdx" | "gridDim" | "blockDim"))
+}
+
 /// The index of a loop op.
 pub fn loop_index(program: &Program, op: &Op) -> Option<Symbol> {
     match op.attr(AttrKey::Index)? {
@@ -222,6 +229,7 @@ pub fn sub_expressions(expr: &Expr) -> SmallVec<[ExprId; 3]> {
         Expr::Unary(_, a) | Expr::Set(a) | Expr::Field(a, _) => SmallVec::from_slice(&[*a]),
         Expr::Binary(_, a, b) | Expr::Index(a, b) => SmallVec::from_slice(&[*a, *b]),
         Expr::Call(_, parts) | Expr::Braces(parts) => parts.clone(),
+        Expr::Struct(fields) => fields.iter().map(|(_, part)| *part).collect(),
         Expr::Int(_)
         | Expr::Hex(_)
         | Expr::Bool(_)
@@ -229,6 +237,7 @@ pub fn sub_expressions(expr: &Expr) -> SmallVec<[ExprId; 3]> {
         | Expr::Float(_)
         | Expr::Name(_)
         | Expr::MetaData(_)
+        | Expr::RaggedExtents(_)
         | Expr::MeshCoordinate(..) => SmallVec::new(),
     }
 }

@@ -107,7 +107,7 @@ impl TextWriter<'_> {
         self.out.push_str(tensor.memory.name());
         if self.style.element_types {
             self.out.push('_');
-            self.out.push_str(tensor.dtype.name());
+            self.out.push_str(program.dtype_text(tensor.dtype));
         }
         self.out.push_str(if self.style.element_types { "[" } else { "[ " });
         for (index, domain) in program.domains(id).iter().enumerate() {
@@ -169,6 +169,11 @@ impl TextWriter<'_> {
         if let Some(number) = domain.number {
             push_number(self.out, u64::from(number));
         }
+        if let Expr::RaggedExtents(extents) = *self.program.expr(domain.extent) {
+            self.out.push_str("Ragged{extents=");
+            self.write_tensor(extents, false);
+            return self.out.push('}');
+        }
         self.out.push('{');
         for bound in [domain.start, domain.stop].into_iter().flatten() {
             self.write_expr(bound);
@@ -206,6 +211,10 @@ impl TextWriter<'_> {
                 push_number(self.out, u64::from(program.tensor(*tensor).number));
                 self.out.push(')');
             }
+            Expr::RaggedExtents(tensor) => {
+                self.out.push('T');
+                push_number(self.out, u64::from(program.tensor(*tensor).number));
+            }
             Expr::Name(name) => self.write_name(*name),
             Expr::MeshCoordinate(mesh, coordinate) => {
                 self.out.push_str("DeviceMesh");
@@ -219,7 +228,8 @@ impl TextWriter<'_> {
             | Expr::Set(_)
             | Expr::Index(..)
             | Expr::Field(..)
-            | Expr::Braces(_) => {
+            | Expr::Braces(_)
+            | Expr::Struct(_) => {
                 self.out.push_str("( ");
                 self.write_expr_body(id);
                 self.out.push_str(" )");
@@ -268,7 +278,18 @@ impl TextWriter<'_> {
                 self.write_list(args);
                 self.out.push_str(" }");
             }
+            Expr::Struct(fields) => {
+                self.out.push_str("{ ");
+                for (index, (name, value)) in fields.iter().enumerate() {
+                    self.out.push_str(if index > 0 { ", " } else { "" });
+                    self.out.push_str(program.name(*name));
+                    self.out.push_str(" = ");
+                    self.write_expr(*value);
+                }
+                self.out.push_str(" }");
+            }
             Expr::MetaData(_)
+            | Expr::RaggedExtents(_)
             | Expr::Int(_)
             | Expr::Hex(_)
             | Expr::Bool(_)

@@ -1,17 +1,20 @@
 //! The closed vocabularies of a tensor's text: element types, memories, iteration and parallel types.
 
-/// Declares a fieldless enum with its spellings.
+use super::names::Symbol;
+
+/// Declares an enum of words with their spellings, and perhaps a variant of words that only the program has.
 macro_rules! spelled {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }
+     $($(#[$odoc:meta])* $other:ident($word:ty) = $described:literal)?) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
+        pub enum $name { $($(#[$vdoc])* $variant,)* $($(#[$odoc])* $other($word),)? }
         impl $name {
-            /// All values, in the order of their declaration.
+            /// All values with a spelling of their own, in the order of their declaration.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
             /// The spelling.
             pub fn name(self) -> &'static str {
-                match self { $($name::$variant => $text,)* }
+                match self { $($name::$variant => $text,)* $($name::$other(_) => $described,)? }
             }
             /// The value of a spelling.
             pub fn parse(text: &str) -> Option<$name> {
@@ -67,14 +70,18 @@ spelled! {
         /// Two doubles.
         ComplexDouble = "std::complex<double>",
     }
+    /// A type of values in kernels, as the text has it: a pointer, an array, a struct, `null_type`. No host program
+    /// computes with it.
+    Kernel(Symbol) = "kernel type"
 }
 
 impl DType {
-    /// Bytes of one element (packed FP4: of one pair).
+    /// Bytes of one element (packed FP4: of one pair; a kernel's value: those of a pointer).
     pub fn byte_size(self) -> usize {
         match self {
             DType::ComplexDouble => 16,
             DType::Double | DType::Int | DType::UInt64 | DType::Index | DType::ComplexFloat => 8,
+            DType::Kernel(_) => 8,
             DType::Float | DType::Int32 | DType::UInt32 => 4,
             DType::Half | DType::BFloat16 | DType::Int16 | DType::UInt16 => 2,
             DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => 1,
@@ -119,7 +126,7 @@ impl DType {
     }
     /// Returns true for an integer type (`bool` is none).
     pub fn is_integer(self) -> bool {
-        !self.is_float() && !self.is_complex() && self != DType::Bool
+        !self.is_float() && !self.is_complex() && !matches!(self, DType::Bool | DType::Kernel(_))
     }
     /// Returns true for an integer type without negative numbers.
     pub fn is_unsigned(self) -> bool {

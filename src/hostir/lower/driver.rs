@@ -290,7 +290,7 @@ fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<LocalSca
         if let (Value::Scalar(given), Value::Scalar(name)) = (outer, inner)
             && let Some(name) = cx.program.exprs().as_name(name)
         {
-            locals.push(name, cx.eval_scalar(given)?);
+            locals.push(name, cx.eval_value(given)?);
         }
     }
     Ok(locals)

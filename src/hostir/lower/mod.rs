@@ -8,6 +8,7 @@ mod driver;
 mod element_text;
 mod half_lowered;
 pub mod io_names;
+mod kernel_tensors;
 mod mesh_sizes;
 mod one_rank;
 mod prepare;

@@ -3,6 +3,7 @@
 use super::driver::{Driver, RankLimits};
 use super::element_text::ShardedTensors;
 use super::half_lowered::half_lowered_error;
+use super::kernel_tensors::check_kernel_tensors;
 use super::one_rank::check_one_rank_text;
 use super::{SizeSettings, infer_sizes};
 use crate::analysis::{moves_shards, needs_slice_resharding};
@@ -177,6 +178,10 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
 /// Those of [`prepare_program`].
 pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[TensorId]) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
+    check_kernel_tensors(program, &mut diags);
+    if diags.has_errors() {
+        return Err(diags);
+    }
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
     let axes = AxesTable::new(program);
     check_one_rank_text(program, &mut diags);

@@ -255,7 +255,19 @@ fn function_name<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
     op.word_attr(AttrKey::Function).map_or("", |word| cx.program.name(word))
 }
 
+/// Gives the result of an op on scalars its value.
+///
+/// # Errors
+/// If an operand has no value, or the function has none for these operands.
 pub(crate) fn bind_scalar(cx: &mut PlanBuilder<'_>, op: &Op, function: &str) -> Result<(), Diag> {
+    let name = op.results.iter().find_map(|v| cx.program.exprs().as_name(v.as_scalar()?));
+    if let (true, [Value::Scalar(value)]) = (function.is_empty(), op.operands.as_slice()) {
+        let value = cx.eval_value(*value)?;
+        if let Some(name) = name {
+            cx.scope.locals.push(name, value);
+        }
+        return Ok(());
+    }
     let mut values = Vec::new();
     for operand in &op.operands {
         match operand {
@@ -266,7 +278,6 @@ pub(crate) fn bind_scalar(cx: &mut PlanBuilder<'_>, op: &Op, function: &str) -> 
         }
     }
     let value = apply_function(function, &values).map_err(|error| cx.eval_error(error))?;
-    let name = op.results.iter().find_map(|v| cx.program.exprs().as_name(v.as_scalar()?));
     if let Some(name) = name {
         cx.scope.locals.push(name, value);
     }

@@ -5,10 +5,11 @@
 
 use super::axes::AxesTable;
 use super::budget::PlanBudget;
+use super::expr_value::{EvalError, ExprValue};
 use super::inst_list::LoopRecorder;
 use super::issued_communications::IssuedCommunications;
 use super::loop_scope::{LoopScope, OuterIteration};
-use super::scalar::{EvalError, EvalScope};
+use super::scalar::EvalScope;
 use super::stored_part::write_stored_once;
 use super::stream_table::StreamTable;
 use super::tensor_bindings::TensorBindings;
@@ -311,6 +312,13 @@ impl<'a> PlanBuilder<'a> {
     /// If the expression has no value, for example because a name is not bound or a division is by zero.
     pub fn eval_scalar(&self, expr: ExprId) -> Result<ScalarValue, Diag> {
         self.eval_scope().eval_expr(expr).map_err(|error| self.eval_error(error))
+    }
+    /// Evaluates an expression that may be an array or a struct.
+    ///
+    /// # Errors
+    /// If the expression has no value.
+    pub fn eval_value(&self, expr: ExprId) -> Result<ExprValue, Diag> {
+        self.eval_scope().eval_value(expr).map_err(|error| self.eval_error(error))
     }
     /// Evaluates an expression to an integer.
     ///

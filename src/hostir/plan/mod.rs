@@ -14,6 +14,7 @@ mod debug_info;
 mod device_parts;
 mod ended_names;
 mod env;
+mod expr_value;
 mod initial;
 mod inst;
 mod inst_fields;
@@ -46,6 +47,7 @@ pub use cursor::InstCursor;
 pub(crate) use cursor::StoredCursor;
 pub use debug_info::{ComputedIndexFault, DebugInfo};
 pub use env::ExtentEnv;
+pub use expr_value::{EvalError, ExprValue};
 pub use initial::{ReductionFold, starts_from_identity, type_range};
 pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
@@ -61,7 +63,7 @@ pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMa
 pub use print::PlanText;
 pub(crate) use row_function::compute_row;
 pub use row_function::{RowCall, RowElements, RowFunction, RowOperand, RowValues};
-pub use scalar::{EvalError, apply_function};
+pub use scalar::apply_function;
 pub(crate) use scalar::{LocalScalars, constant_value, evaluate_extent};
 pub(crate) use stored_inst::{QueueAction, StoredInst};
 pub use stored_part::stored_input;

@@ -1,23 +1,21 @@
 //! The evaluation of scalar expressions, with checked arithmetic.
 
+use super::expr_value::{EvalError, ExprValue};
 use crate::ir::IndexDefinitions;
 use crate::ir::functions::complex::Complex64;
 use crate::ir::functions::{Function, FunctionForm, NumberForm, ScalarValue, scalars};
-use crate::ir::scalar_names::sub_expressions;
+use crate::ir::scalar_names::{is_kernel_name, sub_expressions};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, MeshCoordinate, MeshId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
 use crate::plan::ExtentEnv;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// The reason why an expression has no value.
-#[derive(Clone, PartialEq, Debug)]
-pub enum EvalError {
-    /// Nothing defines this name.
-    Unknown(Symbol),
-    /// A real or a truth value where an integer is needed.
-    NoInteger(ExprId, ScalarValue),
-    /// Any other error, as a clause: "`8 / 0` divides by zero".
-    Invalid(String),
+/// The largest depth of an expression.
+const MAX_DEPTH: u32 = 500;
+
+/// The error for an expression of a larger depth.
+fn depth_error() -> EvalError {
+    EvalError::Invalid("the expression is nested too deeply".into())
 }
 
 /// Loop indices and scalar results by name. The latest value of a name shadows older ones until it is
@@ -25,15 +23,15 @@ pub enum EvalError {
 #[derive(Default)]
 pub(crate) struct LocalScalars {
     /// Name, value, and the index of the value that it shadows.
-    values: Vec<(Symbol, ScalarValue, Option<usize>)>,
+    values: Vec<(Symbol, ExprValue, Option<usize>)>,
     latest: FxHashMap<Symbol, usize>,
 }
 
 impl LocalScalars {
     /// Binds a name to a value.
-    pub(crate) fn push(&mut self, name: Symbol, value: ScalarValue) {
+    pub(crate) fn push(&mut self, name: Symbol, value: impl Into<ExprValue>) {
         let hidden = self.latest.insert(name, self.values.len());
-        self.values.push((name, value, hidden));
+        self.values.push((name, value.into(), hidden));
     }
     /// The number of values, for `truncate`.
     pub(crate) fn len(&self) -> usize {
@@ -50,8 +48,8 @@ impl LocalScalars {
             };
         }
     }
-    fn get(&self, name: Symbol) -> Option<ScalarValue> {
-        self.latest.get(&name).map(|&place| self.values[place].1)
+    fn get(&self, name: Symbol) -> Option<&ExprValue> {
+        self.latest.get(&name).map(|&place| &self.values[place].1)
     }
 }
 
@@ -70,7 +68,7 @@ pub(crate) struct EvalScope<'a> {
     /// Scalars defined by ops outside of the program's order (`Index definitions:`).
     pub definitions: &'a IndexDefinitions,
     /// Cached values of definitions in this scope, which may use each other many times.
-    pub known: RefCell<FxHashMap<Symbol, Result<ScalarValue, EvalError>>>,
+    pub known: RefCell<FxHashMap<Symbol, Result<ExprValue, EvalError>>>,
 }
 
 impl EvalScope<'_> {
@@ -80,7 +78,11 @@ impl EvalScope<'_> {
     }
     /// The value of an expression that stands for an integer: an index, a bound, a stream, an extent.
     pub(crate) fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
-        match self.eval_expr(id)? {
+        self.eval_int_at(id, 0)
+    }
+
+    fn eval_int_at(&self, id: ExprId, depth: u32) -> Result<i64, EvalError> {
+        match self.eval_depth(id, depth)? {
             ScalarValue::Int(value) => Ok(value),
             ScalarValue::Unsigned(value) => {
                 Err(EvalError::Invalid(format!("{value} does not fit 64 bits with a sign")))
@@ -92,8 +94,8 @@ impl EvalScope<'_> {
     }
 
     fn eval_depth(&self, id: ExprId, depth: u32) -> Result<ScalarValue, EvalError> {
-        if depth > 500 {
-            return Err(EvalError::Invalid("the expression is nested too deeply".into()));
+        if depth > MAX_DEPTH {
+            return Err(depth_error());
         }
         match self.program.expr(id) {
             Expr::Int(value) => Ok(ScalarValue::Int(*value)),
@@ -101,7 +103,7 @@ impl EvalScope<'_> {
             Expr::Hex(value) => Ok(ScalarValue::Int(*value as i64)),
             Expr::Float(text) => self.eval_literal(None, *text),
             Expr::Typed(dtype, text) => self.eval_literal(Some(*dtype), *text),
-            Expr::Name(name) => self.eval_name(*name),
+            Expr::Name(name) => self.name_value(*name)?.into_scalar(),
             Expr::MeshCoordinate(mesh, coordinate) => self.mesh_coordinate(*mesh, *coordinate),
             Expr::Set(inner) => self.eval_depth(*inner, depth + 1),
             Expr::Unary(op, a) => apply_unary(*op, self.eval_depth(*a, depth + 1)?),
@@ -114,6 +116,9 @@ impl EvalScope<'_> {
                 }
                 apply_binary(*op, a, self.eval_depth(*b, depth + 1)?)
             }
+            Expr::Call(name, args) if self.program.name(*name) == "ReverseArray" && args.len() == 1 => {
+                self.eval_composite(id, depth)?.into_scalar()
+            }
             Expr::Call(name, args) => {
                 let mut values = smallvec::SmallVec::<[ScalarValue; 3]>::new();
                 for &arg in args {
@@ -121,9 +126,12 @@ impl EvalScope<'_> {
                 }
                 apply_call(self.program.name(*name), &values)
             }
-            Expr::Index(..) | Expr::Field(..) | Expr::Braces(..) | Expr::MetaData(..) => {
-                Err(EvalError::Invalid("structures and arrays are not supported here".into()))
-            }
+            Expr::Index(..)
+            | Expr::Field(..)
+            | Expr::Braces(..)
+            | Expr::Struct(..)
+            | Expr::MetaData(..)
+            | Expr::RaggedExtents(..) => self.eval_composite(id, depth)?.into_scalar(),
         }
     }
 
@@ -148,17 +156,19 @@ impl EvalScope<'_> {
     }
 
     /// The value of a name without a definition.
-    fn bound_value(&self, name: Symbol) -> Option<ScalarValue> {
+    fn bound_value(&self, name: Symbol) -> Option<ExprValue> {
         if let Some(value) = self.locals.get(name) {
-            return Some(value);
+            return Some(value.clone());
         }
         if let Some(value) = self.env.name_value(self.unit, name) {
-            return Some(ScalarValue::Int(value));
+            return Some(ScalarValue::Int(value).into());
         }
-        self.env.real_value(name).filter(|_| self.unit.is_none()).map(ScalarValue::Float)
+        let real = self.env.real_value(name).filter(|_| self.unit.is_none());
+        real.map(|value| ScalarValue::Float(value).into())
     }
 
-    fn eval_name(&self, name: Symbol) -> Result<ScalarValue, EvalError> {
+    /// The value of a name, which may be an array or a struct.
+    fn name_value(&self, name: Symbol) -> Result<ExprValue, EvalError> {
         if let Some(value) = self.bound_value(name) {
             return Ok(value);
         }
@@ -166,6 +176,11 @@ impl EvalScope<'_> {
         if self.unit.is_none() && self.definitions.get(name).is_some() {
             return self.eval_defined(name);
         }
+        self.runtime_value(name).map(ExprValue::Scalar)
+    }
+
+    /// The value of a name that the runtime binds.
+    fn runtime_value(&self, name: Symbol) -> Result<ScalarValue, EvalError> {
         match self.program.name(name) {
             "numberOfStreams" => Ok(ScalarValue::Int(i64::from(self.env.streams))),
             "rank" => self.rank_value(name),
@@ -175,6 +190,9 @@ impl EvalScope<'_> {
                     return Err(EvalError::Invalid(text.into()));
                 }
                 self.rank_value(name)
+            }
+            text if is_kernel_name(text) => {
+                Err(EvalError::Invalid(format!("`{text}` has a value in a kernel only, not in a host program")))
             }
             _ => Err(EvalError::Unknown(name)),
         }
@@ -201,7 +219,7 @@ impl EvalScope<'_> {
 
     /// The value of a name with a definition. The definitions it needs are evaluated first, in a loop and not by
     /// recursion: a chain of definitions may have any length.
-    fn eval_defined(&self, name: Symbol) -> Result<ScalarValue, EvalError> {
+    fn eval_defined(&self, name: Symbol) -> Result<ExprValue, EvalError> {
         let mut stack = vec![(name, false)];
         while let Some((name, ready)) = stack.pop() {
             let Some(op) = self.definitions.get(name) else { continue };
@@ -224,8 +242,11 @@ impl EvalScope<'_> {
     }
 
     /// The value of a scalar that an op defines.
-    fn eval_definition(&self, op: OpId) -> Result<ScalarValue, EvalError> {
+    fn eval_definition(&self, op: OpId) -> Result<ExprValue, EvalError> {
         let op = self.program.op(op);
+        if let ([Value::Scalar(value)], None) = (op.operands.as_slice(), op.word_attr(crate::ir::AttrKey::Function)) {
+            return self.eval_value(*value);
+        }
         let mut values = smallvec::SmallVec::<[ScalarValue; 3]>::new();
         for operand in &op.operands {
             match operand {
@@ -237,7 +258,47 @@ impl EvalScope<'_> {
         }
         let function = op.word_attr(crate::ir::AttrKey::Function);
         let function = function.map_or("", |word| self.program.name(word));
-        apply_function(function, &values)
+        apply_function(function, &values).map(ExprValue::Scalar)
+    }
+}
+
+/// Arrays and structs.
+impl EvalScope<'_> {
+    /// The value of an expression, which may be an array or a struct.
+    pub(crate) fn eval_value(&self, id: ExprId) -> Result<ExprValue, EvalError> {
+        self.eval_composite(id, 0)
+    }
+
+    fn eval_composite(&self, id: ExprId, depth: u32) -> Result<ExprValue, EvalError> {
+        if depth > MAX_DEPTH {
+            return Err(depth_error());
+        }
+        match self.program.expr(id) {
+            Expr::Set(inner) => self.eval_composite(*inner, depth + 1),
+            Expr::Name(name) => self.name_value(*name),
+            Expr::Braces(items) => {
+                let items: Result<Vec<ExprValue>, EvalError> =
+                    items.iter().map(|&item| self.eval_composite(item, depth + 1)).collect();
+                ExprValue::array(items?)
+            }
+            Expr::Struct(fields) => {
+                let fields: Result<Vec<(Symbol, ExprValue)>, EvalError> =
+                    fields.iter().map(|&(name, value)| Ok((name, self.eval_composite(value, depth + 1)?))).collect();
+                ExprValue::structure(fields?)
+            }
+            Expr::Index(base, index) => {
+                self.eval_composite(*base, depth + 1)?.element(self.eval_int_at(*index, depth + 1)?)
+            }
+            Expr::Field(base, field) => self.eval_composite(*base, depth + 1)?.field(*field, self.program.name(*field)),
+            Expr::Call(name, args) if self.program.name(*name) == "ReverseArray" && args.len() == 1 => {
+                self.eval_composite(args[0], depth + 1)?.reversed()
+            }
+            Expr::MetaData(_) => {
+                Err(EvalError::Invalid("the layout of a tensor in memory is not a value of a run".into()))
+            }
+            Expr::RaggedExtents(_) => Err(EvalError::Invalid("the extents of a ragged axis are in a tensor".into())),
+            _ => self.eval_depth(id, depth).map(ExprValue::Scalar),
+        }
     }
 }
 
@@ -273,6 +334,9 @@ fn apply_unary(op: UnaryOp, a: ScalarValue) -> Result<ScalarValue, EvalError> {
         (UnaryOp::Not, _) => Ok(ScalarValue::Bool(!a.as_bool())),
         (UnaryOp::BitNot, ScalarValue::Unsigned(value)) => Ok(ScalarValue::from_unsigned(!value)),
         (UnaryOp::BitNot, _) => Ok(ScalarValue::Int(!a.as_i64())),
+        (UnaryOp::Dereference | UnaryOp::Address, _) => {
+            Err(EvalError::Invalid(format!("`{}` is an operation on the addresses of a kernel", op.symbol())))
+        }
     }
 }
 

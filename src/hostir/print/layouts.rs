@@ -292,6 +292,10 @@ impl ProgramPrinter<'_> {
                 self.push("}");
                 return;
             }
+            Expr::Struct(_) => {
+                self.text_writer().write_expr_body(value);
+                return;
+            }
             Expr::MetaData(tensor) => {
                 self.push("getMetaData(");
                 self.print_tensor(*tensor);

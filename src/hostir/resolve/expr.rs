@@ -2,6 +2,7 @@
 
 use super::Resolver;
 use super::tables::HeadMeaning;
+use crate::ir::scalar_names::is_generated;
 use crate::ir::{self, functions};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, StreamSpelling, UnaryOp};
 use hostir_grammar::ast::{self, ArgRange, ValueSyntax};
@@ -35,6 +36,10 @@ impl Resolver<'_> {
                     self.report_prefix_operator(self.ast.symbol_text(op), operand, span);
                     return None;
                 };
+                if matches!(op, UnaryOp::Dereference | UnaryOp::Address) && self.is_plain_number(operand) {
+                    self.report_prefix_operator(op.symbol(), operand, span);
+                    return None;
+                }
                 Expr::Unary(op, self.resolve_expr(operand)?)
             }
             ast::ExprSyntax::Binary(op, a, b) => {
@@ -54,11 +59,28 @@ impl Resolver<'_> {
                 Expr::Index(base?, index?)
             }
             ast::ExprSyntax::Field(base, field) => Expr::Field(self.resolve_base(base)?, self.resolve_symbol(field)),
-            ast::ExprSyntax::Braces(list) => Expr::Braces(self.resolve_scalar_list(list)?),
+            ast::ExprSyntax::Braces(list) => self.resolve_braces(list)?,
             ast::ExprSyntax::Call(name, list) => return self.resolve_call(name, list, span),
             ast::ExprSyntax::Error => return None,
         };
         Some(self.program.exprs.intern(expr))
+    }
+
+    /// Returns true for a number, and for a name that nvFuser gives to numbers: neither is a pointer.
+    fn is_plain_number(&self, id: ast::ExprId) -> bool {
+        match self.ast.exprs[id.index()].0 {
+            ast::ExprSyntax::Group(inner) => self.is_plain_number(inner),
+            ast::ExprSyntax::Int(_)
+            | ast::ExprSyntax::Hex(_)
+            | ast::ExprSyntax::Bool(..)
+            | ast::ExprSyntax::Typed(..)
+            | ast::ExprSyntax::Float(_) => true,
+            ast::ExprSyntax::Name(name) => {
+                let name = self.ast.symbol_text(name);
+                is_generated(name) && name.starts_with(['i', 'b', 'd', 'f', 'c'])
+            }
+            _ => false,
+        }
     }
 
     /// Returns true if parentheses around an expression are its own.
@@ -126,6 +148,19 @@ impl Resolver<'_> {
         word.binary
     }
 
+    /// `{ a, b }`, or the struct `{ x = a, y = b }`.
+    fn resolve_braces(&mut self, list: ArgRange) -> Option<Expr> {
+        let ast = self.ast;
+        let args = ast.args_in(list);
+        if args.is_empty() || args.iter().any(|arg| arg.key.is_none()) {
+            return self.resolve_scalar_list(list).map(Expr::Braces);
+        }
+        let values: Vec<Option<ExprId>> = args.iter().map(|arg| self.resolve_scalar_arg(arg)).collect();
+        let values = values.into_iter().collect::<Option<Vec<ExprId>>>()?;
+        let names = args.iter().filter_map(|arg| arg.key).map(|key| self.resolve_symbol(key));
+        Some(Expr::Struct(names.collect::<Vec<_>>().into_iter().zip(values).collect()))
+    }
+
     /// The scalars of a list without keys.
     fn resolve_scalar_list(&mut self, list: ArgRange) -> Option<SmallVec<[ExprId; 3]>> {
         let ast = self.ast;
@@ -151,8 +186,7 @@ impl Resolver<'_> {
             return self.resolve_meta_data(list, span);
         }
         if text == "Ragged" {
-            self.report_unsupported_type("Ragged", span);
-            return None;
+            return self.resolve_ragged_extents(list);
         }
         let args = self.resolve_scalar_list(list)?;
         if self.resolve_head(name) != HeadMeaning::Function {
@@ -175,6 +209,19 @@ impl Resolver<'_> {
         Some(self.program.exprs.intern(Expr::Call(name, args)))
     }
 
+    /// `extents=T0_g_int64_t[iS0{3}]` of a ragged axis.
+    fn resolve_ragged_extents(&mut self, list: ArgRange) -> Option<ExprId> {
+        let ast = self.ast;
+        let [arg] = ast.args_in(list) else { return None };
+        let tensor = self.resolve_tensor_arg(arg)?;
+        let mut extents = self.program.domains(tensor).iter().map(|domain| self.program.expr(domain.extent));
+        if extents.any(|extent| matches!(extent, Expr::RaggedExtents(_))) {
+            self.report_ragged_extents(arg);
+            return None;
+        }
+        Some(self.program.exprs.intern(Expr::RaggedExtents(tensor)))
+    }
+
     fn resolve_meta_data(&mut self, list: ArgRange, span: Span) -> Option<ExprId> {
         let ast = self.ast;
         let [arg] = ast.args_in(list) else {
@@ -190,8 +237,8 @@ impl Resolver<'_> {
         match arg.value {
             ValueSyntax::Expr(expr) => self.resolve_expr(expr),
             ValueSyntax::List(list) => {
-                let list = self.resolve_scalar_list(list)?;
-                Some(self.program.exprs.intern(Expr::Braces(list)))
+                let braces = self.resolve_braces(list)?;
+                Some(self.program.exprs.intern(braces))
             }
             ValueSyntax::Error => None,
             ValueSyntax::Domain(_)

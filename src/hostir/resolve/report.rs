@@ -401,8 +401,14 @@ impl Resolver<'_> {
     }
 
     pub(super) fn report_struct(&mut self, arg: &ArgSyntax) {
-        let diag = Diag::error(codes::WRONG_KIND, arg.span, "named operands are not supported in a scalar");
-        self.report_error(diag.with_note("a host program has no structs"));
+        let diag = Diag::error(codes::WRONG_KIND, arg.span, "a scalar operand has no name");
+        self.report_error(diag.with_note("the fields of a struct all have names: `{ x = i0, y = 1 }`"));
+    }
+
+    pub(super) fn report_ragged_extents(&mut self, arg: &ArgSyntax) {
+        let diag =
+            Diag::error(codes::WRONG_KIND, arg.span, "the extents of a ragged axis are in a tensor that is ragged");
+        self.report_error(diag.with_note("name a tensor of integers whose axes have one extent each"));
     }
 
     /// Once for each statement.

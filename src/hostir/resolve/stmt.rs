@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use super::tables::HeadMeaning;
-use crate::ir::{Op, OpId, OpKind, OpLayout, OwnForm, UnaryOp, Value, functions};
+use crate::ir::{Op, OpId, OpKind, OpLayout, OwnForm, Value, functions};
 use crate::ops::OpRegistry;
 use crate::ops::pointwise::{POINTWISE, pointwise_op};
 use crate::ops::scalar::definition_op;
@@ -126,7 +126,9 @@ impl Resolver<'_> {
             _ => expr,
         };
         match ast.exprs[inner.index()].0 {
-            ast::ExprSyntax::Unary(symbol, a) if UnaryOp::parse(ast.symbol_text(symbol)).is_none() => {
+            ast::ExprSyntax::Unary(symbol, a)
+                if functions::find_function(ast.symbol_text(symbol), 1).is_none_or(|row| row.arity != 1) =>
+            {
                 self.report_prefix_operator(ast.symbol_text(symbol), a, ast.exprs[inner.index()].1);
                 None
             }

@@ -8,8 +8,8 @@ use crate::ir::order::{self, DomainPositions};
 use crate::ir::{
     self, DType, DomainId, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Tensor, TensorId,
 };
-use hostir_grammar::Span;
 use hostir_grammar::ast::{self, ArgRange, ArgSyntax, TensorRefId, TensorText};
+use hostir_grammar::{Span, is_kernel_type};
 use smallvec::SmallVec;
 
 /// The attributes in braces after a tensor.
@@ -167,20 +167,18 @@ impl Resolver<'_> {
         axes
     }
 
-    /// The grammar knows the element types and has reported any other word; pointers, arrays and
-    /// structs cannot be elements here.
+    /// The grammar knows the element types and has reported any other word.
     fn resolve_dtype(&mut self, number: u32, text: &TensorText) -> DType {
         let word = self.ast.symbol_text(text.dtype);
         if word.is_empty() {
             self.element_types.first.get_or_insert((number, text.dtype_span));
             return self.element_types.element_type;
         }
-        DType::parse(word).unwrap_or_else(|| {
-            if word.contains(['*', '<', '{', ' ']) || word == "null_type" {
-                self.report_unsupported_type(word, text.dtype_span);
-            }
-            DType::Float
-        })
+        match DType::parse(word) {
+            Some(dtype) => dtype,
+            None if is_kernel_type(word) => DType::Kernel(self.resolve_symbol(text.dtype)),
+            None => DType::Float,
+        }
     }
 
     fn resolve_mesh(&mut self, node: &ast::MeshSyntax) -> MeshId {

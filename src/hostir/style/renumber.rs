@@ -326,7 +326,7 @@ impl<'p> ProgramRenumberer<'p> {
             return known;
         }
         let expr = self.edit.program().expr(id).clone();
-        if let Expr::MetaData(tensor) = expr {
+        if let Some(tensor) = expr.named_tensor() {
             self.renumber_tensor(tensor);
         }
         let new = match expr.map_parts(|part| self.renumber_expr(part)) {

@@ -170,6 +170,7 @@ fn expr_kind(program: &Program, expr: ExprId) -> Option<NumberKind> {
         Expr::Unary(UnaryOp::Neg, a) => promoted_kind(expr_kind(program, *a)),
         Expr::Unary(UnaryOp::Not, _) => Some(NumberKind::Truth),
         Expr::Unary(UnaryOp::BitNot, _) => Some(NumberKind::Integer),
+        Expr::Unary(UnaryOp::Dereference | UnaryOp::Address, _) => None,
         Expr::Binary(op, a, b) => match op {
             BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Ge | BinaryOp::Gt => Some(NumberKind::Truth),
             BinaryOp::Le | BinaryOp::Lt | BinaryOp::And | BinaryOp::Or => Some(NumberKind::Truth),
@@ -179,7 +180,8 @@ fn expr_kind(program: &Program, expr: ExprId) -> Option<NumberKind> {
             let args: Vec<Option<NumberKind>> = args.iter().map(|&arg| expr_kind(program, arg)).collect();
             call_kind(program.name(*name), &args)
         }
-        Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::Braces(_) | Expr::MetaData(_) => None,
+        Expr::Name(_) | Expr::Index(..) | Expr::Field(..) => None,
+        Expr::Braces(_) | Expr::Struct(_) | Expr::MetaData(_) | Expr::RaggedExtents(_) => None,
     }
 }
 

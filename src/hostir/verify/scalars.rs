@@ -4,7 +4,9 @@ use crate::analysis::ExtentClasses;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Quoted, codes, nearest_candidate};
 use crate::ir::places::tensor_span;
-use crate::ir::scalar_names::{NameFinding, RUNTIME, bound_names, is_generated, loop_index, scan_names};
+use crate::ir::scalar_names::{
+    NameFinding, RUNTIME, bound_names, is_generated, is_kernel_name, loop_index, scan_names,
+};
 use crate::ir::{
     BlockId, ExprId, Id, OpId, Program, Symbol, Value, expr_text, quoted_expr, quoted_scalar, quoted_word,
 };
@@ -20,11 +22,10 @@ pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
                 report_definition_outside(program, op, name, index, diags);
             }
             NameFinding::Shadows(op, name, outer) => report_shadowing(program, op, name, outer, diags),
-            NameFinding::Unbound(op, name) if !is_generated(program.name(name)) => {
-                report_unbound(program, op, name, diags)
-            }
             // nvFuser leaves definitions out; `analysis::free_names` lists them for a run.
-            NameFinding::Unbound(..) => {}
+            NameFinding::Unbound(_, name) if is_generated(program.name(name)) => {}
+            NameFinding::Unbound(_, name) if is_kernel_name(program.name(name)) => {}
+            NameFinding::Unbound(op, name) => report_unbound(program, op, name, diags),
         }
     }
 }

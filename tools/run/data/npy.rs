@@ -155,7 +155,8 @@ fn type_letter(dtype: DType) -> Option<char> {
         | DType::Float8E5M2
         | DType::Float8E8M0
         | DType::Float4E2M1
-        | DType::Float4E2M1x2 => None,
+        | DType::Float4E2M1x2
+        | DType::Kernel(_) => None,
     }
 }
 

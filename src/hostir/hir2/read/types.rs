@@ -8,8 +8,8 @@ use crate::ir::{
     DType, ExprId, IterDomain, IterType, MemoryType, MeshId, NO_MESH, ParallelType, Symbol, Tensor, TensorId,
 };
 use crate::ops::result_types::{DomainList, TensorType};
-use hostir_grammar::Span;
 use hostir_grammar::hir2::ast::{AxisSyntax, ExprNode, ItemSyntax, NameSyntax, NodeRange, TypeId, TypeSyntax};
+use hostir_grammar::{Span, is_kernel_type};
 use smallvec::SmallVec;
 
 /// Words of parallel types.
@@ -156,6 +156,9 @@ impl ProgramReader<'_> {
     fn element_type(&mut self, word: NameSyntax) -> Option<DType> {
         let text = self.file.symbol_text(word.name);
         let found = self.word_dtype(word.name);
+        if found.is_none() && is_kernel_type(text) {
+            return Some(DType::Kernel(self.symbol(word.name)));
+        }
         let meant = TORCH_DTYPES.iter().find(|(torch, _)| found.is_none() && *torch == text);
         if let Some((_, ours)) = meant {
             report::report_foreign_word("element type", text, ours, word.span, self.diags);
@@ -273,19 +276,26 @@ impl ProgramReader<'_> {
 }
 
 /// Returns true if a text is a list of positions, as the printed form writes them after the domains of a scheduled
-/// tensor: `ca_pos( 3 ) produce_pos( 2 )`.
+/// tensor: `ca_pos( 3 ) compute_with( T5, T6, 2 ) produce_pos( 2 )`.
 fn are_positions(text: &str) -> bool {
     let mut parts = text.split(')');
     let after = parts.next_back().unwrap_or_default();
     after.trim().is_empty()
-        && parts.all(|part| match part.split_once('(') {
-            Some((word, number)) => {
-                let number = number.trim();
-                let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-                matches!(word.trim(), "ca_pos" | "produce_pos" | "maybe_produce_pos") && is_number
-            }
-            None => false,
-        })
+        && parts.all(|part| part.split_once('(').is_some_and(|(word, list)| is_position(word, list)))
+}
+
+/// Returns true for `ca_pos` with a number, and for `compute_with` with tensors and a number.
+fn is_position(word: &str, list: &str) -> bool {
+    let mut items = list.split(',').map(str::trim);
+    items.next_back().is_some_and(is_number)
+        && match word.trim() {
+            "compute_with" => items.all(|item| item.strip_prefix('T').is_some_and(is_number)),
+            word => matches!(word, "ca_pos" | "produce_pos" | "maybe_produce_pos") && items.next().is_none(),
+        }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Domains in printed order, and the positions of the axes among them.

@@ -8,6 +8,7 @@ use crate::hir2::defaults::{
 };
 use crate::ir::functions::find_function;
 use crate::ir::order::first_free_number;
+use crate::ir::scalar_names::is_kernel_name;
 use crate::ir::{
     BlockId, DeviceMesh, Expr, ExprId, MeshId, MeshTextPiece, OpId, Program, Symbol, TensorId, UnitId, Value,
 };
@@ -413,7 +414,8 @@ fn scalar_spelling(text: &str) -> ScalarSpelling {
         "numberOfStreams" => ScalarSpelling::Streams,
         _ => {
             let numbered = text.strip_prefix('T').is_some_and(is_number);
-            let plain = is_identifier(text) && !is_reserved_word(text) && !numbered;
+            let known = is_reserved_word(text) || is_kernel_name(text);
+            let plain = is_identifier(text) && !known && !numbered;
             if plain { ScalarSpelling::Plain } else { ScalarSpelling::Verbatim }
         }
     }

@@ -10,7 +10,8 @@ use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpLayout, OwnForm, TensorId, UnaryOp, Value, domain_text,
+    AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpLayout, OwnForm, TensorId, Transfer, UnaryOp, Value,
+    domain_text,
 };
 use crate::ops::memory::selected_stored_axis;
 use crate::ops::result_types::{TensorType, TypeList, result_types};
@@ -85,7 +86,11 @@ impl ProgramWriter<'_> {
     }
 
     /// `R = f(A, B, key=v)`
-    pub(super) fn write_call(&mut self, _id: OpId, op: &Op) {
+    pub(super) fn write_call(&mut self, id: OpId, op: &Op) {
+        // The reader takes only `Set` for a call with a scalar result.
+        if op.results.iter().any(|result| result.as_scalar().is_some()) && op.kind.transfer() != Some(Transfer::Copy) {
+            return self.write_verbatim(id);
+        }
         if !op.results.is_empty() {
             self.write_targets(op);
             self.push(" = ");
@@ -244,7 +249,10 @@ impl ProgramWriter<'_> {
         }
         self.write_expr(*result);
         self.push(" = ");
-        self.write_expr(*value);
+        match self.program.expr(*value) {
+            Expr::MetaData(tensor) => self.write_metadata(*tensor),
+            _ => self.write_expr(*value),
+        }
     }
 
     /// `Z = X + Y`, `Z = relu(X)`, `Z = f16(X)`

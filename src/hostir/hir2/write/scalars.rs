@@ -76,6 +76,7 @@ impl ProgramWriter<'_> {
                 self.out.push('.');
                 self.out.push_str(coordinate.word());
             }
+            Expr::Unary(UnaryOp::Dereference | UnaryOp::Address, _) | Expr::Struct(_) => self.write_verbatim_expr(id),
             Expr::Unary(op, a) => self.write_prefix(*op, *a, least),
             Expr::Binary(op, a, b) => self.write_infix(id, *op, [*a, *b], least),
             Expr::Call(name, args) if is_function_name(OpRegistry::of_program(program), program.name(*name)) => {
@@ -96,14 +97,21 @@ impl ProgramWriter<'_> {
                 self.out.push_str(program.name(*field));
             }
             Expr::Braces(items) => self.write_braces(id, items),
-            Expr::MetaData(tensor) => {
-                self.out.push_str("getMetaData(");
-                self.write_tensor_name(*tensor);
-                self.out.push(')');
-            }
+            // The reader takes `getMetaData(A)` for the printed form's `( getMetaData(T0) )`.
+            Expr::MetaData(_) | Expr::RaggedExtents(_) => self.write_verbatim_expr(id),
             Expr::Call(..) | Expr::Field(..) => self.write_verbatim_expr(id),
-            Expr::Set(a) => self.write_bound_expr(*a, least),
+            Expr::Set(a) => match program.expr(*a) {
+                Expr::MetaData(tensor) => self.write_metadata(*tensor),
+                _ => self.write_bound_expr(*a, least),
+            },
         }
+    }
+
+    /// `getMetaData(A)`
+    pub(super) fn write_metadata(&mut self, tensor: TensorId) {
+        self.out.push_str("getMetaData(");
+        self.write_tensor_name(tensor);
+        self.out.push(')');
     }
 
     fn open_parenthesis(&mut self, needed: bool) {
@@ -178,10 +186,12 @@ impl ProgramWriter<'_> {
 
     /// The expression before `[..]` or `.field`.
     fn write_base(&mut self, base: ExprId) {
-        let base = match self.program.expr(base) {
-            Expr::Set(inner) => *inner,
-            _ => base,
-        };
+        if let Expr::Set(inner) = *self.program.expr(base) {
+            return match self.program.expr(inner) {
+                Expr::MetaData(tensor) => self.write_metadata(*tensor),
+                _ => self.write_base(inner),
+            };
+        }
         let bare =
             matches!(self.program.expr(base), Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::MetaData(_));
         self.open_parenthesis(!bare);

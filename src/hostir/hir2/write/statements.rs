@@ -367,8 +367,8 @@ impl ProgramWriter<'_> {
             return 0;
         }
         let program = self.program;
-        if let Expr::MetaData(tensor) = program.expr(expr) {
-            return self.declare_tensor(*tensor);
+        if let Some(tensor) = program.expr(expr).named_tensor() {
+            return self.declare_tensor(tensor);
         }
         sub_expressions(program.expr(expr)).into_iter().map(|part| self.declare_in_expr(part)).sum()
     }

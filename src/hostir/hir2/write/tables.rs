@@ -3,7 +3,7 @@
 use super::names::ProgramNames;
 use super::uses::OccurrenceTable;
 use crate::hir2::defaults::default_memories;
-use crate::ir::{CommentPlace, Expr, ExprId, IdVec, MemoryType, OpId, Program, TensorId};
+use crate::ir::{CommentPlace, ExprId, IdVec, MemoryType, OpId, Program, TensorId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -58,7 +58,7 @@ impl<'p> WriteTables<'p> {
             usual_sizes,
             comments,
             commented,
-            has_metadata: exprs.any(|expr| matches!(expr, Expr::MetaData(_))),
+            has_metadata: exprs.any(|expr| expr.named_tensor().is_some()),
             hidden: vec![false; program.ops().len()],
             hidden_slices: vec![None; program.tensors().len()],
         };

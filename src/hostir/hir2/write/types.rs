@@ -3,7 +3,7 @@
 use super::ProgramWriter;
 use crate::hir2::defaults::word_of_dtype;
 use crate::ir::text::push_number;
-use crate::ir::{IterDomain, IterType, MeshId, NO_MESH, ParallelType, TensorId, domain_text};
+use crate::ir::{DType, Expr, IterDomain, IterType, MeshId, NO_MESH, ParallelType, Symbol, TensorId, domain_text};
 
 /// `r.`, `b.` or nothing; `None` if there is no spelling.
 fn iter_prefix(iter: IterType) -> Option<&'static str> {
@@ -32,7 +32,10 @@ impl ProgramWriter<'_> {
     pub(super) fn write_type(&mut self, id: TensorId) {
         let program = self.program;
         let tensor = program.tensor(id);
-        self.out.push_str(word_of_dtype(tensor.dtype));
+        match tensor.dtype {
+            DType::Kernel(text) => self.push_verbatim(text),
+            dtype => self.out.push_str(word_of_dtype(dtype)),
+        }
         if tensor.memory != self.tables.default_memory(id) {
             self.out.push('.');
             self.out.push_str(tensor.memory.name());
@@ -62,11 +65,16 @@ impl ProgramWriter<'_> {
         }
         let positions = program.name(tensor.positions);
         if !positions.is_empty() {
-            self.out.push_str(" `");
-            self.out.push_str(positions);
-            self.out.push('`');
+            self.out.push(' ');
+            self.push_verbatim(tensor.positions);
         }
         self.write_mesh_suffix(tensor.mesh);
+    }
+
+    fn push_verbatim(&mut self, text: Symbol) {
+        self.out.push('`');
+        self.out.push_str(self.program.name(text));
+        self.out.push('`');
     }
 
     /// ` @d2` where the mesh is not the header's.
@@ -104,7 +112,8 @@ impl ProgramWriter<'_> {
         let bounded = domain.start.is_some() || domain.stop.is_some();
         let expanded = domain.expanded.is_some() && domain.iter != IterType::Broadcast;
         let prefixes = iter_prefix(domain.iter).zip(parallel_prefix(domain.parallel));
-        let Some((iter, parallel)) = prefixes.filter(|_| !marked && !bounded && !expanded) else {
+        let ragged = matches!(self.program.expr(domain.extent), Expr::RaggedExtents(_));
+        let Some((iter, parallel)) = prefixes.filter(|_| !marked && !bounded && !expanded && !ragged) else {
             return self.write_verbatim_axis(domain);
         };
         let start = self.out.len();
@@ -124,8 +133,18 @@ impl ProgramWriter<'_> {
     }
 
     fn write_verbatim_axis(&mut self, domain: &IterDomain) {
+        if let Expr::RaggedExtents(extents) = *self.program.expr(domain.extent) {
+            return self.write_ragged_axis(domain, extents);
+        }
         self.out.push('`');
         self.out.push_str(&domain_text(self.program, &IterDomain { number: None, ..*domain }));
         self.out.push('`');
+    }
+
+    /// The printed form of a ragged axis, which names the tensor of its extents by the number alone.
+    fn write_ragged_axis(&mut self, domain: &IterDomain, extents: TensorId) {
+        let (iter, parallel) = (domain.iter.name(), domain.parallel.name());
+        let number = self.program.tensor(extents).number;
+        self.out.push_str(&format!("`{iter}{parallel}Ragged{{extents=T{number}}}`"));
     }
 }

@@ -1,7 +1,7 @@
 //! The numbers of occurrences of tensors and handles in a program, and their order.
 
 use crate::hir2::defaults::is_host_select;
-use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, IterDomain, OpId, Program, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, BlockId, ExprId, IterDomain, OpId, Program, TensorId, Value};
 use rustc_hash::FxHashMap;
 
 /// The places where tensors and handles occur.
@@ -73,7 +73,7 @@ impl OccurrenceWalk<'_> {
             self.visit_block(unit.body);
         }
         for at in 0..program.exprs().len() {
-            if let Expr::MetaData(tensor) = program.expr(ExprId(at as u32)) {
+            if let Some(tensor) = program.expr(ExprId(at as u32)).named_tensor() {
                 // The tensor needs a name wherever it occurs.
                 self.table.tensors[tensor.0 as usize] += 2;
             }

@@ -346,6 +346,14 @@ function_table! {
     IsPosInf("isposinf", 1) = plain_row().test_form("isinf({a}) && {a} > 0", |x| x == f64::INFINITY),
     /// True where a is real, which is everywhere.
     IsReal("isreal", 1) = plain_row().test_form("true", |_| true).complex_test(|x| x.im == 0.0),
+    /// The address of shared memory as a number; kernels only.
+    ToSmem("toSmem", 1) = plain_row(),
+    /// True in one thread of a warp; kernels only.
+    ElectSync("Hopper::electSync", 1) = suffixed_row(),
+    /// The address of a part of a matrix of 8 rows; kernels only.
+    AdjustAddress8("Turing::adjustPartialLdMatrixAddrInTuring<8>", 1) = plain_row(),
+    /// The address of a part of a matrix of 16 rows; kernels only.
+    AdjustAddress16("Turing::adjustPartialLdMatrixAddrInTuring<16>", 1) = plain_row(),
     /// `atan2(a, b)`
     Atan2("atan2", 2) = suffixed_row().one_type().real_form(real!("atan2{f}({a}, {b})", Binary, Real::atan2)),
     /// Another spelling of `a % b`.
