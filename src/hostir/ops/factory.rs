@@ -58,7 +58,7 @@ pub const TENSOR_CONSTRUCT: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Makes a tensor of scalars.",
+    summary: "Makes a tensor of an array of scalars, with an array for each axis after the first; of a scalar, one without axes.",
     args: &[ArgSpec::positional(AttrKey::Elements, ArgKind::Array)],
     relate: None,
     infer: Infer::Written,
@@ -129,28 +129,44 @@ pub fn lower_eye(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
 /// `TensorConstruct`: one scalar after the other.
 ///
 /// # Errors
-/// If a scalar has no value, the result has another number of elements or axes, or it cannot be allocated.
+/// If a scalar has no value, the result has another shape than the array, or it cannot be allocated.
 fn lower_tensor_construct(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;
-    let Some(AttrValue::Exprs(elements)) = op.attr(AttrKey::Elements) else {
-        return Err(cx.error_here(codes::NEEDED, "the scalars of the tensor are unknown"));
+    let array = match op.attr(AttrKey::Elements) {
+        Some(AttrValue::Exprs(elements)) => cx.eval_array(elements)?,
+        Some(AttrValue::Expr(elements)) => cx.eval_value(*elements)?,
+        _ => return Err(cx.error_here(codes::NEEDED, "the scalars of the tensor are unknown")),
     };
-    let whole = cx.whole_shape(result)?;
-    if whole != [elements.len()] {
+    let (whole, found) = (cx.whole_shape(result)?, array.array_shape());
+    let mut numbers = Vec::new();
+    if found != whole || array.push_numbers(&whole, &mut numbers).is_none() {
         let (name, tensor) = (quoted_op(cx.program, id), cx.quoted_tensor(result));
-        let shapes = message!("makes shape [{}], but {} has {}", elements.len(), tensor, format!("{whole:?}"));
-        return Err(cx.error_here(codes::SHAPES, message!("`{}` {}", name, shapes)));
+        let shapes = message!("makes shape {}, but {} has {}", format!("{found:?}"), tensor, format!("{whole:?}"));
+        let note = "arrays inside of an array have equal lengths";
+        return Err(cx.error_here(codes::SHAPES, message!("`{}` {}", name, shapes)).with_note(note));
     }
-    let values: Vec<ScalarValue> = elements.iter().map(|&expr| cx.eval_scalar(expr)).collect::<Result<_, _>>()?;
-    let (output, first) = (cx.output_view(result)?, cx.shard_origin(result)?[0]);
-    for (place, &value) in values.iter().skip(first).take(output.dims[0].extent).enumerate() {
-        let mut dst = output.clone();
-        dst.offset += place * dst.dims[0].stride;
-        dst.dims[0].extent = 1;
+    let (output, origin) = (cx.output_view(result)?, cx.shard_origin(result)?);
+    for place in 0..output.len() {
+        let (dst, index) = element_view(&output, place);
+        let at =
+            index.iter().zip(&origin).zip(&whole).fold(0, |at, ((index, first), extent)| at * extent + first + index);
+        let Some(&value) = numbers.get(at) else { continue };
         cx.emit_inst(InstKind::Fill { dst, value })?;
     }
     Ok(())
+}
+
+/// The element at a place in row-major order, as a view without axes, and its index along each axis.
+fn element_view(view: &BufferView, mut place: usize) -> (BufferView, Vec<usize>) {
+    let mut index = vec![0; view.dims.len()];
+    let mut offset = view.offset;
+    for (dim, index) in view.dims.iter().zip(&mut index).rev() {
+        *index = place % dim.extent.max(1);
+        place /= dim.extent.max(1);
+        offset += *index * dim.stride;
+    }
+    (BufferView { offset, dims: Default::default(), ..view.clone() }, index)
 }
 
 /// Makes a tensor by steps without inputs.

@@ -53,7 +53,7 @@ pub enum ArgKind {
     Bools,
     /// `{a, b}`
     Exprs,
-    /// `{ a, b }` of scalars that are elements.
+    /// A scalar, or `{ a, b }` of scalars that are elements.
     Array,
     /// `{ {a, b, c} {a, b, c} }`
     Ranges,
@@ -84,7 +84,7 @@ impl ArgKind {
             ArgKind::CapitalBool => "`True` or `False`",
             ArgKind::Axis => "an iteration domain such as `iS0{i0}` or a position",
             ArgKind::Bools => "a list such as `{true, false}`",
-            ArgKind::Array => "a list such as `{ 0.5, d1 }`",
+            ArgKind::Array => "a scalar or a list such as `{ 0.5, d1 }`",
             ArgKind::Exprs => "a list such as `{i0, 4}`",
             ArgKind::Ranges => "a list of ranges such as `{ {0, i0, 1} {0, 4, 1} }`",
             ArgKind::Team => "device numbers such as `(0 1 2 3)`",

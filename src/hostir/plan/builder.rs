@@ -313,6 +313,14 @@ impl<'a> PlanBuilder<'a> {
     pub fn eval_scalar(&self, expr: ExprId) -> Result<ScalarValue, Diag> {
         self.eval_scope().eval_expr(expr).map_err(|error| self.eval_error(error))
     }
+    /// Evaluates the elements of an array.
+    ///
+    /// # Errors
+    /// If an element has no value.
+    pub fn eval_array(&self, elements: &[ExprId]) -> Result<ExprValue, Diag> {
+        let values: Result<Vec<ExprValue>, Diag> = elements.iter().map(|&element| self.eval_value(element)).collect();
+        ExprValue::array(values?).map_err(|error| self.eval_error(error))
+    }
     /// Evaluates an expression that may be an array or a struct.
     ///
     /// # Errors

@@ -95,7 +95,7 @@ impl Resolver<'_> {
             (ArgKind::Tensor, _, Some((_, ExprSyntax::Tensor(tensor)))) => {
                 return self.resolve_tensor(tensor, arg.span).map(AttrValue::Tensor);
             }
-            (ArgKind::Expr, _, Some((expr, _))) => {
+            (ArgKind::Expr | ArgKind::Array, _, Some((expr, _))) => {
                 return self.resolve_expr(expr).map(AttrValue::Expr);
             }
             (ArgKind::Int, _, Some((expr, ExprSyntax::Int(_)))) => {

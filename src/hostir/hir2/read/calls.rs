@@ -185,6 +185,7 @@ impl ProgramReader<'_> {
             (ArgKind::Exprs | ArgKind::Array, ExprNode::List(items)) => {
                 AttrValue::Exprs(self.scalars_of(items)?.into())
             }
+            (ArgKind::Array, _) => AttrValue::Expr(self.scalar(arg.value)?),
             (ArgKind::Bools, ExprNode::List(items)) => AttrValue::Bools(self.flags_of(items, arg)?),
             (ArgKind::Ints | ArgKind::Team, ExprNode::List(items)) => AttrValue::Ints(self.integers_of(items, arg)?),
             (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg)?),
