@@ -333,6 +333,8 @@ codes! {
     SYMMETRIC_MEMORY = "H0536";
     /// A function or reduction that complex numbers do not have, such as an order.
     COMPLEX_FUNCTION = "H0537";
+    /// An op that is a part of a kernel, and which no host program runs alone.
+    KERNEL_OP = "H0540";
     /// A tensor whose elements are values of kernels, such as pointers, or whose axis is ragged: no host program has one.
     KERNEL_TENSOR = "H0541";
     /// More tokens for a rank's experts than the result of a Dispatch has rows for.

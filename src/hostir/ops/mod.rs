@@ -13,6 +13,7 @@ mod element_index;
 pub mod factory;
 pub mod gemm;
 pub mod index;
+pub mod kernel;
 pub mod launch;
 mod literals;
 pub mod memory;
@@ -132,6 +133,18 @@ op_table! {
     RngUniformRange => random::RNG_UNIFORM_RANGE,
     RngNormalStandard => random::RNG_NORMAL_STANDARD,
     RngNormalGeneral => random::RNG_NORMAL_GENERAL,
+    Mma => kernel::MMA,
+    LdMatrix => kernel::LD_MATRIX,
+    LdMatrixPermute => kernel::LD_MATRIX_PERMUTE,
+    StMatrix => kernel::ST_MATRIX,
+    StMatrixPermute => kernel::ST_MATRIX_PERMUTE,
+    CpAsync => kernel::CP_ASYNC,
+    CpAsyncBulk => kernel::CP_ASYNC_BULK,
+    CpAsyncBulkTensorTile => kernel::CP_ASYNC_BULK_TENSOR_TILE,
+    LdTMem => kernel::LD_TMEM,
+    StTMem => kernel::ST_TMEM,
+    LaunchDependentGrid => kernel::LAUNCH_DEPENDENT_GRID,
+    WaitForPriorGrid => kernel::WAIT_FOR_PRIOR_GRID,
     Define => scalar::DEFINE,
 }
 
