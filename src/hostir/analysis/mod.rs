@@ -13,6 +13,6 @@ pub use mapping::{AxisMap, MappedAxis};
 pub(crate) use sharding::moves_shards;
 pub use sharding::{
     Sharding, has_different_shardings, is_resharding, needs_slice_resharding, op_devices, shards_made_axis,
-    tensor_sharding,
+    shows_other_devices, tensor_sharding,
 };
 pub use standalone::is_standalone;

@@ -114,6 +114,12 @@ pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
     })
 }
 
+/// Returns true if an op binds a tensor to the shards of several devices in their memories: a run on whole tensors has
+/// them in one.
+pub fn shows_other_devices(program: &Program, id: OpId) -> bool {
+    program.op(id).kind == OpKind::SymmetricContiguousView && moves_shards(program, id)
+}
+
 /// Returns true if a device of the slice's mesh has no shard of the tensor.
 fn resides_elsewhere(program: &Program, whole: TensorId, slice: TensorId) -> bool {
     let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {

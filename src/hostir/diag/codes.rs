@@ -337,6 +337,8 @@ codes! {
     KERNEL_OP = "H0540";
     /// A tensor whose elements are values of kernels, such as pointers, or whose axis is ragged: no host program has one.
     KERNEL_TENSOR = "H0541";
+    /// A view of all devices' memory (`SymmetricContiguousView`) that is made before the memory is written.
+    STALE_VIEW = "H0542";
     /// More tokens for a rank's experts than the result of a Dispatch has rows for.
     CAPACITY = "H0550";
     /// Offsets of groups that decrease or lie outside of the grouped axis.

@@ -6,7 +6,7 @@ use super::half_lowered::half_lowered_error;
 use super::kernel_tensors::check_kernel_tensors;
 use super::one_rank::check_one_rank_text;
 use super::{SizeSettings, infer_sizes};
-use crate::analysis::{moves_shards, needs_slice_resharding};
+use crate::analysis::{moves_shards, needs_slice_resharding, shows_other_devices};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value};
@@ -319,7 +319,7 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     let mut resharding: Option<OpId> = None;
     let mut lowered: Option<OpId> = None;
     // At host level HirAliasSelect was also called `select`: on a device axis it then takes the rank's own shard, as in
-    // programs with loops and communications.
+    // programs with loops and communications. A view of all shards is the whole tensor.
     let mut select: Option<OpId> = None;
     program.walk(program.body(), &mut |id| {
         let kind = program.op(id).kind;
@@ -327,6 +327,7 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
             OpEffect::Alias if kind.is_mathematics() && select.is_none() && needs_resharding(program, id) => {
                 select = Some(id);
             }
+            OpEffect::Alias if select.is_none() && shows_other_devices(program, id) => select = Some(id),
             OpEffect::Alias if resharding.is_none() && needs_slice_resharding(program, id) => {
                 resharding = Some(id);
             }

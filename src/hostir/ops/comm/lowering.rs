@@ -160,6 +160,29 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
     })))
 }
 
+/// Gathers the shards of a tensor that is sharded over all devices of its mesh, in the order of the mesh, into a new
+/// tensor, and waits for them.
+pub(in crate::ops) fn emit_mesh_allgather(
+    cx: &mut PlanBuilder<'_>,
+    input: TensorId,
+    output: TensorId,
+) -> Result<(), Diag> {
+    require_rank(cx)?;
+    require_no_group(cx)?;
+    let team = cx.program.tensor_mesh(input).map_or(Vec::new(), |mesh| mesh.devices.clone());
+    let source = readable_view(cx, input)?;
+    let target = cx.output_view(output)?;
+    let kind = CollectiveKind::Allgather;
+    check_layout(cx, kind, input, output, Some(&source), Some(&target))?;
+    let (source, target) = (Some(source), Some(target));
+    check_counts(cx, kind, team.len(), [input, output], &source, &target)?;
+    let comm = cx.communicator_slot(team, CommBackend::Nccl, None);
+    let work = cx.new_work();
+    let gather = CollectiveInst { comm, kind, root: None, red_op: RedOp::Sum, input: source, output: target, work };
+    cx.emit_inst(InstKind::Collective(Box::new(gather)))?;
+    cx.emit_inst(InstKind::WaitWork { work })
+}
+
 fn collective_kind(cx: &PlanBuilder<'_>, op: &Op) -> Result<CollectiveKind, Diag> {
     let word = op.word_attr(AttrKey::Type).map_or("", |word| cx.program.name(word));
     let found = CollectiveKind::ALL.iter().copied().find(|kind| kind.name() == word);

@@ -6,6 +6,7 @@ pub(crate) mod links;
 mod lowering;
 
 pub use experts::{COMBINE, DISPATCH};
+pub(super) use lowering::emit_mesh_allgather;
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;

@@ -3,7 +3,8 @@
 use crate::axes::LogicalAxis;
 use crate::diag::message;
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId, bare_head};
+use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, bare_head};
+use crate::ops::comm::emit_mesh_allgather;
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, stream_part};
 
@@ -201,4 +202,45 @@ pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Resul
     }
     cx.check_repetition(result, &view)?;
     cx.rebind_tensor(result, Some(view))
+}
+
+/// Binds the result to the shards of all devices, one after the other. A run on whole tensors has them in one memory.
+/// Else each rank gathers a copy, which shows what the view shows as long as nobody writes the shards or the view.
+pub(super) fn lower_symmetric_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let outermost = cx.axes.stored_axes(input).next().is_some_and(|axis| axis.is_sharded());
+    if !outermost {
+        let message = message!("{} must be sharded along its first axis", cx.quoted_tensor(input));
+        return Err(cx.error_here(codes::LAYOUT, message));
+    }
+    if cx.rank.is_none() {
+        let view = cx.input_view(input)?;
+        return bind_subview(cx, input, result, view);
+    }
+    if let Some(write) = find_later_write(cx.program, id, [input, result]) {
+        let (input, result) = (cx.quoted_tensor(input), cx.quoted_tensor(result));
+        let message = message!("{} shows the memory of {}, which is written after the view was made", result, input);
+        let note = "make the view after the last write, or gather the shards with an Allgather where they are needed";
+        let span = cx.program.op_span(write);
+        return Err(cx.error_here(codes::STALE_VIEW, message).with_label(span, "written here").with_note(note));
+    }
+    emit_mesh_allgather(cx, input, result)
+}
+
+/// An op that writes one of two tensors when a view of the first one exists: after the op that makes the view, or, if
+/// that op is in a loop, anywhere.
+fn find_later_write(program: &Program, view: OpId, tensors: [TensorId; 2]) -> Option<OpId> {
+    let memories = tensors.map(|tensor| program.memory_tensor(tensor));
+    let in_loop = !program.block(program.body()).ops.contains(&view);
+    let (mut made, mut found) = (in_loop, None);
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        let writes = op.output_tensors().any(|tensor| memories.contains(&program.memory_tensor(tensor)));
+        if made && id != view && writes && !op.kind.is_allocation() {
+            found = found.or(Some(id));
+        }
+        made |= id == view;
+    });
+    found
 }

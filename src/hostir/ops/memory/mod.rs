@@ -129,12 +129,12 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Binds its result to the memory of all devices.",
+    summary: "Binds its result to the shards of all devices, one after the other; the operand is sharded along its first axis.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(pairing::link_copy),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
-    lower: Lower::Unsupported,
+    lower: Lower::Instructions(lowering::lower_symmetric_view),
 };
 
 /// `T1 = ALLOCATE()`, without attributes.
