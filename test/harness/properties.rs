@@ -1,6 +1,7 @@
 //! Properties of every program of the tree and of random ones, and of the runner itself, in one test program: linking one
 //! takes seconds.
 
+mod constructs;
 #[path = "../library/common/effort.rs"]
 mod effort;
 mod fixes;
