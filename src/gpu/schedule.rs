@@ -291,6 +291,8 @@ struct IssuedWork {
     events: BTreeMap<u32, usize>,
     /// By completion handle: the event at its end.
     works: BTreeMap<u32, usize>,
+    /// By queue: the event at the end of its last communication.
+    queue_ends: BTreeMap<usize, usize>,
     /// Completion handles whose messages other ranks copy; a wait for the handle waits for these ranks.
     open_ready_signals: BTreeMap<u32, Vec<usize>>,
 }
@@ -537,12 +539,17 @@ impl<'p> Builder<'p> {
         body: impl FnOnce(&mut Self, usize) -> Result<(), Unsupported>,
     ) -> Result<(), Unsupported> {
         if self.runs_on_issuing_stream(works) {
+            // Communications of a queue run one after the other, wherever they run.
+            if let Some(&end) = self.issued.queue_ends.get(&queue) {
+                self.wait_for_event(end, stream);
+            }
             return body(self, stream);
         }
         let before = self.record_event(stream);
         self.wait_for_event(before, queue);
         body(self, queue)?;
         let end = self.record_event(queue);
+        self.issued.queue_ends.insert(queue, end);
         self.issued.works.extend(works.iter().map(|work| (work.0, end)));
         Ok(())
     }
