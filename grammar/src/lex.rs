@@ -353,5 +353,16 @@ fn lex_typed_literal(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
         return Tok::Error;
     }
     let dtype: Symbol = b.ast.strings.intern(name);
-    Tok::Typed(dtype, b.ast.strings.intern(inner))
+    let inner = match inner.contains([' ', '\t', '\r', '\n']) {
+        true => b.ast.strings.intern(&without_blanks_around_parts(inner)),
+        false => b.ast.strings.intern(inner),
+    };
+    Tok::Typed(dtype, inner)
+}
+
+/// `( 1, 2.5 )` as nvFuser prints it: `(1,2.5)`.
+fn without_blanks_around_parts(text: &str) -> String {
+    let parts = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text);
+    let parts: Vec<&str> = parts.split(',').map(str::trim).collect();
+    format!("({})", parts.join(","))
 }

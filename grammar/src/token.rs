@@ -45,7 +45,8 @@ pub(crate) enum RawToken {
     Float,
     /// `float(0)`, `double(-inf)`, `int64_t(-1)`, `bool(true)`.
     #[regex(r"(double|float|__half|__bfloat|__e[0-9]m[0-9](_x2)?|u?int(8|16|32|64)_t|int|nvfuser_index_t|bool)\([ ]*(-?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|inf|nan)|true|false)[ ]*\)")]
-    #[regex(r"std::complex<(float|double)>\(\([^()\n;]*,[^()\n;]*\)\)", priority = 30)]
+    // Lines may be broken around the parts of a complex number. A `/` would start a comment.
+    #[regex(r"std::complex<(float|double)>\([ \t\r\n]*\([ \t\r\n]*[^()\n;/]*[ \t\r\n]*,[ \t\r\n]*[^()\n;/]*[ \t\r\n]*\)[ \t\r\n]*\)", priority = 30)]
     Typed,
     /// `(double)`, `(float)std::real`.
     #[regex(r"\((double|float|bool|u?int(8|16|32|64)_t|int|nvfuser_index_t|std::complex<(float|double)>|__half|__bfloat)\)(std::real|__half2float|__half2double|__bfloat2float|__bfloat2double)?")]

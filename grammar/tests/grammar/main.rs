@@ -7,6 +7,7 @@ mod hir2;
 mod hir2_errors;
 mod hir2_robust;
 mod hir2_tree;
+mod kernel_types;
 mod layout;
 mod limits;
 mod printed_tree;

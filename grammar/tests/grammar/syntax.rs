@@ -156,6 +156,8 @@ fn precedence() {
         ("( { i0, i1 } )", "(b{i0, i1})"),
         ("(double)(i0) / 0.5", "<(double)(i0) / f`0.5`>"),
         ("std::complex<float>((1,2.5)) + True", "<std::complex<float>`(1,2.5)` + true!>"),
+        ("std::complex<float>((1,\r\n    2.5)) + True", "<std::complex<float>`(1,2.5)` + true!>"),
+        ("std::complex<float>( (\n  1 , 2.5\n  ) ) + True", "<std::complex<float>`(1,2.5)` + true!>"),
         ("a < b << 2 | c", "<<a < <b << 2>> | c>"),
     ];
     for (text, expected) in cases {

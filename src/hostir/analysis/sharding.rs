@@ -93,7 +93,7 @@ pub(crate) fn moves_shards(program: &Program, id: OpId) -> bool {
 pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     // A symmetric tensor is one memory for all devices, which its view only shows.
-    if op.kind == OpKind::SymmetricContiguousView {
+    if is_symmetric_view(op.kind) {
         return false;
     }
     if op.output_tensors().any(|slice| op.input_tensors().any(|whole| resides_elsewhere(program, whole, slice))) {
@@ -117,7 +117,11 @@ pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
 /// Returns true if an op binds a tensor to the shards of several devices in their memories: a run on whole tensors has
 /// them in one.
 pub fn shows_other_devices(program: &Program, id: OpId) -> bool {
-    program.op(id).kind == OpKind::SymmetricContiguousView && moves_shards(program, id)
+    is_symmetric_view(program.op(id).kind) && moves_shards(program, id)
+}
+
+fn is_symmetric_view(kind: OpKind) -> bool {
+    kind == OpKind::SymmetricContiguousView
 }
 
 /// Returns true if a device of the slice's mesh has no shard of the tensor.

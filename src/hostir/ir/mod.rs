@@ -62,7 +62,7 @@ pub use names::{NameInterner, Symbol};
 pub use op::{AttrKey, AttrValue, Op, OpAttr, TEAM_CUT, Value};
 pub use op_kind::{
     ArgumentsEnd, AxisLink, CallPadding, CommunicationEffect, ControlEffect, GemmForm, OpEffect, OpIdentity, OpKind,
-    OpLayout, OwnForm, RunsOn, StandaloneRule, StreamEffect, Transfer, WordLink,
+    OpLayout, OwnForm, RunsOn, StandaloneRule, StreamEffect, Transfer, WordLink, result_count_text,
 };
 pub use order::first_free_number;
 pub use partition::Partition;

@@ -53,6 +53,11 @@ pub struct OpIdentity {
 }
 
 impl OpIdentity {
+    /// The numbers of results that an op may have before `=`.
+    pub fn result_counts(&self) -> RangeInclusive<usize> {
+        self.results..=self.results + self.optional_results
+    }
+
     /// The number of an op that is not in the table.
     pub const NO_ROW: u8 = u8::MAX;
 
@@ -83,6 +88,15 @@ impl OpIdentity {
     /// Returns a copy with a row number.
     pub const fn at_row(&self, index: u8) -> OpIdentity {
         OpIdentity { index, ..*self }
+    }
+}
+
+/// Numbers of results in words: `1 result`, `1 to 3 results`.
+pub fn result_count_text(counts: &RangeInclusive<usize>) -> String {
+    let noun = if *counts.end() == 1 { "result" } else { "results" };
+    match counts.start() == counts.end() {
+        true => format!("{} {noun}", counts.end()),
+        false => format!("{} to {} {noun}", counts.start(), counts.end()),
     }
 }
 
@@ -117,16 +131,7 @@ impl OpKind {
     }
     /// The numbers of results that it may have before `=`.
     pub fn result_counts(self) -> RangeInclusive<usize> {
-        self.0.results..=self.0.results + self.0.optional_results
-    }
-    /// The numbers of results in words: `1 result`, `1 to 3 results`.
-    pub fn result_count_text(self) -> String {
-        let counts = self.result_counts();
-        let noun = if *counts.end() == 1 { "result" } else { "results" };
-        match counts.start() == counts.end() {
-            true => format!("{} {noun}", counts.end()),
-            false => format!("{} to {} {noun}", counts.start(), counts.end()),
-        }
+        self.0.result_counts()
     }
     /// Its effect.
     pub fn effect(self) -> OpEffect {

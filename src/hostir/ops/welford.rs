@@ -102,7 +102,7 @@ fn welford_parts(op: &Op) -> Option<Vec<WelfordPart>> {
         return Some(vec![WelfordPart { values: *op.operands.first()?, squares, count, initial, results }]);
     }
     let counts = (op.operands.len(), results.len());
-    if counts.1 % 3 != 0 || counts.0 != 2 * counts.1 {
+    if !counts.1.is_multiple_of(3) || counts.0 != 2 * counts.1 {
         return None;
     }
     let groups = op.operands.chunks_exact(6).zip(results.chunks_exact(3));

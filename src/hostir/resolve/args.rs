@@ -38,8 +38,9 @@ impl Resolver<'_> {
     pub(super) fn resolve_results(&mut self, spec: &OpSpec, stmt: &StmtSyntax, op: &mut Op) -> bool {
         let ast = self.ast;
         let results = ast.args_in(stmt.results);
-        if !op.kind.result_counts().contains(&results.len()) {
-            self.report_wrong_results(spec.identity.name, op.kind, stmt);
+        let counts = spec.identity.result_counts();
+        if !counts.contains(&results.len()) {
+            self.report_wrong_results(spec.identity.name, counts, stmt);
             return false;
         }
         for arg in results {

@@ -3,9 +3,10 @@
 use super::Resolver;
 use crate::diag::{Diag, Span, codes, nearest_candidate, nearest_function, syntax_error};
 use crate::ir::functions;
-use crate::ir::{AttrKey, DType, Id, OpKind, TensorId};
+use crate::ir::{AttrKey, DType, Id, TensorId, result_count_text};
 use crate::ops::{ArgKind, ArgPresence, ArgSpec, OpRegistry, OpSpec};
 use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, Symbol, ValueSyntax};
+use std::ops::RangeInclusive;
 
 impl Resolver<'_> {
     /// Reports a program whose tensors have no element types.
@@ -307,16 +308,16 @@ impl Resolver<'_> {
         self.report_error(diag);
     }
 
-    pub(super) fn report_wrong_results(&mut self, name: &str, kind: OpKind, stmt: &StmtSyntax) {
+    pub(super) fn report_wrong_results(&mut self, name: &str, counts: RangeInclusive<usize>, stmt: &StmtSyntax) {
         let found = stmt.results.len();
         let span = match self.ast.args_in(stmt.results) {
             [first, .., last] => first.span.join(last.span),
             [only] => only.span,
             [] => stmt.name_span,
         };
-        let message = format!("`{name}` has {}, found {found}", kind.result_count_text());
+        let message = format!("`{name}` has {}, found {found}", result_count_text(&counts));
         let diag = Diag::error(codes::WRONG_RESULTS, span, message);
-        let diag = match kind.result_counts().end() {
+        let diag = match counts.end() {
             0 => diag.with_note(format!("write `{name}` without `=`")),
             _ => diag.with_note(format!("write `T1_g_float[iS0{{i0}}] = {name}...`")),
         };

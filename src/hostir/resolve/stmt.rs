@@ -193,7 +193,7 @@ impl Resolver<'_> {
     fn resolve_one_result(&mut self, stmt: &StmtSyntax, name: &str) -> Option<(Value, bool)> {
         let ast = self.ast;
         let [arg] = ast.args_in(stmt.results) else {
-            self.report_wrong_results(name, OpKind::Pointwise, stmt);
+            self.report_wrong_results(name, 1..=1, stmt);
             return None;
         };
         match self.resolve_value(arg)? {

@@ -13,8 +13,8 @@
 //!   wait all_to_all(E -> Y[i])              stream (i - 1) % streams: ..D[(i - 1) % 2].. -> Y[i - 1]
 //! ```
 //!
-//! [`loops`] finds loops on streams, [`cuts`] the places at which their work can be cut, [`stages`] decides whether
-//! stages may change places, and [`rewrite`] writes the loop.
+//! `loops` finds loops on streams, `cuts` the places at which their work can be cut, `stages` decides whether
+//! stages may change places, and `rewrite` writes the loop.
 
 mod cuts;
 mod loops;

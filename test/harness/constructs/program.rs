@@ -159,7 +159,11 @@ fn copy(tensor: &str, others: &[String]) -> String {
     let (_, rest) = tensor.split_once('_').unwrap_or_default();
     let result = format!("T77_{rest}");
     let inputs = [others, &[tensor.to_owned()]].concat();
-    container(&format!("  {result}\n     = Set( {tensor}, cache_op=Streaming )\n"), &inputs, &[result.clone()])
+    container(
+        &format!("  {result}\n     = Set( {tensor}, cache_op=Streaming )\n"),
+        &inputs,
+        std::slice::from_ref(&result),
+    )
 }
 
 /// A copy of a tensor with an axis; the extents of a ragged one are an input.
@@ -181,14 +185,14 @@ fn filled(scalar: &str) -> String {
         inputs.push(typed(0, "float"));
     }
     let result = "T50_g_double[iS500{2}]".to_owned();
-    container(&format!("  {result}\n     = full({{2}}, {scalar});\n"), &inputs, &[result.clone()])
+    container(&format!("  {result}\n     = full({{2}}, {scalar});\n"), &inputs, std::slice::from_ref(&result))
 }
 
 /// A pointwise function of tensors of these types.
 fn pointwise(from: &[&str], to: &str, call: impl Fn(&[String]) -> String) -> String {
     let inputs: Vec<String> = (0..).zip(from).map(|(number, dtype)| typed(number, dtype)).collect();
     let result = typed(OUTPUTS, to);
-    container(&format!("  {result}\n     = {};\n", call(&inputs)), &inputs, &[result.clone()])
+    container(&format!("  {result}\n     = {};\n", call(&inputs)), &inputs, std::slice::from_ref(&result))
 }
 
 /// Extents are 2; scalars and tensors of integers are 1, which is an index of most axes and divides.

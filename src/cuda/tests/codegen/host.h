@@ -34,14 +34,22 @@ static long double inverse(long double (*f)(long double), long double y, long do
   }
   return low;
 }
-static double erfcinv(double y) {
-  if (!(y >= 0 && y <= 2)) return NAN;
-  return y == 0 ? INFINITY : y == 2 ? -INFINITY : (double)inverse(erfcl, y, -7.0L, 28.0L);
-}
+static long double negated_erf(long double x) { return -erfl(x); }
+static double erfcinv(double y);
 static double erfinv(double y) {
   if (!(y >= -1 && y <= 1)) return NAN;
   if (fabs(y) > 0.5) return y > 0 ? erfcinv(1 - y) : -erfcinv(1 + y);
-  return y == 0 ? y : (double)-inverse(erfl, -(long double)y, -1.0L, 1.0L);
+  // The first two terms of its series, where the next is below the precision.
+  const long double t = y, pi = 3.14159265358979323846L;
+  if (fabs(y) < 1e-7) return (double)(sqrtl(pi) / 2 * (t + pi / 12 * t * t * t));
+  return (double)inverse(negated_erf, -t, -1.0L, 1.0L);
+}
+static double erfcinv(double y) {
+  if (!(y >= 0 && y <= 2)) return NAN;
+  // The difference is exact.
+  if (y >= 0.5 && y <= 1.5) return erfinv(1 - y);
+  if (y > 1) return -erfcinv(2 - y);
+  return y == 0 ? INFINITY : (double)inverse(erfcl, y, 0.0L, 28.0L);
 }
 static float erfinvf(float x) { return (float)erfinv(x); }
 static float erfcinvf(float x) { return (float)erfcinv(x); }

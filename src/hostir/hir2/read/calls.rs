@@ -9,6 +9,7 @@ use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, dtype_of_word, function_of_word, has_cache_op, is_callable, is_positional, keyword,
 };
 use crate::ir::functions::find_function;
+use crate::ir::result_count_text;
 use crate::ir::{
     AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, Symbol, TensorId,
     Transfer, Value,
@@ -104,7 +105,7 @@ impl ProgramReader<'_> {
             return self.read_launch(kind, list, targets, span);
         }
         if !kind.has_any_results() && !kind.result_counts().contains(&targets.len()) {
-            let needed = kind.result_count_text();
+            let needed = result_count_text(&kind.result_counts());
             report::report_result_count(self.name_text(name.name), &needed, targets.len(), span, self.diags);
             return None;
         }

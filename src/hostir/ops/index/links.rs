@@ -128,7 +128,7 @@ pub(super) fn link_scatter(program: &Program, op: OpId, links: &mut Vec<AxisLink
         return Ok(());
     }
     let (a, b) = (base.stored_positions(), out.stored_positions());
-    for side in sides.iter().filter(|side| side.stored_positions().len() != a.len()) {
+    if let Some(side) = sides.iter().find(|side| side.stored_positions().len() != a.len()) {
         let note = format!("`{}` has {}", program.tensor_name(base.tensor), axis_count_text(a.len()));
         return Err(index_rank_mismatch(program, op, side, format!("tensors of {}", axis_count_text(a.len())), &note));
     }
