@@ -33,7 +33,7 @@ fn unexpected_tokens() {
 fn messages_are_readable() {
     let text = "%HostIrContainer { () -> () :\n  T1 = Set( T0, = 3 )\n}";
     let error = &parse(text).errors[0];
-    assert_eq!(error.message, "expected `)` or a value, found `=`");
+    assert_eq!(error.message, "expected `)`, `,` or a value, found `=`");
     let text = "%HostIrContainer { () -> () :\n  Synchronize Stream\n}";
     let error = &parse(text).errors[0];
     assert_eq!(error.message, "expected a value at the end of this statement");

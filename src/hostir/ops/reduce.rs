@@ -7,7 +7,7 @@ use crate::axes::pairing::{
     AxisMismatch, ChosenAxes, LinkResult, LinkSide, both_sides, count_text, has_split_axis, link_equal_lists,
 };
 use crate::diag::message;
-use crate::diag::{Diag, Diags, PartKind, Quoted, codes};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program,
     StandaloneRule, Symbol, TensorId, Transfer, Value, quoted_type,
@@ -133,21 +133,31 @@ pub(super) fn link_reduced(
     })
 }
 
-/// A group has an operand, a result, an operation and an initial value for each reduction, of one element type.
-fn check_group(program: &Program, id: OpId, diags: &mut Diags) {
-    let op = program.op(id);
+/// The repair of [`unequal_members`].
+pub const ONE_OF_EACH: &str = "give one of each";
+
+/// The message about a grouped reduction with so many results and another number of operands, operations or initial
+/// values.
+pub fn unequal_members(op: &Op, results: usize) -> Option<Message> {
     let words = op.attr(AttrKey::ReduceOp).map_or(0, |value| value.words().len());
     let initials = op.attr(AttrKey::Init).map_or(0, |value| value.exprs().len());
     let counts = [op.operands.len(), words, initials];
-    if counts.iter().any(|&count| count != op.results.len()) {
-        let message = message!(
+    counts.iter().any(|&count| count != results).then(|| {
+        message!(
             "a grouped reduction of {} has {}, {} and {}",
-            count_text(op.results.len(), "result"),
+            count_text(results, "result"),
             count_text(counts[0], "operand"),
             count_text(counts[1], "operation"),
             count_text(counts[2], "initial value")
-        );
-        diags.push(Diag::error(codes::GROUP_MEMBERS, program.op_span(id), message).with_note("give one of each"));
+        )
+    })
+}
+
+/// A group has an operand, a result, an operation and an initial value for each reduction, of one element type.
+fn check_group(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    if let Some(message) = unequal_members(op, op.results.len()) {
+        diags.push(Diag::error(codes::GROUP_MEMBERS, program.op_span(id), message).with_note(ONE_OF_EACH));
         return;
     }
     for (operand, result) in op.input_tensors().zip(op.output_tensors()) {

@@ -137,12 +137,27 @@ fn sides_of(program: &Program, values: impl Iterator<Item = Value>) -> Vec<LinkS
     values.filter_map(Value::as_tensor).map(|tensor| LinkSide::new(program, tensor)).collect()
 }
 
+/// The repair of an op with incomplete Welfords.
+pub const WHOLE_PARTS: &str = "give `var` and `count` together, and all three initial values or none; a group has three results and six operands for each Welford";
+
+/// Returns true if each Welford of an op with so many results has all its parts.
+pub fn has_whole_parts(op: &Op, results: usize) -> bool {
+    match op.kind.layout() {
+        OpLayout::Own(OwnForm::Welford) => {
+            let given = |word| WELFORD.named_operand(op, word).is_some();
+            let initial = ["init_avg", "init_var", "init_count"].map(given);
+            given("var") == given("count") && initial.iter().all(|&one| one == initial[0])
+        }
+        OpLayout::Own(OwnForm::GroupedWelford) => results.is_multiple_of(3) && op.operands.len() == 2 * results,
+        _ => true,
+    }
+}
+
 /// Each Welford is complete; its means and squares have one type, its counts another one, of integers.
 fn check_welford(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(parts) = welford_parts(program.op(id)) else {
         let message = message!("`{}` lacks a part of a mean, a sum of squares and a count", quoted_op(program, id));
-        let note = "give `var` and `count` together, and all three initial values or none; a group has three results and six operands for each Welford";
-        diags.push(Diag::error(codes::GROUP_MEMBERS, program.op_span(id), message).with_note(note));
+        diags.push(Diag::error(codes::GROUP_MEMBERS, program.op_span(id), message).with_note(WHOLE_PARTS));
         return;
     };
     for part in parts {

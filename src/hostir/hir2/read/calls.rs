@@ -5,21 +5,25 @@ use super::report;
 use super::scope::Meaning;
 use super::statements::ResultTarget;
 use crate::axes::stored_rank;
+use crate::diag::message;
+use crate::diag::{Diag, codes};
 use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, dtype_of_word, function_of_word, has_cache_op, is_callable, is_positional, keyword,
 };
 use crate::ir::functions::find_function;
-use crate::ir::result_count_text;
 use crate::ir::{
     AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, Symbol, TensorId,
     Transfer, Value,
 };
+use crate::ir::{bare_head, result_count_text};
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::copy::copy_op;
 use crate::ops::launch::post_op;
 use crate::ops::pointwise::pointwise_op;
+use crate::ops::reduce::{ONE_OF_EACH, unequal_members};
 use crate::ops::result_types::{TensorType, result_types};
 use crate::ops::shape::broadcast_op;
+use crate::ops::welford::{WHOLE_PARTS, has_whole_parts};
 use crate::ops::{ArgKind, ArgPresence, ArgSpec, UsualValue};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
@@ -111,7 +115,18 @@ impl ProgramReader<'_> {
         }
         let targets = self.result_targets(targets);
         let op = self.read_table_arguments(kind, list, span)?;
-        self.finish_op(op, &targets?, span)
+        let targets = targets?;
+        // The printed form writes a statement for each member.
+        if kind.layout() == OpLayout::Own(OwnForm::GroupedReduction)
+            && let Some(message) = unequal_members(&op, targets.len())
+        {
+            self.diags.push(Diag::error(codes::GROUP_MEMBERS, span, message).with_note(ONE_OF_EACH));
+        }
+        if !has_whole_parts(&op, targets.len()) {
+            let message = message!("`{}` lacks a part of a mean, a sum of squares and a count", bare_head(kind.name()));
+            self.diags.push(Diag::error(codes::GROUP_MEMBERS, span, message).with_note(WHOLE_PARTS));
+        }
+        self.finish_op(op, &targets, span)
     }
 
     /// `B, C = LaunchKernel(A, group=3)`: any number of operands and results.

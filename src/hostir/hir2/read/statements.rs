@@ -4,7 +4,7 @@ use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
 use super::slices::SliceTarget;
-use crate::ir::{AttrKey, AttrValue, Block, BlockId, Expr, Op, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, Block, BlockId, DomainId, Expr, IterDomain, Op, OpEffect, TensorId, Value};
 use crate::ops::memory::{allocation_op, deallocation_op};
 use crate::ops::result_types::{TensorType, result_types};
 use crate::ops::scalar::definition_op;
@@ -303,8 +303,22 @@ impl<'a> ProgramReader<'a> {
             };
             op.results.push(Value::Tensor(tensor));
         }
+        self.join_result_axis(&mut op);
         self.emit(op, span);
         Some(())
+    }
+
+    /// Makes an axis that is given verbatim (`view_as_scalar`) the last axis of the result, if it is written as that.
+    fn join_result_axis(&self, op: &mut Op) {
+        let pure = op.kind.effect() == OpEffect::Pure;
+        let Some(given) = op.domain_attr(AttrKey::Axis).filter(|_| pure) else { return };
+        let Some(tensor) = op.output_tensors().next().map(|tensor| &self.program.tensors[tensor]) else { return };
+        let Some(last) = tensor.domains_end.checked_sub(1).filter(|&last| last >= tensor.domains_start) else { return };
+        let last = DomainId(last);
+        let number = self.program.domains[given].number;
+        if (IterDomain { number, ..self.program.domains[last] }) == self.program.domains[given] {
+            op.set_attr(AttrKey::Axis, &AttrValue::Domain(last));
+        }
     }
 
     /// Returns true if the type of a result has to be inferred: its name is new, and the text has no type.

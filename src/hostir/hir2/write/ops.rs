@@ -10,8 +10,8 @@ use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpLayout, OwnForm, TensorId, Transfer, UnaryOp, Value,
-    domain_text,
+    AttrKey, AttrValue, BinaryOp, DType, DomainId, Expr, IterDomain, Op, OpEffect, OpId, OpLayout, OwnForm, Program,
+    TensorId, Transfer, UnaryOp, Value, domain_text,
 };
 use crate::ops::memory::selected_stored_axis;
 use crate::ops::result_types::{TensorType, TypeList, result_types};
@@ -178,7 +178,7 @@ impl ProgramWriter<'_> {
                 Some(axis) => crate::ir::text::push_number(&mut self.out, axis as u64),
                 None => {
                     self.push("`");
-                    self.push(&domain_text(program, program.domain(*domain)));
+                    self.push(&domain_text(program, &without_result_number(program, op, *domain)));
                     self.push("`");
                 }
             },
@@ -373,4 +373,12 @@ fn argument_word(word: &'static str) -> &'static str {
         "Group ID" => "group",
         other => other,
     }
+}
+
+/// An axis that is given verbatim; without a number if it is the last axis of the result, to which a reader joins it.
+fn without_result_number(program: &Program, op: &Op, domain: DomainId) -> IterDomain {
+    let given = *program.domain(domain);
+    let last = op.output_tensors().next().and_then(|tensor| program.domains(tensor).last());
+    let is_last = op.kind.effect() == OpEffect::Pure && last == Some(&given);
+    IterDomain { number: given.number.filter(|_| !is_last), ..given }
 }
