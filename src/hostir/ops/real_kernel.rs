@@ -31,11 +31,11 @@ impl RealKernel {
     pub(super) fn compare(&mut self, function: Function, values: [StepOperand; 2]) -> StepOperand {
         self.steps.compare(function, self.compute, values)
     }
-    /// Whether both conditions hold.
+    /// The truth that both conditions hold.
     pub(super) fn both(&mut self, conditions: [StepOperand; 2]) -> StepOperand {
         self.steps.test(Function::And, conditions)
     }
-    /// Whether the index along one axis of the result is at most that along another one, plus a number.
+    /// The truth that the index along one axis of the result is at most that along another one, plus a number.
     pub(super) fn is_at_most(&mut self, [axis, other]: [usize; 2], plus: usize) -> StepOperand {
         let [index, other] = [axis, other].map(|axis| StepOperand::Index(axis as u32));
         let most = self.steps.integer(Function::Add, &[other, plus.into()]);

@@ -10,7 +10,7 @@ use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, CallPadding, DType, IterDomain, IterType, Op, OpId, OpIdentity, OpLayout,
-    ParallelType, Program, TensorId, quoted_op, quoted_type,
+    ParallelType, Program, TensorId, quoted_op,
 };
 use crate::ops::result_types::{TensorType, TypeList, is_plain, stored_domains};
 use crate::plan::{
@@ -120,20 +120,7 @@ fn check_positions(program: &Program, id: OpId, diags: &mut Diags) {
     for &value in values {
         tensor_checks::check_equal_dtypes(program, id, operand, value, diags);
     }
-    let found = program.tensor(positions).dtype;
-    if !found.is_index() {
-        let (name, tensor) = (quoted_op(program, id), program.quoted_tensor(positions));
-        let message = message!(
-            "the positions of `{}` must be {} or {}, but `{}` is {}",
-            name,
-            quoted_type(DType::Int32),
-            quoted_type(DType::Int),
-            tensor,
-            quoted_type(found)
-        );
-        let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
-        diags.push(with_declaration(diag, program, positions, id));
-    }
+    tensor_checks::check_index_type(program, id, positions, "positions", diags);
 }
 
 /// The selected elements exist, and the results have as many.

@@ -136,3 +136,21 @@ pub fn check_dim_argument(program: &Program, id: OpId, diags: &mut Diags) {
         diags.push(with_declaration(Diag::error(codes::DIM, program.op_span(id), message), program, result, id));
     }
 }
+
+/// An operand or a result of an op, called `role` in messages, whose elements must be integers that index a tensor.
+pub fn check_index_type(program: &Program, id: OpId, tensor: TensorId, role: &str, diags: &mut Diags) {
+    let found = program.tensor(tensor).dtype;
+    if found.is_index() {
+        return;
+    }
+    let message = message!(
+        "the {} of `{}` must be {} or {}, but `{}` is {}",
+        role,
+        quoted_op(program, id),
+        quoted_type(DType::Int32),
+        quoted_type(DType::Int),
+        program.quoted_tensor(tensor),
+        quoted_type(found)
+    );
+    diags.push(with_declaration(Diag::error(codes::DTYPE, program.op_span(id), message), program, tensor, id));
+}

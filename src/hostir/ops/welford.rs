@@ -16,7 +16,6 @@ use super::tensor_checks;
 use crate::axes::pairing::{LinkResult, LinkSide, has_split_axis, link_pairs};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AxisLink, DType, Op, OpId, OpIdentity, OpLayout, OwnForm, Program, TensorId, Value, quoted_op, quoted_type,
 };
@@ -170,20 +169,7 @@ fn check_welford(program: &Program, id: OpId, diags: &mut Diags) {
         for tensor in [part.count, initial[2]].into_iter().flatten().filter_map(Value::as_tensor) {
             tensor_checks::check_equal_dtypes(program, id, tensor, count, diags);
         }
-        let found = program.tensor(count).dtype;
-        if !found.is_index() {
-            let (name, tensor) = (quoted_op(program, id), program.quoted_tensor(count));
-            let message = message!(
-                "the count of `{}` must be {} or {}, but `{}` is {}",
-                name,
-                quoted_type(DType::Int32),
-                quoted_type(DType::Int),
-                tensor,
-                quoted_type(found)
-            );
-            let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
-            diags.push(with_declaration(diag, program, count, id));
-        }
+        tensor_checks::check_index_type(program, id, count, "count", diags);
     }
 }
 

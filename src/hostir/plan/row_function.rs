@@ -43,7 +43,7 @@ impl RowElements<'_> {
             RowElements::Integers(values) => values.len(),
         }
     }
-    /// Whether the row has no element.
+    /// Returns true if the row has no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,7 +72,7 @@ pub struct RowOperand<'a> {
     pub shape: &'a [usize],
 }
 
-/// What a [`RowFunction`] computes from.
+/// The operands and scalars of one call of a [`RowFunction`].
 #[derive(Clone, Copy, Debug)]
 pub struct RowCall<'a> {
     /// One row of each operand, in order.
@@ -104,7 +104,7 @@ impl RowValues {
             RowValues::Integers(values) => values.len(),
         }
     }
-    /// Whether the row has no element.
+    /// Returns true if the row has no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

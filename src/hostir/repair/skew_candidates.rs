@@ -8,7 +8,7 @@ use crate::ir::{OpId, Program};
 use crate::print::{PrintOptions, VersionLine, print_into};
 use crate::skew::{LoopSkew, skew_loop};
 
-/// What the change does.
+/// The effect of the change.
 pub(super) const SKEWED: &str = "skew the loop: an iteration begins before the last stage of the one before";
 
 /// Skews the loop at a place of a text in the printed form; `None` for a text in another layout than the printer's.

@@ -108,7 +108,7 @@ pub(super) struct ShownFeatures {
     domains: Option<StreamSpelling>,
     /// Whether `stream_index` has no blanks before its `=`; `None` if there is none.
     pub(super) tight_stream_index: Option<bool>,
-    /// Whether the `is_causal` of an `sdpa` has no blanks before its `=`; `None` if there is none.
+    /// True if the `is_causal` of an `sdpa` has no blanks before its `=`; `None` if there is none.
     pub(super) tight_causal: Option<bool>,
     /// Whether HostUnits repeat their lists; `None` without HostUnits.
     pub(super) unit_lines: Option<bool>,
@@ -285,7 +285,7 @@ fn is_attention(ast: &SyntaxTree, stmt: &StmtSyntax) -> bool {
     ast.symbol_text(stmt.name) == "sdpa"
 }
 
-/// Whether the `is_causal` of an `sdpa` has no blanks before its `=`.
+/// True if the `is_causal` of an `sdpa` has no blanks before its `=`.
 fn tight_causal(ast: &SyntaxTree, stmt: &StmtSyntax) -> Option<bool> {
     let causal =
         ast.args_in(stmt.args).iter().find(|arg| arg.key.is_some_and(|key| ast.symbol_text(key) == "is_causal"));

@@ -19,7 +19,7 @@ pub(super) struct StreamLoop {
     pub(super) work: Vec<OpId>,
     /// The choice of the caller's stream.
     pub(super) back: OpId,
-    /// What makes the caller's stream wait for the iteration's.
+    /// The ops that make the caller's stream wait for the iteration's.
     pub(super) join: OpId,
 }
 

@@ -238,7 +238,7 @@ impl SkewWriter<'_, '_, '_> {
         self.edit.add_op(op, self.looped.looped)
     }
 
-    /// Whether a stage has an iteration: `i < n`, `i > 0`, or both.
+    /// The condition that a stage has an iteration: `i < n`, `i > 0`, or both.
     fn condition(&mut self, stage: usize, stages: usize) -> ExprId {
         let index = self.index();
         let stop = self.later(self.looped.stop, stage);

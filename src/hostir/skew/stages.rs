@@ -98,7 +98,7 @@ struct ClassUse {
     is_outside: bool,
 }
 
-/// What the stages of a loop use.
+/// The memory and the handles that the stages of a loop use.
 struct StageUses<'p> {
     program: &'p Program,
     looped: &'p StreamLoop,

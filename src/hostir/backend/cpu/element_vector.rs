@@ -88,7 +88,7 @@ impl ElementSource for &[u8] {
 
 /// The place to which the elements of a vector are written, as values of the element's size.
 trait ElementSink {
-    /// What is left of the place.
+    /// The rest of the place.
     type Written;
     /// Writes all elements.
     fn write_elements<T: Pod>(self, values: &[T]) -> Result<Self::Written, ExecutionFault>;

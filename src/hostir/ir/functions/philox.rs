@@ -3,7 +3,7 @@
 
 /// The multipliers of a round.
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-/// What a round adds to the key.
+/// The amount that a round adds to the key.
 const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 /// The four words of a counter under a key.

@@ -4,7 +4,7 @@ use crate::ir::{AttrKey, Expr, Op, Program};
 
 /// The probability with which a weight becomes zero.
 pub(super) const DROPOUT: AttrKey = AttrKey::Own(0);
-/// Whether a query sees only the keys up to its own place.
+/// True if a query sees only the keys up to its own place.
 pub(super) const CAUSAL: AttrKey = AttrKey::Own(1);
 /// The factor of the scores; the inverse root of the elements of a head unless it is given.
 pub(super) const SCALE: AttrKey = AttrKey::Own(2);

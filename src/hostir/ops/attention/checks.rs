@@ -1,4 +1,4 @@
-//! What attention requires of its tensors beyond paired axes: element types, contracted extents, heads, masks.
+//! The requirements of attention on its tensors beyond paired axes: element types, contracted extents, heads, masks.
 
 use super::attributes::{CAUSAL_NOTE, written_causal};
 use crate::axes::logical_axes;

@@ -52,7 +52,7 @@ pub(super) fn lower_sdpa(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     lse.finish(cx)
 }
 
-/// What is added to the scores, and which of them count; with the extents of all scores.
+/// The terms added to the scores, and the mask of those that count; with the extents of all scores.
 struct ScoreTerms {
     bias: Option<BufferView>,
     mask: Option<BufferView>,
@@ -172,7 +172,7 @@ impl<'f> Softmax<'f> {
         steps.emit(cx, scores.clone())
     }
 
-    /// Whether scores count; `None` if all do.
+    /// True where a score counts; `None` if all do.
     fn counting(&self, steps: &mut RealKernel, block: RowBlock, rank: usize) -> Option<StepOperand> {
         let triangle = self.settings.causal.then(|| steps.is_at_most([rank - 1, rank - 2], block.first));
         let mask = self.terms.mask.as_ref().map(|mask| steps.input(term_block(mask, block)));

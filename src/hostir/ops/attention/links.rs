@@ -18,9 +18,9 @@ use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op};
 struct LinkedAxes {
     /// The number of the queries' axes.
     rank: usize,
-    /// Whether the heads correspond.
+    /// True if the heads correspond.
     heads: bool,
-    /// Whether the rows do.
+    /// True if the rows correspond.
     rows: bool,
 }
 

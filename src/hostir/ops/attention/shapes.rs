@@ -13,7 +13,7 @@ pub(super) const ROWS: usize = 128;
 /// The attributes of attention.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttentionSettings {
-    /// Whether a query sees only the keys up to its own place.
+    /// True if a query sees only the keys up to its own place.
     pub(super) causal: bool,
     /// The factor of the scores.
     pub(super) scale: f64,
@@ -191,7 +191,7 @@ pub(super) fn output_result(cx: &mut PlanBuilder<'_>, op: &Op, place: usize) -> 
 pub(super) struct SeparateResult {
     /// The memory of the result.
     result: BufferView,
-    /// Where it is computed: there, or in scratch memory if an operand may have elements there.
+    /// The memory in which it is computed: there, or in scratch memory if an operand may have elements there.
     pub(super) view: BufferView,
 }
 

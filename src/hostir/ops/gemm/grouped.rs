@@ -450,7 +450,7 @@ impl GroupedOperands {
 }
 
 impl GroupBounds {
-    /// Whether an index along an axis of a kernel's output is in a group.
+    /// Returns true where an index along an axis of a kernel's output is in a group.
     fn emit_test(&self, kernel: &mut ComposedKernel, group: usize, axis: u32, shape: &[usize]) -> StepOperand {
         let [start, end] = [&self.starts, &self.ends].map(|bounds| {
             let dims = shape.iter().map(|&extent| ViewDim { extent, stride: 0 }).collect();

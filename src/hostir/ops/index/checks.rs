@@ -8,7 +8,7 @@ use crate::axes::logical_axes;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, DType, ExprId, OpId, Program, TensorId, Value, quoted_op, quoted_type};
+use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId, Value, quoted_op};
 
 /// The tensors and the axis of a gather.
 struct GatherAxes {
@@ -156,21 +156,7 @@ fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
 }
 
 pub(super) fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) {
-    let found = program.tensor(index).dtype;
-    if !found.is_index() {
-        let name = quoted_op(program, id);
-        let tensor = program.quoted_tensor(index);
-        let message = message!(
-            "the index of `{}` must be {} or {}, but `{}` is {}",
-            name,
-            quoted_type(DType::Int32),
-            quoted_type(DType::Int),
-            tensor,
-            quoted_type(found)
-        );
-        let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
-        diags.push(with_declaration(diag, program, index, id));
-    }
+    tensor_checks::check_index_type(program, id, index, "index", diags);
 }
 
 const EQUAL: &str = "equal extents";

@@ -1,6 +1,6 @@
 //! `embedding`: the rows of a table that an index tensor selects, as PyTorch's `embedding`.
 //!
-//! What concerns gradients alone (`padding_idx`, `scale_grad_by_freq`, `sparse`) changes nothing here; the gradient of
+//! Arguments that concern gradients alone (`padding_idx`, `scale_grad_by_freq`, `sparse`) changes nothing here; the gradient of
 //! the table is an `indexPutAccumulate`. With `max_norm`, rows of a larger norm are scaled down to it in the result;
 //! PyTorch changes the table, too.
 
@@ -29,9 +29,9 @@ const PADDING: AttrKey = AttrKey::Own(0);
 const MAX_NORM: AttrKey = AttrKey::Own(1);
 /// The exponent of the norm.
 const NORM_TYPE: AttrKey = AttrKey::Own(2);
-/// Whether the gradient is divided by the frequency of a row.
+/// True if the gradient is divided by the frequency of a row.
 const BY_FREQUENCY: AttrKey = AttrKey::Own(3);
-/// Whether the gradient is stored as sparse.
+/// True if the gradient is stored as sparse.
 const SPARSE: AttrKey = AttrKey::Own(4);
 
 /// `embedding`.
@@ -150,7 +150,7 @@ fn lower_embedding(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     }
 }
 
-/// What PyTorch adds to a norm before it divides by it.
+/// The number that PyTorch adds to a norm before it divides by it.
 const NORM_MARGIN: f64 = 1e-7;
 
 /// Scales rows with a norm above `most` down to it.
