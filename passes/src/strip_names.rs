@@ -4,7 +4,10 @@ use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, Statisti
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{GivenNames, HostUnit, Program, RunHints, Tensor, TensorId, TextFrame, UnitId};
+use hostir::ir::{
+    GivenNames, HostUnit, NameFinding, Program, RunHints, Symbol, Tensor, TensorId, TextFrame, UnitId, scan_names,
+};
+use std::collections::HashSet;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -13,7 +16,8 @@ pub(crate) const PASS: PassInfo = PassInfo {
     description: "\
 Tensors, communications, streams, meshes, HostUnits and the program go back to their numbers, and the values that
 the text proposes for a run are dropped, with the line `hir 1` that both need: the printed form is one that nvFuser
-could have printed. Names of scalars and extents stay. A remark counts what was dropped.",
+could have printed. Names of scalars and extents stay, and so does a size that only the first line gives. A remark
+counts what was dropped.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "names-removed", help: "names removed" }],
@@ -41,21 +45,36 @@ fn run_strip_names(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
     let frame = edit.program().frame();
     if edit.program().has_names() {
         let count = strip_tensor_and_unit_names(edit) + given_count(edit.program());
-        // The sizes of meshes are no names of something else.
         let sized = edit.program().given_names().sized.clone();
-        let mut sizes = edit.program().run_hints().sizes.clone();
-        sizes.retain(|(name, _)| sized.sizes.iter().any(|size| size.name == *name));
         edit.set_given_names(GivenNames { sized, ..GivenNames::default() });
+        let sizes = needed_sizes(edit);
         edit.set_run_hints(RunHints { sizes, streams: None });
         cx.add_count("names-removed", count as u64);
         cx.add_remark(|| {
             Diag::error(STRIPPED, edit.program().source().header, message!("{} names were dropped", count))
         });
     }
-    if frame.version == Some(1) {
+    if frame.version == Some(1) && !edit.program().has_names() {
         edit.set_frame(TextFrame { version: None, ..frame });
     }
     Ok(())
+}
+
+/// The proposed sizes that the program cannot lose: those of meshes, and those that only the header binds (the `k` of
+/// `topk(X, k)`).
+fn needed_sizes(edit: &mut Edit<'_>) -> Vec<(Symbol, i64)> {
+    let mut sizes = edit.program().run_hints().sizes.clone();
+    edit.set_run_hints(RunHints::default());
+    let program = edit.program();
+    let mut unbound = HashSet::new();
+    scan_names(program, &mut |finding| {
+        if let NameFinding::Unbound(_, name) = finding {
+            unbound.insert(name);
+        }
+    });
+    let mesh_sizes = &program.given_names().sized.sizes;
+    sizes.retain(|(name, _)| unbound.contains(name) || mesh_sizes.iter().any(|size| size.name == *name));
+    sizes
 }
 
 /// The names of the program, its handles, streams and meshes.

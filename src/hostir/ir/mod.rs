@@ -77,7 +77,7 @@ pub use quoted::{
 pub use rank_scalars::RankScalars;
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
-pub use scalar_names::{FreeName, free_names};
+pub use scalar_names::{FreeName, NameFinding, free_names, scan_names};
 pub use sized_mesh::{GivenSizes, MeshSize, MeshSizeSource, MeshTextPiece, SizedMeshes};
 pub use statement_label::{handle_label, handle_phrase, op_display_name, statement_label};
 pub use style::{CastSpelling, Era, StreamSpelling, Style};
