@@ -453,12 +453,16 @@ impl<'a> ProgramReader<'a> {
         Some(())
     }
 
-    /// Reads `define:`, whose statements follow the program.
+    /// Reads `define:`, whose statements follow the program; a second one continues the first.
     fn read_definitions(&mut self, block: ast::BlockId) -> Option<()> {
+        let id = self.program.index_definitions.unwrap_or_else(|| self.program.blocks.push(Block::default()));
+        let mut ops = std::mem::take(&mut self.program.blocks[id].ops);
         // Definitions may use the indices of loops; the verifier knows these names.
         let outside = std::mem::replace(&mut self.unbound.in_type, true);
-        let id = self.read_block(block);
+        self.read_block_into(block, id);
         self.unbound.in_type = outside;
+        ops.append(&mut self.program.blocks[id].ops);
+        self.program.blocks[id].ops = ops;
         self.program.index_definitions = Some(id);
         Some(())
     }
