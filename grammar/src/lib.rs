@@ -47,7 +47,7 @@ pub use log::{LogText, PlaceMap, containers_in_log, read_log};
 pub use number::{holds_number, misfit_of_literal, misfit_of_number, needed_number};
 pub use span::Span;
 pub use spelling::{nearest_candidate, shorten_text};
-pub use tensor::{MEMORIES, MeshGrid, parse_mesh_grid};
+pub use tensor::{MEMORIES, MeshGrid, are_positions, parse_mesh_grid};
 
 use error::Code;
 

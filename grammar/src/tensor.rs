@@ -147,12 +147,26 @@ fn read_tensor_text(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Op
         attrs: ArgRange::default(),
     };
     if cursor.at < cursor.end {
+        let at = cursor.at;
         let parts = split_suffixes(cursor);
-        text.positions = b.ast.strings.intern(parts.positions);
+        text.positions = read_positions(b, parts.positions, at);
         text.mesh = parts.mesh.and_then(|at| parse_mesh(b, cursor, at));
         text.attrs = parts.attrs.map_or(ArgRange::default(), |at| parse_attributes(b, at));
     }
     Some(text)
+}
+
+/// `ca_pos( 3 ) produce_pos( 2 )`, trimmed, somewhere after `at`.
+fn read_positions(b: &mut Builder<'_>, text: &str, at: usize) -> Symbol {
+    if !are_positions(text) {
+        let start = at + b.text[at..].find(text).unwrap_or(0);
+        let message = format!("`{}` is no position of a scheduled tensor", shorten_text(text));
+        b.report_error(
+            SyntaxError::new(Code::Tensor, Span::new(start, start + text.len()), message)
+                .with_note("write positions as `ca_pos( 1 )`, `produce_pos( 1 )` or `compute_with( T1, 1 )`"),
+        );
+    }
+    b.ast.strings.intern(text)
 }
 
 fn read_memory(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Symbol {
@@ -262,7 +276,7 @@ fn split_suffixes<'t>(cursor: &mut ReferenceCursor<'t>) -> ReferenceParts<'t> {
         (at + WORD.len(), close)
     });
     let after = mesh.map_or(0, |(_, close)| close);
-    let brace = rest[after..].find('{').map(|at| after + at);
+    let brace = find_attributes(&rest[after..]).map(|at| after + at);
     let stop = found.or(brace).unwrap_or(rest.len());
     let positions = rest[..stop].trim_end_matches(|c: char| c.is_whitespace() || c == '(').trim();
     let parts = ReferenceParts {
@@ -272,6 +286,19 @@ fn split_suffixes<'t>(cursor: &mut ReferenceCursor<'t>) -> ReferenceParts<'t> {
     };
     cursor.tidy = false;
     parts
+}
+
+/// The first brace outside of parentheses.
+fn find_attributes(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    text.bytes().position(|byte| {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && byte == b'{'
+    })
 }
 
 /// `{key=value, ...}`.
@@ -409,4 +436,27 @@ fn squeezed_bytes(bytes: &[u8]) -> impl Iterator<Item = u8> {
 fn squeezed_hash(text: &str) -> u64 {
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
     squeezed_bytes(text.as_bytes()).fold(0, |hash: u64, b| (hash.rotate_left(5) ^ u64::from(b)).wrapping_mul(FACTOR))
+}
+
+/// Returns true if a text is a list of positions, as the printed form writes them after the domains of a scheduled
+/// tensor: `ca_pos( 3 ) compute_with( T5, T6, 2 ) produce_pos( 2 )`.
+pub fn are_positions(text: &str) -> bool {
+    let mut parts = text.split(')');
+    let after = parts.next_back().unwrap_or_default();
+    after.trim().is_empty()
+        && parts.all(|part| part.split_once('(').is_some_and(|(word, list)| is_position(word, list)))
+}
+
+/// Returns true for `ca_pos` with a number, and for `compute_with` with tensors and a number.
+fn is_position(word: &str, list: &str) -> bool {
+    let mut items = list.split(',').map(str::trim);
+    items.next_back().is_some_and(is_number)
+        && match word.trim() {
+            "compute_with" => items.all(|item| item.strip_prefix('T').is_some_and(is_number)),
+            word => matches!(word, "ca_pos" | "produce_pos" | "maybe_produce_pos") && items.next().is_none(),
+        }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -138,7 +138,7 @@ impl ProgramReader<'_> {
             None => None,
         };
         if let Some(text) = node.positions
-            && !are_positions(self.file.symbol_text(text))
+            && !hostir_grammar::are_positions(self.file.symbol_text(text))
         {
             report::report_word("position", self.file.symbol_text(text), &["ca_pos( 1 )"], node.span, self.diags);
             return None;
@@ -273,29 +273,6 @@ impl ProgramReader<'_> {
         }
         order
     }
-}
-
-/// Returns true if a text is a list of positions, as the printed form writes them after the domains of a scheduled
-/// tensor: `ca_pos( 3 ) compute_with( T5, T6, 2 ) produce_pos( 2 )`.
-fn are_positions(text: &str) -> bool {
-    let mut parts = text.split(')');
-    let after = parts.next_back().unwrap_or_default();
-    after.trim().is_empty()
-        && parts.all(|part| part.split_once('(').is_some_and(|(word, list)| is_position(word, list)))
-}
-
-/// Returns true for `ca_pos` with a number, and for `compute_with` with tensors and a number.
-fn is_position(word: &str, list: &str) -> bool {
-    let mut items = list.split(',').map(str::trim);
-    items.next_back().is_some_and(is_number)
-        && match word.trim() {
-            "compute_with" => items.all(|item| item.strip_prefix('T').is_some_and(is_number)),
-            word => matches!(word, "ca_pos" | "produce_pos" | "maybe_produce_pos") && items.next().is_none(),
-        }
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Domains in printed order, and the positions of the axes among them.
