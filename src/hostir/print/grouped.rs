@@ -54,8 +54,7 @@ impl ProgramPrinter<'_> {
         }
         self.push("\n = Welford ( ");
         if let Some(mean) = op.operands.first() {
-            self.print_value(*mean);
-            self.push(TAGS[0]);
+            self.print_marked(*mean, TAGS[0]);
         }
         match ["var", "count"].map(|word| spec.named_operand(op, word)) {
             [None, None] => self.push(", "),
@@ -64,8 +63,7 @@ impl ProgramPrinter<'_> {
         let initial = ["init_avg", "init_var", "init_count"].map(|word| spec.named_operand(op, word));
         if let [Some(mean), rest @ ..] = initial {
             self.push("\n  initial value = ");
-            self.print_value(mean);
-            self.push(TAGS[0]);
+            self.print_marked(mean, TAGS[0]);
             self.print_marked_lines(&rest, &["(Var)", "(N)"]);
         }
         self.push("\n  ");
@@ -76,9 +74,22 @@ impl ProgramPrinter<'_> {
         for (value, tag) in values.iter().zip(tags) {
             let Some(value) = value else { continue };
             self.push("\n  ");
-            self.print_value(*value);
-            self.push(tag);
+            self.print_marked(*value, tag);
         }
+    }
+
+    /// A value and its mark.
+    fn print_marked(&mut self, value: Value, tag: &str) {
+        self.print_markable(value);
+        self.push(tag);
+    }
+
+    /// A value before its mark. A name is in parentheses: `n(N)` is a call.
+    fn print_markable(&mut self, value: Value) {
+        let is_name = value.as_scalar().is_some_and(|scalar| self.program.exprs().as_name(scalar).is_some());
+        self.push(if is_name { "( " } else { "" });
+        self.print_value(value);
+        self.push(if is_name { " )" } else { "" });
     }
 
     /// For each group its three results, three operands and three initial values.
@@ -113,7 +124,7 @@ impl ProgramPrinter<'_> {
                 self.push(",");
                 self.break_line(column);
             }
-            self.print_value(*value);
+            self.print_markable(*value);
             self.push(" ");
             self.push(tag);
         }

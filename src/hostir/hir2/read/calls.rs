@@ -512,7 +512,7 @@ impl ArgumentNotation for CallSyntax<'_, '_> {
     }
 
     fn may_lack(&self, declared: &ArgSpec) -> bool {
-        declared.presence == ArgPresence::Optional || declared.repeated || declared.result
+        declared.presence == ArgPresence::Optional || declared.repeated
     }
 
     fn read_attribute(

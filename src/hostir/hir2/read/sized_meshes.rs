@@ -2,7 +2,7 @@
 //! meshes.
 
 use crate::diag::{Diag, Diags, Message, Quoted, RunOption, codes, message};
-use crate::ir::{DeviceMesh, GivenSizes, MeshSizeSource, is_reserved_word};
+use crate::ir::{DeviceMesh, GivenSizes, MeshSizeSource, is_numbered_name, is_reserved_word};
 use hostir_grammar::Span;
 use hostir_grammar::ast::{self, Symbol};
 use hostir_grammar::hir2::ast::{ExprNode, FileSyntax, ItemSyntax, MeshItem, SizedMeshSyntax};
@@ -266,7 +266,8 @@ pub(crate) fn open_size_note(name: &str) -> Message {
 }
 
 fn is_size_name(text: &str) -> bool {
-    !is_reserved_word(text) && !text.contains('.') && text != "streamIdx"
+    let is_tensor = text.starts_with('T') && is_numbered_name(text);
+    !is_reserved_word(text) && !text.contains('.') && text != "streamIdx" && !is_tensor
 }
 
 /// The strength of an operator that a mesh may have.

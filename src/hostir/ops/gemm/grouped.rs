@@ -7,6 +7,7 @@
 //! group's part. `g` groups so cost `g` times the arithmetic of a GEMM, on every backend.
 
 use super::lowering::emit_gemm;
+use super::scaled::refuse_block_scales;
 use super::types::contracted;
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
 use crate::diag::message;
@@ -39,6 +40,7 @@ pub const GROUPED_MATMUL: OpSpec = OpSpec {
         standalone: StandaloneRule::Yes,
         reshapes: true,
         indexed: true,
+        optional_results: 2,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[("GroupedMmaOp", |_| true)],
@@ -187,7 +189,8 @@ fn check_grouped_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     for scale in scales.into_iter().flatten().filter(|&scale| dtype(scale) != DType::Float) {
         report_type(program, id, scale, message!("scales in `{}`", quoted_type(DType::Float)), diags);
     }
-    if !small && scales[0].is_none() {
+    // With block scales among the results, the type of the first is that of its quantisation.
+    if !small && scales[0].is_none() && op.results.len() == 1 {
         tensor_checks::check_equal_dtypes(program, id, a, out, diags);
     }
     if let Some(bias) = named_tensor(op, "bias") {
@@ -262,6 +265,7 @@ struct GroupBounds {
 
 fn lower_grouped_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
+    refuse_block_scales(cx, id)?;
     let scratch = cx.scratch_start();
     let operands = GroupedOperands::new(cx, op)?;
     let bounds = operands.emit_bounds(cx, op)?;

@@ -13,7 +13,7 @@ use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AxisLink, CallPadding, DType, GemmForm, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
-    quoted_type,
+    quoted_op, quoted_type,
 };
 use crate::ops::result_types::TensorType;
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
@@ -181,6 +181,19 @@ fn check_scaled_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
+/// Refuses a GEMM whose further results are block scales of the first.
+///
+/// # Errors
+/// [`codes::CANNOT_RUN`] if the op has them.
+pub(super) fn refuse_block_scales(cx: &PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    if cx.program.op(id).results.len() == 1 {
+        return Ok(());
+    }
+    let message = message!("block scales of the result of `{}` are not supported in a run", quoted_op(cx.program, id));
+    let note = "leave the results after the first out: the result has an element type without scales";
+    Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note))
+}
+
 /// The factors' GEMM with its scales and bias.
 fn lower_scaled_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
@@ -190,11 +203,7 @@ fn lower_scaled_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
             return Err(cx.error_here(codes::CANNOT_RUN, message).with_note("multiply a scale or the bias by it"));
         }
     }
-    if op.results.len() > 1 {
-        let message = "block scales of the result of `scaled_matmul` are not supported in a run";
-        let note = "leave the results after the first out: the result has an element type without scales";
-        return Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note));
-    }
+    refuse_block_scales(cx, id)?;
     let (left, right, result) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.result_tensor(op)?);
     let [row, column] = [cx.operand_tensor(op, SCALES[0])?, cx.operand_tensor(op, SCALES[1])?];
     let (a, b, out) = (cx.input_view(left)?, cx.input_view(right)?, cx.output_view(result)?);
