@@ -58,12 +58,13 @@ impl ProgramPrinter<'_> {
         self.push("\n");
     }
 
-    /// nvFuser leaves the comma out after an element that is the last one as well, but not in July 2024.
+    /// nvFuser leaves the comma out after an element that is the last one as well, but not in July 2024. A scalar keeps
+    /// it: its name would join the next word.
     fn print_header_list(&mut self, values: &[Value]) {
         let start = self.out.len();
-        let all = self.program.style.july_frame;
         for (at, value) in values.iter().enumerate() {
             self.print_value(*value);
+            let all = self.program.style.july_frame || value.as_scalar().is_some();
             if Some(value) != values.last() || all && at + 1 < values.len() {
                 self.push(", ");
             }
