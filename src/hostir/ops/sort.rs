@@ -1,7 +1,7 @@
 //! `argsort` and `topk`: rows in order, as PyTorch's functions of these names. NaN is the largest number; equal elements
 //! keep their order.
 
-use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::logical_axes;
 use crate::axes::pairing::{LinkResult, LinkSide, equal_rank_positions, link_kept_positions, operand_side};
@@ -41,8 +41,8 @@ pub const ARGSORT: OpSpec = OpSpec {
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
-        ArgSpec::spaced("descending", DESCENDING, ArgKind::CapitalBool),
-        ArgSpec::spaced("stable", STABLE, ArgKind::CapitalBool),
+        ArgSpec::spaced("descending", DESCENDING, ArgKind::CapitalBool).with_usual(UsualValue::Flag(false)),
+        ArgSpec::spaced("stable", STABLE, ArgKind::CapitalBool).with_usual(UsualValue::Flag(false)),
     ],
     relate: Some(link_other_axes),
     infer: Infer::Result(infer_argsort),
@@ -65,8 +65,8 @@ pub const TOPK: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::positional(AttrKey::Count, ArgKind::Expr),
         ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
-        ArgSpec::spaced("largest", LARGEST, ArgKind::CapitalBool),
-        ArgSpec::spaced("sorted", SORTED, ArgKind::CapitalBool),
+        ArgSpec::spaced("largest", LARGEST, ArgKind::CapitalBool).with_usual(UsualValue::Flag(true)),
+        ArgSpec::spaced("sorted", SORTED, ArgKind::CapitalBool).with_usual(UsualValue::Flag(true)),
     ],
     relate: Some(link_other_axes),
     infer: Infer::Results(infer_topk),

@@ -8,9 +8,7 @@ use super::result_types::{TensorType, TypeList};
 use super::tensor_checks;
 use crate::axes::pairing::LinkFn;
 use crate::diag::{Diag, Diags};
-use crate::ir::{
-    AttrKey, AttrValue, AxisLink, DType, Expr, ExprId, Op, OpId, OpIdentity, Program, Style, TensorId, Value,
-};
+use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Expr, Op, OpId, OpIdentity, Program, Style, TensorId, Value};
 use crate::plan::{ComputedIndexFault, PlanBuilder};
 
 /// The spacing around the `=` of a keyed argument.
@@ -112,14 +110,20 @@ pub enum UsualValue {
     Double(&'static str),
     /// `false`
     False,
+    /// A flag with this value.
+    Flag(bool),
 }
 
 impl UsualValue {
-    /// Returns true if an expression is this value.
-    pub fn is_value(self, program: &Program, expr: ExprId) -> bool {
-        match (self, program.expr(expr)) {
-            (UsualValue::Double(text), Expr::Typed(DType::Double, literal)) => program.name(*literal) == text,
-            (UsualValue::False, Expr::Bool(value)) => !value,
+    /// Returns true if an attribute has this value.
+    pub fn is_value(self, program: &Program, value: &AttrValue) -> bool {
+        match (self, value) {
+            (UsualValue::Flag(usual), AttrValue::Bool(value)) => usual == *value,
+            (usual, AttrValue::Expr(expr)) => match (usual, program.expr(*expr)) {
+                (UsualValue::Double(text), Expr::Typed(DType::Double, literal)) => program.name(*literal) == text,
+                (UsualValue::False, Expr::Bool(value)) => !value,
+                _ => false,
+            },
             _ => false,
         }
     }

@@ -539,6 +539,7 @@ impl ArgumentNotation for CallSyntax<'_, '_> {
         let value = match declared.usual? {
             UsualValue::Double(text) => Expr::Typed(DType::Double, program.names.intern(text)),
             UsualValue::False => Expr::Bool(false),
+            UsualValue::Flag(value) => return Some(AttrValue::Bool(value)),
         };
         Some(AttrValue::Expr(program.exprs.intern(value)))
     }

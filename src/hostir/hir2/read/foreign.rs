@@ -23,13 +23,8 @@ fn foreign_call(text: &str) -> Option<&'static str> {
             "extents are written as the type has them; a loop along axis 0 of G is `for i in G.0:`"
         }
         "reshape" => "another shape is written `view(X)`, with the type of its result: `Y: f32[m, n] = view(X)`",
-        "sum" => "sums are written `reduction(X, op=add, init=f32(0), allreduce=false)`",
+        "sum" | "reduce_sum" => "sums are written `reduction(X, op=add, init=f32(0), allreduce=false)`",
         "mean" => "a mean is a sum, `reduction(X, op=add, init=f32(0), allreduce=false)`, and a division",
-        "add" => "sums of two are written `A + B`",
-        "sub" | "subtract" => "differences are written `A - B`",
-        "mul" | "multiply" => "products of elements are written `A * B`",
-        "div" | "divide" | "true_divide" | "floor_divide" => "quotients are written `A / B`",
-        "mod" => "remainders are written `A % B`",
         "minimum" => "the smaller of two is `min(A, B)`",
         "maximum" => "the larger of two is `max(A, B)`",
         "square" => "a square is written `X * X`",
@@ -38,9 +33,35 @@ fn foreign_call(text: &str) -> Option<&'static str> {
         "fma" | "addcmul" => "a product and a sum are two statements, `U = A * B` and `U + C`",
         "addmm" | "baddbmm" => "a product and a sum of matrices are written `matmul_add(A, B, C)`",
         "gelu" => "there is no gelu: write it with `erf` or `tanh`, a function a statement",
+        "layer_norm" | "rms_norm" => "there is no norm: write it with `reduction`, `rsqrt` and pointwise functions",
         "softmax" => "there is no softmax: write it with `exp`, a `reduction` and a division",
         "to" | "astype" | "cast" => "conversions are named as their types: `f16(X)`",
-        "clone" | "copy" | "contiguous" => "a copy is written `Set(X)`",
+        "clone" | "copy" | "copy_" | "contiguous" => "a copy is written `Set(X)`",
+        other => return operator_call(other),
+    })
+}
+
+/// The operator for a function's name in other languages.
+fn operator_call(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "add" => "sums of two are written `A + B`",
+        "sub" | "subtract" => "differences are written `A - B`",
+        "mul" | "multiply" => "products of elements are written `A * B`",
+        "div" | "divide" | "true_divide" | "floor_divide" => "quotients are written `A / B`",
+        "neg" | "negative" => "the negative is written `-A`",
+        "mod" => "remainders are written `A % B`",
+        "eq" | "equal" => "two values are compared by `A == B`",
+        "ne" | "not_equal" => "two values are compared by `A != B`",
+        "lt" | "less" => "two values are compared by `A < B`",
+        "le" | "less_equal" => "two values are compared by `A <= B`",
+        "gt" | "greater" => "two values are compared by `A > B`",
+        "ge" | "greater_equal" => "two values are compared by `A >= B`",
+        "logical_and" => "two conditions are joined by `A && B`",
+        "logical_or" => "two conditions are joined by `A || B`",
+        "logical_not" => "a condition is inverted by `!A`",
+        "bitwise_and" => "bits are joined by `A & B`",
+        "bitwise_or" => "bits are joined by `A | B`",
+        "bitwise_xor" => "bits are joined by `A ^ B`",
         _ => return None,
     })
 }

@@ -148,8 +148,7 @@ impl ProgramWriter<'_> {
     fn is_default_attr(&self, declared: &ArgSpec, value: &AttrValue) -> bool {
         match (declared.key, value) {
             (Some(AttrKey::CacheOp), AttrValue::Word(word)) => self.program.name(*word) == DEFAULT_CACHE_OP,
-            (_, AttrValue::Expr(expr)) => declared.usual.is_some_and(|usual| usual.is_value(self.program, *expr)),
-            _ => false,
+            _ => declared.usual.is_some_and(|usual| usual.is_value(self.program, value)),
         }
     }
 
