@@ -276,13 +276,11 @@ impl SizeSolver<'_> {
             }
             _ => {}
         }
-        let mesh = self.program.tensor_mesh(tensor);
-        if let Some(extent) = mesh.filter(|_| axis.parts.is_none()).and_then(|mesh| mesh.axis_extent(axis.parallel)) {
+        let Some(mesh) = self.program.tensor(tensor).mesh.filter(|_| axis.parts.is_none()) else { return };
+        if let Some(extent) = self.program.mesh(mesh).axis_extent(axis.parallel) {
             let why = message!("{} is sharded over {} devices", place, extent);
-            self.sizes.fix_node(
-                node,
-                KnownSize { value: i64::from(extent), span, why: why.into(), source: SizeSource::Derived },
-            );
+            let source = self.source_of_mesh(mesh);
+            self.sizes.fix_node(node, KnownSize { value: i64::from(extent), span, why: why.into(), source });
         }
     }
 

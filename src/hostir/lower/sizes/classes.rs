@@ -97,6 +97,18 @@ impl SizeClasses {
         self.conflicts.push(SizeConflict { old, origin, new: known, node });
     }
 
+    /// Returns true if the caller gave a class a size, whoever gave it one before.
+    pub(super) fn has_claim_of_caller(&mut self, root: u32) -> bool {
+        let claims = self.claims.iter().filter(|(_, known)| known.source == SizeSource::Caller);
+        let nodes: Vec<u32> = claims.map(|(node, _)| *node).collect();
+        nodes.into_iter().any(|node| self.find_root(node) == root)
+    }
+
+    /// Returns true if the caller gave this node a size.
+    pub(super) fn is_claimed_by_caller(&self, node: u32) -> bool {
+        self.claims.iter().any(|(claimed, known)| *claimed == node && known.source == SizeSource::Caller)
+    }
+
     /// The node of a name, which is new if the name is.
     pub(super) fn name_node(&mut self, unit: Option<UnitId>, name: Symbol) -> u32 {
         if let Some(&node) = self.name_nodes.get(&(unit, name)) {

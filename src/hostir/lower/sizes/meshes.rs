@@ -6,7 +6,7 @@
 use super::{KnownSize, SizeSolver, SizeSource};
 use crate::diag::message;
 use crate::diag::{Quoted, RunOption};
-use crate::ir::{MeshSize, MeshSizeSource};
+use crate::ir::{MeshId, MeshSize, MeshSizeSource, MeshTextPiece};
 use crate::lower::mesh_sizes::open_mesh_size;
 
 impl SizeSolver<'_> {
@@ -18,6 +18,19 @@ impl SizeSolver<'_> {
             let node = self.sizes.name_node(None, size.name);
             self.sizes.fix_node(node, known);
         }
+    }
+
+    /// The source of the extents of a mesh: the text, or whoever gave the sizes that it is made of.
+    pub(super) fn source_of_mesh(&self, mesh: MeshId) -> SizeSource {
+        let sized = &self.program.given_names().sized;
+        let pieces = sized.texts.get(&mesh).map_or(&[][..], Vec::as_slice);
+        let names = pieces.iter().filter_map(|piece| match piece {
+            MeshTextPiece::Name(name) => Some(*name),
+            MeshTextPiece::Text(_) => None,
+        });
+        let sizes = names.filter_map(|name| sized.sizes.iter().find(|size| size.name == name));
+        let mut sources = sizes.map(|size| self.known_mesh_size(*size).source);
+        sources.find(|source| *source != SizeSource::Text).unwrap_or(SizeSource::Text)
     }
 
     fn known_mesh_size(&self, size: MeshSize) -> KnownSize {

@@ -45,12 +45,22 @@ impl SizeSolver<'_> {
         KnownSize { value, span: None, why: why.into(), source: SizeSource::Text }
     }
 
-    /// Checks proposed sizes: they yield to those of the caller, but not to others of the text.
+    /// Checks proposed sizes: they yield to those of the caller, but neither to others of the text nor to each other.
     pub(super) fn check_hints(&mut self) {
-        for (name, value) in self.program.run_hints().sizes.clone() {
-            let node = self.sizes.name_node(None, name);
-            let root = self.sizes.find_root(node) as usize;
-            if self.sizes.known[root].as_ref().is_some_and(|known| known.source == SizeSource::Text) {
+        let hints = self.program.run_hints().sizes.clone();
+        let nodes: Vec<u32> = hints.iter().map(|(name, _)| self.sizes.name_node(None, *name)).collect();
+        let roots: Vec<u32> = nodes.iter().map(|&node| self.sizes.find_root(node)).collect();
+        for (at, &(name, value)) in hints.iter().enumerate() {
+            let (node, root) = (nodes[at], roots[at]);
+            let known = self.sizes.known[root as usize].as_ref();
+            let is_of_text = known.is_some_and(|known| known.source == SizeSource::Text);
+            let mut others = hints.iter().zip(&roots).filter(|((other, _), of)| **of == root && *other != name);
+            let differs = others.any(|((_, other), _)| *other != value);
+            let yields = match differs {
+                true => self.sizes.is_claimed_by_caller(node),
+                false => !is_of_text || self.sizes.has_claim_of_caller(root),
+            };
+            if !yields {
                 let hinted = self.hinted_size(name, value);
                 self.sizes.fix_node(node, hinted);
             }
