@@ -46,6 +46,11 @@ pub fn has_driver() -> bool {
     sys::driver::is_present()
 }
 
+/// Whether NCCL can be opened by its usual names.
+pub fn has_nccl() -> bool {
+    runtime::nccl::init::is_nccl_present()
+}
+
 /// The number of GPUs that this process sees, which may be 0.
 ///
 /// # Errors

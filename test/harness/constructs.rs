@@ -9,10 +9,8 @@
 
 mod program;
 
-use hostir_test::exec::Context;
-use hostir_test::programs::{self, Finished, Invocation};
+use hostir_lit::programs::{self, Finished, Invocation};
 use hostir_test::tree;
-use hostir_tool_support::SharedState;
 use program::ConstructProgram;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -91,16 +89,10 @@ fn write_table(table: &Table, outcomes: &[Outcome]) {
 
 /// Runs a tool on the program.
 fn run_tool(words: &[&str], text: &str, scratch: &Path) -> Finished {
-    let context = Context {
-        scratch: scratch.to_owned(),
-        bless: false,
-        spawn: false,
-        flags: Vec::new(),
-        gpus: SharedState::default(),
-    };
+    let context = tree::context(scratch);
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let stdin = text.as_bytes().to_vec();
-    programs::run(&words, Invocation { stdin, merge: false, env: Vec::new(), context: &context })
+    programs::run_program(&words, Invocation::with_input(stdin, &context))
 }
 
 /// The code of the first error.

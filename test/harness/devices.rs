@@ -9,9 +9,9 @@
 //! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other. A line that does not end
 //! is told after `HIR_LINE_SECONDS` (120), and ends the process.
 
-use hostir_test::directives::{self, Directives};
-use hostir_test::exec::{self, Context};
-use hostir_test::programs::NOT_ON_DEVICES;
+use hostir_lit::directives::{self, Directives};
+use hostir_lit::exec::run_single_line;
+use hostir_test::device_lines::{is_for_devices, runs_program};
 use hostir_test::tree;
 use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Completion, Trial};
@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     let count = hostir_cuda::device_count().unwrap_or(0);
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+    let graph = flags.iter().any(|flag| flag == "--graph");
     let tally = Arc::new(Tally::default());
     tally.clone().end_if_stuck();
     let none = count == 0;
@@ -42,8 +43,8 @@ fn main() -> ExitCode {
     let files = tree::files(&tree::root(), ".hir").into_iter().enumerate();
     let files = files.filter(|(number, _)| number % shard.1 == shard.0).map(|(_, path)| path);
     let trials = files.filter_map(|path| {
-        let directives = directives::parse(&tree::read(&path)).ok()?;
-        let runs = directives.runs.iter().any(|run| wanted(&run.command, &flags) && runs(&run.command));
+        let directives = directives::parse_directives(&tree::read(&path)).ok()?;
+        let runs = directives.runs.iter().any(|run| is_for_devices(&run.command, graph) && runs_program(&run.command));
         let (flags, tally, gpus) = (flags.clone(), tally.clone(), gpus.clone());
         let name = format!("gpu::{}", tree::relative(&path));
         runs.then(|| {
@@ -106,17 +107,6 @@ impl Tally {
     }
 }
 
-/// Whether a line can run with these flags. A replayed graph cannot be traced.
-fn wanted(command: &str, flags: &[String]) -> bool {
-    let graph = flags.iter().any(|flag| flag == "--graph");
-    let traced = command.contains("--trace") || command.contains("--timeline");
-    !(graph && traced || NOT_ON_DEVICES.iter().any(|word| command.contains(word)))
-}
-
-fn runs(command: &str) -> bool {
-    command.contains("hir-run")
-}
-
 /// Runs a file's lines in order: those that run no program may make what the next ones read.
 fn file(
     path: &Path,
@@ -125,24 +115,25 @@ fn file(
     tally: &Tally,
 ) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let context = context(scratch.path(), flags, gpus);
+    let context = tree::context(scratch.path()).on_devices(flags.to_vec(), gpus);
+    let graph = flags.iter().any(|flag| flag == "--graph");
     let mut left_out = false;
     for run in &directives.runs {
         // What compares files alone may compare those of lines that are left out.
-        let compares = run.command.contains("diff ") && !runs(&run.command);
-        if !wanted(&run.command, flags) || (left_out && compares) {
+        let compares = run.command.contains("diff ") && !runs_program(&run.command);
+        if !is_for_devices(&run.command, graph) || (left_out && compares) {
             left_out = true;
             continue;
         }
-        let command = directives::substitute(&run.command, path, scratch.path())?;
+        let command = tree::substitute(&run.command, path, scratch.path())?;
         // What goes wrong is to be seen here, not by FileCheck, which is left out.
         let command = command.replace("2>&1 | FileCheck", "| FileCheck");
         let place = format!("{}:{}", tree::relative(path), run.line);
         tally.note(Some(format!("{place}: RUN: {}", run.command)));
-        let done = exec::run_line(&command, &context);
+        let done = run_single_line(&command, &context);
         tally.note(None);
         match done {
-            Ok(()) => tally.ran.fetch_add(usize::from(runs(&command)), Ordering::Relaxed),
+            Ok(()) => tally.ran.fetch_add(usize::from(runs_program(&command)), Ordering::Relaxed),
             Err(report) if report.contains("H0520") && report.contains(" GPUs") => {
                 tally.few.fetch_add(1, Ordering::Relaxed)
             }
@@ -152,9 +143,4 @@ fn file(
         };
     }
     Ok(())
-}
-
-fn context(scratch: &Path, flags: &[String], gpus: &SharedState) -> Context {
-    let scratch = scratch.to_path_buf();
-    Context { scratch, bless: false, spawn: false, flags: flags.to_vec(), gpus: gpus.clone() }
 }

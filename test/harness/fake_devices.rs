@@ -11,9 +11,9 @@
 #[path = "fake_devices/sessions.rs"]
 mod sessions;
 
-use hostir_test::directives::{self, Directives, RunLine};
-use hostir_test::exec::{self, Context};
-use hostir_test::programs::NOT_ON_DEVICES;
+use hostir_lit::directives::{self, Directives, RunLine};
+use hostir_lit::exec::run_single_line;
+use hostir_test::device_lines::{is_for_devices, runs_program};
 use hostir_test::tree;
 use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Trial};
@@ -119,8 +119,8 @@ fn run_way(way: &'static Way) -> ExitCode {
     }
     let gpus = SharedState::default();
     let trials = tree::files(&tree::root(), ".hir").into_iter().filter_map(|path| {
-        let directives = directives::parse(&tree::read(&path)).ok()?;
-        let runs = directives.runs.iter().any(|run| is_wanted(run, way) && is_run(run));
+        let directives = directives::parse_directives(&tree::read(&path)).ok()?;
+        let runs = directives.runs.iter().any(|run| is_wanted(run, way) && runs_program(&run.command));
         let (gpus, watch) = (gpus.clone(), watch.clone());
         let name = format!("{}::{}", way.name, tree::relative(&path));
         runs.then(|| {
@@ -134,17 +134,9 @@ fn run_way(way: &'static Way) -> ExitCode {
     libtest_mimic::run(&args, trials.collect()).exit_code()
 }
 
-/// Whether a line can run in a way. A replayed graph cannot be traced.
+/// Whether a line can run in a way.
 fn is_wanted(run: &RunLine, way: &Way) -> bool {
-    let command = &run.command;
-    let traced = command.contains("--trace") || command.contains("--timeline");
-    let graph = way.flags.contains(&"--graph");
-    !(graph && traced || NOT_ON_DEVICES.iter().any(|word| command.contains(word)))
-}
-
-/// Whether a line runs a program.
-fn is_run(run: &RunLine) -> bool {
-    run.command.contains("hir-run")
+    is_for_devices(&run.command, way.flags.contains(&"--graph"))
 }
 
 /// A test file in a way.
@@ -162,7 +154,7 @@ impl File<'_> {
         let mut left_out = false;
         for run in &directives.runs {
             // What compares files alone may compare those of lines that are left out.
-            let compares = run.command.contains("diff ") && !is_run(run);
+            let compares = run.command.contains("diff ") && !runs_program(&run.command);
             if !is_wanted(run, self.way) || (left_out && compares) {
                 left_out = true;
                 continue;
@@ -207,12 +199,11 @@ impl File<'_> {
         if !NO_OUTPUTS.iter().any(|flag| run.command.contains(flag)) {
             flags.push(format!("--out-dir={}", outputs.display()));
         }
-        let command = directives::substitute(&run.command, self.path, &scratch)?;
+        let command = tree::substitute(&run.command, self.path, &scratch)?;
         // What goes wrong is to be seen here, not by FileCheck, which is left out.
         let command = command.replace("2>&1 | FileCheck", "| FileCheck");
-        let gpus = self.gpus.clone();
-        let context = Context { scratch, bless: false, spawn: false, flags, gpus };
-        exec::run_line(&command, &context)?;
+        let context = tree::context(&scratch).on_devices(flags, &self.gpus);
+        run_single_line(&command, &context)?;
         let mut files = BTreeMap::new();
         if outputs.is_dir() {
             for entry in std::fs::read_dir(&outputs).map_err(failed)? {

@@ -18,10 +18,9 @@ use hostir_gpu::codegen;
 use hostir_gpu::codegen::wgmma_gemm::WgmmaGemm;
 use hostir_gpu::fuse::fuse_kernels;
 use hostir_gpu::gemm_shape::{GemmShape, MatrixElement};
-use hostir_test::directives;
-use hostir_test::exec::Context;
-use hostir_test::programs::{self, Invocation};
-use hostir_test::shell::{self, Pipeline, Redirect};
+use hostir_lit::directives;
+use hostir_lit::programs::{self, Invocation};
+use hostir_lit::shell::{self, Pipeline, Redirect};
 use hostir_test::tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -90,13 +89,13 @@ fn every_instruction_of_the_tests_has_a_kernel() {
 fn collect() -> Found {
     let mut found = Found::default();
     for path in tree::files(&tree::root().join("test"), ".hir") {
-        let Ok(directives) = directives::parse(&tree::read(&path)) else { continue };
+        let Ok(directives) = directives::parse_directives(&tree::read(&path)) else { continue };
         let Ok(scratch) = tempfile::tempdir() else { continue };
         for run in &directives.runs {
-            let Ok(line) = directives::substitute(&run.command, &path, scratch.path()) else {
+            let Ok(line) = tree::substitute(&run.command, &path, scratch.path()) else {
                 continue;
             };
-            let Ok(lists) = shell::parse(&line) else { continue };
+            let Ok(lists) = shell::parse_line(&line) else { continue };
             for (_, pipeline) in lists {
                 follow(&pipeline, scratch.path(), &tree::relative(&path), &mut found);
             }
@@ -109,25 +108,19 @@ fn collect() -> Found {
 fn follow(pipeline: &Pipeline, scratch: &Path, place: &str, found: &mut Found) {
     let mut piped = Vec::new();
     for command in pipeline {
-        let context = Context {
-            scratch: scratch.to_path_buf(),
-            bless: false,
-            spawn: false,
-            flags: Vec::new(),
-            gpus: hostir_tool_support::SharedState::default(),
-        };
-        match command.words.first().map(String::as_str) {
-            Some("hir-run") => return plan(&command.words[1..], &piped, place, found),
+        let context = tree::context(scratch);
+        let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
+        match words.first().map(String::as_str) {
+            Some("hir-run") => return plan(&words[1..], &piped, place, found),
             Some("hir-opt" | "sed" | "cat" | "cp" | "mkdir" | "echo") => {
                 let stdin = std::mem::take(&mut piped);
-                let call = Invocation { stdin, merge: false, env: Vec::new(), context: &context };
-                piped = programs::run(&command.words, call).out;
+                piped = programs::run_program(&words, Invocation::with_input(stdin, &context)).out;
             }
             _ => return,
         }
         for redirect in &command.redirects {
-            if let Redirect::Output(file, false) = redirect {
-                let _ = std::fs::write(scratch.join(file), &piped);
+            if let Redirect::File { path, append: false, .. } = redirect {
+                let _ = std::fs::write(scratch.join(path), &piped);
             }
         }
     }

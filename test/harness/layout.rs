@@ -6,7 +6,8 @@
 use crate::effort;
 use hostir::diag::Diags;
 use hostir::print::{PrintForm, PrintOptions};
-use hostir_test::{directives, tree};
+use hostir_lit::directives::parse_directives;
+use hostir_test::tree;
 
 /// Layouts of each program of an ordinary test run.
 const QUICK: u64 = 3;
@@ -63,7 +64,7 @@ fn print_is_a_fixed_point() {
     let mut tried = 0;
     for (file, path) in tree::files(&tree::root(), ".hir").into_iter().enumerate() {
         let text = tree::read(&path);
-        let valid = directives::parse(&text).is_ok_and(|directives| !directives.invalid);
+        let valid = parse_directives(&text).is_ok_and(|directives| !tree::is_rejected(&text, &directives));
         if !valid || text.len() > LONGEST {
             continue;
         }

@@ -1,16 +1,9 @@
-//! The test harness: a runner for `.hir` files that carry their own commands, and the helpers of the
-//! tidy checks.
+//! The test harness: what the tests of all programs of the repository share.
 //!
-//! A test is a `.hir` file with `// RUN:` lines, in the language of LLVM's lit, so the same files pass
-//! under `lit` and LLVM's FileCheck (`test/lit.cfg.py`). Here the commands run inside this process:
-//! [`directives`] reads the lines, [`shell`] parses them, [`exec`] runs them, [`programs`] holds the
-//! programs they may call.
+//! A test is a `.hir` file with `// RUN:` lines. `hostir-lit` runs it, with the settings of `test/lit.toml`; the same
+//! files pass under LLVM's lit and FileCheck (`test/lit.cfg.py`).
 
-pub mod directives;
-pub mod exec;
-pub mod features;
+pub mod device_lines;
 pub mod fuzz;
-pub mod programs;
-pub mod shell;
 pub mod tree;
 pub mod values;

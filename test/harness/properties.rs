@@ -16,6 +16,5 @@ mod printed;
 mod proofs;
 #[path = "../library/common/random.rs"]
 mod random;
-mod runner;
 mod styles;
 mod twice;

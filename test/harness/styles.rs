@@ -9,7 +9,8 @@ pub(crate) mod run;
 use hostir::diag::render;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
-use hostir_test::{directives, tree};
+use hostir_lit::directives;
+use hostir_test::tree;
 use run::{Ran, Setting};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -71,10 +72,10 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for path in files {
         let text = tree::read(&path);
-        let Ok(found) = directives::parse(&text) else { continue };
+        let Ok(found) = directives::parse_directives(&text) else { continue };
         // Without communications and loops a select of a device axis is plain math in 2024-12, which calls HirAliasSelect
         // so too; these programs of the corpus take a rank's own part by it and do not communicate.
-        if found.invalid || text.contains("// expect-run") {
+        if tree::is_rejected(&text, &found) || text.contains("// expect-run") {
             continue;
         }
         let commands: Vec<&str> = found.runs.iter().map(|run| run.command.as_str()).collect();

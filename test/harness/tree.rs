@@ -1,6 +1,11 @@
-//! The places of the repository's files.
+//! The repository's files, and what its tests' settings make of them.
 
+use hostir_lit::context::Context;
+use hostir_lit::directives::Directives;
+use hostir_lit::settings::Settings;
+use hostir_lit::substitutions::TestPlace;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The repository's root.
 pub fn root() -> PathBuf {
@@ -42,4 +47,35 @@ pub fn relative(path: &Path) -> String {
 /// The file's text; undecodable bytes are replaced.
 pub fn read(path: &Path) -> String {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+/// The settings of `test/lit.toml`.
+///
+/// # Panics
+/// If the file is wrong.
+#[allow(clippy::panic, reason = "a test program's own failure")]
+pub fn settings() -> &'static Settings {
+    static READ: OnceLock<Settings> = OnceLock::new();
+    READ.get_or_init(|| Settings::of_folder(&root().join("test")).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// The settings of commands that run in a temporary folder.
+pub fn context(scratch: &Path) -> Context {
+    settings().context(scratch)
+}
+
+/// A RUN line's command for the test `source`, with temporary files in `scratch`.
+///
+/// # Errors
+/// An unknown substitution.
+pub fn substitute(command: &str, source: &Path, scratch: &Path) -> Result<String, String> {
+    let place = TestPlace { source: source.to_path_buf(), scratch: scratch.to_path_buf() };
+    settings().substitutions.expand(command, &place)
+}
+
+/// Whether a file is not a valid program: it says so (`// INVALID`), or its own commands expect that it is rejected.
+pub fn is_rejected(text: &str, directives: &Directives) -> bool {
+    let rejections = ["not hir-opt", "! hir-opt", "--verify-diagnostics"];
+    let mut commands = directives.runs.iter().map(|run| &run.command);
+    text.starts_with("// INVALID") || commands.any(|command| rejections.iter().any(|words| command.contains(words)))
 }

@@ -48,6 +48,14 @@ pub(crate) fn nccl_team_indices(teams: &[CommTeam], routes: BackendTransports) -
     teams_over_nccl(teams, routes).into_iter().map(|(entry, _)| entry).collect()
 }
 
+/// Whether NCCL can be opened by its usual names.
+pub(crate) fn is_nccl_present() -> bool {
+    // SAFETY: the usual names are NCCL's.
+    #[allow(unsafe_code, reason = "opens NCCL")]
+    let library = unsafe { Library::open(None) };
+    library.is_ok()
+}
+
 /// Connects the communicators; returns NCCL's version for messages.
 pub(crate) fn connect_communicators(
     loaded: &mut LoadedProgram<'_>,

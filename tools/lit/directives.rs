@@ -1,13 +1,11 @@
 //! The lines of a test that are for the runner.
 
-use std::path::Path;
-
 /// A command line of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunLine {
     /// Line of the file on which it starts, from 1.
     pub line: usize,
-    /// The command, continuation lines joined, not yet substituted.
+    /// The command, continuation lines joined, definitions replaced, not yet substituted otherwise.
     pub command: String,
 }
 
@@ -22,28 +20,29 @@ pub struct Directives {
     pub unsupported: Vec<String>,
     /// `XFAIL:` conditions; where one holds the test must fail.
     pub xfail: Vec<String>,
-    /// Whether the file says that it is not a valid program (`// INVALID`) or expects its own commands
-    /// to reject it.
-    pub invalid: bool,
-    /// Whether the file holds several programs separated by `// -----`.
-    pub split: bool,
+    /// `ALLOW_RETRIES:`, how often a failed test runs again.
+    pub retries: u32,
+    /// `UPDATE:` options, for `hir-lit --update`.
+    pub updates: Vec<String>,
 }
 
-/// Reads the directives of a file's text.
+/// Reads the directives of a file's text, up to a line `END.`
 ///
 /// # Errors
-/// A line that ends in `\` without a successor of its kind, or a substitution that is defined twice,
-/// redefined before it is defined, or is not of the form `%{name} = text`.
-pub fn parse(text: &str) -> Result<Directives, String> {
+/// A line that ends in `\` without a successor of its kind, a substitution that is defined twice,
+/// redefined before it is defined, or not of the form `%{name} = text`, or a number of retries that is none.
+pub fn parse_directives(text: &str) -> Result<Directives, String> {
     let mut found = Directives::default();
     let mut script = Script::default();
-    for (index, line) in text.lines().enumerate() {
-        found.invalid |= index == 0 && line.starts_with("// INVALID");
-        found.split |= line.trim_end() == "// -----";
+    for (index, line) in text.lines().enumerate().take_while(|(_, line)| !is_end(line)) {
         for word in ["RUN:", "DEFINE:", "REDEFINE:"] {
             if let Some(text) = keyword(line, word) {
-                script.add(index + 1, word, text)?;
+                script.add_line(index + 1, word, text)?;
             }
+        }
+        if let Some(count) = keyword(line, "ALLOW_RETRIES:") {
+            let wrong = |_| format!("line {}: ALLOW_RETRIES needs a number, not `{count}`", index + 1);
+            found.retries = count.parse().map_err(wrong)?;
         }
         let lists = [
             ("REQUIRES:", &mut found.requires),
@@ -55,13 +54,18 @@ pub fn parse(text: &str) -> Result<Directives, String> {
                 list.extend(conditions.split(',').map(|condition| condition.trim().to_owned()));
             }
         }
+        found.updates.extend(keyword(line, "UPDATE:").map(str::to_owned));
     }
-    if let Some((_, word, _)) = script.open {
-        return Err(format!("the last {word} line ends in `\\`"));
+    if let Some((line, word, _)) = script.open {
+        return Err(format!("line {line}: the last {word} line ends in `\\`"));
     }
     found.runs = script.runs;
-    found.invalid |= found.runs.iter().any(|run| expects_rejection(&run.command));
     Ok(found)
+}
+
+/// Whether nothing after this line is for the runner.
+fn is_end(line: &str) -> bool {
+    keyword(line, "END.").is_some_and(str::is_empty)
 }
 
 /// RUN, DEFINE and REDEFINE lines as they come.
@@ -77,7 +81,7 @@ struct Script {
 
 impl Script {
     /// Takes a line of kind `word`, with what it continues.
-    fn add(&mut self, line: usize, word: &'static str, text: &str) -> Result<(), String> {
+    fn add_line(&mut self, line: usize, word: &'static str, text: &str) -> Result<(), String> {
         let goes_on = text.ends_with('\\');
         let text = text.strip_suffix('\\').unwrap_or(text).trim();
         let (line, whole) = match self.open.take() {
@@ -117,60 +121,9 @@ impl Script {
 }
 
 /// The text after `word` if the line has it as a keyword.
-fn keyword<'a>(line: &'a str, word: &str) -> Option<&'a str> {
+pub(crate) fn keyword<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let at = line.find(word)?;
     let before = line[..at].chars().next_back();
     let joined = before.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_');
     (!joined).then(|| line[at + word.len()..].trim())
-}
-
-fn expects_rejection(command: &str) -> bool {
-    ["not hir-opt", "! hir-opt", "--verify-diagnostics"].iter().any(|text| command.contains(text))
-}
-
-/// Replaces `%s`, `%S`, `%t`, `%T`, `%%`, `%dumps` and `%{name}` as lit does.
-///
-/// # Errors
-/// An unknown `%{name}`.
-pub fn substitute(command: &str, source: &Path, scratch: &Path) -> Result<String, String> {
-    let folder = source.parent().unwrap_or(source).to_string_lossy();
-    let name = source.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = scratch.join(format!("{name}.tmp"));
-    let mut out = String::new();
-    let mut rest = command;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (text, len) = match rest.as_bytes().get(1) {
-            Some(b's') => (source.to_string_lossy().into_owned(), 2),
-            Some(b'S') => (folder.to_string(), 2),
-            Some(b't') => (temporary.to_string_lossy().into_owned(), 2),
-            Some(b'T') => (scratch.to_string_lossy().into_owned(), 2),
-            Some(b'%') => ("%".to_owned(), 2),
-            Some(b'{') => named(rest)?,
-            Some(b'd') if rest.starts_with("%dumps") => (folder_of_dumps()?, 6),
-            Some(_) | None => ("%".to_owned(), 1),
-        };
-        out.push_str(&text);
-        rest = &rest[len..];
-    }
-    out.push_str(rest);
-    Ok(out)
-}
-
-/// `%{root}`, `%{examples}`, `%{dumps}` and how many bytes of the text that was.
-fn named(text: &str) -> Result<(String, usize), String> {
-    let end = text.find('}').ok_or("`%{` without `}`")?;
-    let root = crate::tree::root();
-    let path = match &text[2..end] {
-        "root" => root,
-        "examples" => root.join("docs/examples"),
-        "dumps" => folder_of_dumps()?.into(),
-        name => return Err(format!("unknown substitution `%{{{name}}}`")),
-    };
-    Ok((path.to_string_lossy().into_owned(), end + 1))
-}
-
-fn folder_of_dumps() -> Result<String, String> {
-    std::env::var("HIR_DUMPS").map_err(|_| "HIR_DUMPS is not set: put `REQUIRES: dumps` into the test".to_owned())
 }

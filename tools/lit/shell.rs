@@ -1,26 +1,54 @@
 //! Command lines: the part of lit's internal shell that tests use.
 //!
-//! Words with single and double quotes and `\`, pipes, `&&`, `||`, `;`, the redirections `<`, `>`,
-//! `>>`, `2>`, `2>>`, `2>&1`, `&>`. No variables, globs or subshells.
+//! Words with single and double quotes and `\`, patterns of file names (`*`, `?`, `[ab]`), pipes, `&&`, `||`, `;`, the
+//! redirections `<`, `>`, `>>`, `2>`, `2>>`, `2>&1`, `>&2`, `&>`, `&>>`. No variables or subshells.
+
+/// A stream that a command writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Errors,
+}
 
 /// The place that a stream of a command goes to or comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Redirect {
     /// `< file`
     Input(String),
-    /// `> file`, `>> file` (append)
-    Output(String, bool),
-    /// `2> file`, `2>> file` (append)
-    Errors(String, bool),
-    /// `2>&1`
-    Merge,
+    /// `> file`, `2> file`; `>> file`, `2>> file` (append)
+    File {
+        /// The stream that goes into the file.
+        stream: Stream,
+        /// The file's path.
+        path: String,
+        /// Whether the file keeps what it holds.
+        append: bool,
+    },
+    /// `2>&1` (standard error goes where standard output goes now) or `>&2`.
+    Copy {
+        /// The stream that is redirected.
+        stream: Stream,
+        /// The stream whose place it gets.
+        target: Stream,
+    },
+}
+
+/// One word of a command.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ShellWord {
+    /// The text without quotes.
+    pub text: String,
+    /// Whether it has `*`, `?` or `[` outside of quotes: a pattern of file names.
+    pub pattern: bool,
 }
 
 /// One program with its arguments.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Command {
     /// Program and arguments.
-    pub words: Vec<String>,
+    pub words: Vec<ShellWord>,
     /// Redirections in written order.
     pub redirects: Vec<Redirect>,
 }
@@ -41,18 +69,22 @@ pub enum Join {
 
 #[derive(PartialEq, Debug)]
 enum Token {
-    Word(String),
+    Word(ShellWord),
     Operator(&'static str),
 }
 
-const OPERATORS: &[&str] = &["2>&1", "2>>", "2>", "&>", "&&", "||", ">>", ">", "<", "|", ";"];
+/// Longer ones before those that they start with.
+const OPERATORS: &[&str] = &[
+    "2>&1", "1>&2", "2>>", "1>>", "2>", "1>", "&>>", "&>", ">&2", ">&", "&&", "||", "|&", ">>", ">", "<<", "<", "|",
+    ";", "&",
+];
 
 /// Parses one command line.
 ///
 /// # Errors
 /// An open quote, an operator without what it needs.
-pub fn parse(line: &str) -> Result<Vec<(Join, Pipeline)>, String> {
-    let mut tokens = tokenize(line)?.into_iter().peekable();
+pub fn parse_line(line: &str) -> Result<Vec<(Join, Pipeline)>, String> {
+    let mut tokens = tokenize(line)?.into_iter();
     let mut lists = Vec::new();
     let mut join = Join::Always;
     let mut pipeline = Pipeline::new();
@@ -73,22 +105,7 @@ pub fn parse(line: &str) -> Result<Vec<(Join, Pipeline)>, String> {
             }
             continue;
         }
-        let file = |token: Option<Token>| match token {
-            Some(Token::Word(word)) => Ok(word),
-            Some(Token::Operator(_)) | None => Err(format!("`{operator}` needs a file")),
-        };
-        match operator {
-            "2>&1" => command.redirects.push(Redirect::Merge),
-            "<" => command.redirects.push(Redirect::Input(file(tokens.next())?)),
-            ">" => command.redirects.push(Redirect::Output(file(tokens.next())?, false)),
-            ">>" => command.redirects.push(Redirect::Output(file(tokens.next())?, true)),
-            "2>" => command.redirects.push(Redirect::Errors(file(tokens.next())?, false)),
-            "2>>" => command.redirects.push(Redirect::Errors(file(tokens.next())?, true)),
-            _ => {
-                command.redirects.push(Redirect::Output(file(tokens.next())?, false));
-                command.redirects.push(Redirect::Merge);
-            }
-        }
+        add_redirect(operator, &mut command.redirects, &mut tokens)?;
     }
     if !(command.words.is_empty() && pipeline.is_empty() && !lists.is_empty()) {
         end_command(&mut pipeline, &mut command, "the end of the line")?;
@@ -116,6 +133,37 @@ fn end_command(pipeline: &mut Pipeline, command: &mut Command, before: &str) -> 
     Ok(())
 }
 
+/// Adds the redirection of an operator, with the file that the next token names.
+fn add_redirect(
+    operator: &str,
+    redirects: &mut Vec<Redirect>,
+    tokens: &mut impl Iterator<Item = Token>,
+) -> Result<(), String> {
+    let errors_to_output = Redirect::Copy { stream: Stream::Errors, target: Stream::Output };
+    match operator {
+        "2>&1" => redirects.push(errors_to_output),
+        "1>&2" | ">&2" => redirects.push(Redirect::Copy { stream: Stream::Output, target: Stream::Errors }),
+        "|&" => return Err("`|&` is not supported: write `2>&1 |`".to_owned()),
+        "&" => return Err("`&` is not supported: commands run one after the other".to_owned()),
+        "<<" => return Err("`<<` is not supported: put the text into a file".to_owned()),
+        _ => {
+            let Some(Token::Word(ShellWord { text: path, .. })) = tokens.next() else {
+                return Err(format!("`{operator}` needs a file"));
+            };
+            let stream = if operator.starts_with('2') { Stream::Errors } else { Stream::Output };
+            if operator == "<" {
+                redirects.push(Redirect::Input(path));
+                return Ok(());
+            }
+            redirects.push(Redirect::File { stream, path, append: operator.ends_with(">>") });
+            if operator.contains('&') {
+                redirects.push(errors_to_output);
+            }
+        }
+    }
+    Ok(())
+}
+
 fn tokenize(line: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut rest = line.trim_start();
@@ -125,7 +173,7 @@ fn tokenize(line: &str) -> Result<Vec<Token>, String> {
             rest = rest[operator.len()..].trim_start();
             continue;
         }
-        let (word, after) = word(rest)?;
+        let (word, after) = take_word(rest)?;
         tokens.push(Token::Word(word));
         rest = after.trim_start();
     }
@@ -133,8 +181,9 @@ fn tokenize(line: &str) -> Result<Vec<Token>, String> {
 }
 
 /// One word at the start of `text`, unquoted, and what follows it.
-fn word(text: &str) -> Result<(String, &str), String> {
-    let mut out = String::new();
+fn take_word(text: &str) -> Result<(ShellWord, &str), String> {
+    let mut word = ShellWord::default();
+    let out = &mut word.text;
     let mut quote = None;
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -147,13 +196,15 @@ fn word(text: &str) -> Result<(String, &str), String> {
                 Some((_, other)) => out.extend(['\\', other]),
                 None => out.push('\\'),
             },
-            (None, c) if c.is_whitespace() || "|;<>".contains(c) => return Ok((out, &text[at..])),
-            (None, '&') if text[at..].starts_with("&&") => return Ok((out, &text[at..])),
-            (None | Some(_), c) => out.push(c),
+            (None, c) if c.is_whitespace() || "|;<>&".contains(c) => return Ok((word, &text[at..])),
+            (None | Some(_), c) => {
+                word.pattern |= quote.is_none() && "*?[".contains(c);
+                out.push(c);
+            }
         }
     }
     match quote {
         Some(open) => Err(format!("the quote {open} is never closed")),
-        None => Ok((out, "")),
+        None => Ok((word, "")),
     }
 }

@@ -1,0 +1,134 @@
+//! The tools and FileCheck as function calls inside this process.
+
+use super::call::{CRASHED, Finished, Invocation};
+use crate::checks::{CheckArguments, Comparison, compare};
+use crate::context::{Environment, InProcessTool};
+use hostir_tool_support::{SharedState, ToolIo};
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Instant;
+
+/// Stack of a tool's thread: what a program's main thread has.
+const STACK: usize = 8 << 20;
+
+/// What a tool's thread gets.
+struct ToolCall {
+    tool: InProcessTool,
+    words: Vec<OsString>,
+    stdin: Vec<u8>,
+    merge: bool,
+    cwd: PathBuf,
+    env: Environment,
+    gpus: SharedState,
+    /// Whether the tool sees the environment of this process.
+    on_devices: bool,
+}
+
+/// Runs a tool; a panic is a crash, not the end of the test run. A tool that takes too long goes on without anybody who
+/// waits for it: a thread cannot be ended.
+pub(super) fn run_tool(tool: InProcessTool, args: &[String], invocation: Invocation<'_>) -> Finished {
+    let Invocation { stdin, merge, cwd, env, context } = invocation;
+    let words = std::iter::once(tool.name).chain(args.iter().map(String::as_str));
+    let words = words.map(OsString::from).collect();
+    let (gpus, on_devices) = (context.gpus.clone(), !context.flags.is_empty());
+    let call = ToolCall { tool, words, stdin, merge, cwd, env, gpus, on_devices };
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        // Nobody may wait any more.
+        let _ = sender.send(call.carry_out());
+    });
+    let thread = match thread {
+        Ok(thread) => thread,
+        Err(error) => return Finished::failure(CRASHED, &error.to_string()),
+    };
+    let finished = match context.deadline {
+        None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(deadline) => receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+    };
+    match finished {
+        Ok(finished) => finished,
+        Err(RecvTimeoutError::Timeout) => Finished::timed_out().merged(merge),
+        Err(RecvTimeoutError::Disconnected) => {
+            let panic = thread.join().err();
+            let message = panic.as_deref().map_or("no message", text_of);
+            Finished::failure(CRASHED, &format!("{} panicked: {message}", tool.name)).merged(merge)
+        }
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+thread_local! {
+    /// The environment of the tool that this thread runs: a tool asks a function that has no state for it.
+    static VARIABLES: RefCell<Environment> = RefCell::default();
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    VARIABLES.with_borrow(|variables| variables.get(name).map(OsString::from))
+}
+
+impl ToolCall {
+    fn carry_out(self) -> Finished {
+        VARIABLES.set(self.env);
+        let out = Buffer::default();
+        let err = if self.merge { out.clone() } else { Buffer::default() };
+        let mut io = ToolIo {
+            stdin: &mut &self.stdin[..],
+            stdout: &mut out.clone(),
+            stderr: &mut err.clone(),
+            cwd: self.cwd,
+            color: false,
+            terminal: false,
+            env: if self.on_devices { |name| std::env::var_os(name) } else { variable },
+            exe: None,
+            gpus: self.gpus,
+            columns: None,
+            error_columns: None,
+        };
+        let code = (self.tool.main)(&self.words, &mut io);
+        let out = out.take();
+        Finished { code, out, err: err.take() }
+    }
+}
+
+/// Bytes that two writers may share.
+#[derive(Clone, Default)]
+struct Buffer(Rc<RefCell<Vec<u8>>>);
+
+impl Buffer {
+    fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs FileCheck with its standard input.
+pub(super) fn file_check(args: &[String], invocation: &Invocation<'_>) -> Finished {
+    let Comparison { status, message } = compare(args, &mut |name| load_text(name, invocation));
+    Finished { code: status, out: Vec::new(), err: message.into_bytes() }
+}
+
+/// The input of a call of FileCheck.
+pub(super) fn checked_input(args: &[String], invocation: &Invocation<'_>) -> Result<String, String> {
+    load_text(&CheckArguments::parse(args)?.input_file, invocation)
+}
+
+fn load_text(name: &str, invocation: &Invocation<'_>) -> Result<String, String> {
+    Ok(String::from_utf8_lossy(&invocation.load(name)?).into_owned())
+}

@@ -1,0 +1,215 @@
+//! `hir-lit` on a user's folder: a shell tool, with nothing of this project on the PATH. Each file has an expected
+//! verdict; reports, filters and blessed outputs are compared with what they have to say.
+#![allow(clippy::panic, reason = "failures panic")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A tool that numbers the lines of a file which are no comments, and prints its comments too with `-c`.
+const TOOL: &str = r##"
+comments=0
+if [ "$1" = -c ]; then comments=1; shift; fi
+n=0
+while read -r line; do
+    case "$line" in
+        '#'*) if [ $comments = 1 ]; then echo "$line"; fi ;;
+        *) n=$((n + 1)); echo "$n: $line" ;;
+    esac
+done < "$1"
+if [ "$n" = 0 ]; then echo "no lines" >&2; exit 3; fi
+"##;
+
+const SETTINGS: &str = r#"
+name = "mine"
+root = true
+suffixes = [".test"]
+features = ["shell", { name = "never", env = "HIR_NO_SUCH_VARIABLE", about = "a variable" }]
+
+[substitutions]
+tool = "sh %{here}/tool.sh"
+
+[environment]
+GREETING = "hello"
+"#;
+
+/// Files of the folder: name, text, the verdict, and words of the report.
+const TESTS: &[(&str, &str, &str, &[&str])] = &[
+    ("pass", "# RUN: %{tool} %s | FileCheck %s\na\nb\n# CHECK: 1: a\n# CHECK-NEXT: 2: b\n", "PASS", &[]),
+    ("small", "# RUN: %{tool} %s | filecheck %s\na\n# CHECK: 1: a\n", "PASS", &[]),
+    (
+        "fail",
+        "# RUN: %{tool} %s > %t\n# RUN: cat %t | FileCheck %s\nfirst\nsecnd\nthird\n# CHECK: 1: first\n# CHECK-NEXT: 2: second\n",
+        "FAIL",
+        &[
+            "fail.test:2: RUN: cat %t | FileCheck %s",
+            "exit status 1",
+            "fail.test:7 | # CHECK-NEXT: 2: second",
+            "input 2 > 2: secnd   <- nearest",
+        ],
+    ),
+    ("xfail", "# XFAIL: *\n# RUN: false\n", "XFAIL", &[]),
+    ("xpass", "# XFAIL: shell\n# RUN: true\n", "XPASS", &["XFAIL says that it fails"]),
+    ("timeout", "# RUN: sleep 60\n", "TIMEOUT", &["timeout"]),
+    ("unsupported", "# UNSUPPORTED: shell\n# RUN: false\n", "UNSUPPORTED", &["UNSUPPORTED: shell"]),
+    ("requires", "# REQUIRES: shell && never\n# RUN: false\n", "UNSUPPORTED", &["needs"]),
+    ("feature", "# REQUIRES: never\n# RUN: false\n", "UNSUPPORTED", &["needs a variable"]),
+    ("empty", "no lines for the runner\n", "UNRESOLVED", &["no RUN line"]),
+    ("condition", "# REQUIRES: (shell\n# RUN: true\n", "UNRESOLVED", &["missing `)`"]),
+    ("unknown", "# RUN: %{tol} %s\n", "UNRESOLVED", &["did you mean `tool`?"]),
+    ("status", "# RUN: %{tool} %s 2>&1 | cat\n# only comments\n", "FAIL", &["exit status 3"]),
+    ("not", "# RUN: not %{tool} %s 2>&1 | FileCheck %s\n# CHECK: no lines\n", "PASS", &[]),
+    ("environment", "# RUN: sh -c 'echo $GREETING $OTHER' | FileCheck %s\n# CHECK: {{^hello$}}\n", "PASS", &[]),
+    ("flaky", "# ALLOW_RETRIES: 2\n# RUN: sh %S/Inputs/second.sh %S/Inputs/state\n", "FLAKYPASS", &[]),
+    ("bless", "# RUN: %{tool} %s | diff %s.out -\na\n", "FAIL", &["-old", "+1: a"]),
+    ("define", "# DEFINE: %{n} = a\n# RUN: echo %{n} | FileCheck %s\n# CHECK: a\n", "PASS", &[]),
+    (
+        "sub/inner",
+        "# REQUIRES: inner\n# RUN: %{tool} %s | FileCheck %s --check-prefix=%{prefix}\nx\n# IN: 1: x\n",
+        "PASS",
+        &[],
+    ),
+];
+
+/// A folder of a user outside of the repository.
+struct UserFolder {
+    folder: TempDir,
+}
+
+impl UserFolder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let user = Self { folder };
+        user.add_file("tool.sh", TOOL);
+        user.add_file("lit.toml", SETTINGS);
+        user
+    }
+
+    fn with_tests() -> Self {
+        let user = Self::new();
+        for (name, text, _, _) in TESTS {
+            user.add_file(&format!("{name}.test"), text);
+        }
+        user.add_file("bless.test.out", "old\n");
+        user.add_file("Inputs/second.sh", "if [ -e \"$1\" ]; then exit 0; fi\ntouch \"$1\"\nexit 1\n");
+        user.add_file("sub/lit.toml", "features = [\"inner\"]\n[substitutions]\n\"%{prefix}\" = \"IN\"\n");
+        user
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn add_file(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        let folder = path.parent().expect("a folder");
+        std::fs::create_dir_all(folder).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+
+    fn read_file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).expect("a file")
+    }
+
+    fn run_lit(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-lit"));
+        command.arg(self.path()).args(args).env_clear().env("PATH", "/usr/bin:/bin").env("OTHER", "unseen");
+        command.output().expect("hir-lit starts")
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The verdicts and reports of all tests, by name.
+fn verdicts(user: &UserFolder, args: &[&str]) -> BTreeMap<String, (String, String)> {
+    let report = user.path().join("report.json");
+    let report = report.to_str().expect("a path");
+    let output = user.run_lit(&[args, &["--json", report]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let json: serde_json::Value = serde_json::from_str(&user.read_file("report.json")).expect("JSON");
+    let text = |test: &serde_json::Value, key: &str| test[key].as_str().unwrap_or_default().to_owned();
+    let tests = json["tests"].as_array().expect("tests").iter();
+    tests.map(|test| (text(test, "name"), (text(test, "code"), text(test, "output")))).collect()
+}
+
+#[test]
+fn each_test_has_its_verdict() {
+    for args in [&["--timeout", "2"][..], &["--timeout", "2", "--spawn", "-j1"]] {
+        let user = UserFolder::with_tests();
+        let found = verdicts(&user, args);
+        assert_eq!(found.len(), TESTS.len(), "{:?}", found.keys());
+        for (name, _, verdict, words) in TESTS {
+            let Some((code, report)) = found.get(&format!("mine :: {name}.test")) else { panic!("{name} did not run") };
+            if args.contains(&"--spawn") && report.contains("neither built into hir-lit") {
+                // The program filecheck is not built by a test run of this crate alone.
+                continue;
+            }
+            assert_eq!(code, verdict, "{name} {args:?}\n{report}");
+            for word in *words {
+                assert!(report.contains(word), "{name} {args:?}: no `{word}` in\n{report}");
+            }
+        }
+    }
+}
+
+#[test]
+fn reports_count_and_select() {
+    let user = UserFolder::with_tests();
+    let xunit = user.path().join("report.xml");
+    let some = ["--filter", "pass|fail|requires", "--filter-out", "xpass", "-v", "--time-tests"];
+    let output = user.run_lit(&[&some[..], &["--xunit", xunit.to_str().expect("a path")]].concat());
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1));
+    for words in [
+        "PASS: mine :: pass.test",
+        "FAIL: mine :: fail.test",
+        "XFAIL: mine :: xfail.test",
+        "Failed Tests (1):\n  mine :: fail.test",
+        "Total Discovered Tests: 4",
+        "Slowest Tests:",
+    ] {
+        assert!(text.contains(words), "no `{words}` in\n{text}");
+    }
+    let xunit = user.read_file("report.xml");
+    for words in ["<testsuite name=\"mine\" tests=\"4\"", "failures=\"1\"", "<skipped", "classname=\"mine\""] {
+        assert!(xunit.contains(words), "no `{words}` in\n{xunit}");
+    }
+}
+
+#[test]
+fn exit_statuses_are_lits() {
+    let user = UserFolder::with_tests();
+    assert_eq!(user.run_lit(&["--filter", ":: pass"]).status.code(), Some(0));
+    assert_eq!(user.run_lit(&["--filter", ":: fail", "-q"]).status.code(), Some(1));
+    for args in [&["--filter", "nothing"][..], &["--filter", "("], &["--shard", "3/2"], &["--no-such-option"]] {
+        assert_eq!(user.run_lit(args).status.code(), Some(2), "{args:?}");
+    }
+    let parts: Vec<String> = ["1/2", "2/2"].map(|part| stdout(&user.run_lit(&["--list", "--shard", part]))).into();
+    let listed: usize = parts.iter().map(|part| part.lines().count()).sum();
+    assert_eq!(listed, TESTS.len());
+    user.add_file("lit.toml", "root = true\nsufixes = [\".test\"]\n");
+    let output = user.run_lit(&["--list"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(message.contains("lit.toml:2: unknown key `sufixes`: did you mean `suffixes`?"), "{message}");
+}
+
+#[test]
+fn files_with_run_lines_are_tests_without_settings() {
+    let user = UserFolder::new();
+    user.add_file("lit.toml", "root = true\n");
+    user.add_file("a.txt", "# RUN: sh %S/tool.sh %s | FileCheck %s\nx\n# CHECK: 1: x\n");
+    user.add_file("README.md", "RUN: is explained here\n");
+    let text = stdout(&user.run_lit(&[]));
+    assert!(text.contains("Total Discovered Tests: 1") && text.contains("Passed"), "{text}");
+}
+
+#[test]
+fn bless_writes_expected_outputs() {
+    let user = UserFolder::with_tests();
+    assert_eq!(user.run_lit(&["--bless", "--filter", "bless"]).status.code(), Some(0));
+    assert_eq!(user.read_file("bless.test.out"), "1: a\n");
+}
