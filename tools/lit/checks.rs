@@ -16,6 +16,12 @@ pub(crate) struct CheckArguments {
     pub(crate) check_file: String,
     /// The input's file; `-` for the standard input.
     pub(crate) input_file: String,
+    /// The prefixes of directives.
+    pub(crate) prefixes: Vec<String>,
+    /// Patterns cover whole lines.
+    pub(crate) whole_lines: bool,
+    /// Whitespace is kept as it is.
+    pub(crate) strict_whitespace: bool,
 }
 
 impl CheckArguments {
@@ -24,10 +30,13 @@ impl CheckArguments {
     /// # Errors
     /// What FileCheck says about them.
     pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
-        let CommandLine { check_file, input_file, .. } = Options::from_args(args)?;
+        let CommandLine { options, check_file, input_file } = Options::from_args(args)?;
         Ok(Self {
             check_file: check_file.ok_or("no check file")?,
             input_file: input_file.unwrap_or_else(|| "-".to_owned()),
+            prefixes: options.prefixes,
+            whole_lines: options.match_full_lines,
+            strict_whitespace: options.strict_whitespace,
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::discovery::find_tests;
 use crate::features::FeatureSet;
 use crate::report::{Report, ReportOptions};
 use crate::schedule::run_tests;
+use crate::update;
 use clap::Parser;
 use regex::Regex;
 use std::ffi::OsString;
@@ -85,6 +86,9 @@ struct ReportFiles {
 /// What changes tests.
 #[derive(clap::Args, Debug)]
 struct Changes {
+    /// Write the CHECK lines that the tools' outputs give
+    #[arg(long, conflicts_with = "bless")]
+    update: bool,
     /// Write the files that `diff FILE -` compares with
     #[arg(long)]
     bless: bool,
@@ -141,6 +145,9 @@ fn run_command(arguments: &Arguments, tools: Vec<InProcessTool>) -> Result<bool,
         features: FeatureSet::with_given(arguments.feature.iter().cloned()),
         timeout: arguments.timeout,
     };
+    if arguments.changes.update {
+        return Ok(update::update_tests(&tests, &run, &mut std::io::stdout()));
+    }
     let workers = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let options = ReportOptions {
         verbose: arguments.verbose,

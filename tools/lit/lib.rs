@@ -27,3 +27,4 @@ mod schedule;
 pub mod settings;
 pub mod shell;
 pub mod substitutions;
+mod update;

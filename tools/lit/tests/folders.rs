@@ -1,5 +1,5 @@
 //! `hir-lit` on a user's folder: a shell tool, with nothing of this project on the PATH. Each file has an expected
-//! verdict; reports, filters and blessed outputs are compared with what they have to say.
+//! verdict; reports, filters, updates and blessed outputs are compared with what they have to say.
 #![allow(clippy::panic, reason = "failures panic")]
 
 use std::collections::BTreeMap;
@@ -212,4 +212,94 @@ fn bless_writes_expected_outputs() {
     let user = UserFolder::with_tests();
     assert_eq!(user.run_lit(&["--bless", "--filter", "bless"]).status.code(), Some(0));
     assert_eq!(user.read_file("bless.test.out"), "1: a\n");
+}
+
+/// Tests before and after `--update`.
+const UPDATES: &[(&str, &str, &str)] = &[
+    (
+        "new",
+        "# RUN: %{tool} %s | FileCheck %s\na [[b]]\n{{c\n",
+        "# RUN: %{tool} %s | FileCheck %s\na [[b]]\n{{c\n\n# NOTE: `hir-lit --update` writes the CHECK lines below.\n\
+         # CHECK: 1: a {{\\[\\[}}b]]\n# CHECK-NEXT: 2: {{[{][{]}}c\n# CHECK-NEXT: 3:\n",
+    ),
+    (
+        "stale",
+        "# What a person wrote.\n# RUN: %{tool} %s | FileCheck %s\n# CHECK: 1: old\n# CHECK-NEXT: 2: old\na\nb\n",
+        "# What a person wrote.\n# RUN: %{tool} %s | FileCheck %s\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# CHECK: 1: a\n# CHECK-NEXT: 2: b\na\nb\n",
+    ),
+    (
+        "above",
+        "# RUN: %{tool} %s | FileCheck %s\n# CHECK: 1: a\na\nb\nc\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# CHECK-NEXT: gone\n",
+        "# RUN: %{tool} %s | FileCheck %s\n# CHECK: 1: a\na\nb\nc\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# CHECK: 2: b\n# CHECK-NEXT: 3: c\n",
+    ),
+    (
+        "comments",
+        "# RUN: %{tool} -c %s | FileCheck %s\na\n# note\nb\n",
+        "# RUN: %{tool} -c %s | FileCheck %s\na\n# note\nb\n\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# CHECK: {{^}}1: a{{$}}\n\
+         # CHECK-NEXT: {{^}}# note{{$}}\n# CHECK-NEXT: {{^}}2: b{{$}}\n# CHECK-NEXT: {{^}}3: {{$}}\n",
+    ),
+    (
+        "numbers",
+        "# UPDATE: numbers\n# RUN: cat %S/Inputs/f | FileCheck %s --match-full-lines\n",
+        "# UPDATE: numbers\n# RUN: cat %S/Inputs/f | FileCheck %s --match-full-lines\n\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# CHECK: one(T[[N0:[0-9]+]]):\n\
+         # CHECK-NEXT:   T[[N1:[0-9]+]] = T[[N0]] + {{[-+.0-9e]+}}\n\
+         # CHECK-NEXT:   T[[N2:[0-9]+]] = T{{[0-9]+}} * T[[N1]]\n# CHECK-NEXT: two(T[[N2]]):\n# CHECK-NEXT:   return\n",
+    ),
+    (
+        "functions",
+        "# UPDATE: functions=two\n# RUN: cat %S/Inputs/f | FileCheck %s\n",
+        "# UPDATE: functions=two\n# RUN: cat %S/Inputs/f | FileCheck %s\n\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# CHECK-LABEL: two(T7):\n# CHECK-NEXT:   return\n",
+    ),
+    (
+        "lines",
+        "# UPDATE: lines=return|two\n# RUN: cat %S/Inputs/f | FileCheck %s --check-prefix=L\n",
+        "# UPDATE: lines=return|two\n# RUN: cat %S/Inputs/f | FileCheck %s --check-prefix=L\n\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# L: two(T7):\n# L-NEXT:   return\n",
+    ),
+    (
+        "prefixes",
+        "# RUN: echo a | FileCheck %s --check-prefix=A\n# RUN: echo b | FileCheck %s --check-prefix=B\n",
+        "# RUN: echo a | FileCheck %s --check-prefix=A\n# RUN: echo b | FileCheck %s --check-prefix=B\n\n\
+         # NOTE: `hir-lit --update` writes the CHECK lines below.\n# A: a\n#\n# B: b\n",
+    ),
+    ("kept", "# RUN: %{tool} %s | FileCheck %s\na\n# CHECK: a\n", "# RUN: %{tool} %s | FileCheck %s\na\n# CHECK: a\n"),
+    (
+        "none",
+        "# UPDATE: none\n# RUN: echo a | FileCheck %s\n# CHECK: b\n",
+        "# UPDATE: none\n# RUN: echo a | FileCheck %s\n# CHECK: b\n",
+    ),
+    ("fails", "# RUN: false | FileCheck %s\n# CHECK: b\n", "# RUN: false | FileCheck %s\n# CHECK: b\n"),
+    ("word", "# UPDATE: number\n# RUN: echo a | FileCheck %s\n", "# UPDATE: number\n# RUN: echo a | FileCheck %s\n"),
+];
+
+#[test]
+fn update_writes_check_lines() {
+    let user = UserFolder::new();
+    user.add_file("Inputs/f", "one(T5):\n  T6 = T5 + 1.5e-3\n  T7 = T7 * T6\ntwo(T7):\n  return\n");
+    for (name, before, _) in UPDATES {
+        user.add_file(&format!("{name}.test"), before);
+    }
+    let output = user.run_lit(&["--update"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for (name, _, after) in UPDATES {
+        assert_eq!(user.read_file(&format!("{name}.test")), *after, "{name}\n{text}");
+    }
+    for words in
+        ["UPDATED: mine :: new.test\n", "+# CHECK-NEXT: 2: b", "FAIL: mine :: fails.test", "did you mean `numbers`?"]
+    {
+        assert!(text.contains(words), "no `{words}` in\n{text}");
+    }
+    // What was written passes, and is written again as it is.
+    let names = "new|stale|above|comments|numbers|functions|lines|prefixes|kept";
+    let again = user.run_lit(&["--update", "--filter", names]);
+    assert!(stdout(&again).contains("0 updated, 9 unchanged, 0 failed"), "{}", stdout(&again));
+    let run = user.run_lit(&["--filter", names]);
+    assert_eq!(run.status.code(), Some(0), "{}", stdout(&run));
 }
