@@ -2,14 +2,15 @@
 
 use super::dump::DumpOptions;
 use super::form::OutputForm;
-use clap::builder::BoolishValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
+use clap::{ArgMatches, CommandFactory as _, Parser};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{DType, Era, GivenSizes, Program};
 use hostir::print::PrintForm;
+use hostir_passes::manager::VerifyEach;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
 use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments, parse_element_type};
@@ -63,7 +64,7 @@ pub(super) struct OptArgs {
     pub(super) given: GivenSizes,
     pub(super) split_input_file: bool,
     pub(super) verify_diagnostics: bool,
-    pub(super) verify_each: bool,
+    pub(super) verify_each: VerifyEach,
     /// Reads back the text of each program, before and after the pipeline.
     pub(super) verify_roundtrip: bool,
     pub(super) dumps: DumpOptions,
@@ -174,10 +175,10 @@ struct Arguments {
     split_input_file: bool,
     #[arg(long, help = "Compare diagnostics with `// expected-error@+1 {{text}}` comments")]
     verify_diagnostics: bool,
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
-        default_missing_value = "true", value_parser = BoolishValueParser::new(),
-        action = ArgAction::Set, help = "Verify after each pass (default true)")]
-    verify_each: bool,
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "changed",
+        default_missing_value = "always", value_parser = verify_each_parser(),
+        help = "Verify after passes that changed something, after each pass, or never")]
+    verify_each: VerifyEach,
     #[arg(
         long,
         help = "Verify that the text of each program, in all forms, reads back as the program, before and after the passes"
@@ -208,6 +209,20 @@ struct Arguments {
     error_format: DiagFormat,
     #[command(flatten)]
     color: ColorArgument,
+}
+
+/// Reads the value of `--verify-each`; `true` and `false` are mlir-opt's.
+fn verify_each_parser() -> impl TypedValueParser<Value = VerifyEach> {
+    let words = [
+        PossibleValue::new("changed"),
+        PossibleValue::new("always").aliases(["true", "1"]),
+        PossibleValue::new("never").aliases(["false", "0"]),
+    ];
+    PossibleValuesParser::new(words).map(|text| match text.as_str() {
+        "always" | "true" | "1" => VerifyEach::Always,
+        "never" | "false" | "0" => VerifyEach::Never,
+        _ => VerifyEach::Changed,
+    })
 }
 
 /// Reads the values that clap does not check.

@@ -22,6 +22,18 @@ const SKIPPED: &str = "H0310";
 /// The maximum nesting depth of pipeline passes.
 const MAX_DEPTH: usize = 8;
 
+/// The passes after which the manager verifies the program.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum VerifyEach {
+    /// Those that touched it, by the journal of their edit: after the others it is as verified before.
+    #[default]
+    Changed,
+    /// All.
+    Always,
+    /// None.
+    Never,
+}
+
 /// The settings of the manager.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,8 +41,8 @@ pub struct Config {
     pub table: &'static [&'static PassInfo],
     /// Verify before the first pass; an invalid program runs no pass.
     pub verify_input: bool,
-    /// Verify after each pass.
-    pub verify_each: bool,
+    /// The passes after which the program is verified.
+    pub verify_each: VerifyEach,
     /// Passes that are skipped.
     pub disabled: Vec<&'static PassInfo>,
     /// Collect remarks.
@@ -38,9 +50,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// The configuration that verifies before the first pass and after each, and keeps no remarks.
+    /// The configuration that verifies before the first pass and after each that changed something, and keeps no
+    /// remarks.
     pub fn for_table(table: &'static [&'static PassInfo]) -> Self {
-        Self { table, verify_input: true, verify_each: true, disabled: Vec::new(), remarks: false }
+        Self { table, verify_input: true, verify_each: VerifyEach::default(), disabled: Vec::new(), remarks: false }
     }
 }
 
@@ -278,7 +291,12 @@ impl PassManager<'_> {
         self.report.notices.items.extend(notices.items);
         // An edit rolls itself back when it is dropped without a commit.
         result.map_err(|errors| StepFailure::new(step, errors).with_faults(faults))?;
-        if self.config.verify_each {
+        let is_verified = match self.config.verify_each {
+            VerifyEach::Changed => !edit.is_untouched(),
+            VerifyEach::Always => true,
+            VerifyEach::Never => false,
+        };
+        if is_verified {
             let start = Instant::now();
             let mut errors = Diags::default();
             hostir::verify::verify(edit.program(), &mut errors);

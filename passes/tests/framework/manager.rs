@@ -3,7 +3,9 @@
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, Value};
-use hostir_passes::manager::{Config, PassObserver, PipelineFailure, PipelineReport, SilentObserver, run_pipeline};
+use hostir_passes::manager::{
+    Config, PassObserver, PipelineFailure, PipelineReport, SilentObserver, VerifyEach, run_pipeline,
+};
 use hostir_passes::{OptionSpec, OptionType, PassAction, PassCx, PassInfo, StatisticSpec, pipeline};
 
 const TEXT: &str = "\
@@ -48,7 +50,24 @@ static NEEDS: PassInfo = PassInfo {
     options: &[OptionSpec { name: "size", ty: OptionType::Int { min: 0, max: 9 }, default: None, help: "how much" }],
     ..info("needs", PassAction::Rewrite(|_, _| Ok(())))
 };
-static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS];
+static SAME_BLOCK: PassInfo = info("same-block", PassAction::Rewrite(same_block));
+static APPEND: PassInfo = info("append", PassAction::Rewrite(append));
+static TABLE: &[&PassInfo] =
+    &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS, &SAME_BLOCK, &APPEND];
+
+/// Replaces the body by itself.
+fn same_block(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
+    let body = edit.program().body();
+    let ops = edit.program().block(body).ops.clone();
+    edit.set_block(body, ops);
+    Ok(())
+}
+
+/// Adds a block that nothing uses, and replaces nothing.
+fn append(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
+    edit.add_block(Vec::new());
+    Ok(())
+}
 
 fn drop_last(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
@@ -85,7 +104,7 @@ fn with(text: &str, config: Config) -> (String, Result<PipelineReport, Box<Pipel
 
 /// Verification is off where the passes of this test break the program on purpose.
 fn unverified() -> Config {
-    Config { verify_each: false, ..Config::default() }
+    Config { verify_each: VerifyEach::Never, ..Config::default() }
 }
 
 /// A pass that refuses leaves the program as it was, and says what was still to run.
@@ -130,6 +149,19 @@ fn an_invalid_result_is_a_bug() {
     assert_eq!(text, TEXT);
     assert_eq!(failure.errors.items[0].code, "H0307");
     assert!(failure.errors.items[0].message.contains("`drop-last` produced an invalid program"));
+}
+
+/// Verification follows passes that touched the program, by the journal: also those that report no replacement.
+#[test]
+fn verification_follows_changes() {
+    let verified = |text: &str, verify_each: VerifyEach| {
+        let (_, result) = with(text, Config { verify_each, ..Config::default() });
+        result.unwrap().runs.iter().map(|run| !run.verify_time.is_zero()).collect::<Vec<_>>()
+    };
+    let text = "nothing,same-block,append";
+    assert_eq!(verified(text, VerifyEach::Changed), [false, true, true]);
+    assert_eq!(verified(text, VerifyEach::Always), [true, true, true]);
+    assert_eq!(verified(text, VerifyEach::Never), [false, false, false]);
 }
 
 /// The errors about options, in the words of the message.

@@ -30,6 +30,7 @@ enum UndoEntry {
     Definitions(Option<BlockId>),
 }
 
+#[derive(PartialEq, Eq)]
 struct ArenaLengths {
     meshes: usize,
     domains: usize,
@@ -37,6 +38,19 @@ struct ArenaLengths {
     ops: usize,
     blocks: usize,
     units: usize,
+}
+
+impl ArenaLengths {
+    fn of_program(program: &Program) -> Self {
+        Self {
+            meshes: program.meshes.len(),
+            domains: program.domains.len(),
+            tensors: program.tensors.len(),
+            ops: program.ops.len(),
+            blocks: program.blocks.len(),
+            units: program.units.len(),
+        }
+    }
 }
 
 /// A set of changes that is committed or rolled back as a whole.
@@ -50,14 +64,7 @@ pub struct Edit<'a> {
 impl<'a> Edit<'a> {
     /// Starts an edit.
     pub fn new(program: &'a mut Program) -> Self {
-        let lengths = ArenaLengths {
-            meshes: program.meshes.len(),
-            domains: program.domains.len(),
-            tensors: program.tensors.len(),
-            ops: program.ops.len(),
-            blocks: program.blocks.len(),
-            units: program.units.len(),
-        };
+        let lengths = ArenaLengths::of_program(program);
         Self { program, journal: Vec::new(), lengths, committed: false }
     }
     /// The program as changed so far.
@@ -68,6 +75,10 @@ impl<'a> Edit<'a> {
     pub fn commit(mut self) -> bool {
         self.committed = true;
         !self.journal.is_empty()
+    }
+    /// Whether the program is the one that the edit began with: nothing was replaced, and nothing appended.
+    pub fn is_untouched(&self) -> bool {
+        self.journal.is_empty() && ArenaLengths::of_program(self.program) == self.lengths
     }
     /// Interns a name.
     pub fn intern_name(&mut self, text: &str) -> Symbol {
