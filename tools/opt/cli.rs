@@ -50,7 +50,10 @@ pub(super) struct OptArgs {
     pub(super) pipeline: Pipeline,
     /// The text of each step of the pipeline.
     pub(super) origins: Vec<OptionOrigin>,
-    pub(super) list_passes: bool,
+    /// The passes on standard error, as a pipeline.
+    pub(super) dump_pass_pipeline: bool,
+    /// All passes, or the one of this name.
+    pub(super) list_passes: Option<String>,
     /// All ops, or the one of this name.
     pub(super) list_ops: Option<String>,
     pub(super) style: Option<Era>,
@@ -73,6 +76,10 @@ pub(super) struct OptArgs {
     pub(super) timing: bool,
     pub(super) statistics: bool,
     pub(super) reproducer: Option<String>,
+    /// The file has the passes to run.
+    pub(super) run_reproducer: bool,
+    /// Lists and tables are data.
+    pub(super) json: bool,
     pub(super) format: DiagFormat,
 }
 
@@ -95,8 +102,14 @@ Examples:
       List the lines in which texts in hir 2 differ from the canonical layout.
   hir-opt --diff dump.hir mine.hir
       Print how two programs differ in more than names and numbers.
+  hir-opt prog.hir --pass-pipeline=cse,dce --print-ir-after-change=diff
+      Print what each pass changed, as a unified diff.
+  hir-opt failed.hir --run-reproducer
+      Run the passes of a test case that --reproducer=failed.hir wrote.
   hir-opt --list-ops=Communication
       Say how an op is written, and what its arguments may be.
+  hir-opt --list-passes=chunk
+      Say what a pass does, with its options and an example.
 
 Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
 file cannot be read or written, 4 programs differ, or a text is not formatted
@@ -141,8 +154,11 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["fix", "pass", "pass_pipeline", "form", "style", "renumber", "split_input_file", "verify_diagnostics"],
         help = "Compare the programs of two FILEs up to names and numbers, and print the lines of hir 2 that differ")]
     diff: bool,
-    #[arg(long, help = "List all passes with their options")]
-    list_passes: bool,
+    #[arg(long, help = "Print the passes to standard error, as --pass-pipeline takes them")]
+    dump_pass_pipeline: bool,
+    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        help = "List all passes with their options, or all about one of them")]
+    list_passes: Option<String>,
     #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help = "List the syntax of all ops, or all about one of them")]
     list_ops: Option<String>,
@@ -192,8 +208,12 @@ struct Arguments {
     print_ir_after: Vec<String>,
     #[arg(long, help = "Print the program after every pass")]
     print_ir_after_all: bool,
-    #[arg(long, help = "Print the program after passes that changed it")]
-    print_ir_after_change: bool,
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "program",
+        value_parser = ["program", "diff"],
+        help = "Print the program after passes that changed it, or the lines that differ")]
+    print_ir_after_change: Option<String>,
+    #[arg(long, help = "Print the program that a pass failed on, or the invalid one that it left")]
+    print_ir_after_failure: bool,
     #[arg(long, value_name = "PASS", help = "Skip all occurrences of a pass")]
     disable_pass: Vec<String>,
     #[arg(long, help = "Print the changes of passes, and why they did not change more")]
@@ -202,8 +222,13 @@ struct Arguments {
     timing: bool,
     #[arg(long, help = "Print the statistics of passes")]
     statistics: bool,
-    #[arg(long, value_name = "FILE", help = "Write a test case to FILE if a pass fails")]
+    #[arg(long, help = "Print passes, ops, times and statistics as JSON")]
+    json: bool,
+    #[arg(long, value_name = "FILE", help = "Write a test case to FILE if a pass fails: the program and the passes")]
     reproducer: Option<String>,
+    #[arg(long, conflicts_with_all = ["pass", "pass_pipeline", "format", "diff", "fix"],
+        help = "Run the passes that FILE, a test case of --reproducer, names")]
+    run_reproducer: bool,
     #[arg(long, value_name = "human|json", default_value = "human",
         value_parser = format_parser(), help = "Format of diagnostics")]
     error_format: DiagFormat,
@@ -211,18 +236,27 @@ struct Arguments {
     color: ColorArgument,
 }
 
-/// Reads the value of `--verify-each`; `true` and `false` are mlir-opt's.
+/// The words of `--verify-each`; `true` and `false` are mlir-opt's.
+const VERIFY_EACH: [(VerifyEach, &str, [&str; 2]); 3] = [
+    (VerifyEach::Changed, "changed", ["changed", "changed"]),
+    (VerifyEach::Always, "always", ["true", "1"]),
+    (VerifyEach::Never, "never", ["false", "0"]),
+];
+
+/// The word of `--verify-each` for these passes.
+pub(super) fn verify_each_word(when: VerifyEach) -> &'static str {
+    VERIFY_EACH.iter().find(|(known, ..)| *known == when).map_or("", |(_, word, _)| word)
+}
+
+/// The passes that a value of `--verify-each` stands for.
+pub(super) fn verify_each_of_word(text: &str) -> Option<VerifyEach> {
+    VERIFY_EACH.iter().find(|(_, word, others)| *word == text || others.contains(&text)).map(|(when, ..)| *when)
+}
+
+/// Reads the value of `--verify-each`.
 fn verify_each_parser() -> impl TypedValueParser<Value = VerifyEach> {
-    let words = [
-        PossibleValue::new("changed"),
-        PossibleValue::new("always").aliases(["true", "1"]),
-        PossibleValue::new("never").aliases(["false", "0"]),
-    ];
-    PossibleValuesParser::new(words).map(|text| match text.as_str() {
-        "always" | "true" | "1" => VerifyEach::Always,
-        "never" | "false" | "0" => VerifyEach::Never,
-        _ => VerifyEach::Changed,
-    })
+    let words = VERIFY_EACH.map(|(_, word, others)| PossibleValue::new(word).aliases(others));
+    PossibleValuesParser::new(words).map(|text| verify_each_of_word(&text).unwrap_or_default())
 }
 
 /// Reads the values that clap does not check.
@@ -234,6 +268,7 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
     let (pipeline, origins) = usage.read_pipeline(&arguments, matches);
     let wanted = pipeline.wanted_devices();
     usage.check_files(&arguments);
+    usage.check_json(&arguments);
     let mut files = arguments.files.into_iter();
     let cli = OptArgs {
         pipeline,
@@ -245,7 +280,10 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
             before,
             after_all: after_all || arguments.print_ir_after_all,
             after,
-            only_changes: arguments.print_ir_after_change,
+            only_changes: arguments.print_ir_after_change.is_some(),
+            as_difference: arguments.print_ir_after_change.as_deref() == Some("diff"),
+            after_failure: arguments.print_ir_after_failure,
+            is_colored: usage.io.color,
         },
         disabled: usage.find_passes("disable-pass", &arguments.disable_pass).1,
         file: files.next().unwrap_or_else(|| "-".to_owned()),
@@ -256,6 +294,7 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
         output_given: matches.value_source("output") == Some(ValueSource::CommandLine),
         output: arguments.output,
         fix: arguments.fix,
+        dump_pass_pipeline: arguments.dump_pass_pipeline,
         list_passes: arguments.list_passes,
         list_ops: arguments.list_ops,
         renumber: arguments.renumber,
@@ -274,6 +313,8 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
         timing: arguments.timing,
         statistics: arguments.statistics,
         reproducer: arguments.reproducer,
+        run_reproducer: arguments.run_reproducer,
+        json: arguments.json,
         format: arguments.error_format,
     };
     if usage.failed { Err(ToolStatus::Usage) } else { Ok(cli) }
@@ -313,6 +354,17 @@ impl UsageReporter<'_, '_> {
             self.report_error(format!(
                 "one file is read at a time, but `{first}` and `{second}` were given; `--format` and `--diff` take several"
             ));
+        }
+    }
+
+    /// Refuses `--json` where it changes nothing.
+    fn check_json(&mut self, arguments: &Arguments) {
+        let is_list = arguments.list_passes.is_some() || arguments.list_ops.is_some();
+        if arguments.json && !is_list && !arguments.timing && !arguments.statistics {
+            self.report_error(
+                "`--json` is for `--list-passes`, `--list-ops`, `--timing` and `--statistics`; \
+                 `--error-format=json` prints diagnostics as JSON",
+            );
         }
     }
 
@@ -428,7 +480,8 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
     ("mlir-print-ir-after-change", "print-ir-after-change"),
     ("print-after", "print-ir-after"),
     ("print-after-all", "print-ir-after-all"),
-    ("print-changed", "print-ir-after-change"),
+    ("print-changed", "print-ir-after-change=diff"),
+    ("mlir-print-ir-after-failure", "print-ir-after-failure"),
     ("mlir-timing", "timing"),
     ("time-passes", "timing"),
     ("mlir-pass-statistics", "statistics"),

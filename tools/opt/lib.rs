@@ -16,6 +16,8 @@ mod form;
 mod formatting;
 mod lists;
 mod output;
+mod pass_page;
+mod reproducer;
 mod roundtrip;
 mod tables;
 
@@ -30,7 +32,6 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::print::{PrintOptions, VersionLine};
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
-use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
@@ -43,11 +44,11 @@ use std::time::Instant;
 /// Runs hir-opt: `args` with the program's name first. Returns the exit status: 0 success, 1 the program
 /// is wrong, 2 the command line is wrong, 3 a file cannot be read or written.
 pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
-    let cli = match cli::parse_args(args, io) {
+    let mut cli = match cli::parse_args(args, io) {
         Ok(cli) => cli,
         Err(status) => return status.exit_code(),
     };
-    if cli.list_passes || cli.list_ops.is_some() {
+    if cli.list_passes.is_some() || cli.list_ops.is_some() {
         return print_lists(&cli, io).exit_code();
     }
     if cli.format_files {
@@ -60,6 +61,14 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
         Ok(source) => source,
         Err(diag) => return report_failure(io, &cli, diag),
     };
+    if cli.run_reproducer
+        && let Err(status) = reproducer::apply_settings(&mut cli, &source, io)
+    {
+        return status.exit_code();
+    }
+    if cli.dump_pass_pipeline {
+        io.print_message(&cli.pipeline.to_string());
+    }
     if !cli.fix {
         return OptSession::new(&cli, &source).run(io).exit_code();
     }
@@ -84,17 +93,29 @@ fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>)
 /// Writes the lists that are asked for.
 fn print_lists(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     let width = help_width(io.env, io.columns);
-    let mut text = if cli.list_passes { lists::list_passes(width) } else { String::new() };
-    match cli.list_ops.as_deref() {
-        None => {}
-        Some("") => text += &lists::list_ops(width),
-        Some(name) => match lists::describe_by_name(name, width) {
-            Ok(about) => text += &about,
+    let mut text = String::new();
+    if let Some(name) = cli.list_passes.as_deref() {
+        match lists::passes_text(name, cli.json, width) {
+            Ok(passes) => text = passes,
+            Err(diag) => {
+                io.report(cli.format, &NamedText::new("--list-passes", name), &[diag]);
+                return ToolStatus::Usage;
+            }
+        }
+    }
+    if let Some(name) = cli.list_ops.as_deref() {
+        let found = match (cli.json, name) {
+            (true, name) => lists::ops_data(name),
+            (false, "") => Ok(lists::list_ops(width)),
+            (false, name) => lists::describe_by_name(name, width),
+        };
+        match found {
+            Ok(ops) => text += &ops,
             Err(message) => {
                 io.print_message(&format!("error: {message}"));
                 return ToolStatus::Usage;
             }
-        },
+        }
     }
     io.print_output(&text)
 }
@@ -326,7 +347,7 @@ impl<'a> OptSession<'a> {
         }
         diags.items.extend(failure.errors.items.into_iter().skip(shown));
         if self.cli.reproducer.is_some() && self.reproducer.is_none() {
-            self.reproducer = Some(test_case(program, &failure.remaining));
+            self.reproducer = Some(reproducer::reproducer_text(program, &failure.remaining, self.cli));
         }
         self.reports.push(failure.report);
     }
@@ -351,11 +372,19 @@ impl<'a> OptSession<'a> {
     }
 
     fn print_tables(&self, io: &mut ToolIo<'_>) {
-        if self.cli.timing {
-            let _ = io.stderr.write_all(tables::timing_table(&self.phases, &self.reports).as_bytes());
-        }
-        if self.cli.statistics {
-            let _ = io.stderr.write_all(tables::statistics_table(&self.reports).as_bytes());
+        let (phases, reports) = (&self.phases, &self.reports);
+        let texts = match self.cli.json {
+            true => [
+                self.cli.timing.then(|| format!("{}\n", tables::timing_object(phases, reports))),
+                self.cli.statistics.then(|| format!("{}\n", tables::statistics_object(reports))),
+            ],
+            false => [
+                self.cli.timing.then(|| tables::timing_table(phases, reports)),
+                self.cli.statistics.then(|| tables::statistics_table(reports)),
+            ],
+        };
+        for text in texts.into_iter().flatten() {
+            let _ = io.stderr.write_all(text.as_bytes());
         }
     }
 
@@ -392,9 +421,4 @@ fn drop_in_background(programs: Vec<Program>) {
     if programs.iter().any(|program| program.ops().len() > LARGE) {
         rayon::spawn(move || drop(programs));
     }
-}
-
-/// The program with the pipeline that fails on it.
-fn test_case(program: &Program, remaining: &Pipeline) -> String {
-    format!("// hir-opt --pass-pipeline='{remaining}'\n{}", hostir::print::print_to_string(program))
 }

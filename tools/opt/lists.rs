@@ -1,17 +1,34 @@
 //! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
+use super::pass_page::{describe_option, pass_object, pass_page, steps_text};
 use hostir::diag::nearest_function;
+use hostir::diag::{Diag, Span};
 use hostir::hir2::forms::statement_forms;
 use hostir::ir::functions::{CASTS, function_names, listed_functions};
 use hostir::ir::{COMMUNICATION_WORDS, CallPadding, OpKind, OpLayout, OwnForm, WordLink, statement_word};
 use hostir::ops::pointwise::POINTWISE;
 use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpRegistry, OpSpec};
-use hostir_passes::{OptionSpec, PASSES, PassAction, PassInfo};
+use hostir_passes::pipeline::find_pass;
+use hostir_passes::{PASSES, PassInfo};
 use hostir_tool_support::terminal::wrap_text;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Every pass with its options.
-pub(super) fn list_passes(width: usize) -> String {
+/// Every pass with its options, or all about the pass of this name, as text or as data.
+///
+/// # Errors
+/// A name that no pass has.
+pub(super) fn passes_text(name: &str, is_data: bool, width: usize) -> Result<String, Diag> {
+    let pass = if name.is_empty() { None } else { Some(find_pass(name, Span::new(0, name.len()), PASSES)?) };
+    Ok(match (pass, is_data) {
+        (None, false) => list_passes(width),
+        (Some(pass), false) => pass_page(pass, width),
+        (None, true) => format!("{:#}\n", PASSES.iter().map(|pass| pass_object(pass)).collect::<Value>()),
+        (Some(pass), true) => format!("{:#}\n", pass_object(pass)),
+    })
+}
+
+fn list_passes(width: usize) -> String {
     let column = PASSES.iter().map(|pass| pass.name.len()).max().unwrap_or(0) + 2;
     PASSES.iter().map(|pass| describe_pass(pass, column, width)).collect()
 }
@@ -19,8 +36,7 @@ pub(super) fn list_passes(width: usize) -> String {
 fn describe_pass(pass: &PassInfo, column: usize, width: usize) -> String {
     let summary = wrap_text(pass.summary, column, column, width);
     let mut out = format!("{:column$}{summary}\n", pass.name);
-    if let PassAction::Pipeline(steps) = pass.action {
-        let steps = steps(&hostir_passes::Options::from_defaults(pass.options)).to_string();
+    if let Some(steps) = steps_text(pass) {
         // A pipeline may have blanks after its commas.
         let _ = writeln!(out, "  = {}", wrap_text(&steps.replace(',', ", "), 4, 4, width));
     }
@@ -28,12 +44,6 @@ fn describe_pass(pass: &PassInfo, column: usize, width: usize) -> String {
         out.push_str(&describe_option(option, width));
     }
     out
-}
-
-fn describe_option(option: &OptionSpec, width: usize) -> String {
-    let default = option.default.map_or("required".to_owned(), |text| format!("default {text}"));
-    let head = format!("{}: {} ({default})", option.name, option.ty.type_description());
-    format!("  {}\n      {}\n", wrap_text(&head, 2, 6, width), wrap_text(option.help, 6, 6, width))
 }
 
 /// The forms of all ops in `hir 2`, each from the start of a line, then those of the printed form alone.
@@ -55,6 +65,16 @@ pub(super) fn list_ops(width: usize) -> String {
     )
 }
 
+/// All ops, or those of this name, as data.
+///
+/// # Errors
+/// A name that no op has.
+pub(super) fn ops_data(name: &str) -> Result<String, String> {
+    let kinds = OpRegistry::OURS.kinds();
+    let found: Vec<Value> = kinds.filter(|kind| name.is_empty() || is_named(*kind, name)).map(op_object).collect();
+    if found.is_empty() { Err(unknown_op(name)) } else { Ok(format!("{:#}\n", Value::from(found))) }
+}
+
 /// The description of the op with this name, function name or spelling of another era; else an error about the name.
 ///
 /// # Errors
@@ -67,11 +87,15 @@ pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, Strin
     if let Some(text) = describe_function(name) {
         return Ok(text);
     }
+    Err(unknown_op(name))
+}
+
+fn unknown_op(name: &str) -> String {
     let names = OpRegistry::OURS.kinds().map(OpKind::name);
-    Err(match nearest_function(name, names.chain(OpRegistry::OURS.head_words()).chain(function_names())) {
+    match nearest_function(name, names.chain(OpRegistry::OURS.head_words()).chain(function_names())) {
         Some(near) => format!("unknown op `{name}`; did you mean `{near}`?"),
         None => format!("unknown op `{name}`; `--list-ops` lists all ops"),
-    })
+    }
 }
 
 fn is_named(kind: OpKind, name: &str) -> bool {
@@ -87,6 +111,20 @@ fn has_word_of_hir2(kind: OpKind, word: &str) -> bool {
         "CollectivePermute" => word == "permute",
         name => statement_word(name) == Some(word),
     }
+}
+
+/// An op as data: its forms in both notations and its arguments.
+fn op_object(kind: OpKind) -> Value {
+    let spec = kind.spec();
+    let arguments = spec.args.iter().map(|arg| json!({ "name": argument_title(arg), "value": argument_contents(arg) }));
+    json!({
+        "name": kind.name(),
+        "summary": spec.summary,
+        "forms": statement_forms(kind).lines().collect::<Vec<_>>(),
+        "printed_form": op_form(kind),
+        "spellings": spec.spellings.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        "arguments": arguments.collect::<Value>(),
+    })
 }
 
 fn describe_op(kind: OpKind, width: usize) -> String {
@@ -247,6 +285,12 @@ mod tests {
         for kind in OpRegistry::OURS.kinds() {
             fits(&describe_op(kind, 80));
         }
+        for pass in PASSES {
+            // Examples and tables are as wide as they are.
+            let page = pass_page(pass, 80);
+            let text = page.split("\nBefore --pass").next().unwrap_or_default();
+            fits(&text.lines().filter(|line| !line.starts_with("  |")).collect::<Vec<_>>().join("\n"));
+        }
     }
 
     /// The descriptions of options and ops are complete for every width.
@@ -256,6 +300,7 @@ mod tests {
         let (list, forms) = (words(&list_passes(60)), list_ops(200));
         for pass in PASSES {
             assert!(list.contains(&words(pass.summary)), "{}", pass.name);
+            assert!(words(&pass_page(pass, 60)).contains(&words(pass.description)), "{}", pass.name);
             for option in pass.options {
                 assert!(list.contains(&words(option.help)), "{}: {}", pass.name, option.name);
             }

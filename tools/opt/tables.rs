@@ -1,6 +1,7 @@
-//! Text tables: `--timing`, `--statistics`.
+//! `--timing` and `--statistics`, as tables and as data.
 
 use hostir_passes::manager::{PassRun, PipelineReport};
+use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// The table of the times of parsing, each pass, its verification and printing.
@@ -50,4 +51,44 @@ pub(super) fn statistics_table(reports: &[PipelineReport]) -> String {
 fn op_counts(run: &PassRun) -> String {
     let change = run.ops_after as i64 - run.ops_before as i64;
     format!("{} -> {} ops ({change:+})", run.ops_before, run.ops_after)
+}
+
+/// The times as data, in milliseconds.
+pub(super) fn timing_object(phases: &[f64; 4], reports: &[PipelineReport]) -> Value {
+    let runs = reports.iter().flat_map(|report| &report.runs).filter(|run| !run.skipped);
+    let passes = runs.map(|run| {
+        json!({
+            "pass": run.pass.name,
+            "depth": run.depth,
+            "ms": whole_ns_as_ms(run.time.as_secs_f64()),
+            "verify_ms": whole_ns_as_ms(run.verify_time.as_secs_f64()),
+            "ops_before": run.ops_before,
+            "ops_after": run.ops_after,
+        })
+    });
+    let [parse, resolve, verify, print] = phases.map(whole_ns_as_ms);
+    let phases = json!({ "parse": parse, "resolve": resolve, "verify": verify, "print": print });
+    json!({ "timing": { "phases_ms": phases, "passes": passes.collect::<Value>() } })
+}
+
+/// Seconds as milliseconds, without digits below a nanosecond.
+fn whole_ns_as_ms(seconds: f64) -> f64 {
+    (1e9 * seconds).round() / 1e6
+}
+
+/// The counters of each pass as data.
+pub(super) fn statistics_object(reports: &[PipelineReport]) -> Value {
+    let passes = reports.iter().flat_map(|report| &report.runs).map(|run| {
+        let counters = run.statistics.iter().map(|(name, count)| ((*name).to_owned(), (*count).into()));
+        json!({
+            "pass": run.pass.name,
+            "depth": run.depth,
+            "skipped": run.skipped,
+            "changed": run.changed,
+            "ops_before": run.ops_before,
+            "ops_after": run.ops_after,
+            "counters": counters.collect::<Map<String, Value>>(),
+        })
+    });
+    json!({ "statistics": passes.collect::<Value>() })
 }

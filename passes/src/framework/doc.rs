@@ -49,13 +49,13 @@ fn pass_markdown(pass: &PassInfo, out: &mut String) {
         let _ = writeln!(out, "- `{}`: {}", statistic.name, statistic.help);
     }
     if let Some(example) = pass.example {
-        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", short_form_text(example.before).trim_end());
-        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", short_form_text(example.after).trim_end());
+        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", example_text(example.before).trim_end());
+        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", example_text(example.after).trim_end());
     }
 }
 
-/// A program in the form for people.
-fn short_form_text(text: &str) -> String {
+/// The text of an example in the form for people.
+pub fn example_text(text: &str) -> String {
     if hostir::hir2::is_hir2(text) {
         return text.to_owned();
     }

@@ -63,6 +63,9 @@ pub trait PassObserver {
     fn before_pass(&mut self, pass: &'static PassInfo, program: &Program);
     /// Called after `pass` ran and its result was verified; `changed` is true if it changed the program.
     fn after_pass(&mut self, pass: &'static PassInfo, program: &Program, changed: bool);
+    /// Called after `pass` failed, with the program that it rejected, or the invalid one that it left and that is
+    /// dropped.
+    fn after_failure(&mut self, pass: &'static PassInfo, program: &Program);
 }
 
 /// An observer that looks at nothing.
@@ -71,6 +74,7 @@ pub struct SilentObserver;
 impl PassObserver for SilentObserver {
     fn before_pass(&mut self, _: &'static PassInfo, _: &Program) {}
     fn after_pass(&mut self, _: &'static PassInfo, _: &Program, _: bool) {}
+    fn after_failure(&mut self, _: &'static PassInfo, _: &Program) {}
 }
 
 /// The record of one run of one pass.
@@ -289,24 +293,35 @@ impl PassManager<'_> {
         self.report.verdicts.append(&mut cx.take_verdicts());
         let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);
-        // An edit rolls itself back when it is dropped without a commit.
-        result.map_err(|errors| StepFailure::new(step, errors).with_faults(faults))?;
-        let is_verified = match self.config.verify_each {
+        if let Err(errors) = result {
+            // An edit rolls itself back when it is dropped without a commit.
+            drop(edit);
+            self.observer.after_failure(pass, program);
+            return Err(StepFailure::new(step, errors).with_faults(faults));
+        }
+        if let Err(errors) = self.verify_result(&edit, index) {
+            self.observer.after_failure(pass, edit.program());
+            return Err(StepFailure::new(step, invalid_result(pass, errors)));
+        }
+        self.report.runs[index].statistics = statistics;
+        Ok(edit.commit())
+    }
+
+    /// Verifies the program that a pass left, if that is wanted.
+    fn verify_result(&mut self, edit: &Edit<'_>, index: usize) -> Result<(), Diags> {
+        let is_wanted = match self.config.verify_each {
             VerifyEach::Changed => !edit.is_untouched(),
             VerifyEach::Always => true,
             VerifyEach::Never => false,
         };
-        if is_verified {
-            let start = Instant::now();
-            let mut errors = Diags::default();
-            hostir::verify::verify(edit.program(), &mut errors);
-            self.report.runs[index].verify_time = start.elapsed();
-            if errors.has_errors() {
-                return Err(StepFailure::new(step, invalid_result(pass, errors)));
-            }
+        if !is_wanted {
+            return Ok(());
         }
-        self.report.runs[index].statistics = statistics;
-        Ok(edit.commit())
+        let start = Instant::now();
+        let mut errors = Diags::default();
+        hostir::verify::verify(edit.program(), &mut errors);
+        self.report.runs[index].verify_time = start.elapsed();
+        if errors.has_errors() { Err(errors) } else { Ok(()) }
     }
 
     fn run_nested(

@@ -61,6 +61,14 @@ impl OptionType {
             OptionType::Words => "a list of words such as {a,b}".to_owned(),
         }
     }
+    /// The values of a type that has few.
+    pub fn words(self) -> Option<&'static [&'static str]> {
+        match self {
+            OptionType::Bool => Some(&["true", "false"]),
+            OptionType::Choice(words) => Some(words),
+            OptionType::Int { .. } | OptionType::Word | OptionType::Words => None,
+        }
+    }
     /// The value of a text; `None` if it does not fit the type.
     pub fn parse_value(self, text: &str) -> Option<OptionValue> {
         match self {

@@ -52,8 +52,7 @@ static NEEDS: PassInfo = PassInfo {
 };
 static SAME_BLOCK: PassInfo = info("same-block", PassAction::Rewrite(same_block));
 static APPEND: PassInfo = info("append", PassAction::Rewrite(append));
-static TABLE: &[&PassInfo] =
-    &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS, &SAME_BLOCK, &APPEND];
+static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS, &SAME_BLOCK, &APPEND];
 
 /// Replaces the body by itself.
 fn same_block(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
@@ -205,6 +204,19 @@ fn the_books_are_kept() {
         fn after_pass(&mut self, pass: &'static PassInfo, _: &Program, changed: bool) {
             self.0.push(format!("after {} {changed}", pass.class_name()));
         }
+        fn after_failure(&mut self, pass: &'static PassInfo, program: &Program) {
+            let ops = program.block(program.body()).ops.len();
+            self.0.push(format!("failed {} with {ops} ops", pass.class_name()));
+        }
+    }
+    // A pass that rejects: the program as it was. An invalid result: what the pass left.
+    for (text, expected) in [("reject", "failed Reject with 2 ops"), ("drop-last", "failed DropLast with 1 ops")] {
+        let (mut program, mut log) = (program(), Log::default());
+        let pipeline = pipeline::parse_pipeline(text, TABLE).unwrap();
+        let config = Config { table: TABLE, ..Config::default() };
+        assert!(run_pipeline(&mut program, &pipeline, &config, &mut log).is_err());
+        assert_eq!(log.0.last().map(String::as_str), Some(expected));
+        assert_eq!(hostir::print::print_to_string(&program), TEXT);
     }
     let mut program = program();
     let pipeline = pipeline::parse_pipeline("nothing,drop-last", TABLE).unwrap();
