@@ -11,6 +11,8 @@ const HEAD: &str = "\
 
 `hir-opt --pass=NAME{option=value,...}` runs one pass, `--pass-pipeline='a,b{option=value}'` several.
 Options are separated by commas or blanks, `-` and `_` are the same in names, lists are in braces.
+A pass that is an alias for several takes options for each of them by its name:
+`overlap-lower{allreduce_chunks=2,host-ir-lower={allgather=ring}}`. These replace those that the alias gives.
 A pass turns a valid program into a valid one; a pass that rejects a program leaves it unchanged.
 
 ";

@@ -336,11 +336,14 @@ impl PassManager<'_> {
             return Err(StepFailure::at_bug(step, what));
         }
         let text = steps(&step.options);
-        let inner = pipeline::parse_pipeline(&text, self.config.table).map_err(|errors| {
+        let mut inner = pipeline::parse_pipeline(&text, self.config.table).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
             let what = format!("`{}` is an alias for `{text}`: {first} (this is a bug)", step.pass.name);
             StepFailure::at_bug(step, what)
         })?;
+        for one in &mut inner.steps {
+            one.options.adopt_step(one.pass.name, &step.options);
+        }
         let first = self.report.runs.len();
         self.run_steps(program, &inner.steps, depth + 1)?;
         Ok(self.report.runs[first..].iter().any(|run| run.changed))

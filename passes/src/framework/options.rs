@@ -3,12 +3,12 @@
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Span, nearest_candidate};
 
-/// An unknown option of a pass.
-const UNKNOWN_OPTION: &str = "H0303";
+/// An unknown option of a pass, or options for a step that it does not have.
+pub(crate) const UNKNOWN_OPTION: &str = "H0303";
 /// An option whose value is not of its type.
 const OPTION_VALUE: &str = "H0304";
-/// An option that is given twice.
-const OPTION_TWICE: &str = "H0305";
+/// An option, or the options of a step, that are given twice.
+pub(crate) const OPTION_TWICE: &str = "H0305";
 /// A missing option that has no default.
 const OPTION_MISSING: &str = "H0306";
 
@@ -160,6 +160,8 @@ pub struct Options {
     slots: Vec<OptionSlot>,
     /// Options under [`ANY_NAME`].
     named: Vec<(String, i64)>,
+    /// Options of the steps of a pipeline pass, by their names.
+    steps: Vec<(&'static str, Options)>,
 }
 
 impl Options {
@@ -171,7 +173,7 @@ impl Options {
             given: None,
             at: None,
         });
-        Self { slots: slots.collect(), named: Vec::new() }
+        Self { slots: slots.collect(), named: Vec::new(), steps: Vec::new() }
     }
 
     /// Checks the options that the user gave to `pass` (at `pass_span`). Reports every error; spans are those of the
@@ -179,6 +181,27 @@ impl Options {
     pub fn parse_given(
         pass: &str,
         pass_span: Span,
+        specs: &'static [OptionSpec],
+        given: &[GivenOption<'_>],
+        diags: &mut Diags,
+    ) -> Self {
+        let options = Self::parse_some(pass, specs, given, diags);
+        for (spec, slot) in specs.iter().zip(&options.slots) {
+            if spec.default.is_none() && slot.given.is_none() {
+                let message = message!("`{}` needs the option `{}`", pass, spec.name);
+                diags.push(
+                    Diag::error(OPTION_MISSING, pass_span, message)
+                        .with_primary_text(message!("write `{}{{{}=...}}`", pass, spec.name))
+                        .with_note(describe_option(spec)),
+                );
+            }
+        }
+        options
+    }
+
+    /// Checks options as [`Self::parse_given`] does, of which required ones may be missing: another place gives them.
+    pub(crate) fn parse_some(
+        pass: &str,
         specs: &'static [OptionSpec],
         given: &[GivenOption<'_>],
         diags: &mut Diags,
@@ -191,17 +214,26 @@ impl Options {
                 Some(index) => options.fill_slot(index, pass, &specs[index], one, diags),
             }
         }
-        for (spec, slot) in specs.iter().zip(&options.slots) {
-            if spec.default.is_none() && slot.given.is_none() {
-                let message = message!("`{}` needs the option `{}`", pass, spec.name);
-                diags.push(
-                    Diag::error(OPTION_MISSING, pass_span, message)
-                        .with_primary_text(message!("write `{}{{{}=...}}`", pass, spec.name))
-                        .with_note(describe_option(spec)),
-                );
-            }
-        }
         options
+    }
+
+    /// Adds options for a step of a pipeline pass. Returns false if it has some already.
+    pub(crate) fn add_step(&mut self, step: &'static str, options: Options) -> bool {
+        let is_new = !self.steps.iter().any(|(known, _)| *known == step);
+        if is_new {
+            self.steps.push((step, options));
+        }
+        is_new
+    }
+    /// Takes over what is given for a step of this name in the options of a pipeline pass.
+    pub(crate) fn adopt_step(&mut self, step: &str, pipeline: &Options) {
+        let Some((_, given)) = pipeline.steps.iter().find(|(known, _)| *known == step) else { return };
+        for (slot, new) in self.slots.iter_mut().zip(&given.slots).filter(|(_, new)| new.given.is_some()) {
+            slot.clone_from(new);
+        }
+        self.named.retain(|(name, _)| !given.named.iter().any(|(new, _)| new == name));
+        self.named.extend(given.named.iter().cloned());
+        self.steps.extend(given.steps.iter().cloned());
     }
 
     fn fill_slot(&mut self, index: usize, pass: &str, spec: &OptionSpec, given: &GivenOption<'_>, diags: &mut Diags) {
@@ -253,9 +285,10 @@ impl Options {
     pub fn is_given(&self, name: &str) -> bool {
         self.slots.iter().any(|slot| slot.name == name && slot.given.is_some())
     }
-    /// The place of the option's value in the pipeline text, if the user gave it.
+    /// The place of the option's value in the pipeline text, if the user gave it to the pass or to a step of it.
     pub fn option_span(&self, name: &str) -> Option<Span> {
-        self.slots.iter().find(|slot| slot.name == name)?.at
+        let own = self.slots.iter().find(|slot| slot.name == name).and_then(|slot| slot.at);
+        own.or_else(|| self.steps.iter().find_map(|(_, options)| options.option_span(name)))
     }
     /// A boolean option.
     pub fn bool_value(&self, name: &str) -> bool {
@@ -293,6 +326,10 @@ impl std::fmt::Display for Options {
             .filter(|slot| slot.given.is_some())
             .filter_map(|slot| Some(format!("{}={}", slot.name, slot.value.as_ref()?)))
             .chain(self.named.iter().map(|(name, value)| format!("{name}={value}")))
+            .chain(self.steps.iter().map(|(step, options)| match options.to_string().as_str() {
+                "" => format!("{step}={{}}"),
+                text => format!("{step}={text}"),
+            }))
             .collect();
         if given.is_empty() { Ok(()) } else { write!(f, "{{{}}}", given.join(",")) }
     }

@@ -3,9 +3,12 @@
 //! Passes are separated by commas; options are in braces, separated by commas or blanks, each `key=value` or a bare
 //! `key`; a value may be a list in braces. The parser reports every error of a text, at its place in the text. Spans in
 //! this file are places in the pipeline text, not in a program.
+//!
+//! A pipeline pass takes options for its steps, `overlap-lower{host-ir-lower={allgather=ring}}`: the name of a step with
+//! options in braces. Names of steps never clash with names of options, whose values are in braces only for lists.
 
-use crate::framework::options::{GivenOption, Options};
-use crate::framework::pass::{OptionFault, PassInfo};
+use crate::framework::options::{GivenOption, OPTION_TWICE, OptionType, Options, UNKNOWN_OPTION, is_same_name};
+use crate::framework::pass::{OptionFault, PassAction, PassInfo};
 use hostir::diag::message;
 use hostir::diag::{Diag, DiagLabel, Diags, Message, Span, nearest_candidate};
 
@@ -101,6 +104,47 @@ fn is_class_name(name: &str, text: &str) -> bool {
     name.bytes().filter(|byte| *byte != b'-').eq(text.bytes().map(|byte| byte.to_ascii_lowercase()))
 }
 
+/// What stands in the braces of a pass.
+#[derive(Default)]
+struct GivenOptions<'a> {
+    own: Vec<GivenOption<'a>>,
+    steps: Vec<StepOptions<'a>>,
+}
+
+/// Options for a step of a pipeline pass.
+struct StepOptions<'a> {
+    step: &'static PassInfo,
+    /// The place of the step's name.
+    span: Span,
+    given: GivenOptions<'a>,
+}
+
+/// Whether `key` with a value in braces stands for a step of `pass`: it is no option of the pass that has such values,
+/// and none at all if there is no such pass.
+fn may_name_step(pass: &PassInfo, key: &str, table: &[&'static PassInfo]) -> bool {
+    let option = pass.options.iter().find(|option| is_same_name(option.name, key));
+    let is_pipeline = matches!(pass.action, PassAction::Pipeline(_));
+    is_pipeline
+        && option.is_none_or(|option| option.ty != OptionType::Words && table.iter().any(|step| step.is_named(key)))
+}
+
+/// The names of the passes of a pipeline text, each once.
+fn step_names(text: &str) -> Vec<&str> {
+    let mut depth = 0_i32;
+    let mut names = Vec::new();
+    let parts = text.split(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    for part in parts {
+        let name = part.split('{').next().unwrap_or_default().trim();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 struct PipelineParser<'a> {
     text: &'a str,
     at: usize,
@@ -148,10 +192,12 @@ impl<'a> PipelineParser<'a> {
             return None;
         }
         let pass = find_pass(name, span, self.table);
-        let given = if self.peek() == Some('{') { self.parse_options(name) } else { Vec::new() };
+        let known = pass.as_ref().ok().copied();
+        let given = if self.peek() == Some('{') { self.parse_options(name, known) } else { GivenOptions::default() };
         match pass {
             Ok(pass) => {
-                let options = Options::parse_given(pass.name, span, pass.options, &given, &mut self.diags);
+                let mut options = Options::parse_given(pass.name, span, pass.options, &given.own, &mut self.diags);
+                self.add_steps(pass, &mut options, given.steps);
                 Some(PipelineStep { pass, options })
             }
             Err(diag) => {
@@ -161,10 +207,32 @@ impl<'a> PipelineParser<'a> {
         }
     }
 
-    fn parse_options(&mut self, pass: &str) -> Vec<GivenOption<'a>> {
+    /// Gives a pipeline pass the options of its steps.
+    fn add_steps(&mut self, pass: &'static PassInfo, options: &mut Options, steps: Vec<StepOptions<'a>>) {
+        let PassAction::Pipeline(text) = pass.action else { return };
+        // A pass that stands for itself, or for passes that do not exist, is a bug that the manager reports.
+        let own = text(options);
+        let names: Vec<&str> = step_names(&own);
+        for StepOptions { step, span, given } in steps {
+            if !names.contains(&step.name) {
+                let message = message!("`{}` is not a step of `{}`", step.name, pass.name);
+                let note = message!("with these options its steps are {}", names.join(", "));
+                self.diags.push(Diag::error(UNKNOWN_OPTION, span, message).with_note(note));
+                continue;
+            }
+            let mut of_step = Options::parse_some(step.name, step.options, &given.own, &mut self.diags);
+            self.add_steps(step, &mut of_step, given.steps);
+            if !options.add_step(step.name, of_step) {
+                let message = message!("options for the step `{}` of `{}` are given twice", step.name, pass.name);
+                self.diags.push(Diag::error(OPTION_TWICE, span, message));
+            }
+        }
+    }
+
+    fn parse_options(&mut self, pass: &str, known: Option<&'static PassInfo>) -> GivenOptions<'a> {
         let open = self.at;
         self.at += 1;
-        let mut given = Vec::new();
+        let mut given = GivenOptions::default();
         loop {
             while let Some(c) = self.peek().filter(|c| *c == ',' || c.is_whitespace()) {
                 self.at += c.len_utf8();
@@ -180,12 +248,12 @@ impl<'a> PipelineParser<'a> {
                     self.diags.push(Diag::error(PIPELINE_SYNTAX, span, message));
                     return given;
                 }
-                Some(_) => given.extend(self.parse_option()),
+                Some(_) => self.parse_option(known, &mut given),
             }
         }
     }
 
-    fn parse_option(&mut self) -> Option<GivenOption<'a>> {
+    fn parse_option(&mut self, pass: Option<&'static PassInfo>, given: &mut GivenOptions<'a>) {
         let start = self.at;
         let key = self.take_word(&[',', '{', '}', '=']);
         let key_span = Span::new(start, self.at);
@@ -193,17 +261,27 @@ impl<'a> PipelineParser<'a> {
             let found = self.found_text();
             self.add_error(format!("expected the name of an option, found {found}"));
             self.balanced_text();
-            return None;
+            return;
         }
         self.skip_blanks();
         if self.peek() != Some('=') {
-            return Some(GivenOption { key, key_span, value: None });
+            given.own.push(GivenOption { key, key_span, value: None });
+            return;
         }
         self.at += 1;
         self.skip_blanks();
+        if self.peek() == Some('{') && pass.is_some_and(|pass| may_name_step(pass, key, self.table)) {
+            let step = find_pass(key, key_span, self.table);
+            let of_step = self.parse_options(key, step.as_ref().ok().copied());
+            match step {
+                Ok(step) => given.steps.push(StepOptions { step, span: key_span, given: of_step }),
+                Err(diag) => self.diags.push(diag),
+            }
+            return;
+        }
         let start = self.at;
         let value = if self.peek() == Some('{') { self.balanced_text() } else { self.take_word(&[',', '}']) };
-        Some(GivenOption { key, key_span, value: Some((value, Span::new(start, self.at))) })
+        given.own.push(GivenOption { key, key_span, value: Some((value, Span::new(start, self.at))) });
     }
 
     /// The text of one bracketed group, or of one character.
