@@ -279,6 +279,8 @@ pub enum ValueSyntax {
     /// `(0 1 2)`: integers without commas; `truncated` when it ends in ` ...`. A team of one is
     /// `Expr(Group(Int))`.
     Team(ArgRange, bool),
+    /// `"rows divide"`, without the quotes.
+    Text(Symbol),
     /// A statement inside an argument list (`ShareMemHandles(P2PCommunication 37 (...), `).
     Stmt(StmtId),
     /// Nothing usable (an error was recorded).

@@ -195,11 +195,27 @@ impl<'t> TokenWindow<'t> {
             RawToken::Float => lex_float(b, text, span),
             RawToken::Typed => lex_typed_literal(b, text, span),
             RawToken::Cast => Tok::Cast(b.ast.strings.intern(text)),
+            RawToken::Quoted if !self.is_value() => return self.report_quotes(b, span),
+            RawToken::Quoted => Tok::Quoted(b.ast.strings.intern(&text[1..text.len() - 1])),
             RawToken::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
             RawToken::Plain(tok) => tok,
             RawToken::Newline | RawToken::Comment => Tok::Error,
         };
         (tok, end)
+    }
+
+    /// Returns true if the next token is the value of an argument, behind its key and `=`.
+    fn is_value(&self) -> bool {
+        matches!(&self.window[..], [.., key, equal] if equal.tok == Tok::Equal && matches!(key.tok, Tok::Word(_)))
+    }
+
+    /// A quote where no text may be; the text between the quotes is read.
+    fn report_quotes(&mut self, b: &mut Builder<'t>, span: Span) -> (Tok, usize) {
+        let (start, end) = (span.start as usize, span.end as usize);
+        let open = Span::new(start, start + 1);
+        let note = crate::foreign::character_replacement(self.text, start, '"');
+        b.report_error(SyntaxError::new(Code::Character, open, "unexpected character '\"'").with_note(note));
+        (Tok::Error, end)
     }
 
     /// An integer, or a float that has no digit after its point.

@@ -53,6 +53,9 @@ pub(crate) enum RawToken {
     Cast,
     #[regex(r"\.[A-Za-z_][A-Za-z0-9_]*")]
     Field,
+    /// The value of an argument that is a text: `message="rows divide"`.
+    #[regex(r#""[^"\n]*""#)]
+    Quoted,
 
     /// A word or sign that needs no text.
     #[token("FOR", |_| Tok::For)]
@@ -169,6 +172,8 @@ pub(crate) enum Tok {
     Float(Symbol),
     Typed(Symbol, Symbol),
     Cast(Symbol),
+    /// A text in quotes, without them.
+    Quoted(Symbol),
     Alias,
     Field(Symbol),
     Ellipsis,

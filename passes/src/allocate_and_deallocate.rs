@@ -149,7 +149,8 @@ fn made_tensors(program: &Program, id: OpId) -> Vec<TensorId> {
     let op = program.op(id);
     match op.kind.effect() {
         OpEffect::Pure | OpEffect::Alias | OpEffect::Allocate | OpEffect::Opaque => op.output_tensors().collect(),
-        OpEffect::Free | OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Control(_) => Vec::new(),
+        OpEffect::Free | OpEffect::Stream(_) | OpEffect::Communicate(_) => Vec::new(),
+        OpEffect::Control(_) | OpEffect::Observe => Vec::new(),
     }
 }
 

@@ -188,9 +188,8 @@ impl<'a> OpLiveness<'a> {
         let mut frees = Vec::new();
         visit_host_ops(program, &mut |id| match program.op(id).kind.effect() {
             OpEffect::Free => frees.push(id),
-            OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Control(_) | OpEffect::Opaque => {
-                self.keep_op(id)
-            }
+            OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Control(_) => self.keep_op(id),
+            OpEffect::Opaque | OpEffect::Observe => self.keep_op(id),
             OpEffect::Pure | OpEffect::Alias | OpEffect::Allocate => self.index_writers(id),
         });
         frees

@@ -138,7 +138,8 @@ impl<'p> AccumulatorSearch<'p> {
             | OpEffect::Stream(_)
             | OpEffect::Communicate(_)
             | OpEffect::Control(_)
-            | OpEffect::Opaque => {
+            | OpEffect::Opaque
+            | OpEffect::Observe => {
                 movable.clear();
             }
         }

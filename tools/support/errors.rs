@@ -102,9 +102,12 @@ codes! {
 /// The exit status of an error, by its code. Sizes come from the command line.
 pub fn status_of_code(code: &str) -> ToolStatus {
     match code {
-        codes::SIZE_UNKNOWN | codes::SIZE_CONFLICT | codes::SIZE | codes::TOO_FEW_DEVICES | codes::WORLD => {
-            ToolStatus::Usage
-        }
+        codes::SIZE_UNKNOWN
+        | codes::SIZE_CONFLICT
+        | codes::SIZE
+        | codes::ASSERTION
+        | codes::TOO_FEW_DEVICES
+        | codes::WORLD => ToolStatus::Usage,
         codes::NO_MEMORY
         | codes::DEVICE
         | codes::DEVICE_MEMORY

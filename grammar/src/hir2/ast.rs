@@ -402,6 +402,13 @@ pub enum StmtForm {
     Share(BlockId),
     /// `alias B -> A`: new name, original.
     Alias(NameSyntax, NameSyntax),
+    /// `assert c, "text"`
+    Assert {
+        /// The condition.
+        condition: ExprId,
+        /// The text, without its quotes.
+        text: Option<Symbol>,
+    },
     /// `define:`
     Define(BlockId),
     /// A statement of the printed form, in backquotes.

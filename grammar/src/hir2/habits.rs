@@ -13,7 +13,7 @@ pub(super) const STATEMENT_NOTE: &str =
     "a statement is `name = value`, a call `f(..)`, or begins with `wait`, `for`, `if`, `stream`, `sync` or `free`";
 
 /// Words that begin statements.
-const STATEMENT_WORDS: &[&str] = &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define"];
+const STATEMENT_WORDS: &[&str] = &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define", "assert"];
 
 /// Element types of the printed form, and their spellings here.
 const PRINTED_DTYPES: &[(&str, &str)] = &[
@@ -48,7 +48,7 @@ pub(super) fn foreign_statement_note(word: &str) -> Option<&'static str> {
         "with" => "a block on a stream is written `stream e:`",
         "del" => "memory is given back by `free T`",
         "await" => "write `wait h`",
-        "print" | "assert" | "raise" | "try" | "except" | "global" | "lambda" => "leave the statement out",
+        "print" | "raise" | "try" | "except" | "global" | "lambda" => "leave the statement out",
         "elif" => "write `else:`, and an `if` in its block",
         "else" | "ELSE" => "an `else:` stands in the column of its `if`, directly behind the block of that",
         "SetCurrentStream" => "write `stream e`, or `stream e:` with a block",

@@ -49,6 +49,7 @@ known_words! {
     Elif = "elif",
     From = "from",
     To = "to",
+    Assert = "assert",
     CapitalFor = "FOR",
     CapitalIf = "IF",
     CapitalElse = "ELSE",

@@ -203,6 +203,23 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// A text in double quotes, without them.
+    pub(super) fn parse_text(&mut self, note: &str) -> Parsed<(Symbol, Span)> {
+        let (whole, span) = (self.text, self.peek().span);
+        let inside = whole[span.as_usize_range()].strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+        match inside.filter(|_| self.here() == LineTok::Quoted) {
+            Some(text) => {
+                let symbol = self.file.strings.intern(text);
+                self.next();
+                Ok((symbol, span))
+            }
+            None if self.here() == LineTok::Quoted => {
+                Err(self.report_noted(Code::Unexpected, span, "a text is in double quotes", note))
+            }
+            None => Err(self.report_unexpected("a text in double quotes", note)),
+        }
+    }
+
     pub(super) fn parse_integer(&mut self, what: &str) -> Parsed<(i64, Span)> {
         match self.here() {
             LineTok::Int(value) => {
@@ -277,7 +294,7 @@ impl<'t> Parser<'t> {
         } else {
             format!("words are written without quotes: `{inner}`")
         };
-        self.report_foreign(span, "the language has no texts in quotes", note)
+        self.report_foreign(span, "texts in quotes are no values", note)
     }
 
     /// Skips the closing bracket of one that [`Self::open_bracket`] skipped.

@@ -74,6 +74,7 @@ impl Parser<'_> {
             Some(KnownWord::Stream) if !is_named => self.parse_stream(),
             Some(KnownWord::Free) if is_alone => self.parse_free(),
             Some(KnownWord::Alias) if is_alone => self.parse_alias(),
+            Some(KnownWord::Assert) if !is_named && follows != LineTok::LineEnd => self.parse_assert(),
             Some(KnownWord::Share) if follows == LineTok::LBrace => {
                 self.next();
                 Ok(StmtForm::Share(self.parse_group()?))
@@ -160,6 +161,17 @@ impl Parser<'_> {
         self.expect_tok(LineTok::Arrow, "`->`", "write `alias B -> A`: B is another name of A")?;
         let original = self.parse_name("the name of a tensor")?;
         Ok(StmtForm::Alias(new, original))
+    }
+
+    fn parse_assert(&mut self) -> Parsed<StmtForm> {
+        let word = self.next().span;
+        self.check_minor_version(word, "`assert`");
+        let condition = self.parse_expr()?;
+        let text = match self.skip(LineTok::Comma) {
+            true => Some(self.parse_text("write what holds: `assert m % p == 0, \"rows divide\"`")?.0),
+            false => None,
+        };
+        Ok(StmtForm::Assert { condition, text })
     }
 
     // Assignments.

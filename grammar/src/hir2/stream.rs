@@ -384,7 +384,7 @@ impl<'t> TokenStream<'t> {
         let (message, note) = match found {
             '`' => ("this backquote has no partner".to_owned(), "what stands in backquotes ends on the same line"),
             '"' | '\'' => {
-                ("the language has no texts in quotes".to_owned(), "words are written without quotes: `via=CUDA`")
+                ("texts in quotes are no values".to_owned(), "words are written without quotes: `via=CUDA`")
             }
             '?' => (unexpected, "a choice is written `where(c, a, b)`"),
             '$' | '%' => (unexpected, "names have no sign in front of them"),

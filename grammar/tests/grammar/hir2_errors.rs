@@ -75,7 +75,7 @@ fn python_words() {
         "  if a: wait h\n  else if b: wait g",
         "H0024 2 `else if`: there is no `else if`: write `else:`, and in its block `if b: wait g`",
     );
-    check("  \"\"\"a text\"\"\"", "H0024 1 `\"\"`: the language has no texts in quotes: a comment starts with `//`");
+    check("  \"\"\"a text\"\"\"", "H0024 1 `\"\"`: texts in quotes are no values: a comment starts with `//`");
     check("  x = True", "H0024 1 `True`: `True` is no truth value: write `true`");
 }
 
@@ -209,11 +209,11 @@ fn slips() {
     check("  wiat h", "H0001 1 `h`: expected `=`, found `h`: did you mean `wait`?");
     check(
         "  C = send(A, to=\"CUDA\")",
-        "H0024 1 `\"CUDA\"`: the language has no texts in quotes: words are written without quotes: `CUDA`",
+        "H0024 1 `\"CUDA\"`: texts in quotes are no values: words are written without quotes: `CUDA`",
     );
     check(
         "  C = 'abc'",
-        "H0024 1 `'abc'`: the language has no texts in quotes: words are written without quotes: `abc`",
+        "H0024 1 `'abc'`: texts in quotes are no values: words are written without quotes: `abc`",
     );
     check("  wait h, g", "H0001 1 `,`: `wait` waits for one post: write `wait h` and `wait g` on lines of their own");
     check(

@@ -147,7 +147,7 @@ impl SliceOrderWalk<'_> {
             OpEffect::Alias => self.walk_alias(id, op),
             OpEffect::Communicate(_) => self.walk_communication(id, op),
             OpEffect::Allocate => self.walk_allocate(id, op),
-            OpEffect::Pure | OpEffect::Opaque | OpEffect::Free => self.walk_compute(id, op),
+            OpEffect::Pure | OpEffect::Opaque | OpEffect::Observe | OpEffect::Free => self.walk_compute(id, op),
         }
     }
 

@@ -44,7 +44,7 @@ impl AllocatedTensors {
                     self.may.remove(&memory);
                 }
             }),
-            OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Control(_) => {}
+            OpEffect::Stream(_) | OpEffect::Communicate(_) | OpEffect::Control(_) | OpEffect::Observe => {}
         }
     }
 

@@ -141,7 +141,7 @@ impl CarriedWalk<'_> {
                 self.require_state(result, TensorState::Bound);
                 TensorState::Written
             }
-            OpEffect::Opaque | OpEffect::Stream(_) | OpEffect::Control(_) => {
+            OpEffect::Opaque | OpEffect::Observe | OpEffect::Stream(_) | OpEffect::Control(_) => {
                 self.require_state(result, TensorState::Written);
                 TensorState::Written
             }

@@ -222,7 +222,7 @@ impl<'a> LifetimeScan<'a> {
                     made.blocks.push(block);
                 }
             }
-            OpEffect::Stream(_) | OpEffect::Control(_) => {}
+            OpEffect::Stream(_) | OpEffect::Control(_) | OpEffect::Observe => {}
         }
     }
 

@@ -30,7 +30,7 @@ pub enum TensorAccess {
 pub fn visit_accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorId, TensorAccess)) {
     let op = program.op(op);
     let (operand, result) = match op.kind.effect() {
-        OpEffect::Pure => (TensorAccess::Read, TensorAccess::Write),
+        OpEffect::Pure | OpEffect::Observe => (TensorAccess::Read, TensorAccess::Write),
         OpEffect::Alias | OpEffect::Allocate => (TensorAccess::Name, TensorAccess::Bind),
         OpEffect::Free => (TensorAccess::Free, TensorAccess::Free),
         OpEffect::Control(_) => (TensorAccess::Name, TensorAccess::Name),

@@ -272,6 +272,9 @@ codes! {
     /// The text of one rank where that of all ranks is needed: peers are numbers that nvFuser computed on it.
     ONE_RANK_TEXT = "H0423";
 
+    /// An `assert` whose condition is false for the sizes of the run.
+    ASSERTION = "H0435";
+
     /// Inputs or outputs that do not match the plan.
     PORTS = "H0501";
     /// An output that is never written.

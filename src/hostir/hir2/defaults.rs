@@ -213,6 +213,7 @@ pub fn is_callable(kind: OpKind) -> bool {
         OpLayout::ArgumentLines(_) | OpLayout::ArgumentBlock => true,
         OpLayout::Own(OwnForm::LaunchKernel | OwnForm::Scatter | OwnForm::Welford) => true,
         OpLayout::Own(OwnForm::GroupedReduction | OwnForm::GroupedWelford) => true,
-        OpLayout::Pointwise | OpLayout::Keyed | OpLayout::Words(_) | OpLayout::Define | OpLayout::Own(_) => false,
+        OpLayout::Pointwise | OpLayout::Keyed | OpLayout::Statement => false,
+        OpLayout::Words(_) | OpLayout::Define | OpLayout::Own(_) => false,
     }
 }

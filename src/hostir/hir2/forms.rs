@@ -14,6 +14,7 @@ pub fn statement_forms(kind: OpKind) -> String {
         OpLayout::Define => "name = expression".to_owned(),
         OpLayout::Words(link) => words_form(kind, link).to_owned(),
         OpLayout::Keyed => keyed_form(kind).to_owned(),
+        OpLayout::Statement => statement_form(kind).to_owned(),
         _ if kind.name() == "HirAliasSelect" => "A[i], A[:, i], A[own]".to_owned(),
         _ => call_form(kind),
     }
@@ -49,6 +50,13 @@ fn words_form(kind: OpKind, link: WordLink) -> &'static str {
         ("Synchronize", _) => "sync s",
         ("StartCoalescing" | "EndCoalescing", _) => "h = { send(A, to=p); recv(T, from=q) }",
         _ if kind.is_wait() => "wait h\nwait allgather(A -> T)",
+        _ => "",
+    }
+}
+
+fn statement_form(kind: OpKind) -> &'static str {
+    match kind.name() {
+        "Assert" => "assert condition[, \"text\"]",
         _ => "",
     }
 }
@@ -122,6 +130,7 @@ fn value_form(kind: ArgKind) -> &'static str {
     match kind {
         ArgKind::Word(_) => "word",
         ArgKind::Name => "name",
+        ArgKind::Text => "\"text\"",
         ArgKind::DType => "f32",
         ArgKind::Bool | ArgKind::CapitalBool => "false",
         _ => "n",

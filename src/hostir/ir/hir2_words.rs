@@ -30,6 +30,7 @@ const STATEMENT_WORDS: &[(&str, &str)] = &[
     ("ShareMemHandles", "share"),
     ("HirAliasSelect", "slice"),
     ("Wait", "wait"),
+    ("Assert", "assert"),
 ];
 
 /// The words of element types in `hir 2`.

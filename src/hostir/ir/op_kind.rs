@@ -345,6 +345,8 @@ pub enum OpLayout {
     Pointwise,
     /// `Name N (key=value, ...)`: communications.
     Keyed,
+    /// `Name(key=value, ...)`: statements of ours without results.
+    Statement,
     /// Words: `Synchronize Stream 0` or, by [`Style::call_form`](super::Style::call_form), `Synchronize(Stream 0)`.
     Words(WordLink),
     /// A scalar definition: `i84 = i82 % 8;`.
@@ -436,6 +438,8 @@ pub enum OpEffect {
     Control(ControlEffect),
     /// Reads and writes its tensors in an unknown way (a compiled kernel).
     Opaque,
+    /// Reads its operands for somebody outside of the program: a check, or output. It stays where it is.
+    Observe,
 }
 
 /// The effect of an op on streams.

@@ -4,6 +4,7 @@
 //! [`prepare_program`] does both; [`mod@shard`] and [`assemble_output`] convert between whole tensors and ranks'
 //! shards.
 
+mod assertions;
 mod driver;
 mod element_text;
 mod half_lowered;

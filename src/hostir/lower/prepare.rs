@@ -1,5 +1,6 @@
 //! Prepares a program: binds its sizes and makes a plan for each rank.
 
+use super::assertions::check_assertions;
 use super::driver::{Driver, RankLimits};
 use super::element_text::ShardedTensors;
 use super::half_lowered::half_lowered_error;
@@ -183,6 +184,10 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
         return Err(diags);
     }
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
+    check_assertions(program, &env, &mut diags);
+    if diags.has_errors() {
+        return Err(diags);
+    }
     let axes = AxesTable::new(program);
     check_one_rank_text(program, &mut diags);
     let unlowered = is_unlowered(program).map_err(|diag| diags.push(diag));

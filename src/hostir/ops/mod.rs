@@ -17,6 +17,7 @@ pub mod kernel;
 pub mod launch;
 mod literals;
 pub mod memory;
+pub mod observe;
 pub mod pointwise;
 pub mod quantize;
 pub mod random;
@@ -76,6 +77,7 @@ op_table! {
     GetCurrentStream => stream::GET_CURRENT_STREAM,
     SetCurrentStream => stream::SET_CURRENT_STREAM,
     Synchronize => stream::SYNCHRONIZE,
+    Assert => observe::ASSERT,
     PostOnStream => launch::POST_ON_STREAM,
     LaunchKernel => launch::LAUNCH_KERNEL,
     Communication => comm::COMMUNICATION,

@@ -37,6 +37,8 @@ pub enum ArgKind {
     Word(&'static [&'static str]),
     /// A name of the author's choice.
     Name,
+    /// A text in quotes.
+    Text,
     /// A list of these words, one for each of several reductions.
     Words(&'static [&'static str]),
     /// An element type.
@@ -76,6 +78,7 @@ impl ArgKind {
             ArgKind::Expr => "a scalar",
             ArgKind::Word(_) => "a word",
             ArgKind::Name => "a name",
+            ArgKind::Text => "a text in quotes",
             ArgKind::Words(_) => "a list of words such as `{add, mul}`",
             ArgKind::DType => "an element type",
             ArgKind::Bool => "`true` or `false`",

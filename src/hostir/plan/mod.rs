@@ -64,7 +64,7 @@ pub use print::PlanText;
 pub(crate) use row_function::compute_row;
 pub use row_function::{RowCall, RowElements, RowFunction, RowOperand, RowValues};
 pub use scalar::apply_function;
-pub(crate) use scalar::{LocalScalars, constant_value, evaluate_extent};
+pub(crate) use scalar::{LocalScalars, constant_value, evaluate_extent, evaluate_scalar};
 pub(crate) use stored_inst::{QueueAction, StoredInst};
 pub use stored_part::stored_input;
 pub use take_inst::{AccumulateInst, RowsInst, TakeInst};

@@ -534,6 +534,11 @@ pub(crate) fn constant_value(program: &Program, expr: ExprId) -> Option<ScalarVa
     eval_outside_loops(program, &ExtentEnv::default(), None, |scope| scope.eval_expr(expr)).ok()
 }
 
+/// The value of an expression of sizes alone; `None` if it needs more, or has no value.
+pub(crate) fn evaluate_scalar(program: &Program, env: &ExtentEnv, expr: ExprId) -> Option<ScalarValue> {
+    eval_outside_loops(program, env, None, |scope| scope.eval_expr(expr)).ok()
+}
+
 fn eval_outside_loops<T>(
     program: &Program,
     env: &ExtentEnv,

@@ -27,6 +27,7 @@ impl ProgramPrinter<'_> {
             OpLayout::Factory => self.print_factory(op, spec),
             OpLayout::Pointwise => self.print_pointwise(op),
             OpLayout::Keyed => self.print_keyed(op, spec),
+            OpLayout::Statement => self.print_call(op, spec, CallPadding::Tight),
             OpLayout::Words(link) => self.print_words(op, spec, link),
             OpLayout::Define => self.print_definition(op),
             OpLayout::Own(form) => match form {
@@ -412,6 +413,11 @@ impl ProgramPrinter<'_> {
             AttrValue::Bool(false) if kind == ArgKind::CapitalBool => self.push("False"),
             AttrValue::Bool(value) => self.push(if *value { "true" } else { "false" }),
             AttrValue::Expr(expr) => self.print_expr(*expr),
+            AttrValue::Word(text) if kind == ArgKind::Text => {
+                self.push("\"");
+                self.push(program.name(*text));
+                self.push("\"");
+            }
             AttrValue::Word(word) => {
                 let word = program.name(*word);
                 let reduction = key == AttrKey::ReduceOp;

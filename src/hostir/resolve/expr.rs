@@ -245,6 +245,7 @@ impl Resolver<'_> {
             | ValueSyntax::Stream(_)
             | ValueSyntax::Handle(..)
             | ValueSyntax::Team(..)
+            | ValueSyntax::Text(_)
             | ValueSyntax::Stmt(_) => {
                 self.report_wrong_kind("operand", "a scalar", arg);
                 None

@@ -354,7 +354,7 @@ impl FeatureWalk<'_> {
                 ValueSyntax::List(items) => self.visit_args(items),
                 ValueSyntax::Handle(word, _) => self.visit_word(word, WordPlace::Anywhere),
                 ValueSyntax::Stmt(stmt) => self.visit_stmt(&ast.stmts[stmt.index()]),
-                ValueSyntax::Team(..) | ValueSyntax::Error => {}
+                ValueSyntax::Team(..) | ValueSyntax::Text(_) | ValueSyntax::Error => {}
             }
         }
     }

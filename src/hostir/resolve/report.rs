@@ -145,6 +145,9 @@ impl Resolver<'_> {
             {
                 Some("tensors are named `T0`, `T1` and so on; other names are scalars".to_owned())
             }
+            ValueSyntax::Text(word) => {
+                Some(format!("words are written without quotes: `{}`", self.ast.symbol_text(word)))
+            }
             ValueSyntax::Expr(expr) => match self.ast.exprs[expr.index()].0 {
                 ExprSyntax::Index(of, _) => self.slice_note(self.ast.exprs[of.index()].1),
                 _ => None,
@@ -189,6 +192,7 @@ impl Resolver<'_> {
             ValueSyntax::Handle(..) => "a handle",
             ValueSyntax::List(_) => "a list",
             ValueSyntax::Team(..) => "a team",
+            ValueSyntax::Text(_) => "a text",
             ValueSyntax::Stmt(_) => "a statement",
             ValueSyntax::Error => "an error",
         }
@@ -554,6 +558,7 @@ fn example_text(declared: &ArgSpec) -> String {
     let value = match declared.kind {
         ArgKind::Word(words) => words.first().copied().unwrap_or("word"),
         ArgKind::Name => "second",
+        ArgKind::Text => "\"text\"",
         ArgKind::Words(_) => "{add, mul}",
         ArgKind::Bool => "false",
         ArgKind::CapitalBool => "False",

@@ -18,6 +18,7 @@ impl Resolver<'_> {
             | ast::ValueSyntax::Handle(..)
             | ast::ValueSyntax::List(_)
             | ast::ValueSyntax::Team(..)
+            | ast::ValueSyntax::Text(_)
             | ast::ValueSyntax::Stmt(_) => {
                 self.report_wrong_kind("value", "a tensor or a scalar", arg);
                 None
@@ -89,7 +90,7 @@ impl Resolver<'_> {
         let node = match arg.value {
             V::Expr(expr) => Some((expr, ast.exprs[expr.index()].0)),
             V::Error => return None,
-            V::Domain(_) | V::Stream(_) | V::Handle(..) | V::List(_) | V::Team(..) | V::Stmt(_) => None,
+            V::Domain(_) | V::Stream(_) | V::Handle(..) | V::List(_) | V::Team(..) | V::Text(_) | V::Stmt(_) => None,
         };
         match (declared.kind, arg.value, node) {
             (ArgKind::Tensor, _, Some((_, ExprSyntax::Tensor(tensor)))) => {
@@ -104,6 +105,7 @@ impl Resolver<'_> {
             (ArgKind::Word(words), _, Some((_, ExprSyntax::Name(word)))) => {
                 return self.resolve_word(declared, key, words, word, arg);
             }
+            (ArgKind::Text, V::Text(text), _) => return Some(AttrValue::Word(self.resolve_symbol(text))),
             (ArgKind::Name, _, Some((_, ExprSyntax::Name(word)))) => {
                 return Some(AttrValue::Word(self.resolve_symbol(word)));
             }

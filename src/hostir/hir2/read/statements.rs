@@ -6,6 +6,7 @@ use super::scope::Meaning;
 use super::slices::SliceTarget;
 use crate::ir::{AttrKey, AttrValue, Block, BlockId, DomainId, Expr, IterDomain, Op, OpEffect, TensorId, Value};
 use crate::ops::memory::{allocation_op, deallocation_op};
+use crate::ops::observe::assertion_op;
 use crate::ops::result_types::{TensorType, result_types};
 use crate::ops::scalar::definition_op;
 use crate::style::stored_size;
@@ -75,6 +76,7 @@ impl<'a> ProgramReader<'a> {
             StmtForm::If { .. } => self.read_if(stmt),
             StmtForm::Share(block) => self.read_share(block, stmt.span),
             StmtForm::Alias(new, original) => self.read_alias(new, original),
+            StmtForm::Assert { condition, text } => self.read_assert(condition, text, stmt.span),
             StmtForm::Define(block) => self.read_definitions(block),
             StmtForm::Verbatim(text) => self.read_verbatim(text, stmt.span),
             StmtForm::Error => None,
@@ -450,6 +452,13 @@ impl<'a> ProgramReader<'a> {
     fn read_alias(&mut self, new: NameSyntax, original: NameSyntax) -> Option<()> {
         let pair = (self.named_tensor(new)?, self.named_tensor(original)?);
         self.program.aliases.get_or_insert_default().push(pair);
+        Some(())
+    }
+
+    fn read_assert(&mut self, condition: ast::ExprId, text: Option<ast::Symbol>, span: Span) -> Option<()> {
+        let condition = self.scalar(condition)?;
+        let text = text.map(|text| self.symbol(text));
+        self.emit(assertion_op(condition, text), span);
         Some(())
     }
 

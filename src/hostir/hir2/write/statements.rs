@@ -6,8 +6,9 @@ use crate::hir2::defaults::is_post;
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{
     AttrKey, AttrValue, BlockId, CommentPlace, CommunicationEffect, ControlEffect, Expr, ExprId, Op, OpEffect, OpId,
-    OpLayout, OwnForm, StreamEffect, TensorId, Value,
+    OpLayout, OwnForm, StreamEffect, TensorId, Value, statement_word,
 };
+use crate::ops::observe::MESSAGE;
 use std::ops::Range;
 
 /// The maximum number of columns of a line that holds more than one statement.
@@ -259,6 +260,7 @@ impl ProgramWriter<'_> {
             OpEffect::Communicate(CommunicationEffect::ShareMemory) => self.write_share(op),
             OpEffect::Free => self.write_free(op),
             OpEffect::Allocate => self.write_allocation(id, op),
+            OpEffect::Observe => self.write_observation(op),
             _ if op.kind.is_definition() => self.write_definition(id, op),
             _ if op.kind.is_pointwise() => self.write_pointwise(id, op),
             _ if op.kind.layout() == OpLayout::Own(OwnForm::PostOnStream) => self.write_kernel_call(id, op),
@@ -287,6 +289,20 @@ impl ProgramWriter<'_> {
         }
         if effect == StreamEffect::Name {
             self.push(" = current");
+        }
+    }
+
+    /// `assert c, "text"`
+    fn write_observation(&mut self, op: &Op) {
+        self.push(statement_word(op.kind.name()).unwrap_or_default());
+        for (at, value) in op.operands.iter().enumerate() {
+            self.push(if at > 0 { ", " } else { " " });
+            self.write_operand(*value, 0);
+        }
+        if let Some(text) = op.word_attr(MESSAGE) {
+            self.push(", \"");
+            self.push(self.program.name(text));
+            self.push("\"");
         }
     }
 
