@@ -1,6 +1,7 @@
 //! The command line of hir-opt, and answers to other tools' names of its flags.
 
 use super::dump::DumpOptions;
+use super::flag_values;
 use super::form::OutputForm;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -13,7 +14,7 @@ use hostir::print::PrintForm;
 use hostir_passes::manager::VerifyEach;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
-use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments, parse_element_type};
+use hostir_tool_support::command_line::{ColorArgument, ToolWords, format_parser, match_arguments, parse_element_type};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
@@ -116,6 +117,8 @@ file cannot be read or written, 4 programs differ, or a text is not formatted
 and --check was given. Results go to standard output, everything else
 to standard error; nothing is printed when something is wrong.";
 
+const WORDS: ToolWords = ToolWords { answer: other_spelling, with_values: flag_values::add_values };
+
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit status;
 /// so are `--help` and `--version`.
 ///
@@ -126,7 +129,7 @@ pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<OptAr
         io.print_message(&format!("error: {text}"));
         return Err(ToolStatus::Usage);
     }
-    let (arguments, matches) = match_arguments::<Arguments>(args, io, other_spelling)?;
+    let (arguments, matches) = match_arguments::<Arguments>(args, io, WORDS)?;
     read_values(arguments, &matches, io)
 }
 

@@ -12,6 +12,7 @@ mod dump;
 mod expect;
 mod faults;
 mod fixing;
+mod flag_values;
 mod form;
 mod formatting;
 mod lists;

@@ -1,5 +1,7 @@
 //! Command lines: the parts of clap that both tools use.
 
+pub use crate::generated::GENERATED;
+use crate::generated::{GENERATED_FLAGS, generated_text};
 use crate::io::ToolIo;
 use crate::render::DiagFormat;
 use crate::status::ToolStatus;
@@ -48,17 +50,29 @@ pub fn parse_element_type(text: &str) -> Result<DType, String> {
     })
 }
 
-/// Reads the arguments, the program's name first. `answer` has better messages for some errors.
+/// What a tool adds to clap's words.
+#[derive(Clone, Copy)]
+pub struct ToolWords {
+    /// Better messages for some errors.
+    pub answer: fn(&clap::Error) -> Option<String>,
+    /// The command with the values of its flags that the tool reads by itself, for shells to complete.
+    pub with_values: fn(Command) -> Command,
+}
+
+/// Reads the arguments, the program's name first. Every tool has `--completions` and `--man-page` beside its own.
 ///
 /// # Errors
-/// The exit status of an error, which was reported; also for `--help` and `--version`.
+/// The exit status of an error, which was reported; also for `--help`, `--version` and other texts about the tool.
 pub fn match_arguments<A: Parser>(
     args: &[OsString],
     io: &mut ToolIo<'_>,
-    answer: fn(&clap::Error) -> Option<String>,
+    words: ToolWords,
 ) -> Result<(A, ArgMatches), ToolStatus> {
-    let command = A::command().term_width(help_width(io.env, io.columns));
+    let command = A::command().args(GENERATED_FLAGS.map(|flag| flag())).term_width(help_width(io.env, io.columns));
     let matched = command.clone().try_get_matches_from(args);
+    if let Some(text) = matched.as_ref().ok().and_then(|found| generated_text(found, &command, words.with_values)) {
+        return Err(io.print_output(&text));
+    }
     match matched.and_then(|matches| Ok((A::from_arg_matches(&matches)?, matches))) {
         Ok(found) => Ok(found),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -67,7 +81,7 @@ pub fn match_arguments<A: Parser>(
         Err(error) => {
             let mut error = shown_error(error, args, command.clone());
             turn_suggestion(&mut error, &command);
-            io.print_message(&match answer(&error) {
+            io.print_message(&match (words.answer)(&error) {
                 Some(answer) => format!("error: {answer}"),
                 None => error.render().to_string(),
             });

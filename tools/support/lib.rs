@@ -5,6 +5,7 @@
 
 pub mod command_line;
 pub mod errors;
+mod generated;
 pub mod io;
 pub mod os_text;
 pub mod process_limits;

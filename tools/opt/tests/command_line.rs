@@ -14,7 +14,16 @@ const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4
 
 /// Runs `hir-opt - ARGS` on a text: the exit status, standard output, standard error.
 fn run(text: &str, args: &[&str]) -> (i32, String, String) {
-    let words: Vec<OsString> = ["hir-opt", "-"].iter().chain(args).map(Into::into).collect();
+    run_words(text, &[&["-"], args].concat())
+}
+
+/// Runs `hir-opt ARGS` without an input.
+fn run_alone(args: &[&str]) -> (i32, String, String) {
+    run_words("", args)
+}
+
+fn run_words(text: &str, args: &[&str]) -> (i32, String, String) {
+    let words: Vec<OsString> = ["hir-opt"].iter().chain(args).map(Into::into).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut io = ToolIo {
         stdin: &mut text.as_bytes(),
@@ -69,4 +78,63 @@ fn prints_its_version() {
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("hir-opt "), "{text}");
+}
+
+/// Runs a script in bash; `None` where there is no such shell.
+fn run_bash(script: &str) -> Option<(bool, String)> {
+    let found = Command::new("bash").args(["--norc", "-c", script]).output().ok()?;
+    let text = [found.stdout, found.stderr].concat();
+    Some((found.status.success(), String::from_utf8(text).unwrap()))
+}
+
+/// What bash offers for the last of these words. It takes the `=` of a flag for a word of its own.
+fn bash_offers(script: &str, words: &[&str]) -> Option<Vec<String>> {
+    let last = words.len() - 1;
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let call = format!(
+        "{script}\nCOMP_WORDS=({}); COMP_CWORD={last}; _hir__opt hir-opt {} {}; echo \"${{COMPREPLY[@]}}\"",
+        quoted.join(" "),
+        quoted[last],
+        quoted[last - 1]
+    );
+    let (is_fine, text) = run_bash(&call)?;
+    assert!(is_fine, "{text}");
+    Some(text.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The scripts parse where the shell exists, know all passes, and bash completes a value after `=` too.
+#[test]
+fn shells_complete_names_of_passes() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (status, script, _) = run_alone(&["--completions", shell]);
+        assert_eq!(status, 0);
+        for pass in hostir_passes::PASSES {
+            assert!(script.contains(pass.name), "{shell}: {}", pass.name);
+        }
+        if let Ok(checked) = Command::new(shell).args(["-n", "-c", &script]).output() {
+            assert!(checked.status.success(), "{shell}: {}", String::from_utf8_lossy(&checked.stderr));
+        }
+    }
+    let (_, script, _) = run_alone(&["--completions=bash"]);
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["hir-opt", "--pass", "can"], &["canonicalize"]),
+        (&["hir-opt", "x.hir", "--pass", "=", "ds"], &[]),
+        (&["hir-opt", "x.hir", "--pass", "=", "dc"], &["dce"]),
+        (&["hir-opt", "x.hir", "--form", "="], &["printed", "abbreviated", "hir2"]),
+        (&["hir-opt", "--list-p"], &["--list-passes"]),
+    ];
+    for (words, expected) in cases {
+        let Some(offers) = bash_offers(&script, words) else { return };
+        assert_eq!(offers, expected, "{words:?}");
+    }
+}
+
+/// The page has the options and keeps the lines of the examples.
+#[test]
+fn man_page_has_options_and_examples() {
+    let (status, page, _) = run_alone(&["--man-page"]);
+    assert_eq!(status, 0);
+    assert!(page.contains(".TH hir-opt 1"), "{page}");
+    assert!(page.contains("\\fB\\-\\-pass\\-pipeline\\fR"), "{page}");
+    assert!(page.contains("\n  hir\\-opt prog.hir \\-\\-pass=canonicalize \\-\\-pass=dce \\-o small.hir\n"), "{page}");
 }

@@ -18,7 +18,9 @@ use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
 use hostir::diag::message;
 use hostir::ir::{DType, GivenSizes};
-use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments, parse_element_type};
+use hostir_tool_support::command_line::{
+    ColorArgument, GENERATED, ToolWords, format_parser, match_arguments, parse_element_type,
+};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
@@ -195,12 +197,14 @@ file or device is missing or unfit, 4 a comparison differs, or replicas of what
 is compared do, 5 deadlock or timeout. Results go to standard output, everything
 else to standard error; a run that fails writes no file.";
 
+const WORDS: ToolWords = ToolWords { answer: other_backend, with_values: std::convert::identity };
+
 /// Reads the arguments, the program's name first.
 ///
 /// # Errors
 /// The exit status of an error, which was reported; so are `--help` and `--version`.
 pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<Options, ToolStatus> {
-    let (arguments, matches) = match_arguments::<Arguments>(args, io, other_backend)?;
+    let (arguments, matches) = match_arguments::<Arguments>(args, io, WORDS)?;
     io.apply_coloring(arguments.print.color.when);
     let format = arguments.print.error_format;
     read_options(arguments, &matches).map_err(|diags| {
@@ -236,7 +240,7 @@ struct Arguments {
 
 #[derive(Args)]
 struct ProgramArguments {
-    #[arg(value_name = "FILE", required = true, num_args = 1..,
+    #[arg(value_name = "FILE", required_unless_present_any = GENERATED, num_args = 1..,
         help = "Program, or a log that contains it; - is standard input")]
     files: Vec<String>,
     #[arg(long, value_name = "N|all", value_parser = parse_container,
