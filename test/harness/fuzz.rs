@@ -120,8 +120,8 @@ pub fn fuzz_checks(input: &[u8]) {
     let split = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let (checks, text) = input.split_at(split);
     let options = filecheck_rs::Options::default();
-    if let Ok(file) = filecheck_rs::parse_checks(&String::from_utf8_lossy(checks), "input", &options) {
-        let _either = file.check_input(&String::from_utf8_lossy(text), &options);
+    if let Ok(file) = filecheck_rs::parse_checks(checks, "input", &options) {
+        let _either = file.check_input(text, &options);
     }
 }
 

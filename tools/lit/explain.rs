@@ -42,7 +42,7 @@ pub(crate) fn nearest_line(args: &[String], message: &str, input: &str, cwd: &Pa
 }
 
 fn failed_directive(message: &str) -> Option<FailedDirective> {
-    let error = Regex::new(r"(?m)^.*?:(\d+):\d+: error: ([A-Za-z0-9_-]+): ").ok()?.captures(message)?;
+    let error = Regex::new(r"(?m)^.*?:(\d+):\d+: error: ([A-Za-z0-9_-]+)(?:\{LITERAL\})?: ").ok()?.captures(message)?;
     let scan = Regex::new(r"(?m)^.*?:(\d+):\d+: note: scanning from here").ok()?.captures(message);
     let from = scan.and_then(|scan| scan[1].parse().ok()).unwrap_or(1);
     let line = error[1].parse().ok().filter(|line| *line > 0)?;

@@ -162,6 +162,6 @@ fn check_call(call: &CheckCall, text: &str, problem: &str) -> Result<(), String>
 
 /// Whether a call with these arguments passes, with a text in the place of its check file, and an input.
 fn check_input(args: &[String], check_file: &str, text: &str, input: &str) -> Result<(), String> {
-    let done = compare(args, &mut |name| Ok(if name == check_file { text } else { input }.to_owned()));
-    if done.status == 0 { Ok(()) } else { Err(done.message) }
+    let done = compare(args, &mut |name| Ok(if name == check_file { text } else { input }.as_bytes().to_owned()));
+    if done.status == 0 { Ok(()) } else { Err(done.stderr) }
 }

@@ -13,7 +13,8 @@ pub(super) const STATEMENT_NOTE: &str =
     "a statement is `name = value`, a call `f(..)`, or begins with `wait`, `for`, `if`, `stream`, `sync` or `free`";
 
 /// Words that begin statements.
-const STATEMENT_WORDS: &[&str] = &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define", "assert"];
+const STATEMENT_WORDS: &[&str] =
+    &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define", "assert"];
 
 /// Element types of the printed form, and their spellings here.
 const PRINTED_DTYPES: &[(&str, &str)] = &[

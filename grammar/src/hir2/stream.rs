@@ -383,9 +383,7 @@ impl<'t> TokenStream<'t> {
         let unexpected = format!("unexpected character {found:?}");
         let (message, note) = match found {
             '`' => ("this backquote has no partner".to_owned(), "what stands in backquotes ends on the same line"),
-            '"' | '\'' => {
-                ("texts in quotes are no values".to_owned(), "words are written without quotes: `via=CUDA`")
-            }
+            '"' | '\'' => ("texts in quotes are no values".to_owned(), "words are written without quotes: `via=CUDA`"),
             '?' => (unexpected, "a choice is written `where(c, a, b)`"),
             '$' | '%' => (unexpected, "names have no sign in front of them"),
             '\\' => (unexpected, "a statement goes on in the next line inside of brackets"),

@@ -211,10 +211,7 @@ fn slips() {
         "  C = send(A, to=\"CUDA\")",
         "H0024 1 `\"CUDA\"`: texts in quotes are no values: words are written without quotes: `CUDA`",
     );
-    check(
-        "  C = 'abc'",
-        "H0024 1 `'abc'`: texts in quotes are no values: words are written without quotes: `abc`",
-    );
+    check("  C = 'abc'", "H0024 1 `'abc'`: texts in quotes are no values: words are written without quotes: `abc`");
     check("  wait h, g", "H0001 1 `,`: `wait` waits for one post: write `wait h` and `wait g` on lines of their own");
     check(
         "  wait",

@@ -13,8 +13,7 @@ pub(super) fn check_assertions(program: &Program, env: &ExtentEnv, diags: &mut D
         let Some(condition) = asserted_condition(program.op(id)) else { continue };
         let is_false = evaluate_scalar(program, env, condition).is_some_and(|value| !value.as_bool());
         if is_false {
-            let (message, note) =
-                describe_failure(program, id, condition, |part| evaluate_scalar(program, env, part));
+            let (message, note) = describe_failure(program, id, condition, |part| evaluate_scalar(program, env, part));
             let diag = Diag::error(codes::ASSERTION, program.op_span(id), message);
             diags.push(note.into_iter().fold(diag, Diag::with_note));
         }

@@ -237,7 +237,9 @@ impl<'p> IterationWalk<'p> {
                 }
                 self.record_uses(id, op, on_stream);
             }
-            OpEffect::Pure | OpEffect::Stream(_) | OpEffect::Opaque | OpEffect::Observe => self.record_uses(id, op, true),
+            OpEffect::Pure | OpEffect::Stream(_) | OpEffect::Opaque | OpEffect::Observe => {
+                self.record_uses(id, op, true)
+            }
             OpEffect::Free => {
                 let freed: FxHashSet<TensorId> =
                     op.input_tensors().map(|tensor| program.memory_tensor(tensor)).collect();

@@ -1,7 +1,8 @@
 //! Finding directives in a check file.
 
-use crate::options::{COMMENT_PREFIXES, Options};
+use crate::options::Options;
 use crate::source::is_blank;
+use memchr::memmem;
 
 /// A kind of directive, by the match that it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl DirectiveKind {
     /// The text after the prefix in the directive's name.
     pub(crate) fn name_suffix(self) -> &'static str {
         match self {
-            DirectiveKind::Plain(1) => "",
+            DirectiveKind::Plain(1) | DirectiveKind::End => "",
             DirectiveKind::Plain(_) => "-COUNT",
             DirectiveKind::Next => "-NEXT",
             DirectiveKind::Same => "-SAME",
@@ -36,7 +37,35 @@ impl DirectiveKind {
             DirectiveKind::Dag => "-DAG",
             DirectiveKind::Label => "-LABEL",
             DirectiveKind::Not => "-NOT",
-            DirectiveKind::End => " (end of input)",
+        }
+    }
+
+    /// The name in the dump of the input.
+    pub(crate) fn short_name(self) -> &'static str {
+        match self {
+            DirectiveKind::Plain(1) => "check",
+            DirectiveKind::Plain(_) => "count",
+            DirectiveKind::Next => "next",
+            DirectiveKind::Same => "same",
+            DirectiveKind::Empty => "empty",
+            DirectiveKind::Dag => "dag",
+            DirectiveKind::Label => "label",
+            DirectiveKind::Not => "not",
+            DirectiveKind::End => "eof",
+        }
+    }
+
+    /// How many matches it asks for.
+    pub(crate) fn match_count(self) -> u32 {
+        match self {
+            DirectiveKind::Plain(count) => count,
+            DirectiveKind::Next
+            | DirectiveKind::Same
+            | DirectiveKind::Empty
+            | DirectiveKind::Dag
+            | DirectiveKind::Label
+            | DirectiveKind::Not
+            | DirectiveKind::End => 1,
         }
     }
 }
@@ -71,96 +100,118 @@ pub(crate) enum NameMeaning {
 
 /// Finds directives and comments in a text, from its start to its end.
 pub(crate) struct DirectiveFinder<'a> {
-    text: &'a str,
+    text: &'a [u8],
     /// Each prefix, the longest first, and where it occurs next.
-    prefixes: Vec<(&'a str, Option<usize>)>,
+    prefixes: Vec<PrefixPlace<'a>>,
+    /// How far the text was searched.
+    searched: usize,
+}
+
+/// A prefix and where it occurs next.
+struct PrefixPlace<'a> {
+    prefix: &'a str,
+    is_comment: bool,
+    next: Option<usize>,
 }
 
 impl<'a> DirectiveFinder<'a> {
     /// A finder for `text`.
-    pub(crate) fn new(text: &'a str, options: &'a Options) -> DirectiveFinder<'a> {
-        let all = options.prefixes.iter().map(String::as_str).chain(COMMENT_PREFIXES);
-        let mut prefixes: Vec<_> = all.map(|prefix| (prefix, text.find(prefix))).collect();
-        prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        DirectiveFinder { text, prefixes }
+    pub(crate) fn new(text: &'a [u8], options: &'a Options) -> DirectiveFinder<'a> {
+        let checks = options.check_prefixes().into_iter().map(|prefix| (prefix, false));
+        let comments = options.comment_prefixes().into_iter().map(|prefix| (prefix, true));
+        let places = checks.chain(comments).map(|(prefix, is_comment)| {
+            let next = memmem::find(text, prefix.as_bytes());
+            PrefixPlace { prefix, is_comment, next }
+        });
+        let mut prefixes: Vec<_> = places.collect();
+        prefixes.sort_by_key(|place| std::cmp::Reverse(place.prefix.len()));
+        DirectiveFinder { text, prefixes, searched: 0 }
     }
 
     /// The first directive or comment from `from` on, which must not be before an earlier one.
     pub(crate) fn next_name(&mut self, from: usize) -> Option<FoundName<'a>> {
         let text = self.text;
-        let mut at = from;
+        self.searched = from;
         loop {
-            let (start, prefix) = self.first_prefix(at)?;
+            let (start, prefix, is_comment) = self.first_prefix(self.searched)?;
             // A prefix right where the search starts follows a directive, never a part of a word.
-            let inside_word = start > at && text[..start].ends_with(is_word_character);
+            let inside_word = start > self.searched && is_word_byte(text[start - 1]);
             let after = start + prefix.len();
-            if !inside_word && let Some((meaning, length)) = name_meaning(&text[after..], prefix) {
+            if !inside_word && let Some((meaning, length)) = name_meaning(&text[after..], is_comment) {
                 return Some(FoundName { prefix, start, end: after + length, meaning });
             }
-            at = text[after..].find(|c| !is_word_character(c)).map_or(text.len(), |end| after + end);
+            let word_end = text[after..].iter().position(|&byte| !is_word_byte(byte));
+            self.searched = word_end.map_or(text.len(), |end| after + end);
         }
+    }
+
+    /// How far the text was searched when no more directive was found.
+    pub(crate) fn searched(&self) -> usize {
+        self.searched
     }
 
     /// The earliest prefix from `from` on, and of several there the longest.
-    fn first_prefix(&mut self, from: usize) -> Option<(usize, &'a str)> {
-        for (prefix, next) in &mut self.prefixes {
-            if next.is_some_and(|next| next < from) {
-                *next = self.text[from..].find(*prefix).map(|at| from + at);
+    fn first_prefix(&mut self, from: usize) -> Option<(usize, &'a str, bool)> {
+        for place in &mut self.prefixes {
+            if place.next.is_some_and(|next| next < from) {
+                let rest = &self.text[from..];
+                place.next = memmem::find(rest, place.prefix.as_bytes()).map(|at| from + at);
             }
         }
-        let found = self.prefixes.iter().filter_map(|&(prefix, next)| Some((next?, prefix)));
-        found.min_by_key(|&(start, _)| start)
+        let found = self.prefixes.iter().filter_map(|place| Some((place.next?, place.prefix, place.is_comment)));
+        found.min_by_key(|&(start, ..)| start)
     }
 }
 
-fn is_word_character(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+/// Whether the byte may be a part of a directive's name.
+pub(crate) fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
 /// Reads what follows a prefix; gives the meaning and the length up to and with the colon.
-fn name_meaning(text: &str, prefix: &str) -> Option<(NameMeaning, usize)> {
-    if COMMENT_PREFIXES.contains(&prefix) {
-        return text.starts_with(':').then_some((NameMeaning::Comment, 1));
+fn name_meaning(text: &[u8], is_comment: bool) -> Option<(NameMeaning, usize)> {
+    match text.first()? {
+        b':' if is_comment => Some((NameMeaning::Comment, 1)),
+        _ if is_comment => None,
+        b':' | b'{' => read_modifiers(text, 0, DirectiveKind::Plain(1)),
+        b'-' => suffix_meaning(text),
+        b'_' => suffix_meaning(text).map(|(_, length)| (NameMeaning::Misspelled, length)),
+        _ => None,
     }
-    if text.starts_with([':', '{']) {
-        return read_modifiers(text, 0, DirectiveKind::Plain(1));
-    }
-    let misspelled = text.starts_with('_');
-    if !misspelled && !text.starts_with('-') {
-        return None;
-    }
-    let (meaning, length) = suffix_meaning(text)?;
-    Some((if misspelled { NameMeaning::Misspelled } else { meaning }, length))
 }
 
+/// The suffixes of directives, apart from `COUNT-<n>`.
+pub(crate) const SUFFIXES: [(&str, DirectiveKind); 6] = [
+    ("NEXT", DirectiveKind::Next),
+    ("SAME", DirectiveKind::Same),
+    ("NOT", DirectiveKind::Not),
+    ("DAG", DirectiveKind::Dag),
+    ("LABEL", DirectiveKind::Label),
+    ("EMPTY", DirectiveKind::Empty),
+];
+
 /// Reads a suffix, whose first character is `-` or `_`.
-fn suffix_meaning(text: &str) -> Option<(NameMeaning, usize)> {
-    const SUFFIXES: [(&str, DirectiveKind); 6] = [
-        ("NEXT", DirectiveKind::Next),
-        ("SAME", DirectiveKind::Same),
-        ("NOT", DirectiveKind::Not),
-        ("DAG", DirectiveKind::Dag),
-        ("LABEL", DirectiveKind::Label),
-        ("EMPTY", DirectiveKind::Empty),
-    ];
+fn suffix_meaning(text: &[u8]) -> Option<(NameMeaning, usize)> {
     let name = &text[1..];
-    if let Some(count) = name.strip_prefix("COUNT-") {
+    if let Some(count) = name.strip_prefix(b"COUNT-") {
         return count_meaning(text, count);
     }
     for combined in ["DAG", "NEXT", "SAME", "EMPTY"] {
-        if name.starts_with(&format!("{combined}-NOT:")) || name.starts_with(&format!("NOT-{combined}:")) {
+        let (first, second) = (format!("{combined}-NOT:"), format!("NOT-{combined}:"));
+        if name.starts_with(first.as_bytes()) || name.starts_with(second.as_bytes()) {
             return Some((NameMeaning::BadNot, 1));
         }
     }
-    let &(suffix, kind) = SUFFIXES.iter().find(|(suffix, _)| name.starts_with(suffix))?;
+    let &(suffix, kind) = SUFFIXES.iter().find(|(suffix, _)| name.starts_with(suffix.as_bytes()))?;
     read_modifiers(text, 1 + suffix.len(), kind)
 }
 
-fn count_meaning(text: &str, count: &str) -> Option<(NameMeaning, usize)> {
-    let digits = count.find(|c: char| !c.is_ascii_digit()).unwrap_or(count.len());
-    let at = text.len() - count.len() + digits;
-    match count[..digits].parse::<u32>() {
-        Ok(number @ 1..=0x7fff_ffff) if count[digits..].starts_with([':', '{']) => {
+fn count_meaning(text: &[u8], count: &[u8]) -> Option<(NameMeaning, usize)> {
+    let length = count.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let at = text.len() - count.len() + length;
+    let digits = std::str::from_utf8(&count[..length]).unwrap_or_default();
+    match digits.parse::<u32>() {
+        Ok(number @ 1..=0x7fff_ffff) if matches!(count.get(length), Some(b':' | b'{')) => {
             read_modifiers(text, at, DirectiveKind::Plain(number))
         }
         _ => Some((NameMeaning::BadCount, at)),
@@ -168,23 +219,22 @@ fn count_meaning(text: &str, count: &str) -> Option<(NameMeaning, usize)> {
 }
 
 /// Reads `:` or `{LITERAL}:` at `at`.
-fn read_modifiers(text: &str, at: usize, kind: DirectiveKind) -> Option<(NameMeaning, usize)> {
+fn read_modifiers(text: &[u8], at: usize, kind: DirectiveKind) -> Option<(NameMeaning, usize)> {
     let rest = &text[at..];
-    if rest.starts_with(':') {
+    if rest.starts_with(b":") {
         return Some((NameMeaning::Directive(kind, false), at + 1));
     }
-    let list = rest.strip_prefix('{')?;
-    let end = list.find("}:")?;
-    let valid = list[..end].split(',').all(|modifier| modifier.trim() == "LITERAL");
+    let list = rest.strip_prefix(b"{")?;
+    let end = memmem::find(list, b"}:")?;
+    let valid = list[..end].split(|&byte| byte == b',').all(|modifier| modifier.trim_ascii() == b"LITERAL");
     valid.then_some((NameMeaning::Directive(kind, true), at + 1 + end + 2))
 }
 
 /// The pattern text of a directive: from where to where in `text`.
-pub(crate) fn pattern_range(text: &str, from: usize, options: &Options) -> (usize, usize) {
-    let keep_blanks = options.strict_whitespace && options.match_full_lines;
+pub(crate) fn pattern_range(text: &[u8], from: usize, options: &Options) -> (usize, usize) {
     let rest = &text[from..];
-    let skipped = if keep_blanks { 0 } else { rest.len() - rest.trim_start_matches(is_blank).len() };
-    let start = from + skipped;
-    let end = text[start..].find(['\n', '\r']).map_or(text.len(), |end| start + end);
+    let blanks = rest.iter().take_while(|&&byte| is_blank(byte)).count();
+    let start = from + if options.keeps_outer_blanks() { 0 } else { blanks };
+    let end = memchr::memchr2(b'\n', b'\r', &text[start..]).map_or(text.len(), |end| start + end);
     (start, end)
 }

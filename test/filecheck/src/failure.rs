@@ -7,7 +7,9 @@ use std::fmt;
 pub enum FailureKind {
     /// The input does not match the directives.
     Mismatch,
-    /// The check file, the input file or an option cannot be used.
+    /// The command line cannot be read.
+    CommandLine,
+    /// The check file, the input file or the value of an option cannot be used.
     Usage,
 }
 
@@ -26,15 +28,21 @@ impl Failure {
         Failure { message, kind: FailureKind::Mismatch }
     }
 
+    /// A problem with the syntax of the command line.
+    pub(crate) fn command_line(message: &str) -> Failure {
+        Failure { message: format!("error: {message} (see --help)\n"), kind: FailureKind::CommandLine }
+    }
+
     /// A problem with a file or an option, with its rendered message.
     pub(crate) fn usage(message: String) -> Failure {
         Failure { message, kind: FailureKind::Usage }
     }
 
-    /// The exit code that the command gives for this failure: 1 for a mismatch, otherwise 2.
+    /// The exit code that LLVM's command gives for this failure: 1 for a mismatch and for a command line that cannot be
+    /// read, otherwise 2.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            FailureKind::Mismatch => 1,
+            FailureKind::Mismatch | FailureKind::CommandLine => 1,
             FailureKind::Usage => 2,
         }
     }

@@ -1,9 +1,8 @@
-//! A small FileCheck: LLVM's meaning for the part of its language that this project's tests use.
+//! LLVM's FileCheck: the whole of its language, with the meaning that FileCheck 19 gives it.
 //!
 //! A *check file* holds directives in the comments of some other language; [`parse_checks`] finds them and
-//! [`CheckFile::check_input`] compares an input with them. The directives are `CHECK`, `-NEXT`, `-SAME`, `-EMPTY`,
-//! `-DAG`, `-LABEL`, `-NOT` and `-COUNT-<n>`, with the modifier `{LITERAL}`, `{{regex}}` blocks and the string variables
-//! `[[NAME:regex]]` and `[[NAME]]`. A check file that is accepted here means the same to FileCheck 19.
+//! [`CheckFile::check_input`] compares an input with them. [`run_command`] is the whole command. `docs/filecheck.md`
+//! describes the language and lists what differs.
 //!
 //! ```
 //! use filecheck_rs::{Options, parse_checks};
@@ -14,37 +13,38 @@
 //! # Ok::<(), filecheck_rs::Failure>(())
 //! ```
 //!
-//! # Refused with an error
+//! # From text to verdict
 //!
-//! * Numeric blocks (`[[#N:]]`, `[[#N+1]]`), `[[@LINE]]`, and variables whose names begin with `$`.
-//! * A variable that is used in the directive that defines it: `-SAME` splits the directive.
-//! * Back-references (`\1`), `[[:<:]]`, `[[:>:]]`, collating symbols (`[[.-.]]`) and equivalence classes (`[[=a=]]`).
-//! * A directive with a variable whose longest match is not the one that the `regex` crate prefers: see below.
-//! * All options but those of [`Options::from_args`].
+//! | step | module |
+//! |---|---|
+//! | the command line becomes options | `command_line`, `options` |
+//! | prefixes and suffixes are found; each directive's text becomes a regular expression with places for values | `directive`, `checks`, `pattern` |
+//! | numeric blocks become expressions and formats | `numeric` |
+//! | directives are matched, block by block | `runner` |
+//! | expressions find the leftmost longest match, and what their groups have | `posix` |
+//! | matches and misses become messages, and notes in a dump of the input | `report`, `dump`, `source` |
 //!
-//! # Longest matches
-//!
-//! LLVM's regular expressions are POSIX extended ones: of all matches that begin leftmost the longest counts. The
-//! `regex` crate prefers earlier alternatives instead (`a|ab` matches the `a` of `ab`). The two agree on where a match
-//! begins. Where they disagree on its end, the longest match counts here, too; if the directive defines a variable,
-//! whose value would then be in doubt, it is an error that asks for another order of the alternatives. Where the ends
-//! agree, several variables of one directive divide the text by preference: `[[X:a|ab]][[Y:bc|c]]` on `abc` gives `X`
-//! the value `a`, for which POSIX has `ab`.
-//!
-//! # Other differences
-//!
-//! * Texts are UTF-8, and `.` or a complement set matches one character, not one byte.
-//! * Messages are laid out differently: no input dump and no guess at the intended match, but the values of variables.
+//! Texts are bytes: `.` and a complement set match one byte, as in LLVM.
 
 mod checks;
+mod command;
+mod command_line;
 mod directive;
-mod expression;
+mod dump;
 mod failure;
+mod near_miss;
+mod numeric;
 mod options;
+mod paint;
 mod pattern;
+mod posix;
+mod report;
 mod runner;
 mod source;
+mod variables;
 
 pub use checks::{CheckFile, parse_checks};
+pub use command::{Finished, run_command, split_arguments};
+pub use command_line::{CommandLine, Information};
 pub use failure::{Failure, FailureKind};
-pub use options::{CommandLine, Options};
+pub use options::{DumpFilter, DumpInput, Options, OutputOptions, Verbosity};

@@ -2,147 +2,152 @@
 
 use crate::checks::{Check, CheckFile, Directive};
 use crate::directive::DirectiveKind;
+use crate::dump::dump_input;
 use crate::failure::Failure;
-use crate::options::Options;
-use crate::pattern::VariableValues;
+use crate::options::{DumpInput, Options, Verbosity};
+use crate::pattern::PatternMatch;
+use crate::report::{Progress, Reporter, Search};
 use crate::source::{Severity, Source};
-use std::fmt::Write as _;
+use crate::variables::VariableValues;
 use std::ops::Range;
 
 impl CheckFile {
-    /// Compares `input` with the directives.
+    /// Compares `input` with the directives, and gives what the options want to know about matches.
     ///
-    /// The options about the input are taken from `options` here: its name, its whitespace and whether it may be
-    /// empty.
+    /// The options about the input, the scope of variables, DAG groups and reports are taken from `options` here.
     ///
     /// # Errors
     /// The directives that the input does not match (after the first of a LABEL block, the next
     /// blocks are still compared), or an empty input that is not allowed.
-    pub fn check_input(&self, input: &str, options: &Options) -> Result<(), Failure> {
+    pub fn check_input(&self, input: impl AsRef<[u8]>, options: &Options) -> Result<String, Failure> {
+        let input = input.as_ref();
         if input.is_empty() && !options.allow_empty {
             return Err(Failure::usage(format!("error: '{}' is empty\n", options.input_name)));
         }
         let input = Source::new(&options.input_name, input, options.strict_whitespace);
-        let mut runner = Runner { file: self, input: &input, values: VariableValues::new(), message: String::new() };
-        let passed = runner.check_blocks().is_some() && runner.message.is_empty();
-        if passed { Ok(()) } else { Err(Failure::mismatch(runner.message)) }
+        let reporter = Reporter::new(self, &input, &options.output);
+        let mut runner = Runner { file: self, text: input.content(), options, values: self.values.clone(), reporter };
+        let passed = runner.check_blocks();
+        let (mut messages, annotations) = runner.reporter.into_parts();
+        let dump = options.output.dump_input;
+        if dump == DumpInput::Always || dump == DumpInput::Fail && !passed {
+            messages.push_str(&dump_input(self, &input, annotations, &options.output));
+        }
+        if passed { Ok(messages) } else { Err(Failure::mismatch(messages)) }
     }
 }
 
-/// A part of the input, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
-    start: usize,
-    end: usize,
-}
-
-impl Span {
-    fn from_match(found: &Range<usize>, base: usize) -> Span {
-        Span { start: base + found.start, end: base + found.end }
-    }
-}
-
-/// The state of one run. Functions that give `None` have rendered a message.
+/// The state of one run. Functions that give `None` have reported an error.
 struct Runner<'a> {
     file: &'a CheckFile,
-    input: &'a Source,
+    text: &'a [u8],
+    options: &'a Options,
     values: VariableValues,
-    message: String,
+    reporter: Reporter<'a>,
 }
 
-impl<'a> Runner<'a> {
-    fn span_text(&self, span: Span) -> &'a str {
-        &self.input.text()[span.start..span.end]
-    }
-
-    /// Divides the input at the LABEL directives and compares each block.
-    fn check_blocks(&mut self) -> Option<()> {
-        let mut rest = Span { start: 0, end: self.input.text().len() };
+impl Runner<'_> {
+    /// Divides the input at the LABEL directives and compares each block; gives whether all match.
+    fn check_blocks(&mut self) -> bool {
+        let mut passed = true;
+        let mut rest = 0..self.text.len();
         let mut checks = self.file.checks.as_slice();
+        let mut is_first = true;
         loop {
             let label = checks.iter().position(|check| check.directive.kind == DirectiveKind::Label);
             let (block, region) = match label {
                 Some(label) => {
-                    let found = self.find_all(&checks[label].directive, rest)?;
-                    let region = Span { start: rest.start, end: found.end };
+                    let Some(found) = self.find_all(&checks[label].directive, rest.clone()) else { return false };
+                    let region = rest.start..found.end;
                     rest.start = found.end;
                     (label + 1, region)
                 }
-                None => (checks.len(), rest),
+                None => (checks.len(), rest.clone()),
             };
-            self.check_block(&checks[..block], region);
+            if !is_first && self.options.enable_var_scope {
+                self.values.clear_local();
+            }
+            is_first = false;
+            passed &= self.check_block(&checks[..block], region).is_some();
             checks = &checks[block..];
             if label.is_none() {
-                return Some(());
+                return passed;
             }
         }
     }
 
-    fn check_block(&mut self, checks: &[Check], mut region: Span) {
+    fn check_block(&mut self, checks: &[Check], mut region: Range<usize>) -> Option<()> {
         for check in checks {
-            match self.check_positive(check, region) {
-                Some(end) => region.start = end,
-                None => return,
-            }
+            region.start = self.check_positive(check, region.clone())?;
         }
+        Some(())
     }
 
     /// Compares one positive directive and those before it; gives the end of its match.
-    fn check_positive(&mut self, check: &Check, region: Span) -> Option<usize> {
+    fn check_positive(&mut self, check: &Check, region: Range<usize>) -> Option<usize> {
         let directive = &check.directive;
-        let (start, nots) = self.match_dag_groups(&check.before, region)?;
-        let found = self.find_all(directive, Span { start, ..region })?;
-        let skipped = Span { start, end: found.start };
-        match directive.kind {
-            DirectiveKind::Next | DirectiveKind::Empty => self.check_next_line(directive, skipped)?,
-            DirectiveKind::Same => self.check_same_line(directive, skipped)?,
+        let (start, nots) = self.match_dag_groups(&check.before, region.clone())?;
+        let found = self.find_all(directive, start..region.end)?;
+        let skipped = start..found.start;
+        let is_on_line = match directive.kind {
+            DirectiveKind::Next | DirectiveKind::Empty => self.check_next_line(directive, skipped.clone()),
+            DirectiveKind::Same => self.check_same_line(directive, skipped.clone()),
             DirectiveKind::Plain(_)
             | DirectiveKind::Dag
             | DirectiveKind::Label
             | DirectiveKind::Not
-            | DirectiveKind::End => {}
+            | DirectiveKind::End => true,
+        };
+        if !is_on_line {
+            self.reporter.report_wrong_line(directive, found);
+            return None;
         }
         self.check_absence(&nots, skipped)?;
         Some(found.end)
     }
 
-    /// Finds the directive's pattern as often as it asks for.
-    fn find_all(&mut self, directive: &Directive, region: Span) -> Option<Span> {
-        let count = match directive.kind {
-            DirectiveKind::Plain(count) => count,
-            DirectiveKind::Next
-            | DirectiveKind::Same
-            | DirectiveKind::Empty
-            | DirectiveKind::Dag
-            | DirectiveKind::Label
-            | DirectiveKind::Not
-            | DirectiveKind::End => 1,
-        };
-        let mut whole: Option<Span> = None;
+    /// Finds the directive's pattern as often as it asks for; gives the text from the first to the last match.
+    fn find_all(&mut self, directive: &Directive, region: Range<usize>) -> Option<Range<usize>> {
+        let count = directive.kind.match_count();
+        let mut whole: Option<Range<usize>> = None;
         let mut rest = region;
-        for done in 0..count {
-            let progress = (count > 1).then_some((done + 1, count));
-            let found = self.find_one(directive, rest, progress)?;
-            rest.start = found.end;
-            let start = whole.map_or(found.start, |whole| whole.start);
-            whole = Some(Span { start, end: found.end });
+        for number in 1..=count {
+            let progress = Progress { number, count };
+            let found = self.find_expected(directive, rest.clone(), progress)?;
+            self.reporter.report_match(directive, progress, true, &found, &mut self.values);
+            rest.start = found.range.end;
+            let start = whole.map_or(found.range.start, |whole| whole.start);
+            whole = Some(start..found.range.end);
         }
         whole
     }
 
-    /// One match of the directive's pattern, which must exist.
-    fn find_one(&mut self, directive: &Directive, region: Span, progress: Option<(u32, u32)>) -> Option<Span> {
-        match directive.pattern.find_match(self.span_text(region), &mut self.values) {
-            Ok(Some(found)) => return Some(Span::from_match(&found, region.start)),
-            Ok(None) => {
-                let counted = progress.map(|(number, count)| format!(" ({number} out of {count})")).unwrap_or_default();
-                self.add_error(directive, &format!("expected string not found in input{counted}"));
-            }
-            Err(problem) => self.add_error(directive, &problem),
-        }
-        self.add_note(region.start, "scanning from here");
-        self.describe_values(directive, region.start);
+    /// Finds one match of the directive's pattern, or reports that there is none.
+    fn find_expected(
+        &mut self,
+        directive: &Directive,
+        region: Range<usize>,
+        progress: Progress,
+    ) -> Option<PatternMatch> {
+        let found = self.find_pattern(directive, region.clone());
+        let errors = match found {
+            Ok(Some(found)) => return Some(found),
+            Ok(None) => Vec::new(),
+            Err(errors) => errors,
+        };
+        let search = Search { region, errors: &errors, values: &mut self.values };
+        self.reporter.report_no_match(directive, progress, true, search);
         None
+    }
+
+    fn find_pattern(
+        &mut self,
+        directive: &Directive,
+        region: Range<usize>,
+    ) -> Result<Option<PatternMatch>, Vec<crate::pattern::PatternError>> {
+        let base = region.start;
+        let found = directive.pattern.find_match(&self.text[region], &mut self.values)?;
+        Ok(found.map(|found| found.moved_by(base)))
     }
 
     /// Matches the DAG directives, group by group, and the NOT directives between them. Gives
@@ -150,7 +155,7 @@ impl<'a> Runner<'a> {
     fn match_dag_groups<'d>(
         &mut self,
         directives: &'d [Directive],
-        region: Span,
+        region: Range<usize>,
     ) -> Option<(usize, Vec<&'d Directive>)> {
         let mut start = region.start;
         let mut nots: Vec<&Directive> = Vec::new();
@@ -159,118 +164,137 @@ impl<'a> Runner<'a> {
                 nots.extend(group);
                 continue;
             }
-            let matched = self.match_dag_group(group, Span { start, ..region })?;
-            self.check_absence(&nots, Span { start, end: matched.start })?;
+            let matched = self.match_dag_group(group, start..region.end)?;
+            self.check_absence(&nots, start..matched.start.max(start))?;
             nots.clear();
             start = matched.end;
         }
         Some((start, nots))
     }
 
-    /// Matches one group in any order, without overlaps; gives the part that it covers.
-    fn match_dag_group(&mut self, group: &[Directive], region: Span) -> Option<Span> {
-        let mut matched: Vec<Span> = Vec::new();
+    /// Matches one group in any order; gives the part that it covers.
+    fn match_dag_group(&mut self, group: &[Directive], region: Range<usize>) -> Option<Range<usize>> {
+        let mut matched: Vec<Range<usize>> = Vec::new();
         for directive in group {
-            let mut from = region.start;
-            let mut slot = 0;
-            loop {
-                let found = self.find_one(directive, Span { start: from, ..region }, None)?;
-                slot += matched[slot..].iter().take_while(|old| found.start >= old.end).count();
-                match matched.get(slot) {
-                    Some(old) if old.start < found.end => from = old.end,
-                    _ => {
-                        matched.insert(slot, found);
-                        break;
-                    }
-                }
-                slot += 1;
+            let found = if self.options.allow_dag_overlap {
+                let found = self.find_dag(directive, region.clone())?;
+                matched.push(found.range.clone());
+                found
+            } else {
+                self.match_without_overlap(directive, region.clone(), &mut matched)?
+            };
+            if self.reporter.verbosity() < Verbosity::Everything {
+                self.reporter.report_match(directive, Progress::SINGLE, true, &found, &mut self.values);
             }
         }
-        let start = matched.iter().map(|span| span.start).min()?;
-        // Without overlaps the last of the sorted matches ends last.
-        Some(Span { start, end: matched.last()?.end })
+        let start = matched.iter().map(|range| range.start).min()?;
+        let end = matched.iter().map(|range| range.end).max()?;
+        Some(start..end)
+    }
+
+    /// Finds the first match that overlaps none of the group's matches, and adds it to them. They are sorted.
+    fn match_without_overlap(
+        &mut self,
+        directive: &Directive,
+        region: Range<usize>,
+        matched: &mut Vec<Range<usize>>,
+    ) -> Option<PatternMatch> {
+        let mut from = region.start;
+        let mut slot = 0;
+        loop {
+            let found = self.find_dag(directive, from..region.end)?;
+            slot += matched[slot..].iter().take_while(|old| found.range.start >= old.end).count();
+            match matched.get(slot) {
+                Some(old) if old.start < found.range.end => {
+                    from = old.end;
+                    self.reporter.report_overlap(old.clone());
+                }
+                _ => {
+                    matched.insert(slot, found.range.clone());
+                    return Some(found);
+                }
+            }
+            slot += 1;
+        }
+    }
+
+    /// A match of a DAG directive, whether it stays or overlaps another one.
+    fn find_dag(&mut self, directive: &Directive, region: Range<usize>) -> Option<PatternMatch> {
+        let found = self.find_expected(directive, region, Progress::SINGLE)?;
+        if self.reporter.verbosity() >= Verbosity::Everything {
+            self.reporter.report_match(directive, Progress::SINGLE, true, &found, &mut self.values);
+        }
+        Some(found)
     }
 
     /// No pattern of the NOT directives may match in `region`.
-    fn check_absence(&mut self, nots: &[&Directive], region: Span) -> Option<()> {
+    fn check_absence(&mut self, nots: &[&Directive], region: Range<usize>) -> Option<()> {
         let mut passed = Some(());
         for directive in nots {
-            match directive.pattern.find_match(self.span_text(region), &mut self.values) {
-                Ok(None) => continue,
+            let errors = match self.find_pattern(directive, region.clone()) {
                 Ok(Some(found)) => {
-                    self.add_error(directive, "excluded string found in input");
-                    self.add_note(region.start + found.start, "found here");
+                    self.reporter.report_match(directive, Progress::SINGLE, false, &found, &mut self.values);
+                    passed = None;
+                    continue;
                 }
-                Err(problem) => self.add_error(directive, &problem),
+                Ok(None) => Vec::new(),
+                Err(errors) => errors,
+            };
+            let search = Search { region: region.clone(), errors: &errors, values: &mut self.values };
+            if self.reporter.report_no_match(directive, Progress::SINGLE, false, search) {
+                passed = None;
             }
-            self.describe_values(directive, region.start);
-            passed = None;
         }
         passed
     }
 
-    fn check_next_line(&mut self, directive: &Directive, skipped: Span) -> Option<()> {
-        match line_breaks(self.span_text(skipped)).as_slice() {
+    /// Whether the match is on the line after the previous one.
+    fn check_next_line(&mut self, directive: &Directive, skipped: Range<usize>) -> bool {
+        let breaks = line_breaks(&self.text[skipped.clone()]);
+        let name = format!("{}{}", directive.prefix, directive.kind.name_suffix());
+        match breaks.as_slice() {
+            [_] => return true,
             [] => {
-                self.add_error(directive, "is on the same line as previous match");
-                self.note_both_ends(skipped);
+                let text = format!("{name}: is on the same line as previous match");
+                self.reporter.add_at_check(directive.place, Severity::Error, &text);
+                self.note_both_ends(&skipped);
             }
-            [_] => return Some(()),
             &[first, ..] => {
-                self.add_error(directive, "is not on the line after the previous match");
-                self.note_both_ends(skipped);
-                self.add_note(skipped.start + first, "non-matching line after previous match is here");
+                let text = format!("{name}: is not on the line after the previous match");
+                self.reporter.add_at_check(directive.place, Severity::Error, &text);
+                self.note_both_ends(&skipped);
+                let line = skipped.start + first;
+                self.reporter.add_note(line..line, "non-matching line after previous match is here");
             }
         }
-        self.describe_values(directive, skipped.start);
-        None
+        false
     }
 
-    fn check_same_line(&mut self, directive: &Directive, skipped: Span) -> Option<()> {
-        if line_breaks(self.span_text(skipped)).is_empty() {
-            return Some(());
+    /// Whether the match is on the line of the previous one.
+    fn check_same_line(&mut self, directive: &Directive, skipped: Range<usize>) -> bool {
+        let is_same = line_breaks(&self.text[skipped.clone()]).is_empty();
+        if !is_same {
+            let text = format!("{}-SAME: is not on the same line as the previous match", directive.prefix);
+            self.reporter.add_at_check(directive.place, Severity::Error, &text);
+            self.note_both_ends(&skipped);
         }
-        self.add_error(directive, "is not on the same line as the previous match");
-        self.note_both_ends(skipped);
-        self.describe_values(directive, skipped.start);
-        None
+        is_same
     }
 
-    fn add_error(&mut self, directive: &Directive, message: &str) {
-        let message = format!("{}: {message}", directive.name);
-        self.message.push_str(&self.file.source.render(directive.offset, Severity::Error, &message));
-    }
-
-    fn add_note(&mut self, offset: usize, message: &str) {
-        self.message.push_str(&self.input.render(offset, Severity::Note, message));
-    }
-
-    fn note_both_ends(&mut self, skipped: Span) {
-        self.add_note(skipped.end, "the match is here");
-        self.add_note(skipped.start, "previous match ended here");
-    }
-
-    fn describe_values(&mut self, directive: &Directive, offset: usize) {
-        for line in directive.pattern.describe_values(&self.values) {
-            self.add_note(offset, &line);
-        }
-        let all: Vec<String> = self.values.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
-        if !all.is_empty() {
-            let written = writeln!(self.message, "variables: {}", all.join(", "));
-            debug_assert!(written.is_ok(), "writing to a string cannot fail");
-        }
+    fn note_both_ends(&mut self, skipped: &Range<usize>) {
+        self.reporter.add_note(skipped.end..skipped.end, "'next' match was here");
+        self.reporter.add_note(skipped.start..skipped.start, "previous match ended here");
     }
 }
 
 /// The offsets after each line break; `\r\n` and `\n\r` are one.
-fn line_breaks(text: &str) -> Vec<usize> {
-    let bytes = text.as_bytes();
+fn line_breaks(text: &[u8]) -> Vec<usize> {
     let mut after = Vec::new();
     let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
+    while let Some(&byte) = text.get(at) {
         at += 1;
         if byte == b'\n' || byte == b'\r' {
-            let pair = bytes.get(at).is_some_and(|&b| (b == b'\n' || b == b'\r') && b != byte);
+            let pair = text.get(at).is_some_and(|&b| (b == b'\n' || b == b'\r') && b != byte);
             at += usize::from(pair);
             after.push(at);
         }

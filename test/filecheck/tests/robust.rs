@@ -70,7 +70,7 @@ fn soup_is_never_a_panic() {
     for length in (0..count).map(|number| number % 13) {
         let checks = format!("CHECK: {}\nCHECK-DAG:{}\n", soup(&mut state, length), soup(&mut state, 3));
         let args = [format!("--check-prefix={}", soup(&mut state, 1)), soup(&mut state, 2)];
-        let options = match Options::from_args(&args[..]) {
+        let options = match CommandLine::parse(&args) {
             Ok(CommandLine { options, .. }) if length % 2 == 0 => options,
             _ => Options::default(),
         };

@@ -1,7 +1,7 @@
 //! The tools and FileCheck as function calls inside this process.
 
 use super::call::{CRASHED, Finished, Invocation};
-use crate::checks::{CheckArguments, Comparison, compare};
+use crate::checks::{CheckArguments, compare};
 use crate::context::{Environment, InProcessTool};
 use hostir_tool_support::{SharedState, ToolIo};
 use std::cell::RefCell;
@@ -120,15 +120,12 @@ impl Write for Buffer {
 
 /// Runs FileCheck with its standard input.
 pub(super) fn file_check(args: &[String], invocation: &Invocation<'_>) -> Finished {
-    let Comparison { status, message } = compare(args, &mut |name| load_text(name, invocation));
-    Finished { code: status, out: Vec::new(), err: message.into_bytes() }
+    let done = compare(args, &mut |name| invocation.load(name));
+    Finished { code: i32::from(done.status), out: done.stdout.into_bytes(), err: done.stderr.into_bytes() }
 }
 
 /// The input of a call of FileCheck.
 pub(super) fn checked_input(args: &[String], invocation: &Invocation<'_>) -> Result<String, String> {
-    load_text(&CheckArguments::parse(args)?.input_file, invocation)
-}
-
-fn load_text(name: &str, invocation: &Invocation<'_>) -> Result<String, String> {
-    Ok(String::from_utf8_lossy(&invocation.load(name)?).into_owned())
+    let input = invocation.load(&CheckArguments::parse(args)?.input_file)?;
+    Ok(String::from_utf8_lossy(&input).into_owned())
 }

@@ -1,208 +1,111 @@
-//! Hand-written cases: directives, input, options, and whether FileCheck accepts them.
+//! Cases: check files, inputs and options with the verdicts of LLVM's FileCheck, from `test/filecheck/cases`.
 
-use filecheck_rs::{Failure, FailureKind, Options, parse_checks};
+use std::path::{Path, PathBuf};
 
 /// One case.
+#[derive(Debug, Clone)]
 pub(crate) struct Case {
     /// The check file.
-    pub(crate) checks: String,
+    pub(crate) checks: Vec<u8>,
     /// The input.
-    pub(crate) input: String,
+    pub(crate) input: Vec<u8>,
     /// The options.
     pub(crate) args: Vec<String>,
 }
 
+/// A case with its exit status.
+#[derive(Debug, Clone)]
+pub(crate) struct JudgedCase {
+    pub(crate) case: Case,
+    /// Its file and line.
+    pub(crate) place: String,
+    /// The status that is expected of us.
+    pub(crate) ours: i32,
+    /// The status of LLVM 19.
+    pub(crate) llvm_19: i32,
+    /// The status of LLVM 14.
+    pub(crate) llvm_14: i32,
+}
+
+/// The name of the file whose cases are those that differ from LLVM 19 on purpose.
+const DIFFERENCES: &str = "differences.tsv";
+
+/// All cases of the folder.
+pub(crate) fn judged_cases() -> Vec<JudgedCase> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("the folder of cases")
+        .map(|entry| entry.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "tsv"))
+        .collect();
+    files.sort();
+    files.iter().flat_map(|file| read_cases(file)).collect()
+}
+
+fn read_cases(file: &Path) -> Vec<JudgedCase> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(file).expect("a file of cases");
+    let rows = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let cases = rows.map(|(number, line)| {
+        let place = format!("{name}:{}", number + 1);
+        let mut cells: Vec<&str> = line.split('\t').collect();
+        if name == DIFFERENCES {
+            assert!(!cells.remove(3).is_empty(), "{place}: no reason");
+        } else {
+            cells.insert(0, cells[0]);
+        }
+        let [ours, llvm_19, llvm_14, args, checks, input] = cells.as_slice() else {
+            panic!("{place}: a wrong number of columns");
+        };
+        let status = |cell: &str| cell.parse().unwrap_or_else(|_| panic!("{place}: {cell:?} is not a status"));
+        let words = args.split(' ').filter(|word| !word.is_empty());
+        let args = words.map(|word| String::from_utf8(unescape(word)).expect("an option")).collect();
+        let case = Case { checks: unescape(checks), input: unescape(input), args };
+        JudgedCase { case, ours: status(ours), llvm_19: status(llvm_19), llvm_14: status(llvm_14), place }
+    });
+    cases.collect()
+}
+
+/// The bytes of a cell, in which `\n`, `\r`, `\t`, `\\` and `\xNN` are escapes.
+fn unescape(cell: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = cell.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'\\' {
+            out.push(*first);
+            continue;
+        }
+        let (byte, length) = match after {
+            [b'n', ..] => (b'\n', 1),
+            [b'r', ..] => (b'\r', 1),
+            [b't', ..] => (b'\t', 1),
+            [b'\\', ..] => (b'\\', 1),
+            [b'x', digits @ ..] => {
+                let digits = std::str::from_utf8(&digits[..2]).expect("two digits");
+                (u8::from_str_radix(digits, 16).expect("two digits"), 3)
+            }
+            _ => panic!("an unknown escape in {cell:?}"),
+        };
+        out.push(byte);
+        rest = &after[length..];
+    }
+    out
+}
+
 /// Runs a case through the library.
-pub(crate) fn check_in_process(case: &Case) -> Result<(), Failure> {
-    let mut args = case.args.clone();
-    args.push("case.check".to_owned());
-    let line = Options::from_args(&args).map_err(|message| Failure { message, kind: FailureKind::Usage })?;
-    parse_checks(&case.checks, "case.check", &line.options)?.check_input(&case.input, &line.options)
+pub(crate) fn run_in_process(case: &Case) -> filecheck_rs::Finished {
+    let mut args = vec!["case.check".to_owned(), "--input-file=case.input".to_owned()];
+    args.extend_from_slice(&case.args);
+    filecheck_rs::run_command(&args, &mut |name| match name {
+        "case.check" => Ok(case.checks.clone()),
+        "case.input" => Ok(case.input.clone()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    })
 }
 
-/// All cases, and whether the input matches.
-pub(crate) fn cases() -> Vec<(Case, bool)> {
-    let tables: [Table; 5] = [DIRECTIVES, GROUPS, REGEXES, STRINGS, OPTIONS];
-    let case = |&(args, checks, input, passes): &(&str, &str, &str, bool)| {
-        let args = args.split_whitespace().map(str::to_owned).collect();
-        (Case { checks: format!("{checks}\n"), input: input.to_owned(), args }, passes)
-    };
-    tables.into_iter().flatten().map(case).collect()
+/// The case as a text for people.
+pub(crate) fn describe(case: &Case) -> String {
+    let (checks, input) = (String::from_utf8_lossy(&case.checks), String::from_utf8_lossy(&case.input));
+    format!("{:?}\n{checks}--\n{input}--", case.args)
 }
-
-/// Options, check file, input, and whether it matches.
-type Table = &'static [(&'static str, &'static str, &'static str, bool)];
-
-const DIRECTIVES: Table = &[
-    ("", "CHECK: foo", "a foo b", true),
-    ("", "CHECK: foo", "a fo b", false),
-    ("", "CHECK:foo", "foo\n", true),
-    ("", "CHECK: a\nCHECK: b", "a\nx\nb\n", true),
-    ("", "CHECK: b\nCHECK: a", "a\nx\nb\n", false),
-    ("", "CHECK: a\nCHECK: a", "a\n", false),
-    ("", "CHECK: a\nCHECK-NEXT: b", "a\nb\n", true),
-    ("", "CHECK: a\nCHECK-NEXT: b", "a\nx\nb\n", false),
-    ("", "CHECK: a\nCHECK-NEXT: b", "a b\nb\n", false),
-    ("", "CHECK: a\nCHECK-SAME: b", "a xx b\n", true),
-    ("", "CHECK: a\nCHECK-SAME: b", "a\nb\n", false),
-    ("", "CHECK: a\nCHECK-EMPTY:\nCHECK-NEXT: b", "a\n\nb\n", true),
-    ("", "CHECK: a\nCHECK-EMPTY:", "a\nx\n\n", false),
-    ("", "CHECK: a\nCHECK-EMPTY:", "a\n\n", true),
-    ("", "CHECK: a\nCHECK-EMPTY:", "a\n", true),
-    ("", "CHECK: a\nCHECK-EMPTY:", "a", false),
-    ("", "CHECK: a\nCHECK-EMPTY:\nCHECK-EMPTY:\nCHECK-NEXT: b", "a\n\n\nb\n", true),
-    ("", "CHECK: a\nCHECK-EMPTY: x", "a\n\n", false),
-    ("", "CHECK-NEXT: a", "a\n", false),
-    ("", "CHECK-SAME: a", "a\n", false),
-    ("", "CHECK-EMPTY:", "\n\n", false),
-    ("", "CHECK-NOT: x", "a\n", true),
-    ("", "CHECK-NOT: x", "a x\n", false),
-    ("", "CHECK: a\nCHECK-NOT: x\nCHECK: b", "x\na\nb\nx\n", true),
-    ("", "CHECK: a\nCHECK-NOT: x\nCHECK: b", "a\nx\nb\n", false),
-    ("", "CHECK: a\nCHECK-NOT: x\nCHECK-NOT: y", "a\nb\ny\n", false),
-    ("", "CHECK-COUNT-3: a", "a\na a\n", true),
-    ("", "CHECK-COUNT-3: a", "a\na\n", false),
-    ("", "CHECK-COUNT-2: a\nCHECK-NEXT: b", "a\na\nb", true),
-    ("", "CHECK-COUNT-2: a\nCHECK-NOT: a", "a\na\na", false),
-    ("", "CHECK-COUNT-0: a", "a", false),
-    ("", "CHECK-COUNT-x: a", "a", false),
-    ("", "CHECK-COUNT-2{LITERAL}: {{a}}", "{{a}} {{a}}", true),
-    ("", "CHECK{LITERAL}: [[a]] {{b}}", "x [[a]] {{b}}", true),
-    ("", "CHECK{LITERAL}: {{.}}", "x", false),
-    ("", "CHECK: a\nCHECK-NEXT{LITERAL}: {{", "a\n{{", true),
-    ("", "CHECK{ LITERAL , LITERAL }: {{", "{{", true),
-    ("", "CHECK{FOO}: a", "a", false),
-    ("", "CHECK_NEXT: a", "a", false),
-    ("", "CHECK: a\nCHECK-DAG-NOT: b", "a", false),
-    ("", "CHECK-FOO: x\nCHECK: a", "a", true),
-    ("", "XCHECK: x\n-CHECK: y\nCHECK: a", "a", true),
-    ("", "no directives", "a", false),
-    ("", "CHECK:   \n", "a", false),
-    ("", "CHECK: a CHECK: b", "a CHECK: b", true),
-    ("", "CHECK: a\r\nCHECK-NEXT: b\r\n", "a\r\nb\r\n", true),
-    ("", "CHECK: a\nCHECK: b{{$}}", "a\r\nb\r\n", true),
-    ("", "CHECK: a\nCHECK-NEXT: {{^}}b", "a\n b\n", false),
-];
-
-const GROUPS: Table = &[
-    ("", "CHECK-DAG: a\nCHECK-DAG: b", "b\na\n", true),
-    ("", "CHECK-DAG: a\nCHECK-DAG: c", "b\na\n", false),
-    ("", "CHECK-DAG: a\nCHECK-DAG: a", "a\n", false),
-    ("", "CHECK-DAG: a\nCHECK-DAG: a", "a a\n", true),
-    ("", "CHECK-DAG: ab\nCHECK-DAG: bc\n", "abc\n", false),
-    ("", "CHECK-DAG: [[X:.]]=1\nCHECK-DAG: [[X]]=2", "b=2\na=1\na=2\n", true),
-    ("", "CHECK-DAG: [[X:.]]=1\nCHECK-DAG: [[X]]=2", "b=2\na=1\n", false),
-    ("", "CHECK-DAG: b\nCHECK-DAG: a\nCHECK: c", "a\nb\nc\n", true),
-    ("", "CHECK-DAG: b\nCHECK-DAG: a\nCHECK: c", "a\nc\nb\n", false),
-    ("", "CHECK-DAG: a\nCHECK-NOT: x\nCHECK-DAG: b", "a\nb\n", true),
-    ("", "CHECK-DAG: a\nCHECK-NOT: x\nCHECK-DAG: b", "a\nx\nb\n", false),
-    ("", "CHECK-DAG: a\nCHECK-NOT: x\nCHECK-DAG: b", "b\na\n", false),
-    ("", "CHECK-NOT: x\nCHECK-DAG: a\nCHECK-DAG: b", "b\nx\na\n", true),
-    ("", "CHECK-NOT: x\nCHECK-DAG: a\nCHECK-DAG: b", "x\nb\na\n", false),
-    ("", "CHECK: s\nCHECK-DAG: a\nCHECK-DAG: b\nCHECK-NEXT: c", "s\nb\na\nc\n", true),
-    ("", "CHECK-LABEL: f:\nCHECK: x\nCHECK-LABEL: g:\nCHECK: y", "f:\nx\ng:\ny\n", true),
-    ("", "CHECK-LABEL: f:\nCHECK: x\nCHECK-LABEL: g:\nCHECK: y", "f:\ng:\nx\ny\n", false),
-    ("", "CHECK-LABEL: f:\nCHECK-NOT: x\nCHECK-LABEL: g:", "f:\ng:\nx\n", true),
-    ("", "CHECK-LABEL: f:\nCHECK-NOT: x\nCHECK-LABEL: g:", "f:\nx\ng:\n", false),
-    ("", "CHECK-LABEL: f:\nCHECK-DAG: a\nCHECK-LABEL: g:", "f:\ng:\na\n", false),
-    ("", "CHECK-LABEL: f{{[0-9]}}:", "f7:\n", true),
-    ("", "CHECK-LABEL: [[F:f.]]:", "f7:\n", false),
-    ("", "CHECK: a\nCHECK-LABEL: g:", "g:\na\n", false),
-];
-
-const REGEXES: Table = &[
-    ("", "CHECK: a{{b+}}c", "abbbc", true),
-    ("", "CHECK: a{{b+}}c", "ac", false),
-    ("", "CHECK: a{{x|y}}c", "xc ayc", true),
-    ("", "CHECK: a{{x|y}}c", "ax yc", false),
-    ("", "CHECK: a.c", "abc", false),
-    ("", "CHECK: {{a.c}}", "a\nc", false),
-    ("", "CHECK: {{[^a]}}", "aaa\n", false),
-    ("", "CHECK: {{^}}b{{$}}", "a\nb\nc", true),
-    ("", "CHECK: {{\\d}}", "5", false),
-    ("", "CHECK: {{\\d}}", "d", true),
-    ("", "CHECK: {{[[:digit:]]+x}}", "12x", true),
-    ("", "CHECK: {{[[:space:]]}}b", "a\nb", true),
-    ("", "CHECK: {{[]x]}}{{[^]x]}}{{[a-]}}", "]y-", true),
-    ("", "CHECK: {{[[:<:]]b}}", "ab", false),
-    ("", "CHECK: {{a{2,3}b}}", "aab", true),
-    ("", "CHECK: {{(}}", "(", false),
-    ("", "CHECK: {{a)}}", "a)", false),
-    ("", "CHECK: {{a||b}}", "a", false),
-    ("", "CHECK: {{*a}}", "*a", false),
-    ("", "CHECK: {{a**}}", "a", false),
-    ("", "CHECK: {{a{2,1}}}", "aa", false),
-    ("", "CHECK: {{[z-a]}}", "z", false),
-    ("", "CHECK: {{[[:foo:]]}}", "z", false),
-    ("", "CHECK: {{", "{{", false),
-    ("", "CHECK: {{}}", "x", false),
-    ("", "CHECK: {{a{,2}}}", "a{,2}", true),
-    ("", "CHECK: {{[a-c-e]}}", "b", false),
-    ("", "CHECK: {{[[:alpha:]_]+[[:punct:]]}}{{[[:upper:]]}}", "a_b!C", true),
-    ("", "CHECK: {{[a}}", "a", false),
-    ("", "CHECK: {{a\\}}", "a", false),
-    ("", "CHECK: {{()a}}{{a$*}}", "aa", true),
-    ("", "CHECK: {{^*a}}", "a", false),
-    ("", "CHECK: {{x{256}}}", "x", false),
-    ("", "CHECK: {{\\1(a)}}", "aa", false),
-    ("", "CHECK: a{{\\.}}b{{\\+}}", "a.b+", true),
-    ("", "CHECK: {{a{2}}}b", "aab", false),
-    ("", "CHECK: (a|b)*{{.}}", "(a|b)*x", true),
-    ("", "CHECK: {{(a|ab)(c|bcd)}}\nCHECK-SAME: {{^}}x", "abcdx", true),
-    ("", "CHECK: {{a|ab}}\nCHECK-SAME: b", "ab", false),
-    ("", "CHECK: {{a?(ab)?}}\nCHECK-SAME: {{^}}c", "abc", true),
-];
-
-const STRINGS: Table = &[
-    ("", "CHECK: def [[R:%[0-9]+]]\nCHECK: use [[R]]", "def %1\nuse %1\n", true),
-    ("", "CHECK: def [[R:%[0-9]+]]\nCHECK: use [[R]]", "def %1\nuse %2\n", false),
-    ("", "CHECK: [[X:.]]\nCHECK: [[X]]", ".\na\n", false),
-    ("", "CHECK: [[X:a|ab]]\nCHECK: [[X]]c", "ab\nac\n", false),
-    ("", "CHECK: [[X:a*]][[Y:a*b]]\nCHECK: [[Y]]{{$}}", "aab\nb\n", true),
-    ("", "CHECK: [[X]]", "a", false),
-    ("", "CHECK: a\nCHECK-NOT: [[X]]", "a", false),
-    ("", "CHECK: [[X:a]]\nCHECK: [[X:b]]\nCHECK: [[X]]", "a\nb\nb", true),
-    ("", "CHECK: [[X:]]", "a", true),
-    ("", "CHECK: [[X:(]]", "a", false),
-    ("", "CHECK: [[X", "a", false),
-    ("", "CHECK: [[X ]]", "a", false),
-    ("", "CHECK: [[1X]]", "a", false),
-    ("", "CHECK: [[X+1]]", "a", false),
-    ("", "CHECK: [[[X:a]]]", "[a]", true),
-    ("", "CHECK: [[X:[ab]]]]", "a]", true),
-    ("", "CHECK: [[@FOO]]", "2", false),
-    ("", "CHECK-LABEL: e\nCHECK: [[X:a]]\nCHECK-LABEL: f\nCHECK: [[X]]", "e\na\nf\na", true),
-];
-
-const OPTIONS: Table = &[
-    ("--check-prefix=FOO", "CHECK: a\nFOO: b", "b", true),
-    ("--check-prefix FOO", "CHECK: a\nFOO: b", "a", false),
-    ("-check-prefixes=A,B", "A: a\nB: b\nB-NEXT: c", "a\nb\nc", true),
-    ("--check-prefixes=A,B", "A: a", "a", false),
-    ("--check-prefixes=A,A-B", "A: a\nA-B: b", "a\nb", true),
-    ("--check-prefix=A,B", "A: a", "a", false),
-    ("--check-prefix=", "CHECK: a", "a", false),
-    ("--check-prefixes=A,A", "A: a", "a", false),
-    ("--check-prefix=COM", "COM: a", "a", false),
-    ("", "COM: CHECK: a\nRUN: x CHECK: b\nCHECK: c", "c", true),
-    ("", "CHECK: a  b\tc", "a\tb   c", true),
-    ("--strict-whitespace", "CHECK: a  b", "a b", false),
-    ("--strict-whitespace", "CHECK:  a b", "a b", true),
-    ("--match-full-lines", "CHECK: a b", "x\n  a b  \ny", true),
-    ("--match-full-lines", "CHECK: a b", "x\n  a b c\ny", false),
-    ("--match-full-lines --strict-whitespace", "CHECK:a b", "a b\n", true),
-    ("--match-full-lines --strict-whitespace", "CHECK: a b", "a b\n", false),
-    ("--match-full-lines", "CHECK: a\nCHECK-NOT: b\nCHECK: c", "a\nxb\nc", false),
-    ("--match-full-lines", "CHECK{LITERAL}: a", "xax", true),
-    ("--allow-empty", "CHECK-NOT: x", "", true),
-    ("", "CHECK-NOT: x", "", false),
-    ("--allow-empty", "CHECK: x", "", false),
-    ("--no-such-option", "CHECK: x", "x", false),
-    ("", "CHECK: [[X:a]b]]", "a", false),
-    ("--strict-whitespace", "CHECK: a\tb", "a\tb", true),
-    ("--strict-whitespace", "CHECK: a\tb", "a b", false),
-    ("--strict-whitespace", "CHECK: a{{$}}", "a\r\n", true),
-    ("--match-full-lines", "CHECK: a{{x|y}}", "ax\n", true),
-    ("--match-full-lines", "CHECK-DAG: b\nCHECK-DAG: a\nCHECK: c", "a\nb\nc\n", true),
-    ("--match-full-lines", "CHECK: a\nCHECK-SAME: b", "a b\n", false),
-];
