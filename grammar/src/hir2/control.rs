@@ -33,11 +33,13 @@ impl Parser<'_> {
     // Branches.
 
     pub(super) fn parse_if(&mut self, column: u32) -> Parsed<StmtId> {
-        if self.word_here() == Some(KnownWord::CapitalIf) {
+        let is_printed = self.word_here() == Some(KnownWord::CapitalIf);
+        if is_printed {
             self.report_capital_if();
         }
         let token = self.next();
-        if self.text[self.peek().span.as_usize_range()] == *"Manual" && self.lookahead() == LineTok::LParen {
+        let word = &self.text[self.peek().span.as_usize_range()];
+        if is_printed && word == "Manual" && self.lookahead() == LineTok::LParen {
             // Reported with the `IF` in front of it.
             self.next();
         }

@@ -189,7 +189,8 @@ impl Parser<'_> {
             return Err(self.report_unexpected("an operand", "an operator stands between two operands"));
         }
         self.next();
-        let is_base = self.stream.window[1].tok == LineTok::Power;
+        // A postfix binds more tightly than the sign, as in C.
+        let is_base = matches!(self.stream.window[1].tok, LineTok::Power | LineTok::LBracket | LineTok::Dot);
         if let (LineTok::Int(value), true, false) = (self.here(), infix_level(symbol).is_some(), is_base) {
             let span = token.span.join(self.next().span);
             return self.add_operand(ExprNode::Int(value.wrapping_neg()), span, 0);
@@ -218,7 +219,7 @@ impl Parser<'_> {
         Ok(operand)
     }
 
-    fn parse_postfix(&mut self, mut base: Operand) -> Parsed<Operand> {
+    pub(super) fn parse_postfix(&mut self, mut base: Operand) -> Parsed<Operand> {
         loop {
             match self.here() {
                 LineTok::LBracket => {

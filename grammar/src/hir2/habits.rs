@@ -256,7 +256,7 @@ impl Parser<'_> {
 
     /// The type after the colon of a declaration.
     pub(super) fn parse_declared_type(&mut self, name: ExprId) -> Parsed<TypeId> {
-        if matches!(self.here(), LineTok::Name(_)) {
+        if matches!(self.here(), LineTok::Name(_) | LineTok::Verbatim(_)) {
             return self.parse_type();
         }
         let name = self.quote_expr(name);

@@ -82,7 +82,7 @@ impl Parser<'_> {
             Some(KnownWord::For | KnownWord::If) if is_alone || follows == LineTok::LParen => {
                 Err(self.report_inner_block(token))
             }
-            _ if token.tok == LineTok::LBrace => Ok(StmtForm::Call(self.parse_value()?)),
+            _ if token.tok == LineTok::LBrace && self.is_group() => Ok(StmtForm::Call(self.parse_value()?)),
             _ if matches!(follows, LineTok::Equals | LineTok::Comma | LineTok::LBracket) => self.parse_assignment(),
             _ => match foreign_statement_note(&self.text[token.span.as_usize_range()]) {
                 Some(note) => {

@@ -99,7 +99,8 @@ impl Parser<'_> {
             self.next();
             iter = Some(word);
             let first = Operand { id: self.add_expr(ExprNode::Int(value), span), height: 0 };
-            self.parse_operators_after(first, 0)?.id
+            let base = self.parse_postfix(first)?;
+            self.parse_operators_after(base, 0)?.id
         } else {
             if let (LineTok::Name(name), LineTok::Dot) = (self.here(), self.lookahead())
                 && matches!(self.symbol_text(name), "r" | "b" | "i")

@@ -58,6 +58,8 @@ fn types() {
     assert_eq!(ty("f32[x:2 * m, ceilDiv(m, 3), b.4 * n, r.4]"), "f32[x:(2 * m), ceilDiv(m, 3), b.(4 * n), r.4]");
     assert_eq!(ty("f32[b.1 ex n + 1, r.k - 1, m,]"), "f32[b.1 ex (n + 1), r.(k - 1), m]");
     assert_eq!(ty("f32[\n      m,\n      n]"), "f32[m, n]");
+    assert_eq!(ty("`Array<float, 4, 1>`[m]"), "Array<float, 4, 1>[m]");
+    assert_eq!(ty("f32[b.1[0] + n, b.a[0]]"), "f32[b.(1[0] + n), b.a[0]]");
 }
 
 #[test]
@@ -68,6 +70,7 @@ fn operands() {
         ("-9223372036854775808", "-9223372036854775808"),
         ("- -7", "(--7)"),
         ("-(7)", "(-paren7)"),
+        ("-7[0]", "(-7[0])"),
         ("0x1f", "0x1f"),
         ("0.5", "float 0.5"),
         ("1e-3", "float 1e-3"),
@@ -185,6 +188,7 @@ fn branches() {
     assert_eq!(body(nested), "if a:\n  if b:\n    wait h\nelse:\n  wait g");
     assert_eq!(body("  if [ReductionWrite] a:\n    wait h\n"), "if [ReductionWrite] a:\n  wait h");
     assert_eq!(body("  if [Inline]:\n    wait h\n"), "if [Inline]:\n  wait h");
+    assert_eq!(body("  if Manual(a): wait h\n"), "if Manual(a):\n  wait h");
     // Blocks without statements.
     assert_eq!(body("  if a:\n  else:\n    wait h\n"), "if a:\nelse:\n  wait h");
     assert_eq!(body("  for i in 4:\n  wait h\n"), "for i in to 4:\nwait h");

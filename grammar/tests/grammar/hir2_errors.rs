@@ -191,6 +191,10 @@ fn printed_form() {
 
 #[test]
 fn slips() {
+    check(
+        "  { 1, 2 }",
+        "H0001 1 `{`: expected a statement, found `{`: a statement is `name = value`, a call `f(..)`, or begins with `wait`, `for`, `if`, `stream`, `sync` or `free`",
+    );
     check("  x == 4", "H0024 1 `x == 4`: `x == 4` is no statement: `==` compares; write `x = 4`");
     check("  if x = 4: wait h", "H0024 1 `=`: `=` compares nothing: write `==`");
     check("  if (x = 4): wait h", "H0024 1 `=`: `=` compares nothing: write `==`");
