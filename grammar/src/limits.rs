@@ -7,6 +7,6 @@ pub const MAX_ERRORS: usize = 10_000;
 /// The largest number of a tensor, domain, HostUnit or statement. nvFuser prints it for an unregistered object.
 pub const MAX_NUMBER: u32 = u32::MAX;
 /// The largest number of a device.
-pub(crate) const MAX_DEVICE: u32 = i32::MAX as u32;
+pub const MAX_DEVICE: u32 = i32::MAX as u32;
 /// The largest number of tokens and comments of one text.
 pub(crate) const MAX_TOKENS: usize = 1 << 24;

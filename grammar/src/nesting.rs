@@ -8,9 +8,9 @@ use crate::token::{Tok, Token};
 
 /// The maximum number of brackets that may be open at once: [`MAX_DEPTH`] plus those that a statement puts around its
 /// expressions.
-pub(crate) const MAX_BRACKETS: usize = 500;
+pub const MAX_BRACKETS: usize = 500;
 /// The largest depth of an expression.
-pub(crate) const MAX_DEPTH: u32 = 480;
+pub const MAX_DEPTH: u32 = 480;
 /// Brackets that a call, an index or a field is printed with.
 const POSTFIX: u32 = 2;
 

@@ -16,7 +16,7 @@ use crate::tensor;
 use crate::token::{Start, Tok, Token};
 
 /// The largest number of blocks that may be open at once.
-pub(crate) const MAX_BLOCKS: usize = 200;
+pub const MAX_BLOCKS: usize = 200;
 /// The maximum number of statements for one run of the grammar; small, so that their tokens stay in a cache.
 const MAX_RUN: usize = 32;
 

@@ -38,7 +38,7 @@ const PRINTED_DTYPES: &[(&str, &str)] = &[
 ];
 
 /// The spelling here of a statement of another language or of the printed form, which begins with `word`.
-pub(super) fn foreign_statement_note(word: &str) -> Option<&'static str> {
+pub fn foreign_statement_note(word: &str) -> Option<&'static str> {
     Some(match word {
         "while" => "loops have a fixed number of steps: `for i in 4:`",
         "return" | "yield" => "outputs stand in the header, behind `->`, and are written by name",

@@ -69,7 +69,7 @@ fn has_head(line: &str) -> bool {
 }
 
 /// The second number of a version that the parser reads: 0 of `2`, 1 of `2.1`.
-pub(super) fn minor_version(version: &str) -> Option<u32> {
+pub fn minor_version(version: &str) -> Option<u32> {
     match version.strip_prefix('2')? {
         "" => Some(0),
         rest => rest

@@ -12,7 +12,7 @@ use crate::span::Span;
 use crate::spelling::nearest_candidate;
 
 /// The largest number of devices of a mesh.
-const MAX_DEVICES: u32 = 1 << 20;
+pub const MAX_DEVICES: u32 = 1 << 20;
 
 pub(super) const MESH_NOTE: &str = "write `mesh d = 0..4`, or `mesh d = [[0, 1], [2, 3]]`";
 const HEADER_NOTE: &str = "write the header as `name(A: f32[m, n]) -> (B: f32[m, n]) on d:`";

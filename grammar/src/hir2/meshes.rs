@@ -8,7 +8,7 @@ use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
 
 /// The axes of a grid by their number.
-const GRID_AXES: [&[&str]; 3] = [&["x"], &["y", "x"], &["z", "y", "x"]];
+pub const GRID_AXES: [&[&str]; 3] = [&["x"], &["y", "x"], &["z", "y", "x"]];
 
 const GRID_NOTE: &str = "write `[y:a, x:b]`: `x` is the inner axis, written last, then `y` and `z`";
 

@@ -15,6 +15,7 @@ mod parser;
 mod stmt;
 mod stream;
 mod token;
+pub mod tokens;
 mod types;
 
 use crate::error::{Code, SyntaxError};

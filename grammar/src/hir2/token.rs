@@ -67,28 +67,46 @@ pub(super) enum RawLineTok {
 
 /// A kind of token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum LineTok {
+pub enum LineTok {
     /// A word, maybe with numbers after dots (`G.1`).
     Name(Symbol),
+    /// An integer; the magnitude of the smallest one, which has its sign in a token of its own, is negative.
     Int(i64),
+    /// `0x1f`
     Hex(u64),
+    /// `0.5`: the text.
     Float(Symbol),
     /// The text between backquotes.
     Verbatim(Symbol),
+    /// `(`
     LParen,
+    /// `)`
     RParen,
+    /// `[`
     LBracket,
+    /// `]`
     RBracket,
+    /// `{`
     LBrace,
+    /// `}`
     RBrace,
+    /// `,`
     Comma,
+    /// `;`
     Semicolon,
+    /// `:`
     Colon,
+    /// `=`
     Equals,
+    /// `->`
     Arrow,
+    /// `..`
     DotDot,
+    /// `.`
     Dot,
+    /// `@`
     At,
+    /// `**`, which is no operator.
     Power,
     /// An operator.
     Op(Symbol),
@@ -111,18 +129,20 @@ impl LineTok {
 
 /// A token and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LineToken {
-    pub(super) tok: LineTok,
-    pub(super) span: Span,
+pub struct LineToken {
+    /// Its kind.
+    pub tok: LineTok,
+    /// Its place.
+    pub span: Span,
     /// Its column if it is the first on its line, else `u32::MAX`.
-    pub(super) column: u32,
+    pub column: u32,
     /// True if there is a blank line between the token before (or the comment) and its line.
     pub(super) after_blank: bool,
 }
 
 impl LineToken {
     /// Returns true if the token is the first of its line; the end of the text counts as one.
-    pub(super) fn starts_line(&self) -> bool {
+    pub fn starts_line(&self) -> bool {
         self.column != u32::MAX
     }
 }
