@@ -29,7 +29,7 @@ const HEADS: &[&str] = &[
     "ShareMemHandles",
     "LaunchKernel",
 ];
-/// Words that start one before a number and an argument list.
+/// Words that start one before a number and an argument list, except after `Wait`.
 const NUMBERED: &[&str] = &["Communication", "P2PCommunication", "CollectivePermute"];
 /// Starts of text that may follow the name of a tensor.
 const ATTACHED: &[&str] = &["[", "(DeviceMesh", "{logical", "{axes", "ca_pos", "produce_pos", "maybe_produce_pos"];
@@ -101,7 +101,9 @@ fn split_parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&
     let (mut before, mut solid) = (' ', None);
     for (at, c) in text.char_indices() {
         let word = before == ' ' && c != ' ';
-        if word && brackets.depth == 0 && starts(solid, &text[at..]) {
+        // `Wait Communication 3 (element=0)` is one statement.
+        let is_awaited = word && text[..at].trim_end().ends_with("Wait");
+        if word && brackets.depth == 0 && !is_awaited && starts(solid, &text[at..]) {
             cuts.push(at);
         }
         brackets.depth_after(c);

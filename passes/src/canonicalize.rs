@@ -131,6 +131,9 @@ fn folded_op(edit: &mut Edit<'_>, folder: &mut ExprFolder, bound: &FxHashSet<Exp
     for (_, value) in &mut op.attrs {
         value.exprs_mut().iter_mut().for_each(|expr| *expr = folder.fold_expr(edit, *expr));
     }
+    if let Some(team) = edit.program().computed_team(&op).map(|members| edit.program().team_attr(members)) {
+        op.set_attr(AttrKey::Team, &team);
+    }
     let old = edit.program().op(id).clone();
     if op == old {
         return false;

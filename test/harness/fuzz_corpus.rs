@@ -110,7 +110,7 @@ fn damaged_corpus_passes() {
 fn damaged_hir2_passes() {
     let rounds = 20 * effort::cases("HIR_MUTATIONS", 25, 1_000);
     let read = |name: &str| (name.to_owned(), tree::read(&corpus_folder().join("hir2").join(name)));
-    let texts = ["ring", "kern", "a2a", "mmrs"].map(read);
+    let texts = ["ring", "kern", "a2a", "mmrs", "handles"].map(read);
     let sound = run_damaged(&texts, rounds, effort::seed(9));
     assert!(sound > rounds / 50, "only {sound} damaged texts are without errors");
 }

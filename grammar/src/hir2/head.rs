@@ -1,5 +1,6 @@
 //! The line `hir 2`: finds out whether a text has it, or should have it.
 
+use super::ast::FileHead;
 use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
 use memchr::memmem;
@@ -48,6 +49,22 @@ fn newer_error(found: &str, span: Span) -> SyntaxError {
     let message = format!("this text is in `{found}`, but this tool reads no version after `{newest}`");
     SyntaxError::new(Code::Version, span, message)
         .with_note(format!("use a newer tool, or write the text for `{newest}`: `hir 2` and `{newest}` are versions"))
+}
+
+impl FileHead {
+    /// The error for a construct of `hir 2.1` in a text of `hir 2`, at a place; `None` if the text is in `hir 2.1`, or
+    /// has no first line, which is an error of its own.
+    pub fn minor_version_error(&self, text: &str, span: Span, construct: &str) -> Option<SyntaxError> {
+        let line = self.version;
+        let is_plain = self.minor == 0 && line.start < line.end;
+        if !is_plain || text.get(line.as_usize_range())?.split_whitespace().last() != Some("2") {
+            return None;
+        }
+        let error = SyntaxError::new(Code::Version, span, format!("{construct} needs `hir 2.1`"))
+            .with_note("write `hir 2.1` as the first line")
+            .with_edit(SyntaxEdit { span: line, text: "hir 2.1".to_owned() });
+        Some(error)
+    }
 }
 
 /// Returns true if the first line of a text that is neither blank nor a comment is `hir 2`, or was evidently meant to

@@ -4,7 +4,7 @@ use super::ast::{NameSyntax, NodeRange, SizedMeshSyntax};
 use super::items::DeviceList;
 use super::parser::{Parsed, Parser};
 use super::token::LineTok;
-use crate::error::{Code, SyntaxEdit, SyntaxError};
+use crate::error::Code;
 use crate::span::Span;
 
 /// The axes of a grid by their number.
@@ -70,17 +70,10 @@ impl Parser<'_> {
 
     /// Reports a construct of `hir 2.1` in a text of `hir 2`: an older tool then names the version that it lacks.
     pub(super) fn check_minor_version(&mut self, span: Span, construct: &str) {
-        let line = self.file.head.version;
-        // The first line has an error of its own.
-        let is_plain = self.file.head.minor == 0 && line.start < line.end;
-        if !is_plain || self.text[line.as_usize_range()].split_whitespace().last() != Some("2") {
-            return;
+        if let Some(error) = self.file.head.minor_version_error(self.text, span, construct) {
+            self.report(error);
+            // One error says it for the whole text.
+            self.file.head.minor = 1;
         }
-        let error = SyntaxError::new(Code::Version, span, format!("{construct} needs `hir 2.1`"))
-            .with_note("write `hir 2.1` as the first line")
-            .with_edit(SyntaxEdit { span: line, text: "hir 2.1".to_owned() });
-        self.report(error);
-        // One error says it for the whole text.
-        self.file.head.minor = 1;
     }
 }

@@ -29,10 +29,12 @@ pub(super) fn keep_own_ops(build: &mut OpBuilder<'_, '_>, rank: u32) -> u64 {
 
 impl OwnRankFilter {
     fn new(program: &Program, rank: u32) -> Self {
-        let mut posts = FxHashMap::default();
+        let mut posts: PostsByNumber = FxHashMap::default();
         let mut ops = Vec::new();
         program.walk(program.body(), &mut |id| {
-            posts.extend(program.op(id).number().map(|number| (number, id)));
+            if let Some(number) = program.op(id).number() {
+                posts.entry(number).or_default().push(id);
+            }
             ops.push(id);
         });
         let mut found = Self { kept: FxHashSet::default(), named: FxHashSet::default() };
@@ -60,16 +62,22 @@ impl OwnRankFilter {
     }
 }
 
-/// Whether the rank has a part in an op.
-fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: u32) -> bool {
+/// The statements that start what a Wait for a number waits for; several start the elements of an array.
+type PostsByNumber = FxHashMap<u32, Vec<OpId>>;
+
+/// Whether the rank has a part in an op; a team that is computed may contain it.
+fn is_involved(program: &Program, posts: &PostsByNumber, id: OpId, rank: u32) -> bool {
     let op = program.op(id);
     match op.kind.communication() {
         Some(CommunicationEffect::Wait) => op.operands.iter().all(|operand| match operand {
-            Value::Handle(number) => posts.get(number).is_none_or(|&post| is_involved(program, posts, post, rank)),
+            Value::Handle(number) => posts
+                .get(number)
+                .is_none_or(|started| started.iter().any(|&post| is_involved(program, posts, post, rank))),
             _ => true,
         }),
         Some(CommunicationEffect::Collective | CommunicationEffect::Permute) => {
-            program.team_of(op, rank).unwrap_or_default().contains(&i64::from(rank))
+            program.computed_team(op).is_some()
+                || program.team_of(op, rank).unwrap_or_default().contains(&i64::from(rank))
         }
         _ => {
             let mut tensors = op.all_tensors().peekable();

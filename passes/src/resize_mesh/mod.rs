@@ -97,6 +97,7 @@ fn run_resize_mesh(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
         return Ok(());
     }
     refuse_coordinates(edit.program(), &walked)?;
+    refuse_computed_teams(edit.program(), &walked)?;
     refuse_parts(edit.program(), &walked)?;
     if old == 1 {
         refuse_lowered(edit.program(), &walked)?;
@@ -174,6 +175,17 @@ fn refuse_coordinates(program: &Program, walked: &ReachableItems) -> Result<(), 
         let message = message!("`{}` is a coordinate in a mesh, whose counterpart on other devices is unknown", text);
         let note = "write `rank` or a loop's index: on devices 0, 1, 2, ... they are the coordinate";
         diags.push(Diag::error(RESIZE_MESHES, program.op_span(one.op), message).with_note(note));
+    }
+    diags.or_value(())
+}
+
+/// Refuses teams whose members are computed, for the devices that the program has.
+fn refuse_computed_teams(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
+    let mut diags = Diags::default();
+    for &id in walked.ops.iter().filter(|&&id| program.computed_team(program.op(id)).is_some()) {
+        let message = "the members of this team are computed, and their counterparts on other devices are unknown";
+        let note = "give the mesh by a size, `mesh d = 0..p`, and compute the members from that size: then no pass is needed";
+        diags.push(Diag::error(RESIZE_TEAM, program.op_span(id), message).with_note(note));
     }
     diags.or_value(())
 }

@@ -9,7 +9,7 @@ use hostir::diag::Message;
 use hostir::diag::message;
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{
-    BlockId, CommBackend, CommunicationEffect, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, Value,
+    AttrKey, BlockId, CommBackend, CommunicationEffect, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, Value,
     quoted_scalar,
 };
 use rustc_hash::FxHashMap;
@@ -29,8 +29,8 @@ struct SliceState {
 struct PendingMessage {
     buffer: usize,
     op: OpId,
-    /// The number that a Wait names; `None` in a group that is still open.
-    handle: Option<u32>,
+    /// The number and the element that a Wait names; `None` in a group that is still open.
+    handle: Option<(u32, Option<ExprId>)>,
 }
 
 /// The changes of the state at the end of a branch.
@@ -306,7 +306,7 @@ impl SliceOrderWalk<'_> {
             Some(CommunicationEffect::EndGroup) => {
                 self.in_group = false;
                 for message in self.pending.iter_mut().filter(|m| m.handle.is_none()) {
-                    message.handle = op.number();
+                    message.handle = op.number().map(|number| (number, op.expr_attr(AttrKey::Element)));
                 }
             }
             Some(CommunicationEffect::Wait) => self.walk_wait(op),
@@ -322,7 +322,8 @@ impl SliceOrderWalk<'_> {
                     }
                     self.record_access(id, slice, access != TensorAccess::Read);
                     let grouped = op.kind.is_message() && self.in_group;
-                    let handle = if grouped { None } else { op.number() };
+                    let number = if grouped { None } else { op.number() };
+                    let handle = number.map(|number| (number, op.expr_attr(AttrKey::Element)));
                     self.pending.push(PendingMessage { buffer: slice.buffer, op: id, handle });
                 }
             }
@@ -333,9 +334,15 @@ impl SliceOrderWalk<'_> {
         if !self.stream.is_some_and(|stream| self.is_worker_stream(stream)) {
             return;
         }
+        let waited = op.expr_attr(AttrKey::Element);
         for handle in &op.operands {
             if let Value::Handle(number) = handle {
-                self.pending.retain(|message| message.handle != Some(*number));
+                // Without an element, a Wait is for all of an array.
+                self.pending.retain(|message| {
+                    message
+                        .handle
+                        .is_none_or(|(other, element)| other != *number || waited.is_some() && waited != element)
+                });
             }
         }
     }

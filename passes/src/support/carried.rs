@@ -5,7 +5,7 @@
 
 use hostir::analysis::storage::StorageClasses;
 use hostir::ir::OpEffect;
-use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
+use hostir::ir::{AttrKey, AttrValue, BlockId, ExprId, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Classes that each communication or group accesses, by the number that a Wait names.
@@ -27,6 +27,7 @@ pub(crate) fn carried_classes(
         is_view,
         state: FxHashMap::default(),
         posted: FxHashSet::default(),
+        block,
         carried: FxHashSet::default(),
     };
     walk.walk_block(block);
@@ -52,18 +53,22 @@ struct CarriedWalk<'a> {
     pending: &'a PendingClasses,
     is_view: &'a dyn Fn(TensorId) -> bool,
     state: StateByTensor,
-    /// Numbers of the communications that this iteration has posted.
-    posted: FxHashSet<u32>,
+    /// The communications that this iteration has posted, by number and element of an array, each with its block.
+    posted: FxHashSet<(u32, Option<ExprId>, Option<BlockId>)>,
+    /// The block that is walked.
+    block: BlockId,
     carried: FxHashSet<usize>,
 }
 
 impl CarriedWalk<'_> {
     fn walk_block(&mut self, block: BlockId) {
         let program = self.program;
+        let outer = std::mem::replace(&mut self.block, block);
         for &id in &program.block(block).ops {
             self.walk_op(id);
             self.walk_control(program.op(id));
         }
+        self.block = outer;
     }
 
     /// Merges the ends of branches and loops: a tensor has the least state of all paths.
@@ -115,7 +120,7 @@ impl CarriedWalk<'_> {
                 }
                 Value::Tensor(tensor) => self.require_state(tensor, TensorState::Written),
                 Value::Op(inner) => self.walk_op(inner),
-                Value::Handle(number) => self.walk_wait(number),
+                Value::Handle(number) => self.walk_wait(number, op.expr_attr(AttrKey::Element)),
                 Value::Scalar(_) | Value::Stream(_) | Value::Unit(_) => {}
             }
         }
@@ -127,7 +132,8 @@ impl CarriedWalk<'_> {
         for result in op.output_tensors() {
             self.walk_result(op, effect, result);
         }
-        self.posted.extend(op.number());
+        let element = op.expr_attr(AttrKey::Element);
+        self.posted.extend(op.number().map(|number| (number, element, element.map(|_| self.block))));
     }
 
     fn walk_result(&mut self, op: &Op, effect: OpEffect, result: TensorId) {
@@ -168,9 +174,10 @@ impl CarriedWalk<'_> {
         TensorState::Written
     }
 
-    /// Walks a Wait: without a communication of this iteration it waits for another iteration's.
-    fn walk_wait(&mut self, number: u32) {
-        if !self.posted.contains(&number) {
+    /// Walks a Wait: without a communication of this iteration it waits for another iteration's. An element of an array
+    /// is this iteration's if the same block started it; a Wait for a whole array may wait for any.
+    fn walk_wait(&mut self, number: u32, element: Option<ExprId>) {
+        if !self.posted.contains(&(number, element, element.map(|_| self.block))) {
             self.carried.extend(self.pending.get(&number).into_iter().flatten());
         }
     }

@@ -84,6 +84,10 @@ codes! {
     GROUP_COMMUNICATORS = "H0151";
     /// A communication without a team, with a team and an axis of teams, or with an axis that no mesh has.
     TEAM_AXIS = "H0152";
+    /// A handle that is one communication in one place and an array in another.
+    HANDLE_ARRAY = "H0153";
+    /// An index of a handle that is not one integer, or of a communication that has no handle.
+    HANDLE_INDEX = "H0154";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";
@@ -271,6 +275,10 @@ codes! {
     ALIAS_SHAPE = "H0422";
     /// The text of one rank where that of all ranks is needed: peers are numbers that nvFuser computed on it.
     ONE_RANK_TEXT = "H0423";
+    /// A Wait for an element of an array of handles that nothing started since its last Wait.
+    ELEMENT_NOT_STARTED = "H0430";
+    /// An element of an array of handles that is started twice without a Wait between.
+    ELEMENT_AGAIN = "H0431";
 
     /// An `assert` whose condition is false for the sizes of the run.
     ASSERTION = "H0435";

@@ -49,7 +49,7 @@ fn words_form(kind: OpKind, link: WordLink) -> &'static str {
         ("SetCurrentStream", _) => "stream s\nstream s:",
         ("Synchronize", _) => "sync s",
         ("StartCoalescing" | "EndCoalescing", _) => "h = { send(A, to=p); recv(T, from=q) }",
-        _ if kind.is_wait() => "wait h\nwait allgather(A -> T)",
+        _ if kind.is_wait() => "wait h\nwait h[i]\nwait allgather(A -> T)",
         _ => "",
     }
 }

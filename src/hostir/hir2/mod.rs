@@ -7,6 +7,7 @@
 pub mod defaults;
 pub mod forms;
 pub mod read;
+mod version;
 pub mod write;
 
 pub use hostir_grammar::hir2::is_hir2;

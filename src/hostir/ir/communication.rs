@@ -3,8 +3,8 @@
 //! The IR keeps the words, so that they print as they were written; every other layer uses these types.
 
 use super::expr::{Expr, MeshCoordinate};
-use super::ids::MeshId;
-use super::op::{AttrKey, Op};
+use super::ids::{ExprId, MeshId};
+use super::op::{AttrKey, AttrValue, Op};
 use super::program::Program;
 use super::types::ParallelType;
 
@@ -127,11 +127,27 @@ impl Program {
         let line = self.mesh(mesh).line_through(device, axis)?;
         Some(line.into_iter().map(i64::from).collect())
     }
+    /// The members of a communication's team, if some of them are computed (from the index of a loop, or the rank).
+    pub fn computed_team<'o>(&self, op: &'o Op) -> Option<&'o [ExprId]> {
+        match op.attr(AttrKey::Team)? {
+            AttrValue::Exprs(members) => Some(members),
+            _ => None,
+        }
+    }
     /// The number of members of each team of a communication.
     pub fn team_size(&self, op: &Op) -> Option<usize> {
-        match self.team_axis(op) {
-            Some((mesh, axis)) => self.mesh(mesh).axis_extent(axis).map(|extent| extent as usize),
-            None => op.ints_attr(AttrKey::Team).map(<[i64]>::len),
+        match (self.team_axis(op), self.computed_team(op)) {
+            (Some((mesh, axis)), _) => self.mesh(mesh).axis_extent(axis).map(|extent| extent as usize),
+            (None, Some(members)) => Some(members.len()),
+            (None, None) => op.ints_attr(AttrKey::Team).map(<[i64]>::len),
+        }
+    }
+    /// A team of these members: constants, if all are.
+    pub fn team_attr(&self, members: &[ExprId]) -> AttrValue {
+        let constants: Option<Box<[i64]>> = members.iter().map(|&member| self.exprs().as_int(member)).collect();
+        match constants {
+            Some(constants) => AttrValue::Ints(constants),
+            None => AttrValue::Exprs(members.into()),
         }
     }
     /// The direction of a `P2PCommunication`, by its `type=`.

@@ -79,7 +79,7 @@ pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_names::{FreeName, NameFinding, free_names, scan_names};
 pub use sized_mesh::{GivenSizes, MeshSize, MeshSizeSource, MeshTextPiece, SizedMeshes};
-pub use statement_label::{handle_label, handle_phrase, op_display_name, statement_label};
+pub use statement_label::{handle_element_phrase, handle_label, handle_phrase, op_display_name, statement_label};
 pub use style::{CastSpelling, Era, StreamSpelling, Style};
 pub use tensor::{DeviceMesh, IterDomain, Tensor};
 pub use tensor_numbers::TensorNumbers;

@@ -112,6 +112,9 @@ attr_keys! {
     Backend = "backend",
     /// The name of the communicator among those of one team and backend (not printed by nvFuser, which has one).
     Comm = "comm",
+    /// The element of an array of handles that a communication or group gets, or that a Wait waits for (not printed by
+    /// nvFuser, which has no such arrays).
+    Element = "element",
     /// The initiator of a transfer (not printed by nvFuser; default `get`: the receiver).
     Protocol = "protocol",
     /// Peer of a send or receive.

@@ -42,7 +42,7 @@ impl Program {
     /// Returns true if a root number means the same rank under both meanings.
     pub fn root_is_plain(&self, op: &Op) -> bool {
         let (Some(root), Some(team)) = (op.expr_attr(AttrKey::Root), op.ints_attr(AttrKey::Team)) else {
-            return true;
+            return self.computed_team(op).is_none();
         };
         if is_identity(team) {
             return true;

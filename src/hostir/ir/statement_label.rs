@@ -75,6 +75,14 @@ pub fn handle_phrase(program: &Program, number: u32) -> String {
     }
 }
 
+/// An element of an array of handles in a sentence: `h[2]` in backquotes, or `element 2 of communication 7`.
+pub fn handle_element_phrase(program: &Program, number: u32, element: i64) -> String {
+    match program.given_names().handles.get(&number) {
+        Some(name) if program.is_hir2() => format!("`{}[{element}]`", program.name(*name)),
+        _ => format!("element {element} of {}", handle_phrase(program, number)),
+    }
+}
+
 /// The name of a communication or group: its own, or `h7`.
 pub fn handle_label(program: &Program, number: u32) -> String {
     match program.given_names().handles.get(&number) {

@@ -56,12 +56,10 @@ impl<'a> Driver<'a> {
 
     /// Runs one op, if this rank takes part in it.
     fn run_op(&mut self, id: OpId) -> Result<(), Diag> {
-        if !self.builder.is_run_by_rank(id) {
-            return Ok(());
-        }
         let outer = self.builder.enter_op(id);
         let kind = self.builder.program.op(id).kind;
         let result = match kind.spec().lower {
+            _ if !self.builder.is_run_by_rank(id) => self.builder.skip_op(id),
             Lower::Instructions(lower) | Lower::Indexed(lower, _) => lower(&mut self.builder, id),
             Lower::Loop => self.run_loop(id),
             Lower::Branch => self.run_branch(id),

@@ -57,7 +57,7 @@ pub enum ArgKind {
     Array,
     /// `{ {a, b, c} {a, b, c} }`
     Ranges,
-    /// `(0 1 2)`
+    /// `(0 1 2)`, or `{i, ( i + 1 )}` if members are computed.
     Team,
     /// `{1, 0}` of integers.
     Ints,

@@ -22,8 +22,8 @@ use crate::diag::message;
 use crate::diag::{Diag, Message, Quoted, codes};
 use crate::ir::functions::ScalarValue;
 use crate::ir::{
-    CommBackend, DType, Expr, ExprId, Id, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId, UnitId, Value,
-    bare_head, quoted_expr, quoted_head,
+    CommBackend, DType, Expr, ExprId, Id, IndexDefinitions, Op, OpId, Program, Symbol, TensorId, UnitId, bare_head,
+    quoted_expr, quoted_head,
 };
 use std::cell::RefCell;
 
@@ -229,33 +229,6 @@ impl<'a> PlanBuilder<'a> {
     pub(crate) fn leave_iteration(&mut self, outer: OuterIteration) {
         self.scope.restore(outer);
     }
-    /// Returns true if this rank runs an op: it is in the team of a communication, or in a mesh of one of the
-    /// op's tensors, or one of them has no mesh.
-    pub fn is_run_by_rank(&self, id: OpId) -> bool {
-        let Some(rank) = self.rank else { return true };
-        let op = self.program.op(id);
-        match op.kind.runs_on() {
-            RunsOn::Handle => op.operands.iter().all(|operand| match operand {
-                Value::Handle(number) => self.op_of_handle(*number).is_none_or(|post| self.is_run_by_rank(post)),
-                Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Unit(_) | Value::Op(_) => true,
-            }),
-            RunsOn::Team => {
-                let team = self.program.team_of(op, rank).unwrap_or_default();
-                team.contains(&i64::from(rank))
-            }
-            RunsOn::Mesh => {
-                let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
-                tensors.peek().is_none() || tensors.any(|tensor| self.is_in_mesh(tensor))
-            }
-        }
-    }
-    /// Returns true if the rank is in the tensor's mesh.
-    pub fn is_in_mesh(&self, tensor: TensorId) -> bool {
-        match (self.rank, self.program.tensor_mesh(tensor)) {
-            (Some(rank), Some(mesh)) => mesh.contains(rank),
-            _ => true,
-        }
-    }
     /// Appends an instruction.
     ///
     /// # Errors
@@ -287,10 +260,6 @@ impl<'a> PlanBuilder<'a> {
     pub fn communicator_slot(&mut self, team: Vec<u32>, backend: CommBackend, name: Option<&str>) -> CommSlot {
         let communicator = PlanCommunicator { team, backend, name: name.map(Box::from) };
         self.communications.communicator_slot(communicator, &mut self.plan.communicators)
-    }
-    /// Returns the op that a handle names.
-    pub fn op_of_handle(&self, number: u32) -> Option<OpId> {
-        self.communications.op_of_handle(number)
     }
 
     // ---- scalars ----

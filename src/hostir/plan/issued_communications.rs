@@ -1,60 +1,111 @@
 //! The communications that a rank's host has issued: their communicators, their handles, and the open group.
 
 use super::{CommSlot, PlanCommunicator, WorkSlot};
-use crate::ir::{IdVec, OpId, Program};
+use crate::ir::{AttrKey, IdVec, OpId, Program};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
-/// The communications of a rank's host. Handles are the numbers by which the text names communications and groups.
+/// The communications of a rank's host. Handles are the numbers by which the text names communications and groups; a
+/// number with elements names an array of handles.
 pub(crate) struct IssuedCommunications {
-    /// By number: the op that the handle belongs to.
-    handles: FxHashMap<u32, OpId>,
-    /// By number: the completion handle that no Wait has waited for yet.
-    pending: FxHashMap<u32, WorkSlot>,
+    /// By number: the statements that start what the handle names.
+    handles: FxHashMap<u32, HandleStatements>,
+    /// By number and element: what no Wait has waited for yet.
+    pending: FxHashMap<u32, PendingPosts>,
+    /// The number of posts so far.
+    count: usize,
     /// The `StartCoalescing` of the open group.
     open_group: Option<OpId>,
     /// The communicator of the open group, and the first message that has it.
     group_communicator: Option<(CommSlot, OpId)>,
     /// The messages on streams of the open group.
     group_messages: Vec<WorkSlot>,
-    /// By the number of a group's end: its messages on streams.
-    messages_of_groups: FxHashMap<u32, Vec<WorkSlot>>,
     communicators: FxHashMap<PlanCommunicator, CommSlot>,
+}
+
+/// The statements of one handle.
+#[derive(Default)]
+pub(crate) struct HandleStatements {
+    /// Those that start what it names: one, or several if it is an array.
+    pub(crate) ops: SmallVec<[OpId; 1]>,
+    /// True if they have elements.
+    pub(crate) is_array: bool,
+}
+
+/// By element: what is pending; without elements there is one, `None`.
+type PendingPosts = FxHashMap<Option<i64>, (usize, HandlePost)>;
+
+/// A communication or a group that the host has issued.
+#[derive(Clone, Debug)]
+pub(crate) struct HandlePost {
+    /// Its statement.
+    pub(crate) op: OpId,
+    /// Its completion handle; `None` if the rank takes no part in it.
+    pub(crate) work: Option<WorkSlot>,
+    /// The messages on streams of a group, which end by themselves.
+    pub(crate) messages: Vec<WorkSlot>,
 }
 
 impl IssuedCommunications {
     /// Those of a host before it runs the program.
     pub(super) fn new(program: &Program) -> Self {
-        let mut handles = FxHashMap::default();
+        let mut handles: FxHashMap<u32, HandleStatements> = FxHashMap::default();
         program.walk(program.body(), &mut |id| {
-            if let Some(number) = program.op(id).number() {
-                handles.insert(number, id);
+            let op = program.op(id);
+            if let Some(number) = op.number() {
+                let posts = handles.entry(number).or_default();
+                posts.ops.push(id);
+                posts.is_array |= op.attr(AttrKey::Element).is_some();
             }
         });
         Self {
             handles,
             pending: FxHashMap::default(),
+            count: 0,
             open_group: None,
             group_communicator: None,
             group_messages: Vec::new(),
-            messages_of_groups: FxHashMap::default(),
             communicators: FxHashMap::default(),
         }
     }
 
-    /// The op that a handle names.
-    pub(crate) fn op_of_handle(&self, number: u32) -> Option<OpId> {
-        self.handles.get(&number).copied()
+    /// The statements that start what a handle names.
+    pub(crate) fn posts_of_handle(&self, number: u32) -> Option<&HandleStatements> {
+        self.handles.get(&number)
     }
 
-    /// Registers the completion handle of a communication or group. Returns true if an earlier one of this number is
-    /// still pending.
-    pub(crate) fn register_work(&mut self, number: u32, work: WorkSlot) -> bool {
-        self.pending.insert(number, work).is_some()
+    /// Registers a communication or group under its handle. Returns an earlier one that is still pending and that the
+    /// rank takes part in.
+    pub(crate) fn register_post(&mut self, number: u32, element: Option<i64>, post: HandlePost) -> Option<HandlePost> {
+        self.count += 1;
+        let earlier = self.pending.entry(number).or_default().insert(element, (self.count, post));
+        earlier.map(|(_, post)| post).filter(|post| post.work.is_some())
     }
 
-    /// Takes the completion handle that a Wait names.
-    pub(crate) fn take_work(&mut self, number: u32) -> Option<WorkSlot> {
-        self.pending.remove(&number)
+    /// Registers a communication in which the rank takes no part, unless an earlier one of the handle is pending.
+    pub(crate) fn pass_post(&mut self, number: u32, element: Option<i64>, post: HandlePost) {
+        self.count += 1;
+        self.pending.entry(number).or_default().entry(element).or_insert((self.count, post));
+    }
+
+    /// Takes what a Wait for a handle, or for an element of an array, waits for.
+    pub(crate) fn take_post(&mut self, number: u32, element: Option<i64>) -> Option<HandlePost> {
+        self.pending.get_mut(&number)?.remove(&element).map(|(_, post)| post)
+    }
+
+    /// Takes all pending elements of an array, in the order of their posts.
+    pub(crate) fn take_all_posts(&mut self, number: u32) -> Vec<HandlePost> {
+        let mut found: Vec<_> = self.pending.remove(&number).unwrap_or_default().into_values().collect();
+        found.sort_unstable_by_key(|(place, _)| *place);
+        found.into_iter().map(|(_, post)| post).collect()
+    }
+
+    /// The pending elements of an array, in ascending order.
+    pub(crate) fn pending_elements(&self, number: u32) -> Vec<i64> {
+        let mut found: Vec<i64> =
+            self.pending.get(&number).into_iter().flat_map(|posts| posts.keys().copied()).flatten().collect();
+        found.sort_unstable();
+        found
     }
 
     /// The `StartCoalescing` of the open group.
@@ -88,18 +139,10 @@ impl IssuedCommunications {
         }
     }
 
-    /// Closes the open group, whose end has this number. Returns false if no group is open.
-    pub(crate) fn end_group(&mut self, number: Option<u32>) -> bool {
-        let messages = std::mem::take(&mut self.group_messages);
-        if let (Some(number), false) = (number, messages.is_empty()) {
-            self.messages_of_groups.insert(number, messages);
-        }
-        self.open_group.take().is_some()
-    }
-
-    /// Takes the messages on streams of the group whose end has this number.
-    pub(crate) fn take_stream_messages(&mut self, number: u32) -> Vec<WorkSlot> {
-        self.messages_of_groups.remove(&number).unwrap_or_default()
+    /// Closes the open group and returns its messages on streams; `None` if no group is open.
+    pub(crate) fn end_group(&mut self) -> Option<Vec<WorkSlot>> {
+        self.open_group.take()?;
+        Some(std::mem::take(&mut self.group_messages))
     }
 
     /// The slot of a communicator among those of the plan, which gets it if it is new.

@@ -24,6 +24,7 @@ mod issued_communications;
 mod layout;
 mod loop_scope;
 mod matching;
+mod participation;
 mod poison;
 mod print;
 mod remainder;
@@ -58,6 +59,7 @@ pub use inst::{
 pub(crate) use inst_fields::ViewMotion;
 pub(crate) use inst_list::RepeatedBody;
 pub use inst_questions::InstRole;
+pub(crate) use issued_communications::HandlePost;
 pub(crate) use layout::shard_place;
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;

@@ -28,7 +28,7 @@ impl ProgramPrinter<'_> {
             OpLayout::Pointwise => self.print_pointwise(op),
             OpLayout::Keyed => self.print_keyed(op, spec),
             OpLayout::Statement => self.print_call(op, spec, CallPadding::Tight),
-            OpLayout::Words(link) => self.print_words(op, spec, link),
+            OpLayout::Words(link) => self.print_words(op, link),
             OpLayout::Define => self.print_definition(op),
             OpLayout::Own(form) => match form {
                 OwnForm::Allocate => self.print_allocate(op),
@@ -248,21 +248,37 @@ impl ProgramPrinter<'_> {
         self.push(")");
     }
 
-    fn print_words(&mut self, op: &Op, _spec: &OpSpec, link: WordLink) {
+    fn print_words(&mut self, op: &Op, link: WordLink) {
         self.push(op.kind.name());
         if let (WordLink::Number, Some(number)) = (link, op.number()) {
             self.push(" ");
             self.print_number(number);
         }
-        let Some(operand) = op.operands.first() else { return };
+        let element = op.expr_attr(AttrKey::Element);
+        let Some(operand) = op.operands.first() else {
+            return self.print_element(element, " (");
+        };
         if self.style.call_form {
             self.push("(");
             self.print_value(*operand);
-            self.push(")");
-            return;
+            return match element {
+                Some(_) => self.print_element(element, ", "),
+                None => self.push(")"),
+            };
         }
         self.push(if link == WordLink::To { " to " } else { " " });
         self.print_value(*operand);
+        self.print_element(element, " (");
+    }
+
+    /// `element=i)` after what opens it.
+    fn print_element(&mut self, element: Option<ExprId>, opening: &str) {
+        let Some(element) = element else { return };
+        self.push(opening);
+        self.push(AttrKey::Element.word());
+        self.push("=");
+        self.print_expr(element);
+        self.push(")");
     }
 
     /// `i84 = i82 % 8;`
@@ -436,6 +452,10 @@ impl ProgramPrinter<'_> {
             AttrValue::Bools(flags) => {
                 self.print_braced(flags, |printer, value| printer.push(if *value { "true" } else { "false" }));
             }
+            AttrValue::Exprs(exprs) if kind == ArgKind::Team => match program.team_attr(exprs) {
+                AttrValue::Ints(constants) => self.print_team(&constants),
+                _ => self.print_braced(exprs, |printer, value| printer.print_expr(*value)),
+            },
             AttrValue::Exprs(exprs) if kind == ArgKind::Array => {
                 self.push("{ ");
                 self.text_writer().write_list(exprs);

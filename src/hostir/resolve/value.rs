@@ -140,6 +140,9 @@ impl Resolver<'_> {
                     return Some(AttrValue::Ints(team.into()));
                 }
             }
+            (ArgKind::Team, V::List(_), _) => {
+                return self.resolve_expr_list(arg).map(|members| self.program.team_attr(&members));
+            }
             (ArgKind::Team, _, Some((_, ExprSyntax::Group(inner)))) => {
                 if let ExprSyntax::Int(device @ 0..) = ast.exprs[inner.index()].0 {
                     return Some(AttrValue::Ints(Box::new([device])));

@@ -1,7 +1,7 @@
 //! Places at which a loop's work can be cut into stages: between two communications of one queue.
 
 use super::loops::{StreamLoop, op_with_inner};
-use crate::ir::{AttrKey, CommBackend, ExprId, OpEffect, OpId, Program, Symbol, Value};
+use crate::ir::{AttrKey, AttrValue, CommBackend, ExprId, OpEffect, OpId, Program, Symbol, Value};
 use rustc_hash::FxHashSet;
 
 /// A communicator's queue as the text names it.
@@ -13,7 +13,7 @@ struct QueueName {
     /// The mesh axis of its teams.
     over: Option<ExprId>,
     /// The team; `None` for the communicator of sends and receives.
-    team: Option<Vec<i64>>,
+    team: Option<AttrValue>,
 }
 
 /// A communication of a loop's work.
@@ -66,29 +66,33 @@ fn queue_name(program: &Program, id: OpId) -> Option<QueueName> {
     let op = program.op(id);
     let backend = program.comm_backend(op);
     let is_queued = op.kind.is_collective() || backend != CommBackend::Cuda;
-    let team = op.ints_attr(AttrKey::Team).map(<[i64]>::to_vec);
+    let team = op.attr(AttrKey::Team).cloned();
     let over = op.expr_attr(AttrKey::Over);
     (op.kind.is_post() && is_queued).then_some(QueueName { backend, over, name: op.word_attr(AttrKey::Comm), team })
 }
 
-/// By place: true if no communication is under way there, and no group is open.
+/// By place: true if no communication is under way there, and no group is open. All are false if an iteration waits for
+/// an element of an array of handles that another one starts: then iterations depend on each other.
 fn closed_places(program: &Program, looped: &StreamLoop) -> Vec<bool> {
-    let mut open: FxHashSet<u32> = FxHashSet::default();
+    let mut open: FxHashSet<(u32, Option<ExprId>)> = FxHashSet::default();
     let mut is_grouped = false;
     let mut closed = Vec::with_capacity(looped.work.len());
     for &op in &looped.work {
         closed.push(open.is_empty() && !is_grouped);
         for id in op_with_inner(program, op) {
             let op = program.op(id);
+            let element = op.expr_attr(AttrKey::Element);
             is_grouped = (is_grouped || op.kind.is_group_start()) && !op.kind.is_group_end();
             if op.kind.is_wait() {
-                let waited = op.operands.iter().filter_map(|value| match value {
-                    Value::Handle(number) => Some(*number),
-                    _ => None,
-                });
-                open.retain(|number| !waited.clone().any(|waited| waited == *number));
+                for value in &op.operands {
+                    let Value::Handle(waited) = *value else { continue };
+                    if element.is_some() && !open.contains(&(waited, element)) {
+                        return vec![false; looped.work.len()];
+                    }
+                    open.retain(|(number, of)| *number != waited || element.is_some() && *of != element);
+                }
             } else if !is_grouped {
-                open.extend(op.number());
+                open.extend(op.number().map(|number| (number, element)));
             }
         }
     }

@@ -1,8 +1,8 @@
-//! V17 to V20: numbers of communications, Waits, and groups of point-to-point operations.
+//! V17 to V20 and V56: numbers of communications, Waits, and groups of point-to-point operations.
 
 use crate::diag::message;
 use crate::diag::{Diag, Diags, PartKind, Quoted, codes};
-use crate::ir::{BlockId, OpId, Program, Value, bare_head, coalescing_group, handle_phrase, quoted_head};
+use crate::ir::{AttrKey, BlockId, OpId, Program, Value, bare_head, coalescing_group, handle_phrase, quoted_head};
 
 /// The maximum count of numbers that a note lists.
 const NEAREST: usize = 3;
@@ -24,14 +24,49 @@ pub(super) fn check_posts(program: &Program, diags: &mut Diags) {
     });
     posts.sort_by_key(|(number, _)| *number);
     for pair in posts.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-        report_posted_twice(program, pair[0].0, [pair[0].1, pair[1].1], diags);
+        let both = [pair[0].1, pair[1].1];
+        match both.map(|post| has_element(program, post)) {
+            [true, true] => {}
+            [false, false] => report_posted_twice(program, pair[0].0, both, diags),
+            [_, is_element] => report_array(program, pair[0].0, both, is_element, diags),
+        }
     }
     for (number, id) in waits {
-        if posts.binary_search_by_key(&number, |(number, _)| *number).is_err() {
-            report_unknown_post(program, number, id, &posts, diags);
+        let first = posts.partition_point(|(other, _)| *other < number);
+        match posts.get(first).filter(|(other, _)| *other == number) {
+            None => report_unknown_post(program, number, id, &posts, diags),
+            Some((_, post)) if has_element(program, id) && !has_element(program, *post) => {
+                report_array(program, number, [*post, id], true, diags);
+            }
+            Some(_) => {}
         }
     }
     GroupChecker { program, diags }.check_block(program.body());
+}
+
+/// Returns true if a statement names an element of an array of handles.
+fn has_element(program: &Program, id: OpId) -> bool {
+    program.op(id).attr(AttrKey::Element).is_some()
+}
+
+/// V56: a handle is an array everywhere or nowhere; only a Wait for a whole array has no element.
+fn report_array(program: &Program, number: u32, [first, second]: [OpId; 2], is_element: bool, diags: &mut Diags) {
+    let name = handle_phrase(program, number);
+    let (message, label) = match is_element {
+        true => (message!("{} is not an array of handles, but has an element here", name), "it has no element here"),
+        false => (message!("{} is an array of handles, but has no element here", name), "it has an element here"),
+    };
+    let (element, short) = ("element=i", format!("{}[i] = ..", program.handle_name(number)));
+    let element = Quoted::spelled(PartKind::Handle, element, short);
+    let note = match program.op(second).kind.is_wait() {
+        true => message!("leave the element out here, or write `{}` where the communication starts", element),
+        false => message!("write `{}` wherever a communication of the array starts", element),
+    };
+    diags.push(
+        Diag::error(codes::HANDLE_ARRAY, program.op_span(second), message)
+            .with_label(program.op_span(first), label)
+            .with_note(note),
+    );
 }
 
 /// V18.

@@ -16,6 +16,7 @@ const KEYS: &[AttrKey] = &[
     AttrKey::Size,
     AttrKey::Root,
     AttrKey::Peer,
+    AttrKey::Element,
     AttrKey::SendPeer,
     AttrKey::RecvPeer,
     AttrKey::Dim,

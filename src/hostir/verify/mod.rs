@@ -25,7 +25,8 @@
 //!
 //! Communications
 //! - V17 a Wait names the number of a communication or group (H0251)
-//! - V18 the numbers of communications and groups are unique (H0252)
+//! - V18 the numbers of communications and groups are unique, except those of an array of handles (H0252)
+//! - V56 a handle is an array everywhere or nowhere (H0153)
 //! - V19 a group starts and ends in one block, and groups do not nest (H0253, H0254, H0255)
 //! - V20 a group holds communications only (H0256)
 //!

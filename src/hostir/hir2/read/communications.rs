@@ -1,8 +1,8 @@
 //! Communications: posts, groups and waits.
 
+use super::handles::{HandleRef, report_no_element};
 use super::program::ProgramReader;
 use super::report;
-use super::scope::Meaning;
 use super::word_table::PostWord;
 use crate::hir2::defaults::keyword;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team};
@@ -15,7 +15,6 @@ use crate::ops::comm::{
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, StmtForm, TargetSyntax};
-use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 
 /// The keys of a communication, each with the attribute that it fills.
@@ -55,30 +54,6 @@ impl<'a> ProgramReader<'a> {
             PostWord::WithArrow => has_arrow(),
             PostWord::Always => true,
         }
-    }
-
-    /// The handle on the left side: new, or one that another branch also uses.
-    pub(super) fn handle_target(&mut self, target: &TargetSyntax) -> Option<u32> {
-        let name = self.plain_target(target)?;
-        if let Some(ty) = target.ty {
-            report::report_handle_type(self.file.tensor_type(ty).span, self.diags);
-        }
-        if let Some(Meaning::Handle(number)) = self.tables.scope.get(name.name).map(|entry| entry.meaning) {
-            return Some(number);
-        }
-        let number = self.new_handle(name.name);
-        self.declare(name, Meaning::Handle(number)).then_some(number)
-    }
-
-    /// The number of a new name: its own (`h7`), or a free one.
-    fn new_handle(&mut self, name: ast::Symbol) -> u32 {
-        if let Some(number) = self.numbered(name, "h") {
-            return number;
-        }
-        let number = self.numbering.new_handle();
-        let symbol = self.symbol(name);
-        self.program.given.handles.insert(number, symbol);
-        number
     }
 
     /// Returns true if a collective has an operand but no arrow, as a function of PyTorch: `G = allgather(A)`.
@@ -138,15 +113,21 @@ impl<'a> ProgramReader<'a> {
         &mut self,
         name: NameSyntax,
         args: NodeRange,
-        handle: Option<u32>,
+        handle: Option<HandleRef>,
         span: Span,
-    ) -> Option<u32> {
+    ) -> Option<HandleRef> {
         let (op, handle) = self.make_post(name, args, handle, span)?;
         self.emit(op, span);
         Some(handle)
     }
 
-    fn make_post(&mut self, name: NameSyntax, args: NodeRange, handle: Option<u32>, span: Span) -> Option<(Op, u32)> {
+    fn make_post(
+        &mut self,
+        name: NameSyntax,
+        args: NodeRange,
+        handle: Option<HandleRef>,
+        span: Span,
+    ) -> Option<(Op, HandleRef)> {
         let word = self.name_text(name.name);
         let op = match word {
             "send" | "recv" => self.read_message(word, args, span),
@@ -158,9 +139,13 @@ impl<'a> ProgramReader<'a> {
             }
             _ => self.read_collective(word, args, span),
         };
-        let handle = handle.unwrap_or_else(|| self.numbering.new_handle());
+        let handle = handle.unwrap_or_else(|| self.unnamed_handle());
         let mut op = op?;
-        op.number = Some(handle);
+        if handle.element.is_some() && !op.kind.spec().has_argument(AttrKey::Element.word()) {
+            report_no_element(word, span, self.diags);
+            return None;
+        }
+        handle.note_in(&mut op);
         Some((op, handle))
     }
 
@@ -263,6 +248,9 @@ impl<'a> ProgramReader<'a> {
                 report::report_post_key(word, text, known, arg.span, self.diags);
                 return None;
             };
+            if matches!(key, AttrKey::Over | AttrKey::Comm) {
+                self.check_minor_version(arg.span, &format!("`{text}=`"));
+            }
             found.values.push((key, self.read_key(key, arg)?));
         }
         Some(found)
@@ -271,7 +259,7 @@ impl<'a> ProgramReader<'a> {
     fn read_key(&mut self, key: AttrKey, arg: &ArgNode) -> Option<AttrValue> {
         let file = self.file;
         match (key, *file.expr(arg.value)) {
-            (AttrKey::Team, ExprNode::List(items)) => self.integers_of(items, arg).map(AttrValue::Ints),
+            (AttrKey::Team, ExprNode::List(members)) => self.read_members(members, arg),
             (AttrKey::Peer | AttrKey::Root | AttrKey::Over, _) => self.scalar(arg.value).map(AttrValue::Expr),
             (AttrKey::Team, _) => {
                 report::report_list("devices", "[0, 1, 2, 3]", arg.span, self.diags);
@@ -285,6 +273,16 @@ impl<'a> ProgramReader<'a> {
                 self.read_attribute(spec, arg, None)
             }
         }
+    }
+
+    /// The members of `team=[0, 1]` or `team=[i, i + 1]`.
+    fn read_members(&mut self, members: NodeRange, arg: &ArgNode) -> Option<AttrValue> {
+        let members = self.scalars_of(members)?;
+        let team = self.program.team_attr(&members);
+        if matches!(team, AttrValue::Exprs(_)) {
+            self.check_minor_version(arg.span, "a team with a member that is computed");
+        }
+        Some(team)
     }
 
     fn backend(&mut self, found: &PostKeys) -> AttrValue {
@@ -309,12 +307,12 @@ impl<'a> ProgramReader<'a> {
     // Groups and waits.
 
     /// `h = { a; b }`.
-    pub(super) fn read_group(&mut self, block: ast::BlockId, handle: Option<u32>, span: Span) -> Option<()> {
+    pub(super) fn read_group(&mut self, block: ast::BlockId, handle: Option<HandleRef>, span: Span) -> Option<()> {
         self.read_group_ops(block, handle, span).map(|_| ())
     }
 
     /// The ops of a group: slices of its members, StartCoalescing, members, EndCoalescing. Returns the handle.
-    fn read_group_ops(&mut self, block: ast::BlockId, handle: Option<u32>, span: Span) -> Option<u32> {
+    fn read_group_ops(&mut self, block: ast::BlockId, handle: Option<HandleRef>, span: Span) -> Option<HandleRef> {
         let file = self.file;
         let node = file.blocks.get(block.index())?;
         let outer = std::mem::take(&mut self.ops);
@@ -340,8 +338,10 @@ impl<'a> ProgramReader<'a> {
         self.ops.extend(hoisted);
         let start = self.emit(group_start_op(), span);
         self.ops.extend(members);
-        let handle = handle.unwrap_or_else(|| self.numbering.new_handle());
-        let end = self.emit(group_end_op(handle), span);
+        let handle = handle.unwrap_or_else(|| self.unnamed_handle());
+        let mut end = group_end_op(handle.number);
+        handle.note_in(&mut end);
+        let end = self.emit(end, span);
         self.tables.statements.note_group(block, (start, end));
         good.then_some(handle)
     }
@@ -393,7 +393,7 @@ impl<'a> ProgramReader<'a> {
         let handle = match *file.expr(value) {
             ExprNode::Group(block) => self.read_group_ops(block, None, span)?,
             ExprNode::Call(name, args) if self.is_post(name, args) => self.read_post(name, args, None, span)?,
-            ExprNode::Name(name) => self.waited_handle(NameSyntax { name, span: file.expr_span(value) })?,
+            ExprNode::Name(_) | ExprNode::Index(..) => self.waited_handle(value)?,
             ExprNode::Error => return None,
             ExprNode::Call(name, _) if !self.is_op_call(name) && !self.is_function(name) => {
                 report::report_unknown_op(
@@ -411,60 +411,10 @@ impl<'a> ProgramReader<'a> {
                 return None;
             }
         };
-        self.emit(wait_op(handle), span);
+        let mut wait = wait_op(handle.number);
+        wait.attrs.extend(handle.element.map(|element| (AttrKey::Element, AttrValue::Expr(element))));
+        self.emit(wait, span);
         Some(())
-    }
-
-    /// The handle of a name; a loop may start its communication further down.
-    fn waited_handle(&mut self, name: NameSyntax) -> Option<u32> {
-        match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
-            Some(Meaning::Handle(number)) => Some(number),
-            Some(Meaning::Poisoned) => None,
-            None if self.numbered(name.name, "h").is_some() || self.is_posted(name.name) => {
-                let number = self.new_handle(name.name);
-                self.tables.scope.set_meaning(name.name, Meaning::Handle(number), name.span);
-                Some(number)
-            }
-            Some(meaning) => {
-                report::report_no_wait(self.name_text(name.name), meaning, name.span, self.diags);
-                None
-            }
-            None => {
-                let mut posted: Vec<&str> =
-                    self.posted_names().into_iter().map(|name| self.file.symbol_text(name)).collect();
-                posted.sort_unstable();
-                report::report_no_handle(self.file.symbol_text(name.name), &posted, name.span, self.diags);
-                None
-            }
-        }
-    }
-
-    /// Whether some statement of the file starts a communication with a name.
-    fn is_posted(&mut self, name: ast::Symbol) -> bool {
-        if self.tables.posted.is_none() {
-            self.tables.posted = Some(self.posted_names());
-        }
-        self.tables.posted.as_ref().is_some_and(|posted| posted.contains(&name))
-    }
-
-    /// The names of the communications and groups of the file.
-    fn posted_names(&self) -> FxHashSet<ast::Symbol> {
-        let file = self.file;
-        let names = file.stmts.iter().filter_map(|stmt| match stmt.form {
-            StmtForm::Assign { targets, value } if targets.len() == 1 => {
-                let is_post = match *file.expr(value) {
-                    ExprNode::Group(_) => true,
-                    ExprNode::Call(name, args) => self.is_post(name, args),
-                    _ => false,
-                };
-                match *file.expr(file.targets[targets.start as usize].value) {
-                    ExprNode::Name(name) if is_post => Some(name),
-                    _ => None,
-                }
-            }
-            _ => None,
-        });
-        names.collect()
     }
 
     /// `share { send(..); recv(..) }`.

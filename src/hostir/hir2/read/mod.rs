@@ -14,6 +14,7 @@ mod exprs;
 mod file_scope;
 mod foreign;
 mod given_memory;
+mod handles;
 mod numbering;
 mod program;
 mod program_meshes;

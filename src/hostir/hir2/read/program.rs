@@ -75,6 +75,8 @@ pub(super) struct ProgramTables {
     pub(super) statements: StatementIndex,
     /// The names of communications and groups of the file; collected at the first query.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
+    /// True if a construct was reported that needs a later version than the file's.
+    pub(super) has_asked_version: bool,
     /// True if the comments of the file are in the order of the text.
     pub(super) has_sorted_comments: bool,
     /// The sizes of expressions inside of a `wrap`, as they are printed.
@@ -90,6 +92,7 @@ impl ProgramTables {
             place: FilePlace::default(),
             statements: StatementIndex::new(file),
             posted: None,
+            has_asked_version: false,
             has_sorted_comments: file.comments.is_sorted_by_key(|comment| comment.span.start),
             printed_sizes: FxHashMap::default(),
             numbers: FirstNumbers::of_names(file),

@@ -3,15 +3,16 @@
 use super::ProgramWriter;
 use super::statements::LINE_WIDTH;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team, is_post};
-use crate::ir::{AttrKey, CommentPlace, CommunicationEffect, Op, OpId, RootAs, Value};
+use crate::ir::{AttrKey, AttrValue, CommentPlace, CommunicationEffect, Op, OpId, RootAs, Value};
 
 impl ProgramWriter<'_> {
     /// `h = ` if something else names the handle.
     pub(super) fn write_handle_target(&mut self, op: &Op) {
         let Some(number) = op.number() else { return };
-        let named = self.tables.names.handle_name(number).is_some();
-        if named || self.tables.occurring.handles.get(&number).is_some_and(|count| *count > 1) {
-            self.write_handle(number);
+        let element = op.expr_attr(AttrKey::Element);
+        let is_named = element.is_some() || self.tables.names.handle_name(number).is_some();
+        if is_named || self.tables.occurring.handles.get(&number).is_some_and(|count| *count > 1) {
+            self.write_handle(number, element);
             self.push(" = ");
         }
     }
@@ -82,11 +83,22 @@ impl ProgramWriter<'_> {
 
     fn write_team(&mut self, op: &Op) {
         self.write_expr_key(op, "over", AttrKey::Over);
-        if let Some(team) = op.ints_attr(AttrKey::Team)
-            && default_team(self.program, op).as_deref() != Some(team)
-        {
-            self.push(", team=");
-            self.write_integers(team);
+        let program = self.program;
+        let computed = program.computed_team(op).map(|members| program.team_attr(members));
+        match computed.as_ref().or_else(|| op.attr(AttrKey::Team)) {
+            Some(AttrValue::Ints(team)) if default_team(program, op).as_deref() != Some(team) => {
+                self.push(", team=");
+                self.write_integers(team);
+            }
+            Some(AttrValue::Exprs(members)) => {
+                self.push(", team=[");
+                for (at, &member) in members.iter().enumerate() {
+                    self.push(if at > 0 { ", " } else { "" });
+                    self.write_expr(member);
+                }
+                self.push("]");
+            }
+            _ => {}
         }
     }
 
@@ -115,7 +127,7 @@ impl ProgramWriter<'_> {
         if waited {
             self.push("wait ");
         } else if let Some(number) = self.program.op(*end).number() {
-            self.write_handle(number);
+            self.write_handle(number, self.program.op(*end).expr_attr(AttrKey::Element));
             self.push(" = ");
         }
         let commented =

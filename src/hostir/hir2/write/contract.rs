@@ -122,9 +122,12 @@ impl<'w> StatementMatcher<'w> {
     /// Returns true if the op after a communication is its only Wait.
     fn is_waited(&self, ops: &[OpId], post: usize) -> bool {
         let Some(&wait) = ops.get(post + 1) else { return false };
-        let Some(number) = self.tables.program.op(ops[post]).number() else { return false };
+        let post_op = self.tables.program.op(ops[post]);
+        let Some(number) = post_op.number() else { return false };
         let wait = self.tables.program.op(wait);
+        let is_element = [post_op, wait].iter().any(|op| op.attr(AttrKey::Element).is_some());
         wait.kind.is_wait()
+            && !is_element
             && wait.operands.as_slice() == [Value::Handle(number)]
             && self.tables.names.handle_name(number).is_none()
             && self.tables.occurring.handles.get(&number) == Some(&2)

@@ -22,9 +22,10 @@ mod tables;
 mod types;
 mod uses;
 
+use super::version::version_line;
 use crate::ir::edit::Edit;
 use crate::ir::text::{push_integer, push_number};
-use crate::ir::{BlockId, CommentPlace, DeviceMesh, MeshId, OpEffect, Program, SourceComment, Value};
+use crate::ir::{BlockId, CommentPlace, DeviceMesh, MeshId, Program, SourceComment, Value};
 use names::FileNames;
 use open_streams::OpenStreams;
 use rustc_hash::FxHashMap;
@@ -36,7 +37,7 @@ use tables::WriteTables;
 /// The programs are unchanged afterwards: the text has their form in the style of June 2025.
 pub fn write_file(programs: &mut [Program]) -> String {
     let names = FileNames::new(programs);
-    let mut out = String::from(if needs_minor_version(programs, &names) { "hir 2.1\n" } else { "hir 2\n" });
+    let mut out = version_line(programs, names.meshes.iter().any(|mesh| mesh.sized.is_some())).to_owned();
     if !programs.is_empty() {
         let comments = HeadComments::new(programs, &names);
         for text in &comments.of_file {
@@ -57,12 +58,6 @@ pub fn write_file(programs: &mut [Program]) -> String {
         out = writer.out;
     }
     out
-}
-
-/// Returns true if the programs have something that came with `hir 2.1`.
-fn needs_minor_version(programs: &[Program], names: &FileNames) -> bool {
-    let is_sized = names.meshes.iter().any(|mesh| mesh.sized.is_some());
-    is_sized || programs.iter().any(|program| program.ops().iter().any(|(_, op)| op.kind.effect() == OpEffect::Observe))
 }
 
 /// The comments in front of the first program.

@@ -71,7 +71,7 @@ impl ProgramWriter<'_> {
             Value::Tensor(tensor) => self.write_tensor(tensor),
             Value::Scalar(expr) => self.write_bound_expr(expr, least),
             Value::Stream(expr) => self.write_stream(expr),
-            Value::Handle(number) => self.write_handle(number),
+            Value::Handle(number) => self.write_handle(number, None),
             Value::Unit(_) | Value::Op(_) => {}
         }
     }

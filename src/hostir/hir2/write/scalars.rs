@@ -269,13 +269,18 @@ impl ProgramWriter<'_> {
     }
 
     /// `h` or `h7`
-    pub(super) fn write_handle(&mut self, number: u32) {
+    pub(super) fn write_handle(&mut self, number: u32, element: Option<ExprId>) {
         match self.tables.names.handle_name(number) {
             Some(name) => self.out.push_str(self.program.name(name)),
             None => {
                 self.out.push('h');
                 push_number(&mut self.out, u64::from(self.tables.names.handle_number(number)));
             }
+        }
+        if let Some(element) = element {
+            self.push("[");
+            self.write_expr(element);
+            self.push("]");
         }
     }
 }

@@ -309,7 +309,7 @@ impl ProgramWriter<'_> {
     fn write_wait(&mut self, op: &Op) {
         self.push("wait ");
         if let Some(Value::Handle(number)) = op.operands.first() {
-            self.write_handle(*number);
+            self.write_handle(*number, op.expr_attr(AttrKey::Element));
         }
     }
 

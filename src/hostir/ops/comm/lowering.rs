@@ -1,17 +1,17 @@
-//! Lowering of communications, groups and waits.
+//! Lowering of communications and groups.
 
 use super::half_lowered_advice;
+use super::handles::{register_post, register_work};
 use crate::diag::message;
 use crate::diag::{Diag, PartKind, Quoted, codes, nearest_candidate};
 use crate::ir::{
-    AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TEAM_CUT, TensorId,
-    Value, bare_head, coalescing_group, handle_phrase, quoted_argument, quoted_head, quoted_type, quoted_wait,
+    AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TensorId, bare_head,
+    coalescing_group, quoted_argument, quoted_head, quoted_type,
 };
 use crate::plan::{
-    BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, MessageHeader, PlanBuilder, RedOp,
-    WholeTensor, WorkSlot, emit_copy, row_major,
+    BufferView, CollectiveInst, CollectiveKind, CommSlot, HandlePost, InstKind, MemberSeat, MessageHeader, PlanBuilder,
+    RedOp, WholeTensor, emit_copy, row_major,
 };
-use rustc_hash::FxHashSet;
 
 /// This rank; communications need single ranks.
 pub(super) fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
@@ -48,30 +48,6 @@ fn message_communicator(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<Option<Com
             "a {} starts the messages of one communicator together: give them all the same `comm=`, or make two of it",
             coalescing_group()
         )))
-}
-
-fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
-    let Some(ints) = cx.program.team_of(op, cx.rank.unwrap_or(0)) else {
-        return Err(cx.error_here(codes::TEAM, "the team of the communication is unknown"));
-    };
-    let (mut team, mut known): (Vec<u32>, FxHashSet<u32>) = Default::default();
-    for device in ints {
-        if device == TEAM_CUT {
-            return Err(cx
-                .error_here(codes::TEAM, "nvFuser prints only the first 100 devices of a team")
-                .with_note("write all devices of the team"));
-        }
-        let rank = u32::try_from(device).ok().filter(|&device| device < cx.env.ranks);
-        let Some(device) = rank else {
-            let message = format!("device {device} of the team is not one of the {} ranks", cx.env.ranks);
-            return Err(cx.error_here(codes::TEAM, message));
-        };
-        if !known.insert(device) {
-            return Err(cx.error_here(codes::TEAM, format!("device {device} occurs twice in the team")));
-        }
-        team.push(device);
-    }
-    Ok(team)
 }
 
 /// A view that a communication can use: one range of memory. For an expanded broadcast, the stored elements.
@@ -130,7 +106,7 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
     let op = cx.program.op(id);
     let (input, output) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let kind = collective_kind(cx, op)?;
-    let team = communication_team(cx, op)?;
+    let team = cx.checked_team(op)?;
     let root = root_position(cx, op, kind, &team)?;
     let red_op = reduction_op(cx, op, kind, cx.tensor_dtype(input))?;
     require_no_group(cx)?;
@@ -148,7 +124,7 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
     check_counts(cx, kind, team.len(), [input, output], &input_view, &output_view)?;
     let comm = cx.communicator_slot(team, cx.program.comm_backend(op), cx.program.comm_name(op));
     let work = cx.new_work();
-    register_work(cx, op, work)?;
+    register_work(cx, id, work)?;
     cx.emit_inst(InstKind::Collective(Box::new(CollectiveInst {
         comm,
         kind,
@@ -347,20 +323,6 @@ fn check_counts(
     Ok(())
 }
 
-/// Records the work for a Wait. A second communication with its number before the Wait is an error: one of the two
-/// would never be waited for. A Wait for a group covers its members.
-fn register_work(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<(), Diag> {
-    let Some(number) = op.number() else { return Ok(()) };
-    if cx.communications.register_work(number, work) && cx.communications.open_group().is_none() {
-        let name = handle_phrase(cx.program, number);
-        let message = message!("{} is started again before a {} for it", name, bare_head("Wait"));
-        return Err(cx
-            .error_here(codes::POSTS, message)
-            .with_note(message!("add {} before the second start", quoted_wait(cx.program, number))));
-    }
-    Ok(())
-}
-
 /// An absolute peer.
 fn peer_rank(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
     let value = cx.eval_int(expr)?;
@@ -405,7 +367,7 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let comm = message_communicator(cx, id)?;
     let protocol = if comm.is_none() { cx.program.message_protocol(op) } else { MessageProtocol::Get };
     let work = cx.new_work();
-    register_work(cx, op, work)?;
+    register_work(cx, id, work)?;
     if comm.is_none() {
         cx.communications.add_stream_message(work);
     }
@@ -426,7 +388,7 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
     require_no_group(cx)?;
     let op = cx.program.op(id);
     let (input, output) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
-    let team = communication_team(cx, op)?;
+    let team = cx.checked_team(op)?;
     let to = team_member(cx, op, &team, AttrKey::SendPeer)?;
     let from = team_member(cx, op, &team, AttrKey::RecvPeer)?;
     let (source, target) = (readable_view(cx, input)?, writable_view(cx, output)?);
@@ -434,7 +396,7 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
         return Err(cx.shape_error(input, &source.shape(), output, &target.shape()));
     }
     let work = cx.new_work();
-    register_work(cx, op, work)?;
+    register_work(cx, id, work)?;
     if (to == me) != (from == me) {
         return Err(cx.error_here(codes::TEAM, "a peer of the CollectivePermute is the rank itself"));
     }
@@ -485,48 +447,19 @@ pub(super) fn lower_start_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Resu
 /// Starts the group.
 pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     require_rank(cx)?;
-    let number = cx.program.op(id).number();
-    if !cx.communications.end_group(number) {
+    let Some(messages) = cx.communications.end_group() else {
         return Err(cx.error_here(
             codes::POSTS,
             message!("`EndCoalescing` without a `{}` before it", quoted_head("StartCoalescing")),
         ));
-    }
+    };
     let comm = match cx.communications.take_group_communicator() {
         Some(comm) => comm,
         None => world_communicator(cx, CommBackend::Nccl, None),
     };
     let work = cx.new_work();
-    register_work(cx, cx.program.op(id), work)?;
+    register_post(cx, HandlePost { op: id, work: Some(work), messages })?;
     cx.emit_inst(InstKind::GroupEnd { comm, work })
-}
-
-/// Makes the current stream wait for a communication.
-pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
-    require_rank(cx)?;
-    let op = cx.program.op(id);
-    for operand in &op.operands {
-        let Value::Handle(number) = operand else { continue };
-        let Some(work) = cx.communications.take_work(*number) else {
-            let post = cx.op_of_handle(*number).map(|post| cx.program.op_span(post));
-            let name = cx.program.written_handle(*number).map(|name| format!("`{name}`"));
-            let name = name.unwrap_or_else(|| number.to_string());
-            let diag = cx.error_here(
-                codes::POSTS,
-                message!("no communication {} was started since its last {}", name, bare_head("Wait")),
-            );
-            return Err(match post {
-                Some(span) => diag.with_label(span, message!("the {} names this communication", bare_head("Wait"))),
-                None => diag,
-            });
-        };
-        cx.emit_inst(InstKind::WaitWork { work })?;
-        // Messages on streams end by themselves.
-        for work in cx.communications.take_stream_messages(*number) {
-            cx.emit_inst(InstKind::WaitWork { work })?;
-        }
-    }
-    Ok(())
 }
 
 /// Lowers to nothing: handles are exchanged when a run starts.

@@ -2,6 +2,7 @@
 
 mod checks;
 mod experts;
+mod handles;
 pub(crate) mod links;
 mod lowering;
 
@@ -28,6 +29,9 @@ pub const BACKENDS: &[&str] = CommBackend::WORDS;
 /// Reduce operations of a Communication; `sum` by default.
 pub const RED_OPS: &[&str] = &["sum", "avg", "product", "min", "max", "band", "bor", "bxor"];
 
+/// `element=`: the element of an array of handles.
+const ELEMENT: ArgSpec = ArgSpec::tight("element", AttrKey::Element, ArgKind::Expr).optional();
+
 /// `Communication`.
 pub const COMMUNICATION: OpSpec = OpSpec {
     identity: OpIdentity {
@@ -52,6 +56,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::keyed_result("output"),
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
         ArgSpec::tight("comm", AttrKey::Comm, ArgKind::Name).optional(),
+        ELEMENT,
     ],
     relate: Some(links::link_communication),
     infer: Infer::Written,
@@ -78,6 +83,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
         ArgSpec::tight("protocol", AttrKey::Protocol, ArgKind::Word(PROTOCOLS)).optional(),
         ArgSpec::tight("comm", AttrKey::Comm, ArgKind::Name).optional(),
+        ELEMENT,
     ],
     relate: None,
     infer: Infer::Written,
@@ -106,6 +112,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
         ArgSpec::keyed_result("output"),
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
         ArgSpec::tight("comm", AttrKey::Comm, ArgKind::Name).optional(),
+        ELEMENT,
     ],
     relate: Some(links::link_collective_permute),
     infer: Infer::Written,
@@ -142,7 +149,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
     },
     spellings: &[],
     summary: "Starts the group; a Wait names its number.",
-    args: &[],
+    args: &[ELEMENT],
     relate: None,
     infer: Infer::Written,
     checks: &[],
@@ -160,12 +167,12 @@ pub const WAIT: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Makes the current stream wait for a communication.",
-    args: &[ArgSpec::operand(ArgKind::Handle)],
+    summary: "Makes the current stream wait for a communication, for an element of an array of handles, or for all of its elements.",
+    args: &[ArgSpec::operand(ArgKind::Handle), ELEMENT],
     relate: None,
     infer: Infer::Written,
     checks: &[],
-    lower: Lower::Instructions(lowering::lower_wait),
+    lower: Lower::Instructions(handles::lower_wait),
 };
 
 /// `ShareMemHandles`.
