@@ -4,7 +4,7 @@ use super::queues::RankQueues;
 use crate::diag::codes::DEADLOCK;
 use crate::diag::message;
 use crate::diag::{Diag, Message};
-use crate::ir::{MessageDirection, MessageProtocol, bare_head, quoted_argument};
+use crate::ir::{MessageDirection, MessageProtocol, bare_head, quoted_argument, quoted_team};
 use crate::lower::PreparedProgram;
 use crate::plan::MessageHeader;
 use crate::plan::{InstId, InstOrigin, MatchedCommunicator};
@@ -75,6 +75,9 @@ pub(super) fn report_deadlock(
     if blocked.len() > MOST_NOTES {
         diag = diag.with_note(message!("and {} more", blocked.len() - MOST_NOTES));
     }
+    if let Some(note) = team_note(&blocked, ranks) {
+        diag = diag.with_note(note);
+    }
     match cycle {
         Some(cycle) => {
             let mut diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
@@ -131,6 +134,34 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
         blocked.push(BlockedWait { rank, inst: unit.label, text: Message::join(&parts, " and "), others, messages });
     }
     blocked
+}
+
+/// Explains that two ranks which run one statement compute different teams there, although each team has both.
+fn team_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
+    let mut waits = blocked.iter().filter_map(|entry| Some((entry, waited_team(entry, ranks)?)));
+    let (first, team) = waits.next()?;
+    let (second, other) = waits.find(|(second, other)| {
+        blocked_origin(first, ranks).op == blocked_origin(second, ranks).op
+            && *other != team
+            && [&team, other]
+                .iter()
+                .all(|team| team.contains(&(first.rank as i64)) && team.contains(&(second.rank as i64)))
+    })?;
+    Some(message!(
+        "the team there is {} on rank {}, but {} on rank {}: all members of a team must compute the same one",
+        quoted_team(&team),
+        first.rank,
+        quoted_team(&other),
+        second.rank
+    ))
+}
+
+/// The team of the collective in which a rank waits.
+fn waited_team(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> Option<Vec<i64>> {
+    let rank = ranks[entry.rank];
+    let inst = rank.inst(entry.inst);
+    let comm = inst.kind.collective()?.comm;
+    Some(rank.plan.communicators[comm].team.iter().map(|&member| i64::from(member)).collect())
 }
 
 /// Members of a communicator that have not started a collective.
