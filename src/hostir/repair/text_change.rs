@@ -109,6 +109,23 @@ impl<'o, 'a> TextChange<'o, 'a> {
         Some(self)
     }
 
+    /// Gives a statement the element of an array of handles that it starts or waits for.
+    pub(super) fn with_element(self, statement: usize, index: &str) -> Option<Self> {
+        let argument = format!("element={index}");
+        if self.outline.statement_text(statement).contains('(') {
+            return self.with_argument(statement, &argument);
+        }
+        // `EndCoalescing 3 {name=h}`, `Wait Communication 3`
+        let text = self.outline.statement_text(statement);
+        let end = text.find('{').unwrap_or(text.len());
+        let at = self.outline.statements[statement].span.start + text[..end].trim_end().len();
+        let mut changed = self;
+        changed.edits.push(TextEdit { span: Span::new(at, at), text: format!(" ({argument})") });
+        let object = format!("`{argument}` to `{}`", changed.outline.op(statement).kind.name());
+        changed.actions.push(TextAction::new("add", object));
+        Some(changed)
+    }
+
     /// Changes a word of a statement.
     pub(super) fn with_changed(mut self, statement: usize, from: &str, to: &str) -> Option<Self> {
         let start =

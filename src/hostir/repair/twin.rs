@@ -9,6 +9,7 @@ use super::search::{RepairSearch, count_errors, is_error, is_repaired};
 use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
 use crate::diag::{Diag, Fix, TextEdit};
 use crate::hir2::defaults::is_host_select;
+use crate::hir2::is_hir2;
 use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
 use crate::ir::{BlockId, GivenSizes, OpId, Program};
@@ -167,7 +168,12 @@ fn quote_lines(lines: &[&str]) -> String {
 /// ``insert `sync 0` ``, ``delete `wait h` ``, or both.
 fn describe_edits(text: &str, edits: &[TextEdit]) -> String {
     let rows = list_edited(text, edits);
-    let (gone, come) = (code_lines(&rows, '-'), code_lines(&rows, '+'));
+    let [gone, come] = ['-', '+'].map(|sign| {
+        let lines = code_lines(&rows, sign);
+        // The version that the change needs is a part of it, and says nothing about it.
+        let without_version: Vec<&str> = lines.iter().copied().filter(|line| !is_hir2(line)).collect();
+        if without_version.is_empty() { lines } else { without_version }
+    });
     let moved: Vec<&str> = come.iter().copied().filter(|line| gone.contains(line)).collect();
     match (gone.is_empty(), come.is_empty()) {
         (true, _) => format!("insert {}", quote_lines(&come)),

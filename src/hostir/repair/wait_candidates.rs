@@ -4,7 +4,7 @@ use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
 use super::text_change::{Candidate, TextChange};
-use crate::ir::Value;
+use crate::ir::{AttrKey, Value};
 
 /// The number that a Wait for a communication names: its own, or that of its group.
 pub(super) fn ending_number(outline: &Outline<'_>, statement: usize) -> Option<u32> {
@@ -46,6 +46,29 @@ fn move_into_branch(outline: &Outline<'_>, wait: usize, post: usize) -> Vec<Cand
     moved.into_iter().flatten().filter_map(TextChange::into_candidate).collect()
 }
 
+/// Candidates that make an array of a handle which a loop starts and which statements outside of it wait for: each
+/// iteration has an element of its own. A Wait in another loop waits for that loop's element, or for all.
+fn make_array(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
+    let Some(around) = outline.ancestors(post).find(|&outer| outline.is_loop(outer)) else { return Vec::new() };
+    let (Some(number), Some(index)) = (outline.op(post).number(), outline.loop_index(around)) else {
+        return Vec::new();
+    };
+    let waits: Vec<usize> = waits_of(outline, number).collect();
+    let is_apart = |&wait: &usize| !outline.ancestors(wait).any(|outer| outer == around);
+    if outline.op(post).attr(AttrKey::Element).is_some() || !waits.iter().all(is_apart) {
+        return Vec::new();
+    }
+    let Some(array) = TextChange::new(outline).with_element(post, &index) else { return Vec::new() };
+    let each = waits.iter().try_fold(array.clone(), |change, &wait| {
+        let inner = outline.ancestors(wait).find(|&outer| outline.is_loop(outer));
+        match inner.and_then(|inner| outline.loop_index(inner)) {
+            Some(index) => change.with_element(wait, &index),
+            None => Some(change),
+        }
+    });
+    each.into_iter().chain([array]).filter_map(TextChange::into_candidate).collect()
+}
+
 /// Candidates for a Wait without a start, or a start before the last Wait.
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(primary).is_wait() {
@@ -54,7 +77,7 @@ pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize
             false => delete_waste(outline, primary),
         };
     }
-    let mut found = Vec::new();
+    let mut found = make_array(outline, primary);
     for &statement in std::iter::once(&primary).chain(others) {
         let Some(number) = ending_number(outline, statement) else { continue };
         let block = outline.statements[statement].block;
