@@ -204,7 +204,7 @@ impl<'t> TokenWindow<'t> {
         (tok, end)
     }
 
-    /// Returns true if the next token is the value of an argument, behind its key and `=`.
+    /// Returns true if the next token is the value of an argument, after its key and `=`.
     fn is_value(&self) -> bool {
         matches!(&self.window[..], [.., key, equal] if equal.tok == Tok::Equal && matches!(key.tok, Tok::Word(_)))
     }

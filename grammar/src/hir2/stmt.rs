@@ -9,6 +9,8 @@ use crate::ast::CommentPlaceSyntax;
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
 
+const ASSERT_NOTE: &str = "write a condition and what it means: `assert m % p == 0, \"rows divide\"`";
+
 impl Parser<'_> {
     /// Ends the line of a simple statement: anything else on it is an error.
     pub(super) fn end_simple(&mut self) {
@@ -60,7 +62,9 @@ impl Parser<'_> {
         let is_named = matches!(follows, LineTok::Equals | LineTok::Colon | LineTok::LBracket | LineTok::Comma);
         let is_alone = !is_named && follows != LineTok::LParen;
         match self.word_here() {
-            Some(word @ (KnownWord::Wait | KnownWord::Sync | KnownWord::Stream)) if follows == LineTok::LineEnd => {
+            Some(word @ (KnownWord::Wait | KnownWord::Sync | KnownWord::Stream | KnownWord::Assert))
+                if follows == LineTok::LineEnd =>
+            {
                 Err(self.report_lone_word(word))
             }
             Some(KnownWord::Wait) if !is_named => {
@@ -74,7 +78,7 @@ impl Parser<'_> {
             Some(KnownWord::Stream) if !is_named => self.parse_stream(),
             Some(KnownWord::Free) if is_alone => self.parse_free(),
             Some(KnownWord::Alias) if is_alone => self.parse_alias(),
-            Some(KnownWord::Assert) if !is_named && follows != LineTok::LineEnd => self.parse_assert(),
+            Some(KnownWord::Assert) if !is_named => self.parse_assert(),
             Some(KnownWord::Share) if follows == LineTok::LBrace => {
                 self.next();
                 Ok(StmtForm::Share(self.parse_group()?))
@@ -94,7 +98,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `wait`, `sync` or `stream` without anything after it.
+    /// `wait`, `sync`, `stream` or `assert` without anything after it.
     fn report_lone_word(&mut self, word: KnownWord) -> Failed {
         self.next();
         match word {
@@ -102,6 +106,7 @@ impl Parser<'_> {
                 self.report_unexpected("a post or handle", "write `wait h`, or `wait allgather(A -> G)`")
             }
             KnownWord::Sync => self.report_unexpected("a stream", "write `sync main`, or `sync 0`"),
+            KnownWord::Assert => self.report_unexpected("a condition", ASSERT_NOTE),
             _ => self.report_unexpected("a stream", "write `stream main`, or `stream 0 = current`"),
         }
     }
@@ -167,10 +172,12 @@ impl Parser<'_> {
         let word = self.next().span;
         self.check_minor_version(word, "`assert`");
         let condition = self.parse_expr()?;
-        let text = match self.skip(LineTok::Comma) {
-            true => Some(self.parse_text("write what holds: `assert m % p == 0, \"rows divide\"`")?.0),
-            false => None,
-        };
+        if self.here() == LineTok::Quoted {
+            let span = self.peek().span;
+            let message = "a `,` is between a condition and its text";
+            return Err(self.report_noted(Code::Unexpected, span, message, ASSERT_NOTE));
+        }
+        let text = if self.skip(LineTok::Comma) { Some(self.parse_text(ASSERT_NOTE)?.0) } else { None };
         Ok(StmtForm::Assert { condition, text })
     }
 

@@ -201,6 +201,10 @@ fn statement_line(file: &FileSyntax, form: StmtForm) -> (String, Vec<(&'static s
         StmtForm::Alias(new, original) => {
             format!("alias {} -> {}", file.symbol_text(new.name), file.symbol_text(original.name))
         }
+        StmtForm::Assert { condition, text } => {
+            let text = text.map_or_else(String::new, |text| format!(", {}", file.symbol_text(text)));
+            format!("assert {}{text}", node(file, condition))
+        }
         StmtForm::Define(body) => return ("define:".to_owned(), vec![("", body)]),
         StmtForm::Verbatim(text) => format!("`{}`", file.symbol_text(text)),
         StmtForm::Error => "error".to_owned(),

@@ -86,6 +86,7 @@ fn value(ast: &SyntaxTree, value: ValueSyntax) -> String {
         ValueSyntax::Stream(id) => format!("Stream<{}>", expr(ast, id)),
         ValueSyntax::Handle(word, number) => format!("{}#{number}", ast.symbol_text(word)),
         ValueSyntax::List(range) => format!("{{{}}}", list(ast, range)),
+        ValueSyntax::Text(text) => format!("{:?}", ast.symbol_text(text)),
         ValueSyntax::Team(range, cut) => {
             format!("team<{}>{}", list(ast, range), if cut { "+" } else { "" })
         }
