@@ -275,8 +275,7 @@ impl ControlFolder {
         match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
             CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => self.end_of.get(&block).copied(),
-            CommentPlace::File | CommentPlace::AboveMesh(_) | CommentPlace::AfterMesh(_) => None,
-            CommentPlace::Container | CommentPlace::Header | CommentPlace::End => None,
+            _ => None,
         }
     }
 }

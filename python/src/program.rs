@@ -218,7 +218,7 @@ pub(crate) fn parse_text(
 }
 
 fn read_programs(text: String, name: String, which: Option<&str>) -> Result<Vec<SourcedProgram>, Failure> {
-    let source = NamedText::new(name, text);
+    let source = NamedText::new(name, text).link_beside_file();
     let (names, syntax) = {
         let (file, diags) = ParsedFile::parse(&source.decoded_text());
         (file.program_names(), diags)

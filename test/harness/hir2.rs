@@ -22,7 +22,8 @@ const QUICK: (u64, u64) = (100, 4);
 
 /// The programs of a text; an error is one of the text.
 fn load(text: &str) -> Result<Vec<Program>, String> {
-    let (programs, mut diags) = hostir::load(text);
+    let (mut programs, mut diags) = hostir::load(text);
+    programs.iter_mut().for_each(Program::own_imports);
     for program in &programs {
         hostir::verify::verify(program, &mut diags);
     }

@@ -47,7 +47,7 @@ pub(super) fn compare_files(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
 
 /// The lines of a file's programs; errors are reported.
 fn read_outline(file: &str, cli: &OptArgs, io: &mut ToolIo<'_>) -> Result<Vec<OutlineLine>, ToolStatus> {
-    let source = match io.read_source(file) {
+    let source = match io.read_linked_source(file) {
         Ok(source) => source,
         Err(diag) => return Err(output::report_diag(io, cli, diag)),
     };

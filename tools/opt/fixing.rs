@@ -4,6 +4,7 @@ use super::cli::OptArgs;
 use super::output;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
+use hostir::hir2::own_text;
 use hostir::ir::{GivenSizes, Program};
 use hostir::lower::{SizeSettings, prepare_program};
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
@@ -123,7 +124,7 @@ pub(super) fn repair_input(
     if in_place {
         repaired.write_back(&cli.file, io)?;
     } else {
-        output::write_output(io, &cli.output, &repaired.text)?;
+        output::write_output(io, &cli.output, own_text(&repaired.text))?;
     }
     repaired.report_changes("hir-opt", &source.name, cli.format, io);
     Ok(NamedText::new(source.name.clone(), repaired.text))

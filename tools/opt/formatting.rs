@@ -68,24 +68,27 @@ fn list_files(folder: &Path, shown: &str, files: &mut Vec<String>) -> std::io::R
 
 /// Formats a file; reports one that the user `named` if it is not in `hir 2`.
 fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts, io: &mut ToolIo<'_>) {
-    let source = match io.read_source(path) {
-        Ok(source) => source,
+    let raw = match io.read_source(path) {
+        Ok(raw) => raw,
         Err(diag) => {
             counts.failed = Some(output::report_diag(io, cli, diag));
             return;
         }
     };
-    let text = source.decoded_text();
+    let text = raw.decoded_text();
     if !is_hir2(&text) {
         if named {
-            let name = &source.name;
+            let name = &raw.name;
             io.print_message(&format!(
                 "hir-opt: {name} is left as it is: only texts in `hir 2` have a canonical layout"
             ));
         }
         return;
     }
-    let formatted = match check_utf8(&source).and_then(|()| format_parts(&text, cli.split_input_file)) {
+    // The parts of a divided input import nothing.
+    let source = if cli.split_input_file { raw.clone() } else { io.link_source(path, raw.clone()) };
+    let linked = source.decoded_text();
+    let formatted = match check_utf8(&raw).and_then(|()| format_parts(&linked, cli.split_input_file)) {
         Ok(formatted) => formatted,
         Err(diags) => {
             io.report(cli.format, &source, &diags.items);
@@ -93,7 +96,7 @@ fn format_file(path: &str, named: bool, cli: &OptArgs, counts: &mut FormatCounts
             return;
         }
     };
-    let is_same = formatted.as_bytes() == source.bytes;
+    let is_same = formatted.as_bytes() == raw.bytes;
     *if is_same { &mut counts.same } else { &mut counts.changed } += 1;
     if cli.check {
         list_changes(path, &text, &formatted, io);

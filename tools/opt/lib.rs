@@ -58,7 +58,12 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
     if cli.diff {
         return difference::compare_files(&cli, io).exit_code();
     }
-    let source = match io.read_source(&cli.file) {
+    // The parts of a divided input import nothing.
+    let source = match cli.split_input_file {
+        true => io.read_source(&cli.file),
+        false => io.read_linked_source(&cli.file),
+    };
+    let source = match source {
         Ok(source) => source,
         Err(diag) => return report_failure(io, &cli, diag),
     };

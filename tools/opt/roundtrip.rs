@@ -49,7 +49,9 @@ fn reread_form(program: &Program, form: OutputForm, element_type: DType) -> Resu
     compare_lines(&text, &form_text(again.clone(), form))
 }
 
-fn form_text(program: Program, form: OutputForm) -> String {
+fn form_text(mut program: Program, form: OutputForm) -> String {
+    // The text is read without the files that it imports.
+    program.own_imports();
     match form {
         OutputForm::Hir2 => hostir::hir2::write::write_file(&mut [program]),
         OutputForm::Printed(form) => {

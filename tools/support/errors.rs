@@ -144,7 +144,7 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
 
 /// The system's message without `(os error 2)`, in lower case like our own. For an error without a number, the message
 /// that the system has for its kind.
-fn system_message(error: &std::io::Error) -> String {
+pub(crate) fn system_message(error: &std::io::Error) -> String {
     match (error.raw_os_error(), error.kind()) {
         (None, ErrorKind::NotFound) => return "no such file or directory".to_owned(),
         (None, ErrorKind::IsADirectory) => return "is a directory".to_owned(),

@@ -85,6 +85,23 @@ impl ToolIo<'_> {
         NamedText::read_path(path, path, file)
     }
 
+    /// The same, with the texts of the files that it imports: those of a text from standard input are in the current
+    /// folder.
+    ///
+    /// # Errors
+    /// Those of [`ToolIo::read_source`].
+    pub fn read_linked_source(&mut self, path: &str) -> Result<NamedText, Diag> {
+        let source = self.read_source(path)?;
+        Ok(self.link_source(path, source))
+    }
+
+    /// The text of `path` with those of the files that it imports.
+    pub fn link_source(&self, path: &str, source: NamedText) -> NamedText {
+        let file = self.resolve_path(path);
+        let folder = if path == "-" { Some(self.cwd.as_path()) } else { file.parent() };
+        source.link_imports(folder.unwrap_or(&self.cwd))
+    }
+
     /// Writes diagnostics about `source` to standard error. Ignores write errors: there is nobody to report them to.
     pub fn report(&mut self, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
         let look = self.stderr_style();

@@ -10,6 +10,7 @@ mod view;
 
 use crate::source::{NamedText, move_into_log};
 use codespan_reporting::term;
+use hostir::diag::files::{PlacedDiag, TextFiles};
 use hostir::diag::focus::narrow_places;
 use hostir::diag::{Diag, Severity};
 use hostir::hir2::notation_of;
@@ -64,9 +65,16 @@ pub fn write_human(out: &mut dyn Write, look: OutputStyle, name: &str, text: &st
     if diags.is_empty() {
         return Ok(());
     }
-    let lines = LineIndex::new(text);
+    let files = TextFiles::new(name, text);
+    let mut lines: Option<LineIndex<'_>> = None;
     for diag in diags.iter().take(LIMIT) {
-        write_diag(out, look, name, &lines, diag)?;
+        let PlacedDiag { name, text, diag } = files.place_diag(diag);
+        // Most diagnostics are about one file.
+        let lines = match lines.take().filter(|lines| std::ptr::eq(lines.whole_text(), text)) {
+            Some(same) => lines.insert(same),
+            None => lines.insert(LineIndex::new(text)),
+        };
+        write_diag(out, look, &name, lines, &diag)?;
     }
     if diags.len() > LIMIT {
         let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();

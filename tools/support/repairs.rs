@@ -8,6 +8,7 @@ use crate::staged::replace_file;
 use hostir::diag::fix::{line_edits, list_edited};
 use hostir::diag::message;
 use hostir::diag::{Diag, codes};
+use hostir::hir2::own_text;
 use hostir::repair::{TextJudge, repair_text};
 use hostir_grammar::read_log;
 
@@ -79,7 +80,7 @@ impl RepairedSource {
         if self.fixes == 0 {
             return Ok(());
         }
-        replace_file(path, io.resolve_path(path), self.text.as_bytes())
+        replace_file(path, io.resolve_path(path), own_text(&self.text).as_bytes())
     }
 }
 

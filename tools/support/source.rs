@@ -6,6 +6,7 @@ use hostir::diag::{Applicability, Diag};
 use hostir_grammar::{LogText, MAX_TEXT, PlaceMap};
 use std::borrow::Cow;
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 /// One text with its name in messages.
@@ -66,6 +67,26 @@ impl NamedText {
         Ok(Self::new(name, read_bounded(place, reader)?))
     }
 
+    /// The text with those of the files that it imports; `folder` is that of its file.
+    #[must_use]
+    pub fn link_imports(self, folder: &Path) -> Self {
+        let Ok(text) = std::str::from_utf8(&self.bytes) else { return self };
+        match hostir::hir2::link_imports(text, &mut |path| read_imported(folder, path)) {
+            Some(bundle) => Self { bytes: bundle.into_bytes(), ..self },
+            None => self,
+        }
+    }
+
+    /// The text with those of the files that it imports, if its name is that of a file.
+    #[must_use]
+    pub fn link_beside_file(self) -> Self {
+        let file = Path::new(&self.name).to_owned();
+        match file.parent().filter(|_| file.is_file()) {
+            Some(folder) => self.link_imports(folder),
+            None => self,
+        }
+    }
+
     /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if
     /// all bytes before them are UTF-8, as they do for the one diagnostic such a text gets.
     pub fn decoded_text(&self) -> Cow<'_, str> {
@@ -75,6 +96,19 @@ impl NamedText {
             Err(_) => String::from_utf8_lossy(&self.bytes),
         }
     }
+}
+
+/// The text of an imported file, or the reason why there is none.
+fn read_imported(folder: &Path, path: &str) -> Result<String, String> {
+    let place = folder.join(path);
+    let is_file = std::fs::metadata(&place).map(|found| found.is_file());
+    let file = is_file.and_then(|is_file| match is_file {
+        true => std::fs::File::open(&place),
+        false => Err(std::io::Error::other("it is no plain file")),
+    });
+    let file = file.map_err(|error| errors::system_message(&error))?;
+    let bytes = read_bounded(path, file).map_err(|diag| diag.message.as_str().to_owned())?;
+    String::from_utf8(bytes).map_err(|_| "it is not valid UTF-8".to_owned())
 }
 
 /// The length limit of an input that is decoded, and examined, although it is not UTF-8. A longer one is no text.

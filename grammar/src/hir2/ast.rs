@@ -75,8 +75,10 @@ pub struct FileSyntax {
     pub strings: StringInterner,
     /// The lines in front of meshes and programs.
     pub head: FileHead,
-    /// Meshes, kernels and programs in order.
+    /// Imports, meshes, kernels and programs in order.
     pub items: Vec<ItemSyntax>,
+    /// The texts of other files that follow in a bundle.
+    pub parts: Vec<PartSyntax>,
     /// Tensor types.
     pub types: Vec<TypeSyntax>,
     /// Axes of all types, and of `for i in [st:4]`.
@@ -145,9 +147,48 @@ pub struct SizeSyntax {
     pub span: Span,
 }
 
+/// The text of an imported file in a bundle.
+#[derive(Debug)]
+pub struct PartSyntax {
+    /// The path of the file, from the folder of the first text.
+    pub path: String,
+    /// The reason why nothing can be imported from it.
+    pub fault: Option<PartFault>,
+    /// Its start in the bundle.
+    pub start: u32,
+    /// Its imports, meshes, kernels and programs. Its statements, types and so on are among those of the bundle.
+    pub items: Vec<ItemSyntax>,
+}
+
+/// The reason why nothing can be imported from a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PartFault {
+    /// There is no text, for this reason.
+    NoText(String),
+    /// It is not in `hir 2`.
+    OtherNotation,
+    /// Its first line has an error, which was recorded.
+    Version,
+}
+
+/// `import a, b from "file.hir"`.
+#[derive(Debug)]
+pub struct ImportItem {
+    /// The whole line.
+    pub span: Span,
+    /// The names; at least one.
+    pub names: Vec<NameSyntax>,
+    /// The path, without quotes.
+    pub path: Symbol,
+    /// The place of the path, with its quotes.
+    pub path_span: Span,
+}
+
 /// A top-level item.
 #[derive(Debug)]
 pub enum ItemSyntax {
+    /// `import a, b from "file.hir"`
+    Import(ImportItem),
     /// `mesh d = 0..4`
     Mesh(MeshItem),
     /// `kernel f(..) -> (..):`
@@ -157,11 +198,12 @@ pub enum ItemSyntax {
 }
 
 impl ItemSyntax {
-    /// The name of the mesh, kernel or program.
-    pub fn name(&self) -> NameSyntax {
+    /// The names that the item gives: of a mesh, a kernel or a program, or those of an import.
+    pub fn names(&self) -> &[NameSyntax] {
         match self {
-            ItemSyntax::Mesh(mesh) => mesh.name,
-            ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => program.name,
+            ItemSyntax::Import(import) => &import.names,
+            ItemSyntax::Mesh(mesh) => std::slice::from_ref(&mesh.name),
+            ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => std::slice::from_ref(&program.name),
         }
     }
 }

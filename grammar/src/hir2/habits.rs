@@ -42,7 +42,7 @@ pub fn foreign_statement_note(word: &str) -> Option<&'static str> {
     Some(match word {
         "while" => "loops have a fixed number of steps: `for i in 4:`",
         "return" | "yield" => "outputs stand in the header, behind `->`, and are written by name",
-        "import" | "from" => "a file holds all that a program needs",
+        "import" | "from" => "imports are in column 1, above the program: `import axpy from \"kernels.hir\"`",
         "def" | "class" | "func" | "fn" => "kernels and programs stand in column 1: `kernel f(..) -> (..):`",
         "pass" => "leave the statement out: a block may be empty",
         "break" | "continue" => "loops run to their end: write `if c:` around what is left out",
@@ -410,7 +410,7 @@ impl Parser<'_> {
         let name = &self.text[self.file.expr_span(name).as_usize_range()];
         let before = self.file.items.iter().rev().find_map(|item| match item {
             ItemSyntax::Program(item) | ItemSyntax::Kernel(item) => Some(item.span.end as usize),
-            ItemSyntax::Mesh(_) => None,
+            ItemSyntax::Mesh(_) | ItemSyntax::Import(_) => None,
         });
         let begin = before.unwrap_or(0);
         let mut types = self.file.types.iter().rev();

@@ -2,6 +2,7 @@
 
 use super::ast::{BlockId, ItemSyntax, MeshItem, NameSyntax, ParamSyntax, ProgramItem, SizeSyntax, SizedMeshSyntax};
 use super::head::{HeadFault, find_head_fault, minor_version};
+use super::imports::IMPORT_NOTE;
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineComment, LineTok, LineToken};
@@ -54,6 +55,11 @@ impl Parser<'_> {
             }
             return;
         }
+        self.parse_version_line();
+    }
+
+    /// `hir 2`
+    pub(super) fn parse_version_line(&mut self) {
         let span = self.peek().span;
         if !self.skip_word(KnownWord::Hir) {
             self.report_noted(Code::Version, span, "the first line is not `hir 2`", "write `hir 2`");
@@ -81,7 +87,7 @@ impl Parser<'_> {
         self.take_trailing(CommentPlaceSyntax::File);
     }
 
-    fn parse_item(&mut self) {
+    pub(super) fn parse_item(&mut self) {
         let token = self.peek();
         self.begin_statement(0);
         (self.depth, self.block_depth) = (0, 0);
@@ -96,6 +102,7 @@ impl Parser<'_> {
             Some(KnownWord::Streams) => self.parse_streams(),
             Some(KnownWord::Names) => self.parse_names(),
             Some(KnownWord::Mesh) => self.parse_mesh(),
+            Some(KnownWord::Import) => self.parse_import(),
             Some(KnownWord::Kernel) => {
                 self.next();
                 self.parse_program(true);
@@ -157,17 +164,21 @@ impl Parser<'_> {
         let line = rest.lines().next().unwrap_or_default().trim_end();
         if !line[(token.span.end - token.span.start) as usize..].trim_start().starts_with('(') {
             let word = known_word(symbol);
-            return matches!(word, Some(KnownWord::Mesh | KnownWord::Kernel | KnownWord::Style | KnownWord::Sizes));
+            return matches!(
+                word,
+                Some(KnownWord::Mesh | KnownWord::Kernel | KnownWord::Style | KnownWord::Sizes | KnownWord::Import)
+            );
         }
         line.contains(") ->") || line.contains(")->") || line.ends_with(['(', ','])
     }
 
-    /// Comments between the last item and this one. Those directly above a program, kernel or mesh belong to it; those
-    /// with a blank line after them, and those above other lines, to the file.
+    /// Comments between the last item and this one. Those directly above a program, kernel, mesh or import belong to
+    /// it; those with a blank line after them, and those above other lines, to the file.
     fn place_comments_above(&mut self) {
         let here = self.peek();
         let mut waiting: Vec<LineComment> = Vec::new();
-        let is_item = !self.is_head_line() || matches!(self.word_here(), Some(KnownWord::Kernel | KnownWord::Mesh));
+        let begins = matches!(self.word_here(), Some(KnownWord::Kernel | KnownWord::Mesh | KnownWord::Import));
+        let is_item = begins || !self.is_head_line();
         let number = self.file.items.len() as u32;
         let first = self.file.comments.len();
         while let Some(comment) = self.waiting_comment() {
@@ -207,7 +218,11 @@ impl Parser<'_> {
             self.report_foreign(token.span, format!("`{word}` begins no program"), note);
             return;
         }
-        let near = nearest_candidate(&word, &["mesh", "kernel", "sizes", "streams", "names", "style"]);
+        if matches!(word.as_str(), "from" | "include" | "use") {
+            self.report_foreign(token.span, format!("`{word}` begins no import"), IMPORT_NOTE);
+            return;
+        }
+        let near = nearest_candidate(&word, &["import", "mesh", "kernel", "sizes", "streams", "names", "style"]);
         let has_program = matches!(self.file.items.last(), Some(ItemSyntax::Program(_) | ItemSyntax::Kernel(_)));
         let (message, note) = match near {
             Some(near) if self.is_head_line() && !word.is_empty() => {
@@ -431,7 +446,7 @@ impl Parser<'_> {
     }
 
     /// Comments at the end of an item's line, and inside of it: they belong to the item.
-    fn take_header_comments(&mut self) {
+    pub(super) fn take_header_comments(&mut self) {
         let number = self.file.items.len() as u32 - 1;
         let end = self.last_span().end;
         while let Some(comment) = self.waiting_comment() {

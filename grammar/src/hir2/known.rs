@@ -50,6 +50,7 @@ known_words! {
     From = "from",
     To = "to",
     Assert = "assert",
+    Import = "import",
     CapitalFor = "FOR",
     CapitalIf = "IF",
     CapitalElse = "ELSE",

@@ -3,11 +3,13 @@
 
 pub mod ast;
 mod blocks;
+pub mod bundle;
 mod control;
 pub mod division;
 mod expr;
 mod habits;
 mod head;
+mod imports;
 mod items;
 mod known;
 mod meshes;
@@ -34,16 +36,20 @@ pub struct Hir2Output {
     pub errors: Vec<SyntaxError>,
 }
 
-/// Reads a text in `hir 2`. Parsing never fails: the tree holds what could be read.
+/// Reads a text in `hir 2`, and the texts that follow it in a bundle. Parsing never fails: the tree holds what could be
+/// read.
 pub fn parse(text: &str) -> Hir2Output {
     if text.len() > MAX_TEXT {
         let message = format!("the text has more than {} MiB", MAX_TEXT >> 20);
         let errors = vec![SyntaxError::new(Code::TooLarge, Span::default(), message)];
         return Hir2Output { file: FileSyntax::default(), errors };
     }
-    let mut parser = parser::Parser::new(text);
+    let parts = bundle::bundle_parts(text);
+    let mut parser = parser::Parser::new(&text[..parts.first().map_or(text.len(), |part| part.line)]);
     parser.parse_file();
-    let (mut file, mut errors) = (parser.file, parser.errors.items);
+    let (mut file, mut errors) = (parser.file, parser.errors);
+    parts.iter().for_each(|part| imports::read_part(text, part, &mut file, &mut errors));
+    let mut errors = errors.items;
     match head::find_head_fault(text) {
         // Its other characters do not matter.
         Some(HeadFault::Misspelt(line)) => errors

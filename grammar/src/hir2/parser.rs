@@ -74,8 +74,12 @@ impl<'t> Parser<'t> {
         let mut file = FileSyntax::default();
         file.reserve_arenas(text.len());
         intern_known_texts(&mut file.strings);
-        let mut errors = ErrorList::default();
-        let stream = TokenStream::new(text, LexerSinks { strings: &mut file.strings, errors: &mut errors });
+        Self::over_part(text, 0, file, ErrorList::default())
+    }
+
+    /// Reads the text from `start` on into a file that holds what was read before it.
+    pub(super) fn over_part(text: &'t str, start: usize, mut file: FileSyntax, mut errors: ErrorList) -> Self {
+        let stream = TokenStream::new(text, start, LexerSinks { strings: &mut file.strings, errors: &mut errors });
         Self {
             text,
             file,

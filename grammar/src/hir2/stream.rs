@@ -76,8 +76,9 @@ pub(super) struct TokenStream<'t> {
 }
 
 impl<'t> TokenStream<'t> {
-    pub(super) fn new(text: &'t str, sinks: LexerSinks<'_>) -> Self {
-        let base = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    /// The tokens from `start` on, after a byte order mark.
+    pub(super) fn new(text: &'t str, start: usize, sinks: LexerSinks<'_>) -> Self {
+        let base = start + if text[start..].starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let end = Span::new(text.len(), text.len());
         let none = LineToken { tok: LineTok::End, span: end, column: 0, after_blank: false };
         let mut stream = Self {

@@ -50,7 +50,7 @@ fn python_words() {
     );
     check(
         "  import torch",
-        "H0024 1 `import`: `import` begins no statement of `hir 2`: a file holds all that a program needs",
+        "H0024 1 `import`: `import` begins no statement of `hir 2`: imports are in column 1, above the program: `import axpy from \"kernels.hir\"`",
     );
     check(
         "  pass",

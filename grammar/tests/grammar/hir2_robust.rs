@@ -91,6 +91,7 @@ fn check_spans(file: &FileSyntax, text: &str) {
     }
     for item in &file.items {
         let span = match item {
+            ItemSyntax::Import(import) => import.span,
             ItemSyntax::Mesh(mesh) => mesh.span,
             ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => program.span.join(program.header),
         };

@@ -43,6 +43,10 @@ pub(crate) fn render(file: &FileSyntax, text: &str) -> String {
     }
     for item in &file.items {
         match item {
+            ItemSyntax::Import(import) => {
+                let names: Vec<&str> = import.names.iter().map(|name| file.symbol_text(name.name)).collect();
+                let _ = writeln!(out, "import {} from {}", names.join(" "), file.symbol_text(import.path));
+            }
             ItemSyntax::Mesh(mesh) => {
                 let name = file.symbol_text(mesh.name.name);
                 let _ =

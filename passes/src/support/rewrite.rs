@@ -52,10 +52,9 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
         .comments
         .iter()
         .filter(|comment| match comment.place {
-            CommentPlace::File | CommentPlace::AboveMesh(_) | CommentPlace::AfterMesh(_) => true,
-            CommentPlace::Container | CommentPlace::Header | CommentPlace::End => true,
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => ops.contains(&op),
             CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => blocks.contains(&block),
+            _ => true,
         })
         .cloned()
         .collect();

@@ -88,6 +88,16 @@ codes! {
     HANDLE_ARRAY = "H0153";
     /// An index of a handle that is not one integer, or of a communication that has no handle.
     HANDLE_INDEX = "H0154";
+    /// A file of an import that cannot be read, or is not in `hir 2`.
+    IMPORT_FILE = "H0155";
+    /// A path of an import that leaves the folder of the importing file, or is no path of a program.
+    IMPORT_PATH = "H0156";
+    /// An imported name that the file does not have, or that is no kernel.
+    IMPORT_NAME = "H0157";
+    /// Files that import each other.
+    IMPORT_CYCLE = "H0158";
+    /// A mesh in an imported kernel.
+    IMPORTED_MESH = "H0159";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";

@@ -1,5 +1,6 @@
 //! Renders diagnostics with codespan-reporting. No other module does.
 
+use super::files::{PlacedDiag, TextFiles};
 use super::fix::edited_lines;
 use super::visible::{self, ShownFile};
 use super::{Applicability, Diag, DiagLabel, Fix, Message, Severity, Span};
@@ -10,11 +11,13 @@ use codespan_reporting::term;
 /// Renders diagnostics as plain text against one source file. Characters that would act on a terminal appear as their
 /// numbers ([`visible`]).
 pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
-    let file = ShownFile::new(name, text);
+    let files = TextFiles::new(name, text);
     let config = term::Config::default();
     let mut out = String::new();
     for diag in diags {
-        let mut diag = visible::escape_diag(&with_fix_notes(text, diag));
+        let PlacedDiag { name, text, diag } = files.place_diag(diag);
+        let file = ShownFile::new(&name, text);
+        let mut diag = visible::escape_diag(&with_fix_notes(text, &diag));
         for label in diag.labels_mut() {
             label.span = Span::new(file.shown_column(label.span.start), file.shown_column(label.span.end));
         }

@@ -6,11 +6,14 @@
 
 pub mod defaults;
 pub mod forms;
+mod link;
 pub mod read;
 mod version;
 pub mod write;
 
+pub use hostir_grammar::hir2::bundle::own_text;
 pub use hostir_grammar::hir2::is_hir2;
+pub use link::link_imports;
 
 use crate::diag::{Diags, Notation};
 

@@ -2,9 +2,10 @@
 
 use crate::ir::{AttrKey, Op, OpEffect, Program, Value};
 
-/// The first line of the text of these programs: the oldest version that has what they need.
-pub(super) fn version_line(programs: &[Program], has_sized_mesh: bool) -> &'static str {
-    match has_sized_mesh || programs.iter().any(needs_minor_version) {
+/// The first line of the text of these programs: the oldest version that has what they need. `has_new_head`: the head
+/// has an import or a mesh by sizes.
+pub(super) fn version_line(programs: &[Program], has_new_head: bool) -> &'static str {
+    match has_new_head || programs.iter().any(needs_minor_version) {
         true => "hir 2.1\n",
         false => "hir 2\n",
     }

@@ -6,6 +6,7 @@
 
 use super::expr::Expr;
 use super::ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
+use super::imports::Imports;
 use super::names::Symbol;
 use super::op::{Op, Value};
 use super::program::{Block, GivenNames, HostUnit, Program, RunHints, SourceComment, TextFrame};
@@ -74,7 +75,12 @@ impl<'a> Edit<'a> {
     /// Commits the changes. Returns true if anything was replaced.
     pub fn commit(mut self) -> bool {
         self.committed = true;
-        !self.journal.is_empty()
+        let is_changed = !self.journal.is_empty();
+        if is_changed {
+            // The files may not have what the program has now.
+            self.program.imports = Imports::default();
+        }
+        is_changed
     }
     /// Whether the program is the one that the edit began with: nothing was replaced, and nothing appended.
     pub fn is_untouched(&self) -> bool {

@@ -26,6 +26,7 @@ mod given_names;
 mod hir2_words;
 mod id;
 mod ids;
+mod imports;
 mod labels;
 mod names;
 mod op;
@@ -58,6 +59,7 @@ pub use hir2_words::{
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
+pub use imports::{ImportLine, Imports};
 pub use names::{NameInterner, Symbol};
 pub use op::{AttrKey, AttrValue, Op, OpAttr, TEAM_CUT, Value};
 pub use op_kind::{

@@ -3,6 +3,7 @@
 use super::expr::ExprArena;
 use super::id::IdVec;
 use super::ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
+use super::imports::Imports;
 use super::names::{NameInterner, Symbol};
 use super::op::{Op, Value};
 use super::op_kind::OpKind;
@@ -85,6 +86,10 @@ pub enum CommentPlace {
     AboveMesh(MeshId),
     /// At the end of that line.
     AfterMesh(MeshId),
+    /// Above the line of an import in `hir 2`, by its number; elsewhere among those of the file.
+    AboveImport(u32),
+    /// At the end of that line.
+    AfterImport(u32),
     /// Above the container.
     Container,
     /// At the end of the header line.
@@ -104,7 +109,10 @@ pub enum CommentPlace {
 impl CommentPlace {
     /// True for a place outside of all programs, in front of one.
     pub fn is_of_file(self) -> bool {
-        matches!(self, Self::File | Self::AboveMesh(_) | Self::AfterMesh(_))
+        matches!(
+            self,
+            Self::File | Self::AboveMesh(_) | Self::AfterMesh(_) | Self::AboveImport(_) | Self::AfterImport(_)
+        )
     }
 }
 
@@ -190,6 +198,8 @@ pub struct Program {
     pub(crate) source: SourceMap,
     pub(crate) given: GivenNames,
     pub(crate) hints: RunHints,
+    /// The kernels that its text imports from other files.
+    pub(crate) imports: Imports,
     /// The ops of the caller that its text may name.
     pub(crate) caller_ops: &'static [OpKind],
 }
@@ -219,6 +229,7 @@ impl Default for Program {
             source: SourceMap::default(),
             given: GivenNames::default(),
             hints: RunHints::default(),
+            imports: Imports::default(),
             caller_ops: &[],
         }
     }
@@ -389,6 +400,14 @@ impl Program {
             || self.tensors.iter().any(|(_, tensor)| tensor.name.is_some())
             || self.units.iter().any(|(_, unit)| unit.name.is_some())
             || self.hints != RunHints::default()
+    }
+    /// What the text imports; nothing once the program was changed.
+    pub fn imports(&self) -> &Imports {
+        &self.imports
+    }
+    /// Makes the imported kernels the program's own, so that its text has them.
+    pub fn own_imports(&mut self) {
+        self.imports = Imports::default();
     }
     /// Values that the text proposes for a run.
     pub fn run_hints(&self) -> &RunHints {

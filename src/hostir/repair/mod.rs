@@ -20,20 +20,21 @@ mod wait_candidates;
 mod weighing;
 
 use crate::diag::{Diag, Fix};
-use crate::hir2::is_hir2;
+use crate::hir2::{is_hir2, own_text};
 use search::RepairSearch;
 
 pub use judge::{TextJudge, TextVerdict, TextWeight};
 
 /// Adds tested fixes to diagnostics about a text.
 pub fn add_tested_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
-    if diags.iter().all(|diag| !candidates::is_repairable(diag)) {
+    let own = own_text(text).len();
+    if diags.iter().all(|diag| !is_open(diag, own)) {
         return;
     }
     let is_short = is_hir2(text);
     let mut search = RepairSearch::new(text, judge);
     let mut open: Vec<&mut Diag> = Vec::new();
-    for diag in diags.iter_mut().filter(|diag| candidates::is_repairable(diag)).take(MOST_DIAGS) {
+    for diag in diags.iter_mut().filter(|diag| is_open(diag, own)).take(MOST_DIAGS) {
         if is_short && diag.fixes.iter().all(|fix| fix.edits.is_empty()) {
             open.push(diag);
         } else {
@@ -46,6 +47,12 @@ pub fn add_tested_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudg
         twin::add_twin_fixes(text, &mut copies, judge);
         open.into_iter().zip(copies).for_each(|(diag, copy)| diag.fixes = copy.fixes);
     }
+}
+
+/// Returns true if a fix is searched for a diagnostic: not in the texts of other files, which follow after `own` bytes.
+fn is_open(diag: &Diag, own: usize) -> bool {
+    let is_own = diag.primary.as_ref().is_none_or(|label| label.span.start as usize <= own);
+    is_own && candidates::is_repairable(diag)
 }
 
 /// The maximum number of diagnostics of one text for which fixes are searched.
@@ -80,7 +87,9 @@ fn next_fix(text: &str, judge: &mut dyn TextJudge) -> Option<(Fix, String)> {
     diags.sort_by_key(|diag| !search::is_error(diag));
     if is_hir2(text) {
         add_tested_fixes(text, &mut diags, judge);
+        let own = own_text(text).len();
         let fixes = diags.iter().flat_map(|diag| &diag.fixes).filter(|fix| fix.is_machine_applicable());
+        let fixes = fixes.filter(|fix| fix.edits.iter().all(|edit| edit.span.start as usize <= own));
         return fixes.cloned().find_map(|fix| fix.apply_to(text).map(|text| (fix, text)));
     }
     let mut search = RepairSearch::new(text, judge);

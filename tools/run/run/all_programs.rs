@@ -25,7 +25,7 @@ pub(super) fn check_all_programs(
 ) -> Result<String, RunFailure> {
     refuse_options(options)?;
     let engine = RunEngine::choose_backend(options, here, io)?;
-    let raw = io.read_source(&options.file)?;
+    let raw = io.read_linked_source(&options.file)?;
     let (mut text, mut failed) = (String::new(), None::<RunFailure>);
     let mut used = SetUses::new(options);
     for (number, loaded) in (1..).zip(SourceProgram::read_all(&raw, options.program_choice())) {

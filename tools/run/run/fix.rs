@@ -8,6 +8,7 @@ use super::program::{ProgramChoice, SourceProgram};
 use super::tensor_options;
 use hostir::backend::weigh_program;
 use hostir::diag::Diag;
+use hostir::hir2::own_text;
 use hostir::ir::{GivenSizes, Program};
 use hostir::lower::PreparedProgram;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
@@ -124,7 +125,7 @@ pub(super) fn check_repaired(
     io: &mut ToolIo<'_>,
     check: impl FnOnce(&Options, &mut ToolIo<'_>) -> Result<String, RunFailure>,
 ) -> Result<String, RunFailure> {
-    let source = io.read_source(&options.file)?;
+    let source = io.read_linked_source(&options.file)?;
     let text = editable_text(&source)?;
     let repaired = repair_source(&source, text, &mut RunJudge::new(&source.name, options, io));
     if options.file != "-" {
@@ -135,7 +136,7 @@ pub(super) fn check_repaired(
     repaired.report_changes("hir-run", &source.name, options.format, io);
     let summary = check_text(&repaired, options, io, check);
     // A partly repaired program is worth having too.
-    let written = io.stdout.write_all(repaired.text.as_bytes());
+    let written = io.stdout.write_all(own_text(&repaired.text).as_bytes());
     written.map_err(|error| errors::cannot_write("standard output", &error))?;
     io.print_message(&summary?);
     Ok(String::new())

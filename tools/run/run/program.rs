@@ -73,7 +73,7 @@ impl SourceProgram {
             let note = "write one program for all ranks, which differ by `rank` and meshes";
             return Err(Diag::global_error(errors::NOT_YET, message).with_note(note).into());
         }
-        Self::from_text(io.read_source(path)?, choice)
+        Self::from_text(io.read_linked_source(path)?, choice)
     }
 
     /// Another program of the same text: the one of this name, or of this number (from 1).

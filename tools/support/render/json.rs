@@ -1,6 +1,7 @@
 //! One JSON object a diagnostic, one a line.
 
 use super::view::LineIndex;
+use hostir::diag::files::{PlacedDiag, TextFiles};
 use hostir::diag::{Applicability, Diag, Fix, Message, Severity, Span, TextEdit, visible};
 use hostir::verdict::ProofVerdict;
 use serde_json::{Map, Value, json};
@@ -12,9 +13,15 @@ use std::io::{self, Write};
 /// # Errors
 /// Those of the writer.
 pub(super) fn write_json(out: &mut dyn Write, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
-    let lines = LineIndex::new(text);
+    let files = TextFiles::new(name, text);
+    let mut lines: Option<LineIndex<'_>> = None;
     for diag in diags {
-        writeln!(out, "{}", visible::escape_json(&diag_object(name, &lines, diag).to_string()))?;
+        let PlacedDiag { name, text, diag } = files.place_diag(diag);
+        let lines = match lines.take().filter(|lines| std::ptr::eq(lines.whole_text(), text)) {
+            Some(same) => lines.insert(same),
+            None => lines.insert(LineIndex::new(text)),
+        };
+        writeln!(out, "{}", visible::escape_json(&diag_object(&name, lines, &diag).to_string()))?;
     }
     Ok(())
 }

@@ -32,9 +32,10 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 
 impl ProgramReader<'_> {
-    /// Returns true if a call names a kernel or an op of the table.
+    /// Returns true if a call names a kernel, also one that cannot be imported, or an op of the table.
     pub(super) fn is_op_call(&self, name: NameSyntax) -> bool {
-        self.kernels.by_name.contains_key(&name.name) || self.table_op(name.name).is_some()
+        let is_imported = self.shared.imports.is_faulty(name.name);
+        is_imported || self.kernels.by_name.contains_key(&name.name) || self.table_op(name.name).is_some()
     }
 
     /// Returns true if a name is a pointwise function or a cast, whatever its operands.
@@ -51,6 +52,9 @@ impl ProgramReader<'_> {
         targets: &[TargetSyntax],
         span: Span,
     ) -> Option<()> {
+        if self.shared.imports.is_faulty(name.name) {
+            return None;
+        }
         if self.kernels.by_name.contains_key(&name.name) {
             return self.read_kernel_call(name, args, targets, span);
         }

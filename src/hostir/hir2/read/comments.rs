@@ -48,7 +48,7 @@ struct FirstMeshUse {
 fn first_mesh_uses(file: &FileSyntax) -> FxHashMap<MeshGrid<'_>, FirstMeshUse> {
     let meshes = file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some((mesh.name.name, mesh_grid(mesh))),
-        ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
+        ItemSyntax::Import(_) | ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
     });
     let meshes: FxHashMap<Symbol, MeshGrid<'_>> = meshes.collect();
     let mut uses = FxHashMap::default();
@@ -70,8 +70,8 @@ pub(super) struct CommentPlacer<'r> {
     pub(super) statements: &'r StatementIndex,
     /// True if the comments of the file are in the order of the text.
     pub(super) is_sorted: bool,
-    /// The numbers of the kernels among the items of the file.
-    pub(super) kernels: &'r [usize],
+    /// The numbers of the kernels among the items of the file; `None` for imported ones.
+    pub(super) kernels: &'r [Option<usize>],
     /// The number of the program among them.
     pub(super) number: usize,
 }
@@ -86,8 +86,30 @@ impl<'r> CommentPlacer<'r> {
         let placed = of_meshes.map(|comment| self.placed_comment(self.mesh_comment_place(comment), &comment.comment));
         let (of_file, of_meshes): (Vec<_>, Vec<_>) = placed.partition(|one| one.place == CommentPlace::File);
         all.extend(of_file);
+        all.extend(self.import_comments());
         all.extend(of_meshes);
         all
+    }
+
+    /// The comments at lines of imports, which the first program keeps.
+    fn import_comments(&self) -> Vec<SourceComment> {
+        let is_first = self.shared.programs.first().is_some_and(|program| program.item == self.number);
+        if !is_first || self.shared.imports.lines.is_empty() {
+            return Vec::new();
+        }
+        let file = self.file;
+        let of_imports = file.comments.iter().filter_map(|comment| {
+            let (CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item)) = comment.place else {
+                return None;
+            };
+            let Some(ItemSyntax::Import(import)) = file.items.get(item as usize) else { return None };
+            let before = &file.items[..item as usize];
+            let number = before.iter().filter(|item| matches!(item, ItemSyntax::Import(_))).count() as u32;
+            let is_after = comment.span.start >= import.span.end;
+            let place = if is_after { CommentPlace::AfterImport(number) } else { CommentPlace::AboveImport(number) };
+            Some(self.placed_comment(place, comment))
+        });
+        of_imports.collect()
     }
 
     fn placed_comment(&self, place: CommentPlace, comment: &CommentSyntax) -> SourceComment {
@@ -134,11 +156,11 @@ impl<'r> CommentPlacer<'r> {
             CommentPlaceSyntax::StartOf(block) => self.statements.start_of_block(block),
             CommentPlaceSyntax::EndOf(block) => self.statements.end_of_block(block),
             CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item)
-                if self.kernels.contains(&(item as usize)) =>
+                if self.kernels.contains(&Some(item as usize)) =>
             {
                 Some(self.kernel_comment_place(item as usize))
             }
-            CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item) if self.is_mesh(item) => None,
+            CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item) if self.is_of_head(item) => None,
             CommentPlaceSyntax::Container(item) => (item as usize == self.number).then_some(CommentPlace::Container),
             CommentPlaceSyntax::Header(item) => (item as usize == self.number).then_some(CommentPlace::Header),
             CommentPlaceSyntax::File => {
@@ -153,14 +175,14 @@ impl<'r> CommentPlacer<'r> {
 
     /// Above the header of a kernel, or at its end.
     fn kernel_comment_place(&self, item: usize) -> CommentPlace {
-        let number = self.kernels.iter().position(|kernel| *kernel == item);
+        let number = self.kernels.iter().position(|kernel| *kernel == Some(item));
         let unit = number.and_then(|number| self.program.units.iter().nth(number));
         unit.map_or(CommentPlace::File, |(_, unit)| CommentPlace::StartOf(unit.body))
     }
 
-    /// Returns true for an item of the file that is a mesh.
-    fn is_mesh(&self, item: u32) -> bool {
-        matches!(self.file.items.get(item as usize), Some(ItemSyntax::Mesh(_)))
+    /// Returns true for an item of the file that is a mesh or an import.
+    fn is_of_head(&self, item: u32) -> bool {
+        matches!(self.file.items.get(item as usize), Some(ItemSyntax::Mesh(_) | ItemSyntax::Import(_)))
     }
 
     /// The program that follows a comment outside of all of them.

@@ -1,5 +1,6 @@
 //! The scope that the programs of a file share.
 
+use super::imports::ImportTable;
 use super::sized_meshes::{FileSizes, FormPiece};
 use crate::ir::{DeviceMesh, Style};
 use crate::ops::OpRegistry;
@@ -21,6 +22,7 @@ pub(super) struct NamedMesh {
 /// The scope that the programs of a file share.
 pub(super) struct FileScope {
     pub(super) ops: OpRegistry,
+    pub(super) imports: ImportTable,
     pub(super) meshes: FxHashMap<Symbol, NamedMesh>,
     /// The sizes of those that are given by sizes.
     pub(super) sizes: FileSizes,
@@ -72,7 +74,7 @@ pub(super) struct FilePlace {
 pub(super) fn mesh_uses(file: &FileSyntax) -> impl Iterator<Item = (usize, Symbol)> + '_ {
     let programs = file.items.iter().enumerate().filter_map(|(number, item)| match item {
         ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => Some((number, program)),
-        ItemSyntax::Mesh(_) => None,
+        ItemSyntax::Mesh(_) | ItemSyntax::Import(_) => None,
     });
     // Types are nearly always in the order of the text.
     let is_sorted = file.types.is_sorted_by_key(|ty| ty.span.start);

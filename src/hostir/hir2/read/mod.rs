@@ -15,6 +15,7 @@ mod file_scope;
 mod foreign;
 mod given_memory;
 mod handles;
+mod imports;
 mod numbering;
 mod program;
 mod program_meshes;
@@ -38,8 +39,9 @@ use comments::find_mesh_comments;
 use file_scope::{FilePlace, FileScope, NamedMesh, ProgramPlace, mesh_uses};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem, ProgramItem};
-use program::{ProgramReader, ProgramTables};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem};
+use imports::ImportTable;
+use program::{KernelSource, ProgramReader, ProgramTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use scope::Meaning;
 use sized_meshes::{FileSizes, SizedMesh};
@@ -62,16 +64,18 @@ pub fn program_count(file: &FileSyntax) -> usize {
 pub fn program_names(file: &FileSyntax) -> impl Iterator<Item = &str> {
     file.items.iter().filter_map(|item| match item {
         ItemSyntax::Program(program) => Some(file.symbol_text(program.name.name)),
-        ItemSyntax::Kernel(_) | ItemSyntax::Mesh(_) => None,
+        ItemSyntax::Import(_) | ItemSyntax::Kernel(_) | ItemSyntax::Mesh(_) => None,
     })
 }
 
-/// The offset at which each item of a file begins, and the number of its program; `None` for a mesh.
+/// The offset at which each item of a file begins, and the number of its program; `None` for a mesh, an import and
+/// imported texts.
 pub(crate) fn item_starts(file: &FileSyntax) -> Vec<(u32, Option<usize>)> {
     let mut programs = 0;
     let mut starts = Vec::with_capacity(file.items.len());
     for item in &file.items {
         match item {
+            ItemSyntax::Import(import) => starts.push((import.span.start, None)),
             ItemSyntax::Mesh(mesh) => starts.push((mesh.name.span.start, None)),
             // A kernel belongs to the program that follows it.
             ItemSyntax::Kernel(kernel) => starts.push((kernel.span.start, Some(programs))),
@@ -81,6 +85,7 @@ pub(crate) fn item_starts(file: &FileSyntax) -> Vec<(u32, Option<usize>)> {
             }
         }
     }
+    starts.extend(file.parts.iter().map(|part| (part.start, None)));
     starts
 }
 
@@ -127,7 +132,9 @@ impl<'a> FileReader<'a> {
         check_item_names(file, &mut about_file);
         let programs = find_programs(file);
         let mesh_comments = find_mesh_comments(file, &programs);
-        let shared = FileScope { ops: OpRegistry::OURS, meshes, sizes, style, given_names, programs, mesh_comments };
+        let imports = ImportTable::new(file, &mut about_file);
+        let ops = OpRegistry::OURS;
+        let shared = FileScope { ops, imports, meshes, sizes, style, given_names, programs, mesh_comments };
         Self { file, source, shared, tables: ProgramTables::new(file), about_file, about_sizes }
     }
 
@@ -149,12 +156,13 @@ impl<'a> FileReader<'a> {
         let file = self.file;
         let Some(place) = self.shared.programs.get(position) else { return Program::default() };
         let Some(ItemSyntax::Program(program)) = file.items.get(place.item) else { return Program::default() };
-        let kernels: Vec<(usize, &ProgramItem)> = (place.first..place.item)
-            .filter_map(|number| match &file.items[number] {
-                ItemSyntax::Kernel(kernel) => Some((number, kernel)),
-                ItemSyntax::Mesh(_) | ItemSyntax::Program(_) => None,
-            })
-            .collect();
+        let imported = self.shared.imports.kernels_of(file, program);
+        let mut kernels: Vec<KernelSource<'_>> =
+            imported.into_iter().map(|item| KernelSource { number: None, item }).collect();
+        kernels.extend((place.first..place.item).filter_map(|number| match &file.items[number] {
+            ItemSyntax::Kernel(item) => Some(KernelSource { number: Some(number), item }),
+            ItemSyntax::Import(_) | ItemSyntax::Mesh(_) | ItemSyntax::Program(_) => None,
+        }));
         let place = FilePlace { number: place.item, position };
         let mut reader = ProgramReader::new(file, self.source, &self.shared, &mut self.tables, place, diags);
         reader.read_program(&kernels, program);
@@ -178,21 +186,21 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     let mut names: FxHashMap<Symbol, Span> = FxHashMap::default();
     let mut lone = None;
     for item in &file.items {
-        let name = item.name();
-        let span = name.span;
         match item {
             ItemSyntax::Kernel(kernel) => lone = lone.or(Some(kernel)),
             ItemSyntax::Program(_) => lone = None,
-            ItemSyntax::Mesh(_) => {}
+            ItemSyntax::Mesh(_) | ItemSyntax::Import(_) => {}
         }
-        let text = file.symbol_text(name.name);
-        if RESERVED_WORDS.contains(&text) || (text == NO_MESH && matches!(item, ItemSyntax::Mesh(_))) {
-            report::report_reserved(text, span, diags);
-        } else if is_numbered_name(text) {
-            report::report_numbered(text, Meaning::Poisoned, span, diags);
-        }
-        if let Some(first) = names.insert(name.name, span) {
-            report::report_twice(file, name, first, diags);
+        for name in item.names() {
+            let text = file.symbol_text(name.name);
+            if RESERVED_WORDS.contains(&text) || (text == NO_MESH && matches!(item, ItemSyntax::Mesh(_))) {
+                report::report_reserved(text, name.span, diags);
+            } else if is_numbered_name(text) {
+                report::report_numbered(text, Meaning::Poisoned, name.span, diags);
+            }
+            if let Some(first) = names.insert(name.name, name.span) {
+                report::report_twice(file, *name, first, diags);
+            }
         }
     }
     if let Some(kernel) = lone {
@@ -206,7 +214,7 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
 fn mesh_items(file: &FileSyntax) -> impl Iterator<Item = &MeshItem> {
     file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some(mesh),
-        ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
+        ItemSyntax::Import(_) | ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
     })
 }
 
@@ -253,7 +261,8 @@ fn name_default_meshes(file: &FileSyntax, given_names: &FxHashSet<Symbol>, meshe
         return;
     }
     let mut seen: FxHashSet<Symbol> = FxHashSet::default();
-    let texts: FxHashSet<&str> = file.items.iter().map(|item| file.symbol_text(item.name().name)).collect();
+    let names = file.items.iter().flat_map(ItemSyntax::names);
+    let texts: FxHashSet<&str> = names.map(|name| file.symbol_text(name.name)).collect();
     // Those that no tensor has follow, as they are declared.
     let declared = file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some(mesh.name.name),

@@ -14,13 +14,13 @@ use crate::diag::Diags;
 use crate::hir2::defaults::{default_program_name, is_default_name};
 use crate::ir::edit::Edit;
 use crate::ir::{
-    AttrValue, Block, DType, ExprId, HostUnit, MeshId, Op, OpId, OpKind, Program, Symbol, TensorId, TextFrame, UnitId,
-    Value,
+    AttrValue, Block, DType, ExprId, HostUnit, Imports, MeshId, Op, OpId, OpKind, Program, Symbol, TensorId, TextFrame,
+    UnitId, Value,
 };
 use crate::style::{mark_inferred_axes, restyle_program, style_that_spells};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm};
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, ParamSyntax, ProgramItem, StmtForm};
 use rustc_hash::FxHashMap;
 
 /// Reads one program.
@@ -53,8 +53,20 @@ pub(super) struct KernelScope {
     pub(super) by_name: FxHashMap<ast::Symbol, UnitId>,
     /// The unit whose body is read.
     pub(super) open: Option<UnitId>,
-    /// The numbers of the kernels among the items of the file.
-    items: Vec<usize>,
+    /// The numbers of the kernels among the items of the file; `None` for imported ones.
+    items: Vec<Option<usize>>,
+    /// True while an imported kernel is read.
+    pub(super) is_imported: bool,
+    /// The units of imported kernels.
+    imported: Vec<UnitId>,
+}
+
+/// A kernel of a program.
+#[derive(Clone, Copy)]
+pub(super) struct KernelSource<'a> {
+    /// Its number among the items of the file; `None` for an imported one.
+    pub(super) number: Option<usize>,
+    pub(super) item: &'a ProgramItem,
 }
 
 /// The mesh that a header names for its tensors.
@@ -148,11 +160,13 @@ impl<'a> ProgramReader<'a> {
     }
 
     /// Reads a program and the kernels in front of it.
-    pub(super) fn read_program(&mut self, kernels: &[(usize, &ProgramItem)], item: &ProgramItem) {
-        for (position, (number, kernel)) in kernels.iter().enumerate() {
-            self.kernels.items.push(*number);
-            self.read_kernel(position, kernel);
+    pub(super) fn read_program(&mut self, kernels: &[KernelSource<'_>], item: &ProgramItem) {
+        for (position, kernel) in kernels.iter().enumerate() {
+            self.kernels.items.push(kernel.number);
+            self.kernels.is_imported = kernel.number.is_none();
+            self.read_kernel(position, kernel.item);
         }
+        self.kernels.is_imported = false;
         self.tables.scope.clear_scope();
         self.program.source.header = item.header;
         self.unbound.is_silent |= item.header_failed;
@@ -180,12 +194,14 @@ impl<'a> ProgramReader<'a> {
             format!("_{}", self.tables.place.position + 1)
         };
         let text = self.file.symbol_text(item.name.name);
-        let number = text.strip_prefix("HostUnit").and_then(|rest| rest.strip_suffix(prefix.as_str()));
+        let numbered = Some(text).filter(|_| !self.kernels.is_imported);
+        let number = numbered.and_then(|text| text.strip_prefix("HostUnit")?.strip_suffix(prefix.as_str()));
         let number = number.and_then(|digits| digits.parse::<u32>().ok());
         let name = if number.is_some() { None } else { Some(self.symbol(item.name.name)) };
         let number = number.unwrap_or(position as u32);
         let unit = HostUnit { number, name, inputs: Vec::new(), outputs: Vec::new(), body, is_elided: false };
         let id = self.program.units.push(unit);
+        self.kernels.imported.extend(self.kernels.is_imported.then_some(id));
         self.kernels.open = Some(id);
         self.header_mesh = self.mesh_of_header(item);
         let inputs = self.read_params(&item.inputs);
@@ -278,6 +294,7 @@ impl<'a> ProgramReader<'a> {
             restyle_program(&mut edit, style);
             edit.commit();
         }
+        self.program.imports = Imports { lines: self.shared.imports.lines.clone(), units: self.kernels.imported };
         self.program
     }
 
@@ -360,5 +377,5 @@ fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
 
 /// Returns true if a mesh, kernel or program of the file has a name.
 fn is_item_name(file: &FileSyntax, text: &str) -> bool {
-    file.items.iter().any(|item| file.symbol_text(item.name().name) == text)
+    file.items.iter().flat_map(ItemSyntax::names).any(|name| file.symbol_text(name.name) == text)
 }

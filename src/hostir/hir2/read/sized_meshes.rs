@@ -98,7 +98,7 @@ fn report_fault(fault: SizedMeshFault, diags: &mut Diags) {
 fn sized_items(file: &FileSyntax) -> impl Iterator<Item = (&MeshItem, SizedMeshSyntax)> {
     file.items.iter().filter_map(|item| match item {
         ItemSyntax::Mesh(mesh) => Some((mesh, mesh.sized?)),
-        ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
+        ItemSyntax::Import(_) | ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Types: declarations of tensors, axes and meshes.
 
+use super::imports::report_imported_mesh;
 use super::program::{HeaderMesh, ProgramReader};
 use super::report;
 use super::scope::Meaning;
@@ -181,10 +182,14 @@ impl ProgramReader<'_> {
     /// The mesh of a name; an error if there is none.
     pub(super) fn find_mesh(&mut self, name: NameSyntax) -> Option<MeshId> {
         let file = self.file;
+        if self.kernels.is_imported {
+            report_imported_mesh(file.symbol_text(name.name), name.span, self.diags);
+            return None;
+        }
         let Some(named) = self.shared.meshes.get(&name.name) else {
             let declared = file.items.iter().filter_map(|item| match item {
                 ItemSyntax::Mesh(mesh) => Some(file.symbol_text(mesh.name.name)),
-                ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
+                ItemSyntax::Import(_) | ItemSyntax::Kernel(_) | ItemSyntax::Program(_) => None,
             });
             let mut words: Vec<&str> = Vec::new();
             for word in declared {

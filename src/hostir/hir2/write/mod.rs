@@ -37,7 +37,8 @@ use tables::WriteTables;
 /// The programs are unchanged afterwards: the text has their form in the style of June 2025.
 pub fn write_file(programs: &mut [Program]) -> String {
     let names = FileNames::new(programs);
-    let mut out = version_line(programs, names.meshes.iter().any(|mesh| mesh.sized.is_some())).to_owned();
+    let has_new_head = !names.imports.is_empty() || names.meshes.iter().any(|mesh| mesh.sized.is_some());
+    let mut out = version_line(programs, has_new_head).to_owned();
     if !programs.is_empty() {
         let comments = HeadComments::new(programs, &names);
         for text in &comments.of_file {
@@ -69,6 +70,8 @@ struct HeadComments<'p> {
     above: FxHashMap<usize, Vec<&'p str>>,
     /// Those at the end of its line.
     after: FxHashMap<usize, Vec<&'p str>>,
+    /// The comments above an import, and at the end of its line, by its place in the text.
+    of_imports: FxHashMap<CommentPlace, Vec<&'p str>>,
 }
 
 impl<'p> HeadComments<'p> {
@@ -80,6 +83,10 @@ impl<'p> HeadComments<'p> {
                 let list = match place {
                     CommentPlace::AboveMesh(id) => places.get(id).map(|at| found.above.entry(*at).or_default()),
                     CommentPlace::AfterMesh(id) => places.get(id).map(|at| found.after.entry(*at).or_default()),
+                    CommentPlace::AboveImport(line) | CommentPlace::AfterImport(line) => {
+                        let has_line = (*line as usize) < names.imports.len();
+                        has_line.then(|| found.of_imports.entry(*place).or_default())
+                    }
                     CommentPlace::File if at == 0 => None,
                     _ => continue,
                 };
@@ -109,6 +116,7 @@ fn push_head(programs: &[Program], names: &FileNames, comments: &HeadComments<'_
         head.push_str("names ");
         push_line(&names.given_defaults.join(", "), &mut head);
     }
+    push_imports(names, comments, &mut head);
     for (at, mesh) in names.meshes.iter().enumerate() {
         for text in comments.above.get(&at).into_iter().flatten() {
             push_line(text, &mut head);
@@ -131,6 +139,25 @@ fn push_head(programs: &[Program], names: &FileNames, comments: &HeadComments<'_
         out.push('\n');
     }
     out.push_str(&head);
+}
+
+/// `import a, b from "file.hir"`
+fn push_imports(names: &FileNames, comments: &HeadComments<'_>, out: &mut String) {
+    for (line, import) in (0..).zip(&names.imports) {
+        for text in comments.of_imports.get(&CommentPlace::AboveImport(line)).into_iter().flatten() {
+            push_line(text, out);
+        }
+        out.push_str("import ");
+        out.push_str(&import.names.join(", "));
+        out.push_str(" from \"");
+        out.push_str(&import.path);
+        out.push('"');
+        for text in comments.of_imports.get(&CommentPlace::AfterImport(line)).into_iter().flatten() {
+            out.push(' ');
+            out.push_str(text);
+        }
+        out.push('\n');
+    }
 }
 
 /// `sizes m=64` and `streams 3`: those of the first program that has any.
@@ -236,7 +263,8 @@ impl<'p> ProgramWriter<'p> {
             self.write_outer_comments(CommentPlace::File);
         }
         let (units, file) = (self.units, self.file);
-        for ((_, unit), name) in program.units().iter().zip(units) {
+        let own = program.units().iter().zip(units).filter(|((id, _), _)| !program.imports().units.contains(id));
+        for ((_, unit), name) in own {
             self.push("\n");
             self.write_comment_lines(CommentPlace::StartOf(unit.body), usize::MAX);
             let lists = HeaderLists { prefix: "kernel ", name, inputs: &unit.inputs, outputs: &unit.outputs };

@@ -10,7 +10,8 @@ use crate::ir::functions::find_function;
 use crate::ir::order::first_free_number;
 use crate::ir::scalar_names::is_kernel_name;
 use crate::ir::{
-    BlockId, DeviceMesh, Expr, ExprId, MeshId, MeshTextPiece, OpId, Program, Symbol, TensorId, UnitId, Value,
+    BlockId, DeviceMesh, Expr, ExprId, ImportLine, MeshId, MeshTextPiece, OpId, Program, Symbol, TensorId, UnitId,
+    Value,
 };
 use crate::ir::{NO_MESH, TensorNumbers, is_given_name as is_user_name, is_identifier};
 use crate::ops::OpRegistry;
@@ -43,6 +44,8 @@ pub(super) struct MeshName {
 /// The one name space of a file.
 #[derive(Default)]
 pub(super) struct FileNames {
+    /// Imports in the order of the text.
+    pub(super) imports: Vec<ImportLine>,
     /// Meshes in the order of the text.
     pub(super) meshes: Vec<MeshName>,
     /// For each program, its name.
@@ -61,12 +64,23 @@ pub(super) struct FileNames {
 impl FileNames {
     pub(super) fn new(programs: &[Program]) -> Self {
         let mut names = FileNames { given: given_item_names(programs), ..FileNames::default() };
+        names.take_imports(programs);
         names.collect_meshes(programs);
         for (at, program) in programs.iter().enumerate() {
             names.name_units(program, at);
             names.name_program(program, at);
         }
         names
+    }
+
+    /// The imports of all programs, which are those of one file.
+    fn take_imports(&mut self, programs: &[Program]) {
+        for line in programs.iter().flat_map(|program| &program.imports().lines) {
+            if !self.imports.contains(line) {
+                self.imports.push(line.clone());
+                self.taken.extend(line.names.iter().map(|name| name.to_string()));
+            }
+        }
     }
 
     /// Takes a given name if it is usable, else a default one, which given ones replace.
@@ -126,7 +140,11 @@ impl FileNames {
     fn name_units(&mut self, program: &Program, at: usize) {
         let ops = OpRegistry::of_program(program);
         let mut names = Vec::new();
-        for (_, unit) in program.units().iter() {
+        for (id, unit) in program.units().iter() {
+            if let Some(name) = unit.name.filter(|_| program.imports().units.contains(&id)) {
+                names.push(program.name(name).to_owned());
+                continue;
+            }
             let given = unit.name.map(|name| program.name(name)).filter(|name| !is_call_word(ops, name));
             let suffix = if at == 0 { String::new() } else { format!("_{}", at + 1) };
             names.push(self.take_name(given, format!("HostUnit{}{suffix}", unit.number)));
