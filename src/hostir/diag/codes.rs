@@ -292,6 +292,8 @@ codes! {
 
     /// An `assert` whose condition is false for the sizes of the run.
     ASSERTION = "H0435";
+    /// A collective of a tensor that is local to each rank, where a rank's part of a sharded one is needed.
+    LOCAL_PART = "H0436";
 
     /// Inputs or outputs that do not match the plan.
     PORTS = "H0501";

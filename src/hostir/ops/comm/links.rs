@@ -1,5 +1,6 @@
 //! Axis links of communications: extents are global, so most types keep every axis.
 
+use super::local_parts::find_local_part;
 use crate::axes::pairing::{
     AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs, rank_mismatch,
 };
@@ -23,6 +24,9 @@ pub(crate) fn link_communication(program: &Program, op: OpId, links: &mut Vec<Ax
         return Ok(());
     }
     let kind = program.op(op).word_attr(AttrKey::Type).map_or("", |word| program.name(word));
+    if let Some(mismatch) = find_local_part(program, op, kind, &from, &to) {
+        return Err(mismatch);
+    }
     match kind {
         _ if is_reducing_kind(kind) => link_reduced_axes(program, op, &from, &to, links),
         "Broadcast" => link_shard(program, op, &from, &to, links),

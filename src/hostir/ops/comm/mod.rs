@@ -4,6 +4,7 @@ mod checks;
 mod experts;
 mod handles;
 pub(crate) mod links;
+mod local_parts;
 mod lowering;
 
 pub use experts::{COMBINE, DISPATCH};
