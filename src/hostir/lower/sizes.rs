@@ -348,14 +348,15 @@ impl SizeSolver<'_> {
         for (name, &value) in &sizes.set {
             let known = self.program.names().find_symbol(name);
             let node = known.and_then(|name| self.sizes.name_nodes.get(&(None, name)).copied());
-            let scalar_input = known.is_some_and(|name| is_scalar_input(self.program, name));
+            let is_scalar =
+                known.is_some_and(|name| is_scalar_input(self.program, name) || is_proposed_size(self.program, name));
             match (node, known) {
                 (Some(node), _) => {
                     let why = message!("`{}`", Quoted::set_option(name, value));
                     self.sizes
                         .fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
                 }
-                (None, Some(symbol)) if scalar_input => {
+                (None, Some(symbol)) if is_scalar => {
                     let node = self.sizes.name_node(None, symbol);
                     self.scalars.push(node);
                     let why = message!("`{}`", Quoted::set_option(name, value));
@@ -622,6 +623,11 @@ fn mentions_name(program: &Program, expr: ExprId, name: Symbol) -> bool {
 fn is_scalar_input(program: &Program, name: Symbol) -> bool {
     let scalars = program.inputs().iter().filter_map(|input| input.as_scalar());
     scalars.into_iter().any(|expr| program.exprs().as_name(expr) == Some(name))
+}
+
+/// Returns true for a name of the text's line `sizes`, which may be a scalar alone.
+fn is_proposed_size(program: &Program, name: Symbol) -> bool {
+    program.run_hints().sizes.iter().any(|(proposed, _)| *proposed == name)
 }
 
 /// The host program's tensor with a user's name or `T3`; also by position: `0` is the first input.

@@ -163,6 +163,11 @@ impl EvalScope<'_> {
         if let Some(value) = self.env.name_value(self.unit, name) {
             return Some(ScalarValue::Int(value).into());
         }
+        // The sizes of a text are those of its kernels, too, where these have no extent of the name.
+        let is_proposed = || self.program.run_hints().sizes.iter().any(|(proposed, _)| *proposed == name);
+        if let Some(value) = self.env.name_value(None, name).filter(|_| self.unit.is_some() && is_proposed()) {
+            return Some(ScalarValue::Int(value).into());
+        }
         let real = self.env.real_value(name).filter(|_| self.unit.is_none());
         real.map(|value| ScalarValue::Float(value).into())
     }
