@@ -40,7 +40,7 @@ pub fn read_tokens(text: &str) -> TokenList {
     if let Some(fault) = find_head_fault(text) {
         errors.add_error(fault.to_error(text));
     }
-    let mut stream = TokenStream::new(text, LexerSinks { strings: &mut strings, errors: &mut errors });
+    let mut stream = TokenStream::new(text, 0, LexerSinks { strings: &mut strings, errors: &mut errors });
     let mut tokens = vec![stream.window[0]];
     while stream.window[0].tok != LineTok::End {
         stream.advance(LexerSinks { strings: &mut strings, errors: &mut errors });
