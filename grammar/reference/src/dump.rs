@@ -4,8 +4,8 @@
 use hostir_grammar::Span;
 use hostir_grammar::ast::{BlockId, ExprId, Symbol};
 use hostir_grammar::hir2::ast::{
-    AxisSyntax, ExprNode, FileSyntax, IndexItem, ItemSyntax, LoopDomain, MeshItem, NameSyntax, NodeRange, ParamSyntax,
-    ProgramItem, SizedMeshSyntax, StmtForm, TypeId,
+    AxisSyntax, ExprNode, FileSyntax, ImportItem, IndexItem, ItemSyntax, LoopDomain, MeshItem, NameSyntax, NodeRange,
+    ParamSyntax, ProgramItem, SizedMeshSyntax, StmtForm, TypeId,
 };
 use std::fmt::Write;
 
@@ -15,6 +15,7 @@ pub fn dump_tree(file: &FileSyntax) -> String {
     dump.add_head();
     for item in &file.items {
         match item {
+            ItemSyntax::Import(import) => dump.add_import(import),
             ItemSyntax::Mesh(mesh) => dump.add_mesh(mesh),
             ItemSyntax::Kernel(program) => dump.add_program("kernel", program),
             ItemSyntax::Program(program) => dump.add_program("program", program),
@@ -40,6 +41,12 @@ impl Dump<'_> {
             sizes.map(|size| format!("{}={}{}", self.symbol(size.name), size.value, place(size.span))).collect();
         let has_streams = head.streams.is_some();
         let _ = writeln!(self.out, "hir 2.{}{version} {style:?} {names:?} {sizes:?} {has_streams}", head.minor);
+    }
+
+    fn add_import(&mut self, import: &ImportItem) {
+        let names: Vec<String> = import.names.iter().map(|name| self.name(*name)).collect();
+        let (span, path_span) = (place(import.span), place(import.path_span));
+        let _ = writeln!(self.out, "import{span} {names:?} {}{path_span}", self.file.symbol_text(import.path));
     }
 
     fn add_mesh(&mut self, mesh: &MeshItem) {
@@ -95,6 +102,9 @@ impl Dump<'_> {
             StmtForm::BindStream(stream) => format!("name stream {}", self.expr(stream)),
             StmtForm::Sync(stream) => format!("sync {}", self.expr(stream)),
             StmtForm::Alias(new, original) => format!("alias {} {}", self.name(new), self.name(original)),
+            StmtForm::Assert { condition, text } => {
+                format!("assert {} {:?}", self.expr(condition), text.map(|text| self.symbol(text)))
+            }
             StmtForm::Verbatim(text) => format!("verbatim {}", self.symbol(text)),
             StmtForm::Error => "error".to_owned(),
             StmtForm::Stream(..)

@@ -16,7 +16,8 @@ use hostir_grammar::hir2::tokens::read_tokens;
 /// The text of the grammar, from which docs/language.md is printed.
 pub const GRAMMAR: &str = include_str!("hir2.lalrpop");
 
-/// The tree of a text; `None` if the text is not in the language.
+/// The tree of a text; `None` if the text is not in the language. The text has no texts of imported files after it, as
+/// a bundle has.
 ///
 /// ```
 /// let text = "hir 2\nf(A: f32[m]) -> (B: f32[m]):\n  B = A + f32(1)\n";

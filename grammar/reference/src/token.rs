@@ -28,6 +28,8 @@ pub enum Tok {
     Bool(bool),
     /// A text in backquotes.
     Verbatim(Symbol),
+    /// A text in double quotes, without them.
+    Quote(Symbol),
     /// The second number of the version.
     Version(u32),
     /// The rest of the line `style`.
@@ -59,6 +61,8 @@ pub enum Word {
     Names,
     Mesh,
     Kernel,
+    Import,
+    From,
     On,
     Order,
     Logical,
@@ -76,6 +80,7 @@ pub enum Word {
     Sync,
     Share,
     Alias,
+    Assert,
     Define,
 }
 

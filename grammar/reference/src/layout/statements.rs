@@ -12,6 +12,8 @@ pub(super) enum StatementKind {
     /// A line of the head, or a statement without a block.
     #[default]
     Simple,
+    /// `import`
+    Import,
     /// `mesh`
     Mesh,
     /// The header of a program or kernel.
@@ -29,7 +31,7 @@ pub(super) enum StatementKind {
 impl StatementKind {
     /// Whether a colon outside of brackets ends it.
     fn is_header(self) -> bool {
-        !matches!(self, StatementKind::Simple | StatementKind::Mesh | StatementKind::InnerStream)
+        matches!(self, StatementKind::Program | StatementKind::For | StatementKind::Header | StatementKind::Stream)
     }
 
     /// Whether it is `stream e` or `stream e = current`.
@@ -141,6 +143,7 @@ impl Layout<'_> {
             "streams" => self.add_first_word(Word::Streams, StatementKind::Simple, token),
             "names" => self.add_first_word(Word::Names, StatementKind::Simple, token),
             "mesh" => self.add_first_word(Word::Mesh, StatementKind::Mesh, token),
+            "import" => self.add_first_word(Word::Import, StatementKind::Import, token),
             "kernel" => self.add_first_word(Word::Kernel, StatementKind::Program, token),
             _ => self.reject_token(token),
         }
@@ -171,6 +174,7 @@ impl Layout<'_> {
             "wait" if !is_named => self.add_first_word(Word::Wait, StatementKind::Simple, token),
             "sync" if !is_named => self.add_first_word(Word::Sync, StatementKind::Simple, token),
             "stream" if !is_named => self.add_first_word(Word::Stream, of_stream, token),
+            "assert" if !is_named => self.add_first_word(Word::Assert, StatementKind::Simple, token),
             "free" if is_alone => self.add_first_word(Word::Free, StatementKind::Simple, token),
             "alias" if is_alone => self.add_first_word(Word::Alias, StatementKind::Simple, token),
             "share" if follows == LineTok::LBrace => self.add_first_word(Word::Share, StatementKind::Simple, token),

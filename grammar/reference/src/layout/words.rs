@@ -28,6 +28,7 @@ impl Layout<'_> {
             LineTok::RBrace => self.close_bracket(Sign::RBrace, span),
             LineTok::Semicolon => self.add_semicolon(span),
             LineTok::Op(_) => self.add_operator(token),
+            LineTok::Quoted => self.add_text(span),
             tok => self.push(plain_terminal(tok), span),
         }
         self.follow_type(token.tok);
@@ -43,6 +44,13 @@ impl Layout<'_> {
         if let Some(Frame::Group { around, .. }) = self.frames.last().copied() {
             self.begin_group_statement(around);
         }
+    }
+
+    /// A text in double quotes.
+    fn add_text(&mut self, span: Span) {
+        let inner = self.text[span.as_usize_range()].strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+        let tok = inner.map_or(Tok::Error, |inner| Tok::Quote(self.strings.intern(inner)));
+        self.push(tok, span);
     }
 
     // Operators.
@@ -109,6 +117,7 @@ impl Layout<'_> {
             "in" => (Word::In, before(2) == Some(Tok::Word(Word::For))),
             "streams" => (Word::Streams, kind == StatementKind::For && before(1) == Some(Tok::Word(Word::On))),
             "current" => (Word::Current, self.statement.is_at_value && kind.is_stream()),
+            "from" => (Word::From, kind == StatementKind::Import && self.is_after_operand()),
             "on" => (Word::On, self.is_after_operand()),
             "order" => (Word::Order, self.is_after_operand()),
             "logical" => (Word::Logical, self.is_after_operand()),

@@ -4,7 +4,8 @@ use super::{Checked, DeviceNode, ProgramNode, Suffix, TreeBuilder, TypeParts, re
 use hostir_grammar::Span;
 use hostir_grammar::ast::ExprId;
 use hostir_grammar::hir2::ast::{
-    ExprNode, ItemSyntax, MeshItem, NameSyntax, NodeRange, ProgramItem, SizeSyntax, SizedMeshSyntax, TypeId, TypeSyntax,
+    ExprNode, ImportItem, ItemSyntax, MeshItem, NameSyntax, NodeRange, ProgramItem, SizeSyntax, SizedMeshSyntax,
+    TypeId, TypeSyntax,
 };
 use hostir_grammar::hir2::tokens::{GRID_AXES, MAX_DEVICE, MAX_DEVICES};
 
@@ -67,6 +68,19 @@ impl TreeBuilder<'_> {
         Ok(())
     }
 
+    /// `import a, b from "file.hir"`
+    pub fn add_import(&mut self, names: Vec<NameSyntax>, path: NameSyntax, span: Span) -> Checked<()> {
+        self.require_minor_version()?;
+        let item = ImportItem { span, names, path: path.name, path_span: path.span };
+        self.file.items.push(ItemSyntax::Import(item));
+        Ok(())
+    }
+
+    /// Rejects a construct of `hir 2.1` in a text of `hir 2`.
+    pub(super) fn require_minor_version(&self) -> Checked<()> {
+        require(self.file.head.minor > 0)
+    }
+
     // Meshes.
 
     fn add_mesh(&mut self, name: NameSyntax, table: DeviceTable, sized: Option<SizedMeshSyntax>, span: Span) {
@@ -105,7 +119,8 @@ impl TreeBuilder<'_> {
             ExprNode::Name(_) | ExprNode::Bool(_) | ExprNode::Paren(_) => true,
             _ => false,
         };
-        require(begins && self.file.head.minor > 0)
+        require(begins)?;
+        self.require_minor_version()
     }
 
     fn begins_with_digit(&self, expr: ExprId) -> bool {
@@ -133,7 +148,8 @@ impl TreeBuilder<'_> {
         end: u32,
     ) -> Checked<()> {
         let words: Vec<&str> = axes.iter().map(|(axis, _)| self.file.symbol_text(axis.name)).collect();
-        require(GRID_AXES.contains(&words.as_slice()) && self.file.head.minor > 0)?;
+        require(GRID_AXES.contains(&words.as_slice()))?;
+        self.require_minor_version()?;
         let extents: Vec<ExprId> = axes.iter().map(|(_, extent)| *extent).collect();
         let grid = SizedMeshSyntax::Grid(self.add_list(&extents));
         let span = self.span(start, end);

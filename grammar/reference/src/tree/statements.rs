@@ -2,7 +2,7 @@
 
 use super::{BranchHead, Checked, LoopHead, LoopRange, TreeBuilder, reject, require};
 use hostir_grammar::Span;
-use hostir_grammar::ast::{BlockId, ExprId, StmtId};
+use hostir_grammar::ast::{BlockId, ExprId, StmtId, Symbol};
 use hostir_grammar::hir2::ast::{
     AxisSyntax, ExprNode, LoopDomain, NameSyntax, NodeRange, StatementNode, StmtForm, TargetSyntax, TypeId,
 };
@@ -95,6 +95,12 @@ impl TreeBuilder<'_> {
     /// `alias B -> A`
     pub fn add_alias(&mut self, new: NameSyntax, original: NameSyntax, start: u32, end: u32) -> StmtId {
         self.add_stmt(StmtForm::Alias(new, original), start, end)
+    }
+
+    /// `assert c, "text"`
+    pub fn add_assertion(&mut self, condition: ExprId, text: Option<Symbol>, start: u32, end: u32) -> Checked<StmtId> {
+        self.require_minor_version()?;
+        Ok(self.add_stmt(StmtForm::Assert { condition, text }, start, end))
     }
 
     /// `define:`
