@@ -1,5 +1,5 @@
-//! Collectives of tensors that are local to each rank: what a collective gathers or leaves on a rank is the rank's part
-//! of a tensor that is sharded over the team.
+//! Collectives of tensors that are local to each rank: what is gathered from a rank, or scattered to it, is the rank's
+//! part of a tensor that is sharded over the team. An all-to-all has as much on both sides, and may be of local tensors.
 
 use crate::axes::pairing::{AxisMismatch, LinkSide};
 use crate::diag::{Message, codes, message};
@@ -20,7 +20,7 @@ pub(super) fn find_local_part(
         return None;
     }
     let is_local = |side: &LinkSide| !program.domains(side.tensor).iter().any(|domain| domain.parallel.is_device());
-    if matches!(kind, "Gather" | "Allgather" | "AllToAll") && is_local(from) {
+    if matches!(kind, "Gather" | "Allgather") && is_local(from) {
         let name = program.tensor_name(from.tensor);
         let message = message!(
             "`{}` takes a rank's part of a sharded tensor, but `{}` is local to each rank",
@@ -43,7 +43,7 @@ pub(super) fn find_local_part(
         };
         return Some(AxisMismatch { code: codes::LOCAL_PART, message, note, tensor: Some(from.tensor) });
     }
-    if matches!(kind, "Scatter" | "ReduceScatter" | "AllToAll") && is_local(to) {
+    if matches!(kind, "Scatter" | "ReduceScatter") && is_local(to) {
         let message = message!(
             "`{}` leaves each rank a part of its result, but `{}` is local to each rank",
             quoted_op(program, id),
