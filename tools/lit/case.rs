@@ -5,6 +5,7 @@ use crate::context::{Checks, Context, InProcessTool};
 use crate::directives::{Directives, parse_directives};
 use crate::exec::{LineFailure, Shell};
 use crate::features::{FeatureSet, describe};
+use crate::interrupts::ProcessGroups;
 use crate::outcome::{Outcome, Verdict};
 use crate::settings::Settings;
 use crate::substitutions::TestPlace;
@@ -23,6 +24,10 @@ pub struct RunSettings {
     pub bless: bool,
     /// The features of this machine.
     pub features: FeatureSet,
+    /// The folder in which tests have theirs for temporary files; the system's if there is none.
+    pub scratch: Option<PathBuf>,
+    /// The processes that go on.
+    pub groups: ProcessGroups,
     /// Seconds that a test may take, in the place of those of its folder; 0 for any number.
     pub timeout: Option<u64>,
 }
@@ -159,7 +164,8 @@ impl TestCase {
 
     /// A shell in a new temporary folder.
     pub(crate) fn begin_attempt(&self, run: &RunSettings, checks: Checks) -> Result<Attempt, String> {
-        let scratch = tempfile::Builder::new().prefix("hir-lit-").tempdir();
+        let root = run.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let scratch = tempfile::Builder::new().prefix("hir-lit-").tempdir_in(root);
         let scratch = scratch.map_err(|error| format!("no temporary folder: {error}"))?;
         let folder = scratch.path().canonicalize().map_err(|error| format!("no temporary folder: {error}"))?;
         let timeout = run.timeout.or(self.settings.timeout).filter(|seconds| *seconds > 0);
@@ -168,6 +174,7 @@ impl TestCase {
             spawn: run.spawn,
             tools: run.tools.clone(),
             checks,
+            groups: run.groups.clone(),
             deadline: timeout.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))),
             ..self.settings.context(&folder)
         };

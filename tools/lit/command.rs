@@ -4,6 +4,8 @@ use crate::case::{RunSettings, TestCase};
 use crate::context::InProcessTool;
 use crate::discovery::find_tests;
 use crate::features::FeatureSet;
+use crate::interrupts::{ProcessGroups, handle_signals};
+use crate::programs::collect_tool_panics;
 use crate::report::{Report, ReportOptions};
 use crate::schedule::run_tests;
 use crate::update;
@@ -22,19 +24,19 @@ const UNUSABLE: u8 = 2;
 ///
 /// Exit status: 0 if no test failed, 1 if one did, 2 if the command line or a lit.toml is wrong or there are no tests.
 #[derive(Parser, Debug)]
-#[command(name = "hir-lit", version, max_term_width = 100)]
+#[command(name = "hir-lit", version = hostir_tool_support::VERSION, max_term_width = 100)]
 struct Arguments {
     /// Folders and files with tests
     #[arg(required = true, value_name = "FOLDER")]
     paths: Vec<PathBuf>,
-    /// Print each test, and what failed tests did
-    #[arg(short, long)]
-    verbose: bool,
+    /// Print each test
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
     /// Print what all tests did
     #[arg(short = 'a', long)]
     show_all: bool,
     /// Print failed tests and the summary only
-    #[arg(short, long)]
+    #[arg(short, long, short_alias = 's')]
     quiet: bool,
     /// Run the tests whose names match
     #[arg(long, value_name = "REGEX")]
@@ -120,6 +122,7 @@ pub fn main_with(args: &[OsString], tools: Vec<InProcessTool>) -> u8 {
             return if error.use_stderr() { UNUSABLE } else { 0 };
         }
     };
+    collect_tool_panics();
     match run_command(&arguments, tools) {
         Ok(true) => 0,
         Ok(false) => FAILED,
@@ -138,8 +141,15 @@ fn run_command(arguments: &Arguments, tools: Vec<InProcessTool>) -> Result<bool,
         let _ = std::io::stdout().write_all(names.as_bytes());
         return Ok(true);
     }
+    let scratch = tempfile::Builder::new().prefix("hir-lit-").tempdir();
+    let scratch = scratch.map_err(|error| format!("no temporary folder: {error}"))?;
+    let groups = ProcessGroups::default();
+    let handled = handle_signals(groups.clone(), scratch.path().to_path_buf());
+    handled.map_err(|error| format!("cannot handle signals: {error}"))?;
     let run = RunSettings {
         tools,
+        scratch: Some(scratch.path().to_path_buf()),
+        groups,
         spawn: arguments.spawn,
         bless: arguments.changes.bless,
         features: FeatureSet::with_given(arguments.feature.iter().cloned()),
@@ -150,7 +160,7 @@ fn run_command(arguments: &Arguments, tools: Vec<InProcessTool>) -> Result<bool,
     }
     let workers = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let options = ReportOptions {
-        verbose: arguments.verbose,
+        verbose: arguments.verbose > 0,
         show_all: arguments.show_all,
         failures_only: arguments.quiet,
         time_tests: arguments.reports.time_tests,

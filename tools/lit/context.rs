@@ -1,5 +1,6 @@
 //! The settings that all commands of a test share.
 
+use crate::interrupts::ProcessGroups;
 use hostir_tool_support::SharedState;
 use hostir_tool_support::io::ToolFn;
 use std::collections::BTreeMap;
@@ -85,6 +86,8 @@ pub struct Context {
     pub search: Vec<PathBuf>,
     /// The end of the test's time.
     pub deadline: Option<Instant>,
+    /// The processes that go on.
+    pub groups: ProcessGroups,
     /// The state that programs on GPUs leave for later ones.
     pub gpus: SharedState,
 }

@@ -19,6 +19,7 @@ pub mod discovery;
 pub mod exec;
 mod explain;
 pub mod features;
+pub mod interrupts;
 mod nearest;
 pub mod outcome;
 pub mod programs;

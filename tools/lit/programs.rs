@@ -7,6 +7,7 @@ mod process;
 mod sed;
 
 pub use call::{CRASHED, Finished, Invocation, NOT_FOUND, TIMED_OUT};
+pub(crate) use inside::collect_tool_panics;
 
 use crate::context::{Checks, Context};
 use call::find_program;

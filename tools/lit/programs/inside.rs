@@ -4,12 +4,13 @@ use super::call::{CRASHED, Finished, Invocation};
 use crate::checks::{CheckArguments, compare};
 use crate::context::{Environment, InProcessTool};
 use hostir_tool_support::{SharedState, ToolIo};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::time::Instant;
 
 /// Stack of a tool's thread: what a program's main thread has.
@@ -38,26 +39,23 @@ pub(super) fn run_tool(tool: InProcessTool, args: &[String], invocation: Invocat
     let call = ToolCall { tool, words, stdin, merge, cwd, env, gpus, on_devices };
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        let name = call.tool.name;
+        let finished = catch_unwind(AssertUnwindSafe(|| call.carry_out()));
         // Nobody may wait any more.
-        let _ = sender.send(call.carry_out());
+        let _ = sender.send(finished.unwrap_or_else(|panic| {
+            let place = PANIC_PLACE.take().map(|place| format!(" at {place}")).unwrap_or_default();
+            let message = format!("{name} panicked{place}: {}", text_of(&*panic));
+            Finished::failure(CRASHED, &message).merged(merge)
+        }));
     });
-    let thread = match thread {
-        Ok(thread) => thread,
-        Err(error) => return Finished::failure(CRASHED, &error.to_string()),
-    };
-    let finished = match context.deadline {
-        None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        Some(deadline) => receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())),
-    };
-    match finished {
-        Ok(finished) => finished,
-        Err(RecvTimeoutError::Timeout) => Finished::timed_out().merged(merge),
-        Err(RecvTimeoutError::Disconnected) => {
-            let panic = thread.join().err();
-            let message = panic.as_deref().map_or("no message", text_of);
-            Finished::failure(CRASHED, &format!("{} panicked: {message}", tool.name)).merged(merge)
-        }
+    if let Err(error) = thread {
+        return Finished::failure(CRASHED, &error.to_string());
     }
+    match context.deadline {
+        None => receiver.recv().ok(),
+        Some(deadline) => receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok(),
+    }
+    .unwrap_or_else(|| Finished::timed_out().merged(merge))
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -65,9 +63,22 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
+/// Lets panics of tools be part of the report of their test only, with their places.
+pub(crate) fn collect_tool_panics() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| match IS_TOOL.get() {
+        true => PANIC_PLACE.set(info.location().map(ToString::to_string)),
+        false => others(info),
+    }));
+}
+
 thread_local! {
     /// The environment of the tool that this thread runs: a tool asks a function that has no state for it.
     static VARIABLES: RefCell<Environment> = RefCell::default();
+    /// Whether this thread runs a tool.
+    static IS_TOOL: Cell<bool> = const { Cell::new(false) };
+    /// The place of this thread's panic.
+    static PANIC_PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
 fn variable(name: &str) -> Option<OsString> {
@@ -77,6 +88,7 @@ fn variable(name: &str) -> Option<OsString> {
 impl ToolCall {
     fn carry_out(self) -> Finished {
         VARIABLES.set(self.env);
+        IS_TOOL.set(true);
         let out = Buffer::default();
         let err = if self.merge { out.clone() } else { Buffer::default() };
         let mut io = ToolIo {

@@ -1,7 +1,7 @@
 //! Programs as processes.
 
 use super::call::{CRASHED, Finished, Invocation, NOT_FOUND};
-use rustix::process::{Pid, Signal, kill_process_group};
+use crate::interrupts::end_group;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -42,13 +42,21 @@ fn run_command(mut command: Command, invocation: Invocation<'_>) -> io::Result<F
     command.stdout(writer);
     let mut child = command.spawn()?;
     drop(command);
+    let groups = deadline.map(|_| &invocation.context.groups);
+    if let Some(groups) = groups {
+        groups.insert(child.id());
+    }
     let feeder = child.stdin.take().map(|mut pipe| {
         let bytes = invocation.stdin;
         std::thread::spawn(move || pipe.write_all(&bytes))
     });
     let output = read_all(reader);
     let errors = child.stderr.take().map(read_all);
-    let status = wait(&mut child, deadline)?;
+    let status = wait(&mut child, deadline);
+    if let Some(groups) = groups {
+        groups.remove(child.id());
+    }
+    let status = status?;
     let out = join(Some(output))?;
     // A program may end without reading all of its input; that is its own affair.
     let _ = feeder.map(JoinHandle::join);
@@ -81,8 +89,7 @@ fn wait(child: &mut Child, deadline: Option<Instant>) -> io::Result<Option<i32>>
             break status;
         }
         if Instant::now() >= deadline {
-            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            if group.is_none_or(|group| kill_process_group(group, Signal::KILL).is_err()) {
+            if end_group(child.id()).is_err() {
                 child.kill()?;
             }
             child.wait()?;

@@ -3,8 +3,9 @@
 #![allow(clippy::panic, reason = "failures panic")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A tool that numbers the lines of a file which are no comments, and prints its comments too with `-c`.
@@ -302,4 +303,29 @@ fn update_writes_check_lines() {
     assert!(stdout(&again).contains("0 updated, 9 unchanged, 0 failed"), "{}", stdout(&again));
     let run = user.run_lit(&["--filter", names]);
     assert_eq!(run.status.code(), Some(0), "{}", stdout(&run));
+}
+
+/// A signal ends hir-lit, what its tests started, and their folders.
+#[test]
+fn signals_end_everything() {
+    let user = UserFolder::new();
+    user.add_file("long.test", "# RUN: sh -c 'echo $$ > %S/pid; mkdir %S/started; sleep 600; true'\n");
+    let temporary = user.path().join("tmp");
+    std::fs::create_dir(&temporary).expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hir-lit"));
+    command.arg(user.path()).args(["--timeout", "600"]).env("TMPDIR", &temporary);
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("hir-lit starts");
+    while !user.path().join("started").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let running = PathBuf::from(format!("/proc/{}", user.read_file("pid").trim()));
+    assert!(running.exists());
+    let terminate = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(terminate.expect("kill starts").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(128 + 15));
+    // A process that was ended is gone as soon as somebody has asked for its status.
+    while std::fs::read_to_string(running.join("stat")).is_ok_and(|state| !state.contains(") Z ")) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(std::fs::read_dir(&temporary).expect("a folder").count(), 0);
 }

@@ -1,12 +1,14 @@
 //! The language of tests: directives, conditions, substitutions, the shell and its programs.
+#![allow(clippy::panic, reason = "a tool that panics")]
 
 use hostir_lit::conditions::holds;
-use hostir_lit::context::Context;
+use hostir_lit::context::{Context, InProcessTool};
 use hostir_lit::directives::{RunLine, parse_directives};
 use hostir_lit::exec::run_single_line;
 use hostir_lit::shell::{Command, Join, Redirect, Stream, parse_line};
 use hostir_lit::substitutions::{Substitutions, TestPlace};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 #[test]
 fn run_lines_are_joined() {
@@ -166,4 +168,31 @@ fn sed_is_the_systems() {
     ] {
         assert_eq!(run(line), Ok(()), "{line}");
     }
+}
+
+fn panicking_tool(_: &[std::ffi::OsString], _: &mut hostir_tool_support::ToolIo<'_>) -> i32 {
+    panic!("of the tool")
+}
+
+fn endless_tool(_: &[std::ffi::OsString], _: &mut hostir_tool_support::ToolIo<'_>) -> i32 {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Panics and endless loops of tools in this process end a command, not the run.
+#[test]
+fn tools_are_contained() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut context = Context::in_folder(folder.path());
+    context.tools = vec![
+        InProcessTool { name: "panicking", main: panicking_tool },
+        InProcessTool { name: "endless", main: endless_tool },
+    ];
+    let report = run_single_line("not panicking", &context).expect_err("a crash");
+    assert!(report.contains("signal 6") && report.contains("of the tool"), "{report}");
+    assert_eq!(run_single_line("not --crash panicking", &context), Ok(()));
+    context.deadline = Some(Instant::now() + Duration::from_millis(50));
+    let report = run_single_line("not endless || true", &context).expect_err("no end");
+    assert!(report.contains("timeout"), "{report}");
 }
