@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub const FILE: &str = "lit.toml";
 /// Variables of the caller's environment that tests see, if no folder says otherwise.
 const PASSED: [&str; 5] = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"];
+/// Folders of programs, if the environment has no `PATH`: those that shells use then.
+const SYSTEM_PATH: &str = "/usr/bin:/bin";
 /// Folders in which no tests are searched, if no folder says otherwise.
 const EXCLUDED: [&str; 1] = ["Inputs"];
 
@@ -168,8 +170,8 @@ impl Settings {
         let mut environment: BTreeMap<String, String> = passed.collect();
         environment.extend(self.environment.clone());
         let given = environment.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
-        let given = given.as_deref().map(std::env::split_paths).into_iter().flatten();
-        let search: Vec<PathBuf> = self.path.iter().cloned().chain(given).collect();
+        let given = given.unwrap_or_else(|| SYSTEM_PATH.into());
+        let search: Vec<PathBuf> = self.path.iter().cloned().chain(std::env::split_paths(&given)).collect();
         if !self.path.is_empty()
             && let Ok(joined) = std::env::join_paths(&search)
         {

@@ -5,6 +5,7 @@ use hostir_lit::conditions::holds;
 use hostir_lit::context::{Context, InProcessTool};
 use hostir_lit::directives::{RunLine, parse_directives};
 use hostir_lit::exec::run_single_line;
+use hostir_lit::settings::Settings;
 use hostir_lit::shell::{Command, Join, Redirect, Stream, parse_line};
 use hostir_lit::substitutions::{Substitutions, TestPlace};
 use std::path::PathBuf;
@@ -95,8 +96,8 @@ fn wrong_lines_are_refused() {
 
 fn run(line: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let search = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    run_single_line(line, &Context { search, ..Context::in_folder(folder.path()) })
+    let settings = Settings::of_folder(folder.path()).expect("no settings");
+    run_single_line(line, &settings.context(folder.path()))
 }
 
 #[test]
