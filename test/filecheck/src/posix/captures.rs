@@ -103,10 +103,14 @@ impl Dissector<'_> {
         let mut last = None;
         let mut at = range.start;
         let mut left = times;
+        let mut finishing = Vec::new();
         while at < range.end {
+            let unlimited = left == Repetition { low: 0, high: None };
             left = Repetition { low: left.low.saturating_sub(1), high: left.high.map(|high| high.saturating_sub(1)) };
-            let rest = Node::Repeat(Box::new(body.clone()), left);
-            let finishing = self.reach.starts(&rest, &[range.end]);
+            if last.is_none() || !unlimited {
+                let rest = Node::Repeat(Box::new(body.clone()), left);
+                finishing = self.reach.starts(&rest, &[range.end]);
+            }
             let ends = self.reach.ends(body, &[at]);
             let next = ends.into_iter().rev().find(|&end| end > at && finishing.binary_search(&end).is_ok())?;
             last = Some(at..next);

@@ -166,6 +166,15 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_are_divided_in_time() {
+        let expression = Expression::compile(b"(.*)=((ab|c)*)(.*)$", false).unwrap();
+        let text = "x".repeat(20_000) + "=" + &"abc".repeat(20_000) + "d";
+        let groups = expression.find_match(text.as_bytes(), true).unwrap().unwrap();
+        let lengths: Vec<usize> = groups.into_iter().flatten().map(|group| group.len()).collect();
+        assert_eq!(lengths, [80_002, 20_000, 60_000, 1, 1]);
+    }
+
+    #[test]
     fn a_search_of_too_many_steps_is_an_error() {
         let expression = Expression::compile(b"^(a+)(a+)(a+)(a+)\\4\\3\\2\\1ac", false).unwrap();
         let text = "a".repeat(400) + "c";

@@ -5,6 +5,7 @@
 //! since a position is followed once for each part and not once for each way to it.
 
 use super::syntax::{Assertion, Node, Repetition};
+use std::collections::BTreeSet;
 
 /// The most positions that one search follows.
 const STEP_LIMIT: usize = 50_000_000;
@@ -96,19 +97,14 @@ impl<'t> Reach<'t> {
         for _ in 0..times.low {
             newest = self.follow(body, &newest, direction);
         }
-        let mut all = newest.clone();
+        let mut all: BTreeSet<usize> = newest.iter().copied().collect();
         let mut done = times.low;
         while !newest.is_empty() && times.high.is_none_or(|high| done < high) {
             newest = self.follow(body, &newest, direction);
-            newest.retain(|at| all.binary_search(at).is_err());
-            let is_after = all.last() < newest.first();
-            all.extend(&newest);
-            if !is_after {
-                all = in_order(all);
-            }
+            newest.retain(|at| all.insert(*at));
             done += 1;
         }
-        all
+        all.into_iter().collect()
     }
 }
 
