@@ -74,8 +74,10 @@ fn meant_suffix(suffix: &str) -> Option<String> {
         return is_number.then(|| format!("-COUNT-{digits}"));
     }
     let nearest = SUFFIXES.iter().map(|(known, _)| *known).min_by_key(|known| strsim::osa_distance(known, &upper))?;
+    // `CHECK-V-NEXT` is the directive of another prefix, `CHECK-NOTE` likely one, too.
+    let is_other = upper.contains(['-', '_']) || upper.len() < 3 || nearest.len() == 3 && upper.len() > 3;
     let allowed = if nearest.len() > 3 { 2 } else { 1 };
-    let is_near = upper.len() > 2 && strsim::osa_distance(nearest, &upper) <= allowed;
+    let is_near = !is_other && strsim::osa_distance(nearest, &upper) <= allowed;
     is_near.then(|| format!("-{nearest}"))
 }
 
@@ -88,9 +90,10 @@ fn is_swap(given: &str, prefix: &str) -> bool {
 /// Whether the word is a prefix of another run of this file, as in `--check-prefixes=CHECK,CHECK-NEXTS`.
 fn is_other_prefix(text: &[u8], word: &str) -> bool {
     memmem::find_iter(text, word.as_bytes()).any(|at| {
-        let before = at.checked_sub(1).map(|before| text[before]);
-        let after = text.get(at + word.len());
-        matches!(before, Some(b'=' | b',')) && !after.is_some_and(|&byte| is_word_byte(byte))
+        let (before, after) = (&text[..at], text.get(at + word.len()));
+        let is_named =
+            [&b"="[..], b",", b"check-prefix ", b"check-prefixes "].iter().any(|sign| before.ends_with(sign));
+        is_named && !after.is_some_and(|&byte| is_word_byte(byte))
     })
 }
 
@@ -130,6 +133,9 @@ mod tests {
             "CHECK1: a",
             "CHECK-X86: a",
             "CHECK-ON: a",
+            "CHECK-V-NEXT: a",
+            "CHECK-NOTE: a",
+            "-check-prefix CHECK-NAME\nCHECK-NAME: a",
             "check: a",
             "RUN: CHECK-LABLE: a",
             "a: b",
