@@ -1,12 +1,12 @@
 //! Check files: their directives, and the variables and patterns of the command line.
 
 use crate::directive::{DirectiveFinder, DirectiveKind, NameMeaning, pattern_range};
-use crate::failure::Failure;
+use crate::failure::{Failure, PatternError};
 use crate::near_miss::find_near_misses;
 use crate::numeric::{BlockPlace, parse_block};
 use crate::options::Options;
 use crate::paint::Paint;
-use crate::pattern::{Pattern, PatternError, PatternPlace, parse_pattern};
+use crate::pattern::{Pattern, PatternPlace, parse_pattern};
 use crate::source::{Message, Place, Severity, Source};
 use crate::variables::{DeclaredNames, VariableValues, parse_name};
 
@@ -125,26 +125,36 @@ impl CheckParser<'_> {
     }
 
     fn define_variables(&mut self) -> Result<(), Failure> {
-        let mut errors = String::new();
+        let mut text = String::new();
+        let mut errors = Vec::new();
         for (index, definition) in self.options.definitions.iter().enumerate() {
-            let head = format!("Global define #{}: ", index + 1);
-            let (text, at) = match definition.strip_prefix('#') {
-                Some(numeric) => {
-                    let head = format!("{head}{definition} (parsed as: [[#");
-                    (format!("{head}{}]])", numeric.replacen('=', ":", 1)), head.len())
-                }
-                None => (format!("{head}{definition}"), head.len()),
-            };
-            let source = self.add_source("Global defines", &text);
+            text.push_str(&format!("Global define #{}: ", index + 1));
             let defined = match definition.strip_prefix('#') {
-                Some(numeric) => self.define_number(&numeric.replacen('=', ":", 1), at),
-                None => self.define_string(definition, at),
+                Some(numeric) => {
+                    let block = numeric.replacen('=', ":", 1);
+                    text.push_str(&format!("{definition} (parsed as: [[#"));
+                    let at = text.len();
+                    text.push_str(&format!("{block}]])"));
+                    self.define_number(&block, at)
+                }
+                None => {
+                    let at = text.len();
+                    text.push_str(definition);
+                    self.define_string(definition, at)
+                }
             };
-            for PatternError { at, message } in defined.err().into_iter().flatten() {
-                errors.push_str(&self.render(Place { source, offset: at }, Severity::Error, &message));
-            }
+            text.push('\n');
+            errors.extend(defined.err().into_iter().flatten());
         }
+        if !text.is_empty() {
+            self.add_source("Global defines", &text);
+        }
+        let source = self.file.sources.len() - 1;
         self.file.first_implicit = self.file.sources.len();
+        let errors = errors
+            .into_iter()
+            .map(|PatternError { at, message }| self.render(Place { source, offset: at }, Severity::Error, &message));
+        let errors: String = errors.collect();
         if errors.is_empty() { Ok(()) } else { Err(Failure::usage(errors)) }
     }
 

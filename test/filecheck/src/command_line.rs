@@ -81,12 +81,13 @@ const VALUE_OPTIONS: [(&str, SetValue); 8] = [
 /// Sets an option that is on or off.
 type SetFlag = fn(line: &mut CommandLine, on: bool);
 
-const FLAG_OPTIONS: [(&str, SetFlag); 12] = [
+const FLAG_OPTIONS: [(&str, SetFlag); 13] = [
     ("allow-deprecated-dag-overlap", |line, on| line.options.allow_dag_overlap = on),
     ("allow-empty", |line, on| line.options.allow_empty = on),
     ("allow-unused-prefixes", |line, on| line.options.allow_unused_prefixes = on),
     ("color", |line, on| line.options.output.color = on),
     ("enable-var-scope", |line, on| line.options.enable_var_scope = on),
+    ("h", |line, on| line.information = on.then_some(Information::Help)),
     ("help", |line, on| line.information = on.then_some(Information::Help)),
     ("ignore-case", |line, on| line.options.ignore_case = on),
     ("match-full-lines", |line, on| line.options.match_full_lines = on),
@@ -162,6 +163,9 @@ impl LineReader {
 
     fn read_option(&mut self, arg: &str, text: &str, rest: &mut std::slice::Iter<'_, String>) -> Result<(), String> {
         if let Some(definition) = text.strip_prefix('D') {
+            if definition.is_empty() {
+                return Err("for the -D option: requires a value".to_owned());
+            }
             self.line.options.definitions.push(definition.to_owned());
             return Ok(());
         }

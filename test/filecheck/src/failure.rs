@@ -48,6 +48,15 @@ impl Failure {
     }
 }
 
+/// An error of a pattern, and the byte of its text that it is at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PatternError {
+    /// Byte offset in the text that holds the pattern.
+    pub(crate) at: usize,
+    /// A description.
+    pub(crate) message: String,
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -2,9 +2,10 @@
 
 use crate::checks::{CheckFile, Directive};
 use crate::directive::DirectiveKind;
+use crate::failure::PatternError;
 use crate::options::{DumpInput, OutputOptions, Verbosity};
 use crate::paint::Paint;
-use crate::pattern::{Pattern, PatternError, PatternMatch};
+use crate::pattern::{Pattern, PatternMatch};
 use crate::source::{Message, Place, Severity, Source};
 use crate::variables::VariableValues;
 use std::ops::Range;

@@ -3,7 +3,7 @@
 use crate::checks::{Check, CheckFile, Directive};
 use crate::directive::DirectiveKind;
 use crate::dump::dump_input;
-use crate::failure::Failure;
+use crate::failure::{Failure, PatternError};
 use crate::options::{DumpInput, Options, Verbosity};
 use crate::pattern::PatternMatch;
 use crate::report::{Progress, Reporter, Search};
@@ -144,7 +144,7 @@ impl Runner<'_> {
         &mut self,
         directive: &Directive,
         region: Range<usize>,
-    ) -> Result<Option<PatternMatch>, Vec<crate::pattern::PatternError>> {
+    ) -> Result<Option<PatternMatch>, Vec<PatternError>> {
         let base = region.start;
         let found = directive.pattern.find_match(&self.text[region], &mut self.values)?;
         Ok(found.map(|found| found.moved_by(base)))

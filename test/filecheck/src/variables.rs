@@ -1,7 +1,7 @@
 //! Variables: the names that a check file declares, and their values during a comparison.
 
+use crate::failure::PatternError;
 use crate::numeric::NumberFormat;
-use crate::pattern::PatternError;
 use num_bigint::BigInt;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Numeric expressions: literals, variables, `+` and `-`, and functions of two arguments.
 
 use super::format::NumberFormat;
-use crate::pattern::PatternError;
+use crate::failure::PatternError;
 use crate::variables::VariableValues;
 use num_bigint::{BigInt, Sign};
 

@@ -2,7 +2,7 @@
 
 use super::expression::{NumericExpression, Operation, Operator};
 use super::format::{Notation, NumberFormat};
-use crate::pattern::PatternError;
+use crate::failure::PatternError;
 use crate::source::trim_blanks;
 use crate::variables::{DeclaredNames, parse_name};
 use num_bigint::BigInt;

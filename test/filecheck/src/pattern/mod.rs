@@ -2,6 +2,7 @@
 
 mod parse;
 
+use crate::failure::PatternError;
 use crate::numeric::{NoValue, NumberFormat, NumericExpression};
 use crate::posix::{Expression, Groups, escape_text};
 use crate::variables::VariableValues;
@@ -10,15 +11,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 pub(crate) use parse::{PatternPlace, parse_pattern};
-
-/// An error of a pattern, and the byte of its text that it is at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PatternError {
-    /// Byte offset in the text that holds the pattern.
-    pub(crate) at: usize,
-    /// A description.
-    pub(crate) message: String,
-}
 
 /// A parsed pattern.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
 //! Reading a pattern: fixed text, `{{expression}}`, `[[NAME:expression]]`, `[[NAME]]` and numeric blocks become one regular
 //! expression.
 
-use super::{Definition, Pattern, PatternError, SubstitutedValue, Substitution, Template};
+use super::{Definition, Pattern, SubstitutedValue, Substitution, Template};
 use crate::directive::DirectiveKind;
+use crate::failure::PatternError;
 use crate::numeric::{BlockPlace, parse_block};
 use crate::options::Options;
 use crate::posix::{Expression, count_groups, escape_text};
