@@ -3,6 +3,7 @@
 use super::call::{CRASHED, Finished, Invocation};
 use crate::checks::{CheckArguments, compare};
 use crate::context::{Environment, InProcessTool};
+use filecheck_rs::split_arguments;
 use hostir_tool_support::{SharedState, ToolIo};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
@@ -130,9 +131,11 @@ impl Write for Buffer {
     }
 }
 
-/// Runs FileCheck with its standard input.
+/// Runs FileCheck with its standard input, and the options that its variable holds.
 pub(super) fn file_check(args: &[String], invocation: &Invocation<'_>) -> Finished {
-    let done = compare(args, &mut |name| invocation.load(name));
+    let mut all = invocation.env.get("FILECHECK_OPTS").map(|options| split_arguments(options)).unwrap_or_default();
+    all.extend_from_slice(args);
+    let done = compare(&all, &mut |name| invocation.load(name));
     Finished { code: i32::from(done.status), out: done.stdout.into_bytes(), err: done.stderr.into_bytes() }
 }
 
