@@ -64,11 +64,11 @@ impl SampleOptions {
                 false if self.functions.iter().any(|name| name.is_match(lines[at])) => block_end(&lines, at),
                 false => at,
             };
-            for index in at..end {
-                if self.lines.as_ref().is_none_or(|pattern| pattern.is_match(lines[index])) {
+            for (index, line) in lines.iter().enumerate().take(end).skip(at) {
+                if self.lines.as_ref().is_none_or(|pattern| pattern.is_match(line)) {
                     let adjacent = last.is_some_and(|last| last + 1 == index);
                     let label = !self.functions.is_empty() && index == at;
-                    sample.push(SampleLine { text: lines[index].to_owned(), adjacent, label });
+                    sample.push(SampleLine { text: (*line).to_owned(), adjacent, label });
                     last = Some(index);
                 }
             }
