@@ -4,7 +4,7 @@
 //! The host knows all elements when it reaches a statement, so posts and Waits are matched when the plan is made.
 
 use super::lowering::require_rank;
-use crate::diag::{Diag, Message, codes, message};
+use crate::diag::{Diag, Message, PartKind, Quoted, codes, message};
 use crate::ir::{OpId, Program, Value, bare_head, handle_element_phrase, handle_phrase, quoted_wait};
 use crate::plan::{HandlePost, InstKind, PlanBuilder, WorkSlot};
 
@@ -39,25 +39,37 @@ pub(super) fn register_post(cx: &mut PlanBuilder<'_>, post: HandlePost) -> Resul
 }
 
 fn started_again(cx: &PlanBuilder<'_>, number: u32) -> Diag {
-    let name = handle_phrase(cx.program, number);
+    let spoken = spoken_name(cx.program, number);
+    let name = spoken.as_ref().map_or_else(|| handle_phrase(cx.program, number), |name| format!("`{name}`"));
+    let wait = match &spoken {
+        Some(name) => Quoted::new(PartKind::Statement, format!("`wait {name}`")),
+        None => quoted_wait(cx.program, number),
+    };
     let message = message!("{} is started again before a {} for it", name, bare_head("Wait"));
-    let diag = cx
-        .error_here(codes::POSTS, message)
-        .with_note(message!("add {} before the second start", quoted_wait(cx.program, number)));
+    let diag = cx.error_here(codes::POSTS, message).with_note(message!("add {} before the second start", wait));
     match cx.is_in_loop() {
-        true => diag.with_note(array_advice(cx.program, number)),
+        true => diag.with_note(array_advice(cx.program, spoken.as_deref().unwrap_or("h"))),
         false => diag,
     }
 }
 
+/// The name of a handle in a text in `hir 2`: given, or a number that some statement waits for; `None` if the statement
+/// that starts it has no name, and in the printed form.
+fn spoken_name(program: &Program, number: u32) -> Option<String> {
+    let mut is_named = program.given_names().handles.contains_key(&number);
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        is_named |= op.kind.is_wait() && op.operands.contains(&Value::Handle(number));
+    });
+    program.written_handle(number).filter(|_| is_named && program.is_hir2())
+}
+
 /// The other repair where a loop starts communications that a later statement waits for.
-fn array_advice(program: &Program, number: u32) -> Message {
+fn array_advice(program: &Program, name: &str) -> Message {
     if !program.is_hir2() {
         return "or give each iteration an element of its own, `element=i`; a Wait without `element=` waits for all"
             .into();
     }
-    let name = program.handle_name(number);
-    let name = if program.given_names().handles.contains_key(&number) { name.as_str() } else { "h" };
     Message::from(format!(
         "or make it an array with an element for each iteration, `{name}[i] = ..`; then `wait {name}` waits for all"
     ))
