@@ -184,7 +184,8 @@ fn refuse_computed_teams(program: &Program, walked: &ReachableItems) -> Result<(
     let mut diags = Diags::default();
     for &id in walked.ops.iter().filter(|&&id| program.computed_team(program.op(id)).is_some()) {
         let message = "the members of this team are computed, and their counterparts on other devices are unknown";
-        let note = "give the mesh by a size, `mesh d = 0..p`, and compute the members from that size: then no pass is needed";
+        let note =
+            "give the mesh by a size, `mesh d = 0..p`, and compute the members from that size: then no pass is needed";
         diags.push(Diag::error(RESIZE_TEAM, program.op_span(id), message).with_note(note));
     }
     diags.or_value(())
