@@ -7,6 +7,7 @@ mod effort;
 mod fixes;
 mod fuzz_corpus;
 mod hir2;
+mod hir2_grammar;
 mod layout;
 mod lowering;
 #[allow(dead_code, reason = "the command that prints the table uses all of it")]

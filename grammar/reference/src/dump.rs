@@ -195,7 +195,7 @@ impl Dump<'_> {
             let stmt = self.file.stmts[stmt.index()];
             format!("{} {}", place(stmt.span), self.statement(stmt.form).0)
         });
-        format!("group{} {:?}", place(block.span), stmts.collect::<Vec<_>>())
+        format!("group{} {}", place(block.span), stmts.collect::<Vec<_>>().join("; "))
     }
 
     fn args(&self, args: NodeRange) -> String {

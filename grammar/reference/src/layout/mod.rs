@@ -145,7 +145,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Adds a terminal without a text.
-    fn push_mark(&mut self, tok: Tok) {
+    fn push_empty(&mut self, tok: Tok) {
         let end = self.last_end();
         self.push(tok, Span { start: end, end });
     }
@@ -164,23 +164,23 @@ impl<'a> Layout<'a> {
     /// Ends a line; the next one begins in `column`.
     fn end_line(&mut self, column: u32) {
         let opens_block = self.last() == Some(Tok::Sign(Sign::BlockColon));
-        self.push_mark(Tok::Newline);
+        self.push_empty(Tok::Newline);
         let own = self.levels.last().map_or(0, |level| level.column);
         if opens_block && column > own {
             if self.levels.len() > MAX_BLOCKS {
-                self.push_mark(Tok::Error);
+                self.push_empty(Tok::Error);
             }
             self.levels.push(Level { column, is_after_if: false });
-            self.push_mark(Tok::Indent);
+            self.push_empty(Tok::Indent);
         } else if column > own {
-            self.push_mark(Tok::Error);
+            self.push_empty(Tok::Error);
         }
         while self.levels.len() > 1 && self.levels.last().is_some_and(|level| column < level.column) {
             self.levels.pop();
-            self.push_mark(Tok::Dedent);
+            self.push_empty(Tok::Dedent);
         }
         if self.levels.last().is_some_and(|level| level.column != column) {
-            self.push_mark(Tok::Error);
+            self.push_empty(Tok::Error);
         }
         self.statement = Statement { is_at_start: true, column, ..Statement::default() };
         self.prefixes = 0;
@@ -192,11 +192,11 @@ impl<'a> Layout<'a> {
             return;
         }
         if !self.statement.is_at_start {
-            self.push_mark(Tok::Newline);
+            self.push_empty(Tok::Newline);
         }
         let column = column.unwrap_or(token.column);
         if token.column < column && token.column <= around.column {
-            self.push_mark(Tok::Error);
+            self.push_empty(Tok::Error);
         }
         if let Some(frame) = self.frames.last_mut() {
             *frame = Frame::Group { column: Some(column), around };
@@ -242,7 +242,7 @@ impl<'a> Layout<'a> {
     fn check_depth(&mut self) {
         let around: usize = self.frames.iter().map(Frame::prefixes_around).sum();
         if self.frames.len() + self.prefixes + around > MAX_BRACKETS {
-            self.push_mark(Tok::Error);
+            self.push_empty(Tok::Error);
         }
     }
 
