@@ -9,6 +9,7 @@ mod checks {
     pub(crate) mod docs;
     pub(crate) mod figures;
     pub(crate) mod files;
+    pub(crate) mod grammar_page;
     pub(crate) mod links;
     pub(crate) mod messages;
     pub(crate) mod names;

@@ -186,5 +186,11 @@ pub(crate) fn outdated() -> Vec<String> {
 }
 
 fn generated() -> Vec<(&'static str, String)> {
-    vec![("docs/errors.md", errors()), ("docs/ops.md", ops()), ("docs/passes.md", hostir_passes::passes_markdown())]
+    let language = super::grammar_page::with_generated(&tree::read(&tree::root().join("docs/language.md")));
+    vec![
+        ("docs/errors.md", errors()),
+        ("docs/language.md", language),
+        ("docs/ops.md", ops()),
+        ("docs/passes.md", hostir_passes::passes_markdown()),
+    ]
 }
