@@ -1,0 +1,111 @@
+//! The text that shrinks: the programs, and the passes that a test case runs on them.
+
+use hostir::diag::Diags;
+use hostir::ir::{GivenSizes, Program};
+use hostir::print::{PrintForm, PrintOptions, VersionLine, print_into};
+
+/// The start of the line with the passes, which `hir-opt --reproducer` writes.
+const COMMAND: &str = "// hir-opt ";
+const PIPELINE: &str = "--pass-pipeline='";
+
+/// The passes of a test case, with the flags in front of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PassCommand {
+    /// `// hir-opt --verify-each=always `
+    pub(crate) head: String,
+    /// Each pass with its options.
+    pub(crate) steps: Vec<String>,
+}
+
+/// A text that is reduced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Subject {
+    /// The passes, if the text is a test case.
+    pub(crate) command: Option<PassCommand>,
+    /// The rest of the text.
+    pub(crate) body: String,
+}
+
+impl Subject {
+    /// Takes a text apart.
+    pub(crate) fn from_text(text: &str) -> Self {
+        let found = text.lines().find_map(|line| Some((line, read_command(line)?)));
+        let Some((line, command)) = found else { return Self { command: None, body: text.to_owned() } };
+        let body: String = text.split_inclusive('\n').filter(|other| other.trim_end() != line.trim_end()).collect();
+        Self { command: Some(command), body }
+    }
+
+    /// The whole text.
+    pub(crate) fn whole_text(&self) -> String {
+        match &self.command {
+            Some(command) => {
+                format!("{}{PIPELINE}{}'\n{}", command.head, command.steps.join(","), self.body)
+            }
+            None => self.body.clone(),
+        }
+    }
+
+    /// The programs; `None` if the text has errors.
+    pub(crate) fn programs(&self) -> Option<Vec<Program>> {
+        let (programs, diags) = hostir::load_with_sizes(&self.body, &GivenSizes::default());
+        (!diags.has_errors()).then_some(programs)
+    }
+
+    /// The same passes with other programs, in the notation of the text.
+    pub(crate) fn with_programs(&self, programs: &mut [Program]) -> Self {
+        let body = if hostir::hir2::is_hir2(&self.body) {
+            hostir::hir2::write::write_file(programs)
+        } else {
+            printed_text(programs)
+        };
+        Self { command: self.command.clone(), body }
+    }
+
+    /// The same passes on another text.
+    pub(crate) fn with_body(&self, body: String) -> Self {
+        Self { command: self.command.clone(), body }
+    }
+
+    /// What is wrong with the programs.
+    pub(crate) fn errors(&self) -> Diags {
+        let (programs, mut diags) = hostir::load_with_sizes(&self.body, &GivenSizes::default());
+        if !diags.has_errors() {
+            programs.iter().for_each(|program| hostir::verify::verify(program, &mut diags));
+        }
+        diags
+    }
+
+    /// Lines with anything on them.
+    pub(crate) fn line_count(&self) -> usize {
+        usize::from(self.command.is_some()) + self.body.lines().filter(|line| !line.trim().is_empty()).count()
+    }
+}
+
+/// The passes of a line.
+fn read_command(line: &str) -> Option<PassCommand> {
+    let flags = line.strip_prefix(COMMAND)?;
+    let (head, rest) = flags.split_once(PIPELINE)?;
+    let pipeline = rest.trim_end().strip_suffix('\'')?;
+    Some(PassCommand { head: format!("{COMMAND}{head}"), steps: split_list(pipeline) })
+}
+
+/// The parts between commas that are in no braces.
+pub(crate) fn split_list(text: &str) -> Vec<String> {
+    let mut depth = 0_i32;
+    let parts = text.split(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    parts.map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+}
+
+fn printed_text(programs: &[Program]) -> String {
+    let mut out = String::new();
+    let is_named = programs.len() > 1 && programs.iter().any(Program::has_names);
+    let mut version = if is_named { VersionLine::Always } else { VersionLine::AsRead };
+    for program in programs {
+        print_into(program, PrintOptions { form: PrintForm::Full, version }, &mut out);
+        version = VersionLine::Never;
+    }
+    out
+}
