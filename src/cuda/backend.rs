@@ -24,8 +24,9 @@ impl CudaRuntime {
     ///
     /// # Errors
     /// If there is no usable device or library, the devices cannot run an instruction, memory is short, a kernel does
-    /// not compile, or another process fails.
+    /// not compile, another process fails, or the program prints.
     pub fn load<'p>(&self, prepared: &'p PreparedProgram) -> Result<LoadedProgram<'p>, Vec<Diag>> {
+        refuse_prints(prepared)?;
         loaded_program::load_program(prepared, &self.options, false)
     }
 
@@ -34,6 +35,12 @@ impl CudaRuntime {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_unbound<'p>(&self, prepared: &'p PreparedProgram) -> Result<BoundProgram<'p>, Vec<Diag>> {
+        refuse_prints(prepared)?;
         bound_program::load_bound_program(prepared, &self.options)
     }
+}
+
+/// Devices show no values while they run.
+fn refuse_prints(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
+    prepared.print_error().map_or(Ok(()), |error| Err(vec![error]))
 }

@@ -31,6 +31,7 @@ mod outputs;
 mod permuted;
 mod preconditions;
 mod preparation;
+mod prints;
 mod processes;
 mod program;
 mod progress;

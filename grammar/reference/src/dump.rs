@@ -105,6 +105,7 @@ impl Dump<'_> {
             StmtForm::Assert { condition, text } => {
                 format!("assert {} {:?}", self.expr(condition), text.map(|text| self.symbol(text)))
             }
+            StmtForm::Print(values) => format!("print {}", self.list(values)),
             StmtForm::Verbatim(text) => format!("verbatim {}", self.symbol(text)),
             StmtForm::Error => "error".to_owned(),
             StmtForm::Stream(..)

@@ -81,6 +81,7 @@ pub enum Word {
     Share,
     Alias,
     Assert,
+    Print,
     Define,
 }
 

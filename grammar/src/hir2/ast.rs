@@ -451,6 +451,8 @@ pub enum StmtForm {
         /// The text, without its quotes.
         text: Option<Symbol>,
     },
+    /// `print A, n`: values in [`FileSyntax::expr_lists`].
+    Print(NodeRange),
     /// `define:`
     Define(BlockId),
     /// A statement of the printed form, in backquotes.

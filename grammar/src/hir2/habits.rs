@@ -14,7 +14,7 @@ pub(super) const STATEMENT_NOTE: &str =
 
 /// Words that begin statements.
 const STATEMENT_WORDS: &[&str] =
-    &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define", "assert"];
+    &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define", "assert", "print"];
 
 /// Element types of the printed form, and their spellings here.
 const PRINTED_DTYPES: &[(&str, &str)] = &[
@@ -49,7 +49,8 @@ pub fn foreign_statement_note(word: &str) -> Option<&'static str> {
         "with" => "a block on a stream is written `stream e:`",
         "del" => "memory is given back by `free T`",
         "await" => "write `wait h`",
-        "print" | "raise" | "try" | "except" | "global" | "lambda" => "leave the statement out",
+        "print" => "write `print X`, or `print X, i` for several values",
+        "raise" | "try" | "except" | "global" | "lambda" => "leave the statement out",
         "elif" => "write `else:`, and an `if` in its block",
         "else" | "ELSE" => "an `else:` stands in the column of its `if`, directly behind the block of that",
         "SetCurrentStream" => "write `stream e`, or `stream e:` with a block",

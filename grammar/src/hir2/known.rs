@@ -51,6 +51,7 @@ known_words! {
     To = "to",
     Assert = "assert",
     Import = "import",
+    Print = "print",
     CapitalFor = "FOR",
     CapitalIf = "IF",
     CapitalElse = "ELSE",

@@ -79,6 +79,7 @@ impl Parser<'_> {
             Some(KnownWord::Free) if is_alone => self.parse_free(),
             Some(KnownWord::Alias) if is_alone => self.parse_alias(),
             Some(KnownWord::Assert) if !is_named => self.parse_assert(),
+            Some(KnownWord::Print) if is_alone && follows != LineTok::LineEnd => self.parse_print(),
             Some(KnownWord::Share) if follows == LineTok::LBrace => {
                 self.next();
                 Ok(StmtForm::Share(self.parse_group()?))
@@ -179,6 +180,19 @@ impl Parser<'_> {
         }
         let text = if self.skip(LineTok::Comma) { Some(self.parse_text(ASSERT_NOTE)?.0) } else { None };
         Ok(StmtForm::Assert { condition, text })
+    }
+
+    fn parse_print(&mut self) -> Parsed<StmtForm> {
+        let word = self.next().span;
+        self.check_minor_version(word, "`print`");
+        let first = self.scratch.exprs.len();
+        loop {
+            let value = self.parse_expr()?;
+            self.scratch.exprs.push(value);
+            if !self.skip(LineTok::Comma) {
+                return Ok(StmtForm::Print(self.finish_list(first)));
+            }
+        }
     }
 
     // Assignments.

@@ -209,6 +209,7 @@ fn statement_line(file: &FileSyntax, form: StmtForm) -> (String, Vec<(&'static s
             let text = text.map_or_else(String::new, |text| format!(", {}", file.symbol_text(text)));
             format!("assert {}{text}", node(file, condition))
         }
+        StmtForm::Print(values) => format!("print {}", list(file, values)),
         StmtForm::Define(body) => return ("define:".to_owned(), vec![("", body)]),
         StmtForm::Verbatim(text) => format!("`{}`", file.symbol_text(text)),
         StmtForm::Error => "error".to_owned(),

@@ -294,6 +294,10 @@ codes! {
     ASSERTION = "H0435";
     /// A collective of a tensor that is local to each rank, where a rank's part of a sharded one is needed.
     LOCAL_PART = "H0436";
+    /// More prints of a rank than are shown.
+    PRINTS = "H0437";
+    /// A print in a program that does not run on the CPU backend.
+    PRINT_BACKEND = "H0438";
 
     /// Inputs or outputs that do not match the plan.
     PORTS = "H0501";

@@ -57,6 +57,7 @@ fn words_form(kind: OpKind, link: WordLink) -> &'static str {
 fn statement_form(kind: OpKind) -> &'static str {
     match kind.name() {
         "Assert" => "assert condition[, \"text\"]",
+        "Print" => "print A, ..",
         _ => "",
     }
 }

@@ -31,6 +31,7 @@ const STATEMENT_WORDS: &[(&str, &str)] = &[
     ("HirAliasSelect", "slice"),
     ("Wait", "wait"),
     ("Assert", "assert"),
+    ("Print", "print"),
 ];
 
 /// The words of element types in `hir 2`.

@@ -10,7 +10,7 @@ use super::{SizeSettings, infer_sizes};
 use crate::analysis::{moves_shards, needs_slice_resharding, shows_other_devices};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value};
+use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value, quoted_head};
 use crate::ops::spec::Lower;
 use crate::plan::{
     AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent, shard_place,
@@ -108,6 +108,13 @@ impl PreparedProgram {
     /// A rank's plan as text.
     pub fn plan_text(&self, rank: usize) -> Option<PlanText<'_>> {
         self.plans.get(rank).map(|plan| PlanText { plan, labels: &self.labels })
+    }
+    /// The error for a backend that shows no prints, if the program has one.
+    pub fn print_error(&self) -> Option<Diag> {
+        let print = self.plans.iter().find_map(|plan| plan.notes.prints.first())?;
+        let span = self.labels.op_span(print.origin.op);
+        let message = message!("`{}` shows values on the CPU backend only", quoted_head("Print"));
+        Some(Diag::error(codes::PRINT_BACKEND, span, message).with_note("run the program with `--backend=cpu`"))
     }
     /// An estimate of the bytes that a run needs at one time: the buffers of all ranks, the operands and results of
     /// their largest instructions, and inputs and outputs once more as whole tensors.

@@ -78,6 +78,7 @@ op_table! {
     SetCurrentStream => stream::SET_CURRENT_STREAM,
     Synchronize => stream::SYNCHRONIZE,
     Assert => observe::ASSERT,
+    Print => observe::PRINT,
     PostOnStream => launch::POST_ON_STREAM,
     LaunchKernel => launch::LAUNCH_KERNEL,
     Communication => comm::COMMUNICATION,

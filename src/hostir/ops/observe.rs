@@ -1,16 +1,17 @@
-//! Statements that look at a program without changing it: `Assert`.
+//! Statements that look at a program without changing it: `Assert` and `Print`.
 //!
 //! They have no results, no pass removes or moves them, and a run without them computes the same.
 
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
-use crate::diag::{Diag, Diags, Message, codes, message};
+use crate::diag::{Diag, Diags, Message, Notation, codes, message};
 use crate::ir::functions::ScalarValue;
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, Expr, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, Program, Symbol,
-    Value, quoted_expr,
+    Value, quoted_bare_expr, quoted_expr,
 };
-use crate::plan::{PlanBuilder, constant_value};
+use crate::plan::{PlanBuilder, PrintedValue, constant_value, emit_copy};
+use smallvec::SmallVec;
 
 /// The text of an assertion, which says in the author's words what holds.
 pub const MESSAGE: AttrKey = AttrKey::Own(0);
@@ -35,6 +36,62 @@ pub const ASSERT: OpSpec = OpSpec {
     checks: &[check_constant_assertion],
     lower: Lower::Instructions(lower_assert),
 };
+
+/// `Print`.
+pub const PRINT: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "Print",
+        layout: OpLayout::Statement,
+        results: 0,
+        effect: OpEffect::Observe,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Shows tensors and scalars as they are when their stream comes to the statement.",
+    args: &[ArgSpec::operand(ArgKind::Operand).repeated()],
+    relate: None,
+    infer: Infer::Written,
+    checks: &[],
+    lower: Lower::Instructions(lower_print),
+};
+
+/// The most prints of a rank.
+const MOST_PRINTS: usize = 4096;
+
+/// `Print(T0, i0)`
+pub fn print_op(values: SmallVec<[Value; 2]>) -> Op {
+    Op { operands: values, ..Op::new(OpKind::Print) }
+}
+
+/// Copies tensors on the current stream to memory of their own, which is read when the run has ended; the values of
+/// scalars are known.
+fn lower_print(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    if cx.plan.notes.prints.len() == MOST_PRINTS {
+        let message = message!("a rank prints more than {} times", MOST_PRINTS);
+        let note = "print in fewer iterations: `if i == 0:` before the `print`";
+        return Err(cx.error_here(codes::PRINTS, message).with_note(note));
+    }
+    let notation = if cx.program.is_hir2() { Notation::Hir2 } else { Notation::Printed };
+    let mut values = Vec::new();
+    for operand in &cx.program.op(id).operands {
+        match *operand {
+            Value::Tensor(tensor) => {
+                let view = cx.input_view(tensor)?;
+                let copy = cx.new_scratch(tensor, &view.shape(), view.dtype)?;
+                emit_copy(cx, view, copy.clone())?;
+                values.push((cx.tensor_name(tensor), PrintedValue::Tensor(copy)));
+            }
+            Value::Scalar(expr) => {
+                let value = cx.eval_scalar(expr)?;
+                let name = message!("{}", quoted_bare_expr(cx.program, expr)).in_notation(notation);
+                values.push((name.as_str().to_owned(), PrintedValue::Scalar(value)));
+            }
+            Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {}
+        }
+    }
+    cx.add_print(values);
+    Ok(())
+}
 
 /// `Assert(condition=i0, message="text")`
 pub fn assertion_op(condition: ExprId, text: Option<Symbol>) -> Op {

@@ -15,7 +15,7 @@ use super::stream_table::StreamTable;
 use super::tensor_bindings::TensorBindings;
 use super::{
     BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId, LoopIteration, Plan,
-    PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
+    PlanBuffer, PlanCommunicator, PlanPrint, PrintedValue, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
 use crate::diag::message;
@@ -112,7 +112,9 @@ impl<'a> PlanBuilder<'a> {
         }
         let outputs = self.program.outputs().iter().filter_map(|output| output.as_tensor());
         let outputs = outputs.chain(kept.iter().copied());
+        let printed = std::mem::take(&mut self.plan.outputs);
         self.plan.outputs = outputs.map(|tensor| self.tensor_binding(tensor).cloned()).collect();
+        self.plan.outputs.extend(printed);
         Ok(self.plan)
     }
 
@@ -179,6 +181,17 @@ impl<'a> PlanBuilder<'a> {
     /// The tensor's name in a message.
     pub fn quoted_tensor(&self, tensor: TensorId) -> Quoted {
         self.program.quoted_tensor(tensor)
+    }
+
+    /// Adds what a print shows; the copies of tensors follow the outputs.
+    pub(crate) fn add_print(&mut self, values: Vec<(String, PrintedValue)>) {
+        let tensors = values.iter().filter_map(|(_, value)| match value {
+            PrintedValue::Tensor(view) => Some(Some(view.clone())),
+            PrintedValue::Scalar(_) => None,
+        });
+        self.plan.outputs.extend(tensors);
+        let origin = InstOrigin { op: self.op, iteration: self.scope.iteration };
+        self.plan.notes.prints.push(PlanPrint { origin, values });
     }
 
     /// Starts to record the rounds of a loop.

@@ -16,7 +16,7 @@ impl PlanBuilder<'_> {
         self.rebind_tensor(tensor, None)?;
         if let Some(buffer) = owned.filter(|&buffer| self.is_lent(buffer, tensor)) {
             let issued = self.plan.inst_count();
-            self.plan.ended_owners.push(EndedOwner { buffer, op: self.op, issued });
+            self.plan.notes.ended_owners.push(EndedOwner { buffer, op: self.op, issued });
         }
         let end = EndedName { op: self.op, indices: self.scope.indices.clone() };
         self.tensors.end_name(self.program.memory_tensor(tensor), end);

@@ -116,6 +116,34 @@ pub struct EndedOwner {
     pub issued: usize,
 }
 
+/// Facts about a plan that no instruction needs.
+#[derive(Clone, Default, Debug)]
+pub struct PlanNotes {
+    /// Buffers whose tensor a Deallocate ended while other tensors were bound to them, in issue order.
+    pub ended_owners: Vec<EndedOwner>,
+    /// What is shown after a run, in issue order.
+    pub prints: Vec<PlanPrint>,
+}
+
+/// The values that a `Print` shows, each with its name.
+#[derive(Clone, Debug)]
+pub struct PlanPrint {
+    /// The op and the loop iteration.
+    pub origin: InstOrigin,
+    /// The values.
+    pub values: Vec<(String, PrintedValue)>,
+}
+
+/// A value that a `Print` shows.
+#[derive(Clone, Debug)]
+pub enum PrintedValue {
+    /// A scalar.
+    Scalar(ScalarValue),
+    /// A tensor: the copy, which is kept until the run has ended. It is one of the plan's outputs, after those of the
+    /// program.
+    Tensor(BufferView),
+}
+
 /// The instructions of one rank, with their buffers and communicators.
 #[derive(Clone, Default, Debug)]
 pub struct Plan {
@@ -133,8 +161,8 @@ pub struct Plan {
     pub communicators: IdVec<CommSlot, PlanCommunicator>,
     /// Number of streams; the first is the caller's.
     pub streams: u32,
-    /// Buffers whose tensor a Deallocate ended while other tensors were bound to them, in issue order.
-    pub ended_owners: Vec<EndedOwner>,
+    /// Facts for reports.
+    pub notes: PlanNotes,
     /// By stream: the name that the program has for it, for messages.
     pub stream_labels: Vec<StreamLabel>,
     /// Number of events.

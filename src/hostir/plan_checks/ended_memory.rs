@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 /// `hir 2`.
 pub(super) fn check_ended_memory(prepared: &PreparedProgram) -> Vec<Diag> {
     let mut known: FxHashSet<OpId> = FxHashSet::default();
-    let ended = prepared.plans.iter().flat_map(|plan| plan.ended_owners.iter().map(move |ended| (plan, ended)));
+    let ended = prepared.plans.iter().flat_map(|plan| plan.notes.ended_owners.iter().map(move |ended| (plan, ended)));
     let found = ended.filter_map(|(plan, ended)| Some((ended, first_use(plan, ended)?, plan)));
     found
         .filter(|(ended, _, _)| known.insert(ended.op))

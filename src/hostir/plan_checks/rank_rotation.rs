@@ -31,7 +31,7 @@ fn has_same_tables(first: &Plan, plan: &Plan, ranks: u32) -> bool {
         && first.communicators == plan.communicators
         && first.communicators.iter().all(|(_, communicator)| communicator.team.iter().copied().eq(0..ranks))
         && first.inputs == plan.inputs
-        && first.ended_owners.is_empty() == plan.ended_owners.is_empty()
+        && first.notes.ended_owners.is_empty() == plan.notes.ended_owners.is_empty()
 }
 
 /// Returns true if a plan is that of rank 0, rotated. Loops are compared in their stored form if possible, else

@@ -12,7 +12,7 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, exact, fix, gather, inputs, models, outputs, permuted, preconditions, progress, proof,
+    bench, comparison, exact, fix, gather, inputs, models, outputs, permuted, preconditions, prints, progress, proof,
     reference, summary, tensor_options, timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
@@ -139,6 +139,7 @@ fn finish_run(
     let drawn =
         trace.map(|trace| timeline::draw_timelines(&trace, loaded, prepared, options, &mut staged, io)).transpose()?;
     let ran = work_summary::summarize_work(prepared, run.stats);
+    prints::show_prints(prepared, &run, io);
     let results = OutputTensors::assemble_outputs(prepared, run, &bound.outputs_in_parts())
         .map_err(|diag| assembly_failure(loaded, diag, options))?;
     let mut lines = comparison::compare_expected(prepared, &results, options, &bound, io)?;

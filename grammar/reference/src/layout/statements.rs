@@ -176,6 +176,9 @@ impl Layout<'_> {
             "stream" if !is_named => self.add_first_word(Word::Stream, of_stream, token),
             "assert" if !is_named => self.add_first_word(Word::Assert, StatementKind::Simple, token),
             "free" if is_alone => self.add_first_word(Word::Free, StatementKind::Simple, token),
+            "print" if is_alone && follows != LineTok::LineEnd => {
+                self.add_first_word(Word::Print, StatementKind::Simple, token);
+            }
             "alias" if is_alone => self.add_first_word(Word::Alias, StatementKind::Simple, token),
             "share" if follows == LineTok::LBrace => self.add_first_word(Word::Share, StatementKind::Simple, token),
             "for" | "if" if !is_named => self.reject_token(token),

@@ -103,6 +103,13 @@ impl TreeBuilder<'_> {
         Ok(self.add_stmt(StmtForm::Assert { condition, text }, start, end))
     }
 
+    /// `print A, n`
+    pub fn add_print(&mut self, values: &[ExprId], start: u32, end: u32) -> Checked<StmtId> {
+        self.require_minor_version()?;
+        let values = self.add_list(values);
+        Ok(self.add_stmt(StmtForm::Print(values), start, end))
+    }
+
     /// `define:`
     pub fn add_define(&mut self, block: BlockId, start: u32, end: u32) -> StmtId {
         self.add_stmt(StmtForm::Define(block), start, end)

@@ -6,7 +6,7 @@ use super::scope::Meaning;
 use super::slices::SliceTarget;
 use crate::ir::{AttrKey, AttrValue, Block, BlockId, DomainId, Expr, IterDomain, Op, OpEffect, TensorId, Value};
 use crate::ops::memory::{allocation_op, deallocation_op};
-use crate::ops::observe::assertion_op;
+use crate::ops::observe::{assertion_op, print_op};
 use crate::ops::result_types::{TensorType, result_types};
 use crate::ops::scalar::definition_op;
 use crate::style::stored_size;
@@ -77,6 +77,7 @@ impl<'a> ProgramReader<'a> {
             StmtForm::Share(block) => self.read_share(block, stmt.span),
             StmtForm::Alias(new, original) => self.read_alias(new, original),
             StmtForm::Assert { condition, text } => self.read_assert(condition, text, stmt.span),
+            StmtForm::Print(values) => self.read_print(values, stmt.span),
             StmtForm::Define(block) => self.read_definitions(block),
             StmtForm::Verbatim(text) => self.read_verbatim(text, stmt.span),
             StmtForm::Error => None,
@@ -459,6 +460,15 @@ impl<'a> ProgramReader<'a> {
         let condition = self.scalar(condition)?;
         let text = text.map(|text| self.symbol(text));
         self.emit(assertion_op(condition, text), span);
+        Some(())
+    }
+
+    fn read_print(&mut self, values: NodeRange, span: Span) -> Option<()> {
+        let file = self.file;
+        let values = file.expr_lists[values.indices()].iter().map(|&value| self.operand(value));
+        let values: Vec<Option<Value>> = values.collect();
+        let values: Option<SmallVec<[Value; 2]>> = values.into_iter().collect();
+        self.emit(print_op(values?), span);
         Some(())
     }
 

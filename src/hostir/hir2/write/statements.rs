@@ -292,7 +292,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// `assert c, "text"`
+    /// `assert c, "text"`, `print A, n`
     fn write_observation(&mut self, op: &Op) {
         self.push(statement_word(op.kind.name()).unwrap_or_default());
         for (at, value) in op.operands.iter().enumerate() {
