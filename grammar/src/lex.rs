@@ -206,7 +206,7 @@ impl<'t> TokenWindow<'t> {
 
     /// Returns true if the next token is the value of an argument, after its key and `=`.
     fn is_value(&self) -> bool {
-        matches!(&self.window[..], [.., key, equal] if equal.tok == Tok::Equal && matches!(key.tok, Tok::Word(_)))
+        matches!(&self.window[..], [.., key, sign] if matches!(sign.tok, Tok::Equal | Tok::Colon) && matches!(key.tok, Tok::Word(_)))
     }
 
     /// A quote where no text may be; the text between the quotes is read.

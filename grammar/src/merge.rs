@@ -171,8 +171,8 @@ impl IdRemap {
             ValueSyntax::Stream(expr) => ValueSyntax::Stream(self.map_expr_id(expr)),
             ValueSyntax::Handle(word, number) => ValueSyntax::Handle(self.map_symbol(word), number),
             ValueSyntax::List(list) => ValueSyntax::List(self.map_range(list)),
-            ValueSyntax::Text(text) => ValueSyntax::Text(self.map_symbol(text)),
             ValueSyntax::Team(list, truncated) => ValueSyntax::Team(self.map_range(list), truncated),
+            ValueSyntax::Text(text) => ValueSyntax::Text(self.map_symbol(text)),
             ValueSyntax::Stmt(stmt) => ValueSyntax::Stmt(self.map_stmt_id(stmt)),
             ValueSyntax::Error => ValueSyntax::Error,
         }

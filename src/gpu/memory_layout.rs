@@ -115,7 +115,7 @@ impl StreamRegion {
 /// Returns the numbers of the buffers that an item with position `inst` reads and writes.
 fn accessed_buffers(inst: &Inst, item: &FusedInst) -> SmallVec<[usize; 4]> {
     let views: SmallVec<[&BufferView; 4]> = match item {
-        FusedInst::Inst(_) => inst.kind.read_views().into_iter().chain(inst.kind.written_view()).collect(),
+        FusedInst::Inst(_) => inst.kind.read_views().into_iter().chain(inst.kind.written_views()).collect(),
         FusedInst::Gemm { gemm, .. } => [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect(),
         FusedInst::DirectGemm { gemm, .. } => [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).collect(),
         FusedInst::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),

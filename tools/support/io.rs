@@ -111,7 +111,11 @@ impl ToolIo<'_> {
     /// Writes the verdict about a program to standard error if diagnostics are data; for users the summary has it.
     pub fn report_verdict(&mut self, format: DiagFormat, source: &NamedText, verdict: &ProofVerdict) {
         if format == DiagFormat::Json {
-            let _ = render::write_verdict(self.stderr, &source.name, verdict);
+            let mut verdict = verdict.clone();
+            if let Some(log) = &source.log {
+                verdict.trusted.iter_mut().for_each(|launch| launch.span = log.places.span(launch.span));
+            }
+            let _ = render::write_verdict(self.stderr, &source.name, &source.shown_text(), &verdict);
         }
     }
 

@@ -4,8 +4,8 @@
 use hostir_grammar::Span;
 use hostir_grammar::ast::{BlockId, ExprId, Symbol};
 use hostir_grammar::hir2::ast::{
-    AxisSyntax, ExprNode, FileSyntax, ImportItem, IndexItem, ItemSyntax, LoopDomain, MeshItem, NameSyntax, NodeRange,
-    ParamSyntax, ProgramItem, SizedMeshSyntax, StmtForm, TypeId,
+    AxisSyntax, ExprNode, FileSyntax, ImportItem, IndexItem, ItemSyntax, LaunchSyntax, LoopDomain, MeshItem,
+    NameSyntax, NodeRange, ParamSyntax, ProgramItem, SizedMeshSyntax, StmtForm, TypeId,
 };
 use std::fmt::Write;
 
@@ -106,6 +106,7 @@ impl Dump<'_> {
                 format!("assert {} {:?}", self.expr(condition), text.map(|text| self.symbol(text)))
             }
             StmtForm::Print(values) => format!("print {}", self.list(values)),
+            StmtForm::Launch(at) => self.launch(&self.file.launches[at as usize]),
             StmtForm::Verbatim(text) => format!("verbatim {}", self.symbol(text)),
             StmtForm::Error => "error".to_owned(),
             StmtForm::Stream(..)
@@ -115,6 +116,18 @@ impl Dump<'_> {
             | StmtForm::Define(_) => return self.header(form),
         };
         (text, Vec::new())
+    }
+
+    fn launch(&self, launch: &LaunchSyntax) -> String {
+        let [grid, block, reads] = [launch.grid, launch.block, launch.reads].map(|items| self.list(items));
+        let targets = self.file.targets[launch.writes.indices()].iter().map(|target| {
+            let ty = target.ty.map_or_else(String::new, |ty| self.type_text(ty));
+            format!("{}: {ty}", self.expr(target.value))
+        });
+        let (writes, shared) = (targets.collect::<Vec<_>>().join(", "), self.optional(launch.shared));
+        let (reference, group) = (self.optional_name(launch.reference), self.optional(launch.group));
+        let (file, entry, args) = (self.name(launch.file), self.name(launch.entry), self.args(launch.args));
+        format!("launch {file} {entry} {grid} {block} {shared} ({args}) {reads} {writes} {reference} {group}")
     }
 
     /// The line of a statement that has blocks.

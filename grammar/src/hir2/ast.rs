@@ -93,6 +93,8 @@ pub struct FileSyntax {
     pub index_items: Vec<IndexItem>,
     /// Targets of assignments.
     pub targets: Vec<TargetSyntax>,
+    /// Launches of kernels of the user.
+    pub launches: Vec<LaunchSyntax>,
     /// Statements.
     pub stmts: Vec<StatementNode>,
     /// Blocks.
@@ -368,6 +370,31 @@ pub struct TargetSyntax {
     pub ty: Option<TypeId>,
 }
 
+/// `launch "axpy.cu"::axpy[grid, block, shared](A, n, C) reads(A) writes(C)`.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchSyntax {
+    /// The file, without the quotes.
+    pub file: NameSyntax,
+    /// The kernel in the file.
+    pub entry: NameSyntax,
+    /// Extents of the grid in [`FileSyntax::expr_lists`], one to three.
+    pub grid: NodeRange,
+    /// Extents of the block, likewise.
+    pub block: NodeRange,
+    /// Bytes of shared memory.
+    pub shared: Option<ExprId>,
+    /// The kernel's arguments in [`FileSyntax::args`].
+    pub args: NodeRange,
+    /// `reads(..)` in [`FileSyntax::expr_lists`].
+    pub reads: NodeRange,
+    /// `writes(..)` in [`FileSyntax::targets`].
+    pub writes: NodeRange,
+    /// `reference=NAME`.
+    pub reference: Option<NameSyntax>,
+    /// `group=N`, of a `LaunchKernel` that nvFuser printed.
+    pub group: Option<ExprId>,
+}
+
 /// One statement.
 #[derive(Clone, Copy, Debug)]
 pub struct StatementNode {
@@ -440,6 +467,8 @@ pub enum StmtForm {
         /// The other block.
         otherwise: Option<BlockId>,
     },
+    /// `launch ..`: its place in [`FileSyntax::launches`].
+    Launch(u32),
     /// `share { .. }`
     Share(BlockId),
     /// `alias B -> A`: new name, original.

@@ -410,6 +410,18 @@ impl Parser<'_> {
 
     /// The arguments of a call whose name was read.
     fn parse_call(&mut self, name: NameSyntax) -> Parsed<Operand> {
+        let (range, height) = self.parse_arguments()?;
+        let is_wrap = known_word(name.name) == Some(KnownWord::Wrap);
+        let height = height + if is_wrap { WRAP_HEIGHT } else { POSTFIX_HEIGHT };
+        self.add_operand(ExprNode::Call(name, range), name.span.join(self.last_span()), height)
+    }
+
+    /// Arguments in parentheses, of which the opening one is next.
+    pub(super) fn parse_argument_list(&mut self) -> Parsed<NodeRange> {
+        Ok(self.parse_arguments()?.0)
+    }
+
+    fn parse_arguments(&mut self) -> Parsed<(NodeRange, u32)> {
         let open = self.open_bracket()?;
         let first = self.scratch.args.len();
         let mut height = 0;
@@ -428,10 +440,7 @@ impl Parser<'_> {
         self.close(LineTok::RParen, open)?;
         let start = self.file.args.len() as u32;
         self.file.args.extend(self.scratch.args.drain(first..));
-        let range = NodeRange { start, end: self.file.args.len() as u32 };
-        let is_wrap = known_word(name.name) == Some(KnownWord::Wrap);
-        let height = height + if is_wrap { WRAP_HEIGHT } else { POSTFIX_HEIGHT };
-        self.add_operand(ExprNode::Call(name, range), name.span.join(self.last_span()), height)
+        Ok((NodeRange { start, end: self.file.args.len() as u32 }, height))
     }
 
     fn parse_arg(&mut self) -> Parsed<(ArgNode, u32)> {

@@ -21,6 +21,7 @@ known_words! {
     Names = "names",
     Mesh = "mesh",
     Kernel = "kernel",
+    Launch = "launch",
     For = "for",
     If = "if",
     Else = "else",

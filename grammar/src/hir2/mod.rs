@@ -12,6 +12,7 @@ mod head;
 mod imports;
 mod items;
 mod known;
+mod launch;
 mod meshes;
 mod parser;
 mod stmt;

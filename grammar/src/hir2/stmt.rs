@@ -84,6 +84,7 @@ impl Parser<'_> {
                 self.next();
                 Ok(StmtForm::Share(self.parse_group()?))
             }
+            Some(KnownWord::Launch) if follows == LineTok::Quoted => self.parse_launch(),
             Some(KnownWord::For | KnownWord::If) if is_alone || follows == LineTok::LParen => {
                 Err(self.report_inner_block(token))
             }
@@ -229,7 +230,7 @@ impl Parser<'_> {
         Ok(NodeRange { start, end: self.file.targets.len() as u32 })
     }
 
-    fn parse_target(&mut self) -> Parsed<TargetSyntax> {
+    pub(super) fn parse_target(&mut self) -> Parsed<TargetSyntax> {
         if !matches!(self.here(), LineTok::Name(_) | LineTok::Verbatim(_)) {
             return Err(self.report_no_statement());
         }

@@ -263,7 +263,7 @@ impl SliceOrderWalk<'_> {
     fn walk_compute(&mut self, id: OpId, op: &Op) {
         let program = self.program;
         // Nobody knows how much a kernel writes.
-        let kernel = op.kind.effect() == OpEffect::Opaque && op.posted_number().is_none();
+        let kernel = op.kind.effect() == OpEffect::Opaque && !op.declares_accesses();
         let results: SmallVec<[TensorId; 2]> = op.output_tensors().filter(|_| !kernel).collect();
         let mut touched: SmallVec<[(TensorId, TensorAccess); 4]> = SmallVec::new();
         visit_accesses(program, id, &mut |tensor, access| touched.push((tensor, access)));

@@ -142,7 +142,7 @@ impl CarriedWalk<'_> {
             // A view holds what it is a view of.
             OpEffect::Alias => op.input_tensors().map(|of| self.state_of(of)).min().unwrap_or(TensorState::Bound),
             OpEffect::Allocate => self.allocation_state(op, result),
-            OpEffect::Opaque if op.posted_number().is_some() => self.written_state(result),
+            OpEffect::Opaque if op.declares_accesses() => self.written_state(result),
             OpEffect::Communicate(_) => {
                 self.require_state(result, TensorState::Bound);
                 TensorState::Written

@@ -51,7 +51,7 @@ fn is_within(plan: &Plan) -> bool {
     let mut io_views = plan.inputs.iter().chain(&plan.outputs).flatten();
     let fits = |view: &BufferView| view_fits_buffer(view, plan);
     let uses_fit = |inst: &Inst| {
-        let written = inst.kind.written_view();
+        let written = inst.kind.written_views();
         inst.kind.read_views().into_iter().chain(written).all(fits)
     };
     io_views.all(fits) && plan.iter().all(|inst| uses_fit(&inst))

@@ -44,7 +44,7 @@ fn buffer_bytes(plan: &Plan, id: BufferId) -> u64 {
 fn makes_buffer(kind: &InstKind, id: BufferId) -> bool {
     match kind {
         InstKind::Alloc { buffer } => *buffer == id,
-        kind => kind.written_view().is_some_and(|view| view.buffer == id),
+        kind => kind.written_views().iter().any(|view| view.buffer == id),
     }
 }
 

@@ -85,7 +85,7 @@ impl<'p> KernelFusion<'p> {
                     list.push(position);
                 }
             }
-            if let Some(view) = kind.written_view() {
+            for view in kind.written_views() {
                 *writers.entry(view.buffer).or_default() += 1;
             }
             items.push(FusionItem { kernel: elementwise_kernel(kind), of: vec![position], gone: false });
@@ -186,18 +186,19 @@ impl<'p> KernelFusion<'p> {
             InstKind::Free { buffer } => inst.stream == own || kernel.inputs.iter().all(|view| view.buffer != *buffer),
             InstKind::Alloc { .. } => true,
             kind if kind.is_local() => self
-                .written_view(between)
-                .is_none_or(|out| kernel.inputs.iter().all(|view| alias::are_disjoint(view, &out))),
-            _ => inst.stream != own && inst.kind.written_view().is_none(),
+                .written_views(between)
+                .iter()
+                .all(|out| kernel.inputs.iter().all(|view| alias::are_disjoint(view, out))),
+            _ => inst.stream != own && inst.kind.written_views().is_empty(),
         }
     }
 
-    /// Returns the view that the instruction at a position writes at this stage of fusion.
-    fn written_view(&self, position: InstId) -> Option<BufferView> {
+    /// Returns the views that the instruction at a position writes at this stage of fusion.
+    fn written_views(&self, position: InstId) -> Vec<BufferView> {
         match self.redirected.gemms.get(&position) {
-            Some((gemm, _)) => Some(gemm.out.clone()),
-            None if self.redirected.gone.contains(&position) => None,
-            None => self.plan.inst(position).kind.written_view().cloned(),
+            Some((gemm, _)) => vec![gemm.out.clone()],
+            None if self.redirected.gone.contains(&position) => Vec::new(),
+            None => self.plan.inst(position).kind.written_views().into_iter().cloned().collect(),
         }
     }
 

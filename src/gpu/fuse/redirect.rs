@@ -45,7 +45,7 @@ pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
     let mut accesses: FxHashMap<BufferId, Vec<BufferAccess>> = FxHashMap::default();
     for (position, inst) in plan.cursor() {
         let reads = inst.kind.read_views().into_iter().map(|view| (view, false));
-        for (view, writes) in reads.chain(inst.kind.written_view().map(|view| (view, true))) {
+        for (view, writes) in reads.chain(inst.kind.written_views().into_iter().map(|view| (view, true))) {
             let access = BufferAccess { position, view: view.clone(), writes };
             accesses.entry(view.buffer).or_default().push(access);
         }
@@ -156,7 +156,7 @@ impl CopyElision<'_> {
         if inst.stream != self.plan.inst(copy).stream {
             return true;
         }
-        let mut views = inst.kind.read_views().into_iter().chain(inst.kind.written_view());
+        let mut views = inst.kind.read_views().into_iter().chain(inst.kind.written_views());
         inst.kind.is_local() && views.all(|view| alias::are_disjoint(view, dst))
     }
 }

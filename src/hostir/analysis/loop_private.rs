@@ -70,7 +70,7 @@ fn visit_tensors(program: &Program, op: &Op, visit: &mut dyn FnMut(TensorId, Use
     let writes = match effect {
         _ if manages => UseKind::Manages,
         OpEffect::Communicate(_) => UseKind::Needs,
-        OpEffect::Opaque if op.posted_number().is_none() => UseKind::Needs,
+        OpEffect::Opaque if !op.declares_accesses() => UseKind::Needs,
         _ => UseKind::Defines,
     };
     let reads = if manages { UseKind::Manages } else { UseKind::Needs };

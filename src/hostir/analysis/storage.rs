@@ -5,7 +5,7 @@
 //! The classes ignore order and control flow, which errs on the side of sharing.
 
 use crate::ir::OpEffect;
-use crate::ir::{Id, Op, OpId, Partition, Program, TensorId, Value};
+use crate::ir::{AttrKey, Id, Op, OpId, Partition, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The way in which an op touches a tensor.
@@ -35,6 +35,7 @@ pub fn visit_accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorI
         OpEffect::Free => (TensorAccess::Free, TensorAccess::Free),
         OpEffect::Control(_) => (TensorAccess::Name, TensorAccess::Name),
         OpEffect::Communicate(_) => (TensorAccess::Read, TensorAccess::Both),
+        OpEffect::Opaque if op.attr(AttrKey::Kernel).is_some() => (TensorAccess::Read, TensorAccess::Write),
         OpEffect::Stream(_) | OpEffect::Opaque => (TensorAccess::Both, TensorAccess::Both),
     };
     for tensor in attr_tensors(op) {

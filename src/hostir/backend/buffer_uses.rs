@@ -13,7 +13,7 @@ impl BufferUses {
     pub(super) fn of_plan(plan: &Plan) -> Self {
         let mut uses = Self { counts: vec![0; plan.buffers.len()] };
         for inst in plan.iter() {
-            for view in inst.kind.read_views().into_iter().chain(inst.kind.written_view()) {
+            for view in inst.kind.read_views().into_iter().chain(inst.kind.written_views()) {
                 uses.counts[view.buffer.0 as usize] += 1;
             }
         }

@@ -4,7 +4,11 @@ use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
 use crate::ir::{DType, quoted_type};
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferId, BufferKind, InstOrigin, Plan};
+use crate::plan::{BufferId, BufferKind, InstOrigin, Plan, UserKernel};
+
+/// The repair of a launch that has no reference.
+const REFERENCE_NOTE: &str =
+    "add `reference=NAME`, a kernel of the program that computes what the launch writes from what it reads";
 
 /// The reason why an instruction failed.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,6 +25,8 @@ pub(super) enum ExecutionFault {
     Input(Message),
     /// A number modulo a prime in a place that needs an integer.
     NoMeaning(String),
+    /// A kernel of the user that this backend cannot run, and that has no reference.
+    Kernel(UserKernel),
     /// Anything else.
     Invalid(String),
 }
@@ -32,6 +38,10 @@ impl ExecutionFault {
         if let Some(diag) = self.computed_index_diag(prepared, plan, origin) {
             return diag;
         }
+        let note = match self {
+            ExecutionFault::Kernel(_) => Some(REFERENCE_NOTE),
+            _ => None,
+        };
         let (code, message) = match self {
             ExecutionFault::Uninitialised { buffer, element } => (
                 codes::UNINITIALISED,
@@ -64,9 +74,17 @@ impl ExecutionFault {
             ),
             ExecutionFault::Input(text) => (codes::PORTS, text),
             ExecutionFault::NoMeaning(text) => (codes::NO_MEANING, text.into()),
+            ExecutionFault::Kernel(UserKernel { file, entry }) => (
+                codes::NO_REFERENCE,
+                format!("the CPU cannot run the kernel `{entry}` of `{file}`, and the launch has no reference").into(),
+            ),
             ExecutionFault::Invalid(text) => (codes::ARITHMETIC, text.into()),
         };
-        Diag::error(code, labels.op_span(origin.op), message).with_note(fault_place(prepared, plan, origin))
+        let diag = Diag::error(code, labels.op_span(origin.op), message).with_note(fault_place(prepared, plan, origin));
+        match note {
+            Some(note) => diag.with_note(note),
+            None => diag,
+        }
     }
 
     /// The diagnostic of an index that the op itself has computed; `None` for other faults.

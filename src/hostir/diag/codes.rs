@@ -242,6 +242,14 @@ codes! {
     EXPERTS = "H0283";
     /// A tensor that may be a result of a Dispatch which nvFuser does not print (warning).
     HIDDEN_RESULT = "H0284";
+    /// The name of a kernel's file that is no path below the program's folder, or no kernel's.
+    KERNEL_FILE_NAME = "H0285";
+    /// A launch of a kernel of the user that lacks a part, or names a value that it does not have.
+    LAUNCH_PARTS = "H0286";
+    /// A grid or a block without one to three extents.
+    LAUNCH_EXTENTS = "H0287";
+    /// A reference that does not take what a launch reads, or give what it writes.
+    LAUNCH_REFERENCE = "H0288";
 
     /// A size that is not determined.
     SIZE_UNKNOWN = "H0401";
@@ -285,6 +293,10 @@ codes! {
     ALIAS_SHAPE = "H0422";
     /// The text of one rank where that of all ranks is needed: peers are numbers that nvFuser computed on it.
     ONE_RANK_TEXT = "H0423";
+    /// A launch of a kernel of the user that no device takes: its grid, its block, its shared memory or an argument.
+    LAUNCH_SHAPE = "H0425";
+    /// A kernel of the user on the CPU, where only its reference can run.
+    NO_REFERENCE = "H0426";
     /// A Wait for an element of an array of handles that nothing started since its last Wait.
     ELEMENT_NOT_STARTED = "H0430";
     /// An element of an array of handles that is started twice without a Wait between.

@@ -21,7 +21,7 @@ fn needs_minor_version(program: &Program) -> bool {
 
 fn is_of_minor_version(program: &Program, op: &Op) -> bool {
     op.kind.effect() == OpEffect::Observe
-        || [AttrKey::Comm, AttrKey::Over, AttrKey::Element].iter().any(|key| op.attr(*key).is_some())
+        || [AttrKey::Comm, AttrKey::Over, AttrKey::Element, AttrKey::Kernel].iter().any(|key| op.attr(*key).is_some())
         || program.computed_team(op).is_some()
         || op
             .operands

@@ -129,6 +129,11 @@ attr_keys! {
     Perm = "perm",
     /// Kernel group.
     GroupId = "Group ID",
+    /// The file of a kernel of the user (not printed by nvFuser).
+    Kernel = "Kernel",
+    /// The numbers of the operands that a kernel of the user reads; of other tensors it gets only the address. All
+    /// tensors if absent.
+    Reads = "Reads",
     /// Dimension.
     Dim = "dim",
     /// The number of elements that a topk selects.
@@ -359,6 +364,31 @@ impl Op {
         for (_, slot) in self.attrs.iter_mut().filter(|(k, _)| *k == key) {
             slot.clone_from(value);
         }
+    }
+    /// The tensors and scalars among the operands.
+    pub fn plain_operands(&self) -> impl Iterator<Item = Value> + '_ {
+        self.operands.iter().copied().filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)))
+    }
+    /// The values that the inputs of a HostUnit get: all operands of a PostOnStream, and of the launch of a kernel of
+    /// the user the tensors that it reads and then the scalars.
+    pub fn passed_values(&self) -> Vec<Value> {
+        if self.attr(AttrKey::Kernel).is_none() {
+            return self.plain_operands().collect();
+        }
+        let all: Vec<Value> = self.plain_operands().collect();
+        let reads: Vec<Value> = match self.ints_attr(AttrKey::Reads) {
+            Some(numbers) => {
+                numbers.iter().filter_map(|&number| all.get(usize::try_from(number).ok()?).copied()).collect()
+            }
+            None => all.clone(),
+        };
+        let reads = reads.into_iter().filter(|value| value.as_tensor().is_some());
+        reads.chain(all.iter().copied().filter(|value| value.as_scalar().is_some())).collect()
+    }
+    /// Returns true if an opaque op says what it accesses: it runs a HostUnit, or launches a kernel of the user, which
+    /// reads all tensors among its operands at most, and writes all of its results.
+    pub fn declares_accesses(&self) -> bool {
+        self.posted_number().is_some() || self.attr(AttrKey::Kernel).is_some()
     }
     /// The number, if it has one.
     pub fn number(&self) -> Option<u32> {

@@ -333,15 +333,13 @@ impl Program {
         }
         self.units.iter().find(|(_, unit)| unit.number == number).map(|(id, _)| id)
     }
-    /// Returns the HostUnit that a PostOnStream names, if it exists.
+    /// Returns the HostUnit that a PostOnStream names, or that stands in for a kernel of the user, if it exists.
     pub fn posted_unit(&self, op: &Op) -> Option<UnitId> {
         self.unit_by_number(op.posted_number()?)
     }
-    /// Returns the values that a PostOnStream passes, each paired with the unit's input that receives it.
+    /// Returns the values that such an op passes, each paired with the unit's input that receives it.
     pub fn posted_inputs<'p>(&'p self, post: &'p Op, unit: UnitId) -> impl Iterator<Item = (Value, Value)> + 'p {
-        let given = post.operands.iter().copied();
-        let given = given.filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)));
-        given.zip(self.units[unit].inputs.iter().copied())
+        post.passed_values().into_iter().zip(self.units[unit].inputs.iter().copied())
     }
     /// `Aliases:{}` section: `None` when absent.
     pub fn aliases(&self) -> Option<&[(TensorId, TensorId)]> {

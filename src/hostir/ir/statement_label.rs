@@ -27,6 +27,9 @@ fn short_label(program: &Program, id: OpId, op: &Op, results: &[String]) -> Stri
     if let Some(number) = op.number() {
         return post_label(program, op, number, results);
     }
+    if op.attr(AttrKey::Kernel).is_some() {
+        return format!("launch -> {}", results.join(", "));
+    }
     let unit = program.posted_unit(op).and_then(|unit| program.units()[unit].name);
     let head = op_display_name(program, id);
     let word = match unit {

@@ -7,7 +7,10 @@ use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, Program, Symbol, TensorId, UnitId, Value, quoted_head};
 use crate::ops::launch::{LaunchCall, launch_call};
 use crate::ops::spec::Lower;
-use crate::plan::{AxesTable, ExtentEnv, LEAST_INST_BYTES, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
+use crate::ops::user_launch::launch_inst;
+use crate::plan::{
+    AxesTable, ExtentEnv, InstKind, LEAST_INST_BYTES, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder,
+};
 use rustc_hash::FxHashMap;
 
 /// Runs a program for one rank and builds its plan.
@@ -64,6 +67,7 @@ impl<'a> Driver<'a> {
             Lower::Loop => self.run_loop(id),
             Lower::Branch => self.run_branch(id),
             Lower::Post => self.run_post(id),
+            Lower::Launch => self.run_launch(id),
             Lower::Unsupported => {
                 let message = message!("`{}` is not supported in a run", quoted_head(kind.name()));
                 Err(self.builder.error_here(codes::CANNOT_RUN, message))
@@ -158,6 +162,24 @@ impl<'a> Driver<'a> {
             Some(&block) => self.run_iteration(None, 0, block),
             None => Ok(()),
         }
+    }
+
+    /// Launches a kernel of the user. What its reference does is a part of the instruction, for backends that cannot run
+    /// the kernel.
+    fn run_launch(&mut self, id: OpId) -> Result<(), Diag> {
+        let mut launch = launch_inst(&mut self.builder, id)?;
+        if self.builder.program.op(id).posted_number().is_some() {
+            let start = self.builder.inst_count();
+            self.run_post(id)?;
+            let reference = self.builder.take_insts(start);
+            if reference.iter().any(|kind| !kind.is_local()) {
+                let message = "the reference of a kernel communicates or orders streams";
+                let note = "write it of ops that compute on one stream";
+                return Err(self.builder.error_here(codes::CANNOT_RUN, message).with_note(note));
+            }
+            launch.reference = Some(reference);
+        }
+        self.builder.emit_inst(InstKind::Launch(Box::new(launch)))
     }
 
     /// Runs a HostUnit's body in place, on the unit's own tensors.

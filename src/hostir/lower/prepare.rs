@@ -369,7 +369,7 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
 /// no peers.
 fn needs_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    if op.posted_number().is_some() {
+    if op.declares_accesses() {
         return false;
     }
     let tensors = op.input_tensors().chain(op.output_tensors());

@@ -7,8 +7,8 @@
 use super::PreparedProgram;
 use crate::ir::{DType, TensorId};
 use crate::plan::{
-    BufferView, CollectiveInst, CollectiveMember, Function, GemmInst, InstKind, Plan, PlanMatching, PointwiseKernel,
-    RankInst, RedOp, StepOperand,
+    BufferView, CollectiveInst, CollectiveMember, Function, GemmInst, InstKind, LaunchInst, Plan, PlanMatching,
+    PointwiseKernel, RankInst, RedOp, StepOperand,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -89,6 +89,9 @@ impl RoundingFlow {
     }
 
     fn add_inst(&mut self, plan: &Plan, kind: &InstKind) {
+        if let InstKind::Launch(launch) = kind {
+            return self.add_launch(plan, launch);
+        }
         let Some(result) = kind.written_view().filter(|_| kind.is_local()) else { return };
         let rounding = match kind {
             InstKind::Gemm(gemm) => gemm_rounding(gemm),
@@ -102,6 +105,16 @@ impl RoundingFlow {
             _ => RoundingSet::default(),
         };
         self.add_result(plan, kind.read_views(), result, rounding);
+    }
+
+    /// Adds the flow of a kernel of the user: that of its reference, else from all that it reads to all that it writes.
+    fn add_launch(&mut self, plan: &Plan, launch: &LaunchInst) {
+        if let Some(reference) = &launch.reference {
+            return reference.iter().for_each(|kind| self.add_inst(plan, kind));
+        }
+        for result in &launch.writes {
+            self.add_result(plan, &launch.reads, result, RoundingSet::of_type(result.dtype));
+        }
     }
 
     /// Adds the flow between ranks.

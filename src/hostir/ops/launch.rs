@@ -2,6 +2,7 @@
 
 use super::result_types::{TensorType, TypeList, is_plain, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
+use super::user_launch::{ARGUMENTS, BLOCK, ENTRY, GRID, SHARED, check_user_launch};
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
@@ -10,7 +11,6 @@ use crate::ir::{
     AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId,
     Value, quoted_expr, quoted_type,
 };
-use crate::plan::PlanBuilder;
 use rustc_hash::FxHashMap;
 
 /// `PostOnStream`.
@@ -41,12 +41,21 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Launches the compiled kernel of a group.",
-    args: &[ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int)],
+    summary: "Launches a compiled kernel: one of the user (`launch` in `hir 2`), or one of nvFuser, which cannot run.",
+    args: &[
+        ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int),
+        ArgSpec::tight("Kernel", AttrKey::Kernel, ArgKind::Text).optional(),
+        ArgSpec::tight("Entry", ENTRY, ArgKind::Name).optional(),
+        ArgSpec::tight("Grid", GRID, ArgKind::Exprs).optional(),
+        ArgSpec::tight("Block", BLOCK, ArgKind::Exprs).optional(),
+        ArgSpec::tight("Shared", SHARED, ArgKind::Expr).optional(),
+        ArgSpec::tight("Arguments", ARGUMENTS, ArgKind::Ints).optional(),
+        ArgSpec::tight("Reads", AttrKey::Reads, ArgKind::Ints).optional(),
+    ],
     relate: None,
     infer: Infer::Written,
-    checks: &[],
-    lower: Lower::Instructions(lower_launch_kernel),
+    checks: &[check_user_launch],
+    lower: Lower::Launch,
 };
 
 /// PostOnStream: operand k with the unit's input k, result k with the unit's output k.
@@ -214,16 +223,9 @@ pub struct LaunchCall {
 pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
     let op = program.op(id);
     let unit = program.posted_unit(op)?;
-    Some(LaunchCall { unit, inputs: op.input_tensors().collect(), outputs: op.output_tensors().collect() })
-}
-
-/// Refuses LaunchKernel: its kernel is not in the text.
-///
-/// # Errors
-/// Always: the text does not contain the kernel.
-pub fn lower_launch_kernel(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
-    let message = "`LaunchKernel` cannot run: the text does not contain its kernel";
-    let note =
-        "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or write them in place of the launch";
-    Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note))
+    Some(LaunchCall {
+        unit,
+        inputs: op.passed_values().into_iter().filter_map(Value::as_tensor).collect(),
+        outputs: op.output_tensors().collect(),
+    })
 }

@@ -33,6 +33,7 @@ pub mod spec;
 pub mod stream;
 pub mod tensor_checks;
 mod uneven_split;
+pub mod user_launch;
 pub mod welford;
 
 pub use registry::OpRegistry;

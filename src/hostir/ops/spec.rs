@@ -251,6 +251,8 @@ pub enum Lower {
     Branch,
     /// The driver runs the body of the HostUnit that it names.
     Post,
+    /// The driver launches a kernel of the user, with the body of the HostUnit that is its reference, if it has one.
+    Launch,
     /// It cannot run.
     Unsupported,
 }

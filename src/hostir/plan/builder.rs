@@ -255,6 +255,14 @@ impl<'a> PlanBuilder<'a> {
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
     }
+    /// The number of instructions so far.
+    pub(crate) fn inst_count(&self) -> usize {
+        self.plan.insts.len()
+    }
+    /// Takes back the instructions from this number on, which the op that is being lowered has appended.
+    pub(crate) fn take_insts(&mut self, start: usize) -> Vec<InstKind> {
+        self.plan.insts.take_tail(start).into_iter().map(|inst| inst.kind).collect()
+    }
     /// Returns true while a loop's iteration is being lowered.
     pub(crate) fn is_in_loop(&self) -> bool {
         !self.scope.indices.is_empty()

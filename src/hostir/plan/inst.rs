@@ -1,6 +1,7 @@
 //! The elements of a plan: slots, strided views and instructions.
 
 use super::initial::ReductionFold;
+use super::launch_inst::LaunchInst;
 use super::take_inst::{AccumulateInst, RowsInst, TakeInst};
 use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{DType, Id, MessageDirection, MessageProtocol, OpId, TensorId};
@@ -444,6 +445,8 @@ pub enum InstKind {
     Accumulate(Box<AccumulateInst>),
     /// Applies a function to rows.
     Rows(Box<RowsInst>),
+    /// Launches a kernel of the user.
+    Launch(Box<LaunchInst>),
     /// Starts a collective.
     Collective(Box<CollectiveInst>),
     /// Sends to a rank, or receives from it.
@@ -515,6 +518,7 @@ impl InstKind {
             InstKind::Accumulate(_) => allocator_bytes(size_of::<AccumulateInst>()),
             InstKind::Rows(_) => allocator_bytes(size_of::<RowsInst>()),
             InstKind::Collective(_) => allocator_bytes(size_of::<CollectiveInst>()),
+            InstKind::Launch(launch) => allocator_bytes(size_of::<LaunchInst>()) + allocator_bytes(launch.list_bytes()),
             _ => 0,
         }
     }

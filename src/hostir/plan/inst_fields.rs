@@ -43,7 +43,7 @@ pub(crate) enum ViewMotion {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FieldStep {
     /// The number of the field.
-    field: u8,
+    field: u32,
     /// The difference.
     step: i64,
 }
@@ -57,11 +57,11 @@ pub(crate) struct InstSteps {
 }
 
 /// The field of an event, or of the completion handle of an instruction that has no peer.
-pub(super) const HANDLE_FIELD: u8 = 1;
+pub(super) const HANDLE_FIELD: u32 = 1;
 /// The field of a message's peer.
-pub(super) const PEER_FIELD: u8 = 1;
+pub(super) const PEER_FIELD: u32 = 1;
 /// The field of a message's completion handle.
-pub(super) const MESSAGE_WORK_FIELD: u8 = 2;
+pub(super) const MESSAGE_WORK_FIELD: u32 = 2;
 
 impl InstSteps {
     /// The steps between an instruction and its counterparts one and two rounds later; `None` if they differ by more
@@ -73,7 +73,7 @@ impl InstSteps {
         }
         let values = rounds.map(field_values);
         let mut steps = Self::default();
-        for (field, ((&a, &b), &c)) in (0u8..).zip(values[0].iter().zip(&values[1]).zip(&values[2])) {
+        for (field, ((&a, &b), &c)) in (0u32..).zip(values[0].iter().zip(&values[1]).zip(&values[2])) {
             if b.wrapping_sub(a) != c.wrapping_sub(b) {
                 return None;
             }
@@ -96,7 +96,7 @@ impl InstSteps {
     }
 
     /// The number of a slot or rank so many rounds later, by its field.
-    pub(super) fn moved_slot(&self, field: u8, number: u32, rounds: i64) -> u32 {
+    pub(super) fn moved_slot(&self, field: u32, number: u32, rounds: i64) -> u32 {
         let step = self.fields.iter().find(|step| step.field == field);
         step.map_or(number, |step| number.wrapping_add(step.step.wrapping_mul(rounds) as u32))
     }
@@ -106,7 +106,7 @@ impl InstSteps {
         let mut next = inst.clone();
         self.move_inst(&mut next, 1);
         let views = |inst: &Inst| -> Vec<BufferView> {
-            inst.kind.read_views().into_iter().chain(inst.kind.written_view()).cloned().collect()
+            inst.kind.read_views().into_iter().chain(inst.kind.written_views()).cloned().collect()
         };
         let (here, there) = (views(inst), views(&next));
         match here == there {
@@ -137,9 +137,13 @@ fn field_values(inst: &Inst) -> SmallVec<[i64; 8]> {
 }
 
 /// Calls a function for each field of an instruction, in an order that depends only on its type.
-fn visit_fields(inst: &mut Inst, visit: &mut impl FnMut(FieldMut<'_>)) {
+fn visit_fields(inst: &mut Inst, visit: &mut dyn FnMut(FieldMut<'_>)) {
     visit(FieldMut::Slot(&mut inst.origin.iteration.0));
-    match &mut inst.kind {
+    visit_kind_fields(&mut inst.kind, visit);
+}
+
+fn visit_kind_fields(kind: &mut InstKind, visit: &mut dyn FnMut(FieldMut<'_>)) {
+    match kind {
         InstKind::Alloc { buffer } | InstKind::Free { buffer } => visit(FieldMut::Slot(&mut buffer.0)),
         InstKind::Copy { src, dst } => [src, dst].into_iter().for_each(|view| visit_view(view, visit)),
         InstKind::Fill { dst, .. } => visit_view(dst, visit),
@@ -166,6 +170,10 @@ fn visit_fields(inst: &mut Inst, visit: &mut impl FnMut(FieldMut<'_>)) {
             visit_view(&mut rows.output, visit);
             rows.inputs.iter_mut().for_each(|view| visit_view(view, visit));
         }
+        InstKind::Launch(launch) => {
+            launch.views_mut().for_each(|view| visit_view(view, visit));
+            launch.reference.iter_mut().flatten().for_each(|kind| visit_kind_fields(kind, visit));
+        }
         InstKind::Collective(collective) => {
             visit(FieldMut::Slot(&mut collective.work.0));
             collective.root.iter_mut().for_each(|root| visit(FieldMut::Size(root)));
@@ -182,7 +190,7 @@ fn visit_fields(inst: &mut Inst, visit: &mut impl FnMut(FieldMut<'_>)) {
     }
 }
 
-fn visit_view(view: &mut BufferView, visit: &mut impl FnMut(FieldMut<'_>)) {
+fn visit_view(view: &mut BufferView, visit: &mut dyn FnMut(FieldMut<'_>)) {
     visit(FieldMut::Slot(&mut view.buffer.0));
     visit(FieldMut::Size(&mut view.offset));
 }

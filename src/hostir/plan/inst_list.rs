@@ -130,6 +130,19 @@ impl InstList {
         last.body.get(start - last.first..)
     }
 
+    /// Removes the instructions from a position on, at which no loop is stored.
+    pub(super) fn take_tail(&mut self, start: usize) -> Vec<Inst> {
+        let taken = (start..self.len).filter_map(|place| self.get(place)).map(Cow::into_owned).collect();
+        while self.segments.last().is_some_and(|last| last.first >= start && last.first > 0) {
+            self.segments.pop();
+        }
+        if let Some(last) = self.segments.last_mut() {
+            last.body.truncate(start - last.first);
+        }
+        self.len = self.len.min(start);
+        taken
+    }
+
     /// Drops the plain instructions from a position on, without a change to the length.
     fn drop_tail(&mut self, start: usize) {
         if let Some(last) = self.segments.last_mut() {

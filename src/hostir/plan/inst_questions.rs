@@ -31,7 +31,8 @@ impl InstKind {
             | InstKind::Reduce { .. }
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
-            | InstKind::Rows(_) => InstRole::Compute,
+            | InstKind::Rows(_)
+            | InstKind::Launch(_) => InstRole::Compute,
             InstKind::Collective(_) | InstKind::Message { .. } => InstRole::Communication,
             InstKind::GroupBegin
             | InstKind::GroupEnd { .. }
@@ -137,6 +138,7 @@ impl InstKind {
             InstKind::Take(take) => SmallVec::from_slice(&[&take.input, &take.index]),
             InstKind::Accumulate(put) => SmallVec::from([&put.base, &put.index, &put.value]),
             InstKind::Rows(rows) => rows.inputs.iter().collect(),
+            InstKind::Launch(launch) => launch.reads.iter().collect(),
             InstKind::Collective(collective) => collective.input.iter().collect(),
             InstKind::Message { header, view } if header.direction.is_send() => SmallVec::from_slice(&[view]),
             InstKind::Alloc { .. }
@@ -150,7 +152,14 @@ impl InstKind {
             | InstKind::WaitEvent { .. } => SmallVec::new(),
         }
     }
-    /// The view that the instruction writes.
+    /// The views that the instruction writes: one at most, unless it launches a kernel of the user.
+    pub fn written_views(&self) -> SmallVec<[&BufferView; 1]> {
+        match self {
+            InstKind::Launch(launch) => launch.writes.iter().collect(),
+            kind => kind.written_view().into_iter().collect(),
+        }
+    }
+    /// The view that the instruction writes; `None` for the launch of a kernel of the user, which may write several.
     pub fn written_view(&self) -> Option<&BufferView> {
         match self {
             InstKind::Copy { dst, .. } | InstKind::Fill { dst, .. } => Some(dst),
@@ -164,6 +173,7 @@ impl InstKind {
             InstKind::Message { header, view } if !header.direction.is_send() => Some(view),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
+            | InstKind::Launch(_)
             | InstKind::Message { .. }
             | InstKind::GroupBegin
             | InstKind::GroupEnd { .. }
@@ -185,7 +195,7 @@ impl InstKind {
             let scales = gemm.scale_views().iter().map(|view| view.distinct_len() * view.dtype.byte_size());
             return whole.chain(scales).sum::<usize>() as u64;
         }
-        let views = self.read_views().into_iter().chain(self.written_view());
+        let views = self.read_views().into_iter().chain(self.written_views());
         views.map(|view| (view.len() * view.dtype.byte_size()) as u64).sum()
     }
 }

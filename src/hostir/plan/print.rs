@@ -1,5 +1,6 @@
 //! Plans as text (`--print-plan`): one aligned line for each instruction.
 
+use super::launch_inst::{LaunchArgument, LaunchInst, UserKernel};
 use super::{
     AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, RedOp, RowsInst, StreamSlot, TakeInst, WorkSlot,
 };
@@ -85,6 +86,19 @@ impl PlanText<'_> {
         format!("rows    {to} <- {name}({}){result} batch {}", inputs.join(", "), rows.batch_axes)
     }
 
+    fn launch_text(&self, launch: &LaunchInst) -> String {
+        let list = |views: &[BufferView]| views.iter().map(|view| self.view_text(view)).collect::<Vec<_>>().join(", ");
+        let arguments = launch.arguments.iter().map(|argument| match argument {
+            LaunchArgument::Address(view) => self.view_text(view),
+            LaunchArgument::Scalar { dtype, value } => format!("{}({value})", dtype.name()),
+        });
+        let arguments = arguments.collect::<Vec<_>>().join(", ");
+        let UserKernel { file, entry } = &launch.kernel;
+        let (to, from) = (list(&launch.writes), list(&launch.reads));
+        let shape = format!("grid {:?} block {:?} shared {}", launch.grid, launch.block, launch.shared);
+        format!("launch  {to} <- {entry}({arguments}) of {file:?} reading {from}; {shape}")
+    }
+
     fn inst_text(&self, inst: &Inst) -> String {
         match &inst.kind {
             InstKind::Alloc { buffer } => {
@@ -120,6 +134,7 @@ impl PlanText<'_> {
             InstKind::Take(take) => self.take_text(take),
             InstKind::Accumulate(put) => self.accumulate_text(put),
             InstKind::Rows(rows) => self.rows_text(rows),
+            InstKind::Launch(launch) => self.launch_text(launch),
             InstKind::Collective(c) => {
                 let [to, from] = [&c.output, &c.input]
                     .map(|view| view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view_text(view)));

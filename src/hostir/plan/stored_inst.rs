@@ -93,12 +93,13 @@ impl<'p> StoredInst<'p> {
             | InstKind::Reduce { .. }
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
-            | InstKind::Rows(_) => QueueAction::Local,
+            | InstKind::Rows(_)
+            | InstKind::Launch(_) => QueueAction::Local,
         }
     }
 
     /// The number of a slot or rank in this round, from its field and its number in the first round.
-    fn slot_in_round(self, field: u8, number: u32) -> u32 {
+    fn slot_in_round(self, field: u32, number: u32) -> u32 {
         self.steps.map_or(number, |steps| steps.moved_slot(field, number, self.round as i64))
     }
 }

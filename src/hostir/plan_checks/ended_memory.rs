@@ -24,7 +24,7 @@ fn first_use(plan: &Plan, ended: &EndedOwner) -> Option<OpId> {
     let later = plan.cursor().skip(ended.issued);
     later.map(|(_, inst)| inst).find_map(|inst| {
         let reads = inst.kind.read_views();
-        let mut views = reads.into_iter().chain(inst.kind.written_view());
+        let mut views = reads.into_iter().chain(inst.kind.written_views());
         views.any(|view| view.buffer == ended.buffer).then_some(inst.origin.op)
     })
 }

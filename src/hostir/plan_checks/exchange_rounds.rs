@@ -76,10 +76,8 @@ fn is_ordered_by_data(plan: &Plan) -> bool {
                 received.extend(collective.output.iter().map(|view| view.buffer));
             }
             kind => {
-                if let Some(view) = kind.written_view()
-                    && reads_any(&inst, &received)
-                {
-                    received.insert(view.buffer);
+                if reads_any(&inst, &received) {
+                    received.extend(kind.written_views().into_iter().map(|view| view.buffer));
                 }
             }
         }

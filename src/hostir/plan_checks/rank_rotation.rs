@@ -96,16 +96,16 @@ impl PlanComparison {
     /// Returns true if two instructions are counterparts; `motion` is that of their views.
     fn matches(&mut self, one: &Inst, other: &Inst, motion: ViewMotion) -> bool {
         let (reads, others_reads) = (one.kind.read_views(), other.kind.read_views());
-        let (write, others_write) = (one.kind.written_view(), other.kind.written_view());
+        let (writes, others_writes) = (one.kind.written_views(), other.kind.written_views());
         one.stream == other.stream
             && one.origin == other.origin
             && self.are_alike(&one.kind, &other.kind)
             && reads.len() == others_reads.len()
-            && write.is_some() == others_write.is_some()
+            && writes.len() == others_writes.len()
             && reads
                 .into_iter()
-                .chain(write)
-                .zip(others_reads.into_iter().chain(others_write))
+                .chain(writes)
+                .zip(others_reads.into_iter().chain(others_writes))
                 .all(|(one, other)| self.map.add_views(one, other, motion))
     }
 

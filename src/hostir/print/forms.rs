@@ -146,18 +146,41 @@ impl ProgramPrinter<'_> {
 
     pub(super) fn print_launch_kernel(&mut self, op: &Op) {
         self.push("LaunchKernel(");
-        self.break_line(2);
-        self.push("Group ID: ");
-        self.print_attr_expr(op, AttrKey::GroupId);
-        self.push(",");
-        for (title, values) in [("Inputs: {", op.operands.as_slice()), ("Outputs: {", &op.results)] {
+        if op.attr(AttrKey::GroupId).is_some() {
+            self.break_line(2);
+            self.push("Group ID: ");
+            self.print_attr_expr(op, AttrKey::GroupId);
+            self.push(",");
+        }
+        let inputs: Vec<Value> = op.operands.iter().copied().filter(|value| !matches!(value, Value::Unit(_))).collect();
+        for (title, values) in [("Inputs: {", inputs.as_slice()), ("Outputs: {", &op.results)] {
             self.break_line(2);
             self.push(title);
             self.print_joined(values);
             self.push("},");
         }
+        self.print_user_kernel(op);
         self.break_line(0);
         self.push(")");
+    }
+
+    /// The attributes of a launch that nvFuser does not print.
+    fn print_user_kernel(&mut self, op: &Op) {
+        for declared in op.kind.spec().args {
+            let (Some(key), Some(word)) = (declared.key, declared.word) else { continue };
+            let Some(value) = op.attr(key).filter(|_| key != AttrKey::GroupId) else { continue };
+            self.break_line(2);
+            self.push(word);
+            self.push(": ");
+            self.print_attr(key, declared.kind, value);
+            self.push(",");
+        }
+        if let Some(unit) = op.posted_number() {
+            self.break_line(2);
+            self.push("Reference: ");
+            self.print_value(Value::Unit(unit));
+            self.push(",");
+        }
     }
 
     /// `a, b`

@@ -109,7 +109,7 @@ impl Resolver<'_> {
         good.then_some(op)
     }
 
-    fn resolve_unit_number(&mut self, arg: &ArgSyntax) -> Option<u32> {
+    pub(super) fn resolve_unit_number(&mut self, arg: &ArgSyntax) -> Option<u32> {
         if let ast::ValueSyntax::Expr(expr) = arg.value
             && let ExprSyntax::Name(name) = self.ast.exprs[expr.index()].0
             && let Some(digits) = self.ast.symbol_text(name).strip_prefix("HostUnit")
@@ -129,7 +129,7 @@ impl Resolver<'_> {
     }
 
     /// `Inputs: {..}` and `Outputs: {..}`: operands and results.
-    fn resolve_in_out_lists(&mut self, stmt: &StmtSyntax, args: &[ArgSyntax], op: &mut Op) -> bool {
+    pub(super) fn resolve_in_out_lists(&mut self, stmt: &StmtSyntax, args: &[ArgSyntax], op: &mut Op) -> bool {
         let ast = self.ast;
         let spec = op.kind.spec();
         let (mut inputs, mut outputs): (Option<&ArgSyntax>, Option<&ArgSyntax>) = (None, None);
@@ -179,33 +179,6 @@ impl Resolver<'_> {
             op.operands.extend(values);
         }
         good
-    }
-
-    /// `LaunchKernel(Group ID: 0, Inputs: {a}, Outputs: {b}, )`.
-    pub(super) fn resolve_launch_kernel(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
-        let ast = self.ast;
-        let spec = kind.spec();
-        let mut op = Op::new(kind);
-        let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
-        let args = ast.args_in(stmt.args);
-        let lists: Vec<ArgSyntax> = args.iter().filter(|arg| !is_group_arg(ast, arg)).copied().collect();
-        let declared = &spec.args[0];
-        match args.iter().find(|arg| is_group_arg(ast, arg)) {
-            Some(arg) => match self.resolve_attr(declared, AttrKey::GroupId, arg, None) {
-                Some(value) => op.attrs.push((AttrKey::GroupId, value)),
-                None => good = false,
-            },
-            None => {
-                self.report_missing_word(spec, "Group ID", stmt);
-                good = false;
-            }
-        }
-        if lists.len() + 1 < args.len() {
-            self.report_duplicate_list(spec, &args[0], &args[args.len() - 1]);
-            good = false;
-        }
-        good &= self.resolve_in_out_lists(stmt, &lists, &mut op);
-        good.then_some(op)
     }
 
     /// `ShareMemHandles(P2PCommunication 37 (...), `.
@@ -268,8 +241,4 @@ impl Resolver<'_> {
         }
         Some(op)
     }
-}
-
-fn is_group_arg(ast: &ast::SyntaxTree, arg: &ArgSyntax) -> bool {
-    arg.key.is_some_and(|key| ast.symbol_text(key) == "Group ID")
 }

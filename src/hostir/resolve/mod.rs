@@ -10,6 +10,7 @@ mod expr;
 mod features;
 mod forms;
 mod grouped;
+mod launches;
 mod names;
 mod order;
 mod report;

@@ -19,7 +19,7 @@ impl Resolver<'_> {
     }
 
     /// Records an error; only the first of very many.
-    fn report_error(&mut self, diag: Diag) {
+    pub(super) fn report_error(&mut self, diag: Diag) {
         let most = hostir_grammar::MAX_ERRORS;
         match self.diags.items.len() {
             found if found < most => self.diags.push(diag),
@@ -170,7 +170,7 @@ impl Resolver<'_> {
     }
 
     /// Returns the span of an argument's value, without its key.
-    fn value_span(&self, arg: &ArgSyntax) -> Span {
+    pub(super) fn value_span(&self, arg: &ArgSyntax) -> Span {
         match arg.value {
             ValueSyntax::Expr(expr) => self.ast.exprs[expr.index()].1,
             _ => arg.span,

@@ -161,7 +161,7 @@ impl<'p> StageUses<'p> {
         let program = self.program;
         let op = program.op(id);
         let effect = op.kind.effect();
-        let is_unknown = effect == OpEffect::Opaque && op.posted_number().is_none();
+        let is_unknown = effect == OpEffect::Opaque && !op.declares_accesses();
         let has_nested = op.operands.iter().any(|value| matches!(value, Value::Op(_)));
         if is_unknown || has_nested || op.kind.is_memory_exchange() {
             return None;

@@ -1,6 +1,7 @@
 //! The verdict about a program, with the sizes, ranks and streams for which it holds.
 
 mod queue_waste;
+mod trusted;
 
 use crate::diag::{Diag, codes};
 use crate::ir::Program;
@@ -10,6 +11,7 @@ use crate::plan_checks::{ProofReport, check_wasted_time, prove_program};
 use std::collections::BTreeMap;
 
 pub use queue_waste::{FoundSkew, find_skews};
+pub use trusted::{TrustedLaunch, trusted_launches};
 
 /// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a new rule may refuse a
 /// program that was proved, or a refused one may be proved.
@@ -56,6 +58,8 @@ pub struct ProofVerdict {
     pub warnings: usize,
     /// The version of the rules.
     pub rules: u32,
+    /// What the proof takes as it is declared.
+    pub trusted: Vec<TrustedLaunch>,
 }
 
 /// A program's verdict and what it rests on.
@@ -90,7 +94,8 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool
     let sizes = prepared.env.host_values().map(|(name, value)| (program.name(name).to_owned(), value)).collect();
     let (ranks, errors, warnings) = (prepared.ranks, report.errors.len(), report.warnings.len());
     let name = program.given_names().program.map(|name| program.name(name).to_owned());
-    let verdict =
-        ProofVerdict { outcome, program: name, sizes, ranks, streams, errors, warnings, rules: RULES_VERSION };
+    let trusted = trusted_launches(program);
+    let rules = RULES_VERSION;
+    let verdict = ProofVerdict { outcome, program: name, sizes, ranks, streams, errors, warnings, rules, trusted };
     JudgedProgram { report, verdict }
 }

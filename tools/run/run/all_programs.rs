@@ -103,7 +103,7 @@ fn prove_program(
     let prepared = prepare_program(loaded, options, engine, &bound, &whole)?;
     announce_program(options, &prepared, loaded, engine, io);
     proof::judge_loaded(&prepared, loaded, options, io)?;
-    Ok(summary::proof_line(&prepared, loaded.place.as_ref()))
+    Ok(summary::proof_line(&prepared, &loaded.program, loaded.place.as_ref()))
 }
 
 /// Refuses what is not the proof of one program after the other.

@@ -175,7 +175,7 @@ fn check_program(
 ) -> Result<String, RunFailure> {
     let mut text = match options.quiet {
         true => String::new(),
-        false => summary::proof_line(prepared, loaded.place.as_ref()),
+        false => summary::proof_line(prepared, &loaded.program, loaded.place.as_ref()),
     };
     if options.permuted.is_none() {
         proof::judge_loaded(prepared, loaded, options, io)?;

@@ -10,8 +10,9 @@ use crate::data::bracketed_list;
 use hostir::backend::RunStats;
 use hostir::data::HostTensor;
 use hostir::hir2::defaults::word_of_dtype;
-use hostir::ir::DType;
+use hostir::ir::{DType, Program};
 use hostir::lower::PreparedProgram;
+use hostir::verdict::{TrustedLaunch, trusted_launches};
 use std::fmt::Write as _;
 
 /// The first line on standard error; without a backend nothing runs.
@@ -48,7 +49,7 @@ pub(super) fn idle_ranks_line(prepared: &PreparedProgram, options: &Options) -> 
 }
 
 /// The text that `--check-only` prints, with the program's place among several of its file.
-pub(super) fn proof_line(prepared: &PreparedProgram, place: Option<&ProgramPlace>) -> String {
+pub(super) fn proof_line(prepared: &PreparedProgram, program: &Program, place: Option<&ProgramPlace>) -> String {
     let (ranks, instructions) = (
         count_text(prepared.ranks as usize, "rank"),
         prepared.plans.iter().map(|plan| plan.inst_count()).sum::<usize>(),
@@ -56,10 +57,19 @@ pub(super) fn proof_line(prepared: &PreparedProgram, place: Option<&ProgramPlace
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
     let instructions = count_text(instructions, "instruction");
     let which = place.map_or_else(String::new, |place| format!(" {place}"));
-    format!(
+    let mut text = format!(
         "checked{which}: {ranks}, {instructions}, at most {} a rank; no deadlock, no race, nothing read or returned unwritten\n",
         bytes_text(peak)
-    )
+    );
+    trusted_launches(program).iter().for_each(|launch| text.push_str(&trusted_line(launch)));
+    text
+}
+
+/// The line about a declaration that the proof takes as it is.
+fn trusted_line(launch: &TrustedLaunch) -> String {
+    let TrustedLaunch { file, entry, reads, writes, .. } = launch;
+    let reads = if reads.is_empty() { "nothing".to_owned() } else { reads.join(", ") };
+    format!("trusted: the kernel `{entry}` of `{file}` reads {reads} and writes {}\n", writes.join(", "))
 }
 
 /// The text that a run on the null backend prints.

@@ -30,8 +30,20 @@ pub(super) fn write_json(out: &mut dyn Write, name: &str, text: &str, diags: &[D
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write_verdict(out: &mut dyn Write, name: &str, verdict: &ProofVerdict) -> io::Result<()> {
+pub fn write_verdict(out: &mut dyn Write, name: &str, text: &str, verdict: &ProofVerdict) -> io::Result<()> {
+    let lines = LineIndex::new(text);
+    let trusted = verdict.trusted.iter().map(|launch| {
+        let mut entry = location_fields(&lines, launch.span);
+        for (key, value) in [("kernel_file", &launch.file), ("kernel", &launch.entry)] {
+            entry.insert(key.to_owned(), value.as_str().into());
+        }
+        for (key, tensors) in [("reads", &launch.reads), ("writes", &launch.writes)] {
+            entry.insert(key.to_owned(), tensors.as_slice().into());
+        }
+        Value::Object(entry)
+    });
     let object = json!({
+        "trusted": trusted.collect::<Value>(),
         "verdict": verdict.outcome.word(),
         "file": name,
         "program": verdict.program,

@@ -49,8 +49,8 @@ pub(crate) struct BindingConflict(pub(crate) usize, pub(crate) usize);
 pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, external: &[bool]) -> Vec<Option<BindingSlot>> {
     let alignments = required_alignments(plan, schedule);
     let mut written = vec![false; plan.buffers.len()];
-    for buffer in plan.iter().filter_map(|inst| inst.kind.written_view().map(|view| view.buffer)) {
-        written[buffer.0 as usize] = true;
+    for inst in plan.iter() {
+        inst.kind.written_views().iter().for_each(|view| written[view.buffer.0 as usize] = true);
     }
     let io_slot = |side: IoSide, position: usize, view: &BufferView| {
         let at = view.buffer.0 as usize;

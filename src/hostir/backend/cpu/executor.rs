@@ -8,7 +8,7 @@ use crate::backend::fault::ExecutionFault;
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferView, Inst, InstKind, Plan, ScalarValue};
+use crate::plan::{BufferView, Inst, InstKind, LaunchInst, Plan, ScalarValue};
 use crate::plan_checks::walk::{CollectiveEnd, MessageEnd, RankClock, RankExecutor, StreamStep, WalkRanks};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,6 +50,7 @@ impl<'p> CpuRank<'p> {
             InstKind::Take(op) => take::run_take(memory, plan, op),
             InstKind::Accumulate(op) => take::run_accumulate(memory, plan, op),
             InstKind::Rows(op) => rows::run_rows(memory, plan, op),
+            InstKind::Launch(launch) => self.run_reference(launch),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::WaitWork { .. }
@@ -60,6 +61,20 @@ impl<'p> CpuRank<'p> {
             | InstKind::Collective(_)
             | InstKind::Message { .. } => Ok(()),
         }
+    }
+
+    /// Runs the reference of a kernel in its place, and gives back the memory that only the reference had.
+    fn run_reference(&mut self, launch: &LaunchInst) -> Result<(), ExecutionFault> {
+        let Some(reference) = &launch.reference else {
+            return Err(ExecutionFault::Kernel(launch.kernel.clone()));
+        };
+        reference.iter().try_for_each(|kind| self.execute_local(kind))?;
+        for kind in reference {
+            if let InstKind::Alloc { buffer } = kind {
+                self.memory.drop_buffer(*buffer);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -78,7 +93,7 @@ impl RankExecutor for CpuRank<'_> {
     }
 
     fn release_views(&mut self, inst: &Inst) {
-        self.memory.release_views(inst.kind.read_views().into_iter().chain(inst.kind.written_view()));
+        self.memory.release_views(inst.kind.read_views().into_iter().chain(inst.kind.written_views()));
     }
 
     fn move_message<C: RankClock>(

@@ -157,6 +157,11 @@ impl RankMemory {
         }
     }
 
+    /// Frees a buffer whose uses are not counted.
+    pub(super) fn drop_buffer(&mut self, buffer: BufferId) {
+        self.buffers[buffer.0 as usize] = None;
+    }
+
     /// The buffers of these views alone.
     pub(super) fn copy_buffers<'v>(&self, views: impl IntoIterator<Item = &'v BufferView>) -> Self {
         let mut copy =

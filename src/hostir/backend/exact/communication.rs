@@ -24,7 +24,7 @@ impl RankExecutor for ExactRank<'_> {
     }
 
     fn release_views(&mut self, inst: &Inst) {
-        self.memory.release_views(inst.kind.read_views().into_iter().chain(inst.kind.written_view()));
+        self.memory.release_views(inst.kind.read_views().into_iter().chain(inst.kind.written_views()));
     }
 
     fn move_message<C: RankClock>(

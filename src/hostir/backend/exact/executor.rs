@@ -11,7 +11,7 @@ use super::value::ExactColumn;
 use super::work::{ExactNotes, HashContext};
 use crate::backend::fault::ExecutionFault;
 use crate::ir::OpId;
-use crate::plan::{Inst, InstKind, Plan};
+use crate::plan::{Inst, InstKind, LaunchInst, Plan};
 
 /// The memory and the notes of one rank.
 pub(super) struct ExactRank<'p> {
@@ -35,10 +35,14 @@ impl ExactRank<'_> {
 
     /// Carries out an instruction that accesses memory of its rank only.
     pub(super) fn execute_local(&mut self, inst: &Inst) -> Result<(), ExecutionFault> {
+        self.execute_kind(&inst.kind, inst.origin.op)
+    }
+
+    fn execute_kind(&mut self, kind: &InstKind, op: OpId) -> Result<(), ExecutionFault> {
         let (memory, plan) = (&mut self.memory, self.plan);
         let (extremes, notes) = (&self.extremes, &mut self.notes);
-        let mut cx = HashContext { keys: self.keys, extremes, notes, op: inst.origin.op };
-        match &inst.kind {
+        let mut cx = HashContext { keys: self.keys, extremes, notes, op };
+        match kind {
             InstKind::Copy { src, dst } => {
                 let column = memory.read_view(plan, src);
                 memory.write_view(plan, dst, &column);
@@ -55,6 +59,7 @@ impl ExactRank<'_> {
             InstKind::Take(take) => run_take(memory, plan, take)?,
             InstKind::Accumulate(put) => run_accumulate(memory, plan, put, &mut cx)?,
             InstKind::Rows(rows) => run_rows(memory, plan, rows, &mut cx)?,
+            InstKind::Launch(launch) => return self.run_reference(launch, op),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::WaitWork { .. }
@@ -64,6 +69,20 @@ impl ExactRank<'_> {
             | InstKind::GroupEnd { .. }
             | InstKind::Collective(_)
             | InstKind::Message { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Runs the reference of a kernel in its place, and gives back the memory that only the reference had.
+    fn run_reference(&mut self, launch: &LaunchInst, op: OpId) -> Result<(), ExecutionFault> {
+        let Some(reference) = &launch.reference else {
+            return Err(ExecutionFault::Kernel(launch.kernel.clone()));
+        };
+        reference.iter().try_for_each(|kind| self.execute_kind(kind, op))?;
+        for kind in reference {
+            if let InstKind::Alloc { buffer } = kind {
+                self.memory.drop_buffer(*buffer);
+            }
         }
         Ok(())
     }

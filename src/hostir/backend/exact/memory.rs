@@ -5,7 +5,7 @@ use super::hash::{HashKeys, HashedSubject};
 use super::value::{ExactColumn, ExactValue};
 use crate::backend::buffer_uses::BufferUses;
 use crate::backend::view_rows::ViewRows;
-use crate::plan::{BufferView, Plan};
+use crate::plan::{BufferId, BufferView, Plan};
 
 /// The buffers of one rank. A buffer exists from its first use to its last.
 #[derive(Clone, Debug)]
@@ -40,6 +40,11 @@ impl ExactMemory {
                 self.buffers[view.buffer.0 as usize] = None;
             }
         }
+    }
+
+    /// Frees a buffer whose uses are not counted.
+    pub(super) fn drop_buffer(&mut self, buffer: BufferId) {
+        self.buffers[buffer.0 as usize] = None;
     }
 
     /// All elements of a view's buffer.

@@ -148,8 +148,8 @@ fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (
     let element = view.and_then(|view| element_offsets(view).get(place.element).copied());
     let writer = plan.zip(view).zip(element).and_then(|((plan, view), element)| {
         plan.iter().rev().find(|inst| {
-            let written = inst.kind.written_view();
-            written.is_some_and(|to| to.buffer == view.buffer && element_offsets(to).contains(&element))
+            let written = inst.kind.written_views();
+            written.into_iter().any(|to| to.buffer == view.buffer && element_offsets(to).contains(&element))
         })
     });
     match plan.zip(writer) {

@@ -16,6 +16,7 @@ mod foreign;
 mod given_memory;
 mod handles;
 mod imports;
+mod launches;
 mod numbering;
 mod program;
 mod program_meshes;

@@ -686,3 +686,10 @@ pub(super) fn report_verbatim(found: &Diags, span: Span, diags: &mut Diags) {
         "between backquotes stands the printed form, in which tensors are numbers such as `T3`",
     );
 }
+
+/// Reports an argument with a word in a launch, whose arguments have none.
+pub(super) fn report_keyed_launch_argument(span: Span, diags: &mut Diags) {
+    let message = "the arguments of a kernel have no words";
+    let note = "write `launch \"axpy.cu\"::axpy[grid, block](A, n, C) reads(A) writes(C)`";
+    diags.push(Diag::error(codes::UNKNOWN_ARGUMENT, span, message).with_note(note));
+}

@@ -74,6 +74,7 @@ impl<'a> ProgramReader<'a> {
             StmtForm::Sync(stream) => self.synchronize(stream, stmt.span),
             StmtForm::For { .. } => self.read_for(stmt),
             StmtForm::If { .. } => self.read_if(stmt),
+            StmtForm::Launch(at) => self.read_launch_statement(at, stmt.span),
             StmtForm::Share(block) => self.read_share(block, stmt.span),
             StmtForm::Alias(new, original) => self.read_alias(new, original),
             StmtForm::Assert { condition, text } => self.read_assert(condition, text, stmt.span),
@@ -100,18 +101,21 @@ impl<'a> ProgramReader<'a> {
 
     /// Poisons the names that a statement with an error would have declared.
     fn poison_targets(&mut self, stmt: &StatementNode) {
-        let file = self.file;
         match stmt.form {
-            StmtForm::Assign { targets, .. } => {
-                for target in &file.targets[targets.indices()] {
-                    if let ExprNode::Name(name) = *file.expr(target.value) {
-                        self.poison(NameSyntax { name, span: file.expr_span(target.value) });
-                    }
-                }
-            }
+            StmtForm::Assign { targets, .. } => self.poison_target_names(targets),
+            StmtForm::Launch(at) => self.poison_launch(at),
             StmtForm::Declare(name, _) => self.poison(name),
             StmtForm::Error => self.poison_first_word(stmt.span),
             _ => {}
+        }
+    }
+
+    pub(super) fn poison_target_names(&mut self, targets: NodeRange) {
+        let file = self.file;
+        for target in &file.targets[targets.indices()] {
+            if let ExprNode::Name(name) = *file.expr(target.value) {
+                self.poison(NameSyntax { name, span: file.expr_span(target.value) });
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 mod communications;
 mod contract;
 mod divisor;
+mod launches;
 mod layout;
 mod names;
 mod open_streams;

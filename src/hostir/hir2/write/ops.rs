@@ -15,6 +15,7 @@ use crate::ir::{
 };
 use crate::ops::memory::selected_stored_axis;
 use crate::ops::result_types::{TensorType, TypeList, result_types};
+use crate::ops::user_launch::is_user_launch;
 use crate::ops::{ArgKind, ArgSpec};
 use crate::print::op_lines;
 
@@ -76,7 +77,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    fn write_operands(&mut self, values: &[Value]) {
+    pub(super) fn write_operands(&mut self, values: &[Value]) {
         for (index, value) in values.iter().enumerate() {
             if index > 0 {
                 self.push(", ");
@@ -90,6 +91,9 @@ impl ProgramWriter<'_> {
         // The reader takes only `Set` for a call with a scalar result.
         if op.results.iter().any(|result| result.as_scalar().is_some()) && op.kind.transfer() != Some(Transfer::Copy) {
             return self.write_verbatim(id);
+        }
+        if is_user_launch(op) {
+            return if self.can_write_launch(op) { self.write_launch(op) } else { self.write_verbatim(id) };
         }
         if !op.results.is_empty() {
             self.write_targets(op);

@@ -548,5 +548,5 @@ struct MissingSide {
 fn accesses_of(rank: usize, id: InstId, inst: &Inst, end: AccessEnd) -> SmallVec<[MemoryAccess<'_>; 4]> {
     let access = |view, is_write| MemoryAccess { rank, inst: id, kind: &inst.kind, view, is_write, end };
     let reads = inst.kind.read_views().into_iter().map(|view| access(view, false));
-    reads.chain(inst.kind.written_view().map(|view| access(view, true))).collect()
+    reads.chain(inst.kind.written_views().into_iter().map(|view| access(view, true))).collect()
 }

@@ -97,8 +97,11 @@ impl FindingReport<'_> {
         let mut writers: BTreeMap<OpId, OutputWriter> = BTreeMap::new();
         let mut runs = 0;
         for (id, inst) in self.plan_of(rank).cursor() {
-            let view = inst.kind.written_view().filter(|view| view.buffer == output.buffer);
-            let Some(set) = view.and_then(ElementSet::of_view) else { continue };
+            let views = inst.kind.written_views().into_iter().filter(|view| view.buffer == output.buffer);
+            let sets: Vec<ElementSet> = views.filter_map(ElementSet::of_view).collect();
+            if sets.is_empty() {
+                continue;
+            }
             let writer = writers.entry(self.op_of(rank, id)).or_insert_with(|| OutputWriter {
                 first: id,
                 last: id,
@@ -109,7 +112,7 @@ impl FindingReport<'_> {
             writer.count += 1;
             let room = MOST_RUNS - runs;
             let before = writer.runs.len();
-            writer.runs.extend(set.element_runs().take(room));
+            writer.runs.extend(sets.iter().flat_map(ElementSet::element_runs).take(room));
             runs += writer.runs.len() - before;
         }
         writers

@@ -107,7 +107,8 @@ impl<'a> RankSteps<'a> {
             | InstKind::Reduce { .. }
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
-            | InstKind::Rows(_) => self.add_local(id, inst),
+            | InstKind::Rows(_)
+            | InstKind::Launch(_) => self.add_local(id, inst),
             InstKind::Collective(collective) => self.add_queued(id, inst, collective.comm, collective.work),
             InstKind::Message { header, .. } => match header.comm {
                 Some(comm) => self.add_queued(id, inst, comm, header.work),
@@ -176,8 +177,8 @@ impl<'a> RankSteps<'a> {
         if let Some(step) = read {
             inst.kind.read_views().into_iter().for_each(|view| self.add_use(step, id, view, false));
         }
-        if let (Some(step), Some(view)) = (write, inst.kind.written_view()) {
-            self.add_use(step, id, view, true);
+        if let Some(step) = write {
+            inst.kind.written_views().into_iter().for_each(|view| self.add_use(step, id, view, true));
         }
     }
 

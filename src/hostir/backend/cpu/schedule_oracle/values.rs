@@ -104,9 +104,12 @@ impl<'p> ValueRun<'p> {
         let bytes = self.written_bytes(at)?;
         let rank = &mut self.ranks[at.rank as usize];
         let kind = &rank.plan.inst(at.inst).kind;
-        let Some(view) = kind.written_view() else { return Ok(()) };
-        rank.memory.write_bytes(rank.plan, view, &bytes)?;
-        rank.memory.release_views([view]);
+        let mut rest = bytes.as_slice();
+        for view in kind.written_views() {
+            let own = rest.split_off(..(view.len() * view.dtype.byte_size()).min(rest.len())).unwrap_or_default();
+            rank.memory.write_bytes(rank.plan, view, own)?;
+            rank.memory.release_views([view]);
+        }
         count_work(&mut rank.stats, kind, bytes.len() as u64);
         Ok(())
     }
@@ -148,7 +151,9 @@ fn local_result(rank: &CpuRank<'_>, inst: InstId) -> Result<Vec<u8>, ExecutionFa
     let memory = rank.memory.copy_buffers(kind.read_views());
     let mut copy = CpuRank { plan: rank.plan, memory, stats: RunStats::default(), done: None };
     copy.execute_local(kind)?;
-    kind.written_view().map_or(Ok(Vec::new()), |view| copy.memory.read_bytes(view))
+    let written: Result<Vec<Vec<u8>>, ExecutionFault> =
+        kind.written_views().into_iter().map(|view| copy.memory.read_bytes(view)).collect();
+    Ok(written?.concat())
 }
 
 fn count_work(stats: &mut RunStats, kind: &InstKind, bytes: u64) {
