@@ -40,7 +40,8 @@ impl Program {
     }
     /// A mesh: `d`, `DeviceMesh{0 1}` or `no mesh`.
     pub fn mesh_name(&self, mesh: Option<MeshId>) -> String {
-        let given = mesh.and_then(|mesh| self.given.meshes.get(&mesh));
-        given.map_or_else(|| mesh_text(self, mesh), |name| self.name(*name).to_owned())
+        let given = mesh.and_then(|mesh| self.given.meshes.get(&mesh)).map(|name| self.name(*name));
+        let default = mesh.and_then(|mesh| self.source.default_meshes.get(&mesh)).map(String::as_str);
+        given.or(default).map_or_else(|| mesh_text(self, mesh), str::to_owned)
     }
 }

@@ -138,6 +138,8 @@ pub struct SourceMap {
     pub comments: Vec<SourceComment>,
     /// Texts of slices inside of statements, such as `C[at]`, by the tensors without names that they became.
     pub slices: SliceTexts,
+    /// Names of meshes in a text in `hir 2` that a writer gives to meshes without one, for messages.
+    pub default_meshes: FxHashMap<MeshId, String>,
     /// The statements that could not be read.
     pub unread: UnreadText,
 }

@@ -219,7 +219,9 @@ impl ProgramReader<'_> {
                 id
             }
         };
-        if !named.is_default {
+        if named.is_default {
+            self.program.source.default_meshes.insert(id, file.symbol_text(name.name).to_owned());
+        } else {
             let symbol = self.symbol(name.name);
             self.program.given.meshes.insert(id, symbol);
         }
