@@ -298,7 +298,7 @@ impl<'a> ProgramReader<'a> {
         }
         let team = default_team(&self.program, op);
         if team.is_none() {
-            report::report_no_team(span, self.diags);
+            self.report_no_team(op, span);
         }
         op.attrs.push((AttrKey::Team, AttrValue::Ints(team?.into())));
         Some(())

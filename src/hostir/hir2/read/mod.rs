@@ -17,6 +17,7 @@ mod given_memory;
 mod handles;
 mod imports;
 mod launches;
+mod missing_team;
 mod numbering;
 mod program;
 mod program_meshes;

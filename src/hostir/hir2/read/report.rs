@@ -641,11 +641,6 @@ pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Spa
     }
 }
 
-pub(super) fn report_no_team(span: Span, diags: &mut Diags) {
-    let message = "the team of this communication is not known, since a tensor of it has no mesh".to_owned();
-    push(diags, codes::MISSING_ARGUMENT, span, message, "give the program a mesh, `on d:`, or write `team=[0, 1]`");
-}
-
 pub(super) fn report_member(span: Span, diags: &mut Diags) {
     push(
         diags,
