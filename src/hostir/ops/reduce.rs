@@ -1,7 +1,7 @@
 //! Reductions, alone and in groups.
 
 use super::literals::{check_initial_literal, check_literal};
-use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::pairing::{
     AxisMismatch, ChosenAxes, LinkResult, LinkSide, both_sides, count_text, has_split_axis, link_equal_lists,
@@ -45,7 +45,7 @@ pub const REDUCTION: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::spaced("op", AttrKey::ReduceOp, ArgKind::Word(REDUCE_WORDS)),
         ArgSpec::spaced("initial value", AttrKey::Init, ArgKind::Expr),
-        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
+        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool).with_usual(UsualValue::False),
     ],
     relate: Some(link_reduction),
     infer: Infer::Written,
@@ -77,7 +77,7 @@ pub const GROUPED_REDUCTION: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Tensor).repeated(),
         ArgSpec::spaced("op", AttrKey::ReduceOp, ArgKind::Words(REDUCE_WORDS)),
         ArgSpec::spaced("initial value", AttrKey::Init, ArgKind::Exprs),
-        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
+        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool).with_usual(UsualValue::False),
     ],
     relate: Some(link_grouped_reduction),
     infer: Infer::Written,

@@ -11,7 +11,7 @@
 //! ```
 
 use super::reduce::{check_reduced_shape, emit_fold, link_reduced, reduced_axes};
-use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::pairing::{LinkResult, LinkSide, has_split_axis, link_pairs};
 use crate::diag::message;
@@ -45,7 +45,7 @@ pub const WELFORD: OpSpec = OpSpec {
         ArgSpec::keyed_operand("init_avg").of_kind(ArgKind::Operand).optional(),
         ArgSpec::keyed_operand("init_var").of_kind(ArgKind::Operand).optional(),
         ArgSpec::keyed_operand("init_count").of_kind(ArgKind::Operand).optional(),
-        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
+        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool).with_usual(UsualValue::False),
     ],
     relate: Some(link_welford),
     infer: Infer::Written,
@@ -65,7 +65,7 @@ pub const GROUPED_WELFORD: OpSpec = OpSpec {
     summary: "Computes several Welfords: for each a value, its sum of squares and count, and three initial values.",
     args: &[
         ArgSpec::operand(ArgKind::Operand).repeated(),
-        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
+        ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool).with_usual(UsualValue::False),
     ],
     relate: Some(link_welford),
     infer: Infer::Written,

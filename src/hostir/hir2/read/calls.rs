@@ -1,5 +1,6 @@
 //! Calls: ops of the table, pointwise functions, kernels.
 
+use super::foreign::operation_of;
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
@@ -180,7 +181,12 @@ impl ProgramReader<'_> {
             (ArgKind::Word(words), ExprNode::Name(word)) => {
                 let text = file.symbol_text(word);
                 if !words.contains(&text) {
-                    report::report_word(spec.display_name(), text, words, arg.span, self.diags);
+                    match operation_of(text).filter(|meant| words.contains(meant)) {
+                        Some(meant) => {
+                            report::report_foreign_word(keyword(spec), text, meant, arg.span, self.diags);
+                        }
+                        None => report::report_word(keyword(spec), text, words, arg.span, self.diags),
+                    }
                     return None;
                 }
                 self.word(text)
@@ -542,6 +548,7 @@ impl ArgumentNotation for CallSyntax<'_, '_> {
         let program = &mut self.reader.program;
         let value = match declared.usual? {
             UsualValue::Double(text) => Expr::Typed(DType::Double, program.names.intern(text)),
+            UsualValue::False if matches!(declared.kind, ArgKind::Bool) => return Some(AttrValue::Bool(false)),
             UsualValue::False => Expr::Bool(false),
             UsualValue::Flag(value) => return Some(AttrValue::Bool(value)),
         };

@@ -90,3 +90,25 @@ pub(super) fn allocation_of(text: &str) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// The spelling here of the numbers that other languages name.
+pub(super) fn constant_of(text: &str) -> Option<&'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "inf" | "infinity" => Some("an infinity is written with its type: `f32(inf)`, `f32(-inf)`"),
+        "nan" => Some("a NaN is written with its type: `f32(nan)`"),
+        _ => None,
+    }
+}
+
+/// The operation here for one of another name, elsewhere or in the other kind of reductions: those of tensors say `add`,
+/// those of communications `sum`.
+pub(super) fn operation_of(text: &str) -> Option<&'static str> {
+    match text {
+        "sum" => Some("add"),
+        "add" => Some("sum"),
+        "prod" | "product" => Some("mul"),
+        "amax" | "maximum" => Some("max"),
+        "amin" | "minimum" => Some("min"),
+        _ => None,
+    }
+}

@@ -1,6 +1,6 @@
 //! Errors of the reader.
 
-use super::foreign::{allocation_of, method_of, transpose_of};
+use super::foreign::{allocation_of, constant_of, method_of, transpose_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes, message, nearest_function, syntax_error};
@@ -293,6 +293,7 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
 pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_SCALAR, span, format!("the name `{text}` is not declared"));
     diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
+        _ if constant_of(text).is_some() => diag.with_note(constant_of(text).unwrap_or_default()),
         _ if allocation_of(text).is_some() && known.contains(&"alloc") => {
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
