@@ -2,6 +2,7 @@
 
 use super::half_lowered_advice;
 use super::handles::{register_post, register_work};
+use super::root_advice::{with_root_condition, with_team_of_root};
 use crate::diag::message;
 use crate::diag::{Diag, PartKind, Quoted, codes, nearest_candidate};
 use crate::ir::{
@@ -76,6 +77,14 @@ fn readable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
     contiguous_view(cx, tensor, &cx.input_view(tensor)?)
 }
 
+/// The tensor that a member of a collective sends. A root without it is in a team that may not take part.
+fn sent_view(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, input: TensorId) -> Result<BufferView, Diag> {
+    readable_view(cx, input).map_err(|diag| match kind.has_root() && !cx.is_in_mesh(input) {
+        true => with_root_condition(cx.program, op, input, diag),
+        false => diag,
+    })
+}
+
 /// A tensor that a communication writes on this rank: it must have memory.
 fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, Diag> {
     let Some(view) = cx.tensor_binding(tensor).cloned() else {
@@ -118,7 +127,7 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
         in_input_mesh: cx.is_in_mesh(input),
         in_output_mesh: cx.is_in_mesh(output),
     });
-    let input_view = if role.sends { Some(readable_view(cx, input)?) } else { None };
+    let input_view = if role.sends { Some(sent_view(cx, op, kind, input)?) } else { None };
     let output_view = if role.receives { Some(writable_view(cx, output)?) } else { None };
     check_layout(cx, kind, input, output, input_view.as_ref(), output_view.as_ref())?;
     check_counts(cx, kind, team.len(), [input, output], &input_view, &output_view)?;
@@ -191,14 +200,13 @@ fn root_position(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, team: &[u3
         RootAs::Position => usize::try_from(root).ok().filter(|&place| place < team.len()),
         RootAs::Rank => team.iter().position(|&device| i64::from(device) == root),
     };
-    match (place, counted) {
-        (Some(place), _) => Ok(Some(place)),
-        (None, RootAs::Rank) => Err(cx.error_here(codes::TEAM, format!("the root {root} is not in the team {team:?}"))),
-        (None, RootAs::Position) => {
-            let message = format!("the root {root} is not a position in the team {team:?}");
-            Err(cx.error_here(codes::TEAM, message))
-        }
-    }
+    place.map(Some).ok_or_else(|| {
+        let message = match counted {
+            RootAs::Rank => format!("the root {root} is not in the team {team:?}"),
+            RootAs::Position => format!("the root {root} is not a position in the team {team:?}"),
+        };
+        with_team_of_root(cx.program, op, root, team.len(), cx.error_here(codes::TEAM, message))
+    })
 }
 
 fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DType) -> Result<RedOp, Diag> {

@@ -6,6 +6,7 @@ mod handles;
 pub(crate) mod links;
 mod local_parts;
 mod lowering;
+mod root_advice;
 
 pub use experts::{COMBINE, DISPATCH};
 pub(super) use lowering::emit_mesh_allgather;

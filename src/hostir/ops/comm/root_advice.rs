@@ -1,0 +1,61 @@
+//! How to repair a collective whose root is in another team, or has no data.
+
+use crate::diag::{Diag, Message, message};
+use crate::ir::{MeshCoordinate, Op, Program, RootAs, TensorId, quoted_argument};
+
+/// Adds to the error about a root that is not in the team what its number means.
+pub(super) fn with_team_of_root(program: &Program, op: &Op, root: i64, members: usize, diag: Diag) -> Diag {
+    if program.root_as(op) == RootAs::Position {
+        return diag.with_note(message!("a position is from 0 to {}", members.saturating_sub(1)));
+    }
+    let position = quoted_argument("root_as", RootAs::Position.word());
+    if let Some(over) = teams_text(program, op) {
+        return diag.with_note(message!(
+            "`{}` makes several teams, and rank {} is in one of them: with `{}` the root is counted from 0 in each team",
+            quoted_argument("over", &over),
+            root,
+            position
+        ));
+    }
+    match (0..members as i64).contains(&root) {
+        true => diag.with_note(message!("write `{}` if the root is counted from 0 in the team", position)),
+        false => diag,
+    }
+}
+
+/// The axis along which the teams of a communication are: `d.y`.
+fn teams_text(program: &Program, op: &Op) -> Option<String> {
+    let (mesh, axis) = program.team_axis(op)?;
+    Some(program.mesh_coordinate_name(mesh, MeshCoordinate::Along(axis)))
+}
+
+/// Adds to the error that a root has no input the condition under which the ranks of its team have it.
+pub(super) fn with_root_condition(program: &Program, op: &Op, input: TensorId, diag: Diag) -> Diag {
+    match root_condition(program, op, input) {
+        Some(condition) => diag.with_note(message!(
+            "only the team that has it may take part: put the communication in {}",
+            Message::advice(format!("`IF {condition}`"), format!("a branch, `if {condition}:`"))
+        )),
+        None => diag,
+    }
+}
+
+/// The coordinates that all ranks of a tensor have along the axes of the teams' mesh other than the teams' own:
+/// `d.x == 0`.
+fn root_condition(program: &Program, op: &Op, input: TensorId) -> Option<String> {
+    let (mesh, axis) = program.team_axis(op)?;
+    let (id, mesh, devices) = (mesh, program.mesh(mesh), &program.tensor_mesh(input)?.devices);
+    let others = mesh.mesh_coordinates().filter(|(coordinate, _)| match coordinate {
+        MeshCoordinate::Along(other) => *other != axis,
+        MeshCoordinate::Size => false,
+    });
+    let mut terms = Vec::new();
+    for (coordinate, _) in others {
+        let mut values = devices.iter().map(|&device| mesh.coordinate_value(Some(device), coordinate));
+        let value = values.next()??;
+        if values.all(|other| other == Some(value)) {
+            terms.push(format!("{} == {value}", program.mesh_coordinate_name(id, coordinate)));
+        }
+    }
+    (!terms.is_empty()).then(|| terms.join(" && "))
+}
