@@ -3,7 +3,7 @@
 use super::findings::UnwrittenOutput;
 use super::report::FindingReport;
 use crate::diag::message;
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Message, codes};
 use crate::ir::{OpId, bare_head};
 use crate::plan::{BufferView, InstId};
 use crate::plan_checks::element_set::ElementSet;
@@ -26,6 +26,15 @@ struct OutputWriter {
     /// Iterations, or executions outside of loops.
     count: usize,
     runs: Vec<Range<usize>>,
+}
+
+/// How to repair an output that one rank writes and every rank returns.
+fn single_writer_advice(output: &str, writer: u32) -> Message {
+    let mesh = Message::advice(
+        format!("give it a mesh of that rank alone, `DeviceMesh{{{writer}}}`"),
+        format!("declare it on that rank alone, `{output}: .. @one` with `mesh one = {writer}..{}`", writer + 1),
+    );
+    message!("only rank {} writes {}, but every rank returns it: {}, or send it to the others", writer, output, mesh)
 }
 
 impl FindingReport<'_> {
@@ -66,10 +75,28 @@ impl FindingReport<'_> {
         if let Some(more @ 1..) = others.len().checked_sub(MOST_RANKS) {
             ranks.push(format!("{more} more ranks"));
         }
-        match ranks.is_empty() {
-            true => diag,
-            false => diag.with_note(message!("so it is on {}", ranks.join(", "))),
+        if !ranks.is_empty() {
+            diag = diag.with_note(message!("so it is on {}", ranks.join(", ")));
         }
+        match self.only_writer(found, others) {
+            Some(writer) => diag.with_note(single_writer_advice(&io_tensor.name, writer)),
+            None => diag,
+        }
+    }
+
+    /// The only rank that writes an output of which every rank returns all elements.
+    fn only_writer(&self, found: &UnwrittenOutput, others: &[&UnwrittenOutput]) -> Option<u32> {
+        let io_tensor = &self.prepared.outputs[found.output];
+        let is_whole = io_tensor.axes.iter().all(|axis| axis.shards == 1);
+        let mut silent = others.iter().copied().chain([found]);
+        if !is_whole || silent.any(|rank| rank.elements.count != rank.all) {
+            return None;
+        }
+        let is_silent = |rank: usize| others.iter().any(|other| other.rank == rank) || rank == found.rank;
+        let plans = self.prepared.plans.iter().enumerate();
+        let mut writers = plans.filter(|(rank, plan)| io_tensor.is_on_rank(plan.rank) && !is_silent(*rank));
+        let (_, writer) = writers.next()?;
+        writers.next().is_none().then_some(writer.rank)
     }
 
     /// `rank 1 (32 elements, the first is C[2, 0, 0])`.
