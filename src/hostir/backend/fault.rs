@@ -35,7 +35,8 @@ impl ExecutionFault {
     /// As a diagnostic at the instruction's op.
     pub(super) fn into_diag(self, prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin) -> Diag {
         let labels = &prepared.labels;
-        if let Some(diag) = self.computed_index_diag(prepared, plan, origin) {
+        let index = self.computed_index_diag(prepared, plan, origin);
+        if let Some(diag) = index.or_else(|| self.given_index_diag(prepared, plan, origin)) {
             return diag;
         }
         let note = match self {
@@ -61,17 +62,9 @@ impl ExecutionFault {
                 codes::BACKEND_TYPE,
                 message!("the CPU backend does not support the element type `{}`", quoted_type(dtype)),
             ),
-            ExecutionFault::Index { buffer, element, value, extent } => (
-                codes::INDEX,
-                message!(
-                    "index element {} of {} is {}, but the indexed axis has {} elements: an index must be from 0 to {}",
-                    element,
-                    labels.quoted_tensor(plan.buffers[buffer].tensor),
-                    value,
-                    extent,
-                    extent.saturating_sub(1)
-                ),
-            ),
+            ExecutionFault::Index { value, extent, .. } => {
+                (codes::INDEX, message!("the index {} is not below {}", value, extent))
+            }
             ExecutionFault::Input(text) => (codes::PORTS, text),
             ExecutionFault::NoMeaning(text) => (codes::NO_MEANING, text.into()),
             ExecutionFault::Kernel(UserKernel { file, entry }) => (
@@ -85,6 +78,46 @@ impl ExecutionFault {
             Some(note) => diag.with_note(note),
             None => diag,
         }
+    }
+
+    /// The diagnostic of an index among the operands.
+    fn given_index_diag(&self, prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin) -> Option<Diag> {
+        let ExecutionFault::Index { buffer, element, value, extent } = *self else { return None };
+        let (labels, entry, last) = (&prepared.labels, plan.buffers.get(buffer)?, extent.saturating_sub(1));
+        let name = labels.quoted_tensor(entry.tensor);
+        let counted = labels.index_fault(origin.op).and_then(|fault| fault.counted);
+        let message = match counted {
+            Some(item) => {
+                message!(
+                    "element {} of {} is {}, but there are {} {}s, from 0 to {}",
+                    element,
+                    name,
+                    value,
+                    extent,
+                    item,
+                    last
+                )
+            }
+            None => message!(
+                "index element {} of {} is {}, but the indexed axis has {} elements: an index must be from 0 to {}",
+                element,
+                name,
+                value,
+                extent,
+                last
+            ),
+        };
+        let diag = Diag::error(codes::INDEX, labels.op_span(origin.op), message);
+        let diag = diag.with_note(fault_place(prepared, plan, origin));
+        Some(match (entry.kind, counted) {
+            (BufferKind::Input(_), Some(item)) => diag.with_note(message!(
+                "integers that a run does not give are from -8 to 7: give {} an {} for each element, or compute \
+                 them from `iota`",
+                name,
+                item
+            )),
+            _ => diag,
+        })
     }
 
     /// The diagnostic of an index that the op itself has computed; `None` for other faults.

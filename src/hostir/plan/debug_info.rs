@@ -17,6 +17,8 @@ pub struct ComputedIndexFault {
     pub finding: &'static str,
     /// The repair.
     pub note: &'static str,
+    /// What an index among the operands counts, if it does not count along an axis: `expert`.
+    pub counted: Option<&'static str>,
 }
 
 /// Names of a program's tensors, ops, loop indices and streams.

@@ -30,6 +30,7 @@ const OFFSET_FAULT: ComputedIndexFault = ComputedIndexFault {
     item: "offset",
     finding: "is smaller than the one before it, or lies outside of the grouped axis",
     note: "an offset is the end of its group: offsets are ascending, from 0 up to the extent of the axis",
+    counted: None,
 };
 
 /// `grouped_matmul`, printed as `GroupedMmaOp`.

@@ -6,8 +6,9 @@
 
 use super::super::lowering::{contiguous_view, require_no_group, require_rank};
 use super::words::{OUT_EXPERTS, OUT_RECEIVED, OUT_SENT, OUT_SOURCES, OUT_WEIGHTS};
+use crate::axes::axis_text;
 use crate::diag::message;
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Message, codes};
 use crate::ir::{AttrKey, DType, Op, OpId, TensorId, Value};
 use crate::plan::{
     AccumulateInst, BufferView, CollectiveInst, CollectiveKind, CommSlot, ComposedKernel, Function, InstKind,
@@ -65,8 +66,31 @@ impl LocalTensor {
             Some(width) => shape == [rows, width],
             None => shape == [rows] || shape == [rows, 1],
         };
-        if fits { Ok(()) } else { Err(cx.shape_error(self.tensor, &shape, of.tensor, &of.view.shape())) }
+        if fits {
+            return Ok(());
+        }
+        let diag = cx.shape_error(self.tensor, &shape, of.tensor, &of.view.shape());
+        let name = cx.quoted_tensor(self.tensor);
+        Err(diag.with_note(match width {
+            Some(width) => message!("{} needs the local shape [{}, {}]", name, rows, width),
+            None => {
+                message!(
+                    "{} needs an element for each row, `{}`: [{}] on each rank",
+                    name,
+                    rows_text(cx, of.tensor),
+                    rows
+                )
+            }
+        }))
     }
+}
+
+/// A tensor's axes over devices and its axis of rows: `[x:4, t]`.
+fn rows_text(cx: &PlanBuilder<'_>, tensor: TensorId) -> Message {
+    let devices = cx.axes.stored_axes(tensor).take_while(|axis| axis.is_device_index()).count();
+    let axes = cx.axes.stored_axes(tensor);
+    let texts: Vec<Message> = axes.take(devices + 1).map(|axis| axis_text(cx.program, tensor, axis).into()).collect();
+    message!("[{}]", Message::join(&texts, ", "))
 }
 
 /// The ranks that exchange tokens.

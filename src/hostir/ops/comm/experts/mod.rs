@@ -23,6 +23,7 @@ const CAPACITY_FAULT: ComputedIndexFault = ComputedIndexFault {
     finding: "is beyond the capacity of its expert's rank",
     note: "the rows of `out=` are divided evenly among the sending ranks: give it as many rows as one rank has \
                    tokens, times the number of ranks, or fewer if no rank sends more to one other",
+    counted: Some("expert"),
 };
 
 /// A source that is no token.
@@ -32,6 +33,7 @@ const SOURCE_FAULT: ComputedIndexFault = ComputedIndexFault {
     finding: "names no token",
     note: "`src_idx=` is the `out_src_idx=` of the Dispatch: rows of the sender's tensor, or -1 in rows without \
                    a token",
+    counted: None,
 };
 
 /// `Dispatch`.
