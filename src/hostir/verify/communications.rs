@@ -73,8 +73,19 @@ fn report_array(program: &Program, number: u32, [first, second]: [OpId; 2], is_e
 fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2], diags: &mut Diags) {
     let (message, note) = match program.written_handle(number) {
         Some(name) => (
-            message!("two communications are called `{}`", Quoted::new(PartKind::Handle, name)),
-            "give each its own name, and wait for it in the branch that starts it, `if c: wait send(..)`".into(),
+            message!("two communications are called `{}`", Quoted::new(PartKind::Handle, name.clone())),
+            match is_in_later_loop(program, [first, second]) {
+                true => message!(
+                    "one statement starts `{}`: to be one step ahead in a loop of n steps, make it one of n + 1 steps, \
+                     with `if i > 0: wait {}`, then `if i < n: {} = ..` for step `i`, then the work of step `i - 1`",
+                    name,
+                    name,
+                    name
+                ),
+                false => {
+                    "give each its own name, and wait for it in the branch that starts it, `if c: wait send(..)`".into()
+                }
+            },
         ),
         None => (
             message!("two communications have the number {}", number),
@@ -86,6 +97,22 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
             .with_label(program.op_span(first), "the first one is here")
             .with_note(note),
     );
+}
+
+/// Whether a loop holds the second of two ops and not the first.
+fn is_in_later_loop(program: &Program, [first, second]: [OpId; 2]) -> bool {
+    let mut found = false;
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        let mut holds = [false; 2];
+        for &block in op.blocks.iter().filter(|_| op.kind.is_loop()) {
+            program.walk(block, &mut |inner| {
+                holds = [holds[0] || inner == first, holds[1] || inner == second];
+            });
+        }
+        found |= holds == [false, true];
+    });
+    found
 }
 
 /// V17.

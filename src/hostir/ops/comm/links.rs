@@ -1,10 +1,12 @@
 //! Axis links of communications: extents are global, so most types keep every axis.
 
 use super::local_parts::find_local_part;
+use crate::axes::list_axes;
 use crate::axes::pairing::{
     AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs, rank_mismatch,
 };
-use crate::ir::{AttrKey, AxisLink, OpId, Program};
+use crate::diag::{Message, message};
+use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_bare_expr};
 
 /// Returns true if a communication type reduces over the input's device axis.
 pub(crate) fn is_reducing_kind(kind: &str) -> bool {
@@ -68,10 +70,29 @@ fn link_kept_axes(
 ) -> LinkResult {
     let (a, b) = (from.stored_positions(), to.stored_positions());
     if a.len() != b.len() {
-        return Err(rank_mismatch(program, op, from, a.len(), b.len(), to));
+        let mut mismatch = rank_mismatch(program, op, from, a.len(), b.len(), to);
+        mismatch.note = kept_axes_note(program, from);
+        return Err(mismatch);
     }
     link_pairs(from, to, &a, &b, links);
     Ok(())
+}
+
+/// The axes that the result of a communication has: those of the operand, sharded or not.
+fn kept_axes_note(program: &Program, from: &LinkSide) -> Message {
+    let extents: Vec<Message> = from
+        .stored_positions()
+        .iter()
+        .map(|&at| from.axes.axes[at as usize].extent)
+        .map(|extent| quoted_bare_expr(program, extent).into())
+        .collect();
+    let whole = Message::join(&extents, ", ");
+    message!(
+        "the axes of {} are {}: the result has all of them, `[{}]` where they are not sharded",
+        program.quoted_tensor(from.tensor),
+        list_axes(program, from.tensor),
+        whole
+    )
 }
 
 fn link_reduced_axes(
