@@ -4,6 +4,7 @@
 //! name, are one class; a class has at most one value. One error names each extent that remains open, and the flag that
 //! sets it.
 
+mod advice;
 mod classes;
 mod conflicts;
 mod joins;
@@ -522,9 +523,12 @@ impl SizeSolver<'_> {
             {
                 let name = self.program.name(*name);
                 let message = message!("the input `{}` has no value", name);
+                let option = match self.is_real_scalar(expr) {
+                    true => Quoted::set_option(name, 0.5),
+                    false => Quoted::set_option(name, 8),
+                };
                 self.diags.push(
-                    Diag::global_error(codes::SIZE_UNKNOWN, message)
-                        .with_note(message!("set it with `{}`", Quoted::set_option(name, 8))),
+                    Diag::global_error(codes::SIZE_UNKNOWN, message).with_note(message!("set it with `{}`", option)),
                 );
             }
         }

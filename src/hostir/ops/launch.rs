@@ -204,6 +204,13 @@ fn infer_posted(program: &Program, op: &Op) -> Option<TypeList> {
     outputs.collect()
 }
 
+/// The repair for calls of one unit with tensors of different shapes.
+pub fn one_shape_advice(program: &Program, unit: UnitId) -> Message {
+    let name = program.unit_name(program.units()[unit].number);
+    let kernel = Message::advice(name.clone(), format!("the kernel `{name}`"));
+    message!("{} has one shape in all its calls: write a second one for other sizes", kernel)
+}
+
 /// `PostOnStream (HostUnit0, ..)`, without inputs and outputs.
 pub fn post_op(unit: u32) -> Op {
     Op::new(OpKind::PostOnStream).with_operand(Value::Unit(unit))

@@ -10,6 +10,7 @@ use crate::ir::scalar_names::{
 use crate::ir::{
     BlockId, ExprId, Id, OpId, Program, Symbol, Value, expr_text, quoted_expr, quoted_scalar, quoted_word,
 };
+use crate::ops::launch::one_shape_advice;
 
 /// Checks every use of a scalar name.
 pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
@@ -140,6 +141,11 @@ pub(super) fn check_extent_conflicts(program: &Program, diags: &mut Diags) {
             by,
             conflict.needs
         );
-        diags.push(Diag::error(codes::EXTENT, span, message));
+        let diag = Diag::error(codes::EXTENT, span, message);
+        let unit = conflict.op.and_then(|op| program.posted_unit(program.op(op)));
+        diags.push(match unit {
+            Some(unit) => diag.with_note(one_shape_advice(program, unit)),
+            None => diag,
+        });
     }
 }

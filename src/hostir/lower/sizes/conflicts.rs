@@ -3,7 +3,7 @@
 use super::SizeSolver;
 use super::classes::{KnownSize, SizeConflict};
 use super::joins::{AxisOf, JoinPath, OpJoin};
-use crate::axes::{LogicalAxis, axis_place, list_axes, stored_position};
+use crate::axes::{LogicalAxis, list_axes, stored_position};
 use crate::diag::message;
 use crate::diag::{Diag, Message, PartKind, Quoted, Span, codes};
 use crate::ir::{AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, quoted_expr, quoted_statement};
@@ -70,7 +70,10 @@ impl SizeSolver<'_> {
                 (None, [join]) if !path.has_alias => self.single_op_error(&conflict, join),
                 (None, _) => self.general_error(&conflict, &path),
             };
-            self.diags.push(diag);
+            self.diags.push(match self.conflict_advice(&conflict, &path) {
+                Some(note) => diag.with_note(note),
+                None => diag,
+            });
         }
     }
 
@@ -88,11 +91,6 @@ impl SizeSolver<'_> {
             }
         }
         found
-    }
-
-    /// As [`axis_place`] says it.
-    pub(super) fn axis_text(&self, (tensor, index): AxisOf) -> Message {
-        axis_place(self.program, tensor, self.axes.axes_of(tensor), index)
     }
 
     /// An axis with its extent, and its size if that is known.

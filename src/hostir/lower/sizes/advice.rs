@@ -1,0 +1,106 @@
+//! What the errors about sizes propose: the repair of mistakes that are made often.
+
+use super::SizeSolver;
+use super::classes::SizeConflict;
+use super::joins::{AxisOf, JoinPath, OpJoin};
+use crate::diag::{Message, message};
+use crate::ir::{CommunicationEffect, ExprId, OpEffect, OpId, TensorId, Value};
+use crate::ops::launch::one_shape_advice;
+
+impl SizeSolver<'_> {
+    /// The repair of a conflict that the ops of a path make.
+    pub(super) fn conflict_advice(&self, conflict: &SizeConflict, path: &JoinPath) -> Option<Message> {
+        match path.ops.as_slice() {
+            [join] => self.expert_advice(join).or_else(|| self.repetition_advice(conflict, join)),
+            _ => self.kernel_advice(path),
+        }
+    }
+
+    /// A kernel that two statements of a path call has the sizes of both.
+    fn kernel_advice(&self, path: &JoinPath) -> Option<Message> {
+        let unit_of = |op: OpId| self.program.posted_unit(self.program.op(op));
+        let mut calls = path.ops.iter().filter_map(|join| Some((join.op, unit_of(join.op)?)));
+        let (first, unit) = calls.next()?;
+        calls.any(|(op, other)| op != first && other == unit).then(|| one_shape_advice(self.program, unit))
+    }
+
+    /// The rows of a Dispatch and a Combine.
+    fn expert_advice(&self, join: &OpJoin) -> Option<Message> {
+        let effect = self.program.op(join.op).kind.effect();
+        (effect == OpEffect::Communicate(CommunicationEffect::ExpertExchange)).then(|| {
+            "a rank has a row for each slot, as many slots for each rank that sends to it: `p * c` rows for `c` slots on \
+             `p` ranks"
+                .into()
+        })
+    }
+
+    /// An axis of extent 1 that does not repeat, or an operand whose missing axis is not the first one.
+    fn repetition_advice(&self, conflict: &SizeConflict, join: &OpJoin) -> Option<Message> {
+        if !self.program.op(join.op).kind.is_pointwise() {
+            return None;
+        }
+        let sides = [(join.first, conflict.old.value), (join.second, conflict.new.value)];
+        if let Some((axis, _)) = sides.into_iter().find(|(_, size)| *size == 1) {
+            let text = Message::advice("as a broadcast, `bS{1}`", "`b.1`");
+            return Some(message!("an extent of 1 does not repeat: declare {} {}", self.axis_text(axis), text));
+        }
+        let result = self.program.op(join.op).output_tensors().next()?;
+        let mut operands = sides.into_iter().map(|((tensor, _), _)| self.written_operand(tensor));
+        let short = operands.find(|&tensor| self.stored_count(tensor) < self.stored_count(result))?;
+        Some(self.missing_axis_advice(short, result))
+    }
+
+    /// The operand that the text has in the place of a tensor without a name: `hir 2` adds missing axes by a broadcast.
+    fn written_operand(&self, tensor: TensorId) -> TensorId {
+        if self.program.tensor(tensor).name.is_some() {
+            return tensor;
+        }
+        let mut writers = self.program.ops().iter().map(|(_, op)| op);
+        let writer = writers.find(|op| op.output_tensors().any(|output| output == tensor));
+        writer.and_then(|op| op.input_tensors().next()).unwrap_or(tensor)
+    }
+
+    fn missing_axis_advice(&self, short: TensorId, result: TensorId) -> Message {
+        let name = self.program.quoted_tensor(short);
+        let axes = self.axes.axes_of(short);
+        let flags: Vec<&str> = axes.iter().map(|axis| if axis.is_reduction() { "true" } else { "false" }).collect();
+        let is_reduced = axes.len() == self.stored_count(result);
+        let advice = match is_reduced {
+            true => {
+                let list = flags.join(", ");
+                Message::advice(
+                    format!("`broadcast( {name}, flags = {{{list}}} )`", name = name.printed()),
+                    format!("`broadcast({name}, flags=[{list}])`", name = name.printed()),
+                )
+            }
+            false => "a `broadcast`".into(),
+        };
+        message!(
+            "axes that {} does not have are repeated in front of those that it has: {} adds one elsewhere",
+            name,
+            advice
+        )
+    }
+
+    fn stored_count(&self, tensor: TensorId) -> usize {
+        self.axes.stored_axes(tensor).count()
+    }
+
+    /// Returns true if a scalar is an operand of a computation in reals.
+    pub(super) fn is_real_scalar(&self, scalar: ExprId) -> bool {
+        self.program.ops().iter().any(|(_, op)| {
+            let mut results = op.output_tensors();
+            op.operands.contains(&Value::Scalar(scalar))
+                && results.any(|tensor| self.program.tensor(tensor).dtype.is_float())
+        })
+    }
+
+    /// As [`axis_place`](crate::axes::axis_place) says it, with the kernel of a tensor that is a kernel's.
+    pub(super) fn axis_text(&self, (tensor, index): AxisOf) -> Message {
+        let place = crate::axes::axis_place(self.program, tensor, self.axes.axes_of(tensor), index);
+        match self.program.tensor(tensor).unit {
+            Some(unit) => message!("{} in `{}`", place, self.program.unit_name(self.program.units()[unit].number)),
+            None => place,
+        }
+    }
+}
