@@ -8,9 +8,10 @@ use super::work::UnknownUse;
 use crate::backend::view_rows::element_offsets;
 use crate::diag::message;
 use crate::diag::{Diag, Message, PartKind, Quoted, Span, codes};
-use crate::ir::{OpId, quoted_type};
+use crate::ir::{OpId, bare_head, quoted_type};
 use crate::lower::{IoTensor, PreparedProgram};
-use crate::plan::RedOp;
+use crate::plan::{CollectiveKind, Inst, InstKind, Plan, RedOp};
+use std::borrow::Cow;
 
 /// The error about outputs of different shapes.
 pub(super) fn different_shapes(request: &ExactRequest<'_>) -> Option<Diag> {
@@ -79,11 +80,27 @@ pub(super) fn unknown_functions(
 fn unknown_function(prepared: &PreparedProgram, op: OpId, uses: &[UnknownUse]) -> Diag {
     let subjects: Vec<HashedSubject> = uses.iter().map(|used| used.subject).collect();
     let verb = if subjects.len() == 1 { "has" } else { "have" };
-    let message = message!("{} {} no meaning modulo a prime", subject_list(&subjects), verb);
+    let statement = prepared.labels.quoted_statement(op);
+    let is_named = uses.iter().any(|used| is_named_in(used.subject, statement.printed()));
+    let list = subject_list(&subjects);
+    let message = match is_named {
+        true => message!("{} {} no meaning modulo a prime", list, verb),
+        false => message!("{} in `{}` {} no meaning modulo a prime", list, statement, verb),
+    };
     let diag = Diag::error(codes::NO_MEANING, prepared.labels.op_span(op), message).into_warning();
     let mut notes: Vec<&str> = subjects.iter().map(|subject| unknown_note(*subject)).collect();
     notes.dedup();
     notes.into_iter().fold(diag, Diag::with_note)
+}
+
+/// Returns true unless a function is a step of an op with another name, as `max` is one of `sdpa`.
+fn is_named_in(subject: HashedSubject, statement: &str) -> bool {
+    let is_general = ["pointwise", "reduc", "scan"].iter().any(|word| statement.contains(word));
+    match subject {
+        HashedSubject::Function(function) => is_general || statement.contains(function.name()),
+        HashedSubject::Reduction(op) => is_general || statement.contains(op.word()),
+        _ => true,
+    }
 }
 
 /// The note that says how a function without a meaning is treated.
@@ -92,9 +109,12 @@ fn unknown_note(subject: HashedSubject) -> &'static str {
         HashedSubject::IntegerArithmetic => "integers that are computed from floats are taken not to wrap around",
         HashedSubject::InfiniteConstant => "it is taken for an unknown number",
         HashedSubject::Reduction(RedOp::Min | RedOp::Max) => {
-            "it is taken for an unknown function of the set of its operands, whatever their order and grouping"
+            "it is taken for an unknown function of the set of its operands, whatever their order and grouping; \
+             outputs that are equal so are proved"
         }
-        _ => "it is taken for an unknown function: equal where its operands are, and nothing else is known of it",
+        _ => {
+            "it is taken for an unknown function: equal where its operands are, and nothing else is known of it; outputs that are equal so are proved"
+        }
     }
 }
 
@@ -121,7 +141,8 @@ pub(super) fn different_output(
         difference.elements,
         difference.of_all
     );
-    let (span, label) = written_place(prepared, difference);
+    let writer = find_writer(prepared, difference);
+    let (span, label) = written_place(prepared, difference, writer.as_ref());
     // If the difference goes through a function without a meaning, nothing is known.
     let code = if through.is_empty() { codes::DIFFERENT_MEANING } else { codes::UNPROVED_MEANING };
     let mut diag = Diag::error(code, span, message).with_primary_text(label);
@@ -134,31 +155,53 @@ pub(super) fn different_output(
     if causes.subjects.contains(&HashedSubject::UninitialisedMemory) {
         diag = diag.with_note("it depends on memory that nothing has written");
     }
+    if let Some((_, inst)) = &writer {
+        diag = with_exchange_note(diag, &inst.kind);
+    }
     for used in own.iter().filter(|used| through.contains(&used.subject)) {
         diag = diag.with_label(prepared.labels.op_span(used.op), "the difference goes through this function");
     }
     function_note(diag, &causes.subjects)
 }
 
-/// The statement that writes the element, with a label; the output's declaration if it is an input.
-fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (Span, String) {
+/// The plan and the instruction that write the element; `None` if it is an input's.
+fn find_writer<'p>(prepared: &'p PreparedProgram, difference: &OutputDifference) -> Option<(&'p Plan, Cow<'p, Inst>)> {
     let place = difference.place;
-    let plan = prepared.plans.get(place.rank);
-    let view = plan.and_then(|plan| plan.outputs.get(place.output)?.as_ref());
-    let element = view.and_then(|view| element_offsets(view).get(place.element).copied());
-    let writer = plan.zip(view).zip(element).and_then(|((plan, view), element)| {
-        plan.iter().rev().find(|inst| {
-            let written = inst.kind.written_views();
-            written.into_iter().any(|to| to.buffer == view.buffer && element_offsets(to).contains(&element))
-        })
-    });
-    match plan.zip(writer) {
+    let plan = prepared.plans.get(place.rank)?;
+    let view = plan.outputs.get(place.output)?.as_ref()?;
+    let element = element_offsets(view).get(place.element).copied()?;
+    let writer = plan.iter().rev().find(|inst| {
+        let written = inst.kind.written_views();
+        written.into_iter().any(|to| to.buffer == view.buffer && element_offsets(to).contains(&element))
+    })?;
+    Some((plan, writer))
+}
+
+/// The statement that writes the element, with a label; the output's declaration if it is an input.
+fn written_place(
+    prepared: &PreparedProgram,
+    difference: &OutputDifference,
+    writer: Option<&(&Plan, Cow<'_, Inst>)>,
+) -> (Span, String) {
+    match writer {
         Some((plan, inst)) => {
             let iteration = prepared.labels.iteration_text(plan.iteration_of(inst.origin));
             let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
             (prepared.labels.op_span(inst.origin.op), format!("writes the first element that differs{at}"))
         }
-        None => (prepared.labels.tensor_span(prepared.outputs[place.output].tensor), String::new()),
+        None => (prepared.labels.tensor_span(prepared.outputs[difference.place.output].tensor), String::new()),
+    }
+}
+
+/// Adds to a difference that an AllToAll writes how it selects elements.
+fn with_exchange_note(diag: Diag, kind: &InstKind) -> Diag {
+    match kind {
+        InstKind::Collective(inst) if inst.kind == CollectiveKind::AllToAll => diag.with_note(message!(
+            "{} exchanges equal pieces of memory, whatever the axes: the axis that it splits and the one that it gathers \
+             are the outermost ones on a rank, so permute other axes before and after it (`Set.Permute`)",
+            bare_head(CollectiveKind::AllToAll.name())
+        )),
+        _ => diag,
     }
 }
 
