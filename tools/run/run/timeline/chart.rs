@@ -159,13 +159,13 @@ fn draw_usage(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
     }
 }
 
-/// `computing 40 us; communicating 50 us, 10 us of it exposed; 80% hidden`.
+/// `computing 40 us; communicating 50 us, 10 us of it exposed; 80% hidden by computing`.
 fn usage_text(usage: &RankUsage) -> String {
     let mut text = format!("computing {}", time_text(usage.compute));
     if let Some(hidden) = usage.hidden_fraction() {
         let (all, exposed) = (time_text(usage.communication), time_text(usage.exposed));
         let hidden = (hidden * 100.0).floor();
-        let _ = write!(text, "; communicating {all}, {exposed} of it exposed; {hidden}% hidden");
+        let _ = write!(text, "; communicating {all}, {exposed} of it exposed; {hidden}% hidden by computing");
     }
     text
 }
