@@ -76,8 +76,10 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
             message!("two communications are called `{}`", Quoted::new(PartKind::Handle, name.clone())),
             match is_in_later_loop(program, [first, second]) {
                 true => message!(
-                    "one statement starts `{}`: to be one step ahead in a loop of n steps, make it one of n + 1 steps, \
-                     with `if i > 0: wait {}`, then `if i < n: {} = ..` for step `i`, then the work of step `i - 1`",
+                    "one statement starts `{}`: to be one step ahead, use an array, `{}[0] = ..` and `{}[i + 1] = ..`, or \
+                     make a loop of n steps one of n + 1 steps, with `if i > 0: wait {}`, then `if i < n: {} = ..`",
+                    name,
+                    name,
                     name,
                     name,
                     name
