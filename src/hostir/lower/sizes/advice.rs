@@ -26,12 +26,21 @@ impl SizeSolver<'_> {
 
     /// The rows of a Dispatch and a Combine.
     fn expert_advice(&self, join: &OpJoin) -> Option<Message> {
-        let effect = self.program.op(join.op).kind.effect();
-        (effect == OpEffect::Communicate(CommunicationEffect::ExpertExchange)).then(|| {
-            "a rank has a row for each slot, as many slots for each rank that sends to it: `p * c` rows for `c` slots on \
-             `p` ranks"
-                .into()
-        })
+        let op = self.program.op(join.op);
+        if op.kind.effect() != OpEffect::Communicate(CommunicationEffect::ExpertExchange) {
+            return None;
+        }
+        let is_operand = |(tensor, _): AxisOf| op.input_tensors().any(|input| input == tensor);
+        let advice = match is_operand(join.first) && is_operand(join.second) {
+            true => {
+                "an operand has an element for each row of the first one on each rank: `[x:p, t]` for `[x:p, t, h]`"
+            }
+            false => {
+                "a rank has a row for each slot, as many slots for each rank that sends to it: `p * c` rows for `c` \
+                 slots on `p` ranks"
+            }
+        };
+        Some(advice.into())
     }
 
     /// An axis of extent 1 that does not repeat, or an operand whose missing axis is not the first one.
