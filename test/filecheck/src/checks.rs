@@ -119,8 +119,8 @@ impl CheckParser<'_> {
     }
 
     /// Adds a text of the command line and gives its number.
-    fn add_source(&mut self, name: &str, text: &str) -> usize {
-        self.file.sources.push(Source::new(name, text.as_bytes(), true));
+    fn add_source(&mut self, name: &str, text: String) -> usize {
+        self.file.sources.push(Source::verbatim(name, text.into_bytes()));
         self.file.sources.len() - 1
     }
 
@@ -147,7 +147,7 @@ impl CheckParser<'_> {
             errors.extend(defined.err().into_iter().flatten());
         }
         if !text.is_empty() {
-            self.add_source("Global defines", &text);
+            self.add_source("Global defines", text);
         }
         let source = self.file.sources.len() - 1;
         self.file.first_implicit = self.file.sources.len();
@@ -197,7 +197,7 @@ impl CheckParser<'_> {
         const PREFIX: &str = "IMPLICIT-CHECK";
         for text in &self.options.implicit_check_nots {
             let head = "-implicit-check-not='";
-            let source = self.add_source("command line", &format!("{head}{text}'"));
+            let source = self.add_source("command line", format!("{head}{text}'"));
             let place = PatternPlace {
                 at: head.len(),
                 line: None,

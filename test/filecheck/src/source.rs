@@ -59,7 +59,11 @@ pub(crate) struct Message<'a> {
 impl Source {
     /// A text whose `\r\n` become `\n` and, unless `strict`, whose runs of spaces and tabs become one space.
     pub(crate) fn new(name: &str, text: &[u8], strict: bool) -> Source {
-        let content = canonical_text(text, strict);
+        Source::verbatim(name, canonical_text(text, strict))
+    }
+
+    /// A text as it is.
+    pub(crate) fn verbatim(name: &str, content: Vec<u8>) -> Source {
         let breaks = content.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let line_starts = std::iter::once(0).chain(breaks).collect();
         Source { name: name.to_owned(), content, line_starts }

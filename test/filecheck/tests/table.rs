@@ -175,6 +175,21 @@ fn a_command_line_names_two_files() {
 }
 
 #[test]
+fn errors_in_arguments_with_line_breaks_have_places() {
+    for (arg, words) in [
+        ("-DX\r\n=a", "invalid name in string variable definition"),
+        ("-D#N=\r\n\r\n1+", "invalid matching constraint or operand format"),
+        (
+            "--implicit-check-not=a\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n{{(}}",
+            "invalid regex: parentheses not balanced",
+        ),
+    ] {
+        let finished = run_command(&["c".to_owned(), arg.to_owned()], &mut |_| Ok(b"CHECK: a\n".to_vec()));
+        assert!(finished.status == 2 && finished.stderr.contains(words), "{arg:?}: {finished:?}");
+    }
+}
+
+#[test]
 fn misuse_of_the_command_line_is_an_error_line() {
     for (args, status, words) in [
         ("--nope", 1, "error: unknown command line argument '--nope'"),
