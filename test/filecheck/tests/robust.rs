@@ -76,7 +76,7 @@ fn soup_is_never_a_panic() {
         };
         if let Ok(checks) = parse_checks(&checks, "soup", &options) {
             parsed += 1;
-            let _ignored = checks.check_input(&soup(&mut state, 40), &options);
+            let _ignored = checks.check_input(soup(&mut state, 40), &options);
         }
     }
     assert!(parsed > count / 80, "only {parsed} of them parse");
