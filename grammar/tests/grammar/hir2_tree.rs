@@ -210,6 +210,11 @@ fn statement_line(file: &FileSyntax, form: StmtForm) -> (String, Vec<(&'static s
             format!("assert {}{text}", node(file, condition))
         }
         StmtForm::Print(values) => format!("print {}", list(file, values)),
+        StmtForm::Launch(at) => {
+            let launch = &file.launches[at as usize];
+            let sizes = [launch.grid, launch.block].map(|extents| list(file, extents));
+            format!("launch {} {}", file.symbol_text(launch.entry.name), sizes.join("; "))
+        }
         StmtForm::Define(body) => return ("define:".to_owned(), vec![("", body)]),
         StmtForm::Verbatim(text) => format!("`{}`", file.symbol_text(text)),
         StmtForm::Error => "error".to_owned(),
