@@ -220,7 +220,10 @@ fn programs_of_the_tree_go_to_hir2_and_back() {
         for (part, text) in tree::read(&path).split("\n// -----\n").enumerate() {
             let name = format!("{name}, part {}", part + 1);
             let Ok(programs) = load(text) else { continue };
-            trips.check_text(text, &name);
+            // Each program of a bundle has its copy of an imported kernel, of which one keeps the name in `hir 2`.
+            if !text.contains("\nfile \"") {
+                trips.check_text(text, &name);
+            }
             for (at, program) in programs.iter().enumerate() {
                 trips.check_program(&print_to_string(program), &format!("{name}, program {}", at + 1));
             }

@@ -122,6 +122,7 @@ const WASTEFUL: &[(&str, &str)] = &[
     ("H0712", "test/verification/real/nvfuser_4217_wrong.hir:1"),
     ("H0712", "test/verification/rules/waste_serial_loop_wrong.hir:1"),
     ("H0713", "test/passes/skew-communications.hir:1"),
+    ("H0713", "test/passes/skew-communications_handles.hir:1"),
     ("H0713", "test/passes/skew-communications_result.hir:1"),
     ("H0713", "test/passes/skew-communications_stages.hir:1"),
     ("H0713", "test/verification/rules/waste_queue_wrong.hir:1"),

@@ -81,6 +81,11 @@ pub enum Word {
     Share,
     Alias,
     Assert,
+    Launch,
+    Reads,
+    Writes,
+    Reference,
+    Group,
     Print,
     Define,
 }
@@ -90,6 +95,8 @@ pub enum Word {
 pub enum Sign {
     /// `(`
     LParen,
+    /// `(` of the extents of a grid or a block.
+    ExtentsParen,
     /// `)`
     RParen,
     /// `[` of an index or a list.

@@ -66,7 +66,10 @@ fn python_words() {
     );
     check("  del A", "H0024 1 `del`: `del` begins no statement of `hir 2`: memory is given back by `free T`");
     check("  await h", "H0024 1 `await`: `await` begins no statement of `hir 2`: write `wait h`");
-    check("  print(C)", "H0024 1 `print`: `print` begins no statement of `hir 2`: leave the statement out");
+    check(
+        "  print(C)",
+        "H0024 1 `print`: `print` begins no statement of `hir 2`: write `print X`, or `print X, i` for several values",
+    );
     check(
         "  if a:\n    wait h\n  elif b:\n    wait g\n  else:\n    wait k",
         "H0024 3 `elif`: there is no `elif`: write `else:`, and in its block `if b:`",

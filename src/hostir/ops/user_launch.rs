@@ -5,7 +5,7 @@
 //! addresses that it gets besides; its results are what it is declared to write. Nothing checks a declaration but a run
 //! that compares memory, so a proof trusts them, and its verdict lists them.
 
-use crate::diag::{Diag, Diags, Message, codes, message};
+use crate::diag::{Diag, Diags, Message, Span, codes, message};
 use crate::ir::places::{count_text, with_declaration};
 use crate::ir::{
     AttrKey, AttrValue, DType, Expr, ExprId, HostUnit, Op, OpId, OpKind, Program, Symbol, TensorId, Value,
@@ -100,9 +100,10 @@ fn place_of(inputs: &mut Vec<Value>, argument: Value) -> usize {
 /// launch with wrong numbers, or with an input that is neither passed nor read, is left for the check of the op.
 pub fn ordered_launch(op: Op) -> Op {
     let Some(parts) = launch_parts(&op) else { return op };
-    let is_whole = |key, count: usize| op.ints_attr(key).is_none_or(|numbers| numbers.len() == count);
-    if !is_whole(ARGUMENTS, parts.arguments.len()) || !is_whole(AttrKey::Reads, parts.reads.len()) {
-        return op;
+    for (key, count) in [(ARGUMENTS, parts.arguments.len()), (AttrKey::Reads, parts.reads.len())] {
+        if op.ints_attr(key).is_some_and(|numbers| numbers.len() != count) {
+            return op;
+        }
     }
     let ordered = launch_op(parts);
     if ordered.operands.len() == op.operands.len() { ordered } else { op }
@@ -153,17 +154,17 @@ fn arguments(op: &Op) -> Vec<Value> {
 ///
 /// A file is given relative to the folder of the program and cannot leave it.
 pub fn file_fault(file: &str) -> Option<&'static str> {
-    let parts = || file.split('/');
+    let parts: Vec<&str> = file.split('/').collect();
     if file.is_empty() {
         return Some("is empty");
     }
     if file.starts_with('/') || file.contains([':', '\\']) {
         return Some("is not relative to the program's folder");
     }
-    if parts().any(|part| part == "..") {
+    if parts.iter().any(|part| *part == "..") {
         return Some("leaves the program's folder");
     }
-    if parts().any(|part| part.is_empty() || part == ".") || file.contains(char::is_control) {
+    if parts.iter().any(|part| part.is_empty() || *part == ".") || file.contains(char::is_control) {
         return Some("is not a plain path");
     }
     let is_kernel = KERNEL_FILES.iter().any(|ending| file.len() > ending.len() && file.ends_with(ending));
@@ -171,7 +172,7 @@ pub fn file_fault(file: &str) -> Option<&'static str> {
 }
 
 /// The error for the name of a file, at its place in the text.
-pub fn file_error(file: &str, span: hostir_grammar::Span) -> Option<Diag> {
+pub fn file_error(file: &str, span: Span) -> Option<Diag> {
     let fault = file_fault(file)?;
     let note = "write the path from the program's folder down, such as `kernels/axpy.cu`";
     Some(Diag::error(codes::KERNEL_FILE_NAME, span, format!("the kernel's file `{file}` {fault}")).with_note(note))
@@ -236,15 +237,19 @@ fn check_numbers(program: &Program, id: OpId, diags: &mut Diags) {
     }
     let given: Vec<Value> = op.plain_operands().collect();
     let (passed, read) = (arguments(op), read_tensors(op));
-    let is_used = |value: &Value| passed.contains(value) || value.as_tensor().is_some_and(|one| read.contains(&one));
-    if let Some(&unused) = given.iter().find(|value| !is_used(value)) {
+    let mut unused = given.iter().filter(|value| !passed.contains(value));
+    let unused = unused.find(|value| value.as_tensor().is_none_or(|tensor| !read.contains(&tensor)));
+    if let Some(&unused) = unused {
         let message = message!("the kernel neither gets nor reads {}", value_text(program, unused));
         let note = "name it in `Arguments` or `Reads`, or remove it from `Inputs`";
         diags.push(Diag::error(codes::LAUNCH_PARTS, program.op_span(id), message).with_note(note));
     }
     let reads = op.ints_attr(AttrKey::Reads).unwrap_or_default();
-    let is_read = |number: &i64| numbered_values(&given, &[*number]).iter().any(|value| value.as_tensor().is_some());
-    if let Some(wrong) = reads.iter().find(|number| !is_read(number)) {
+    let wrong = reads.iter().find(|number| {
+        let values = numbered_values(&given, &[**number]);
+        values.iter().all(|value| value.as_tensor().is_none())
+    });
+    if let Some(wrong) = wrong {
         let message = format!("`Reads` names input {wrong}, which is no tensor of the launch");
         let note = "`Reads: {0}` says that the kernel reads the first of `Inputs`, and no other";
         diags.push(Diag::error(codes::LAUNCH_PARTS, program.op_span(id), message).with_note(note));
@@ -394,9 +399,9 @@ pub fn launch_inst(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<LaunchInst, Dia
         let message = message!("the blocks of the launch have {} threads", threads);
         return Err(shape_error(cx, message, &format!("a block has at most {MOST_THREADS} threads")));
     }
-    let name = |symbol| program.name(symbol).into();
+    let [file, entry] = [parts.file, parts.entry].map(|symbol| program.name(symbol).into());
     Ok(LaunchInst {
-        kernel: UserKernel { file: name(parts.file), entry: name(parts.entry) },
+        kernel: UserKernel { file, entry },
         grid: launch_extents(cx, &parts.grid, "grid", LARGEST_GRID)?,
         block,
         shared: shared as u32,

@@ -4,7 +4,8 @@
 //! arithmetic and its memory (`backend::shared_device`), and every communicator's queue has its own link. A message
 //! starts when both sides are ready, a collective when all members are.
 
-use super::inst::{BufferView, InstKind};
+use super::inst::InstKind;
+use super::view::BufferView;
 
 /// The floating-point operations of an instruction: two for each multiplication and addition of a GEMM, one for
 /// each step and element of a kernel, one for each element that a reduction or a sum by index reads.

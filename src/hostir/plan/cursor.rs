@@ -4,9 +4,10 @@
 //! never indexes a list: plans keep loops, and the cursor computes an iteration's instructions from the stored body.
 
 use super::Plan;
-use super::inst::{BufferView, CollectiveInst, Inst, InstId, InstKind};
+use super::inst::{CollectiveInst, Inst, InstId, InstKind};
 use super::inst_list::{InstList, RepeatedBody};
 use super::stored_inst::StoredInst;
+use super::view::BufferView;
 use crate::ir::Id;
 use std::borrow::Cow;
 use std::ops::Range;

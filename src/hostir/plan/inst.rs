@@ -2,7 +2,9 @@
 
 use super::initial::ReductionFold;
 use super::launch_inst::LaunchInst;
+use super::red_op::RedOp;
 use super::take_inst::{AccumulateInst, RowsInst, TakeInst};
+use super::view::{BufferId, BufferView};
 use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{DType, Id, MessageDirection, MessageProtocol, OpId, TensorId};
 use smallvec::SmallVec;
@@ -10,10 +12,6 @@ use smallvec::SmallVec;
 crate::ir::dense_id! {
     /// An instruction of a plan. Ids grow in the order in which the host issues the instructions.
     InstId
-}
-crate::ir::dense_id! {
-    /// A buffer of a plan.
-    BufferId
 }
 crate::ir::dense_id! {
     /// A stream of a rank; 0 is the caller's stream.
@@ -60,83 +58,6 @@ pub struct PlanBuffer {
     pub kind: BufferKind,
 }
 
-/// Extent and stride of one axis, in elements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ViewDim {
-    /// Number of indices.
-    pub extent: usize,
-    /// The distance of neighbours, in elements; 0 for an expanded axis.
-    pub stride: usize,
-}
-
-/// The axes of a view, outermost first.
-pub type ViewDims = SmallVec<[ViewDim; 6]>;
-
-/// A strided range of a buffer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BufferView {
-    /// The buffer.
-    pub buffer: BufferId,
-    /// First element.
-    pub offset: usize,
-    /// Axes, outermost first; a sharded axis has extent 1, reductions are left out.
-    pub dims: ViewDims,
-    /// Element type.
-    pub dtype: DType,
-}
-
-impl BufferView {
-    /// Number of indices (elements counted with repetition for expanded axes).
-    pub fn len(&self) -> usize {
-        self.dims.iter().map(|dim| dim.extent).product()
-    }
-    /// Number of elements without repetition.
-    pub fn distinct_len(&self) -> usize {
-        let extents = self.dims.iter().map(|dim| if dim.stride == 0 { dim.extent.min(1) } else { dim.extent });
-        extents.product()
-    }
-    /// Whether it has no element.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// Extents, outermost first.
-    pub fn shape(&self) -> Vec<usize> {
-        self.dims.iter().map(|dim| dim.extent).collect()
-    }
-    /// The distance from the view's first element to its last, in elements; 0 if the view has only one.
-    pub fn last_offset(&self) -> usize {
-        self.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum()
-    }
-    /// Returns true if its elements are contiguous in row-major order.
-    pub fn is_contiguous(&self) -> bool {
-        let mut expected = 1;
-        for dim in self.dims.iter().rev() {
-            if dim.extent != 1 && dim.stride != expected {
-                return self.is_empty();
-            }
-            expected *= dim.extent;
-        }
-        true
-    }
-    /// The same elements with the row-major dims of `shape`; `None` unless the view is contiguous and `shape` has as
-    /// many elements.
-    pub fn reshaped_to(&self, shape: &[usize]) -> Option<BufferView> {
-        let fits = self.is_contiguous() && shape.iter().product::<usize>() == self.len();
-        fits.then(|| BufferView { dims: row_major(shape), ..self.clone() })
-    }
-}
-
-/// Row-major dims of a shape.
-pub fn row_major(shape: &[usize]) -> ViewDims {
-    let mut dims: ViewDims = shape.iter().map(|&extent| ViewDim { extent, stride: 0 }).collect();
-    let mut stride = 1usize;
-    for dim in dims.iter_mut().rev() {
-        dim.stride = stride;
-        stride = stride.saturating_mul(dim.extent.max(1));
-    }
-    dims
-}
-
 /// The source of an instruction: its op and loop iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstOrigin {
@@ -144,74 +65,6 @@ pub struct InstOrigin {
     pub op: OpId,
     /// The values of the loop indices around it.
     pub iteration: IterationId,
-}
-
-/// The operation with which reductions combine two elements.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum RedOp {
-    /// `a + b`
-    Sum,
-    /// `a * b`
-    Product,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// The smaller number; NaN only if both are NaN.
-    FMin,
-    /// The larger number; NaN only if both are NaN.
-    FMax,
-    /// Logical or bitwise and.
-    And,
-    /// Logical or bitwise or.
-    Or,
-    /// Bitwise exclusive or.
-    Xor,
-    /// The sum over the number of team members.
-    Avg,
-}
-
-impl RedOp {
-    /// All operations with their words; the first word of each is the usual one.
-    pub const WORDS: &'static [(&'static str, RedOp)] = &[
-        ("sum", RedOp::Sum),
-        ("add", RedOp::Sum),
-        ("product", RedOp::Product),
-        ("prod", RedOp::Product),
-        ("mul", RedOp::Product),
-        ("min", RedOp::Min),
-        ("fmin", RedOp::FMin),
-        ("max", RedOp::Max),
-        ("fmax", RedOp::FMax),
-        ("band", RedOp::And),
-        ("and", RedOp::And),
-        ("logical_and", RedOp::And),
-        ("bitwise_and", RedOp::And),
-        ("bor", RedOp::Or),
-        ("or", RedOp::Or),
-        ("logical_or", RedOp::Or),
-        ("bitwise_or", RedOp::Or),
-        ("bxor", RedOp::Xor),
-        ("xor", RedOp::Xor),
-        ("bitwise_xor", RedOp::Xor),
-        ("avg", RedOp::Avg),
-    ];
-    /// Parses a word (letter case is ignored).
-    pub fn parse(word: &str) -> Option<RedOp> {
-        Self::WORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word)).map(|(_, op)| *op)
-    }
-    /// The operation without regard to NaN: communications do not define its result, and integers have none.
-    pub fn ignoring_nan(self) -> RedOp {
-        match self {
-            RedOp::FMin => RedOp::Min,
-            RedOp::FMax => RedOp::Max,
-            op => op,
-        }
-    }
-    /// The usual word.
-    pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, op)| *op == self).map_or("", |(text, _)| text)
-    }
 }
 
 /// The type of a collective; `docs/language.md` lists each type's inputs and outputs.

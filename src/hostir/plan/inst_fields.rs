@@ -1,6 +1,7 @@
 //! The numbers of an instruction that may differ by a constant from one iteration of a loop to the next.
 
-use super::inst::{BufferView, Inst, InstKind};
+use super::inst::{Inst, InstKind};
+use super::view::BufferView;
 use smallvec::SmallVec;
 
 /// A number of an instruction: the id of a slot, an offset, a peer.

@@ -2,7 +2,8 @@
 //!
 //! Readers of plans ask these instead of listing the variants of [`InstKind`], unless they carry each of them out.
 
-use super::inst::{BufferView, CollectiveInst, CommSlot, EventId, InstKind, MessageHeader, WorkSlot};
+use super::inst::{CollectiveInst, CommSlot, EventId, InstKind, MessageHeader, WorkSlot};
+use super::view::BufferView;
 use crate::ir::MessageDirection;
 use smallvec::SmallVec;
 

@@ -1,6 +1,7 @@
 //! The launch of a kernel of the user.
 
-use super::inst::{BufferView, InstKind};
+use super::inst::InstKind;
+use super::view::BufferView;
 use crate::ir::DType;
 use crate::ir::functions::ScalarValue;
 use std::sync::Arc;

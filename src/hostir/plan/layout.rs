@@ -1,7 +1,8 @@
 //! The memory of tensors: the stored elements, and the shard of an iteration of a loop on streams.
 
-use super::inst::{BufferKind, BufferView, InstKind, ViewDim, ViewDims, row_major};
+use super::inst::{BufferKind, InstKind};
 use super::scalar::EvalScope;
+use super::view::{BufferView, ViewDim, ViewDims, row_major};
 use super::{PlanBuilder, stream_part};
 use crate::axes::LogicalAxis;
 use crate::diag::message;

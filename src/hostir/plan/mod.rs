@@ -28,6 +28,7 @@ mod matching;
 mod participation;
 mod poison;
 mod print;
+mod red_op;
 mod remainder;
 mod row_function;
 mod scalar;
@@ -36,6 +37,7 @@ mod stored_part;
 mod stream_table;
 mod take_inst;
 mod tensor_bindings;
+mod view;
 
 pub use axes::AxesTable;
 pub use budget::PlanLimits;
@@ -53,9 +55,9 @@ pub use expr_value::{EvalError, ExprValue};
 pub use initial::{ReductionFold, starts_from_identity, type_range};
 pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
-    BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstId,
-    InstKind, InstOrigin, IterationId, KernelStep, LoopIteration, MessageHeader, PlanBuffer, PointwiseKernel, RedOp,
-    StepOperand, StreamSlot, USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
+    BufferKind, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstId, InstKind, InstOrigin,
+    IterationId, KernelStep, LoopIteration, MessageHeader, PlanBuffer, PointwiseKernel, StepOperand, StreamSlot,
+    USER_STREAM, WorkSlot,
 };
 pub(crate) use inst_fields::ViewMotion;
 pub(crate) use inst_list::RepeatedBody;
@@ -65,6 +67,7 @@ pub use launch_inst::{LaunchArgument, LaunchInst, UserKernel};
 pub(crate) use layout::shard_place;
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
+pub use red_op::RedOp;
 pub(crate) use row_function::compute_row;
 pub use row_function::{RowCall, RowElements, RowFunction, RowOperand, RowValues};
 pub use scalar::apply_function;
@@ -72,6 +75,7 @@ pub(crate) use scalar::{LocalScalars, constant_value, evaluate_extent, evaluate_
 pub(crate) use stored_inst::{QueueAction, StoredInst};
 pub use stored_part::stored_input;
 pub use take_inst::{AccumulateInst, RowsInst, TakeInst};
+pub use view::{BufferId, BufferView, ViewDim, ViewDims, row_major};
 
 pub use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{CommBackend, ExprId, IdVec, OpId};

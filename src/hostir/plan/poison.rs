@@ -1,6 +1,7 @@
 //! Plans whose new memory holds patterns, for backends that do not track initialised memory.
 
-use super::inst::{BufferView, EventId, Inst, InstKind, StreamSlot, USER_STREAM, row_major};
+use super::inst::{EventId, Inst, InstKind, StreamSlot, USER_STREAM};
+use super::view::{BufferView, row_major};
 use super::{Plan, PlanBuffer, ScalarValue};
 use crate::ir::DType;
 use std::borrow::Cow;

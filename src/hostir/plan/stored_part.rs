@@ -3,7 +3,8 @@
 //! An expanded broadcast (`b.1 ex 3`) stores one element along its axis. Its views repeat that element (stride 0), and
 //! every instruction writes each stored element once.
 
-use super::inst::{BufferView, InstKind, StepOperand, ViewDim};
+use super::inst::{InstKind, StepOperand};
+use super::view::{BufferView, ViewDim};
 use crate::data::HostTensor;
 use smallvec::SmallVec;
 

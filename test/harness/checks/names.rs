@@ -128,7 +128,7 @@ const ALLOWED_WORDS: &[(&str, &str, &str)] = &[
     ("src/hostir/backend/exact/field.rs", "sum_products", "products of numbers of a prime field"),
     ("src/hostir/ir/functions/row.rs", "Product", "a product of numbers of a prime field"),
     ("src/hostir/ops/memory/checks.rs", "FactoredProduct", "a product of extents"),
-    ("src/hostir/plan/inst.rs", "Product", "a reduction that multiplies"),
+    ("src/hostir/plan/red_op.rs", "Product", "a reduction that multiplies"),
     ("tools/lit/command.rs", "quiet", "the option `--quiet`"),
     ("tools/run/launch/mod.rs", "quiet", "the option `--quiet`"),
     ("tools/run/run/cli.rs", "quiet", "the option `--quiet`"),

@@ -10,6 +10,7 @@ pub(crate) const MOST_FIELDS: usize = 14;
 const LARGE: &[(&str, &str)] = &[
     ("Arguments", "a command line: a field for each option"),
     ("OptArgs", "a command line: a field for each option"),
+    ("FileSyntax", "the arenas of a text's tree, each with ids of its own"),
     ("OpIdentity", "an op's row of facts: a field for each question of a layer"),
     ("Options", "the command line of hir-run, and the settings of the CUDA runtime: a field for each option"),
     ("Program", "the arenas of a program, each with ids of its own"),

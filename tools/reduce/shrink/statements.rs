@@ -57,8 +57,8 @@ fn add_waits(program: &Program, gone: &mut FxHashSet<OpId>) {
     let mut left: FxHashSet<u32> = FxHashSet::default();
     visit_host_ops(program, &mut |id| left.extend(program.op(id).number.filter(|_| !gone.contains(&id))));
     visit_host_ops(program, &mut |id| {
-        let is_missing = |value: &Value| matches!(value, Value::Handle(number) if !left.contains(number));
-        if program.op(id).operands.iter().any(is_missing) {
+        let mut operands = program.op(id).operands.iter();
+        if operands.any(|value| matches!(value, Value::Handle(number) if !left.contains(number))) {
             gone.insert(id);
         }
     });

@@ -83,7 +83,8 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     }
     if let Some(shared) = options.print_calls {
         let prepared = poison_memory(prepared, options, &engine);
-        let listed = command_listing::list_calls(&prepared, &options.gpu, shared);
+        let refused = prepared.print_error().map_or(Ok(()), |error| Err(vec![error]));
+        let listed = refused.and_then(|()| command_listing::list_calls(&prepared, &options.gpu, shared));
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
     outputs::check_files(&prepared, options, &bound, io)?;

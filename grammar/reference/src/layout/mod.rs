@@ -265,6 +265,16 @@ impl<'a> Layout<'a> {
         }
     }
 
+    /// A list of extents has a comma of its own; other expressions in parentheses have none.
+    fn paren_sign(&self, span: Span) -> Sign {
+        let depth = self.frames.iter().rev().take_while(|frame| matches!(frame, Frame::Bracket { .. })).count();
+        let is_place = self.statement.kind == StatementKind::Launch
+            && depth == 1
+            && matches!(self.frames.last(), Some(Frame::Bracket { sign: Sign::LBracket, .. }))
+            && matches!(self.last(), Some(Tok::Sign(Sign::LBracket | Sign::Comma)));
+        if is_place && has_own_comma(&self.text[span.start as usize..]) { Sign::ExtentsParen } else { Sign::LParen }
+    }
+
     fn brace_sign(&self) -> Sign {
         let is_value = self.statement.is_at_value;
         let is_forced = self.last() == Some(Tok::Word(Word::Share));
@@ -278,4 +288,19 @@ impl<'a> Layout<'a> {
         };
         if is_forced || is_value && is_group { Sign::GroupBrace } else { Sign::LBrace }
     }
+}
+
+/// Returns true if the bracket that a text begins with has a comma of its own.
+fn has_own_comma(text: &str) -> bool {
+    let mut depth = 0u32;
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' if depth <= 1 => return false,
+            b')' | b']' | b'}' => depth -= 1,
+            b',' if depth == 1 => return true,
+            _ => {}
+        }
+    }
+    false
 }

@@ -22,6 +22,8 @@ pub(super) enum StatementKind {
     For,
     /// `if`, `else`, `define`
     Header,
+    /// `launch`
+    Launch,
     /// `stream e`, which may have a block.
     Stream,
     /// `stream e` where it has none.
@@ -175,6 +177,7 @@ impl Layout<'_> {
             "sync" if !is_named => self.add_first_word(Word::Sync, StatementKind::Simple, token),
             "stream" if !is_named => self.add_first_word(Word::Stream, of_stream, token),
             "assert" if !is_named => self.add_first_word(Word::Assert, StatementKind::Simple, token),
+            "launch" if follows == LineTok::Quoted => self.add_first_word(Word::Launch, StatementKind::Launch, token),
             "free" if is_alone => self.add_first_word(Word::Free, StatementKind::Simple, token),
             "print" if is_alone && follows != LineTok::LineEnd => {
                 self.add_first_word(Word::Print, StatementKind::Simple, token);
@@ -195,7 +198,12 @@ impl Layout<'_> {
         let depth = self.frames.iter().rev().take_while(|frame| matches!(frame, Frame::Bracket { .. })).count();
         let kind = self.statement.kind;
         if depth > 0 || !kind.is_header() {
-            let is_declaration = depth == 0 || kind == StatementKind::Program && depth == 1;
+            // In a launch the two colons before the name of the kernel are outside of brackets, types inside.
+            let is_declaration = match kind {
+                StatementKind::Launch => depth == 1,
+                StatementKind::Program => depth <= 1,
+                _ => depth == 0,
+            };
             self.statement.type_part = if is_declaration { TypePart::Colon } else { TypePart::None };
             return self.push(Tok::Sign(Sign::Colon), span);
         }

@@ -20,7 +20,7 @@ impl Layout<'_> {
         match token.tok {
             LineTok::Name(symbol) => self.add_word(symbol, token),
             LineTok::Colon => self.add_colon(span),
-            LineTok::LParen => self.open_bracket(Sign::LParen, span),
+            LineTok::LParen => self.open_bracket(self.paren_sign(span), span),
             LineTok::LBracket => self.open_bracket(self.bracket_sign(), span),
             LineTok::LBrace => self.open_bracket(self.brace_sign(), span),
             LineTok::RParen => self.close_bracket(Sign::RParen, span),
@@ -33,7 +33,8 @@ impl Layout<'_> {
         }
         self.follow_type(token.tok);
         if !self.statement.is_at_start {
-            self.statement.is_at_value = token.tok == LineTok::Equals && !self.is_in_brackets();
+            let is_clause = self.statement.kind == StatementKind::Launch;
+            self.statement.is_at_value = token.tok == LineTok::Equals && !self.is_in_brackets() && !is_clause;
         }
         self.at += 1;
     }
@@ -118,6 +119,10 @@ impl Layout<'_> {
             "streams" => (Word::Streams, kind == StatementKind::For && before(1) == Some(Tok::Word(Word::On))),
             "current" => (Word::Current, self.statement.is_at_value && kind.is_stream()),
             "from" => (Word::From, kind == StatementKind::Import && self.is_after_operand()),
+            "reads" => (Word::Reads, self.is_at_clause()),
+            "writes" => (Word::Writes, self.is_at_clause()),
+            "reference" => (Word::Reference, self.is_at_clause()),
+            "group" => (Word::Group, self.is_at_clause()),
             "on" => (Word::On, self.is_after_operand()),
             "order" => (Word::Order, self.is_after_operand()),
             "logical" => (Word::Logical, self.is_after_operand()),
@@ -127,6 +132,11 @@ impl Layout<'_> {
             _ => return None,
         };
         is_here.then_some(word)
+    }
+
+    /// True after the arguments of a launch, or after one of its clauses.
+    fn is_at_clause(&self) -> bool {
+        self.statement.kind == StatementKind::Launch && !self.is_in_brackets() && self.is_after_operand()
     }
 
     /// `G.0` after `in`; gives false if the word is no axis of a tensor.

@@ -145,10 +145,14 @@ impl TreeBuilder<'_> {
         self.call(callee, args, end)
     }
 
-    fn call(&mut self, name: NameSyntax, args: &[ArgNode], end: u32) -> Checked<ExprId> {
+    pub(super) fn add_args(&mut self, args: &[ArgNode]) -> NodeRange {
         let start = self.file.args.len() as u32;
         self.file.args.extend_from_slice(args);
-        let range = NodeRange { start, end: self.file.args.len() as u32 };
+        NodeRange { start, end: self.file.args.len() as u32 }
+    }
+
+    fn call(&mut self, name: NameSyntax, args: &[ArgNode], end: u32) -> Checked<ExprId> {
+        let range = self.add_args(args);
         let heights = args.iter().map(|arg| self.height(arg.value));
         let own = if self.file.symbol_text(name.name) == "wrap" { WRAP_HEIGHT } else { POSTFIX_HEIGHT };
         let height = heights.max().unwrap_or(0) + own;

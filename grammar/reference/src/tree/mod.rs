@@ -8,7 +8,9 @@ mod statements;
 use crate::token::{Rejected, Tok};
 use hostir_grammar::Span;
 use hostir_grammar::ast::{BlockId, BlockSyntax, ExprId, StringInterner, Symbol};
-use hostir_grammar::hir2::ast::{AxisSyntax, FileSyntax, LoopDomain, NameSyntax, NodeRange, ParamSyntax};
+use hostir_grammar::hir2::ast::{
+    ArgNode, AxisSyntax, FileSyntax, LoopDomain, NameSyntax, NodeRange, ParamSyntax, TargetSyntax,
+};
 use lalrpop_util::ParseError;
 
 /// A node, unless it is rejected.
@@ -114,6 +116,36 @@ pub struct BranchHead {
     pub(super) start: u32,
     /// The end of what precedes the condition.
     pub(super) end: u32,
+}
+
+/// `launch "axpy.cu"::axpy[grid, block](A, n)`: a launch up to its clauses.
+#[derive(Clone, Debug)]
+pub struct LaunchHead {
+    /// The file, without the quotes.
+    pub file: NameSyntax,
+    /// The kernel in it.
+    pub entry: NameSyntax,
+    /// The extents of the grid.
+    pub grid: Vec<ExprId>,
+    /// Those of the block.
+    pub block: Vec<ExprId>,
+    /// Bytes of shared memory.
+    pub shared: Option<ExprId>,
+    /// The arguments.
+    pub args: Vec<ArgNode>,
+}
+
+/// What follows the arguments of a launch.
+#[derive(Clone, Debug)]
+pub enum LaunchClause {
+    /// `reads(A)`
+    Reads(Vec<ExprId>),
+    /// `writes(C)`
+    Writes(Vec<TargetSyntax>),
+    /// `reference=f`
+    Reference(NameSyntax),
+    /// `group=3`
+    Group(ExprId),
 }
 
 impl BranchHead {

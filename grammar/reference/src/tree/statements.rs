@@ -1,10 +1,11 @@
 //! Statements.
 
-use super::{BranchHead, Checked, LoopHead, LoopRange, TreeBuilder, reject, require};
+use super::{BranchHead, Checked, LaunchClause, LaunchHead, LoopHead, LoopRange, TreeBuilder, reject, require};
 use hostir_grammar::Span;
 use hostir_grammar::ast::{BlockId, ExprId, StmtId, Symbol};
 use hostir_grammar::hir2::ast::{
-    AxisSyntax, ExprNode, LoopDomain, NameSyntax, NodeRange, StatementNode, StmtForm, TargetSyntax, TypeId,
+    AxisSyntax, ExprNode, LaunchSyntax, LoopDomain, NameSyntax, NodeRange, StatementNode, StmtForm, TargetSyntax,
+    TypeId,
 };
 
 impl TreeBuilder<'_> {
@@ -28,9 +29,7 @@ impl TreeBuilder<'_> {
         if let [first, _, ..] = targets {
             require(!matches!(self.file.expr(first.value), ExprNode::Call(..)))?;
         }
-        let first = self.file.targets.len() as u32;
-        self.file.targets.extend_from_slice(targets);
-        let targets = NodeRange { start: first, end: self.file.targets.len() as u32 };
+        let targets = self.add_targets(targets);
         Ok(self.add_stmt(StmtForm::Assign { targets, value }, start, end))
     }
 
@@ -101,6 +100,52 @@ impl TreeBuilder<'_> {
     pub fn add_assertion(&mut self, condition: ExprId, text: Option<Symbol>, start: u32, end: u32) -> Checked<StmtId> {
         self.require_minor_version()?;
         Ok(self.add_stmt(StmtForm::Assert { condition, text }, start, end))
+    }
+
+    /// `launch "axpy.cu"::axpy[grid, block](A, n) reads(A) writes(C)`; rejects a clause that is given twice.
+    pub fn add_launch(
+        &mut self,
+        head: LaunchHead,
+        clauses: Vec<LaunchClause>,
+        start: u32,
+        end: u32,
+    ) -> Checked<StmtId> {
+        self.require_minor_version()?;
+        let sizes = [&head.grid, &head.block];
+        require(sizes.iter().all(|extents| (1..=3).contains(&extents.len())))?;
+        let [grid, block] = sizes.map(|extents| self.add_list(extents));
+        let args = self.add_args(&head.args);
+        let (mut reads, mut writes, mut reference, mut group) = (None, None, None, None);
+        for clause in clauses {
+            let earlier = match clause {
+                LaunchClause::Reads(items) => reads.replace(self.add_list(&items)).is_some(),
+                LaunchClause::Writes(targets) => writes.replace(self.add_targets(&targets)).is_some(),
+                LaunchClause::Reference(name) => reference.replace(name).is_some(),
+                LaunchClause::Group(number) => group.replace(number).is_some(),
+            };
+            require(!earlier)?;
+        }
+        let (reads, writes) = (reads.unwrap_or_default(), writes.unwrap_or_default());
+        let LaunchHead { file, entry, shared, .. } = head;
+        self.file.launches.push(LaunchSyntax {
+            file,
+            entry,
+            grid,
+            block,
+            shared,
+            args,
+            reads,
+            writes,
+            reference,
+            group,
+        });
+        Ok(self.add_stmt(StmtForm::Launch(self.file.launches.len() as u32 - 1), start, end))
+    }
+
+    fn add_targets(&mut self, targets: &[TargetSyntax]) -> NodeRange {
+        let start = self.file.targets.len() as u32;
+        self.file.targets.extend_from_slice(targets);
+        NodeRange { start, end: self.file.targets.len() as u32 }
     }
 
     /// `print A, n`

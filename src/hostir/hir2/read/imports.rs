@@ -33,8 +33,8 @@ pub(super) struct ImportTable {
 impl ImportTable {
     pub(super) fn new(file: &FileSyntax, diags: &mut Diags) -> Self {
         let mut table = Self::default();
-        let is_import = |item: &ItemSyntax| matches!(item, ItemSyntax::Import(_));
-        if !file.items.iter().any(is_import) && !file.parts.iter().any(|part| part.items.iter().any(is_import)) {
+        let mut items = file.items.iter().chain(file.parts.iter().flat_map(|part| &part.items));
+        if !items.any(|item| matches!(item, ItemSyntax::Import(_))) {
             return table;
         }
         let mut finder = ImportFinder::new(file, diags);
@@ -47,11 +47,10 @@ impl ImportTable {
         });
         table.calls = calls.collect();
         table.calls.sort_unstable_by_key(|(start, _)| *start);
-        let text = |name: &NameSyntax| file.symbol_text(name.name).into();
         table.lines = imports_in(&file.items)
             .map(|import| ImportLine {
                 path: file.symbol_text(import.path).into(),
-                names: import.names.iter().map(text).collect(),
+                names: import.names.iter().map(|name| file.symbol_text(name.name).into()).collect(),
             })
             .collect();
         table
@@ -205,8 +204,8 @@ impl<'f> ImportFinder<'f> {
 
     fn report_cycle(&mut self, circle: &[usize], import: usize) {
         let Some((&first, &last)) = circle.first().zip(circle.last()) else { return };
-        let path = |part: usize| format!("`{}`", self.file.parts[part].path);
-        let names: Vec<String> = circle.iter().chain([&first]).map(|part| path(*part)).collect();
+        let parts = circle.iter().chain([&first]).map(|part| &self.file.parts[*part]);
+        let names: Vec<String> = parts.map(|part| format!("`{}`", part.path)).collect();
         let message = format!("files import each other: {}", names.join(" imports "));
         let Some(place) = imports_in(&self.file.parts[last].items).nth(import) else { return };
         let note = "move the kernels that both need to a file of their own";
@@ -220,8 +219,8 @@ impl<'f> ImportFinder<'f> {
         }
         let file = self.file;
         let items = &file.parts[part].items;
-        let has_name = |item: &ItemSyntax| item.names().iter().any(|known| known.name == name.name);
-        let found = match items.iter().position(has_name).map(|number| (number, &items[number])) {
+        let place = items.iter().position(|item| item.names().iter().any(|known| known.name == name.name));
+        let found = match place.map(|number| (number, &items[number])) {
             Some((item, ItemSyntax::Kernel(program) | ItemSyntax::Program(program))) => match program.mesh {
                 Some(mesh) => {
                     report_imported_mesh(file.symbol_text(mesh.name), mesh.span, self.diags);

@@ -48,7 +48,7 @@ pub const DISPATCH: OpSpec = OpSpec {
     spellings: &[],
     summary: "Sends tokens to the ranks of their experts, in order of the expert and the token.",
     args: &[
-        ArgSpec::tight("num_experts", AttrKey::NumExperts, ArgKind::Int),
+        ArgSpec::tight("num_experts", AttrKey::NumExperts, ArgKind::Expr),
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
         ArgSpec::keyed_operand("in"),
         ArgSpec::keyed_operand("topk_idx"),
