@@ -98,9 +98,9 @@ pub fn load_with_sizes(text: &str, given: &ir::GivenSizes) -> (Vec<ir::Program>,
 #[derive(Debug)]
 pub enum ParsedFile {
     /// The printed form.
-    Printed(hostir_grammar::SyntaxTree),
+    Printed(Box<hostir_grammar::SyntaxTree>),
     /// `hir 2`.
-    Hir2(hostir_grammar::hir2::ast::FileSyntax),
+    Hir2(Box<hostir_grammar::hir2::ast::FileSyntax>),
 }
 
 impl ParsedFile {
@@ -108,10 +108,10 @@ impl ParsedFile {
     pub fn parse(text: &str) -> (Self, Diags) {
         let (file, errors) = if hostir_grammar::hir2::is_hir2(text) {
             let parsed = hostir_grammar::hir2::parse(text);
-            (ParsedFile::Hir2(parsed.file), parsed.errors)
+            (ParsedFile::Hir2(Box::new(parsed.file)), parsed.errors)
         } else {
             let parsed = hostir_grammar::parse(text);
-            (ParsedFile::Printed(parsed.ast), parsed.errors)
+            (ParsedFile::Printed(Box::new(parsed.ast)), parsed.errors)
         };
         (file, Diags { items: errors.into_iter().map(syntax_error).collect() })
     }

@@ -161,7 +161,7 @@ pub fn file_fault(file: &str) -> Option<&'static str> {
     if file.starts_with('/') || file.contains([':', '\\']) {
         return Some("is not relative to the program's folder");
     }
-    if parts.iter().any(|part| *part == "..") {
+    if parts.contains(&"..") {
         return Some("leaves the program's folder");
     }
     if parts.iter().any(|part| part.is_empty() || *part == ".") || file.contains(char::is_control) {

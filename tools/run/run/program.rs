@@ -174,7 +174,7 @@ impl FoundPrograms {
         let Ok(text) = std::str::from_utf8(&raw.bytes) else {
             let (text, parsed) = hostir_grammar::parse_bytes(&raw.bytes);
             let items = parsed.errors.into_iter().map(syntax_error).collect();
-            let (source, file) = (NamedText::new(raw.name.clone(), text), ParsedFile::Printed(parsed.ast));
+            let (source, file) = (NamedText::new(raw.name.clone(), text), ParsedFile::Printed(Box::new(parsed.ast)));
             return Self { source, file, diags: Diags { items }, tags: Vec::new(), is_one_program: false };
         };
         // A program from a log is no log itself.
