@@ -4,9 +4,12 @@ use super::handles::{HandleRef, report_no_element};
 use super::program::ProgramReader;
 use super::report;
 use super::word_table::PostWord;
+use crate::diag::{Diag, codes};
 use crate::hir2::defaults::keyword;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, OpKind, OpLayout, OwnForm, RootAs, TensorId, Value, set_root_as};
+use crate::ir::{
+    AttrKey, AttrValue, Op, OpId, OpKind, OpLayout, OwnForm, RootAs, TEAM_CUT, TensorId, Value, set_root_as,
+};
 use crate::ops::ArgKind;
 use crate::ops::comm::{
     COMMUNICATION, P2P_COMMUNICATION, collective_op, collective_permute_op, group_end_op, group_start_op,
@@ -279,6 +282,13 @@ impl<'a> ProgramReader<'a> {
     fn read_members(&mut self, members: NodeRange, arg: &ArgNode) -> Option<AttrValue> {
         let members = self.scalars_of(members)?;
         let team = self.program.team_attr(&members);
+        if let AttrValue::Ints(devices) = &team
+            && let Some(fault) = team_fault(devices)
+        {
+            self.diags
+                .push(Diag::error(codes::BAD_TEAM, arg.span, fault).with_note("write ranks, as in `team=[0, 1]`"));
+            return None;
+        }
         if matches!(team, AttrValue::Exprs(_)) {
             self.check_minor_version(arg.span, "a team with a member that is computed");
         }
@@ -457,5 +467,15 @@ struct PostKeys {
 impl PostKeys {
     fn get(&self, key: AttrKey) -> Option<AttrValue> {
         self.values.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone())
+    }
+}
+
+/// What is wrong with the devices of a team that the printed form cannot have; a last -1 stands for devices that nvFuser
+/// did not print.
+fn team_fault(devices: &[i64]) -> Option<String> {
+    let named = devices.strip_suffix(&[TEAM_CUT]).unwrap_or(devices);
+    match named.iter().find(|device| **device < 0) {
+        Some(negative) => Some(format!("the team contains the negative device {negative}")),
+        None => named.is_empty().then(|| "the team is empty".to_owned()),
     }
 }
