@@ -28,7 +28,7 @@ pub(super) fn find_local_part(
             program.quoted_tensor(from.tensor)
         );
         let note = match name.split_once('[') {
-            Some((whole, _)) => message!("give it `{}`, if that is sharded over the team", whole),
+            Some((whole, items)) => slice_note(whole, items),
             None => {
                 let ty = sharded_type(program, op, from);
                 message!(
@@ -51,12 +51,24 @@ pub(super) fn find_local_part(
         );
         let (name, ty) = (program.tensor_name(to.tensor), sharded_type(program, op, to));
         let note = match name.split_once('[') {
-            Some((whole, _)) => message!("give it `{}`, if that is sharded over the team", whole),
+            Some((whole, items)) => slice_note(whole, items),
             None => message!("declare `{}: {}`; the part of a rank is `{}[own]`", name, ty, name),
         };
         return Some(AxisMismatch { code: codes::LOCAL_PART, message, note, tensor: Some(to.tensor) });
     }
     None
+}
+
+/// The note for a slice `whole[items`: without `own`, it keeps the axis over the devices.
+fn slice_note(whole: &str, items: &str) -> Message {
+    let mut items: Vec<&str> = items.trim_end_matches(']').split(", ").collect();
+    if !items.contains(&"own") {
+        return message!("give it `{}`, if that is sharded over the team", whole);
+    }
+    items.iter_mut().filter(|item| **item == "own").for_each(|item| *item = ":");
+    let kept = items.iter().rposition(|item| *item != ":").map_or(0, |last| last + 1);
+    let slice = if kept == 0 { whole.to_owned() } else { format!("{whole}[{}]", items[..kept].join(", ")) };
+    message!("write `{}`: `own` takes the rank's part alone, without its axis over the devices", slice)
 }
 
 /// `f32[x:4, m, n]`: the type of the tensor whose part on a rank is `side`.
