@@ -3,7 +3,7 @@
 /// Words and operators of a condition: reading recurses.
 const LONGEST: usize = 200;
 
-/// Whether a lit condition (`a && (b || !c)`) holds, where `has` says which features there are. `*` and `true` always
+/// True if a lit condition (`a && (b || !c)`) holds, where `has` says which features there are. `*` and `true` always
 /// do.
 ///
 /// # Errors

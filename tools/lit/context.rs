@@ -41,7 +41,7 @@ pub struct UncheckedCall {
     pub input: String,
 }
 
-/// Whether calls of FileCheck compare.
+/// True if calls of FileCheck compare.
 #[derive(Clone, Default, Debug)]
 pub enum Checks {
     /// They do.
@@ -70,7 +70,7 @@ pub struct Context {
     pub scratch: PathBuf,
     /// `diff` replaces expectations below this folder that differ (`--bless`).
     pub bless: Option<PathBuf>,
-    /// Whether tools and FileCheck run as processes (`--spawn`).
+    /// True if tools and FileCheck run as processes (`--spawn`).
     pub spawn: bool,
     /// Tools that run in this process otherwise.
     pub tools: Vec<InProcessTool>,
@@ -78,7 +78,7 @@ pub struct Context {
     pub default_options: BTreeMap<String, Vec<String>>,
     /// The flags that `hir-run` gets beside its command line, to run on GPUs.
     pub flags: Vec<String>,
-    /// Whether calls of FileCheck compare.
+    /// True if calls of FileCheck compare.
     pub checks: Checks,
     /// The environment of commands.
     pub environment: Environment,

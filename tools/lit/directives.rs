@@ -63,7 +63,7 @@ pub fn parse_directives(text: &str) -> Result<Directives, String> {
     Ok(found)
 }
 
-/// Whether nothing after this line is for the runner.
+/// True if nothing after this line is for the runner.
 fn is_end(line: &str) -> bool {
     keyword(line, "END.").is_some_and(str::is_empty)
 }

@@ -51,7 +51,7 @@ fn search_folder(folder: &Path, settings: &Arc<Settings>, found: &mut Vec<TestCa
     Ok(())
 }
 
-/// Whether a file is a test: by its name, or if the folder does not say by which, by its RUN lines.
+/// True if a file is a test: by its name, or if the folder does not say by which, by its RUN lines.
 fn is_test(path: &Path, name: &str, settings: &Settings) -> bool {
     if !settings.suffixes.is_empty() {
         return settings.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()));

@@ -32,7 +32,7 @@ impl FeatureSet {
         Self { given: given.into_iter().collect(), known: Mutex::default() }
     }
 
-    /// Whether a feature holds for a folder with these rules.
+    /// True if a feature holds for a folder with these rules.
     pub fn has(&self, name: &str, rules: &[FeatureRule]) -> bool {
         self.given.contains(name)
             || rules.iter().any(|rule| rule.name == name && self.remember(&rule_key(rule), || rule_holds(rule)))
@@ -61,7 +61,7 @@ fn succeeds(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whether this machine has a built-in feature.
+/// True if this machine has a built-in feature.
 fn is_here(name: &str) -> bool {
     match name {
         "python" => succeeds("python3", &["--version"]),

@@ -64,7 +64,7 @@ impl Verdict {
         }
     }
 
-    /// Whether a run with such a test fails.
+    /// True if a run with such a test fails.
     pub fn is_failure(self) -> bool {
         matches!(self, Verdict::Unresolved | Verdict::Timeout | Verdict::Xpass | Verdict::Fail)
     }

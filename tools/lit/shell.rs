@@ -23,7 +23,7 @@ pub enum Redirect {
         stream: Stream,
         /// The file's path.
         path: String,
-        /// Whether the file keeps what it holds.
+        /// True if the file keeps what it holds.
         append: bool,
     },
     /// `2>&1` (standard error goes where standard output goes now) or `>&2`.
@@ -40,7 +40,7 @@ pub enum Redirect {
 pub struct ShellWord {
     /// The text without quotes.
     pub text: String,
-    /// Whether it has `*`, `?` or `[` outside of quotes: a pattern of file names.
+    /// True if it has `*`, `?` or `[` outside of quotes: a pattern of file names.
     pub pattern: bool,
 }
 

@@ -154,13 +154,13 @@ fn written_prefixes<'c>(calls: &'c [CheckCall], options: &SampleOptions) -> Resu
     Ok(written)
 }
 
-/// Whether a call passes with a file of this text; otherwise an error that begins with `problem`.
+/// True if a call passes with a file of this text; otherwise an error that begins with `problem`.
 fn check_call(call: &CheckCall, text: &str, problem: &str) -> Result<(), String> {
     check_input(&call.args, &call.arguments.check_file, text, &call.input)
         .map_err(|error| format!("{problem}:\n{error}"))
 }
 
-/// Whether a call with these arguments passes, with a text in the place of its check file, and an input.
+/// True if a call with these arguments passes, with a text in the place of its check file, and an input.
 fn check_input(args: &[String], check_file: &str, text: &str, input: &str) -> Result<(), String> {
     let done = compare(args, &mut |name| Ok(if name == check_file { text } else { input }.as_bytes().to_owned()));
     if done.status == 0 { Ok(()) } else { Err(done.stderr) }

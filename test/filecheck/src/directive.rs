@@ -163,7 +163,7 @@ impl<'a> DirectiveFinder<'a> {
     }
 }
 
-/// Whether the byte may be a part of a directive's name.
+/// True if the byte may be a part of a directive's name.
 pub(crate) fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }

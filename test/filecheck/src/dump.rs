@@ -18,7 +18,7 @@ struct Mark {
     first: usize,
     /// The column after the last one; none for the rest of the line.
     end: Option<usize>,
-    /// Whether the annotation starts here.
+    /// True if the annotation starts here.
     is_start: bool,
     sign: Sign,
 }

@@ -81,13 +81,13 @@ fn meant_suffix(suffix: &str) -> Option<String> {
     is_near.then(|| format!("-{nearest}"))
 }
 
-/// Whether two letters that follow each other are swapped.
+/// True if two letters that follow each other are swapped.
 fn is_swap(given: &str, prefix: &str) -> bool {
     let letters = |text: &str| text.bytes().collect::<BTreeSet<u8>>();
     strsim::osa_distance(given, prefix) == 1 && letters(given) == letters(prefix)
 }
 
-/// Whether the word is a prefix of another run of this file, as in `--check-prefixes=CHECK,CHECK-NEXTS`.
+/// True if the word is a prefix of another run of this file, as in `--check-prefixes=CHECK,CHECK-NEXTS`.
 fn is_other_prefix(text: &[u8], word: &str) -> bool {
     memmem::find_iter(text, word.as_bytes()).any(|at| {
         let (before, after) = (&text[..at], text.get(at + word.len()));

@@ -145,7 +145,7 @@ impl Options {
         }
     }
 
-    /// Whether blanks at both ends of a pattern count.
+    /// True if blanks at both ends of a pattern count.
     pub(crate) fn keeps_outer_blanks(&self) -> bool {
         self.strict_whitespace && self.match_full_lines
     }

@@ -1,6 +1,6 @@
 //! Colours of a terminal.
 
-/// Whether messages are coloured.
+/// True if messages are coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Paint {
     /// Without colours.

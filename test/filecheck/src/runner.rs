@@ -248,7 +248,7 @@ impl Runner<'_> {
         passed
     }
 
-    /// Whether the match is on the line after the previous one.
+    /// True if the match is on the line after the previous one.
     fn check_next_line(&mut self, directive: &Directive, skipped: Range<usize>) -> bool {
         let breaks = line_breaks(&self.text[skipped.clone()]);
         let name = format!("{}{}", directive.prefix, directive.kind.name_suffix());
@@ -270,7 +270,7 @@ impl Runner<'_> {
         false
     }
 
-    /// Whether the match is on the line of the previous one.
+    /// True if the match is on the line of the previous one.
     fn check_same_line(&mut self, directive: &Directive, skipped: Range<usize>) -> bool {
         let is_same = line_breaks(&self.text[skipped.clone()]).is_empty();
         if !is_same {

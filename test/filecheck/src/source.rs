@@ -132,7 +132,7 @@ fn expand_tabs(line: &str) -> String {
     out
 }
 
-/// Whether `byte` is a space or a tab.
+/// True if `byte` is a space or a tab.
 pub(crate) fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }

@@ -13,7 +13,7 @@ pub(crate) const LINE: &str = "@LINE";
 pub(crate) struct FoundVariable<'a> {
     /// The name, with its `$` or `@`.
     pub(crate) name: &'a str,
-    /// Whether it starts with `@`.
+    /// True if it starts with `@`.
     pub(crate) is_pseudo: bool,
 }
 
@@ -65,7 +65,7 @@ impl DeclaredNames {
         is_free
     }
 
-    /// Whether the name is that of a string variable.
+    /// True if the name is that of a string variable.
     pub(crate) fn is_string(&self, name: &str) -> bool {
         self.strings.contains(name)
     }

@@ -34,7 +34,7 @@ fn list_variables(env: &Environment) -> String {
     env.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
 }
 
-/// Whether the arguments of `env` begin with variables, and not with options that are not known here.
+/// True if the arguments of `env` begin with variables, and not with options that are not known here.
 pub(super) fn sets_variables(args: &[String]) -> bool {
     match args {
         [flag, _, rest @ ..] if flag == "-u" => !rest.is_empty(),

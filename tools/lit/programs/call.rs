@@ -16,7 +16,7 @@ pub const TIMED_OUT: i32 = 1000;
 pub struct Invocation<'a> {
     /// Standard input.
     pub stdin: Vec<u8>,
-    /// Whether standard error goes where standard output goes (`2>&1`).
+    /// True if standard error goes where standard output goes (`2>&1`).
     pub merge: bool,
     /// The folder that relative paths start from.
     pub cwd: PathBuf,

@@ -26,7 +26,7 @@ struct ToolCall {
     cwd: PathBuf,
     env: Environment,
     gpus: SharedState,
-    /// Whether the tool sees the environment of this process.
+    /// True if the tool sees the environment of this process.
     on_devices: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn collect_tool_panics() {
 thread_local! {
     /// The environment of the tool that this thread runs: a tool asks a function that has no state for it.
     static VARIABLES: RefCell<Environment> = RefCell::default();
-    /// Whether this thread runs a tool.
+    /// True if this thread runs a tool.
     static IS_TOOL: Cell<bool> = const { Cell::new(false) };
     /// The place of this thread's panic.
     static PANIC_PLACE: Cell<Option<String>> = const { Cell::new(None) };

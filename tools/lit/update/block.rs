@@ -20,7 +20,7 @@ pub(super) struct TestText {
     kept: Vec<String>,
     /// The index in `kept` of the line below the block.
     place: usize,
-    /// Whether the file had a block.
+    /// True if the file had a block.
     had_block: bool,
     /// The block's lines without its head, one group for each prefix.
     groups: Vec<Vec<String>>,
@@ -129,7 +129,7 @@ impl TestText {
         lines
     }
 
-    /// Whether a line of an output is a directive, which must not become part of the test's file.
+    /// True if a line of an output is a directive, which must not become part of the test's file.
     fn is_for_tools(&self, line: &str) -> bool {
         self.checks.is_match(line) || line.contains(HEAD) || DIRECTIVES.iter().any(|word| line.contains(word))
     }

@@ -23,9 +23,9 @@ pub(super) struct SampleOptions {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SampleLine {
     pub(super) text: String,
-    /// Whether the line before it in the output is the line before it in the sample.
+    /// True if the line before it in the output is the line before it in the sample.
     pub(super) adjacent: bool,
-    /// Whether it begins a function.
+    /// True if it begins a function.
     pub(super) label: bool,
 }
 

@@ -31,12 +31,12 @@ pub(super) enum StatementKind {
 }
 
 impl StatementKind {
-    /// Whether a colon outside of brackets ends it.
+    /// True if a colon outside of brackets ends it.
     fn is_header(self) -> bool {
         matches!(self, StatementKind::Program | StatementKind::For | StatementKind::Header | StatementKind::Stream)
     }
 
-    /// Whether it is `stream e` or `stream e = current`.
+    /// True if it is `stream e` or `stream e = current`.
     pub(super) fn is_stream(self) -> bool {
         matches!(self, StatementKind::Stream | StatementKind::InnerStream)
     }

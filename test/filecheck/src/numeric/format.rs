@@ -33,7 +33,7 @@ pub(crate) struct NumberFormat {
     pub(crate) notation: Notation,
     /// The least number of digits, filled with zeros.
     pub(crate) precision: u32,
-    /// Whether `0x` is written before the digits.
+    /// True if `0x` is written before the digits.
     pub(crate) has_prefix: bool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct BlockPlace {
     pub(crate) at: usize,
     /// The line of the check file; none on the command line.
     pub(crate) line: Option<usize>,
-    /// Whether it is `[[@LINE+1]]`, which may only add a literal.
+    /// True if it is `[[@LINE+1]]`, which may only add a literal.
     pub(crate) is_legacy: bool,
 }
 

@@ -23,7 +23,7 @@ pub(crate) enum Pattern {
     Fixed {
         /// The text, in small letters if case is ignored.
         wanted: Vec<u8>,
-        /// Whether case is ignored.
+        /// True if case is ignored.
         ignore_case: bool,
     },
     /// An expression, with values of variables to fill in.
@@ -104,7 +104,7 @@ impl PatternMatch {
 }
 
 impl Pattern {
-    /// Whether the pattern defines a string variable, or uses any variable.
+    /// True if the pattern defines a string variable, or uses any variable.
     pub(crate) fn has_variable(&self) -> bool {
         match self {
             Pattern::Template(template) => {

@@ -25,7 +25,7 @@ pub(crate) struct PatternPlace<'a> {
     pub(crate) prefix: &'a str,
     /// The directive's kind.
     pub(crate) kind: DirectiveKind,
-    /// Whether the directive has the modifier `{LITERAL}`.
+    /// True if the directive has the modifier `{LITERAL}`.
     pub(crate) is_literal: bool,
 }
 

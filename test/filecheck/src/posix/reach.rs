@@ -37,7 +37,7 @@ impl<'t> Reach<'t> {
         Reach { text, low, high, steps: 0 }
     }
 
-    /// Whether more positions were followed than a search may: what it found is then not complete.
+    /// True if more positions were followed than a search may: what it found is then not complete.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > STEP_LIMIT
     }
@@ -114,7 +114,7 @@ fn in_order(mut positions: Positions) -> Positions {
     positions
 }
 
-/// Whether the assertion holds at a position of the text.
+/// True if the assertion holds at a position of the text.
 pub(super) fn holds_at(assertion: Assertion, text: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| text[before]);
     let after = text.get(at).copied();

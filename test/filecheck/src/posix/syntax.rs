@@ -62,12 +62,12 @@ pub(crate) struct Syntax {
     pub(crate) root: Node,
     /// The number of groups.
     pub(crate) groups: usize,
-    /// Whether a back-reference occurs.
+    /// True if a back-reference occurs.
     pub(crate) has_back_reference: bool,
 }
 
 impl Node {
-    /// Whether a group is part of this.
+    /// True if a group is part of this.
     pub(crate) fn has_group(&self) -> bool {
         match self {
             Node::Group(..) => true,
@@ -139,9 +139,9 @@ const BAD_COUNT: &str = "invalid repetition count(s)";
 pub(crate) struct ExpressionParser<'a> {
     /// The text that is not read yet.
     pub(crate) rest: &'a [u8],
-    /// Whether letters match in both cases.
+    /// True if letters match in both cases.
     pub(crate) ignore_case: bool,
-    /// Whether each group has ended, by number; the whole is group zero.
+    /// True if each group has ended, by number; the whole is group zero.
     closed: Vec<bool>,
     depth: usize,
     has_back_reference: bool,
