@@ -89,7 +89,7 @@ pub const VIEW: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[("reshape", |style| style.reshape)],
-    summary: "Changes the shape, with the elements in row-major order.",
+    summary: "Copies its operand with another shape; `alloc(share=A)` gives the same memory another shape.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_view),
     infer: Infer::Written,
