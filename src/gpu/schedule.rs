@@ -418,6 +418,7 @@ impl<'p> Builder<'p> {
             InstKind::Take(take) => self.schedule_job(codegen::generate_take(take)?, stream),
             InstKind::Accumulate(put) => self.schedule_job(codegen::generate_accumulate(put)?, stream),
             InstKind::Rows(rows) => Err(Unsupported::Rows(rows.function.name)),
+            InstKind::Attention(attention) => self.schedule_job(codegen::generate_attention(attention)?, stream),
             InstKind::Launch(_) => Err(Unsupported::UserKernel),
             InstKind::Gemm(gemm) => self.schedule_gemm(gemm, stream),
             InstKind::Collective(collective) => self.schedule_collective(collective, stream),

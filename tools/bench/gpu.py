@@ -1,14 +1,16 @@
 """Measures the figures of docs/benchmarks.md that need GPUs, each beside its reference.
 
-usage: tools/benchmark gpu [--hir-run PATH] [--rounds 3] [matmul] [fused] [host] [graph] [collectives] [startup]
+usage: tools/benchmark gpu [--hir-run PATH] [--rounds 3] [matmul] [attention] [fused] [host] [graph] [collectives]
+                           [startup]
 
-The references are torch (matmul, fused, collectives) and the bare driver calls (host, graph).
+The references are torch (matmul, attention, fused, collectives) and the bare driver calls (host, graph).
 Ours and the reference run in turn, several rounds each; the medians of the rounds are compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -17,11 +19,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench.hir_runs import TimedRuns, event_ms, medians_in_turn, print_beside_torch
 from bench.overlap import programs
 from bench.paths import python_environment, release_tool
+
+if TYPE_CHECKING:
+    import torch
 
 # M, K, N of the products whose overlap with communication is measured elsewhere.
 SHAPES = [(8192, 8192, 8192), (16384, 8192, 4096), (4096, 4096, 4096), (16384, 12288, 3072), (32768, 32768, 1024)]
@@ -99,6 +104,38 @@ def measure_shape(runs: TimedRuns, m: int, k: int, n: int) -> None:
             runs.rounds, lambda: our_ms(runs, LINEAR, m, k, n), lambda: event_ms(lambda: linear(x, wt, bias))
         )
         print_beside_torch("linear", f"bf16 {m},{k},{n}", mine, theirs, flop)
+
+
+ATTENTION = """hir 2
+sizes t=8192, h=32, e=128
+attention(Q: bf16[1, h, t, e], K: bf16[1, h, t, e], V: bf16[1, h, t, e]) -> (A: bf16[1, h, t, e]):
+  A, L, S: i64[2], O: i64[] = sdpa(Q, K, V, is_causal=CAUSAL)
+"""
+
+
+def measure_attention(runs: TimedRuns) -> None:
+    """`sdpa` of 8,192 tokens and 32 heads of 128 elements beside torch's FlashAttention."""
+    import torch
+
+    heads, tokens, elements = 32, 8192, 128
+    factors = [torch.randn(1, heads, tokens, elements, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+    inputs = [word for name in "QKV" for word in ("--input", f"{name}=randn")]
+    for is_causal, words in ((False, ""), (True, ", causal")):
+        text = ATTENTION.replace("CAUSAL", str(is_causal).lower())
+        ours = functools.partial(lambda text: float(runs.bench(text, *inputs)["median_ms"]), text)
+        mine, theirs = medians_in_turn(runs.rounds, ours, functools.partial(flash_ms, factors, is_causal))
+        flop = 4 * heads * tokens * tokens * elements // (2 if is_causal else 1)
+        what = f"bf16, {tokens} tokens, {heads} heads of {elements}{words} (bar 0.5x)"
+        print_beside_torch("attention", what, mine, theirs, flop)
+
+
+def flash_ms(factors: Sequence[torch.Tensor], is_causal: bool) -> float:
+    """Median milliseconds of torch's FlashAttention."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        return event_ms(lambda: scaled_dot_product_attention(*factors, is_causal=is_causal))
 
 
 def measure_fused(runs: TimedRuns) -> None:
@@ -253,6 +290,7 @@ def timed_output(command: Sequence[str]) -> TimedOutput:
 
 PARTS = {
     "matmul": measure_matmul,
+    "attention": measure_attention,
     "fused": measure_fused,
     "host": measure_host,
     "graph": measure_graph,

@@ -1,5 +1,5 @@
 //! Generates CUDA C++ for the instructions of a plan that no library computes: pointwise kernels, copies, fills,
-//! reductions, reads and sums by index, and GEMMs that cuBLASLt does not support.
+//! reductions, reads and sums by index, attention, and GEMMs that cuBLASLt does not support.
 //!
 //! Extents, strides and constants are part of the source, offsets are not: kernels that differ only in
 //! the start of their views share one source (the alignment of a start is part of it). NVRTC compiles each
@@ -14,6 +14,7 @@
 //! scratch memory meanwhile.
 
 pub(crate) mod alias;
+mod attention;
 mod copy;
 mod functions;
 mod gemm;
@@ -31,6 +32,7 @@ pub(crate) mod types;
 pub mod wgmma_gemm;
 
 pub use crate::codegen::alias::are_disjoint;
+pub use crate::codegen::attention::generate_attention;
 pub use crate::codegen::copy::{generate_copy, generate_fill};
 pub use crate::codegen::gemm::generate_gemm;
 pub use crate::codegen::indexed::{generate_accumulate, generate_take};

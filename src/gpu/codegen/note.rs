@@ -16,6 +16,7 @@
 //! | `take` | input, index, axis, output |
 //! | `accumulate` | base, index, value, output |
 //! | `members` | operation, list of inputs, output |
+//! | `attention` | queries, keys, values, result, logarithms of sums, 1 if causal, scale |
 //!
 //! A step is its function, the types that it computes in and returns, and a list of operands: `in`, `step` or `index`
 //! and a number, or `const` and a constant.
@@ -23,8 +24,8 @@
 use super::KernelJob;
 use hostir::diag::message;
 use hostir::plan::{
-    AccumulateInst, BufferView, GemmInst, KernelStep, PointwiseKernel, RedOp, ReductionFold, ScalarValue, StepOperand,
-    TakeInst,
+    AccumulateInst, AttentionInst, BufferView, GemmInst, KernelStep, PointwiseKernel, RedOp, ReductionFold,
+    ScalarValue, StepOperand, TakeInst,
 };
 use std::fmt::{Display, Write};
 
@@ -128,6 +129,13 @@ impl<'j> Note<'j> {
     pub(super) fn accumulate(self, put: &AccumulateInst) -> Self {
         let own = self.view(&put.base).view(&put.index).view(&put.value).view(&put.output).word(put.axis);
         own.word(put.combine.map_or("-", RedOp::word))
+    }
+
+    /// Appends the parts of attention.
+    pub(super) fn attention(self, attention: &AttentionInst) -> Self {
+        let views = attention.factors().into_iter().chain(attention.results());
+        let own = views.fold(self, Self::view).word(u8::from(attention.is_causal));
+        own.constant(Some(ScalarValue::Float(attention.scale)))
     }
 
     /// Appends the parts of an elementwise combination.

@@ -89,6 +89,9 @@ impl RoundingFlow {
     }
 
     fn add_inst(&mut self, plan: &Plan, kind: &InstKind) {
+        if let InstKind::Attention(attention) = kind {
+            return attention.composition.iter().for_each(|kind| self.add_inst(plan, kind));
+        }
         if let InstKind::Launch(launch) = kind {
             return self.add_launch(plan, launch);
         }

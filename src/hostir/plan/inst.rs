@@ -1,5 +1,6 @@
 //! The elements of a plan: slots, strided views and instructions.
 
+use super::attention_inst::AttentionInst;
 use super::initial::ReductionFold;
 use super::launch_inst::LaunchInst;
 use super::red_op::RedOp;
@@ -298,6 +299,8 @@ pub enum InstKind {
     Accumulate(Box<AccumulateInst>),
     /// Applies a function to rows.
     Rows(Box<RowsInst>),
+    /// Computes attention.
+    Attention(Box<AttentionInst>),
     /// Launches a kernel of the user.
     Launch(Box<LaunchInst>),
     /// Starts a collective.
@@ -371,6 +374,9 @@ impl InstKind {
             InstKind::Accumulate(_) => allocator_bytes(size_of::<AccumulateInst>()),
             InstKind::Rows(_) => allocator_bytes(size_of::<RowsInst>()),
             InstKind::Collective(_) => allocator_bytes(size_of::<CollectiveInst>()),
+            InstKind::Attention(attention) => {
+                allocator_bytes(size_of::<AttentionInst>()) + allocator_bytes(attention.list_bytes())
+            }
             InstKind::Launch(launch) => allocator_bytes(size_of::<LaunchInst>()) + allocator_bytes(launch.list_bytes()),
             _ => 0,
         }

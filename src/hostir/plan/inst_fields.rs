@@ -171,6 +171,10 @@ fn visit_kind_fields(kind: &mut InstKind, visit: &mut dyn FnMut(FieldMut<'_>)) {
             visit_view(&mut rows.output, visit);
             rows.inputs.iter_mut().for_each(|view| visit_view(view, visit));
         }
+        InstKind::Attention(attention) => {
+            attention.views_mut().for_each(|view| visit_view(view, visit));
+            attention.composition.iter_mut().for_each(|kind| visit_kind_fields(kind, visit));
+        }
         InstKind::Launch(launch) => {
             launch.views_mut().for_each(|view| visit_view(view, visit));
             launch.reference.iter_mut().flatten().for_each(|kind| visit_kind_fields(kind, visit));

@@ -33,6 +33,7 @@ impl InstKind {
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
             | InstKind::Rows(_)
+            | InstKind::Attention(_)
             | InstKind::Launch(_) => InstRole::Compute,
             InstKind::Collective(_) | InstKind::Message { .. } => InstRole::Communication,
             InstKind::GroupBegin
@@ -139,6 +140,7 @@ impl InstKind {
             InstKind::Take(take) => SmallVec::from_slice(&[&take.input, &take.index]),
             InstKind::Accumulate(put) => SmallVec::from([&put.base, &put.index, &put.value]),
             InstKind::Rows(rows) => rows.inputs.iter().collect(),
+            InstKind::Attention(attention) => SmallVec::from(attention.factors()),
             InstKind::Launch(launch) => launch.reads.iter().collect(),
             InstKind::Collective(collective) => collective.input.iter().collect(),
             InstKind::Message { header, view } if header.direction.is_send() => SmallVec::from_slice(&[view]),
@@ -153,14 +155,15 @@ impl InstKind {
             | InstKind::WaitEvent { .. } => SmallVec::new(),
         }
     }
-    /// The views that the instruction writes: one at most, unless it launches a kernel of the user.
+    /// The views that the instruction writes: one at most, but for attention and kernels of the user.
     pub fn written_views(&self) -> SmallVec<[&BufferView; 1]> {
         match self {
+            InstKind::Attention(attention) => attention.results().into_iter().collect(),
             InstKind::Launch(launch) => launch.writes.iter().collect(),
             kind => kind.written_view().into_iter().collect(),
         }
     }
-    /// The view that the instruction writes; `None` for the launch of a kernel of the user, which may write several.
+    /// The view that the instruction writes; `None` for those that may write several.
     pub fn written_view(&self) -> Option<&BufferView> {
         match self {
             InstKind::Copy { dst, .. } | InstKind::Fill { dst, .. } => Some(dst),
@@ -174,6 +177,7 @@ impl InstKind {
             InstKind::Message { header, view } if !header.direction.is_send() => Some(view),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
+            | InstKind::Attention(_)
             | InstKind::Launch(_)
             | InstKind::Message { .. }
             | InstKind::GroupBegin

@@ -2,6 +2,7 @@
 //!
 //! [`PlanBuilder`] builds a plan; `crate::lower` drives it over a program.
 
+mod attention_inst;
 pub mod axes;
 mod budget;
 mod builder;
@@ -39,6 +40,7 @@ mod take_inst;
 mod tensor_bindings;
 mod view;
 
+pub use attention_inst::AttentionInst;
 pub use axes::AxesTable;
 pub use budget::PlanLimits;
 pub(crate) use budget::{Deadline, PlanBudget, time_limit_advice};

@@ -134,6 +134,12 @@ impl PlanText<'_> {
             InstKind::Take(take) => self.take_text(take),
             InstKind::Accumulate(put) => self.accumulate_text(put),
             InstKind::Rows(rows) => self.rows_text(rows),
+            InstKind::Attention(attention) => {
+                let [query, key, value] = attention.factors().map(|view| self.view_text(view));
+                let [result, logsumexp] = attention.results().map(|view| self.view_text(view));
+                let mask = if attention.is_causal { ", causal" } else { "" };
+                format!("attend  {result}, {logsumexp} <- {query}, {key}, {value} scaled by {}{mask}", attention.scale)
+            }
             InstKind::Launch(launch) => self.launch_text(launch),
             InstKind::Collective(c) => {
                 let [to, from] = [&c.output, &c.input]

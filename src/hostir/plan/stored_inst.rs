@@ -94,6 +94,7 @@ impl<'p> StoredInst<'p> {
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
             | InstKind::Rows(_)
+            | InstKind::Attention(_)
             | InstKind::Launch(_) => QueueAction::Local,
         }
     }

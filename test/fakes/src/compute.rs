@@ -1,5 +1,7 @@
 //! The work of kernels: the CPU backend runs a plan of the instructions on copies of the views' memory.
 
+use crate::attention;
+use crate::elements::{gathered_bytes, scattered_bytes};
 use crate::note::{KernelMeaning, TEMPORARY};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
@@ -40,6 +42,15 @@ pub(crate) fn memory_accesses(meaning: &KernelMeaning) -> Vec<MemoryAccess> {
             all.extend(inputs.iter().map(|view| (view.clone(), false)));
             all.push((output.clone(), true));
         }
+        KernelMeaning::Attention(attention) => {
+            all.extend(
+                attention
+                    .views
+                    .iter()
+                    .zip([false, false, false, true, true])
+                    .map(|(view, writes)| (view.clone(), writes)),
+            );
+        }
         KernelMeaning::Instructions(kinds) => {
             for (reads, writes) in kinds.iter().map(instruction_views) {
                 all.extend(reads.into_iter().map(|view| (view.clone(), false)));
@@ -65,31 +76,9 @@ pub(crate) fn carry_out(meaning: &KernelMeaning, contents: &[Vec<u8>]) -> Result
             };
             Ok(vec![scattered_bytes(&last.view, old.clone(), &combined)])
         }
+        KernelMeaning::Attention(attention) => attention::carry_out(attention, contents),
         KernelMeaning::Instructions(kinds) => carry_out_instructions(meaning, kinds, contents),
     }
-}
-
-/// Byte offsets of a view's elements, row-major.
-fn element_offsets(view: &BufferView) -> Vec<usize> {
-    let mut all = vec![0];
-    for dim in &view.dims {
-        let step = |base: &usize| -> Vec<usize> { (0..dim.extent).map(|index| base + index * dim.stride).collect() };
-        all = all.iter().flat_map(step).collect();
-    }
-    all.into_iter().map(|offset| offset * view.dtype.byte_size()).collect()
-}
-
-fn gathered_bytes(view: &BufferView, bytes: &[u8]) -> Vec<u8> {
-    let size = view.dtype.byte_size();
-    element_offsets(view).into_iter().flat_map(|at| bytes[at..at + size].to_vec()).collect()
-}
-
-fn scattered_bytes(view: &BufferView, mut bytes: Vec<u8>, dense: &[u8]) -> Vec<u8> {
-    let size = view.dtype.byte_size();
-    for (at, element) in element_offsets(view).into_iter().zip(dense.chunks_exact(size)) {
-        bytes[at..at + size].copy_from_slice(element);
-    }
-    bytes
 }
 
 /// Each access has a buffer of its own, since those of one instruction may overlap: it reads all before it writes.

@@ -16,12 +16,14 @@
 #![cfg_attr(test, allow(dead_code, reason = "nothing is exported"))]
 
 mod abi;
+mod attention;
 mod blas;
 mod caller;
 mod capture;
 mod communicators;
 mod compute;
 mod driver;
+mod elements;
 mod exit;
 mod mail;
 mod member_call;

@@ -15,6 +15,19 @@ pub(crate) enum KernelMeaning {
     Instructions(Vec<InstKind>),
     /// The elementwise combination of several views.
     Members { op: RedOp, inputs: Vec<BufferView>, output: BufferView },
+    /// Attention.
+    Attention(Box<AttentionMeaning>),
+}
+
+/// Attention without a bias.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct AttentionMeaning {
+    /// Queries, keys, values, result and logarithms of sums.
+    pub(crate) views: [BufferView; 5],
+    /// Whether a row sees only the keys up to its own place.
+    pub(crate) is_causal: bool,
+    /// The factor of the scores.
+    pub(crate) scale: f64,
 }
 
 /// The buffer of a view without a parameter.
@@ -98,9 +111,17 @@ impl<'t> NoteWords<'t> {
                 let (inputs, output) = (self.list(Self::view)?, self.view()?);
                 return Ok(KernelMeaning::Members { op, inputs, output });
             }
+            "attention" => return self.attention(),
             other => return Err(format!("a note of the unknown form `{other}`")),
         };
         Ok(KernelMeaning::Instructions(vec![one]))
+    }
+
+    fn attention(&mut self) -> Result<KernelMeaning, String> {
+        let views = [self.view()?, self.view()?, self.view()?, self.view()?, self.view()?];
+        let is_causal = self.next() == "1";
+        let scale = self.constant()?.ok_or("attention without a scale")?.as_f64();
+        Ok(KernelMeaning::Attention(Box::new(AttentionMeaning { views, is_causal, scale })))
     }
 
     fn view(&mut self) -> Result<BufferView, String> {

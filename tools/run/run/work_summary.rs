@@ -91,6 +91,7 @@ fn inst_noun(kind: &InstKind) -> Option<&'static str> {
         InstKind::Accumulate(put) if put.combine == Some(RedOp::Sum) => "indexed sum",
         InstKind::Accumulate(_) => "indexed write",
         InstKind::Rows(rows) => rows.function.name,
+        InstKind::Attention(_) => "attention",
         InstKind::Launch(_) => "user kernel",
         InstKind::Collective(collective) => collective.kind.name(),
         InstKind::Message { header, .. } => match header.direction {

@@ -50,6 +50,7 @@ impl<'p> CpuRank<'p> {
             InstKind::Take(op) => take::run_take(memory, plan, op),
             InstKind::Accumulate(op) => take::run_accumulate(memory, plan, op),
             InstKind::Rows(op) => rows::run_rows(memory, plan, op),
+            InstKind::Attention(attention) => self.run_composition(&attention.composition),
             InstKind::Launch(launch) => self.run_reference(launch),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
@@ -63,13 +64,18 @@ impl<'p> CpuRank<'p> {
         }
     }
 
-    /// Runs the reference of a kernel in its place, and gives back the memory that only the reference had.
+    /// Runs the reference of a kernel in its place.
     fn run_reference(&mut self, launch: &LaunchInst) -> Result<(), ExecutionFault> {
         let Some(reference) = &launch.reference else {
             return Err(ExecutionFault::Kernel(launch.kernel.clone()));
         };
-        reference.iter().try_for_each(|kind| self.execute_local(kind))?;
-        for kind in reference {
+        self.run_composition(reference)
+    }
+
+    /// Runs instructions in the place of one that they are parts of, and gives back the memory that only they had.
+    fn run_composition(&mut self, kinds: &[InstKind]) -> Result<(), ExecutionFault> {
+        kinds.iter().try_for_each(|kind| self.execute_local(kind))?;
+        for kind in kinds {
             if let InstKind::Alloc { buffer } = kind {
                 self.memory.drop_buffer(*buffer);
             }

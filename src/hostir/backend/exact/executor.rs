@@ -59,6 +59,7 @@ impl ExactRank<'_> {
             InstKind::Take(take) => run_take(memory, plan, take)?,
             InstKind::Accumulate(put) => run_accumulate(memory, plan, put, &mut cx)?,
             InstKind::Rows(rows) => run_rows(memory, plan, rows, &mut cx)?,
+            InstKind::Attention(attention) => return self.run_composition(&attention.composition, op),
             InstKind::Launch(launch) => return self.run_reference(launch, op),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
@@ -73,13 +74,18 @@ impl ExactRank<'_> {
         Ok(())
     }
 
-    /// Runs the reference of a kernel in its place, and gives back the memory that only the reference had.
+    /// Runs the reference of a kernel in its place.
     fn run_reference(&mut self, launch: &LaunchInst, op: OpId) -> Result<(), ExecutionFault> {
         let Some(reference) = &launch.reference else {
             return Err(ExecutionFault::Kernel(launch.kernel.clone()));
         };
-        reference.iter().try_for_each(|kind| self.execute_kind(kind, op))?;
-        for kind in reference {
+        self.run_composition(reference, op)
+    }
+
+    /// Runs instructions in the place of one that they are parts of, and gives back the memory that only they had.
+    fn run_composition(&mut self, kinds: &[InstKind], op: OpId) -> Result<(), ExecutionFault> {
+        kinds.iter().try_for_each(|kind| self.execute_kind(kind, op))?;
+        for kind in kinds {
             if let InstKind::Alloc { buffer } = kind {
                 self.memory.drop_buffer(*buffer);
             }

@@ -1,5 +1,5 @@
 //! Lowering of `sdpa`: a GEMM, a softmax and a GEMM for each block of rows, so that memory grows with the number of keys
-//! alone.
+//! alone. Where GPUs have one kernel for all of it, these are the parts of one instruction.
 //!
 //! The softmax subtracts the maximum of its row. A row that sees no key gives zeros, as PyTorch's, and the logarithm of
 //! an empty sum, negative infinity.
@@ -9,12 +9,13 @@ use super::shapes::{
     AttentionFactors, AttentionSettings, ROWS, RowBlock, SeparateResult, along_columns, axis_range, input_operand,
     output_result, transposed,
 };
+use super::single_inst::single_inst;
 use crate::diag::Diag;
 use crate::ir::{DType, Op, OpId};
 use crate::ops::real_kernel::{RealKernel, real};
 use crate::plan::{
-    BufferView, Function, GemmInst, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, StepOperand, emit_copy,
-    expanded_view,
+    AttentionInst, BufferView, Function, GemmInst, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue,
+    StepOperand, emit_copy, expanded_view,
 };
 use smallvec::smallvec;
 
@@ -43,11 +44,20 @@ pub(super) fn lower_sdpa(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     let terms = ScoreTerms::of_op(cx, op, &factors)?;
     let operands: Vec<BufferView> = factors.views().chain(&terms.bias).chain(&terms.mask).cloned().collect();
     let (out, lse) = (SeparateResult::new(cx, out, &operands)?, SeparateResult::new(cx, lse, &operands)?);
+    let single = match terms.is_empty() {
+        true => single_inst(&factors, settings, [&out.view, &lse.view]),
+        false => None,
+    };
+    let start = cx.inst_count();
     let softmax = Softmax::new(cx, &factors, settings, terms, out.view.dims.last().map_or(0, |dim| dim.extent))?;
     for block in factors.blocks(settings) {
         softmax.emit_block(cx, block, [&out.view, &lse.view])?;
     }
     softmax.free(cx)?;
+    if let Some(single) = single {
+        let composition = cx.take_insts(start);
+        cx.emit_inst(InstKind::Attention(Box::new(AttentionInst { composition, ..single })))?;
+    }
     out.finish(cx)?;
     lse.finish(cx)
 }
@@ -62,6 +72,10 @@ impl ScoreTerms {
     fn of_op(cx: &PlanBuilder<'_>, op: &Op, factors: &AttentionFactors) -> Result<Self, Diag> {
         let bias = Self::read_term(cx, op, "bias", factors)?;
         Ok(Self { bias, mask: Self::read_term(cx, op, "mask", factors)? })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bias.is_none() && self.mask.is_none()
     }
 
     fn read_term(

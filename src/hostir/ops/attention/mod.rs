@@ -10,6 +10,7 @@ mod checks;
 mod forward;
 mod links;
 mod shapes;
+mod single_inst;
 mod types;
 
 use super::spec::{ArgKind, ArgSpec, EqualsSpacing, Infer, Lower, OpSpec, UsualValue};

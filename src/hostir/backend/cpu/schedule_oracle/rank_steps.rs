@@ -108,6 +108,7 @@ impl<'a> RankSteps<'a> {
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
             | InstKind::Rows(_)
+            | InstKind::Attention(_)
             | InstKind::Launch(_) => self.add_local(id, inst),
             InstKind::Collective(collective) => self.add_queued(id, inst, collective.comm, collective.work),
             InstKind::Message { header, .. } => match header.comm {
