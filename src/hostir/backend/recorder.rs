@@ -10,6 +10,7 @@ use crate::plan::cost::{CostModel, inst_flop};
 use crate::plan::{CommSlot, Inst, InstId, InstKind, InstOrigin, Plan, WorkSlot};
 use crate::plan_checks::queues::{CommunicationUnit, StreamPosition};
 use crate::plan_checks::walk::{RankClock, StreamStep};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -42,6 +43,10 @@ pub(super) struct RankRecorder {
     free: Vec<u64>,
     /// The time at which the last part of each communicator's unit was done.
     ends: Vec<u64>,
+    /// By communicator: the time until which its last transfer needs the rank's link.
+    linked: Vec<u64>,
+    /// By communicator: the others with its team, which share the link with it.
+    beside: Vec<Vec<usize>>,
     /// On the model's clock: the time.
     model_ns: u64,
     events: Vec<Option<ReachedSpan>>,
@@ -68,6 +73,8 @@ impl RankRecorder {
             arrivals: vec![vec![0]; plan.streams as usize],
             free: vec![0; queues],
             ends: vec![0; queues],
+            linked: vec![0; queues],
+            beside: communicators_beside(plan),
             model_ns: 0,
             events: vec![None; plan.events as usize],
             works: vec![None; plan.works as usize],
@@ -201,9 +208,16 @@ impl RankClock for RankRecorder {
         self.free[comm.0 as usize].max(posted)
     }
 
-    fn communication_end(&self, start: u64, inst: &Inst) -> u64 {
-        let spent = self.cost_model().map_or(0, |model| model.communication_ns(&inst.kind));
-        self.now_or(start + spent)
+    fn communication_end(&mut self, start: u64, inst: &Inst) -> u64 {
+        let Some(model) = self.cost_model() else { return self.now_or(start) };
+        let ready = start + model.message_ns;
+        let comm = inst.kind.communicator().map(|comm| comm.0 as usize);
+        let linked = comm.and_then(|comm| self.beside[comm].iter().map(|&other| self.linked[other]).max());
+        let end = ready.max(linked.unwrap_or(0)) + model.transfer_ns(&inst.kind);
+        if let Some(comm) = comm {
+            self.linked[comm] = end;
+        }
+        end
     }
 
     fn end_communication(&mut self, comm: CommSlot, end: u64) {
@@ -251,6 +265,19 @@ impl RankClock for RankRecorder {
         self.works[work.0 as usize] = Some(ReachedSpan { span, ns: end });
         self.arrivals[step.stream].push(end);
     }
+}
+
+/// For each communicator of a rank, the others with the same team.
+fn communicators_beside(plan: &Plan) -> Vec<Vec<usize>> {
+    let mut of_team: FxHashMap<&[u32], Vec<usize>> = FxHashMap::default();
+    for (comm, communicator) in plan.communicators.iter() {
+        of_team.entry(&communicator.team).or_default().push(comm.0 as usize);
+    }
+    let others = plan.communicators.iter().map(|(own, communicator)| {
+        let all = of_team[&communicator.team[..]].iter().copied();
+        all.filter(|&other| other != own.0 as usize).collect()
+    });
+    others.collect()
 }
 
 /// The recorded parts of all ranks.

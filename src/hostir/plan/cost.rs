@@ -1,7 +1,8 @@
 //! The cost model: the duration of instructions on a machine that a few rates describe.
 //!
 //! The model shows what a program's order permits, without running it. Every rank is a device whose streams share its
-//! arithmetic and its memory (`backend::shared_device`), and every communicator's queue has its own link. A message
+//! arithmetic and its memory (`backend::shared_device`), and every team has its own links: queues of one team, which
+//! have a communicator each (`comm=`), start beside each other, and their data travel one after the other. A message
 //! starts when both sides are ready, a collective when all members are.
 
 use super::inst::InstKind;
@@ -71,11 +72,12 @@ impl CostModel {
         }
     }
 
-    /// The duration of a communication in nanoseconds, by the larger of the bytes sent and received.
-    pub fn communication_ns(&self, kind: &InstKind) -> u64 {
+    /// The time for which a communication needs a rank's link in nanoseconds, by the larger of the bytes sent and
+    /// received. A communication alone takes [`CostModel::message_ns`], and then this.
+    pub fn transfer_ns(&self, kind: &InstKind) -> u64 {
         let sent: usize = kind.read_views().into_iter().map(view_bytes).sum();
         let most = sent.max(kind.written_view().map_or(0, view_bytes));
-        self.message_ns + (most as f64 / self.link).ceil() as u64
+        (most as f64 / self.link).ceil() as u64
     }
 }
 

@@ -124,8 +124,8 @@ pub(crate) trait RankClock: Send {
     fn join_time(&self, _comm: CommSlot, _posted: u64) -> u64 {
         0
     }
-    /// The end of a communication that starts with its last side, at `start`.
-    fn communication_end(&self, _start: u64, _inst: &Inst) -> u64 {
+    /// The end of a communication of this rank that starts with its last side, at `start`, and is carried out now.
+    fn communication_end(&mut self, _start: u64, _inst: &Inst) -> u64 {
         0
     }
     /// An instruction of a communicator's unit is done.
@@ -234,7 +234,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         self.clock.join_time(comm, self.posted_time(comm))
     }
 
-    fn communication_end(&self, start: u64, inst: InstId) -> u64 {
+    fn communication_end(&mut self, start: u64, inst: InstId) -> u64 {
         self.clock.communication_end(start, &self.queues.inst(inst))
     }
 
@@ -387,8 +387,10 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         E::move_collective(self, &ends)?;
         let start = ends.iter().map(|end| self.ranks[end.rank].join_time(end.slot)).max();
         let start = start.unwrap_or(0);
-        let all_end = ends.iter().map(|end| self.ranks[end.rank].communication_end(start, end.inst));
-        let all_end = all_end.max().unwrap_or(0);
+        let mut all_end = 0;
+        for end in &ends {
+            all_end = self.ranks[end.rank].communication_end(start, end.inst).max(all_end);
+        }
         for end in &ends {
             self.ranks[end.rank].finish_inst(end.slot, end.inst, all_end);
         }
