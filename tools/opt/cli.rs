@@ -114,8 +114,9 @@ Examples:
 
 Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
 file cannot be read or written, 4 programs differ, or a text is not formatted
-and --check was given. Results go to standard output, everything else
-to standard error; nothing is printed when something is wrong.";
+and --check was given, 101 a part of the tool panicked, a bug. Results go to
+standard output, everything else to standard error; nothing is printed when
+something is wrong.";
 
 const WORDS: ToolWords = ToolWords { answer: other_spelling, with_values: flag_values::add_values };
 
@@ -227,7 +228,11 @@ struct Arguments {
     statistics: bool,
     #[arg(long, help = "Print passes, ops, times and statistics as JSON")]
     json: bool,
-    #[arg(long, value_name = "FILE", help = "Write a test case to FILE if a pass fails: the program and the passes")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Write a test case to FILE if a pass fails or panics: the program and the passes"
+    )]
     reproducer: Option<String>,
     #[arg(long, conflicts_with_all = ["pass", "pass_pipeline", "format", "diff", "fix"],
         help = "Run the passes that FILE, a test case of --reproducer, names")]

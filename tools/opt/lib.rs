@@ -29,13 +29,14 @@ use faults::PipelineFaults;
 use fixing::JudgedText;
 use form::OutputForm;
 use hostir::ParsedFile;
-use hostir::diag::{Diag, Diags};
+use hostir::diag::{Diag, Diags, Message, codes};
 use hostir::ir::Program;
 use hostir::print::{PrintOptions, VersionLine};
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
+use hostir_tool_support::panics;
 use hostir_tool_support::status::ToolStatus;
 use hostir_tool_support::terminal::help_width;
 use std::borrow::Cow;
@@ -43,7 +44,7 @@ use std::ffi::OsString;
 use std::time::Instant;
 
 /// Runs hir-opt: `args` with the program's name first. Returns the exit status: 0 success, 1 the program
-/// is wrong, 2 the command line is wrong, 3 a file cannot be read or written.
+/// is wrong, 2 the command line is wrong, 3 a file cannot be read or written, 4 texts differ, 101 a pass panicked.
 pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
     let mut cli = match cli::parse_args(args, io) {
         Ok(cli) => cli,
@@ -160,6 +161,8 @@ struct OptSession<'a> {
     form: OutputForm,
 }
 
+    /// True if a pass panicked.
+    has_panicked: bool,
 impl<'a> OptSession<'a> {
     fn new(cli: &'a OptArgs, source: &'a NamedText) -> Self {
         Self {
@@ -179,6 +182,7 @@ impl<'a> OptSession<'a> {
     }
 
     fn run(mut self, io: &mut ToolIo<'_>) -> ToolStatus {
+            has_panicked: false,
         let source = self.source;
         let text = source.decoded_text();
         self.lossy = matches!(text, Cow::Owned(_));
@@ -329,9 +333,10 @@ impl<'a> OptSession<'a> {
             ..manager::Config::default()
         };
         let mut dump = DumpWriter::new(&self.cli.dumps, self.form, &mut *io.stderr);
-        let result = manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump);
+        let result = panics::containing(|| manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump));
         self.ran.extend(dump.ran);
         match result {
+            contain_panics: true,
             Ok(report) => {
                 diags.items.extend(report.notices.items.iter().cloned());
                 self.reports.push(report);
@@ -344,7 +349,13 @@ impl<'a> OptSession<'a> {
         }
     }
 
-    fn record_failure(&mut self, program: &Program, failure: PipelineFailure, diags: &mut Diags) {
+    fn record_failure(&mut self, program: &Program, mut failure: PipelineFailure, diags: &mut Diags) {
+        for panic in failure.errors.items.iter_mut().filter(|diag| diag.code == codes::INTERNAL) {
+            self.has_panicked = true;
+            let place = panics::take_panic_place().map(|place| format!("it panicked at {place}"));
+            panic.notes.extend(place.map(Message::from));
+            panic.notes.push(panics::report_request().into());
+        }
         diags.items.extend(failure.report.notices.items.iter().cloned());
         // Shown with the command line; a test's expectations are about the program.
         let shown = if self.cli.verify_diagnostics { 0 } else { failure.faults.len() };
@@ -409,6 +420,9 @@ impl<'a> OptSession<'a> {
         }
         if self.cli.fix {
             // The repaired text is written.
+        if self.has_panicked {
+            return ToolStatus::Internal;
+        }
             return ToolStatus::Ok;
         }
         match output::write_output(io, &self.cli.output, &self.out) {

@@ -123,3 +123,76 @@ fn shift_diags(mut diags: Diags, by: usize) -> Diags {
     }
     diags
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{OptSession, cli};
+    use hostir::diag::Diags;
+    use hostir::ir::edit::Edit;
+    use hostir_passes::pipeline::parse_pipeline;
+    use hostir_passes::{PASSES, PassAction, PassCx, PassInfo};
+    use hostir_tool_support::ToolStatus;
+    use hostir_tool_support::io::ToolIo;
+    use hostir_tool_support::panics;
+    use hostir_tool_support::source::NamedText;
+
+    const TEXT: &str = "hir 2\n\ncopy(A: f32[4]) -> (B: f32[4]):\n  B = relu(A)\n";
+
+    /// No pass of the table panics.
+    static PANICS: PassInfo = PassInfo {
+        name: "panics",
+        summary: "panics",
+        description: "",
+        example: None,
+        options: &[],
+        statistics: &[],
+        action: PassAction::Rewrite(panic_always),
+    };
+
+    #[allow(clippy::panic, reason = "the panic is what is tested")]
+    fn panic_always(_: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
+        panic!("index 7 of 3");
+    }
+
+    /// A panic of a pass is an internal error that says how to report it, and the test case is written all the same.
+    #[test]
+    fn a_panic_is_reported_with_a_test_case() {
+        panics::report_panics();
+        let folder = std::env::temp_dir().join(format!("hir-opt-panic-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut io = ToolIo {
+            stdin: &mut std::io::empty(),
+            stdout: &mut out,
+            stderr: &mut err,
+            cwd: folder.clone(),
+            color: false,
+            terminal: false,
+            columns: None,
+            error_columns: None,
+            exe: None,
+            gpus: hostir_tool_support::SharedState::default(),
+            env: |_| None,
+        };
+        let words = ["hir-opt", "a.hir", "--reproducer=failed.hir"].map(Into::into);
+        let mut cli = cli::parse_args(&words, &mut io).unwrap();
+        let table = [&[&PANICS], PASSES].concat();
+        cli.pipeline = parse_pipeline("cse,panics,dce", &table).unwrap();
+        let status = OptSession::new(&cli, &NamedText::new("a.hir", TEXT)).run(&mut io);
+
+        let (out, err) = (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap());
+        assert_eq!((status, out.as_str()), (ToolStatus::Internal, ""), "{err}");
+        let parts = [
+            "error[H0674]: `panics` panicked: index 7 of 3 (this is a bug in the pass)",
+            "it panicked at tools/opt/reproducer.rs:",
+            "please report it with the command line and the input file (version",
+            "a test case was written to failed.hir",
+        ];
+        for part in parts {
+            assert!(err.contains(part), "{part}\n{err}");
+        }
+        let written = std::fs::read_to_string(folder.join("failed.hir")).unwrap();
+        assert!(written.starts_with("// hir-opt --pass-pipeline='panics,dce'\n"), "{written}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -118,6 +118,7 @@ pub fn status_of_code(code: &str) -> ToolStatus {
         | codes::SHARED_DEVICE => ToolStatus::Environment,
         codes::DIFFERENT_MEANING | codes::UNPROVED_MEANING => ToolStatus::Differs,
         codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => ToolStatus::Deadlock,
+        codes::INTERNAL => ToolStatus::Internal,
         _ => own_status(code).unwrap_or(ToolStatus::Program),
     }
 }

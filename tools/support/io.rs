@@ -2,6 +2,7 @@
 
 use crate::errors;
 use crate::os_text::{self, LossyWriter};
+use crate::panics;
 use crate::render::{self, DiagFormat, OutputStyle};
 use crate::source::NamedText;
 use crate::standard_output::{ClosedStream, is_stdout_closed};
@@ -187,7 +188,7 @@ pub fn process_main_with(tool: ToolFn, finish: fn(Duration) -> bool) -> std::pro
 /// Runs a tool with these arguments (the program's name first) on this process's streams, folder and environment, and
 /// returns its exit status, with which the process has to end. `exe` is the file that starts the tool again.
 pub fn run_on_process(tool: ToolFn, args: &[OsString], exe: Option<PathBuf>) -> i32 {
-    report_panics();
+    panics::report_panics();
     let args: Vec<_> = args.iter().map(|arg| os_text::escape_text(arg)).collect();
     let env: fn(&str) -> Option<OsString> = |name| std::env::var_os(name);
     let terminal = std::io::stderr().is_terminal();
@@ -223,18 +224,4 @@ pub fn run_on_process(tool: ToolFn, args: &[OsString], exe: Option<PathBuf>) -> 
 fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(stream)?;
     Some(usize::from(width.0)).filter(|width| *width > 0)
-}
-
-/// Turns a panic into a request to report it (the process then exits with 101).
-fn report_panics() {
-    std::panic::set_hook(Box::new(|info| {
-        let mut stderr = std::io::stderr().lock();
-        let _ = writeln!(stderr, "{}", visible::escape_block(&format!("internal error: {info}")));
-        let _ = writeln!(
-            stderr,
-            "This is a bug in the Host IR toolchain, not in your program. Please report it with the \
-             command line and the input file (version {}).",
-            crate::VERSION
-        );
-    }));
 }

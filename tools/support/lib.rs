@@ -8,6 +8,7 @@ pub mod errors;
 mod generated;
 pub mod io;
 pub mod os_text;
+pub mod panics;
 pub mod process_limits;
 pub mod render;
 pub mod repairs;

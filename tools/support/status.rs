@@ -15,6 +15,8 @@ pub enum ToolStatus {
     Differs = 4,
     /// A deadlock, or the time is up.
     Deadlock = 5,
+    /// A part of the tool panicked, a bug of this project: the status of a panic in Rust.
+    Internal = 101,
 }
 
 impl ToolStatus {

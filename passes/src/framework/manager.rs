@@ -3,11 +3,12 @@
 
 use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo};
 use crate::framework::pipeline::{self, Pipeline, PipelineStep};
-use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
+use hostir::diag::{codes, message, panic_text};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 use hostir::verdict::ProofVerdict;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// A pass that produced an invalid program: a bug in the pass.
@@ -47,13 +48,23 @@ pub struct Config {
     pub disabled: Vec<&'static PassInfo>,
     /// Collect remarks.
     pub remarks: bool,
+    /// A panic of a pass, or of the verification after it, is an error ([`codes::INTERNAL`]) and rolls the pass back;
+    /// otherwise it is the caller's.
+    pub contain_panics: bool,
 }
 
 impl Config {
-    /// The configuration that verifies before the first pass and after each that changed something, and keeps no
-    /// remarks.
+    /// The configuration that verifies before the first pass and after each that changed something, keeps no remarks,
+    /// and contains no panics.
     pub fn for_table(table: &'static [&'static PassInfo]) -> Self {
-        Self { table, verify_input: true, verify_each: VerifyEach::default(), disabled: Vec::new(), remarks: false }
+        Self {
+            table,
+            verify_input: true,
+            verify_each: VerifyEach::default(),
+            disabled: Vec::new(),
+            remarks: false,
+            contain_panics: false,
+        }
     }
 }
 
@@ -289,7 +300,7 @@ impl PassManager<'_> {
         let pass = step.pass;
         let mut cx = PassCx::new(pass, &step.options, self.config.remarks);
         let mut edit = Edit::new(program);
-        let result = action(&mut edit, &mut cx);
+        let result = self.contain_panic(pass, || action(&mut edit, &mut cx)).flatten();
         self.report.verdicts.append(&mut cx.take_verdicts());
         let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);
@@ -299,29 +310,44 @@ impl PassManager<'_> {
             self.observer.after_failure(pass, program);
             return Err(StepFailure::new(step, errors).with_faults(faults));
         }
-        if let Err(errors) = self.verify_result(&edit, index) {
-            self.observer.after_failure(pass, edit.program());
-            return Err(StepFailure::new(step, invalid_result(pass, errors)));
+        match self.contain_panic(pass, || self.verify_result(&edit)) {
+            Ok(None) => {}
+            Ok(Some((verify_time, found))) => {
+                self.report.runs[index].verify_time = verify_time;
+                if found.has_errors() {
+                    self.observer.after_failure(pass, edit.program());
+                    return Err(StepFailure::new(step, invalid_result(pass, found)));
+                }
+            }
+            Err(errors) => return Err(StepFailure::new(step, errors)),
         }
         self.report.runs[index].statistics = statistics;
         Ok(edit.commit())
     }
 
-    /// Verifies the program that a pass left, if that is wanted.
-    fn verify_result(&mut self, edit: &Edit<'_>, index: usize) -> Result<(), Diags> {
+    /// Carries out work of a pass; a panic becomes an error, if that is wanted. The edit that the work was to change is
+    /// then dropped, which rolls it back.
+    fn contain_panic<T>(&self, pass: &PassInfo, work: impl FnOnce() -> T) -> Result<T, Diags> {
+        if !self.config.contain_panics {
+            return Ok(work());
+        }
+        catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panicked(pass, panic_text(&*panic)))
+    }
+
+    /// Verifies the program that a pass left, if that is wanted: the time it took, and what it found.
+    fn verify_result(&self, edit: &Edit<'_>) -> Option<(Duration, Diags)> {
         let is_wanted = match self.config.verify_each {
             VerifyEach::Changed => !edit.is_untouched(),
             VerifyEach::Always => true,
             VerifyEach::Never => false,
         };
         if !is_wanted {
-            return Ok(());
+            return None;
         }
         let start = Instant::now();
         let mut errors = Diags::default();
         hostir::verify::verify(edit.program(), &mut errors);
-        self.report.runs[index].verify_time = start.elapsed();
-        if errors.has_errors() { Err(errors) } else { Ok(()) }
+        Some((start.elapsed(), errors))
     }
 
     fn run_nested(
@@ -380,6 +406,12 @@ fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {
     );
     diags.items.extend(errors.items);
     diags
+}
+
+fn panicked(pass: &PassInfo, text: &str) -> Diags {
+    let message = message!("`{}` panicked: {} (this is a bug in the pass)", pass.name, text);
+    let note = "the program is unchanged; --reproducer=FILE writes a test case for a bug report";
+    Diags { items: vec![Diag::global_error(codes::INTERNAL, message).with_note(note)] }
 }
 
 fn count_ops(program: &Program) -> usize {

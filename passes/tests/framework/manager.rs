@@ -52,7 +52,8 @@ static NEEDS: PassInfo = PassInfo {
 };
 static SAME_BLOCK: PassInfo = info("same-block", PassAction::Rewrite(same_block));
 static APPEND: PassInfo = info("append", PassAction::Rewrite(append));
-static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS, &SAME_BLOCK, &APPEND];
+static PANICS: PassInfo = info("panics", PassAction::Rewrite(panics));
+static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS, &SAME_BLOCK, &APPEND, &PANICS];
 
 /// Replaces the body by itself.
 fn same_block(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
@@ -86,6 +87,13 @@ fn reject(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
     let mut diags = Diags::default();
     diags.push(Diag::global_error("H0399", "refused"));
     Err(diags)
+}
+
+/// Changes a lot, then panics.
+fn panics(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
+    let body = edit.program().body();
+    edit.set_block(body, Vec::new());
+    panic!("the pass has a bug in line {}", 7);
 }
 
 fn program() -> Program {
@@ -148,6 +156,19 @@ fn an_invalid_result_is_a_bug() {
     assert_eq!(text, TEXT);
     assert_eq!(failure.errors.items[0].code, "H0307");
     assert!(failure.errors.items[0].message.contains("`drop-last` produced an invalid program"));
+}
+
+/// A panic is an error with what is still to run, and its change is rolled back; without the wish it is the caller's.
+#[test]
+fn panics_are_contained_on_request() {
+    let (text, result) = with("nothing,panics,append", Config { contain_panics: true, ..Config::default() });
+    let failure = result.unwrap_err();
+    assert_eq!(text, TEXT);
+    let [error] = &failure.errors.items[..] else { panic!("{:?}", failure.errors) };
+    assert_eq!(error.code, "H0674");
+    assert_eq!(error.message, "`panics` panicked: the pass has a bug in line 7 (this is a bug in the pass)");
+    assert_eq!(failure.remaining.to_string(), "panics,append");
+    assert!(std::panic::catch_unwind(|| with("panics", Config::default())).is_err());
 }
 
 /// Verification follows passes that touched the program, by the journal: also those that report no replacement.

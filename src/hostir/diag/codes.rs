@@ -414,4 +414,6 @@ codes! {
     GIVEN_VALUES = "H0724";
     /// Messages between processes of a run that somebody changed, repeated or left out on the way.
     ALTERED = "H0670";
+    /// A bug of this project: a part of it panicked. Please report it.
+    INTERNAL = "H0674";
 }

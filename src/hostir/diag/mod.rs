@@ -11,6 +11,7 @@ pub mod files;
 pub mod fix;
 pub mod focus;
 pub mod message;
+mod panic;
 pub mod render;
 pub mod visible;
 
@@ -18,6 +19,7 @@ pub use cause::{Cause, Race, SkewPlaces};
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
 pub use message::{Message, MessageArgument, Notation, PartKind, Quoted, RunOption, message};
+pub use panic::panic_text;
 use strsim::osa_distance;
 
 /// The severity of a diagnostic.

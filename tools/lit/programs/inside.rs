@@ -4,8 +4,9 @@ use super::call::{CRASHED, Finished, Invocation};
 use crate::checks::{CheckArguments, compare};
 use crate::context::{Environment, InProcessTool};
 use filecheck_rs::split_arguments;
+use hostir_tool_support::panics::{self, panic_text};
 use hostir_tool_support::{SharedState, ToolIo};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,8 +45,8 @@ pub(super) fn run_tool(tool: InProcessTool, args: &[String], invocation: Invocat
         let finished = catch_unwind(AssertUnwindSafe(|| call.carry_out()));
         // Nobody may wait any more.
         let _ = sender.send(finished.unwrap_or_else(|panic| {
-            let place = PANIC_PLACE.take().map(|place| format!(" at {place}")).unwrap_or_default();
-            let message = format!("{name} panicked{place}: {}", text_of(&*panic));
+            let place = panics::take_panic_place().map(|place| format!(" at {place}")).unwrap_or_default();
+            let message = format!("{name} panicked{place}: {}", panic_text(&*panic));
             Finished::failure(CRASHED, &message).merged(merge)
         }));
     });
@@ -59,27 +60,14 @@ pub(super) fn run_tool(tool: InProcessTool, args: &[String], invocation: Invocat
     .unwrap_or_else(|| Finished::timed_out().merged(merge))
 }
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
-    let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
-}
-
 /// Lets panics of tools be part of the report of their test only, with their places.
 pub(crate) fn collect_tool_panics() {
-    let others = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| match IS_TOOL.get() {
-        true => PANIC_PLACE.set(info.location().map(ToString::to_string)),
-        false => others(info),
-    }));
+    panics::set_panic_hook(std::panic::take_hook());
 }
 
 thread_local! {
     /// The environment of the tool that this thread runs: a tool asks a function that has no state for it.
     static VARIABLES: RefCell<Environment> = RefCell::default();
-    /// True if this thread runs a tool.
-    static IS_TOOL: Cell<bool> = const { Cell::new(false) };
-    /// The place of this thread's panic.
-    static PANIC_PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
 fn variable(name: &str) -> Option<OsString> {
@@ -89,7 +77,7 @@ fn variable(name: &str) -> Option<OsString> {
 impl ToolCall {
     fn carry_out(self) -> Finished {
         VARIABLES.set(self.env);
-        IS_TOOL.set(true);
+        panics::contain_in_thread();
         let out = Buffer::default();
         let err = if self.merge { out.clone() } else { Buffer::default() };
         let mut io = ToolIo {
