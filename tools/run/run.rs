@@ -29,6 +29,7 @@ mod models;
 mod option_values;
 mod outputs;
 mod permuted;
+mod plan_json;
 mod preconditions;
 mod preparation;
 mod prints;

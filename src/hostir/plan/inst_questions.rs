@@ -130,6 +130,13 @@ impl InstKind {
             _ => None,
         }
     }
+    /// The event that its stream waits for.
+    pub fn awaited_event(&self) -> Option<EventId> {
+        match self {
+            InstKind::WaitEvent { event } => Some(*event),
+            _ => None,
+        }
+    }
     /// The views that the instruction reads.
     pub fn read_views(&self) -> SmallVec<[&BufferView; 3]> {
         match self {

@@ -35,7 +35,7 @@ impl Display for PlanText<'_> {
             .iter()
             .map(|inst| {
                 let iteration = self.labels.iteration_text(plan.iteration_of(inst.origin));
-                (self.inst_text(&inst), self.labels.op_label(inst.origin.op).to_owned(), iteration)
+                (self.instruction_text(&inst), self.labels.op_label(inst.origin.op).to_owned(), iteration)
             })
             .collect();
         let width = rows.iter().map(|(text, ..)| text.len()).max().unwrap_or(0).min(90);
@@ -99,7 +99,8 @@ impl PlanText<'_> {
         format!("launch  {to} <- {entry}({arguments}) of {file:?} reading {from}; {shape}")
     }
 
-    fn inst_text(&self, inst: &Inst) -> String {
+    /// `copy    T1#1[4] <- T0#0[4]`: an instruction without its stream and statement.
+    pub fn instruction_text(&self, inst: &Inst) -> String {
         match &inst.kind {
             InstKind::Alloc { buffer } => {
                 let entry = &self.plan.buffers[*buffer];

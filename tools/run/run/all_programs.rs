@@ -118,7 +118,7 @@ fn refuse_options(options: &Options) -> Result<(), Diag> {
         ("--exact", options.exact),
         ("--timeline", options.traced.is_any()),
         ("--permute-schedule", options.permuted.is_some()),
-        ("--print-plan", options.print_plan),
+        ("--print-plan", options.print_plan.is_some()),
         ("--print-calls", options.print_calls.is_some()),
     ];
     let asked = asked.into_iter().find_map(|(flag, given)| given.then_some(flag));

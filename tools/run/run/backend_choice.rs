@@ -128,7 +128,7 @@ impl RunEngine {
 
 /// True if the program is examined and not run. (`--bench` always runs it.)
 fn is_dry_run(options: &Options) -> bool {
-    options.bench.is_none() && (options.check_only || options.print_plan || options.print_calls.is_some())
+    options.bench.is_none() && (options.check_only || options.print_plan.is_some() || options.print_calls.is_some())
 }
 
 fn process_control_plane(here: &LaunchedProcess) -> Arc<dyn ControlPlane> {

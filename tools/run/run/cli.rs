@@ -110,7 +110,8 @@ pub(super) struct Options {
     pub(super) permuted: Option<PermutedSchedules>,
     /// Memory that nothing has written holds patterns.
     pub(super) poison: bool,
-    pub(super) print_plan: bool,
+    /// Prints the plan in this form in the place of a run.
+    pub(super) print_plan: Option<PlanForm>,
     /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
     pub(super) print_calls: Option<bool>,
     pub(super) gpu: GpuOptions,
@@ -126,6 +127,15 @@ pub(super) struct Options {
     pub(super) quiet: bool,
     pub(super) format: DiagFormat,
     pub(super) coloring: ColorMode,
+}
+
+/// The form of printed plans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PlanForm {
+    /// A line for each instruction.
+    Text,
+    /// The plans as data.
+    Json,
 }
 
 impl Options {
@@ -436,8 +446,9 @@ struct TimelineArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
 struct PrintArguments {
-    #[arg(long, help = "Print the plan of each rank instead of running it")]
-    print_plan: bool,
+    #[arg(long, value_name = "text|json", num_args = 0..=1, require_equals = true, default_missing_value = "text",
+        value_parser = plan_form_parser(), help = "Print the plan of each rank instead of running it")]
+    print_plan: Option<PlanForm>,
     // For developers: tools/same-output compares what two versions print.
     #[arg(long, value_name = "own|shared", value_parser = ["own", "shared"], hide = true,
         conflicts_with_all = ["print_plan", "check_only", "bench"],
@@ -452,6 +463,13 @@ struct PrintArguments {
     error_format: DiagFormat,
     #[command(flatten)]
     color: ColorArgument,
+}
+
+fn plan_form_parser() -> impl TypedValueParser<Value = PlanForm> {
+    PossibleValuesParser::new(["text", "json"]).map(|text| match text.as_str() {
+        "json" => PlanForm::Json,
+        _ => PlanForm::Text,
+    })
 }
 
 fn backend_parser() -> impl TypedValueParser<Value = BackendChoice> {

@@ -2,7 +2,7 @@
 
 use super::all_programs::check_all_programs;
 use super::backend_choice::RunEngine;
-use super::cli::{ContainerChoice, Options, PermutedSchedules};
+use super::cli::{ContainerChoice, Options, PermutedSchedules, PlanForm};
 use super::command_listing;
 use super::cuda::{GpuRun, Profiler, WatchedRun};
 use super::failure::RunFailure;
@@ -12,8 +12,8 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, exact, fix, gather, inputs, models, outputs, permuted, preconditions, prints, progress, proof,
-    reference, summary, tensor_options, timeline, work_summary,
+    bench, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions, prints,
+    progress, proof, reference, summary, tensor_options, timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
@@ -26,6 +26,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
+use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
 use hostir_tool_support::status::ToolStatus;
@@ -77,9 +78,8 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     let prepared = prepare_program(&loaded, options, &engine, &bound, &whole)?;
     announce_program(options, &prepared, &loaded, &engine, io);
     gather::compare_processes(here, &[&loaded], &[&prepared], options)?;
-    if options.print_plan {
-        let prepared = poison_memory(prepared, options, &engine);
-        return Ok(visible::escape_block(&plan_text(&prepared)).into_owned());
+    if let Some(form) = options.print_plan {
+        return print_plans(&poison_memory(prepared, options, &engine), form);
     }
     if let Some(shared) = options.print_calls {
         let prepared = poison_memory(prepared, options, &engine);
@@ -315,12 +315,18 @@ const SHORT_NS: u64 = 1_000_000_000;
 const SMALL_BYTES: u64 = 1 << 30;
 
 /// All ranks' plans.
-fn plan_text(prepared: &PreparedProgram) -> String {
+fn print_plans(prepared: &PreparedProgram, form: PlanForm) -> Result<String, RunFailure> {
+    if form == PlanForm::Json {
+        return plan_json::plans_json(prepared).map_err(|error| {
+            let error = std::io::Error::from(error);
+            errors::cannot_write("standard output", &error).into()
+        });
+    }
     let mut text = String::new();
     for rank in 0..prepared.plans.len() {
         if let Some(plan) = prepared.plan_text(rank) {
             let _ = write!(text, "{plan}");
         }
     }
-    text
+    Ok(visible::escape_block(&text).into_owned())
 }

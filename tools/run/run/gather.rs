@@ -93,7 +93,7 @@ impl Options {
             ("`--exact`", self.exact.to_string()),
             ("`--permute-schedule`", format!("{permuted:?}")),
             ("`--poison`", poison.to_string()),
-            ("`--print-plan`", self.print_plan.to_string()),
+            ("`--print-plan`", format!("{:?}", self.print_plan)),
             ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
             ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
         ]

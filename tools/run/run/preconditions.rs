@@ -28,7 +28,7 @@ fn check_bench_options(options: &Options) -> Result<(), Diag> {
     if options.bench.is_none() {
         return Ok(());
     }
-    let modes = [("--check-only", options.check_only), ("--print-plan", options.print_plan)];
+    let modes = [("--check-only", options.check_only), ("--print-plan", options.print_plan.is_some())];
     let mode = modes.into_iter().find_map(|(flag, given)| given.then_some(flag));
     let Some(other) = options.wants_results().or(mode) else { return Ok(()) };
     let message = message!(
