@@ -14,7 +14,9 @@ use hostir::print::PrintForm;
 use hostir_passes::manager::VerifyEach;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
-use hostir_tool_support::command_line::{ColorArgument, ToolWords, format_parser, match_arguments, parse_element_type};
+use hostir_tool_support::command_line::{
+    ColorArgument, ToolWords, format_parser, match_arguments, parse_element_type, parse_size,
+};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
@@ -430,12 +432,11 @@ impl UsageReporter<'_, '_> {
     fn read_sizes(&mut self, texts: &[String]) -> BTreeMap<String, i64> {
         let mut sizes = BTreeMap::new();
         for pair in texts.iter().flat_map(|text| text.split(',')) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match value.trim().parse() {
-                Ok(value) => {
-                    sizes.insert(name.trim().to_owned(), value);
+            match parse_size(pair) {
+                Ok((name, value)) => {
+                    sizes.insert(name, value);
                 }
-                Err(_) => self.report_error(format!("`--set {pair}`: write a name and an integer, `--set p=4`")),
+                Err(wrong) => self.report_error(format!("`--set {pair}`: {wrong}")),
             }
         }
         sizes

@@ -50,6 +50,16 @@ pub fn parse_element_type(text: &str) -> Result<DType, String> {
     })
 }
 
+/// Reads a pair of `--set p=4,q=2`.
+///
+/// # Errors
+/// Another text.
+pub fn parse_size(pair: &str) -> Result<(String, i64), String> {
+    let size =
+        pair.split_once('=').and_then(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)));
+    size.ok_or_else(|| "write a name and an integer, `--set p=4`".to_owned())
+}
+
 /// What a tool adds to clap's words.
 #[derive(Clone, Copy)]
 pub struct ToolWords {
