@@ -60,6 +60,7 @@ pub mod verdict;
 pub mod verify;
 
 use diag::Diags;
+use diag::components::{self, codes_of};
 
 pub use diag::syntax_error;
 
@@ -113,6 +114,14 @@ impl ParsedFile {
             let parsed = hostir_grammar::parse(text);
             (ParsedFile::Printed(Box::new(parsed.ast)), parsed.errors)
         };
+        tracing::debug!(
+            target: components::PARSER,
+            notation = if file.is_hir2() { "hir 2" } else { "printed" },
+            bytes = text.len(),
+            programs = file.program_count(),
+            errors = errors.len(),
+            "parsed",
+        );
         (file, Diags { items: errors.into_iter().map(syntax_error).collect() })
     }
 
@@ -201,6 +210,22 @@ impl SourceReader<'_> {
 
     /// Resolves one program, from 0. A number past the last gives an empty program.
     pub fn read_program(&mut self, number: usize, diags: &mut Diags) -> ir::Program {
+        let earlier = diags.items.len();
+        let program = self.resolve_program(number, diags);
+        tracing::debug!(
+            target: components::PARSER,
+            number,
+            name = program.given_names().program.map(|name| program.name(name)),
+            ops = program.ops().len(),
+            tensors = program.tensors().len(),
+            meshes = program.meshes().len(),
+            diagnostics = ?codes_of(&diags.items[earlier..]),
+            "resolved",
+        );
+        program
+    }
+
+    fn resolve_program(&mut self, number: usize, diags: &mut Diags) -> ir::Program {
         match &mut self.0 {
             FormReader::Printed(reader) => {
                 let mut program = reader.resolve_container(number, diags);

@@ -17,6 +17,7 @@ use hostir_passes::{PASSES, PassInfo};
 use hostir_tool_support::command_line::{
     ColorArgument, ToolWords, format_parser, match_arguments, parse_element_type, parse_size,
 };
+use hostir_tool_support::events::DebugArgument;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
@@ -83,6 +84,8 @@ pub(super) struct OptArgs {
     pub(super) run_reproducer: bool,
     /// Lists and tables are data.
     pub(super) json: bool,
+    /// Components whose events are shown.
+    pub(super) debug_only: Vec<String>,
     pub(super) format: DiagFormat,
 }
 
@@ -243,6 +246,8 @@ struct Arguments {
         value_parser = format_parser(), help = "Format of diagnostics")]
     error_format: DiagFormat,
     #[command(flatten)]
+    debug: DebugArgument,
+    #[command(flatten)]
     color: ColorArgument,
 }
 
@@ -325,6 +330,7 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
         reproducer: arguments.reproducer,
         run_reproducer: arguments.run_reproducer,
         json: arguments.json,
+        debug_only: arguments.debug.components,
         format: arguments.error_format,
     };
     if usage.failed { Err(ToolStatus::Usage) } else { Ok(cli) }

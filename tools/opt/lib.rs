@@ -34,9 +34,10 @@ use hostir::ir::Program;
 use hostir::print::{PrintOptions, VersionLine};
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
 use hostir_tool_support::errors;
+use hostir_tool_support::events;
 use hostir_tool_support::io::ToolIo;
-use hostir_tool_support::source::NamedText;
 use hostir_tool_support::panics;
+use hostir_tool_support::source::NamedText;
 use hostir_tool_support::status::ToolStatus;
 use hostir_tool_support::terminal::help_width;
 use std::borrow::Cow;
@@ -50,6 +51,11 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
         Ok(cli) => cli,
         Err(status) => return status.exit_code(),
     };
+    let components = std::mem::take(&mut cli.debug_only);
+    events::run_with_events(&components, io, |io| run_request(cli, io))
+}
+
+fn run_request(mut cli: OptArgs, io: &mut ToolIo<'_>) -> i32 {
     if cli.list_passes.is_some() || cli.list_ops.is_some() {
         return print_lists(&cli, io).exit_code();
     }
@@ -155,14 +161,14 @@ struct OptSession<'a> {
     phases: [f64; 4],
     /// A test case for the first pass that failed.
     reproducer: Option<String>,
+    /// True if a pass panicked.
+    has_panicked: bool,
     /// The number of containers so far.
     containers: usize,
     /// The notation of the result: the requested one, else that of the text.
     form: OutputForm,
 }
 
-    /// True if a pass panicked.
-    has_panicked: bool,
 impl<'a> OptSession<'a> {
     fn new(cli: &'a OptArgs, source: &'a NamedText) -> Self {
         Self {
@@ -176,13 +182,13 @@ impl<'a> OptSession<'a> {
             ran: Vec::new(),
             phases: [0.0; 4],
             reproducer: None,
+            has_panicked: false,
             containers: 0,
             form: OutputForm::default(),
         }
     }
 
     fn run(mut self, io: &mut ToolIo<'_>) -> ToolStatus {
-            has_panicked: false,
         let source = self.source;
         let text = source.decoded_text();
         self.lossy = matches!(text, Cow::Owned(_));
@@ -330,13 +336,13 @@ impl<'a> OptSession<'a> {
             verify_each: self.cli.verify_each,
             disabled: self.cli.disabled.clone(),
             remarks: self.cli.remarks,
+            contain_panics: true,
             ..manager::Config::default()
         };
         let mut dump = DumpWriter::new(&self.cli.dumps, self.form, &mut *io.stderr);
         let result = panics::containing(|| manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump));
         self.ran.extend(dump.ran);
         match result {
-            contain_panics: true,
             Ok(report) => {
                 diags.items.extend(report.notices.items.iter().cloned());
                 self.reports.push(report);
@@ -414,15 +420,15 @@ impl<'a> OptSession<'a> {
                 Err(diag) => io.report(self.cli.format, self.source, &[diag]),
             }
         }
+        if self.has_panicked {
+            return ToolStatus::Internal;
+        }
         if !ok {
             let absent = self.cli.container.is_some_and(|wanted| wanted > self.containers);
             return if absent || !self.faults.is_empty() { ToolStatus::Usage } else { ToolStatus::Program };
         }
         if self.cli.fix {
             // The repaired text is written.
-        if self.has_panicked {
-            return ToolStatus::Internal;
-        }
             return ToolStatus::Ok;
         }
         match output::write_output(io, &self.cli.output, &self.out) {

@@ -49,6 +49,7 @@ use cli::Options;
 pub use cuda::request_hardware_queues;
 use failure::RunFailure;
 use hostir_tool_support::errors;
+use hostir_tool_support::events;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::status::ToolStatus;
 use std::ffi::OsString;
@@ -59,10 +60,10 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
         Ok(options) => options,
         Err(status) => return status.exit_code(),
     };
-    match processes::run_processes(args, &options, io) {
+    events::run_with_events(&options.debug_only, io, |io| match processes::run_processes(args, &options, io) {
         Ok(text) => print_results(&text, &options, io),
         Err(end) => end.report(&options, io),
-    }
+    })
 }
 
 /// Writes the results. A closed reader is no error.

@@ -1,5 +1,6 @@
 //! Command lines: the parts of clap that both tools use.
 
+use crate::events;
 pub use crate::generated::GENERATED;
 use crate::generated::{GENERATED_FLAGS, generated_text};
 use crate::io::ToolIo;
@@ -79,6 +80,9 @@ pub fn match_arguments<A: Parser>(
     words: ToolWords,
 ) -> Result<(A, ArgMatches), ToolStatus> {
     let command = A::command().args(GENERATED_FLAGS.map(|flag| flag())).term_width(help_width(io.env, io.columns));
+    if events::is_list_wanted(args, &command) {
+        return Err(events::list_components(io));
+    }
     let matched = command.clone().try_get_matches_from(args);
     if let Some(text) = matched.as_ref().ok().and_then(|found| generated_text(found, &command, words.with_values)) {
         return Err(io.print_output(&text));

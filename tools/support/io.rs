@@ -44,6 +44,11 @@ pub struct ToolIo<'a> {
 }
 
 impl ToolIo<'_> {
+    /// True if the tool is the program of this process: one that another program calls cannot start itself again.
+    pub(crate) fn is_process(&self) -> bool {
+        self.exe.is_some()
+    }
+
     /// A path of the command line as a path of the file system.
     pub fn resolve_path(&self, path: &str) -> PathBuf {
         self.cwd.join(os_text::unescape_text(path))

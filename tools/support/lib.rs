@@ -5,6 +5,7 @@
 
 pub mod command_line;
 pub mod errors;
+pub mod events;
 mod generated;
 pub mod io;
 pub mod os_text;

@@ -3,6 +3,7 @@
 
 use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo};
 use crate::framework::pipeline::{self, Pipeline, PipelineStep};
+use hostir::diag::components::{PASS_MANAGER, codes_of};
 use hostir::diag::{Diag, Diags};
 use hostir::diag::{codes, message, panic_text};
 use hostir::ir::Program;
@@ -252,8 +253,11 @@ impl PassManager<'_> {
     fn run_step(&mut self, program: &mut Program, step: &PipelineStep, depth: usize) -> Result<(), StepFailure> {
         let pass = step.pass;
         let index = self.begin_pass(pass, depth, program);
+        let span = tracing::debug_span!(target: PASS_MANAGER, "pass", name = pass.name, options = %step.options);
+        let _entered = span.enter();
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
             self.report.runs[index].skipped = true;
+            tracing::debug!(target: PASS_MANAGER, "skipped: it is disabled");
             self.add_remark(|| Diag::global_error(SKIPPED, message!("skipped `{}`, which is disabled", pass.name)));
             return Ok(());
         }
@@ -267,6 +271,8 @@ impl PassManager<'_> {
         run.time = start.elapsed().saturating_sub(run.verify_time);
         run.ops_after = count_ops(program);
         run.changed = changed;
+        let (ops_before, ops_after) = (run.ops_before, run.ops_after);
+        tracing::debug!(target: PASS_MANAGER, changed, ops_before, ops_after, "done");
         if !changed {
             self.add_remark(|| Diag::global_error(NOTHING_TO_DO, message!("`{}` changed nothing", pass.name)));
         }
@@ -305,6 +311,7 @@ impl PassManager<'_> {
         let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);
         if let Err(errors) = result {
+            tracing::debug!(target: PASS_MANAGER, codes = ?codes_of(&errors.items), "failed, rolling back");
             // An edit rolls itself back when it is dropped without a commit.
             drop(edit);
             self.observer.after_failure(pass, program);
@@ -341,6 +348,7 @@ impl PassManager<'_> {
             VerifyEach::Always => true,
             VerifyEach::Never => false,
         };
+        tracing::debug!(target: PASS_MANAGER, untouched = edit.is_untouched(), verify = is_wanted, "returned");
         if !is_wanted {
             return None;
         }
@@ -362,6 +370,7 @@ impl PassManager<'_> {
             return Err(StepFailure::at_bug(step, what));
         }
         let text = steps(&step.options);
+        tracing::debug!(target: PASS_MANAGER, steps = %text, "stands for others");
         let mut inner = pipeline::parse_pipeline(&text, self.config.table).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
             let what = format!("`{}` is an alias for `{text}`: {first} (this is a bug)", step.pass.name);

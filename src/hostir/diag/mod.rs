@@ -7,6 +7,7 @@
 
 pub mod cause;
 pub mod codes;
+pub mod components;
 pub mod files;
 pub mod fix;
 pub mod focus;

@@ -8,6 +8,7 @@ use super::kernel_tensors::check_kernel_tensors;
 use super::one_rank::check_one_rank_text;
 use super::{SizeSettings, infer_sizes};
 use crate::analysis::{moves_shards, needs_slice_resharding, shows_other_devices};
+use crate::diag::components::PLAN;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value, quoted_head};
@@ -210,9 +211,36 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
     if diags.has_errors() {
         return Err(diags);
     }
+    report_plans(program, &env, unlowered, &plans);
     let time = sizes.limits.time;
     let shards = if unlowered { ShardedTensors::default() } else { ShardedTensors::new(program, &axes) };
     Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, shards, time, poison: false })
+}
+
+/// Tells who debugs the planning which sizes it found, and what each rank has to do.
+fn report_plans(program: &Program, env: &ExtentEnv, unlowered: bool, plans: &[Plan]) {
+    tracing::debug!(
+        target: PLAN,
+        sizes = ?env.host_values().map(|(name, value)| (program.name(name), value)).collect::<Vec<_>>(),
+        ranks = plans.len(),
+        streams = env.streams,
+        unlowered,
+        "sizes known",
+    );
+    for plan in plans {
+        tracing::debug!(
+            target: PLAN,
+            rank = plan.rank,
+            instructions = plan.inst_count(),
+            buffers = plan.buffers.len(),
+            communicators = plan.communicators.len(),
+            streams = plan.streams,
+            events = plan.events,
+            handles = plan.works,
+            peak_bytes = plan.peak_bytes,
+            "planned",
+        );
+    }
 }
 
 /// Plans a program again for another number of streams, with its present sizes and ranks.

@@ -31,6 +31,7 @@ pub(crate) mod stream_count;
 pub(crate) mod walk;
 mod waste;
 
+use crate::diag::components::{PROOF, codes_of};
 use crate::diag::{Diag, Severity};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
@@ -95,7 +96,9 @@ impl ProofReport {
 pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
     let plans = &prepared.plans;
     let insts = total_insts(plans);
-    if insts >= LARGE_PLANS && rank_rotation::are_rotations(plans) {
+    let is_rotated = insts >= LARGE_PLANS && rank_rotation::are_rotations(plans);
+    tracing::debug!(target: PROOF, ranks = plans.len(), instructions = insts, one_rank_for_all = is_rotated, "proving");
+    if is_rotated {
         let matching = PlanMatching::of_rotated_plans(plans);
         match prove_memory(prepared, &matching, true) {
             // Errors name the ranks on which they are found first.
@@ -150,6 +153,7 @@ fn prove_memory(
 ) -> Result<ProofReport, Vec<Diag>> {
     let plans = &prepared.plans;
     if agreement::check_all_sides(prepared, matching).is_err() {
+        tracing::debug!(target: PROOF, "the sides of a communication do not agree, or there is no other side");
         return Err(Vec::new());
     }
     let walked = if rotated { &plans[..1] } else { &plans[..] };
@@ -159,22 +163,30 @@ fn prove_memory(
         false => happens_before::walk_order(plans, matching, &mut observer),
     };
     if outcome == WalkOutcome::Blocked {
+        tracing::debug!(target: PROOF, findings = observer.findings.len(), "a queue cannot continue");
         observer.keep_races();
         return Err(report_findings(prepared, &observer.findings));
     }
     observer.drop_explained();
     observer.check_outputs(&prepared.outputs[..prepared.results]);
-    let mut errors = post_order::check_post_orders(prepared, matching, rotated);
-    errors.extend(report_findings(prepared, &observer.findings));
-    errors.extend(in_place::check_in_place(prepared));
-    let ended = ended_memory::check_ended_memory(prepared);
+    let mut errors = report_step("post orders", post_order::check_post_orders(prepared, matching, rotated));
+    errors.extend(report_step("races and reads", report_findings(prepared, &observer.findings)));
+    errors.extend(report_step("memory in place", in_place::check_in_place(prepared)));
+    let ended = report_step("memory that ended", ended_memory::check_ended_memory(prepared));
     let (uses, mut warnings): (Vec<Diag>, Vec<Diag>) =
         ended.into_iter().partition(|diag| diag.severity == Severity::Error);
     errors.extend(uses);
     let redundant = waste::redundant_waits(&observer.waits);
+    tracing::debug!(target: PROOF, waits = observer.waits.len(), redundant = redundant.len(), "compared waits");
     // In a wrong program a wait without effect may be one at the wrong place.
     if errors.is_empty() {
         warnings.extend(waste::report_waste(prepared, &redundant));
     }
     Ok(ProofReport { errors, warnings, redundant })
+}
+
+/// Tells who debugs the proof what a step found.
+fn report_step(step: &str, found: Vec<Diag>) -> Vec<Diag> {
+    tracing::debug!(target: PROOF, step, findings = ?codes_of(&found), "checked");
+    found
 }

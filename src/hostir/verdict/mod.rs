@@ -3,6 +3,7 @@
 mod queue_waste;
 mod trusted;
 
+use crate::diag::components::PROOF;
 use crate::diag::{Diag, codes};
 use crate::ir::Program;
 use crate::lower::PreparedProgram;
@@ -91,6 +92,7 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool
         Some(error) if error.code == codes::DEADLOCK => ProofOutcome::Hangs,
         Some(_) => ProofOutcome::Refused,
     };
+    tracing::debug!(target: PROOF, outcome = outcome.word(), ?streams, warnings = report.warnings.len(), "judged");
     let sizes = prepared.env.host_values().map(|(name, value)| (program.name(name).to_owned(), value)).collect();
     let (ranks, errors, warnings) = (prepared.ranks, report.errors.len(), report.warnings.len());
     let name = program.given_names().program.map(|name| program.name(name).to_owned());

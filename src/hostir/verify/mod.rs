@@ -89,6 +89,7 @@ mod scalars;
 mod streams;
 mod units;
 
+use crate::diag::components::{VERIFIER, codes_of};
 use crate::diag::{Diag, DiagLabel, Diags, PartKind, Severity, Span, codes};
 use crate::ir::{Program, TensorId};
 
@@ -118,11 +119,25 @@ pub fn verify(program: &Program, diags: &mut Diags) {
         );
         (whole, [rules, rest, extents])
     };
+    report_family("declarations and definitions", &found);
+    report_family("single ops", &rules);
+    report_family("posts, units and names", &rest);
+    report_family("extents", &extents);
+    let all = found.items.len() + rules.items.len() + rest.items.len() + extents.items.len();
     found.items.extend(without_duplicates(program, &found, rules).items);
     found.items.extend(rest.items);
     found.items.extend(independent_extents(&found, extents));
+    let consequences = all - found.items.len();
+    tracing::debug!(target: VERIFIER, ops = program.ops().len(), found = found.items.len(), consequences, "verified");
     found.sort_by_place();
     diags.items.append(&mut found.items);
+}
+
+/// Tells who debugs the verifier what a family of rules found.
+fn report_family(rules: &str, found: &Diags) {
+    if !found.items.is_empty() {
+        tracing::debug!(target: VERIFIER, rules, codes = ?codes_of(&found.items), "found");
+    }
 }
 
 /// Checks each declaration and each op by itself, and the order of definitions and uses of names. This is for a program

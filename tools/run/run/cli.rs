@@ -22,6 +22,7 @@ use hostir_tool_support::command_line::{
     ColorArgument, GENERATED, ToolWords, format_parser, match_arguments, parse_element_type,
 };
 use hostir_tool_support::errors;
+use hostir_tool_support::events::DebugArgument;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::status::ToolStatus;
@@ -126,6 +127,8 @@ pub(super) struct Options {
     pub(super) summary: bool,
     pub(super) quiet: bool,
     pub(super) format: DiagFormat,
+    /// Components whose events are shown.
+    pub(super) debug_only: Vec<String>,
     pub(super) coloring: ColorMode,
 }
 
@@ -462,6 +465,8 @@ struct PrintArguments {
         help = "Format of diagnostics")]
     error_format: DiagFormat,
     #[command(flatten)]
+    debug: DebugArgument,
+    #[command(flatten)]
     color: ColorArgument,
 }
 
@@ -537,6 +542,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
         summary: print.summary,
         quiet: print.quiet,
         format: print.error_format,
+        debug_only: print.debug.components,
         coloring: print.color.when,
     };
     if values.diags.is_empty() { Ok(options) } else { Err(values.diags) }

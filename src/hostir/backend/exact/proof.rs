@@ -11,6 +11,7 @@ use super::value::{ExactValue, is_drawn};
 use super::work::ExactNotes;
 use crate::backend::cpu::check_room;
 use crate::diag::Diag;
+use crate::diag::components::PROOF;
 
 /// The number of runs.
 const SEEDS: u32 = 3;
@@ -111,6 +112,15 @@ impl ExactRuns<'_> {
             .map(|difference| explain_difference(request, [program, reference], keys, &difference, [&own, &expected]));
         self.error *= run_error(&own, &expected, request.program.results);
         self.seeds += 1;
+        tracing::debug!(
+            target: PROOF,
+            run = self.seeds,
+            outputs = request.program.results,
+            equal = result.is_none(),
+            error = self.error,
+            unknown_functions = own.notes.unknown.len(),
+            "ran both programs exactly",
+        );
         self.notes[0].add_notes(&own.notes);
         self.notes[1].add_notes(&expected.notes);
         Ok(result)
