@@ -2,7 +2,10 @@
 
 use clap::builder::ValueHint;
 use clap::{Command, CommandFactory as _, Parser};
-use hostir_tool_support::command_line::{ColorArgument, GENERATED, ToolWords, format_parser, match_arguments};
+use hostir::ir::GivenSizes;
+use hostir_tool_support::command_line::{
+    ColorArgument, GENERATED, ToolWords, format_parser, match_arguments, parse_size,
+};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::status::ToolStatus;
@@ -19,6 +22,9 @@ not count: look for the code of the error, not for any failure.
 
 A file of `hir-opt --reproducer` names the passes to run in its first line: they
 shrink too, if the script runs them by `hir-opt --run-reproducer \"$1\"`.
+
+What the file imports becomes part of it. If meshes have open sizes, say which
+with -n or --set, and use the same ones in the script.
 
 Examples:
   hir-reduce prog.hir --test=./fails.sh -o small.hir
@@ -48,6 +54,12 @@ pub(super) struct ReduceArgs {
     pub(super) test_arg: Vec<String>,
     #[arg(short, long, value_name = "FILE", default_value = "-", help = "File for the result")]
     pub(super) output: String,
+    #[arg(long, value_name = "p=4,...", value_delimiter = ',', value_parser = parse_size,
+        help = "Values of the sizes that give meshes, `mesh d = 0..p`, as the script's commands have them")]
+    set: Vec<(String, i64)>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        help = "Number of ranks, which gives the size of `mesh d = 0..p`")]
+    devices: Option<u32>,
     #[arg(long, help = "Also try texts that are no valid programs")]
     pub(super) allow_invalid: bool,
     #[arg(long, value_name = "N", default_value = "60000", value_parser = clap::value_parser!(u64).range(1..),
@@ -62,6 +74,13 @@ pub(super) struct ReduceArgs {
     pub(super) error_format: DiagFormat,
     #[command(flatten)]
     pub(super) color: ColorArgument,
+}
+
+impl ReduceArgs {
+    /// The values for which the text is read.
+    pub(super) fn given_sizes(&self) -> GivenSizes {
+        GivenSizes { set: self.set.iter().cloned().collect(), devices: self.devices, ..GivenSizes::default() }
+    }
 }
 
 const WORDS: ToolWords = ToolWords { answer: other_spelling, with_values: std::convert::identity::<Command> };

@@ -32,12 +32,12 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
 }
 
 fn reduce_file(cli: &ReduceArgs, io: &mut ToolIo<'_>) -> Result<(), ToolStatus> {
-    let source = io.read_source(&cli.file).map_err(|diag| {
+    let source = io.read_linked_source(&cli.file).map_err(|diag| {
         let status = errors::status_of_code(diag.code);
         io.report(cli.error_format, &NamedText::new(cli.file.clone(), ""), &[diag]);
         status
     })?;
-    let subject = Subject::from_text(&source.decoded_text());
+    let subject = Subject::from_text(&source.decoded_text(), cli.given_sizes());
     if !cli.allow_invalid {
         let diags = subject.errors();
         if diags.has_errors() {

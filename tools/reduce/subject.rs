@@ -3,6 +3,7 @@
 use hostir::diag::Diags;
 use hostir::ir::{GivenSizes, Program};
 use hostir::print::{PrintForm, PrintOptions, VersionLine, print_into};
+use std::rc::Rc;
 
 /// The start of the line with the passes, which `hir-opt --reproducer` writes.
 const COMMAND: &str = "// hir-opt ";
@@ -24,15 +25,18 @@ pub(crate) struct Subject {
     pub(crate) command: Option<PassCommand>,
     /// The rest of the text.
     pub(crate) body: String,
+    /// Values of the sizes that give meshes, for which the text is read.
+    pub(crate) given: Rc<GivenSizes>,
 }
 
 impl Subject {
     /// Takes a text apart.
-    pub(crate) fn from_text(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str, given: GivenSizes) -> Self {
+        let given = Rc::new(given);
         let found = text.lines().find_map(|line| Some((line, read_command(line)?)));
-        let Some((line, command)) = found else { return Self { command: None, body: text.to_owned() } };
+        let Some((line, command)) = found else { return Self { command: None, body: text.to_owned(), given } };
         let body: String = text.split_inclusive('\n').filter(|other| other.trim_end() != line.trim_end()).collect();
-        Self { command: Some(command), body }
+        Self { command: Some(command), body, given }
     }
 
     /// The whole text.
@@ -47,28 +51,30 @@ impl Subject {
 
     /// The programs; `None` if the text has errors.
     pub(crate) fn programs(&self) -> Option<Vec<Program>> {
-        let (programs, diags) = hostir::load_with_sizes(&self.body, &GivenSizes::default());
+        let (programs, diags) = hostir::load_with_sizes(&self.body, &self.given);
         (!diags.has_errors()).then_some(programs)
     }
 
-    /// The same passes with other programs, in the notation of the text.
+    /// The same passes with other programs, in the notation of the text. What they import becomes their own: the text
+    /// is the only one.
     pub(crate) fn with_programs(&self, programs: &mut [Program]) -> Self {
+        programs.iter_mut().for_each(Program::own_imports);
         let body = if hostir::hir2::is_hir2(&self.body) {
             hostir::hir2::write::write_file(programs)
         } else {
             printed_text(programs)
         };
-        Self { command: self.command.clone(), body }
+        self.with_body(body)
     }
 
     /// The same passes on another text.
     pub(crate) fn with_body(&self, body: String) -> Self {
-        Self { command: self.command.clone(), body }
+        Self { command: self.command.clone(), body, given: Rc::clone(&self.given) }
     }
 
     /// What is wrong with the programs.
     pub(crate) fn errors(&self) -> Diags {
-        let (programs, mut diags) = hostir::load_with_sizes(&self.body, &GivenSizes::default());
+        let (programs, mut diags) = hostir::load_with_sizes(&self.body, &self.given);
         if !diags.has_errors() {
             programs.iter().for_each(|program| hostir::verify::verify(program, &mut diags));
         }

@@ -21,6 +21,7 @@ type Stage = fn(&mut Reducer);
 
 /// The stages with their names, in the order in which they run.
 const STAGES: &[(&str, Stage)] = &[
+    ("imports", ports::inline_imports),
     ("passes", passes::remove_passes),
     ("programs", ports::remove_programs),
     ("statements", statements::remove_statements),

@@ -22,7 +22,7 @@ fn step_count(subject: &Subject) -> usize {
 
 fn with_steps(subject: &Subject, steps: Vec<String>) -> Option<Subject> {
     let command = subject.command.as_ref()?;
-    Some(Subject { command: Some(PassCommand { head: command.head.clone(), steps }), body: subject.body.clone() })
+    Some(Subject { command: Some(PassCommand { head: command.head.clone(), steps }), ..subject.clone() })
 }
 
 /// Removes as many as possible of the steps that `list` makes of those of the pipeline.

@@ -1,9 +1,18 @@
-//! Programs of a file, and inputs and outputs of a program.
+//! Programs of a file with what they import, and inputs and outputs of a program.
 
 use crate::delta::remove_parts;
 use crate::reducer::Reducer;
 use hostir::ir::Value;
 use hostir::ir::edit::Edit;
+
+/// Writes the kernels of imported files in the place of the imports.
+pub(crate) fn inline_imports(reducer: &mut Reducer) {
+    let subject = reducer.best().clone();
+    let Some(mut programs) = subject.programs() else { return };
+    if programs.iter().any(|program| !program.imports().lines.is_empty()) {
+        reducer.try_subject(subject.with_programs(&mut programs));
+    }
+}
 
 pub(crate) fn remove_programs(reducer: &mut Reducer) {
     let subject = reducer.best().clone();
