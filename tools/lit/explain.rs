@@ -1,24 +1,22 @@
 //! The directive of FileCheck that failed, beside the line of the input that is most like it.
 
 use crate::checks::CheckArguments;
+use filecheck_rs::nearest_text;
 use regex::Regex;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// Lines of the input that are shown above the nearest one and below it.
 const CONTEXT: usize = 2;
-/// Lines of the input that are compared, and characters of each.
-const COMPARED_LINES: usize = 5000;
-const COMPARED_CHARS: usize = 300;
-/// A line that is less like the pattern than this is not shown as its nearest one.
-const LEAST_LIKENESS: f64 = 0.3;
+/// Characters of a line that are shown.
+const SHOWN_CHARS: usize = 300;
 
 /// The failed directive of a message of FileCheck: its name, and its line from 1.
 struct FailedDirective {
     name: String,
     line: usize,
-    /// The line of the input from which it was searched.
-    from: usize,
+    /// The line and the column of the input from which it was searched, from 1.
+    from: (usize, usize),
 }
 
 /// The directive that failed and the nearest line of the input, for people; nothing if the message names none.
@@ -43,8 +41,8 @@ pub(crate) fn nearest_line(args: &[String], message: &str, input: &str, cwd: &Pa
 
 fn failed_directive(message: &str) -> Option<FailedDirective> {
     let error = Regex::new(r"(?m)^.*?:(\d+):\d+: error: ([A-Za-z0-9_-]+)(?:\{LITERAL\})?: ").ok()?.captures(message)?;
-    let scan = Regex::new(r"(?m)^.*?:(\d+):\d+: note: scanning from here").ok()?.captures(message);
-    let from = scan.and_then(|scan| scan[1].parse().ok()).unwrap_or(1);
+    let scan = Regex::new(r"(?m)^.*?:(\d+):(\d+): note: scanning from here").ok()?.captures(message);
+    let from = scan.and_then(|scan| Some((scan[1].parse().ok()?, scan[2].parse().ok()?))).unwrap_or((1, 1));
     let line = error[1].parse().ok().filter(|line| *line > 0)?;
     Some(FailedDirective { name: error[2].to_owned(), line, from })
 }
@@ -55,44 +53,25 @@ fn beside(place: &str, directive: &str, failed: &FailedDirective, input: &str) -
     let mut out = "the directive and the nearest line of the input:\n".to_owned();
     let width = place.len().max("input ".len() + lines.len().to_string().len());
     let _ = writeln!(out, "{place:>width$} | {}", directive.trim());
-    let Some(nearest) = nearest(&fixed_text(directive, &failed.name), &lines, failed.from) else {
-        let _ = writeln!(out, "{:>width$} | no line of the input is like it from line {} on", "", failed.from);
+    let pattern = directive.split_once(&failed.name).and_then(|(_, rest)| rest.split_once(':'));
+    let Some(nearest) = nearest_line_from(pattern.map_or(directive, |(_, pattern)| pattern), input, failed.from) else {
+        let _ = writeln!(out, "{:>width$} | no line of the input is like it from line {} on", "", failed.from.0);
         return out;
     };
     let shown = nearest.saturating_sub(CONTEXT)..lines.len().min(nearest + CONTEXT + 1);
     for at in shown {
         let number = format!("input {}", at + 1);
         let (sign, note) = if at == nearest { ('>', "   <- nearest") } else { ('|', "") };
-        let text: String = lines[at].chars().take(COMPARED_CHARS).collect();
+        let text: String = lines[at].chars().take(SHOWN_CHARS).collect();
         let _ = writeln!(out, "{number:>width$} {sign} {text}{note}");
     }
     out
 }
 
-/// The pattern of a directive without expressions and variables.
-fn fixed_text(directive: &str, name: &str) -> String {
-    let pattern = directive.split_once(name).map_or(directive, |(_, rest)| rest);
-    let pattern = pattern.split_once(':').map_or(pattern, |(_, rest)| rest).trim();
-    let Ok(blocks) = Regex::new(r"\{\{.*?\}\}|\[\[.*?\]\]") else { return pattern.to_owned() };
-    blocks.replace_all(pattern, "").into_owned()
-}
-
-/// The line from `from` (counted from 1) on that is most like the pattern; a line further up if none is.
-fn nearest(pattern: &str, lines: &[&str], from: usize) -> Option<usize> {
-    let pattern: String = pattern.chars().take(COMPARED_CHARS).collect();
-    let start = from.saturating_sub(1).min(lines.len());
-    let below = most_alike(&pattern, lines, start..lines.len().min(start + COMPARED_LINES));
-    below.or_else(|| most_alike(&pattern, lines, start.saturating_sub(COMPARED_LINES)..start))
-}
-
-fn most_alike(pattern: &str, lines: &[&str], range: std::ops::Range<usize>) -> Option<usize> {
-    let mut best = None;
-    for at in range {
-        let line: String = lines[at].trim().chars().take(COMPARED_CHARS).collect();
-        let likeness = strsim::normalized_damerau_levenshtein(pattern, &line);
-        if likeness >= LEAST_LIKENESS && best.is_none_or(|(most, _)| likeness > most) {
-            best = Some((likeness, at));
-        }
-    }
-    best.map(|(_, at)| at)
+/// The line, from 0, that FileCheck takes for the one that was meant.
+fn nearest_line_from(pattern: &str, input: &str, (line, column): (usize, usize)) -> Option<usize> {
+    let above: usize = input.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let rest = input.as_bytes().get(above + column.saturating_sub(1)..)?;
+    let nearest = nearest_text(pattern.trim().as_bytes(), rest)?;
+    Some(line.saturating_sub(1) + rest[..nearest].iter().filter(|byte| **byte == b'\n').count())
 }

@@ -48,3 +48,4 @@ pub use command::{Finished, run_command, split_arguments};
 pub use command_line::{CommandLine, Information};
 pub use failure::{Failure, FailureKind};
 pub use options::{DumpFilter, DumpInput, Options, OutputOptions, Verbosity};
+pub use report::nearest_text;

@@ -5,7 +5,7 @@ use crate::directive::DirectiveKind;
 use crate::failure::PatternError;
 use crate::options::{DumpInput, OutputOptions, Verbosity};
 use crate::paint::Paint;
-use crate::pattern::{Pattern, PatternMatch};
+use crate::pattern::PatternMatch;
 use crate::source::{Message, Place, Severity, Source};
 use crate::variables::VariableValues;
 use std::ops::Range;
@@ -207,7 +207,7 @@ impl<'a> Reporter<'a> {
     /// Shows the text that is most like the pattern.
     fn report_intended(&mut self, directive: &Directive, region: Range<usize>) {
         let text = &self.input.content()[region.clone()];
-        if let Some(nearest) = nearest_text(&directive.pattern, text).filter(|nearest| *nearest > 0) {
+        if let Some(nearest) = nearest_text(directive.pattern.example(), text).filter(|nearest| *nearest > 0) {
             let place = region.start + nearest..region.start + nearest;
             self.annotate(directive, Outcome::Intended, place.clone(), "");
             self.add_note(place, "possible intended match here");
@@ -255,10 +255,9 @@ const NEAREST_LIMIT: usize = 4096;
 /// The most pairs of bytes that are compared to find it.
 const NEAREST_WORK: usize = 200_000_000;
 
-/// The start of the text that is most like the pattern, if one is much like it. As LLVM does it, the distance is that of
-/// edits between the pattern as it is written and the text, and a hundredth for each line.
-fn nearest_text(pattern: &Pattern, text: &[u8]) -> Option<usize> {
-    let example = pattern.example();
+/// The start of the text that is most like a pattern as it is written, if one is much like it. As LLVM does it, the
+/// distance is that of edits between the two, and a hundredth for each line.
+pub fn nearest_text(example: &[u8], text: &[u8]) -> Option<usize> {
     let length = text.len().min(NEAREST_LIMIT).min(NEAREST_WORK / example.len().pow(2).max(1));
     let mut lines = 0;
     let mut best: Option<(usize, usize)> = None;
