@@ -9,6 +9,7 @@ use crate::interrupts::ProcessGroups;
 use crate::outcome::{Outcome, Verdict};
 use crate::settings::Settings;
 use crate::substitutions::TestPlace;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ pub struct RunSettings {
     pub tools: Vec<InProcessTool>,
     /// Tools and FileCheck run as processes.
     pub spawn: bool,
+    /// Full names of tests whose tools run as processes, since they have ended the process of the tests.
+    pub isolated: BTreeSet<String>,
     /// `diff` rewrites expectations that differ.
     pub bless: bool,
     /// The features of this machine.
@@ -171,7 +174,7 @@ impl TestCase {
         let timeout = run.timeout.or(self.settings.timeout).filter(|seconds| *seconds > 0);
         let context = Context {
             bless: run.bless.then(|| self.settings.root.clone()),
-            spawn: run.spawn,
+            spawn: run.spawn || run.isolated.contains(&self.full_name()),
             tools: run.tools.clone(),
             checks,
             groups: run.groups.clone(),

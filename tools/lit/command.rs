@@ -5,9 +5,11 @@ use crate::context::InProcessTool;
 use crate::discovery::find_tests;
 use crate::features::FeatureSet;
 use crate::interrupts::{ProcessGroups, handle_signals};
+use crate::journal::{Journal, JournalState};
 use crate::programs::collect_tool_panics;
 use crate::report::{Report, ReportOptions};
-use crate::schedule::run_tests;
+use crate::schedule::JournaledTests;
+use crate::supervisor::{journal_path, run_supervised};
 use crate::update;
 use clap::Parser;
 use regex::Regex;
@@ -69,6 +71,17 @@ struct Arguments {
     /// List the tests
     #[arg(long)]
     list: bool,
+    /// Run the tests as the process that another hir-lit started
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    worker_folder: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// True if tools run as functions, which can end the process.
+    fn needs_supervisor(&self, tools: &[InProcessTool]) -> bool {
+        let runs_tools = !self.spawn && !self.list && !self.changes.update && !tools.is_empty();
+        runs_tools && self.worker_folder.is_none()
+    }
 }
 
 /// Reports beside the one for people.
@@ -122,6 +135,12 @@ pub fn main_with(args: &[OsString], tools: Vec<InProcessTool>) -> u8 {
             return if error.use_stderr() { UNUSABLE } else { 0 };
         }
     };
+    if arguments.needs_supervisor(&tools) {
+        // Where no second process can be started, one has to do.
+        if let Ok(status) = run_supervised(args) {
+            return status;
+        }
+    }
     collect_tool_panics();
     match run_command(&arguments, tools) {
         Ok(true) => 0,
@@ -141,12 +160,16 @@ fn run_command(arguments: &Arguments, tools: Vec<InProcessTool>) -> Result<bool,
         let _ = std::io::stdout().write_all(names.as_bytes());
         return Ok(true);
     }
-    let scratch = tempfile::Builder::new().prefix("hir-lit-").tempdir();
+    let shared = arguments.worker_folder.clone().unwrap_or_else(std::env::temp_dir);
+    let scratch = tempfile::Builder::new().prefix("hir-lit-").tempdir_in(shared);
     let scratch = scratch.map_err(|error| format!("no temporary folder: {error}"))?;
     let groups = ProcessGroups::default();
     let handled = handle_signals(groups.clone(), scratch.path().to_path_buf());
     handled.map_err(|error| format!("cannot handle signals: {error}"))?;
+    let journal = arguments.worker_folder.as_deref().map(journal_path);
+    let earlier = journal.as_deref().map(JournalState::read).unwrap_or_default();
     let run = RunSettings {
+        isolated: earlier.culprits.keys().cloned().collect(),
         tools,
         scratch: Some(scratch.path().to_path_buf()),
         groups,
@@ -165,9 +188,10 @@ fn run_command(arguments: &Arguments, tools: Vec<InProcessTool>) -> Result<bool,
         failures_only: arguments.quiet,
         time_tests: arguments.reports.time_tests,
     };
-    let mut report = Report::begin(&tests, workers, options);
-    run_tests(&tests, &run, workers, |ended| report.add_test(ended.index, ended.outcome));
-    report.finish(arguments.reports.xunit.as_deref(), arguments.reports.json.as_deref())
+    let report = Report::begin(&tests, workers, options, earlier.is_resumed());
+    let journal = journal.and_then(|path| Journal::open(&path).ok());
+    let work = JournaledTests { tests: &tests, run: &run, workers, journal };
+    work.run_left(earlier, report).finish(arguments.reports.xunit.as_deref(), arguments.reports.json.as_deref())
 }
 
 /// The tests that the command line names.

@@ -1,9 +1,10 @@
 //! The outcome of a test.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The verdict about a test, as lit names them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub enum Verdict {
     /// It passed.
     Pass,
@@ -71,7 +72,7 @@ impl Verdict {
 }
 
 /// The outcome of a test.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Outcome {
     /// The verdict.
     pub verdict: Verdict,

@@ -39,15 +39,25 @@ pub(crate) struct Report<'t> {
 
 impl<'t> Report<'t> {
     /// The report before the first test.
-    pub(crate) fn begin(tests: &'t [TestCase], workers: usize, options: ReportOptions) -> Self {
+    /// `resumed` leaves out the first line, which an earlier process has printed.
+    pub(crate) fn begin(tests: &'t [TestCase], workers: usize, options: ReportOptions, resumed: bool) -> Self {
         let terminal = std::io::stdout().is_terminal();
         let bar = (terminal && !options.verbose && !options.show_all).then(|| progress_bar(tests.len()));
         let report = Self { tests, outcomes: vec![None; tests.len()], options, bar, start: Instant::now(), ended: 0 };
-        if !options.failures_only {
+        if !options.failures_only && !resumed {
             let workers = workers.clamp(1, tests.len().max(1));
             report.print(&format!("-- Testing: {}, {} --\n", count(tests.len(), "test"), count(workers, "worker")));
         }
         report
+    }
+
+    /// Takes a test that an earlier process has reported.
+    pub(crate) fn restore_test(&mut self, index: usize, outcome: Outcome) {
+        self.ended += 1;
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+        self.outcomes[index] = Some(outcome);
     }
 
     /// Takes a test that ended.
