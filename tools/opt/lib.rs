@@ -340,7 +340,7 @@ impl<'a> OptSession<'a> {
             ..manager::Config::default()
         };
         let mut dump = DumpWriter::new(&self.cli.dumps, self.form, &mut *io.stderr);
-        let result = panics::containing(|| manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump));
+        let result = panics::contain_panics(|| manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump));
         self.ran.extend(dump.ran);
         match result {
             Ok(report) => {

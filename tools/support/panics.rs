@@ -35,12 +35,12 @@ pub fn report_panics() {
 }
 
 /// Contains all later panics of this thread.
-pub fn contain_in_thread() {
+pub fn contain_thread_panics() {
     IS_CONTAINED.set(true);
 }
 
 /// Carries out work that contains its panics. One that escapes is reported, and goes on.
-pub fn containing<T>(work: impl FnOnce() -> T) -> T {
+pub fn contain_panics<T>(work: impl FnOnce() -> T) -> T {
     let is_contained = IS_CONTAINED.replace(true);
     let done = catch_unwind(AssertUnwindSafe(work));
     IS_CONTAINED.set(is_contained);

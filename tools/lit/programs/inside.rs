@@ -77,7 +77,7 @@ fn variable(name: &str) -> Option<OsString> {
 impl ToolCall {
     fn carry_out(self) -> Finished {
         VARIABLES.set(self.env);
-        panics::contain_in_thread();
+        panics::contain_thread_panics();
         let out = Buffer::default();
         let err = if self.merge { out.clone() } else { Buffer::default() };
         let mut io = ToolIo {
