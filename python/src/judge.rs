@@ -1,12 +1,12 @@
 //! Fixes: changes of a program's text, each judged as the program was.
 
 use crate::settings::Settings;
-use hostir::ParsedFile;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{GivenSizes, Program};
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir::verdict::judge_program;
+use hostir::{ParsedFile, ReadOptions};
 use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
 use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::repairs::{MOST_JUDGED, is_about_text};
@@ -54,6 +54,11 @@ impl TextRecipe {
         longer
     }
 
+    /// The settings with which the text is read.
+    fn read_options(&self) -> ReadOptions {
+        ReadOptions { given: self.given.clone(), ..ReadOptions::default() }
+    }
+
     /// The same for other values of the sizes that give the text's meshes.
     pub(crate) fn with_sizes(&self, given: GivenSizes) -> Self {
         Self { given, ..self.clone() }
@@ -66,7 +71,8 @@ impl TextRecipe {
     pub(crate) fn read_program(&self) -> Result<Program, Vec<Diag>> {
         let text = self.source.decoded_text();
         let (file, mut diags) = ParsedFile::parse(&text);
-        let mut program = file.sized_reader(&text, &self.given).read_program(self.container, &mut diags);
+        let mut program =
+            file.reader_with_options(&text, &self.read_options()).read_program(self.container, &mut diags);
         if diags.has_errors() {
             let earlier = diags.primary_spans().collect::<Vec<_>>();
             hostir::verify::verify_partial(&program, &earlier, &mut diags);
@@ -131,8 +137,8 @@ impl Judge<'_> {
 }
 
 impl TextJudge for Judge<'_> {
-    fn given_sizes(&self) -> GivenSizes {
-        self.recipe.given.clone()
+    fn read_options(&self) -> ReadOptions {
+        self.recipe.read_options()
     }
 
     fn judge_text(&mut self, text: &str) -> TextVerdict {

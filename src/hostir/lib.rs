@@ -74,22 +74,29 @@ pub use diag::syntax_error;
 /// assert!(diags.has_errors());
 /// ```
 pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
-    load_with_ops(text, ops::OpRegistry::OURS)
+    load_with_options(text, &ReadOptions::default())
 }
 
-/// Reads a text, as [`load`] does, that may name these ops.
-pub fn load_with_ops(text: &str, ops: ops::OpRegistry) -> (Vec<ir::Program>, Diags) {
-    let (file, mut diags) = ParsedFile::parse(text);
-    let mut reader = file.reader(text).with_ops(ops);
-    let programs = (0..file.program_count()).map(|at| reader.read_program(at, &mut diags)).collect();
-    diags.sort_by_place();
-    (programs, diags)
+/// The settings with which a text is read.
+#[derive(Clone, Default, Debug)]
+pub struct ReadOptions {
+    /// The ops that it may name.
+    pub ops: ops::OpRegistry,
+    /// Values of the sizes that give its meshes (`mesh d = 0..p`).
+    pub given: ir::GivenSizes,
 }
 
-/// Reads a text, as [`load`] does, for these values of the sizes that give its meshes (`mesh d = 0..p`).
-pub fn load_with_sizes(text: &str, given: &ir::GivenSizes) -> (Vec<ir::Program>, Diags) {
+impl ReadOptions {
+    /// For a text that may name these ops.
+    pub fn with_ops(ops: ops::OpRegistry) -> Self {
+        Self { ops, given: ir::GivenSizes::default() }
+    }
+}
+
+/// Reads a text with these settings, as [`load`] does.
+pub fn load_with_options(text: &str, options: &ReadOptions) -> (Vec<ir::Program>, Diags) {
     let (file, mut diags) = ParsedFile::parse(text);
-    let mut reader = file.sized_reader(text, given);
+    let mut reader = file.reader_with_options(text, options);
     let programs = (0..file.program_count()).map(|at| reader.read_program(at, &mut diags)).collect();
     diags.sort_by_place();
     (programs, diags)
@@ -151,14 +158,20 @@ impl ParsedFile {
 
     /// A reader of the programs; `text` is the parsed text.
     pub fn reader<'a>(&'a self, text: &'a str) -> SourceReader<'a> {
-        self.sized_reader(text, &ir::GivenSizes::default())
+        self.reader_with_options(text, &ReadOptions::default())
     }
 
-    /// The same for these values of the sizes that give the text's meshes.
-    pub fn sized_reader<'a>(&'a self, text: &'a str, given: &ir::GivenSizes) -> SourceReader<'a> {
+    /// The same with these settings.
+    pub fn reader_with_options<'a>(&'a self, text: &'a str, options: &ReadOptions) -> SourceReader<'a> {
+        let ops = options.ops;
         SourceReader(match self {
-            ParsedFile::Printed(ast) => FormReader::Printed(Box::new(resolve::FileResolver::new(ast, text))),
-            ParsedFile::Hir2(file) => FormReader::Hir2(Box::new(hir2::read::FileReader::with_sizes(file, text, given))),
+            ParsedFile::Printed(ast) => {
+                FormReader::Printed(Box::new(resolve::FileResolver::new(ast, text).with_ops(ops)))
+            }
+            ParsedFile::Hir2(file) => {
+                let reader = hir2::read::FileReader::with_sizes(file, text, &options.given);
+                FormReader::Hir2(Box::new(reader.with_ops(ops)))
+            }
         })
     }
 
@@ -197,15 +210,6 @@ impl SourceReader<'_> {
             FormReader::Printed(reader) => Self(FormReader::Printed(Box::new(reader.with_element_type(element_type)))),
             hir2 @ FormReader::Hir2(_) => Self(hir2),
         }
-    }
-
-    /// With these ops, which the text may name.
-    #[must_use]
-    pub fn with_ops(self, ops: ops::OpRegistry) -> Self {
-        Self(match self.0 {
-            FormReader::Printed(reader) => FormReader::Printed(Box::new(reader.with_ops(ops))),
-            FormReader::Hir2(reader) => FormReader::Hir2(Box::new(reader.with_ops(ops))),
-        })
     }
 
     /// Resolves one program, from 0. A number past the last gives an empty program.

@@ -1,6 +1,7 @@
 //! Ops of a caller: an op that is not in the table is read in both notations, printed, verified, proved and run.
 
 use crate::common::{Case, render};
+use hostir::ReadOptions;
 use hostir::axes::pairing::{LinkResult, both_sides, equal_rank_positions, link_kept_positions};
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, Diags};
@@ -113,7 +114,7 @@ fn compute_running_sum(call: &RowCall<'_>) -> Result<RowValues, String> {
 }
 
 fn read(text: &str) -> (Vec<Program>, Diags) {
-    hostir::load_with_ops(text, OpRegistry::with_ops(MORE))
+    hostir::load_with_options(text, &ReadOptions::with_ops(OpRegistry::with_ops(MORE)))
 }
 
 const TEXT: &str = "hir 2

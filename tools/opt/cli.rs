@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, Parser};
+use hostir::ReadOptions;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{DType, Era, GivenSizes, Program};
@@ -344,9 +345,10 @@ struct UsageReporter<'a, 'b> {
 }
 
 impl OptArgs {
-    /// The values for which a text is read, of which programs come out that have numbers in their place if `is_fixed`.
-    pub(super) fn given_sizes(&self, is_fixed: bool) -> GivenSizes {
-        GivenSizes { as_numbers: is_fixed, ..self.given.clone() }
+    /// The settings with which a text is read. Programs come out of it that have numbers in the place of the sizes that
+    /// give meshes if `is_fixed`.
+    pub(super) fn read_options(&self, is_fixed: bool) -> ReadOptions {
+        ReadOptions { given: GivenSizes { as_numbers: is_fixed, ..self.given.clone() }, ..ReadOptions::default() }
     }
 }
 

@@ -58,7 +58,7 @@ fn read_outline(file: &str, cli: &OptArgs, io: &mut ToolIo<'_>) -> Result<Vec<Ou
     if let Some(wanted) = cli.container {
         parsed.keep_errors_of(wanted - 1, &mut diags);
     }
-    let mut reader = parsed.sized_reader(&text, &cli.given_sizes(false)).with_element_type(cli.element_type);
+    let mut reader = parsed.reader_with_options(&text, &cli.read_options(false)).with_element_type(cli.element_type);
     let numbers = (0..parsed.program_count()).filter(|at| cli.container.is_none_or(|wanted| wanted == at + 1));
     let mut programs: Vec<Program> = numbers.map(|at| reader.read_program(at, &mut diags)).collect();
     if let Some(wanted) = cli.container.filter(|_| programs.is_empty() && !diags.has_errors()) {

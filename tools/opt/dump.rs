@@ -1,8 +1,10 @@
 //! `--print-ir-*`: programs between passes, in the logging format of nvFuser.
 
 use super::form::OutputForm;
+use hostir::ReadOptions;
 use hostir::diag::visible;
 use hostir::ir::Program;
+use hostir::ops::OpRegistry;
 use hostir_passes::manager::PassObserver;
 use hostir_passes::{PassAction, PassInfo};
 use similar::{ChangeTag, TextDiff};
@@ -72,7 +74,8 @@ impl<'a> DumpWriter<'a> {
             return text;
         }
         // The writer changes a program for a moment, and this one is lent.
-        let (mut programs, mut diags) = hostir::load(&text);
+        let (mut programs, mut diags) =
+            hostir::load_with_options(&text, &ReadOptions::with_ops(OpRegistry::of_program(program)));
         for program in &programs {
             hostir::verify::verify(program, &mut diags);
         }

@@ -2,10 +2,11 @@
 
 use super::cli::OptArgs;
 use super::output;
+use hostir::ReadOptions;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
 use hostir::hir2::own_text;
-use hostir::ir::{GivenSizes, Program};
+use hostir::ir::Program;
 use hostir::lower::{SizeSettings, prepare_program};
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir::verdict::ProofVerdict;
@@ -46,8 +47,8 @@ struct OptJudge<'a, 'io> {
 const UNJUDGED: TextVerdict = TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };
 
 impl TextJudge for OptJudge<'_, '_> {
-    fn given_sizes(&self) -> GivenSizes {
-        self.cli.given_sizes(false)
+    fn read_options(&self) -> ReadOptions {
+        self.cli.read_options(false)
     }
 
     fn judge_text(&mut self, text: &str) -> TextVerdict {
@@ -66,7 +67,7 @@ impl TextJudge for OptJudge<'_, '_> {
             return None;
         }
         let judged = self.io.with_null_streams(|io| (self.run)(self.cli, self.containers, text, io))?;
-        let (programs, _) = hostir::load_with_sizes(text, &self.cli.given_sizes(true));
+        let (programs, _) = hostir::load_with_options(text, &self.cli.read_options(true));
         let weights = judged.proofs.into_iter().map(|(number, proof)| weigh_proved(programs.get(number)?, proof));
         let weights = weights.collect::<Option<Vec<TextWeight>>>()?;
         weights.into_iter().reduce(|mut all, mut weight| {

@@ -292,8 +292,8 @@ impl<'a> OptSession<'a> {
         let mut programs = Vec::new();
         // Passes work on one number of devices, and the printed form has no other.
         let is_fixed = !self.cli.pipeline.steps.is_empty() || self.form != OutputForm::Hir2;
-        let given = self.cli.given_sizes(is_fixed);
-        let mut reader = file.sized_reader(text, &given).with_element_type(self.cli.element_type);
+        let options = self.cli.read_options(is_fixed);
+        let mut reader = file.reader_with_options(text, &options).with_element_type(self.cli.element_type);
         for index in 0..file.program_count() {
             self.containers += 1;
             if self.cli.container.is_none_or(|wanted| wanted == self.containers) {

@@ -1,11 +1,12 @@
 //! `--verify-roundtrip`: a program's text reads back as the program, in both notations.
 
 use super::form::OutputForm;
-use hostir::ParsedFile;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Message, Severity};
 use hostir::ir::{DType, Program};
+use hostir::ops::OpRegistry;
 use hostir::print::{PrintForm, PrintOptions, VersionLine};
+use hostir::{ParsedFile, ReadOptions};
 use hostir_tool_support::errors;
 
 /// Reports notations in which the program's text is refused, or another one after it has been read and printed.
@@ -34,7 +35,8 @@ fn form_name(form: OutputForm) -> &'static str {
 fn reread_form(program: &Program, form: OutputForm, element_type: DType) -> Result<(), Message> {
     let text = form_text(program.clone(), form);
     let (file, mut found) = ParsedFile::parse(&text);
-    let mut reader = file.reader(&text).with_element_type(element_type);
+    let options = ReadOptions::with_ops(OpRegistry::of_program(program));
+    let mut reader = file.reader_with_options(&text, &options).with_element_type(element_type);
     let programs: Vec<Program> =
         (0..file.program_count()).map(|index| reader.read_program(index, &mut found)).collect();
     let [again] = programs.as_slice() else {

@@ -1,5 +1,6 @@
 //! The text that shrinks: the programs, and the passes that a test case runs on them.
 
+use hostir::ReadOptions;
 use hostir::diag::Diags;
 use hostir::ir::{GivenSizes, Program};
 use hostir::print::{PrintForm, PrintOptions, VersionLine, print_into};
@@ -49,9 +50,13 @@ impl Subject {
         }
     }
 
+    fn options(&self) -> ReadOptions {
+        ReadOptions { given: self.given.as_ref().clone(), ..ReadOptions::default() }
+    }
+
     /// The programs; `None` if the text has errors.
     pub(crate) fn programs(&self) -> Option<Vec<Program>> {
-        let (programs, diags) = hostir::load_with_sizes(&self.body, &self.given);
+        let (programs, diags) = hostir::load_with_options(&self.body, &self.options());
         (!diags.has_errors()).then_some(programs)
     }
 
@@ -74,7 +79,7 @@ impl Subject {
 
     /// What is wrong with the programs.
     pub(crate) fn errors(&self) -> Diags {
-        let (programs, mut diags) = hostir::load_with_sizes(&self.body, &self.given);
+        let (programs, mut diags) = hostir::load_with_options(&self.body, &self.options());
         if !diags.has_errors() {
             programs.iter().for_each(|program| hostir::verify::verify(program, &mut diags));
         }

@@ -48,6 +48,7 @@ mod work_summary;
 use cli::Options;
 pub use cuda::request_hardware_queues;
 use failure::RunFailure;
+use hostir::ops::OpRegistry;
 use hostir_tool_support::errors;
 use hostir_tool_support::events;
 use hostir_tool_support::io::ToolIo;
@@ -56,7 +57,12 @@ use std::ffi::OsString;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.
 pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
-    let options = match cli::parse_args(args, io) {
+    main_with_ops(args, io, OpRegistry::OURS)
+}
+
+/// Runs the tool, as [`main_with`] does, on programs that may name these ops.
+pub fn main_with_ops(args: &[OsString], io: &mut ToolIo<'_>, ops: OpRegistry) -> i32 {
+    let options = match cli::parse_args(args, ops, io) {
         Ok(options) => options,
         Err(status) => return status.exit_code(),
     };

@@ -7,9 +7,10 @@ use hostir::diag::message;
 use hostir::diag::{Diag, Diags, codes};
 use hostir::ir::TensorId;
 use hostir::lower::{SizeSettings, prepare_program};
+use hostir::ops::OpRegistry;
 use hostir::plan::axes::AxesTable;
 use hostir::plan_checks::prove_program;
-use hostir::{ir, verify};
+use hostir::{ReadOptions, ir, verify};
 use std::sync::Arc;
 
 /// The inputs from which a session is built. [`Builder::build`] fails, and names the size, if no call here fixes it and
@@ -19,6 +20,7 @@ pub struct Builder {
     name: String,
     text: String,
     program: Option<ir::Program>,
+    ops: OpRegistry,
     container: Option<usize>,
     sizes: SizeSettings,
     inputs: Vec<(OwnedKey, Option<u32>, DeviceTensor)>,
@@ -67,6 +69,7 @@ impl Builder {
             name: "program".to_owned(),
             text: text.to_owned(),
             program: None,
+            ops: OpRegistry::OURS,
             container: None,
             // What fits is for the devices to say.
             sizes: SizeSettings { memory_limit: u64::MAX, ..SizeSettings::default() },
@@ -86,6 +89,12 @@ impl Builder {
     /// quote the text; with an empty one (`""`) they have no source locations.
     pub fn program(mut self, program: ir::Program) -> Self {
         self.program = Some(program);
+        self
+    }
+
+    /// Sets the ops that the text may name: those of a caller beside those of the table.
+    pub fn ops(mut self, ops: OpRegistry) -> Self {
+        self.ops = ops;
         self
     }
 
@@ -201,7 +210,8 @@ impl Builder {
         let program = match self.program.take() {
             Some(program) => program,
             None => {
-                let (programs, found) = hostir::load_with_sizes(&self.text, &self.sizes.given_sizes());
+                let options = ReadOptions { ops: self.ops, given: self.sizes.given_sizes() };
+                let (programs, found) = hostir::load_with_options(&self.text, &options);
                 if found.has_errors() {
                     return Err(found.items);
                 }

@@ -6,7 +6,9 @@ use super::outline::Outline;
 use super::skew_candidates::skew_loop_at;
 use super::text_change::Candidate;
 use super::wait_candidates::match_waits;
+use crate::ReadOptions;
 use crate::diag::{Applicability, Diag, codes};
+use crate::ops::OpRegistry;
 
 /// Returns true if there are candidates for such a diagnostic, or it has fixes that were not tried yet.
 pub(super) fn is_repairable(diag: &Diag) -> bool {
@@ -27,13 +29,13 @@ const REPAIRABLE: &[&str] = &[
     codes::UNINITIALISED,
 ];
 
-/// The candidates for a diagnostic about a text.
-pub(super) fn list_candidates(text: &str, diag: &Diag) -> Vec<Candidate> {
+/// The candidates for a diagnostic about a text, which may name these ops.
+pub(super) fn list_candidates(text: &str, diag: &Diag, ops: OpRegistry) -> Vec<Candidate> {
     if let Some(places) = diag.skew() {
-        return skew_loop_at(text, places).into_iter().collect();
+        return skew_loop_at(text, places, ops).into_iter().collect();
     }
     let Some(label) = &diag.primary else { return Vec::new() };
-    let (programs, _) = crate::load(text);
+    let (programs, _) = crate::load_with_options(text, &ReadOptions::with_ops(ops));
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
     let mut holding = outlines.filter(|outline| !outline.statements_at(label.span).is_empty());
     let Some(outline) = holding.next() else { return Vec::new() };
@@ -63,11 +65,11 @@ fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, other
 
 /// Returns true if the missing order of a race would make the first of two writes useless: the program then has a
 /// meaning, but hardly the intended one.
-pub(super) fn is_lost_write(text: &str, diag: &Diag) -> bool {
+pub(super) fn is_lost_write(text: &str, diag: &Diag, ops: OpRegistry) -> bool {
     let Some(race) = diag.race().filter(|race| race.first_writes && race.second_writes && !race.is_one_op) else {
         return false;
     };
-    let (programs, _) = crate::load(text);
+    let (programs, _) = crate::load_with_options(text, &ReadOptions::with_ops(ops));
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
     let mut found = outlines.filter_map(|outline| {
         let (first, second) = (outline.statements_at(race.first), outline.statements_at(race.second));

@@ -1,7 +1,7 @@
 //! The interface to the caller that reads and proves changed texts.
 
+use crate::ReadOptions;
 use crate::diag::Diag;
-use crate::ir::GivenSizes;
 use crate::plan_checks::LostWrite;
 
 /// All that is said about a text.
@@ -26,9 +26,9 @@ pub struct TextWeight {
 pub trait TextJudge {
     /// All that is said about the text.
     fn judge_text(&mut self, text: &str) -> TextVerdict;
-    /// The values for which the judge reads the text's meshes, if it has any.
-    fn given_sizes(&self) -> GivenSizes {
-        GivenSizes::default()
+    /// The settings with which the judge reads the text.
+    fn read_options(&self) -> ReadOptions {
+        ReadOptions::default()
     }
     /// The worth of the text's program, which has been judged; `None` if it is unknown.
     fn weigh_text(&mut self, text: &str) -> Option<TextWeight>;

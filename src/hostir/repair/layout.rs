@@ -3,9 +3,11 @@
 //! Both texts have the same statements. Lines with the same words correspond to each other, and so do those with the
 //! same ops: only the changed lines get the canonical layout.
 
+use crate::ReadOptions;
 use crate::diag::Span;
 use crate::diag::TextEdit;
 use crate::diag::fix::{aligned_lines, apply_edits};
+use crate::ops::OpRegistry;
 use std::ops::Range;
 
 /// The maximum number of lines of a text that get the canonical layout with a fix.
@@ -34,9 +36,9 @@ struct LinePair {
 }
 
 impl<'a> TextLayout<'a> {
-    /// The layout of two texts with the same statements.
-    pub(super) fn new(canonical: &'a str, authored: &'a str) -> Self {
-        let links = op_lines(canonical, authored);
+    /// The layout of two texts with the same statements, which may name these ops.
+    pub(super) fn new(canonical: &'a str, authored: &'a str, ops: OpRegistry) -> Self {
+        let links = op_lines(canonical, authored, ops);
         let canonical: Vec<&str> = canonical.split_inclusive('\n').collect();
         let authored: Vec<&str> = authored.split_inclusive('\n').collect();
         let mut layout = Self { parts: Vec::new(), canonical, authored };
@@ -241,8 +243,8 @@ fn words_of_lines(lines: &[&str]) -> Vec<String> {
 }
 
 /// The lines at which ops begin in one text and in another one of the same programs; none if these are not the same.
-fn op_lines(one: &str, other: &str) -> Vec<LinePair> {
-    let (one, other) = (lines_of_ops(one), lines_of_ops(other));
+fn op_lines(one: &str, other: &str, ops: OpRegistry) -> Vec<LinePair> {
+    let (one, other) = (lines_of_ops(one, ops), lines_of_ops(other, ops));
     if one.len() != other.len() {
         return Vec::new();
     }
@@ -250,8 +252,8 @@ fn op_lines(one: &str, other: &str) -> Vec<LinePair> {
 }
 
 /// The line of each op, in the order of the programs.
-fn lines_of_ops(text: &str) -> Vec<usize> {
-    let (programs, _) = crate::load(text);
+fn lines_of_ops(text: &str, ops: OpRegistry) -> Vec<usize> {
+    let (programs, _) = crate::load_with_options(text, &ReadOptions::with_ops(ops));
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let starts = line_starts(&lines);
     let mut found = Vec::new();

@@ -6,6 +6,7 @@ use super::text_change::Candidate;
 use super::weighing::{RacePair, WeighedChange, choose_change};
 use crate::diag::fix::line_edits;
 use crate::diag::{Applicability, Diag, Fix, Message, Severity, TextEdit, codes};
+use crate::ops::OpRegistry;
 use rustc_hash::FxHashMap;
 
 /// The maximum number of texts that are tried for all diagnostics of a text together.
@@ -87,6 +88,8 @@ struct TriedChange {
 pub(super) struct RepairSearch<'a> {
     text: &'a str,
     judge: &'a mut dyn TextJudge,
+    /// The ops that the text may name.
+    ops: OpRegistry,
     /// All that is said about the text.
     verdict: TextVerdict,
     trials: u32,
@@ -95,8 +98,8 @@ pub(super) struct RepairSearch<'a> {
 
 impl<'a> RepairSearch<'a> {
     pub(super) fn new(text: &'a str, judge: &'a mut dyn TextJudge) -> Self {
-        let verdict = judge.judge_text(text);
-        Self { text, judge, verdict, trials: 0, instructions: 0 }
+        let (verdict, ops) = (judge.judge_text(text), judge.read_options().ops);
+        Self { text, judge, ops, verdict, trials: 0, instructions: 0 }
     }
 
     /// All that is said about the text.
@@ -119,7 +122,8 @@ impl<'a> RepairSearch<'a> {
         let trial = Trial { target: diag.clone(), limit };
         if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
             // An order that takes so many changes may not be the intended one.
-            let is_doubtful = found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag);
+            let is_doubtful =
+                found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag, self.ops);
             let applicability = match is_doubtful {
                 true => Applicability::MaybeIncorrect,
                 false => Applicability::MachineApplicable,
@@ -152,7 +156,7 @@ impl<'a> RepairSearch<'a> {
         let mut found: Vec<(usize, Candidate)> = Vec::new();
         let mut traded: Vec<(Candidate, Box<Diag>)> = Vec::new();
         let mut compared = 0;
-        for candidate in list_candidates(text, diag) {
+        for candidate in list_candidates(text, diag, self.ops) {
             compared += u32::from(!found.is_empty());
             if compared > MOST_COMPARED {
                 break;
@@ -183,7 +187,7 @@ impl<'a> RepairSearch<'a> {
 
     /// Chooses the change to propose among those that work, each with its remaining warnings.
     fn choose_found(&mut self, text: &str, diag: &Diag, found: Vec<(usize, Candidate)>) -> Option<TriedChange> {
-        let Some(race) = RacePair::of_diag(text, diag).filter(|_| !found.is_empty()) else {
+        let Some(race) = RacePair::of_diag(text, diag, self.ops).filter(|_| !found.is_empty()) else {
             return found.into_iter().min_by_key(|(warnings, _)| *warnings).map(|(_, candidate)| candidate.into());
         };
         let weighed = found.into_iter().map(|(warnings, change)| {

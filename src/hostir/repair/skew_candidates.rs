@@ -1,10 +1,12 @@
 //! The candidate for communications of one queue: the loop, skewed.
 
 use super::text_change::Candidate;
+use crate::ReadOptions;
 use crate::diag::fix::line_edits;
 use crate::diag::{SkewPlaces, Span};
 use crate::ir::edit::Edit;
 use crate::ir::{OpId, Program};
+use crate::ops::OpRegistry;
 use crate::print::{PrintOptions, VersionLine, print_into};
 use crate::skew::{LoopSkew, skew_loop};
 
@@ -12,8 +14,8 @@ use crate::skew::{LoopSkew, skew_loop};
 pub(super) const SKEWED: &str = "skew the loop: an iteration begins before the last stage of the one before";
 
 /// Skews the loop at a place of a text in the printed form; `None` for a text in another layout than the printer's.
-pub(super) fn skew_loop_at(text: &str, places: &SkewPlaces) -> Option<Candidate> {
-    let (mut programs, diags) = crate::load(text);
+pub(super) fn skew_loop_at(text: &str, places: &SkewPlaces, ops: OpRegistry) -> Option<Candidate> {
+    let (mut programs, diags) = crate::load_with_options(text, &ReadOptions::with_ops(ops));
     if diags.has_errors() || print_all(&programs) != text {
         return None;
     }

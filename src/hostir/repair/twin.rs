@@ -6,13 +6,15 @@
 use super::judge::{TextJudge, TextVerdict};
 use super::layout::TextLayout;
 use super::search::{RepairSearch, count_errors, is_error, is_repaired};
+use crate::ReadOptions;
 use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
 use crate::diag::{Diag, Fix, TextEdit};
 use crate::hir2::defaults::is_host_select;
 use crate::hir2::is_hir2;
 use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
-use crate::ir::{BlockId, GivenSizes, OpId, Program};
+use crate::ir::{BlockId, OpId, Program};
+use crate::ops::OpRegistry;
 use crate::print::{PrintOptions, VersionLine, print_into};
 use std::borrow::Cow;
 
@@ -20,12 +22,14 @@ use std::borrow::Cow;
 pub(super) struct PrintedTwin {
     pub(super) text: String,
     canonical: String,
+    /// The ops that both may name.
+    ops: OpRegistry,
 }
 
 impl PrintedTwin {
-    /// The twin of a text for these sizes of its meshes; `None` if the text or its twin cannot be read.
-    pub(super) fn of_text(text: &str, given: &GivenSizes) -> Option<Self> {
-        let (programs, diags) = crate::load_with_sizes(text, given);
+    /// The twin of a text that is read with these settings; `None` if the text or its twin cannot be read.
+    pub(super) fn of_text(text: &str, options: &ReadOptions) -> Option<Self> {
+        let (programs, diags) = crate::load_with_options(text, options);
         if diags.has_errors() || programs.is_empty() {
             return None;
         }
@@ -35,21 +39,21 @@ impl PrintedTwin {
             print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut printed);
         }
         // Reads the twin as a repaired one: comments before the programs may belong to another place than in the text.
-        let (programs, diags) = crate::load(&printed);
+        let (programs, diags) = crate::load_with_options(&printed, &ReadOptions::with_ops(options.ops));
         let canonical = canonical_text(programs);
-        (!diags.has_errors()).then_some(Self { text: printed, canonical })
+        (!diags.has_errors()).then_some(Self { text: printed, canonical, ops: options.ops })
     }
 
     /// The edits of a text in `hir 2` that correspond to those of its twin.
     fn edits_for(&self, text: &str, repaired: &str) -> Option<Vec<TextEdit>> {
-        let (mut programs, diags) = crate::load(repaired);
+        let (mut programs, diags) = crate::load_with_options(repaired, &ReadOptions::with_ops(self.ops));
         if diags.has_errors() {
             return None;
         }
         programs.iter_mut().for_each(sink_slices);
         let canonical = with_line_ends_of(text, &self.canonical);
         let edits = line_edits(&canonical, &with_line_ends_of(text, &canonical_text(programs)));
-        let moved = TextLayout::new(&canonical, text).edits_of_author(&edits)?;
+        let moved = TextLayout::new(&canonical, text, self.ops).edits_of_author(&edits)?;
         Some(line_edits(text, &apply_edits(text, &moved)?))
     }
 }
@@ -107,7 +111,7 @@ fn canonical_text(mut programs: Vec<Program>) -> String {
 
 /// Adds fixes to diagnostics about a text in `hir 2`.
 pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
-    let Some(twin) = PrintedTwin::of_text(text, &judge.given_sizes()) else { return };
+    let Some(twin) = PrintedTwin::of_text(text, &judge.read_options()) else { return };
     let verdict = judge.judge_text(text);
     let mut search = RepairSearch::new(&twin.text, judge);
     let mut found: Vec<(usize, Fix)> = Vec::new();

@@ -3,7 +3,9 @@
 use super::judge::TextWeight;
 use super::outline::Outline;
 use super::text_change::Candidate;
+use crate::ReadOptions;
 use crate::diag::{Diag, Span};
+use crate::ops::OpRegistry;
 
 /// A change that works.
 pub(super) struct WeighedChange {
@@ -42,17 +44,20 @@ pub(super) struct RacePair {
     second: Vec<usize>,
     first_writes: bool,
     second_writes: bool,
+    /// The ops that the text may name.
+    ops: OpRegistry,
 }
 
 impl RacePair {
     /// The pair of a race in a text; `None` for other diagnostics.
-    pub(super) fn of_diag(text: &str, diag: &Diag) -> Option<Self> {
+    pub(super) fn of_diag(text: &str, diag: &Diag, ops: OpRegistry) -> Option<Self> {
         let race = diag.race()?;
         Some(Self {
-            first: numbers_at(text, race.first),
-            second: numbers_at(text, race.second),
+            first: numbers_at(text, race.first, ops),
+            second: numbers_at(text, race.second, ops),
             first_writes: race.first_writes,
             second_writes: race.second_writes,
+            ops,
         })
     }
 
@@ -66,10 +71,10 @@ impl RacePair {
         let text = &changed.change.text;
         weight.lost_writes.iter().any(|lost| match self.second_writes {
             true => {
-                let written = lost.lost.map(|lost| numbers_at(text, lost)).unwrap_or_default();
-                have_common(&written, &self.first) && have_common(&numbers_at(text, lost.by), &self.second)
+                let written = lost.lost.map(|lost| numbers_at(text, lost, self.ops)).unwrap_or_default();
+                have_common(&written, &self.first) && have_common(&numbers_at(text, lost.by, self.ops), &self.second)
             }
-            false => have_common(&numbers_at(text, lost.by), &self.first),
+            false => have_common(&numbers_at(text, lost.by, self.ops), &self.first),
         })
     }
 }
@@ -79,8 +84,8 @@ fn have_common(one: &[usize], other: &[usize]) -> bool {
 }
 
 /// The numbers of the statements at a place, among those of the program that are no waits and do not manage memory.
-fn numbers_at(text: &str, span: Span) -> Vec<usize> {
-    let (programs, _) = crate::load(text);
+fn numbers_at(text: &str, span: Span, ops: OpRegistry) -> Vec<usize> {
+    let (programs, _) = crate::load_with_options(text, &ReadOptions::with_ops(ops));
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
     let found = outlines.map(|outline| {
         let works: Vec<usize> = (0..outline.statements.len()).filter(|&at| outline.does_work(at)).collect();

@@ -1,6 +1,7 @@
 //! Helpers of tests that run programs: a program with sizes, random data, plain loops.
 #![allow(dead_code, clippy::panic, reason = "each test uses a part; failures panic")]
 
+use hostir::ReadOptions;
 use hostir::data::HostTensor;
 use hostir::ir::Program;
 use hostir::lower;
@@ -21,7 +22,7 @@ impl Case {
     }
     /// Reads a program that has no errors and may name these ops.
     pub(crate) fn with_ops(text: &str, set: &[(&str, i64)], ops: OpRegistry) -> Self {
-        let (mut programs, diags) = hostir::load_with_ops(text, ops);
+        let (mut programs, diags) = hostir::load_with_options(text, &ReadOptions::with_ops(ops));
         assert!(!diags.has_errors(), "{}", render(text, &diags.items));
         let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
         let sizes = SizeSettings { set, ..SizeSettings::default() };

@@ -15,9 +15,11 @@ use crate::launch::LaunchFlags;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
+use hostir::ReadOptions;
 use hostir::diag::Diag;
 use hostir::diag::message;
 use hostir::ir::{DType, GivenSizes};
+use hostir::ops::OpRegistry;
 use hostir_tool_support::command_line::{
     ColorArgument, GENERATED, ToolWords, format_parser, match_arguments, parse_element_type,
 };
@@ -76,6 +78,8 @@ pub(super) type KeyedValues<T> = Vec<(String, T)>;
 /// The options.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Options {
+    /// The ops that programs may name.
+    pub(super) ops: OpRegistry,
     pub(super) file: String,
     /// Programs that `--bench` compares with the first.
     pub(super) others: Vec<String>,
@@ -145,12 +149,13 @@ impl Options {
     /// The program of a file that is meant, and the way it is read.
     pub(super) fn program_choice(&self) -> ProgramChoice {
         let container = self.container.and_then(ContainerChoice::number);
-        ProgramChoice { container, element_type: self.element_type, given: self.given_sizes() }
+        ProgramChoice { container, element_type: self.element_type, read: self.read_options() }
     }
-    /// The values of the sizes that give meshes.
-    pub(super) fn given_sizes(&self) -> GivenSizes {
+    /// The settings with which texts are read.
+    pub(super) fn read_options(&self) -> ReadOptions {
         let set = whole_numbers(&self.set);
-        GivenSizes { set, devices: self.devices, every: self.every, as_numbers: false }
+        let given = GivenSizes { set, devices: self.devices, every: self.every, as_numbers: false };
+        ReadOptions { ops: self.ops, given }
     }
     /// The first option that looks at what was computed, or writes it.
     pub(super) fn wants_results(&self) -> Option<&'static str> {
@@ -212,15 +217,15 @@ else to standard error; a run that fails writes no file.";
 
 const WORDS: ToolWords = ToolWords { answer: other_backend, with_values: std::convert::identity };
 
-/// Reads the arguments, the program's name first.
+/// Reads the arguments, the program's name first; programs may name these ops.
 ///
 /// # Errors
 /// The exit status of an error, which was reported; so are `--help` and `--version`.
-pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<Options, ToolStatus> {
+pub(super) fn parse_args(args: &[OsString], ops: OpRegistry, io: &mut ToolIo<'_>) -> Result<Options, ToolStatus> {
     let (arguments, matches) = match_arguments::<Arguments>(args, io, WORDS)?;
     io.apply_coloring(arguments.print.color.when);
     let format = arguments.print.error_format;
-    read_options(arguments, &matches).map_err(|diags| {
+    read_options(arguments, &matches, ops).map_err(|diags| {
         let failure = RunFailure::from(diags);
         io.report(format, &failure.source, &failure.diags);
         ToolStatus::Usage
@@ -487,7 +492,7 @@ fn backend_parser() -> impl TypedValueParser<Value = BackendChoice> {
 }
 
 /// Reads the values that clap does not check.
-fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, Vec<Diag>> {
+fn read_options(arguments: Arguments, matches: &ArgMatches, ops: OpRegistry) -> Result<Options, Vec<Diag>> {
     let Arguments { program, sizes, data, checks, gpus, launch, bench, timelines, print } = arguments;
     let mut values = ValueReader { matches, diags: Vec::new() };
     values.check_bench(&bench);
@@ -496,6 +501,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
     values.check_files(&program.files, bench.bench || checks.check_only);
     let mut files = program.files.into_iter();
     let options = Options {
+        ops,
         file: files.next().unwrap_or_default(),
         others: files.collect(),
         container: program.container,

@@ -6,10 +6,11 @@ use super::inputs::{self, WholeTensors};
 use super::preparation::plan_ranks;
 use super::program::{ProgramChoice, SourceProgram};
 use super::tensor_options;
+use hostir::ReadOptions;
 use hostir::backend::weigh_program;
 use hostir::diag::Diag;
 use hostir::hir2::own_text;
-use hostir::ir::{GivenSizes, Program};
+use hostir::ir::Program;
 use hostir::lower::PreparedProgram;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir::verdict::judge_program;
@@ -80,8 +81,8 @@ struct PlannedText {
 }
 
 impl TextJudge for RunJudge<'_, '_> {
-    fn given_sizes(&self) -> GivenSizes {
-        self.options.given_sizes()
+    fn read_options(&self) -> ReadOptions {
+        self.options.read_options()
     }
 
     fn judge_text(&mut self, text: &str) -> TextVerdict {

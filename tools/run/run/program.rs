@@ -1,10 +1,10 @@
 //! From a file to one verified program.
 
 use super::failure::RunFailure;
-use hostir::ParsedFile;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags, syntax_error};
-use hostir::ir::{DType, GivenSizes, Program};
+use hostir::ir::{DType, Program};
+use hostir::{ParsedFile, ReadOptions};
 use hostir_grammar::{LogText, read_log};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -17,8 +17,8 @@ pub(super) struct ProgramChoice {
     pub(super) container: Option<usize>,
     /// The element type of tensors whose text has none; `None` for `float`.
     pub(super) element_type: Option<DType>,
-    /// Values of the sizes that give its meshes.
-    pub(super) given: GivenSizes,
+    /// The other settings with which the text is read.
+    pub(super) read: ReadOptions,
 }
 
 /// A program with the text that messages about it quote.
@@ -146,7 +146,7 @@ impl FoundPrograms {
         let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { self.choose(&choice) };
         let place = chosen.as_ref().ok().and_then(|&index| self.place_of(index));
         let text = source.decoded_text();
-        let reader = file.sized_reader(&text, &choice.given);
+        let reader = file.reader_with_options(&text, &choice.read);
         let mut reader = reader.with_element_type(choice.element_type.unwrap_or(DType::Float));
         let program = reader.read_program(chosen?, &mut diags);
         match diags.has_errors() {
