@@ -114,7 +114,7 @@ impl OpKind {
         self.0.spec
     }
     /// Head word in the default style.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         self.0.name
     }
     /// Its layout in the text.

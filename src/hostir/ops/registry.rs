@@ -41,7 +41,17 @@ impl OpRegistry {
     pub const OURS: OpRegistry = OpRegistry { more: &[] };
 
     /// The ops of the table, and these.
+    ///
+    /// # Panics
+    /// If an op has the name of another one; a `static` registry does not compile then.
     pub const fn with_ops(more: &'static [OpKind]) -> Self {
+        let mut at = 0;
+        while at < more.len() {
+            let name = more[at].name();
+            assert!(!has_name(OpKind::ALL, OpKind::ALL.len(), name), "a caller's op has the name of one of the table");
+            assert!(!has_name(more, at, name), "two ops of a caller have one name");
+            at += 1;
+        }
         Self { more }
     }
 
@@ -80,6 +90,27 @@ impl OpRegistry {
     pub fn inferring_ops(self) -> impl Iterator<Item = OpKind> {
         self.kinds().filter(|kind| !matches!(kind.spec().infer, Infer::Written))
     }
+}
+
+/// Whether one of the first `count` ops has a name.
+const fn has_name(kinds: &[OpKind], count: usize, name: &str) -> bool {
+    let mut at = 0;
+    while at < count {
+        if is_equal(kinds[at].name().as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// `a == b`, which is not for constants.
+const fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
 }
 
 impl OpSpec {
