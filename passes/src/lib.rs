@@ -1,6 +1,7 @@
 //! Passes over host programs, and the framework that runs them.
 //!
-//! [`PASSES`] is the table: a new pass is one source file and one line of it. `framework` reads pipelines
+//! [`PASSES`] is the table: a new pass is one source file and one line of it; a [`PassRegistry`] adds passes of a
+//! caller. `framework` reads pipelines
 //! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); `support` has the code that passes
 //! share. A pass queries the effects of ops ([`hostir::ops::OpSpec`]), not their kinds; a tidy check lists the
 //! exceptions with their reasons.
@@ -10,7 +11,10 @@ mod support;
 
 pub use framework::options::{OptionSpec, OptionType, OptionValue, Options};
 pub use framework::pass::{OptionFault, PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+pub use framework::registry::PassRegistry;
 pub use framework::{doc, manager, options, pipeline};
+
+use hostir::ops::OpRegistry;
 
 /// Declares the modules of the passes, and lists the passes.
 macro_rules! pass_table {
@@ -59,8 +63,36 @@ pub fn passes_markdown() -> String {
     doc::table_markdown(PASSES)
 }
 
+impl PassRegistry {
+    /// The passes of [`PASSES`] alone.
+    pub const OURS: PassRegistry = PassRegistry::of_table(PASSES);
+
+    /// The passes of [`PASSES`], and these.
+    ///
+    /// # Panics
+    /// If two passes have one name; a `static` registry does not compile then.
+    pub const fn with_passes(more: &'static [&'static PassInfo]) -> Self {
+        Self::of_tables(PASSES, more)
+    }
+}
+
+impl Default for PassRegistry {
+    fn default() -> Self {
+        Self::OURS
+    }
+}
+
 impl Default for manager::Config {
     fn default() -> Self {
-        Self::for_table(PASSES)
+        Self::for_passes(PassRegistry::OURS)
     }
+}
+
+/// The ops and the passes that a tool knows: ours, and those of a caller.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ToolRegistries {
+    /// The ops that programs may name.
+    pub ops: OpRegistry,
+    /// The passes that pipelines may name.
+    pub passes: PassRegistry,
 }

@@ -14,7 +14,7 @@ use hostir::ir::{DType, Era, GivenSizes, Program};
 use hostir::print::PrintForm;
 use hostir_passes::manager::VerifyEach;
 use hostir_passes::pipeline::{self, Pipeline};
-use hostir_passes::{PASSES, PassInfo};
+use hostir_passes::{PassInfo, PassRegistry, ToolRegistries};
 use hostir_tool_support::command_line::{
     ColorArgument, ToolWords, format_parser, match_arguments, parse_element_type, parse_size,
 };
@@ -38,6 +38,8 @@ pub(super) struct OptionOrigin {
 /// The request of a command line.
 #[derive(Debug)]
 pub(super) struct OptArgs {
+    /// The ops and passes that texts and flags may name.
+    pub(super) registries: ToolRegistries,
     pub(super) file: String,
     /// The other files of `--format` and `--diff`.
     pub(super) others: Vec<String>,
@@ -124,20 +126,27 @@ and --check was given, 101 a part of the tool panicked, a bug. Results go to
 standard output, everything else to standard error; nothing is printed when
 something is wrong.";
 
-const WORDS: ToolWords = ToolWords { answer: other_spelling, with_values: flag_values::add_values };
-
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit status;
 /// so are `--help` and `--version`.
 ///
 /// # Errors
 /// The exit status of an error, which was reported; also for `--help` and `--version`.
-pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<OptArgs, ToolStatus> {
-    if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy())) {
+pub(super) fn parse_args(
+    args: &[OsString],
+    registries: ToolRegistries,
+    io: &mut ToolIo<'_>,
+) -> Result<OptArgs, ToolStatus> {
+    let passes = registries.passes;
+    if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy(), passes)) {
         io.print_message(&format!("error: {text}"));
         return Err(ToolStatus::Usage);
     }
-    let (arguments, matches) = match_arguments::<Arguments>(args, io, WORDS)?;
-    read_values(arguments, &matches, io)
+    let words = ToolWords {
+        answer: &|error| other_spelling(error, passes),
+        with_values: &|command| flag_values::add_values(command, registries),
+    };
+    let (arguments, matches) = match_arguments::<Arguments>(args, io, words)?;
+    read_values(arguments, &matches, registries, io)
 }
 
 /// The arguments, in the order of the help.
@@ -276,9 +285,15 @@ fn verify_each_parser() -> impl TypedValueParser<Value = VerifyEach> {
 }
 
 /// Reads the values that clap does not check.
-fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) -> Result<OptArgs, ToolStatus> {
+fn read_values(
+    arguments: Arguments,
+    matches: &ArgMatches,
+    registries: ToolRegistries,
+    io: &mut ToolIo<'_>,
+) -> Result<OptArgs, ToolStatus> {
     io.apply_coloring(arguments.color.when);
-    let mut usage = UsageReporter { io, format: arguments.error_format, failed: false };
+    let passes = registries.passes;
+    let mut usage = UsageReporter { io, format: arguments.error_format, passes, failed: false };
     let (before_all, before) = usage.find_passes("print-ir-before", &arguments.print_ir_before);
     let (after_all, after) = usage.find_passes("print-ir-after", &arguments.print_ir_after);
     let (pipeline, origins) = usage.read_pipeline(&arguments, matches);
@@ -287,6 +302,7 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
     usage.check_json(&arguments);
     let mut files = arguments.files.into_iter();
     let cli = OptArgs {
+        registries,
         pipeline,
         origins,
         form: usage.read_form(arguments.form.as_deref()),
@@ -341,6 +357,8 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
 struct UsageReporter<'a, 'b> {
     io: &'a mut ToolIo<'b>,
     format: DiagFormat,
+    /// The passes that flags may name.
+    passes: PassRegistry,
     failed: bool,
 }
 
@@ -348,7 +366,7 @@ impl OptArgs {
     /// The settings with which a text is read. Programs come out of it that have numbers in the place of the sizes that
     /// give meshes if `is_fixed`.
     pub(super) fn read_options(&self, is_fixed: bool) -> ReadOptions {
-        ReadOptions { given: GivenSizes { as_numbers: is_fixed, ..self.given.clone() }, ..ReadOptions::default() }
+        ReadOptions { ops: self.registries.ops, given: GivenSizes { as_numbers: is_fixed, ..self.given.clone() } }
     }
 }
 
@@ -399,7 +417,7 @@ impl UsageReporter<'_, '_> {
         let mut pipeline = Pipeline::default();
         let mut origins = Vec::new();
         for (_, flag, text) in texts {
-            match pipeline::parse_pipeline(text, PASSES) {
+            match pipeline::parse_pipeline(text, self.passes) {
                 Ok(more) => {
                     let origin = OptionOrigin { flag, text: text.clone() };
                     origins.resize(origins.len() + more.steps.len(), origin);
@@ -423,7 +441,7 @@ impl UsageReporter<'_, '_> {
             let mut at = 0;
             let mut diags = Diags::default();
             for name in text.split(',') {
-                match pipeline::find_pass(name.trim(), Span::new(at, at + name.len()), PASSES) {
+                match pipeline::find_pass(name.trim(), Span::new(at, at + name.len()), self.passes) {
                     Ok(pass) => passes.push(pass),
                     Err(diag) => diags.push(diag),
                 }
@@ -510,13 +528,13 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
 ];
 
 /// The answer to a flag that is a pass's name or another tool's flag.
-fn other_spelling(error: &clap::Error) -> Option<String> {
+fn other_spelling(error: &clap::Error, passes: PassRegistry) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = arg.trim_start_matches('-').split('=').next().unwrap_or("");
-    if let Some(pass) = PASSES.iter().find(|pass| pass.is_named(name)) {
+    if let Some(pass) = passes.passes().find(|pass| pass.is_named(name)) {
         return Some(format!("unknown flag `--{name}`; write `--pass={}`", pass.name));
     }
     let (_, ours) = OTHER_FLAGS.iter().find(|(other, _)| *other == name)?;
@@ -524,7 +542,7 @@ fn other_spelling(error: &clap::Error) -> Option<String> {
 }
 
 /// The answer to a long flag with one dash.
-fn single_dash(arg: &str) -> Option<String> {
+fn single_dash(arg: &str, passes: PassRegistry) -> Option<String> {
     let name = arg.strip_prefix('-')?;
     if name.starts_with('-') || name.len() < 3 {
         return None;
@@ -534,6 +552,6 @@ fn single_dash(arg: &str) -> Option<String> {
     if known {
         return Some(format!("long flags start with two dashes: write `--{name}`"));
     }
-    let pass = PASSES.iter().find(|pass| pass.is_named(word))?;
+    let pass = passes.passes().find(|pass| pass.is_named(word))?;
     Some(format!("unknown flag `-{word}`; write `--pass={}`", pass.name))
 }

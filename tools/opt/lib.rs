@@ -32,6 +32,7 @@ use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags, Message, codes};
 use hostir::ir::Program;
 use hostir::print::{PrintOptions, VersionLine};
+use hostir_passes::ToolRegistries;
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
 use hostir_tool_support::errors;
 use hostir_tool_support::events;
@@ -47,7 +48,12 @@ use std::time::Instant;
 /// Runs hir-opt: `args` with the program's name first. Returns the exit status: 0 success, 1 the program
 /// is wrong, 2 the command line is wrong, 3 a file cannot be read or written, 4 texts differ, 101 a pass panicked.
 pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
-    let mut cli = match cli::parse_args(args, io) {
+    main_with_registries(args, io, ToolRegistries::default())
+}
+
+/// Runs hir-opt, as [`main_with`] does, with these ops and passes.
+pub fn main_with_registries(args: &[OsString], io: &mut ToolIo<'_>, registries: ToolRegistries) -> i32 {
+    let mut cli = match cli::parse_args(args, registries, io) {
         Ok(cli) => cli,
         Err(status) => return status.exit_code(),
     };
@@ -108,7 +114,7 @@ fn print_lists(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     let width = help_width(io.env, io.columns);
     let mut text = String::new();
     if let Some(name) = cli.list_passes.as_deref() {
-        match lists::passes_text(name, cli.json, width) {
+        match lists::passes_text(name, cli.registries, cli.json, width) {
             Ok(passes) => text = passes,
             Err(diag) => {
                 io.report(cli.format, &NamedText::new("--list-passes", name), &[diag]);
@@ -117,10 +123,11 @@ fn print_lists(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
         }
     }
     if let Some(name) = cli.list_ops.as_deref() {
+        let ops = cli.registries.ops;
         let found = match (cli.json, name) {
-            (true, name) => lists::ops_data(name),
-            (false, "") => Ok(lists::list_ops(width)),
-            (false, name) => lists::describe_by_name(name, width),
+            (true, name) => lists::ops_data(name, ops),
+            (false, "") => Ok(lists::list_ops(ops, width)),
+            (false, name) => lists::describe_by_name(name, ops, width),
         };
         match found {
             Ok(ops) => text += &ops,
@@ -337,7 +344,7 @@ impl<'a> OptSession<'a> {
             disabled: self.cli.disabled.clone(),
             remarks: self.cli.remarks,
             contain_panics: true,
-            ..manager::Config::default()
+            ..manager::Config::for_passes(self.cli.registries.passes)
         };
         let mut dump = DumpWriter::new(&self.cli.dumps, self.form, &mut *io.stderr);
         let result = panics::contain_panics(|| manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump));

@@ -9,7 +9,7 @@ use hostir::ir::{COMMUNICATION_WORDS, CallPadding, OpKind, OpLayout, OwnForm, Wo
 use hostir::ops::pointwise::POINTWISE;
 use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpRegistry, OpSpec};
 use hostir_passes::pipeline::find_pass;
-use hostir_passes::{PASSES, PassInfo};
+use hostir_passes::{PassInfo, PassRegistry, ToolRegistries};
 use hostir_tool_support::terminal::wrap_text;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -18,19 +18,20 @@ use std::fmt::Write;
 ///
 /// # Errors
 /// A name that no pass has.
-pub(super) fn passes_text(name: &str, is_data: bool, width: usize) -> Result<String, Diag> {
-    let pass = if name.is_empty() { None } else { Some(find_pass(name, Span::new(0, name.len()), PASSES)?) };
+pub(super) fn passes_text(name: &str, registries: ToolRegistries, is_data: bool, width: usize) -> Result<String, Diag> {
+    let ToolRegistries { ops, passes } = registries;
+    let pass = if name.is_empty() { None } else { Some(find_pass(name, Span::new(0, name.len()), passes)?) };
     Ok(match (pass, is_data) {
-        (None, false) => list_passes(width),
-        (Some(pass), false) => pass_page(pass, width),
-        (None, true) => format!("{:#}\n", PASSES.iter().map(|pass| pass_object(pass)).collect::<Value>()),
-        (Some(pass), true) => format!("{:#}\n", pass_object(pass)),
+        (None, false) => list_passes(passes, width),
+        (Some(pass), false) => pass_page(pass, ops, width),
+        (None, true) => format!("{:#}\n", passes.passes().map(|pass| pass_object(pass, ops)).collect::<Value>()),
+        (Some(pass), true) => format!("{:#}\n", pass_object(pass, ops)),
     })
 }
 
-fn list_passes(width: usize) -> String {
-    let column = PASSES.iter().map(|pass| pass.name.len()).max().unwrap_or(0) + 2;
-    PASSES.iter().map(|pass| describe_pass(pass, column, width)).collect()
+fn list_passes(passes: PassRegistry, width: usize) -> String {
+    let column = passes.passes().map(|pass| pass.name.len()).max().unwrap_or(0) + 2;
+    passes.passes().map(|pass| describe_pass(pass, column, width)).collect()
 }
 
 fn describe_pass(pass: &PassInfo, column: usize, width: usize) -> String {
@@ -47,9 +48,9 @@ fn describe_pass(pass: &PassInfo, column: usize, width: usize) -> String {
 }
 
 /// The forms of all ops in `hir 2`, each from the start of a line, then those of the printed form alone.
-pub(super) fn list_ops(width: usize) -> String {
+pub(super) fn list_ops(ops: OpRegistry, width: usize) -> String {
     let (mut forms, mut printed) = (String::new(), String::new());
-    for kind in OpRegistry::OURS.kinds() {
+    for kind in ops.kinds() {
         let of_kind = statement_forms(kind);
         for form in of_kind.lines() {
             let _ = writeln!(forms, "{}", wrap_text(form, 0, 4, width));
@@ -69,37 +70,37 @@ pub(super) fn list_ops(width: usize) -> String {
 ///
 /// # Errors
 /// A name that no op has.
-pub(super) fn ops_data(name: &str) -> Result<String, String> {
-    let kinds = OpRegistry::OURS.kinds();
-    let found: Vec<Value> = kinds.filter(|kind| name.is_empty() || is_named(*kind, name)).map(op_object).collect();
-    if found.is_empty() { Err(unknown_op(name)) } else { Ok(format!("{:#}\n", Value::from(found))) }
+pub(super) fn ops_data(name: &str, ops: OpRegistry) -> Result<String, String> {
+    let kinds = ops.kinds();
+    let found: Vec<Value> = kinds.filter(|kind| name.is_empty() || is_named(*kind, name, ops)).map(op_object).collect();
+    if found.is_empty() { Err(unknown_op(name, ops)) } else { Ok(format!("{:#}\n", Value::from(found))) }
 }
 
 /// The description of the op with this name, function name or spelling of another era; else an error about the name.
 ///
 /// # Errors
 /// A name that no op has.
-pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, String> {
-    let kinds: Vec<OpKind> = OpRegistry::OURS.kinds().filter(|kind| is_named(*kind, name)).collect();
+pub(super) fn describe_by_name(name: &str, ops: OpRegistry, width: usize) -> Result<String, String> {
+    let kinds: Vec<OpKind> = ops.kinds().filter(|kind| is_named(*kind, name, ops)).collect();
     if !kinds.is_empty() {
         return Ok(kinds.iter().map(|kind| describe_op(*kind, width)).collect::<Vec<_>>().join("\n"));
     }
     if let Some(text) = describe_function(name) {
         return Ok(text);
     }
-    Err(unknown_op(name))
+    Err(unknown_op(name, ops))
 }
 
-fn unknown_op(name: &str) -> String {
-    let names = OpRegistry::OURS.kinds().map(OpKind::name);
-    match nearest_function(name, names.chain(OpRegistry::OURS.head_words()).chain(function_names())) {
+fn unknown_op(name: &str, ops: OpRegistry) -> String {
+    let names = ops.kinds().map(OpKind::name);
+    match nearest_function(name, names.chain(ops.head_words()).chain(function_names())) {
         Some(near) => format!("unknown op `{name}`; did you mean `{near}`?"),
         None => format!("unknown op `{name}`; `--list-ops` lists all ops"),
     }
 }
 
-fn is_named(kind: OpKind, name: &str) -> bool {
-    kind.name() == name || OpRegistry::OURS.find_op(name) == Some(kind) || has_word_of_hir2(kind, name)
+fn is_named(kind: OpKind, name: &str, ops: OpRegistry) -> bool {
+    kind.name() == name || ops.find_op(name) == Some(kind) || has_word_of_hir2(kind, name)
 }
 
 /// True for a word by which `hir 2` spells the op, or one type of it.
@@ -271,6 +272,10 @@ fn argument_contents(arg: &ArgSpec) -> String {
 mod tests {
     use super::*;
 
+    fn describe(name: &str, width: usize) -> Result<String, String> {
+        describe_by_name(name, OpRegistry::OURS, width)
+    }
+
     fn fits(text: &str) {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
@@ -280,14 +285,14 @@ mod tests {
     /// A new op or pass must fit too.
     #[test]
     fn lists_fit_80_columns() {
-        fits(&list_passes(80));
-        fits(&list_ops(80));
+        fits(&list_passes(PassRegistry::OURS, 80));
+        fits(&list_ops(OpRegistry::OURS, 80));
         for kind in OpRegistry::OURS.kinds() {
             fits(&describe_op(kind, 80));
         }
-        for pass in PASSES {
+        for pass in PassRegistry::OURS.passes() {
             // Examples and tables are as wide as they are.
-            let page = pass_page(pass, 80);
+            let page = pass_page(pass, OpRegistry::OURS, 80);
             let text = page.split("\nBefore --pass").next().unwrap_or_default();
             fits(&text.lines().filter(|line| !line.starts_with("  |")).collect::<Vec<_>>().join("\n"));
         }
@@ -297,17 +302,17 @@ mod tests {
     #[test]
     fn lists_are_complete() {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (list, forms) = (words(&list_passes(60)), list_ops(200));
-        for pass in PASSES {
+        let (list, forms) = (words(&list_passes(PassRegistry::OURS, 60)), list_ops(OpRegistry::OURS, 200));
+        for pass in PassRegistry::OURS.passes() {
             assert!(list.contains(&words(pass.summary)), "{}", pass.name);
-            assert!(words(&pass_page(pass, 60)).contains(&words(pass.description)), "{}", pass.name);
+            assert!(words(&pass_page(pass, OpRegistry::OURS, 60)).contains(&words(pass.description)), "{}", pass.name);
             for option in pass.options {
                 assert!(list.contains(&words(option.help)), "{}: {}", pass.name, option.name);
             }
         }
         for kind in OpRegistry::OURS.kinds() {
             let name = kind.name();
-            let text = describe_by_name(name, 200).unwrap();
+            let text = describe(name, 200).unwrap();
             let of_kind = statement_forms(kind);
             let printed = if of_kind.is_empty() { op_form(kind) } else { String::new() };
             for line in of_kind.lines().chain(printed.lines()) {
@@ -320,18 +325,18 @@ mod tests {
 
     #[test]
     fn functions_and_spellings_are_found() {
-        assert!(describe_by_name("relu", 80).unwrap().starts_with("T = relu(A);\n"));
-        assert!(describe_by_name("-", 80).unwrap().starts_with("T = -A;\nT = A - B;\n"));
-        assert!(describe_by_name("reshape", 80).unwrap().starts_with("T: type = view(A)\n"));
-        assert!(describe_by_name("allreduce", 80).unwrap().starts_with("h = allgather(A -> T"));
-        assert!(describe_by_name("recv", 80).unwrap().starts_with("h = send(A"));
-        assert!(describe_by_name("alloc", 80).unwrap().starts_with("T: type = alloc"));
-        assert_eq!(describe_by_name("for", 80).unwrap().matches("FOR index").count(), 2);
-        assert_eq!(describe_by_name("FOR", 80).unwrap().matches("FOR index").count(), 2);
+        assert!(describe("relu", 80).unwrap().starts_with("T = relu(A);\n"));
+        assert!(describe("-", 80).unwrap().starts_with("T = -A;\nT = A - B;\n"));
+        assert!(describe("reshape", 80).unwrap().starts_with("T: type = view(A)\n"));
+        assert!(describe("allreduce", 80).unwrap().starts_with("h = allgather(A -> T"));
+        assert!(describe("recv", 80).unwrap().starts_with("h = send(A"));
+        assert!(describe("alloc", 80).unwrap().starts_with("T: type = alloc"));
+        assert_eq!(describe("for", 80).unwrap().matches("FOR index").count(), 2);
+        assert_eq!(describe("FOR", 80).unwrap().matches("FOR index").count(), 2);
         assert_eq!(
-            describe_by_name("comunication", 80).unwrap_err(),
+            describe("comunication", 80).unwrap_err(),
             "unknown op `comunication`; did you mean `Communication`?"
         );
-        assert_eq!(describe_by_name("", 80).unwrap_err(), "unknown op ``; `--list-ops` lists all ops");
+        assert_eq!(describe("", 80).unwrap_err(), "unknown op ``; `--list-ops` lists all ops");
     }
 }

@@ -1,12 +1,13 @@
 //! `--list-passes=NAME`: all about one pass; `--list-passes --json`: all passes as data.
 
+use hostir::ops::OpRegistry;
 use hostir_passes::{OptionSpec, Options, PassAction, PassInfo, doc};
 use hostir_tool_support::terminal::wrap_text;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The description of a pass: its effect, options, statistics and example.
-pub(super) fn pass_page(pass: &PassInfo, width: usize) -> String {
+/// The description of a pass: its effect, options, statistics and example, which may name these ops.
+pub(super) fn pass_page(pass: &PassInfo, ops: OpRegistry, width: usize) -> String {
     let mut out = format!("{}\n  {}\n\n", pass.name, wrap_text(&format!("{}.", pass.summary), 2, 2, width));
     out += &markdown_block(pass.description.trim(), width);
     if let Some(steps) = steps_text(pass) {
@@ -30,9 +31,9 @@ pub(super) fn pass_page(pass: &PassInfo, width: usize) -> String {
     }
     if let Some(example) = pass.example {
         let _ = write!(out, "\nBefore --pass='{}{}':\n\n", pass.name, example.options);
-        out += &indented(&doc::example_text(example.before));
+        out += &indented(&doc::example_text(example.before, ops));
         out += "\nAfter:\n\n";
-        out += &indented(&doc::example_text(example.after));
+        out += &indented(&doc::example_text(example.after, ops));
     }
     out
 }
@@ -53,7 +54,7 @@ pub(super) fn steps_text(pass: &PassInfo) -> Option<String> {
 }
 
 /// A pass as data.
-pub(super) fn pass_object(pass: &PassInfo) -> Value {
+pub(super) fn pass_object(pass: &PassInfo, ops: OpRegistry) -> Value {
     let options = pass.options.iter().map(|option| {
         json!({
             "name": option.name,
@@ -67,8 +68,8 @@ pub(super) fn pass_object(pass: &PassInfo) -> Value {
     let example = pass.example.map(|example| {
         json!({
             "options": example.options,
-            "before": doc::example_text(example.before),
-            "after": doc::example_text(example.after),
+            "before": doc::example_text(example.before, ops),
+            "after": doc::example_text(example.after, ops),
         })
     });
     json!({

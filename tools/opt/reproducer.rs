@@ -9,7 +9,7 @@ use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::Program;
 use hostir_passes::manager::VerifyEach;
 use hostir_passes::pipeline::{self, Pipeline};
-use hostir_passes::{PASSES, PassAction, PassInfo};
+use hostir_passes::{PassAction, PassInfo};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 use hostir_tool_support::status::ToolStatus;
@@ -73,7 +73,8 @@ fn read_settings(cli: &mut OptArgs, text: &str) -> Result<(), Diags> {
     let quoted = pipeline.strip_prefix(PIPELINE).unwrap_or_default().trim();
     let value = quoted.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(quoted);
     let value_start = at + pipeline.find(value).unwrap_or(0);
-    let read = pipeline::parse_pipeline(value, PASSES).map_err(|diags| shift_diags(diags, value_start))?;
+    let read =
+        pipeline::parse_pipeline(value, cli.registries.passes).map_err(|diags| shift_diags(diags, value_start))?;
     let origin = OptionOrigin { flag: "pass-pipeline", text: value.to_owned() };
     cli.origins = vec![origin; read.steps.len()];
     cli.given.devices = cli.given.devices.or(read.wanted_devices());
@@ -97,7 +98,7 @@ fn find_command(text: &str) -> Option<(usize, &str)> {
 fn read_flag(cli: &mut OptArgs, flag: &str, span: Span) -> Result<(), Diags> {
     if let Some(name) = flag.strip_prefix(DISABLED) {
         let at = Span::new(span.end as usize - name.len(), span.end as usize);
-        cli.disabled.push(pipeline::find_pass(name, at, PASSES).map_err(one_error)?);
+        cli.disabled.push(pipeline::find_pass(name, at, cli.registries.passes).map_err(one_error)?);
         return Ok(());
     }
     if let Some(when) = flag.strip_prefix(VERIFY_EACH).and_then(cli::verify_each_of_word) {

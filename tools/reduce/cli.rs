@@ -83,7 +83,7 @@ impl ReduceArgs {
     }
 }
 
-const WORDS: ToolWords = ToolWords { answer: other_spelling, with_values: std::convert::identity::<Command> };
+const WORDS: ToolWords<'_> = ToolWords { answer: &other_spelling, with_values: &std::convert::identity::<Command> };
 
 /// Reads the arguments, the program's name first.
 ///

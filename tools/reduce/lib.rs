@@ -13,6 +13,7 @@ mod shrink;
 mod subject;
 
 use cli::ReduceArgs;
+use hostir_passes::ToolRegistries;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
@@ -27,17 +28,22 @@ use subject::Subject;
 /// Runs hir-reduce: `args` with the program's name first. Returns the exit status: 0 success, 1 the program is invalid
 /// or the script does not hold for it, 2 the command line is wrong, 3 a file cannot be read or written.
 pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
-    let result = cli::parse_args(args, io).and_then(|cli| reduce_file(&cli, io));
+    main_with_registries(args, io, ToolRegistries::default())
+}
+
+/// Runs hir-reduce, as [`main_with`] does, on a text that may name these ops and passes.
+pub fn main_with_registries(args: &[OsString], io: &mut ToolIo<'_>, registries: ToolRegistries) -> i32 {
+    let result = cli::parse_args(args, io).and_then(|cli| reduce_file(&cli, registries, io));
     result.map_or_else(ToolStatus::exit_code, |()| ToolStatus::Ok.exit_code())
 }
 
-fn reduce_file(cli: &ReduceArgs, io: &mut ToolIo<'_>) -> Result<(), ToolStatus> {
+fn reduce_file(cli: &ReduceArgs, registries: ToolRegistries, io: &mut ToolIo<'_>) -> Result<(), ToolStatus> {
     let source = io.read_linked_source(&cli.file).map_err(|diag| {
         let status = errors::status_of_code(diag.code);
         io.report(cli.error_format, &NamedText::new(cli.file.clone(), ""), &[diag]);
         status
     })?;
-    let subject = Subject::from_text(&source.decoded_text(), cli.given_sizes());
+    let subject = Subject::from_text(&source.decoded_text(), registries, cli.given_sizes());
     if !cli.allow_invalid {
         let diags = subject.errors();
         if diags.has_errors() {

@@ -4,6 +4,7 @@ use hostir::ReadOptions;
 use hostir::diag::Diags;
 use hostir::ir::{GivenSizes, Program};
 use hostir::print::{PrintForm, PrintOptions, VersionLine, print_into};
+use hostir_passes::ToolRegistries;
 use std::rc::Rc;
 
 /// The start of the line with the passes, which `hir-opt --reproducer` writes.
@@ -20,8 +21,10 @@ pub(crate) struct PassCommand {
 }
 
 /// A text that is reduced.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Subject {
+    /// The ops and passes that it may name.
+    pub(crate) registries: ToolRegistries,
     /// The passes, if the text is a test case.
     pub(crate) command: Option<PassCommand>,
     /// The rest of the text.
@@ -30,14 +33,23 @@ pub(crate) struct Subject {
     pub(crate) given: Rc<GivenSizes>,
 }
 
+/// Subjects with one text are equal: all that are compared have the same registries.
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.command == other.command && self.body == other.body
+    }
+}
+
 impl Subject {
     /// Takes a text apart.
-    pub(crate) fn from_text(text: &str, given: GivenSizes) -> Self {
+    pub(crate) fn from_text(text: &str, registries: ToolRegistries, given: GivenSizes) -> Self {
         let given = Rc::new(given);
         let found = text.lines().find_map(|line| Some((line, read_command(line)?)));
-        let Some((line, command)) = found else { return Self { command: None, body: text.to_owned(), given } };
+        let Some((line, command)) = found else {
+            return Self { registries, command: None, body: text.to_owned(), given };
+        };
         let body: String = text.split_inclusive('\n').filter(|other| other.trim_end() != line.trim_end()).collect();
-        Self { command: Some(command), body, given }
+        Self { registries, command: Some(command), body, given }
     }
 
     /// The whole text.
@@ -50,13 +62,14 @@ impl Subject {
         }
     }
 
-    fn options(&self) -> ReadOptions {
-        ReadOptions { given: self.given.as_ref().clone(), ..ReadOptions::default() }
+    fn read_programs(&self) -> (Vec<Program>, Diags) {
+        let options = ReadOptions { ops: self.registries.ops, given: self.given.as_ref().clone() };
+        hostir::load_with_options(&self.body, &options)
     }
 
     /// The programs; `None` if the text has errors.
     pub(crate) fn programs(&self) -> Option<Vec<Program>> {
-        let (programs, diags) = hostir::load_with_options(&self.body, &self.options());
+        let (programs, diags) = self.read_programs();
         (!diags.has_errors()).then_some(programs)
     }
 
@@ -74,12 +87,12 @@ impl Subject {
 
     /// The same passes on another text.
     pub(crate) fn with_body(&self, body: String) -> Self {
-        Self { command: self.command.clone(), body, given: Rc::clone(&self.given) }
+        Self { body, ..self.clone() }
     }
 
     /// What is wrong with the programs.
     pub(crate) fn errors(&self) -> Diags {
-        let (programs, mut diags) = hostir::load_with_options(&self.body, &self.options());
+        let (programs, mut diags) = self.read_programs();
         if !diags.has_errors() {
             programs.iter().for_each(|program| hostir::verify::verify(program, &mut diags));
         }

@@ -63,11 +63,11 @@ pub fn parse_size(pair: &str) -> Result<(String, i64), String> {
 
 /// What a tool adds to clap's words.
 #[derive(Clone, Copy)]
-pub struct ToolWords {
+pub struct ToolWords<'a> {
     /// Better messages for some errors.
-    pub answer: fn(&clap::Error) -> Option<String>,
+    pub answer: &'a dyn Fn(&clap::Error) -> Option<String>,
     /// The command with the values of its flags that the tool reads by itself, for shells to complete.
-    pub with_values: fn(Command) -> Command,
+    pub with_values: &'a dyn Fn(Command) -> Command,
 }
 
 /// Reads the arguments, the program's name first. Every tool has `--completions` and `--man-page` beside its own.
@@ -77,7 +77,7 @@ pub struct ToolWords {
 pub fn match_arguments<A: Parser>(
     args: &[OsString],
     io: &mut ToolIo<'_>,
-    words: ToolWords,
+    words: ToolWords<'_>,
 ) -> Result<(A, ArgMatches), ToolStatus> {
     let command = A::command().args(GENERATED_FLAGS.map(|flag| flag())).term_width(help_width(io.env, io.columns));
     if events::is_list_wanted(args, &command) {

@@ -39,7 +39,7 @@ fn shell_parser() -> impl TypedValueParser<Value = Shell> {
 pub(crate) fn generated_text(
     matches: &ArgMatches,
     command: &Command,
-    with_values: fn(Command) -> Command,
+    with_values: &dyn Fn(Command) -> Command,
 ) -> Option<String> {
     match matches.get_one::<Shell>(COMPLETIONS) {
         Some(shell) => Some(completion_script(*shell, with_values(command.clone()))),

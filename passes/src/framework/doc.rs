@@ -1,6 +1,8 @@
 //! `docs/passes.md`, generated from the pass table.
 
 use crate::framework::pass::{PassAction, PassInfo};
+use hostir::ReadOptions;
+use hostir::ops::OpRegistry;
 use hostir::print::{PrintForm, PrintOptions, print_into};
 use std::fmt::Write;
 
@@ -51,17 +53,18 @@ fn pass_markdown(pass: &PassInfo, out: &mut String) {
         let _ = writeln!(out, "- `{}`: {}", statistic.name, statistic.help);
     }
     if let Some(example) = pass.example {
-        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", example_text(example.before).trim_end());
-        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", example_text(example.after).trim_end());
+        let _ =
+            write!(out, "\nBefore:\n\n```hir\n{}\n```\n", example_text(example.before, OpRegistry::OURS).trim_end());
+        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", example_text(example.after, OpRegistry::OURS).trim_end());
     }
 }
 
-/// The text of an example in the form for people.
-pub fn example_text(text: &str) -> String {
+/// The text of an example, which may name these ops, in the form for people.
+pub fn example_text(text: &str, ops: OpRegistry) -> String {
     if hostir::hir2::is_hir2(text) {
         return text.to_owned();
     }
-    let (programs, _) = hostir::load(text);
+    let (programs, _) = hostir::load_with_options(text, &ReadOptions::with_ops(ops));
     let mut out = String::new();
     for program in &programs {
         print_into(program, PrintOptions { form: PrintForm::Short, ..PrintOptions::default() }, &mut out);

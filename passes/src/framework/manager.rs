@@ -3,6 +3,7 @@
 
 use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo};
 use crate::framework::pipeline::{self, Pipeline, PipelineStep};
+use crate::framework::registry::PassRegistry;
 use hostir::diag::components::{PASS_MANAGER, codes_of};
 use hostir::diag::{Diag, Diags};
 use hostir::diag::{codes, message, panic_text};
@@ -40,7 +41,7 @@ pub enum VerifyEach {
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The passes that pipeline passes may name.
-    pub table: &'static [&'static PassInfo],
+    pub passes: PassRegistry,
     /// Verify before the first pass; an invalid program runs no pass.
     pub verify_input: bool,
     /// The passes after which the program is verified.
@@ -57,9 +58,9 @@ pub struct Config {
 impl Config {
     /// The configuration that verifies before the first pass and after each that changed something, keeps no remarks,
     /// and contains no panics.
-    pub fn for_table(table: &'static [&'static PassInfo]) -> Self {
+    pub fn for_passes(passes: PassRegistry) -> Self {
         Self {
-            table,
+            passes,
             verify_input: true,
             verify_each: VerifyEach::default(),
             disabled: Vec::new(),
@@ -371,7 +372,7 @@ impl PassManager<'_> {
         }
         let text = steps(&step.options);
         tracing::debug!(target: PASS_MANAGER, steps = %text, "stands for others");
-        let mut inner = pipeline::parse_pipeline(&text, self.config.table).map_err(|errors| {
+        let mut inner = pipeline::parse_pipeline(&text, self.config.passes).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
             let what = format!("`{}` is an alias for `{text}`: {first} (this is a bug)", step.pass.name);
             StepFailure::at_bug(step, what)

@@ -7,3 +7,4 @@ pub mod manager;
 pub mod options;
 pub(crate) mod pass;
 pub mod pipeline;
+pub(crate) mod registry;

@@ -9,6 +9,7 @@
 
 use crate::framework::options::{GivenOption, OPTION_TWICE, OptionType, Options, UNKNOWN_OPTION, is_same_name};
 use crate::framework::pass::{OptionFault, PassAction, PassInfo};
+use crate::framework::registry::PassRegistry;
 use hostir::diag::message;
 use hostir::diag::{Diag, DiagLabel, Diags, Message, Span, nearest_candidate};
 
@@ -67,12 +68,12 @@ impl std::fmt::Display for Pipeline {
     }
 }
 
-/// Reads a pipeline over the passes of `table`.
+/// Reads a pipeline over these passes.
 ///
 /// # Errors
 /// Fails with every error of the text: its syntax, unknown passes, and options that a pass does not have.
-pub fn parse_pipeline(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags> {
-    let mut parser = PipelineParser { text, at: 0, table, diags: Diags::default() };
+pub fn parse_pipeline(text: &str, passes: impl Into<PassRegistry>) -> Result<Pipeline, Diags> {
+    let mut parser = PipelineParser { text, at: 0, passes: passes.into(), diags: Diags::default() };
     let pipeline = parser.parse_steps();
     if parser.diags.has_errors() { Err(parser.diags) } else { Ok(pipeline) }
 }
@@ -80,15 +81,16 @@ pub fn parse_pipeline(text: &str, table: &[&'static PassInfo]) -> Result<Pipelin
 /// The pass of a name (`-` and `_` are equivalent), or a diagnostic at `span` with the nearest name.
 ///
 /// # Errors
-/// Fails if no pass of the table has the name; the error proposes the nearest one.
-pub fn find_pass(name: &str, span: Span, table: &[&'static PassInfo]) -> Result<&'static PassInfo, Diag> {
-    if let Some(info) = table.iter().find(|info| info.is_named(name)) {
+/// Fails if no pass has the name; the error proposes the nearest one.
+pub fn find_pass(name: &str, span: Span, passes: PassRegistry) -> Result<&'static PassInfo, Diag> {
+    let names = passes.passes().map(|info| info.name);
+    if let Some(info) = passes.passes().find(|info| info.is_named(name)) {
         return Ok(info);
     }
     let diag = Diag::error(UNKNOWN_PASS, span, message!("unknown pass `{}`", name));
     let dashed = name.replace('_', "-");
-    let near = nearest_candidate(&dashed, table.iter().map(|info| info.name))
-        .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
+    let near =
+        nearest_candidate(&dashed, names.clone()).or_else(|| names.clone().find(|known| is_class_name(known, name)));
     Err(match near {
         // `--pass=dce{a=1,b=2}` without quotes: the shell has split it into two words.
         Some(near) if name.starts_with(near) => diag
@@ -121,11 +123,11 @@ struct StepOptions<'a> {
 
 /// Whether `key` with a value in braces stands for a step of `pass`: it is no option of the pass that has such values,
 /// and none at all if there is no such pass.
-fn may_name_step(pass: &PassInfo, key: &str, table: &[&'static PassInfo]) -> bool {
+fn may_name_step(pass: &PassInfo, key: &str, passes: PassRegistry) -> bool {
     let option = pass.options.iter().find(|option| is_same_name(option.name, key));
     let is_pipeline = matches!(pass.action, PassAction::Pipeline(_));
     is_pipeline
-        && option.is_none_or(|option| option.ty != OptionType::Words && table.iter().any(|step| step.is_named(key)))
+        && option.is_none_or(|option| option.ty != OptionType::Words && passes.passes().any(|step| step.is_named(key)))
 }
 
 /// The names of the passes of a pipeline text, each once.
@@ -148,7 +150,7 @@ fn step_names(text: &str) -> Vec<&str> {
 struct PipelineParser<'a> {
     text: &'a str,
     at: usize,
-    table: &'a [&'static PassInfo],
+    passes: PassRegistry,
     diags: Diags,
 }
 
@@ -191,7 +193,7 @@ impl<'a> PipelineParser<'a> {
             self.skip_to_comma_inside();
             return None;
         }
-        let pass = find_pass(name, span, self.table);
+        let pass = find_pass(name, span, self.passes);
         let known = pass.as_ref().ok().copied();
         let given = if self.peek() == Some('{') { self.parse_options(name, known) } else { GivenOptions::default() };
         match pass {
@@ -270,8 +272,8 @@ impl<'a> PipelineParser<'a> {
         }
         self.at += 1;
         self.skip_blanks();
-        if self.peek() == Some('{') && pass.is_some_and(|pass| may_name_step(pass, key, self.table)) {
-            let step = find_pass(key, key_span, self.table);
+        if self.peek() == Some('{') && pass.is_some_and(|pass| may_name_step(pass, key, self.passes)) {
+            let step = find_pass(key, key_span, self.passes);
             let of_step = self.parse_options(key, step.as_ref().ok().copied());
             match step {
                 Ok(step) => given.steps.push(StepOptions { step, span: key_span, given: of_step }),
@@ -317,7 +319,7 @@ impl<'a> PipelineParser<'a> {
                 break;
             }
         }
-        if find_pass(name, Span::new(start, open), self.table).is_ok() {
+        if find_pass(name, Span::new(start, open), self.passes).is_ok() {
             let inner = self.text[open..self.at].trim_matches(['(', ')']);
             let message = message!("the options of `{}` must be in braces", name);
             let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);

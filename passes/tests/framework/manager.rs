@@ -104,7 +104,7 @@ fn program() -> Program {
 fn with(text: &str, config: Config) -> (String, Result<PipelineReport, Box<PipelineFailure>>) {
     let mut program = program();
     let pipeline = pipeline::parse_pipeline(text, TABLE).expect("the pipeline is well formed");
-    let config = Config { table: TABLE, ..config };
+    let config = Config { passes: TABLE.into(), ..config };
     let result = run_pipeline(&mut program, &pipeline, &config, &mut SilentObserver);
     (hostir::print::print_to_string(&program), result)
 }
@@ -234,7 +234,7 @@ fn the_books_are_kept() {
     for (text, expected) in [("reject", "failed Reject with 2 ops"), ("drop-last", "failed DropLast with 1 ops")] {
         let (mut program, mut log) = (program(), Log::default());
         let pipeline = pipeline::parse_pipeline(text, TABLE).unwrap();
-        let config = Config { table: TABLE, ..Config::default() };
+        let config = Config { passes: TABLE.into(), ..Config::default() };
         assert!(run_pipeline(&mut program, &pipeline, &config, &mut log).is_err());
         assert_eq!(log.0.last().map(String::as_str), Some(expected));
         assert_eq!(hostir::print::print_to_string(&program), TEXT);
@@ -242,7 +242,7 @@ fn the_books_are_kept() {
     let mut program = program();
     let pipeline = pipeline::parse_pipeline("nothing,drop-last", TABLE).unwrap();
     let mut log = Log::default();
-    let config = Config { table: TABLE, ..unverified() };
+    let config = Config { passes: TABLE.into(), ..unverified() };
     let report = run_pipeline(&mut program, &pipeline, &config, &mut log).unwrap();
     assert_eq!(log.0, ["before Nothing", "after Nothing false", "before DropLast", "after DropLast true"]);
     assert_eq!((report.runs[1].ops_before, report.runs[1].ops_after), (2, 1));

@@ -3,13 +3,13 @@
 use crate::delta::remove_parts;
 use crate::reducer::Reducer;
 use crate::subject::{PassCommand, Subject, split_list};
-use hostir_passes::{PASSES, PassAction, pipeline};
+use hostir_passes::{PassAction, PassRegistry, pipeline};
 
 pub(crate) fn remove_passes(reducer: &mut Reducer) {
     remove_steps(reducer, |steps| Some(steps.to_vec()));
-    let count = step_count(reducer.best());
+    let (count, passes) = (step_count(reducer.best()), reducer.best().registries.passes);
     for at in (0..count).rev() {
-        remove_steps(reducer, |steps| expand_step(steps, at));
+        remove_steps(reducer, |steps| expand_step(steps, at, passes));
     }
     for at in 0..step_count(reducer.best()) {
         remove_options(reducer, at);
@@ -36,8 +36,8 @@ fn remove_steps(reducer: &mut Reducer, list: impl Fn(&[String]) -> Option<Vec<St
 }
 
 /// The steps with those of a composed pass in its place.
-fn expand_step(steps: &[String], at: usize) -> Option<Vec<String>> {
-    let read = pipeline::parse_pipeline(steps.get(at)?, PASSES).ok()?;
+fn expand_step(steps: &[String], at: usize, passes: PassRegistry) -> Option<Vec<String>> {
+    let read = pipeline::parse_pipeline(steps.get(at)?, passes).ok()?;
     let [step] = read.steps.as_slice() else { return None };
     let PassAction::Pipeline(text) = step.pass.action else { return None };
     let mut all = steps.to_vec();

@@ -215,7 +215,7 @@ file or device is missing or unfit, 4 a comparison differs, or replicas of what
 is compared do, 5 deadlock or timeout. Results go to standard output, everything
 else to standard error; a run that fails writes no file.";
 
-const WORDS: ToolWords = ToolWords { answer: other_backend, with_values: std::convert::identity };
+const WORDS: ToolWords<'_> = ToolWords { answer: &other_backend, with_values: &std::convert::identity };
 
 /// Reads the arguments, the program's name first; programs may name these ops.
 ///
