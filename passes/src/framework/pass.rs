@@ -59,6 +59,17 @@ pub struct StatisticSpec {
 }
 
 impl PassInfo {
+    /// The defaults of a row, for passes outside of this crate: they need not name the fields that they do not use.
+    pub const DEFAULTS: PassInfo = PassInfo {
+        name: "",
+        summary: "",
+        description: "",
+        example: None,
+        options: &[],
+        statistics: &[],
+        action: PassAction::Rewrite(|_, _| Ok(())),
+    };
+
     /// The name in the spelling of nvFuser's classes and logs: `StreamParallelType`.
     pub fn class_name(&self) -> String {
         let mut out = String::with_capacity(self.name.len());

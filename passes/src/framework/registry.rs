@@ -5,16 +5,12 @@ use crate::framework::pass::PassInfo;
 /// The passes that a pipeline may name: those of a table, and those of a caller.
 ///
 /// ```
-/// use hostir_passes::{PassAction, PassInfo, PassRegistry, pipeline};
+/// use hostir_passes::{PassInfo, PassRegistry, pipeline};
 ///
 /// static NOTHING: PassInfo = PassInfo {
 ///     name: "nothing",
 ///     summary: "Change nothing",
-///     description: "",
-///     example: None,
-///     options: &[],
-///     statistics: &[],
-///     action: PassAction::Rewrite(|_, _| Ok(())),
+///     ..PassInfo::DEFAULTS
 /// };
 /// static PASSES: PassRegistry = PassRegistry::with_passes(&[&NOTHING]);
 ///

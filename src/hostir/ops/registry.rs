@@ -12,17 +12,12 @@ use crate::ir::{OpKind, OpLayout, OwnForm, Program};
 ///
 /// ```
 /// use hostir::ir::{OpIdentity, OpKind};
-/// use hostir::ops::{Infer, OpRegistry, OpSpec, spec::Lower};
+/// use hostir::ops::{OpRegistry, OpSpec};
 ///
 /// static NOTHING: OpSpec = OpSpec {
 ///     identity: OpIdentity { name: "nothing", spec: Some(&NOTHING), ..OpIdentity::TENSOR_OP },
-///     spellings: &[],
 ///     summary: "Makes a tensor of nothing.",
-///     args: &[],
-///     relate: None,
-///     infer: Infer::Written,
-///     checks: &[],
-///     lower: Lower::Unsupported,
+///     ..OpSpec::TENSOR_OP
 /// };
 /// static MORE: &[OpKind] = &[NOTHING.kind()];
 ///

@@ -296,6 +296,18 @@ pub struct OpSpec {
 }
 
 impl OpSpec {
+    /// The defaults of a row, for ops outside of this crate: they need not name the fields that they do not use.
+    pub const TENSOR_OP: OpSpec = OpSpec {
+        identity: OpIdentity::TENSOR_OP,
+        spellings: &[],
+        summary: "",
+        args: &[],
+        relate: None,
+        infer: Infer::Written,
+        checks: &[],
+        lower: Lower::Unsupported,
+    };
+
     /// Appends the axis links of an op: which axes of operands and results correspond. Axes that cannot match are not
     /// linked; [`OpSpec::verify`] reports them.
     pub fn axes(&self, program: &Program, op: OpId, links: &mut Vec<AxisLink>) {

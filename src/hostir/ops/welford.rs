@@ -21,7 +21,7 @@ use crate::ir::{
 };
 use crate::plan::{
     BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, RedOp, ScalarValue, StepOperand, ViewDim,
-    expanded_view,
+    
 };
 use smallvec::SmallVec;
 
@@ -192,11 +192,7 @@ impl Term {
     /// A value with the extents of a shape.
     fn new(cx: &PlanBuilder<'_>, value: Value, shape: &[usize], result: TensorId) -> Result<Self, Diag> {
         match value {
-            Value::Tensor(tensor) => {
-                let view = cx.input_view(tensor)?;
-                let fit = expanded_view(&view, shape);
-                fit.map(Term::View).ok_or_else(|| cx.shape_error(tensor, &view.shape(), result, shape))
-            }
+            Value::Tensor(tensor) => cx.fitted_input(tensor, result, shape).map(Term::View),
             Value::Scalar(expr) => Ok(Term::Number(cx.eval_scalar(expr)?)),
             _ => Err(cx.error_here(codes::NEEDED, "an operand of the Welford has no value")),
         }

@@ -22,6 +22,17 @@ pub fn expanded_view(view: &BufferView, shape: &[usize]) -> Option<BufferView> {
     Some(BufferView { dims, ..view.clone() })
 }
 
+impl PlanBuilder<'_> {
+    /// The view of a tensor that an op reads, with an element for each one of its result's shape ([`expanded_view`]).
+    ///
+    /// # Errors
+    /// Those of [`PlanBuilder::input_view`], and if the shapes do not fit.
+    pub fn fitted_input(&self, tensor: TensorId, result: TensorId, shape: &[usize]) -> Result<BufferView, Diag> {
+        let view = self.input_view(tensor)?;
+        expanded_view(&view, shape).ok_or_else(|| self.shape_error(tensor, &view.shape(), result, shape))
+    }
+}
+
 /// Copies a view of `input`, arranged like the result, into the result.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ use crate::ir::{
 use crate::ops::result_types::TensorType;
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
 use crate::ops::tensor_checks;
-use crate::plan::{BufferView, GemmInst, PlanBuilder, expanded_view};
+use crate::plan::{BufferView, GemmInst, PlanBuilder, };
 
 /// `scaled_matmul`, printed as `ScaledMmaOp`.
 pub const SCALED_MATMUL: OpSpec = OpSpec {
@@ -213,7 +213,7 @@ fn lower_scaled_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let scales = Some(Box::new([scale_view(cx, row, 1, result, &out)?, scale_view(cx, column, 2, result, &out)?]));
     let bias = match bias_operand(op) {
         None => None,
-        Some(tensor) => Some(fitted_view(cx, tensor, result, &out)?),
+        Some(tensor) => Some(cx.fitted_input(tensor, result, &out.shape())?),
     };
     emit_gemm(cx, [left, right, result], GemmInst { a, b, bias, scales, out })
 }
@@ -232,16 +232,5 @@ fn scale_view(
     if across != 1 {
         return Err(cx.shape_error(scale, &view.shape(), result, &out.shape()));
     }
-    fitted_view(cx, scale, result, out)
-}
-
-/// An operand for each element of the result.
-fn fitted_view(
-    cx: &mut PlanBuilder<'_>,
-    tensor: TensorId,
-    result: TensorId,
-    out: &BufferView,
-) -> Result<BufferView, Diag> {
-    let view = cx.input_view(tensor)?;
-    expanded_view(&view, &out.shape()).ok_or_else(|| cx.shape_error(tensor, &view.shape(), result, &out.shape()))
+    cx.fitted_input(scale, result, &out.shape())
 }
