@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     // Programs leave contexts, communicators, memory and kernels for the next ones.
     let gpus = SharedState::default();
     let shard = shard();
-    let files = tree::files(&tree::root(), ".hir").into_iter().enumerate();
+    let files = tree::programs().into_iter().enumerate();
     let files = files.filter(|(number, _)| number % shard.1 == shard.0).map(|(_, path)| path);
     let trials = files.filter_map(|path| {
         let directives = directives::parse_directives(&tree::read(&path)).ok()?;

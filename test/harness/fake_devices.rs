@@ -14,6 +14,7 @@ mod sessions;
 use hostir_lit::directives::{self, Directives, RunLine};
 use hostir_lit::exec::run_single_line;
 use hostir_test::device_lines::{is_for_devices, runs_program};
+use hostir_test::out_of_tree::TOOLS;
 use hostir_test::tree;
 use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Trial};
@@ -202,7 +203,10 @@ impl File<'_> {
         let command = tree::substitute(&run.command, self.path, &scratch)?;
         // What goes wrong is to be seen here, not by FileCheck, which is left out.
         let command = command.replace("2>&1 | FileCheck", "| FileCheck");
-        let context = tree::context(&scratch).on_devices(flags, &self.gpus);
+        let mut context = tree::context(&scratch).on_devices(flags, &self.gpus);
+        if tree::is_out_of_tree(self.path) {
+            context.tools = TOOLS.to_vec();
+        }
         run_single_line(&command, &context)?;
         let mut files = BTreeMap::new();
         if outputs.is_dir() {

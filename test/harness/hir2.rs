@@ -223,7 +223,7 @@ fn print_alone(program: &Program) -> String {
 #[test]
 fn programs_of_the_tree_go_to_hir2_and_back() {
     let mut trips = RoundTrips::new();
-    for path in tree::files(&tree::root(), ".hir") {
+    for path in tree::programs() {
         let name = tree::relative(&path);
         for (part, text) in tree::read(&path).split("\n// -----\n").enumerate() {
             let name = format!("{name}, part {}", part + 1);

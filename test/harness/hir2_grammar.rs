@@ -47,7 +47,7 @@ fn check(name: &str, text: &str) {
 
 /// Texts in `hir 2` without errors: those of the tree, and what is written of those in the printed form.
 fn texts() -> Vec<(String, String)> {
-    let paths = tree::files(&tree::root(), ".hir");
+    let paths = tree::programs();
     let read = paths.iter().filter_map(|path| Some((tree::relative(path), std::fs::read_to_string(path).ok()?)));
     let mut texts = Vec::new();
     for (name, text) in read {

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let list = std::env::args().any(|word| word == "--list");
     let mut counts: BTreeMap<(String, &str), usize> = BTreeMap::new();
     let (mut written, mut wrong) = (0, 0);
-    for path in tree::files(&tree::root(), ".hir") {
+    for path in tree::programs() {
         let name = tree::relative(&path);
         for part in tree::read(&path).split("\n// -----\n") {
             let Some(text) = convert(part) else { continue };

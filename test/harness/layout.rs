@@ -62,7 +62,7 @@ fn print_is_a_fixed_point() {
     let layouts = effort::cases("HIR_LAYOUTS", QUICK, 60);
     let seed = effort::number("HIR_SEED").unwrap_or(1);
     let mut tried = 0;
-    for (file, path) in tree::files(&tree::root(), ".hir").into_iter().enumerate() {
+    for (file, path) in tree::programs().into_iter().enumerate() {
         let text = tree::read(&path);
         let valid = parse_directives(&text).is_ok_and(|directives| !tree::is_rejected(&text, &directives));
         if !valid || text.len() > LONGEST {

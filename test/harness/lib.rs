@@ -5,5 +5,7 @@
 
 pub mod device_lines;
 pub mod fuzz;
+#[path = "../../docs/examples/out_of_tree/src/lib.rs"]
+pub mod out_of_tree;
 pub mod tree;
 pub mod values;

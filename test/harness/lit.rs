@@ -1,7 +1,8 @@
 //! `cargo test --test lit`: every `.hir` file of the tree.
 //!
-//! Two kinds of cases: `run::<file>` executes the RUN lines of a file below `test/` as `hir-lit test` does, and
-//! `roundtrip::<file>` prints, parses and prints again what any `.hir` file of the repository holds.
+//! Two kinds of cases: `run::<file>` executes the RUN lines of a file below `test/` as `hir-lit test` does, or of the
+//! example of docs/out-of-tree.md as its own hir-lit does; `roundtrip::<file>` prints, parses and prints again what any
+//! other `.hir` file of the repository holds.
 //! `HIR_SPAWN=1` runs the real binaries. A name given on the command line selects cases, as with any Rust test.
 
 use hostir_lit::case::{RunSettings, TestCase};
@@ -10,6 +11,7 @@ use hostir_lit::directives::parse_directives;
 use hostir_lit::discovery::find_tests;
 use hostir_lit::outcome::Verdict;
 use hostir_lit::programs::{self, Finished, Invocation};
+use hostir_test::out_of_tree::TOOLS;
 use hostir_test::tree;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::path::Path;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 fn main() -> ExitCode {
     let args = Arguments::from_args();
     let mut trials = Vec::new();
-    for path in tree::files(&tree::root(), ".hir") {
+    for path in tree::programs() {
         let (name, text) = (tree::relative(&path), tree::read(&path));
         match parse_directives(&text) {
             Ok(directives) if tree::is_rejected(&text, &directives) => {}
@@ -30,12 +32,20 @@ fn main() -> ExitCode {
             Err(error) => trials.push(Trial::test(name, move || Err(error.into()))),
         }
     }
-    let run = Arc::new(RunSettings { tools: built_in_tools(), spawn: is_spawning(), ..RunSettings::default() });
-    match find_tests(&[tree::root().join("test")]) {
+    let own = RunSettings { tools: built_in_tools(), spawn: is_spawning(), ..RunSettings::default() };
+    add_folder(&tree::root().join("test"), own, &mut trials);
+    let out_of_tree = RunSettings { tools: TOOLS.to_vec(), ..RunSettings::default() };
+    add_folder(&tree::out_of_tree_tests(), out_of_tree, &mut trials);
+    libtest_mimic::run(&args, trials).exit_code()
+}
+
+/// Adds the tests of a folder.
+fn add_folder(folder: &Path, run: RunSettings, trials: &mut Vec<Trial>) {
+    let run = Arc::new(run);
+    match find_tests(&[folder.to_path_buf()]) {
         Ok(tests) => trials.extend(tests.into_iter().map(|test| run_case(test, &run))),
         Err(error) => trials.push(Trial::test("lit.toml", move || Err(error.into()))),
     }
-    libtest_mimic::run(&args, trials).exit_code()
 }
 
 fn is_spawning() -> bool {

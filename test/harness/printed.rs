@@ -130,7 +130,7 @@ fn one_in() -> u64 {
 #[test]
 fn what_becomes_of_the_programs_of_the_tree_reads_back() {
     let mut checks = Checks::new(one_in());
-    for path in tree::files(&tree::root(), ".hir") {
+    for path in tree::programs() {
         for program in load(&tree::read(&path)) {
             checks.program(&print_to_string(&program), &tree::relative(&path));
         }

@@ -65,7 +65,7 @@ fn programs_mean_the_same_in_every_style() {
 
 /// The programs of all files that are meant to be valid.
 fn cases() -> Vec<Case> {
-    let mut files: Vec<PathBuf> = tree::files(&tree::root(), ".hir");
+    let mut files: Vec<PathBuf> = tree::programs();
     if let Some(dumps) = std::env::var_os("HIR_DUMPS") {
         files.extend(tree::files(&PathBuf::from(dumps), ".hir"));
     }

@@ -13,6 +13,24 @@ pub fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
+/// The example of docs/out-of-tree.md, whose programs name an op that is not in the table.
+const OUT_OF_TREE: &str = "docs/examples/out_of_tree";
+
+/// The folder of the tests of the example.
+pub fn out_of_tree_tests() -> PathBuf {
+    root().join(OUT_OF_TREE).join("tests")
+}
+
+/// Whether a file is one of the example's programs.
+pub fn is_out_of_tree(path: &Path) -> bool {
+    path.starts_with(out_of_tree_tests())
+}
+
+/// All programs that name the ops of the table alone, sorted.
+pub fn programs() -> Vec<PathBuf> {
+    files(&root(), ".hir").into_iter().filter(|path| !is_out_of_tree(path)).collect()
+}
+
 /// All files below `dir` whose name ends in `suffix`, sorted; build outputs and hidden folders are
 /// left out.
 pub fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {

@@ -60,7 +60,7 @@ fn changes_again(pass: &str, once: &str) -> Option<String> {
 /// The programs of all files of the tree, one a text, in the printed form.
 fn programs() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for path in tree::files(&tree::root(), ".hir") {
+    for path in tree::programs() {
         let text = tree::read(&path);
         for part in text.split("\n// -----\n") {
             let (programs, diags) = hostir::load(part);

@@ -13,6 +13,7 @@ use hostir_cuda::session::{
     Builder, CallerStream, DeviceTensor, Error, IoSide, Options, ParentCommunicator, Session, SlotTensor,
 };
 use hostir_fakes::DeviceCaller;
+use hostir_test::out_of_tree::REGISTRIES;
 use nccl_rs::{Config, Library, NcclCommunicator, UniqueId, WaitLimits};
 use programs::{GATHER, PRODUCT, SQUARE, matrix, numbers, relu_of_product};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +34,7 @@ pub(crate) struct Scenario {
 }
 
 /// All of them.
-pub(super) const ALL: [Scenario; 12] = [
+pub(super) const ALL: [Scenario; 13] = [
     Scenario { name: "one_after_the_other", run: || one_after_the_other(false) },
     Scenario { name: "one_after_the_other_recorded", run: || one_after_the_other(true) },
     Scenario { name: "memory_that_moves", run: memory_that_moves },
@@ -45,6 +46,7 @@ pub(super) const ALL: [Scenario; 12] = [
     Scenario { name: "split_off_the_callers", run: split_off_the_callers },
     Scenario { name: "recorded_by_the_caller", run: recorded_by_the_caller },
     Scenario { name: "recordings_that_are_refused", run: recordings_that_are_refused },
+    Scenario { name: "ops_of_a_caller", run: ops_of_a_caller },
     Scenario { name: "a_recording_outlives_its_session", run: a_recording_outlives_its_session },
 ];
 
@@ -116,6 +118,24 @@ fn one_after_the_other(graph: bool) -> Done<()> {
     compare("an output of the session's own", sums.as_slice(), &twice)?;
     product.wait().map_err(text)?;
     square.wait().map_err(text)
+}
+
+/// The op of docs/out-of-tree.md, which a session without it does not know.
+fn ops_of_a_caller() -> Done<()> {
+    let program = "hir 2\n\nscaled(A: f32[4], B: f32[4]) -> (C: f32[4]):\n  C = axpy(A, B, alpha=3)\n";
+    if Session::builder(program).build().is_ok() {
+        return Err("a session knows the op by itself".to_owned());
+    }
+    let mut session = Session::builder(program).ops(REGISTRIES.ops).build().map_err(text)?;
+    for (name, data) in [("A", [1.0, 2.0, 3.0, 4.0]), ("B", [0.5, 0.0, -1.0, 8.0])] {
+        let mut host = HostTensor::zeros(DType::Float, &[4]);
+        host.as_mut_slice::<f32>().copy_from_slice(&data);
+        session.upload_whole(name, &host).map_err(text)?;
+    }
+    session.run().map_err(text)?;
+    session.wait().map_err(text)?;
+    let found = session.download_whole("C").map_err(text)?;
+    compare("3 A + B", found.as_slice(), &[3.5, 6.0, 8.0, 20.0])
 }
 
 /// Every run on other memory, and the result in the place of the input.

@@ -44,7 +44,7 @@ fn pipelines() -> Vec<String> {
 /// Programs of the tree that run, `count` of them or all, and some random ones.
 fn cases(rng: &mut Rng, count: Option<usize>) -> Vec<Case> {
     let mut found = Vec::new();
-    let mut files = tree::files(&tree::root(), ".hir");
+    let mut files = tree::programs();
     if count.is_some() {
         rng.shuffle(&mut files);
     }
