@@ -3,6 +3,7 @@
 use super::ProgramWriter;
 use super::names::{ScalarSpelling, TensorSpelling, is_reserved_word};
 use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
+use crate::ir::functions::{CASTS, cast_result};
 use crate::ir::text::{push_integer, push_number};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, Program, Symbol, TensorId, UnaryOp, expr_text};
 use crate::ir::{is_given_name, is_identifier};
@@ -79,6 +80,12 @@ impl ProgramWriter<'_> {
             Expr::Unary(UnaryOp::Dereference | UnaryOp::Address, _) | Expr::Struct(_) => self.write_verbatim_expr(id),
             Expr::Unary(op, a) => self.write_prefix(*op, *a, least),
             Expr::Binary(op, a, b) => self.write_infix(id, *op, [*a, *b], least),
+            Expr::Call(name, args) if self.cast_of_scalar(*name, args).is_some() => {
+                self.out.push_str(self.cast_of_scalar(*name, args).map_or("", word_of_dtype));
+                self.out.push('(');
+                self.write_expr_list(args);
+                self.out.push(')');
+            }
             Expr::Call(name, args) if is_function_name(OpRegistry::of_program(program), program.name(*name)) => {
                 self.out.push_str(program.name(*name));
                 self.out.push('(');
@@ -104,6 +111,27 @@ impl ProgramWriter<'_> {
                 Expr::MetaData(tensor) => self.write_metadata(*tensor),
                 _ => self.write_bound_expr(*a, least),
             },
+        }
+    }
+
+    /// The type to which a call of `__to_int32` converts, if `i32(n)` reads as this call: the type with a literal is a
+    /// literal.
+    fn cast_of_scalar(&self, name: Symbol, args: &[ExprId]) -> Option<DType> {
+        let &[value] = args else { return None };
+        let name = self.program.name(name);
+        let dtype = cast_result(name).filter(|_| name.starts_with("__to_"))?;
+        let mut casts = CASTS.iter().map(|(cast, _)| *cast).filter(|cast| cast.starts_with("__to_"));
+        let is_read = casts.find(|cast| cast_result(cast) == Some(dtype)) == Some(name);
+        (is_read && dtype_of_word(word_of_dtype(dtype)) == Some(dtype) && !self.is_literal(value)).then_some(dtype)
+    }
+
+    /// Returns true if the text of an expression is that of a literal.
+    fn is_literal(&self, expr: ExprId) -> bool {
+        match self.program.expr(expr) {
+            Expr::Int(_) | Expr::Hex(_) | Expr::Float(_) | Expr::Bool(_) => true,
+            Expr::Name(name) => matches!(self.program.name(*name), "inf" | "nan"),
+            Expr::Unary(UnaryOp::Neg, operand) => self.is_literal(*operand),
+            _ => false,
         }
     }
 
