@@ -140,6 +140,8 @@ pub struct SourceMap {
     pub slices: SliceTexts,
     /// Names of meshes in a text in `hir 2` that a writer gives to meshes without one, for messages.
     pub default_meshes: FxHashMap<MeshId, String>,
+    /// The size whose value is the number of ranks, `p` of `mesh d = 0..p`, also where a program has its value.
+    pub rank_count: Option<String>,
     /// The statements that could not be read.
     pub unread: UnreadText,
 }

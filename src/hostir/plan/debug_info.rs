@@ -35,6 +35,8 @@ pub struct DebugInfo {
     waits: BTreeMap<OpId, Quoted>,
     /// The faults of indices that ops compute.
     index_faults: BTreeMap<OpId, ComputedIndexFault>,
+    /// The size whose value is the number of ranks.
+    rank_count: Option<String>,
     /// True if the program was read from a text in `hir 2`.
     is_hir2: bool,
 }
@@ -50,8 +52,13 @@ impl DebugInfo {
             posts: unit_posts(program),
             waits: wait_statements(program),
             index_faults: BTreeMap::new(),
+            rank_count: program.source.rank_count.clone(),
             is_hir2: program.is_hir2(),
         }
+    }
+    /// The size whose value is the number of ranks: `p` of `mesh d = 0..p`.
+    pub fn rank_count(&self) -> Option<&str> {
+        self.rank_count.as_deref()
     }
     /// Returns true if the program was read from a text in `hir 2`, whose rules are stricter.
     pub fn is_hir2(&self) -> bool {

@@ -4,6 +4,7 @@ use super::program::ProgramReader;
 use super::sized_meshes::FormPiece;
 use crate::ir::{Expr, ExprId, MeshId, MeshSize, MeshTextPiece, Symbol};
 use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{ExprNode, ItemSyntax, SizedMeshSyntax};
 
 impl ProgramReader<'_> {
     /// The program's mesh that is given by sizes: one for each name, since others may have the same devices for the
@@ -26,6 +27,19 @@ impl ProgramReader<'_> {
         self.program.given.sized.texts.insert(id, text);
         self.sized_meshes.insert(name, id);
         Some(id)
+    }
+
+    /// `p` of a mesh `0..p`.
+    pub(super) fn rank_count_size(&self, name: ast::Symbol) -> Option<String> {
+        let meshes = self.file.items.iter().filter_map(|item| match item {
+            ItemSyntax::Mesh(mesh) if mesh.name.name == name => mesh.sized,
+            _ => None,
+        });
+        let Some(SizedMeshSyntax::Range(start, stop)) = meshes.into_iter().next() else { return None };
+        match (self.file.expr(start), self.file.expr(stop)) {
+            (ExprNode::Int(0), ExprNode::Name(size)) => Some(self.file.symbol_text(*size).to_owned()),
+            _ => None,
+        }
     }
 
     /// Records the value of a size of the program's meshes.

@@ -219,6 +219,9 @@ impl ProgramReader<'_> {
                 id
             }
         };
+        if let Some(size) = self.rank_count_size(name.name) {
+            self.program.source.rank_count = Some(size);
+        }
         if named.is_default {
             self.program.source.default_meshes.insert(id, file.symbol_text(name.name).to_owned());
         } else {

@@ -29,10 +29,11 @@ struct OutputWriter {
 }
 
 /// How to repair an output that one rank writes and every rank returns.
-fn single_writer_advice(output: &str, writer: u32) -> Message {
+fn single_writer_advice(output: &str, writer: u32, mesh: &str) -> Message {
+    let (name, _) = mesh.split_once(" = ").unwrap_or((mesh, ""));
     let mesh = Message::advice(
         format!("give it a mesh of that rank alone, `DeviceMesh{{{writer}}}`"),
-        format!("declare it on that rank alone, `{output}: .. @one` with `mesh one = {writer}..{}`", writer + 1),
+        format!("declare it on that rank alone, `{output}: .. @{name}` with `mesh {mesh}`"),
     );
     message!("only rank {} writes {}, but every rank returns it: {}, or send it to the others", writer, output, mesh)
 }
@@ -79,8 +80,20 @@ impl FindingReport<'_> {
             diag = diag.with_note(message!("so it is on {}", ranks.join(", ")));
         }
         match self.only_writer(found, others) {
-            Some(writer) => diag.with_note(single_writer_advice(&io_tensor.name, writer)),
+            Some(writer) => {
+                let mesh = self.single_rank_mesh(writer);
+                diag.with_note(single_writer_advice(&io_tensor.name, writer, &mesh))
+            }
             None => diag,
+        }
+    }
+
+    /// `last = p - 1..p`: a mesh of one rank, by the size that is the number of ranks if the text has one.
+    fn single_rank_mesh(&self, rank: u32) -> String {
+        let is_last = rank > 0 && rank as usize + 1 == self.prepared.plans.len();
+        match self.prepared.labels.rank_count().filter(|_| is_last) {
+            Some(size) => format!("last = {size} - 1..{size}"),
+            None => format!("one = {rank}..{}", rank + 1),
         }
     }
 
