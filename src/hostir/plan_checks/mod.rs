@@ -30,6 +30,7 @@ mod set_index;
 pub(crate) mod stream_count;
 pub(crate) mod walk;
 mod waste;
+mod written_elements;
 
 use crate::diag::components::{PROOF, codes_of};
 use crate::diag::{Diag, Severity};

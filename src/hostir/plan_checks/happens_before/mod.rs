@@ -19,7 +19,7 @@ mod clock;
 mod rank_state;
 mod walk;
 
-pub(crate) use clock::VectorClock;
+pub(crate) use clock::{ChainPoint, VectorClock};
 pub(crate) use walk::{
     AccessEnd, MemoryAccess, OrderObserver, WaitInst, WalkOutcome, WalkedEnds, walk_order, walk_rotated_order,
 };

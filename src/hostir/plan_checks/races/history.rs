@@ -1,9 +1,14 @@
 //! The accesses to one buffer so far: for each set of elements the last write, and the reads since.
+//!
+//! Most accesses are after all earlier ones to their buffer, which [`LatestEnds`] shows without a look at the elements.
+//! So the sets that overlap are searched only once an access is found that is not.
 
+use super::latest_ends::LatestEnds;
 use crate::plan::{BufferView, InstId};
-use crate::plan_checks::element_set::{ElementRanges, ElementSet};
-use crate::plan_checks::happens_before::AccessEnd;
+use crate::plan_checks::element_set::ElementSet;
+use crate::plan_checks::happens_before::{AccessEnd, VectorClock, WalkedEnds};
 use crate::plan_checks::set_index::SetIndex;
+use crate::plan_checks::written_elements::WrittenElements;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -23,9 +28,32 @@ pub(in crate::plan_checks) struct PastAccess {
 struct SetHistory {
     last_write: Option<PastAccess>,
     reads: SmallVec<[PastAccess; 2]>,
-    /// The sets with common elements, this one among them.
-    overlapping: Vec<u32>,
     is_written: bool,
+}
+
+/// The sets with common elements.
+#[derive(Default, Debug)]
+struct SetOverlaps {
+    index: SetIndex,
+    /// By set, of the first sets: those that it overlaps, in order, itself among them.
+    lists: Vec<Vec<u32>>,
+}
+
+impl SetOverlaps {
+    /// Lists the overlaps of all sets.
+    fn list_sets(&mut self, sets: &[ElementSet]) {
+        for (number, set) in sets.iter().enumerate().skip(self.lists.len()) {
+            let bounds = set.bounds();
+            let mut overlapping = self.index.find_near(&bounds);
+            overlapping.retain(|&other| set.overlaps(&sets[other as usize]));
+            self.index.insert_bounds(&bounds, number as u32);
+            for &other in &overlapping {
+                self.lists[other as usize].push(number as u32);
+            }
+            overlapping.push(number as u32);
+            self.lists.push(overlapping);
+        }
+    }
 }
 
 /// The accesses to a buffer.
@@ -33,18 +61,19 @@ struct SetHistory {
 pub(super) struct BufferHistory {
     numbers: FxHashMap<ElementSet, u32>,
     sets: Vec<ElementSet>,
-    index: SetIndex,
-    /// Whether anything has written to the buffer.
-    has_writes: bool,
+    overlaps: SetOverlaps,
+    /// The latest writes, and the latest reads, whatever their elements.
+    writes: LatestEnds,
+    reads: LatestEnds,
     histories: Vec<SetHistory>,
     /// The elements that have been written.
-    written: ElementRanges,
+    written: WrittenElements,
 }
 
 impl BufferHistory {
     /// The history of a buffer of `length` elements that has its values from the start.
     pub(super) fn with_values(length: usize) -> Self {
-        Self { written: ElementRanges::all_below(length), ..Self::default() }
+        Self { written: WrittenElements::all_below(length), ..Self::default() }
     }
 
     /// The number of a view's set of elements; `None` for an empty view.
@@ -54,27 +83,24 @@ impl BufferHistory {
             return Some(number);
         }
         let number = self.sets.len() as u32;
-        let bounds = set.bounds();
-        let mut overlapping = self.index.find_near(&bounds);
-        overlapping.retain(|&other| set.common_element(&self.sets[other as usize]).is_some());
-        self.index.insert_bounds(&bounds, number);
-        for &other in &overlapping {
-            self.histories[other as usize].overlapping.push(number);
-        }
-        overlapping.push(number);
-        let is_written = self.written.first_missing(&set).is_none();
-        self.histories.push(SetHistory { overlapping, is_written, ..SetHistory::default() });
+        self.histories.push(SetHistory::default());
         self.numbers.insert(set.clone(), number);
         self.sets.push(set);
         Some(number)
     }
 
+    /// Returns true if a clock is after all accesses that an access to any set can conflict with. False may also mean
+    /// that this is not known.
+    pub(super) fn is_after_all(&mut self, ends: &WalkedEnds, clock: &VectorClock, is_write: bool) -> bool {
+        self.writes.are_before(ends, clock) && (!is_write || self.reads.are_before(ends, clock))
+    }
+
     /// The accesses that a new access to a set conflicts with: the reads since the last writes, and the last writes.
-    pub(super) fn conflicting(&self, set: u32, is_write: bool) -> impl Iterator<Item = (u32, PastAccess)> {
-        let all = &self.histories[set as usize].overlapping[..];
-        let overlapping = if is_write || self.has_writes { all } else { &[] };
-        overlapping.iter().flat_map(move |&other| {
-            let history = &self.histories[other as usize];
+    pub(super) fn conflicting(&mut self, set: u32, is_write: bool) -> impl Iterator<Item = (u32, PastAccess)> {
+        self.overlaps.list_sets(&self.sets);
+        let histories = &self.histories;
+        self.overlaps.lists[set as usize].iter().flat_map(move |&other| {
+            let history = &histories[other as usize];
             let reads = if is_write { &history.reads[..] } else { &[] };
             history.last_write.iter().chain(reads).map(move |&access| (other, access))
         })
@@ -86,9 +112,10 @@ impl BufferHistory {
         if !access.is_write {
             history.reads.retain(|old| !ends_before(old.end, access.end));
             history.reads.push(access);
+            self.reads.add_end(access.end);
             return;
         }
-        self.has_writes = true;
+        self.writes.add_end(access.end);
         history.last_write = Some(access);
         history.reads.clear();
         if !history.is_written {

@@ -2,6 +2,7 @@
 
 mod findings;
 mod history;
+mod latest_ends;
 mod observer;
 mod outputs;
 mod report;

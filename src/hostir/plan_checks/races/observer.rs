@@ -74,7 +74,10 @@ impl<'p> MemoryObserver<'p> {
 
     /// Compares an access with those before it, and adds a race for the first unordered one.
     fn compare_access(&mut self, ends: &WalkedEnds, access: &MemoryAccess<'_>, set: u32, clock: &mut VectorClock) {
-        let history = &self.histories[access.rank][access.view.buffer.index()];
+        let history = &mut self.histories[access.rank][access.view.buffer.index()];
+        if history.is_after_all(ends, clock, access.is_write) {
+            return;
+        }
         let is_unordered = |past: &PastAccess| past.inst != access.inst && !ends.is_after(clock, past.end);
         let mut unordered: SmallVec<[(u32, PastAccess); 2]> =
             history.conflicting(set, access.is_write).filter(|(_, past)| is_unordered(past)).collect();
