@@ -11,11 +11,13 @@ use crate::ir::{
     BlockId, ExprId, Id, OpId, Program, Symbol, Value, expr_text, quoted_expr, quoted_scalar, quoted_word,
 };
 use crate::ops::launch::one_shape_advice;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks every use of a scalar name.
 pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
     let mut findings = Vec::new();
     scan_names(program, &mut |finding| findings.push(finding));
+    let known = KnownNames::new(program, &findings);
     for finding in findings {
         match finding {
             NameFinding::OutsideLoop(op, name) => report_outside(program, op, name, diags),
@@ -26,8 +28,58 @@ pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
             // nvFuser leaves definitions out; `analysis::free_names` lists them for a run.
             NameFinding::Unbound(_, name) if is_generated(program.name(name)) => {}
             NameFinding::Unbound(_, name) if is_kernel_name(program.name(name)) => {}
-            NameFinding::Unbound(op, name) => report_unbound(program, op, name, diags),
+            NameFinding::Unbound(op, name) => report_unbound(program, op, name, &known, diags),
         }
+    }
+}
+
+/// The names that a statement with an unbound name may mean.
+#[derive(Default)]
+struct KnownNames {
+    /// Those that are bound everywhere.
+    bound: Vec<Symbol>,
+    /// By statement: the indices of the loops around it, and its own, the innermost first.
+    indices: FxHashMap<OpId, Vec<Symbol>>,
+}
+
+impl KnownNames {
+    /// The names for all statements with an unbound name.
+    fn new(program: &Program, findings: &[NameFinding]) -> Self {
+        let mut wanted = FxHashSet::default();
+        for finding in findings {
+            if let NameFinding::Unbound(op, _) = finding {
+                wanted.insert(*op);
+            }
+        }
+        if wanted.is_empty() {
+            return Self::default();
+        }
+        let mut known = Self { bound: bound_names(program), indices: FxHashMap::default() };
+        let units = program.units().iter().map(|(_, unit)| unit.body);
+        for body in std::iter::once(program.body()).chain(units) {
+            known.add_indices(program, body, &wanted, &mut Vec::new());
+        }
+        known
+    }
+
+    /// Adds the indices around the wanted ops of a block; `open` are those around the block.
+    fn add_indices(&mut self, program: &Program, block: BlockId, wanted: &FxHashSet<OpId>, open: &mut Vec<Symbol>) {
+        for &id in &program.block(block).ops {
+            let (op, outside) = (program.op(id), open.len());
+            if !op.blocks.is_empty() {
+                open.extend(loop_index(program, op));
+            }
+            if wanted.contains(&id) {
+                self.indices.insert(id, open.iter().rev().copied().collect());
+            }
+            op.blocks.iter().for_each(|&inner| self.add_indices(program, inner, wanted, open));
+            open.truncate(outside);
+        }
+    }
+
+    /// Those of a statement.
+    fn of_statement(&self, op: OpId) -> impl Iterator<Item = Symbol> {
+        self.indices.get(&op).into_iter().flatten().chain(&self.bound).copied()
     }
 }
 
@@ -70,11 +122,9 @@ fn report_shadowing(program: &Program, op: OpId, name: Symbol, outer: OpId, diag
 }
 
 /// V27.
-fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
+fn report_unbound(program: &Program, op: OpId, name: Symbol, known: &KnownNames, diags: &mut Diags) {
     let name = program.name(name);
-    let bound = bound_names(program);
-    let indices = enclosing_indices(program, op);
-    let known = indices.iter().chain(&bound).map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
+    let known = known.of_statement(op).map(|symbol| program.name(symbol)).chain(RUNTIME.iter().copied());
     let shown = quoted_scalar(name.to_owned());
     let diag =
         Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), message!("the scalar `{}` is not defined", shown))
@@ -103,26 +153,6 @@ fn is_stream_name(program: &Program, op: OpId, name: &str) -> bool {
     op.results.iter().chain(&op.operands).any(|value| match value {
         Value::Stream(expr) => program.exprs().as_name(*expr).is_some_and(|found| program.name(found) == name),
         _ => false,
-    })
-}
-
-/// The indices of the loops around an op, and its own.
-fn enclosing_indices(program: &Program, op: OpId) -> Vec<Symbol> {
-    let mut found = Vec::new();
-    let units = program.units().iter().map(|(_, unit)| unit.body);
-    let _ = std::iter::once(program.body()).chain(units).any(|body| add_loop_indices(program, body, op, &mut found));
-    found
-}
-
-/// Adds the indices of the loops of a block that contain an op; returns true if the op is in the block.
-fn add_loop_indices(program: &Program, block: BlockId, wanted: OpId, found: &mut Vec<Symbol>) -> bool {
-    program.block(block).ops.iter().any(|&id| {
-        let op = program.op(id);
-        let is_inside = id == wanted || op.blocks.iter().any(|&inner| add_loop_indices(program, inner, wanted, found));
-        if is_inside && !op.blocks.is_empty() {
-            found.extend(loop_index(program, op));
-        }
-        is_inside
     })
 }
 
