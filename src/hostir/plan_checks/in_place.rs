@@ -22,8 +22,19 @@ pub(super) fn is_elementwise_operand(kind: &InstKind, operand: usize) -> bool {
         InstKind::Gemm(gemm) => operand == 2 && gemm.bias.is_some(),
         InstKind::Take(_) => operand == 1,
         InstKind::Accumulate(_) => operand == 0,
+        // On the CPU its reference runs, in which an op after the first one would read what that has overwritten.
+        InstKind::Launch(launch) => launch.reference.as_ref().is_some_and(|reference| {
+            let mut ops = reference.iter().filter(|kind| !kind.is_lifetime());
+            matches!((ops.next(), ops.next()), (Some(InstKind::Kernel(_) | InstKind::Copy { .. }), None))
+        }),
         _ => false,
     }
+}
+
+/// Returns true if an instruction may read elements that it writes, in any order: a kernel of the user that nothing
+/// stands in for.
+pub(super) fn orders_itself(kind: &InstKind) -> bool {
+    matches!(kind, InstKind::Launch(launch) if launch.reference.is_none())
 }
 
 /// The maximum number of elements whose positions are compared one by one.

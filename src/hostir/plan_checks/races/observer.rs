@@ -6,7 +6,7 @@ use crate::ir::{Id, OpId, TensorId};
 use crate::lower::IoTensor;
 use crate::plan::{BufferId, BufferKind, InstId, Plan};
 use crate::plan_checks::happens_before::{MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkedEnds};
-use crate::plan_checks::in_place::{have_common_indices, is_elementwise_operand};
+use crate::plan_checks::in_place::{have_common_indices, is_elementwise_operand, orders_itself};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -104,10 +104,8 @@ impl<'p> MemoryObserver<'p> {
     /// Adds a finding if an instruction of a stream reads elements that it writes, other than in place: on a GPU, other
     /// threads may have written them before.
     fn check_overlap(&mut self, accesses: &[MemoryAccess<'_>], sets: &[Option<u32>]) {
-        let Some((write, reads)) = accesses.split_last().filter(|(last, _)| last.is_write && last.kind.is_local())
-        else {
-            return;
-        };
+        let last = accesses.split_last().filter(|(last, _)| last.is_write && last.kind.is_local());
+        let Some((write, reads)) = last.filter(|(last, _)| !orders_itself(last.kind)) else { return };
         let Some(written) = sets.last().copied().flatten() else { return };
         for (operand, (read, set)) in reads.iter().zip(sets).enumerate() {
             let Some(set) = set.filter(|_| read.view.buffer == write.view.buffer) else { continue };
