@@ -42,6 +42,23 @@ fn check_image(image: &[u8]) -> Option<()> {
     Some(())
 }
 
+/// The names and contents of the sections of a whole cubin; `None` if they have no names.
+pub(crate) fn named_sections(image: &[u8]) -> Option<Vec<(&str, &[u8])>> {
+    let head = image.get(..FILE)?;
+    let table = table_bytes(image, u64_at(head, 40)?, u16_at(head, 60)?, SECTION)?;
+    let contents = |entry: &[u8]| match u32_at(entry, 4)? {
+        NO_BITS => Some(&image[..0]),
+        _ => byte_range(image, u64_at(entry, 24)?, u64_at(entry, 32)?),
+    };
+    let names = contents(table.chunks_exact(SECTION as usize).nth(usize::from(u16_at(head, 62)?))?)?;
+    let named = table.chunks_exact(SECTION as usize).map(|entry| {
+        let name = names.get(u32_at(entry, 0)? as usize..)?;
+        let name = name.split(|byte| *byte == 0).next()?;
+        Some((std::str::from_utf8(name).ok()?, contents(entry)?))
+    });
+    named.collect()
+}
+
 fn table_bytes(image: &[u8], start: u64, count: u16, size: u64) -> Option<&[u8]> {
     byte_range(image, start, u64::from(count) * size)
 }
@@ -51,11 +68,11 @@ fn byte_range(image: &[u8], start: u64, bytes: u64) -> Option<&[u8]> {
     image.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|found| u16::from_le_bytes(*found))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|found| u32::from_le_bytes(*found))
 }
 

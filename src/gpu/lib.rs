@@ -3,7 +3,7 @@
 //! [`fuse`] combines instructions into kernels, [`codegen`] writes their source, [`gemm_lowering`] and
 //! [`nccl_lowering`] turn GEMMs and collectives into library calls, and [`p2p`] splits communications into copies
 //! between ranks. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`] places the
-//! buffers, [`cubin`] checks compiled kernels, and [`issue_order`] orders the commands of ranks that share a device.
+//! buffers, [`cubin`] checks compiled kernels, [`user_kernel`] reads files with kernels of the user, and [`issue_order`] orders the commands of ranks that share a device.
 //! [`listing`] prints the result.
 //!
 //! The crate depends on neither a driver nor a library of CUDA; `hostir_cuda` runs its results.
@@ -27,3 +27,4 @@ pub mod schedule;
 pub mod team;
 pub mod transport;
 pub mod unsupported;
+pub mod user_kernel;

@@ -43,6 +43,7 @@ mod summary;
 mod tensor_options;
 mod time_limits;
 mod timeline;
+mod user_kernels;
 mod work_summary;
 
 use cli::Options;

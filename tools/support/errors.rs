@@ -58,6 +58,10 @@ codes! {
         SQUATTED = "H0673";
         /// A compiled kernel on disk that cannot be used (warning).
         KERNEL_CACHE = "H0657";
+        /// The file of a kernel that cannot be read, or is not what its ending says.
+        KERNEL_FILE = "H0681";
+        /// The file of a kernel that a link leads out of the program's folder.
+        KERNEL_OUTSIDE = "H0682";
         /// A process of `--processes`, or a thread, that cannot be started.
         START = "H0649";
     }
@@ -82,6 +86,8 @@ codes! {
         ONE_PROCESS = "H0642";
         /// A token that is missing, too short, or passed where other users can read it.
         TOKEN = "H0671";
+        /// A program that launches kernels of its own on GPUs, without permission.
+        KERNELS_REFUSED = "H0680";
         /// Processes of one run with different programs, options or versions.
         UNLIKE = "H0648";
         /// A reference program whose inputs or outputs do not match the program's.
@@ -145,7 +151,7 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
 
 /// The system's message without `(os error 2)`, in lower case like our own. For an error without a number, the message
 /// that the system has for its kind.
-pub(crate) fn system_message(error: &std::io::Error) -> String {
+pub fn system_message(error: &std::io::Error) -> String {
     match (error.raw_os_error(), error.kind()) {
         (None, ErrorKind::NotFound) => return "no such file or directory".to_owned(),
         (None, ErrorKind::IsADirectory) => return "is a directory".to_owned(),

@@ -297,6 +297,10 @@ codes! {
     LAUNCH_SHAPE = "H0425";
     /// A kernel of the user on the CPU, where only its reference can run.
     NO_REFERENCE = "H0426";
+    /// A kernel that the file of a launch does not have, or has several times under this name.
+    KERNEL_ENTRY = "H0427";
+    /// Arguments of a launch whose number or types are not those of the kernel's parameters.
+    KERNEL_ARGUMENTS = "H0428";
     /// A Wait for an element of an array of handles that nothing started since its last Wait.
     ELEMENT_NOT_STARTED = "H0430";
     /// An element of an array of handles that is started twice without a Wait between.

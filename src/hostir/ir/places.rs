@@ -4,7 +4,7 @@ use crate::diag::{Diag, Span};
 use crate::ir::{OpId, Program, TensorId};
 
 /// `1 axis`, `2 axes`.
-pub(crate) fn count_text(number: usize, one: &str, many: &str) -> String {
+pub fn count_text(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 

@@ -23,8 +23,8 @@ pub const BLOCK: AttrKey = AttrKey::Own(2);
 pub const SHARED: AttrKey = AttrKey::Own(3);
 /// What the kernel's parameters get, by numbers of inputs and, after these, of outputs; all in order if absent.
 pub const ARGUMENTS: AttrKey = AttrKey::Own(4);
-/// The endings of files with kernels: source, and code for one architecture.
-pub const KERNEL_FILES: &[&str] = &[".cu", ".cubin"];
+/// The endings of files with kernels: source, code for one architecture, code for any, and several of these.
+pub const KERNEL_FILES: &[&str] = &[".cu", ".cubin", ".ptx", ".fatbin"];
 /// The most extents of a grid or a block.
 const MOST_EXTENTS: usize = 3;
 
@@ -168,7 +168,7 @@ pub fn file_fault(file: &str) -> Option<&'static str> {
         return Some("is not a plain path");
     }
     let is_kernel = KERNEL_FILES.iter().any(|ending| file.len() > ending.len() && file.ends_with(ending));
-    (!is_kernel).then_some("is neither source (`.cu`) nor code (`.cubin`)")
+    (!is_kernel).then_some("is neither source (`.cu`) nor code (`.cubin`, `.ptx`, `.fatbin`)")
 }
 
 /// The error for the name of a file, at its place in the text.

@@ -21,7 +21,6 @@ use crate::ir::{
 };
 use crate::plan::{
     BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, RedOp, ScalarValue, StepOperand, ViewDim,
-    
 };
 use smallvec::SmallVec;
 

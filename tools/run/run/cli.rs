@@ -117,6 +117,8 @@ pub(super) struct Options {
     pub(super) poison: bool,
     /// Prints the plan in this form in the place of a run.
     pub(super) print_plan: Option<PlanForm>,
+    /// Files with kernels that the program launches are read, and run on GPUs.
+    pub(super) allow_kernels: bool,
     /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
     pub(super) print_calls: Option<bool>,
     pub(super) gpu: GpuOptions,
@@ -382,6 +384,12 @@ struct CheckArguments {
     permute_schedule: Option<PermutedSchedules>,
     #[arg(long, help = "Fills fresh memory with NaN, integers with the byte 0xa5")]
     poison: bool,
+    #[arg(
+        long,
+        help = "Reads the files of kernels that the program launches, and runs them on GPUs: they can read and change \
+                all GPU memory of the process"
+    )]
+    allow_kernels: bool,
 }
 
 #[derive(Args)]
@@ -530,6 +538,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches, ops: OpRegistry) -> 
         no_check: checks.no_check,
         permuted: checks.permute_schedule,
         poison: checks.poison,
+        allow_kernels: checks.allow_kernels,
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),
         gpu: GpuOptions {

@@ -13,7 +13,7 @@ use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
     bench, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions, prints,
-    progress, proof, reference, summary, tensor_options, timeline, work_summary,
+    progress, proof, reference, summary, tensor_options, timeline, user_kernels, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
@@ -87,6 +87,7 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
         let listed = refused.and_then(|()| command_listing::list_calls(&prepared, &options.gpu, shared));
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
+    user_kernels::read_kernels(&loaded, &prepared, options, &engine, io)?;
     outputs::check_files(&prepared, options, &bound, io)?;
     permuted::compare_schedules(&prepared, &loaded, options, io)?;
     if options.check_only {

@@ -65,7 +65,19 @@ impl Options {
     /// Options that have to be equal on all processes of a run, with their values.
     fn shared_options(&self) -> Vec<(&'static str, String)> {
         let Options {
-            container, element_type, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, ..
+            container,
+            element_type,
+            streams,
+            shapes,
+            set,
+            every,
+            inputs,
+            seed,
+            gpu,
+            permuted,
+            poison,
+            allow_kernels,
+            ..
         } = self;
         // The time limit is each process's own.
         let GpuOptions { transports, tf32, fp8_fast_accumulation, tunes_sustained, gemm_kernels, graph, timeout_ms: _ } =
@@ -94,6 +106,7 @@ impl Options {
             ("`--permute-schedule`", format!("{permuted:?}")),
             ("`--poison`", poison.to_string()),
             ("`--print-plan`", format!("{:?}", self.print_plan)),
+            ("`--allow-kernels`", allow_kernels.to_string()),
             ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
             ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
         ]

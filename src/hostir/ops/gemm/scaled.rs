@@ -18,7 +18,7 @@ use crate::ir::{
 use crate::ops::result_types::TensorType;
 use crate::ops::spec::{ArgSpec, Infer, Lower, OpSpec};
 use crate::ops::tensor_checks;
-use crate::plan::{BufferView, GemmInst, PlanBuilder, };
+use crate::plan::{BufferView, GemmInst, PlanBuilder};
 
 /// `scaled_matmul`, printed as `ScaledMmaOp`.
 pub const SCALED_MATMUL: OpSpec = OpSpec {

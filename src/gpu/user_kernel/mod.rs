@@ -1,0 +1,197 @@
+//! Kernels of the user: files of source or code, the kernels in them, and whether a launch fits one.
+//!
+//! Nothing here opens a file: whoever runs a program reads the files that its launches name, and hands over their bytes.
+//! Source tells the types of parameters, PTX and machine code their sizes; [`arguments`] compares either with what a
+//! launch passes.
+
+pub mod arguments;
+mod image;
+mod parameter;
+mod ptx;
+mod source;
+
+pub use parameter::{KernelParameter, ParameterType};
+pub use source::included_files;
+
+use crate::cubin;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The contents of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KernelCode {
+    /// CUDA C++.
+    Source {
+        /// The text.
+        text: String,
+        /// The files that it includes, and those that these include.
+        headers: Vec<KernelHeader>,
+    },
+    /// Machine code for one architecture.
+    Cubin(Vec<u8>),
+    /// PTX, which the driver compiles.
+    Ptx(String),
+    /// Code for several architectures.
+    Fatbin(Vec<u8>),
+}
+
+/// A file that source includes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct KernelHeader {
+    /// Its name as the directive has it.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+/// A file with kernels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KernelFile {
+    /// Its name in the program.
+    pub name: Arc<str>,
+    /// Its contents.
+    pub code: KernelCode,
+}
+
+/// The files of a program, by the names that its launches have.
+pub type KernelFiles = BTreeMap<Arc<str>, KernelFile>;
+
+/// A kernel of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KernelEntry {
+    /// Its name: in source as it is written, in code as the driver knows it.
+    pub name: String,
+    /// The line of source that declares it, from 1.
+    pub line: Option<usize>,
+    /// Its parameters.
+    pub parameters: Vec<KernelParameter>,
+}
+
+/// The search for a kernel in a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FoundEntry {
+    /// The kernel.
+    Known(KernelEntry),
+    /// The file does not tell: it has templates or macros, several kernels of this name, or code that only the driver
+    /// reads.
+    Untold,
+    /// There is none; the names of those that there are.
+    Missing(Vec<String>),
+    /// Several have this name without their parameters; their names in the code.
+    Several(Vec<String>),
+}
+
+impl KernelFile {
+    /// A file by its name in the program, whose ending says what its bytes are.
+    ///
+    /// # Errors
+    /// The reason why the bytes are not what the ending says.
+    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, &'static str> {
+        let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
+            Ok(text) if text.contains('\0') => Err("it contains a zero byte"),
+            Ok(text) => Ok(text),
+            Err(_) => Err("it is not valid UTF-8"),
+        };
+        let code = match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("cubin") if cubin::is_whole(&bytes) => KernelCode::Cubin(bytes),
+            Some("cubin") => return Err("it is damaged, or no cubin"),
+            Some("fatbin") if image::is_whole_fatbin(&bytes) => KernelCode::Fatbin(bytes),
+            Some("fatbin") => return Err("it is damaged, or no fatbin"),
+            Some("ptx") => KernelCode::Ptx(text(bytes)?),
+            _ => KernelCode::Source { text: text(bytes)?, headers: Vec::new() },
+        };
+        Ok(Self { name: name.into(), code })
+    }
+
+    /// Searches the kernel that a launch names.
+    pub fn find_entry(&self, entry: &str) -> FoundEntry {
+        match &self.code {
+            KernelCode::Source { text, headers } => source::find_entry(text, headers, entry),
+            KernelCode::Ptx(text) => find_in_code(ptx::kernels(text), entry),
+            KernelCode::Cubin(image) => find_in_cubin(image, entry),
+            KernelCode::Fatbin(_) => FoundEntry::Untold,
+        }
+    }
+
+    /// Everything that determines its machine code beside compiler and architecture, as texts for a key.
+    pub fn key_parts(&self) -> Vec<&str> {
+        match &self.code {
+            KernelCode::Source { text, headers } => {
+                let headers = headers.iter().flat_map(|header| [header.name.as_str(), header.text.as_str()]);
+                [&*self.name, text.as_str()].into_iter().chain(headers).collect()
+            }
+            KernelCode::Ptx(text) => vec![text],
+            KernelCode::Cubin(_) | KernelCode::Fatbin(_) => Vec::new(),
+        }
+    }
+}
+
+/// Searches a kernel in machine code, whose names are those of the driver.
+pub fn find_in_cubin(image: &[u8], entry: &str) -> FoundEntry {
+    find_in_code(image::kernels(image).unwrap_or_default(), entry)
+}
+
+/// The kernel of this name; or the only one whose mangled name is that of a function of this name.
+fn find_in_code(mut kernels: Vec<KernelEntry>, entry: &str) -> FoundEntry {
+    if kernels.is_empty() {
+        return FoundEntry::Untold;
+    }
+    if let Some(at) = kernels.iter().position(|kernel| kernel.name == entry) {
+        return FoundEntry::Known(kernels.swap_remove(at));
+    }
+    let names = |kernels: &[KernelEntry]| kernels.iter().map(|kernel| kernel.name.clone()).collect();
+    let all: Vec<String> = names(&kernels);
+    kernels.retain(|kernel| plain_name(&kernel.name) == Some(entry));
+    match kernels.len() {
+        0 => FoundEntry::Missing(all),
+        1 => FoundEntry::Known(kernels.swap_remove(0)),
+        _ => FoundEntry::Several(names(&kernels)),
+    }
+}
+
+/// The name of the function at global scope that a mangled name stands for: `axpy` of `_Z4axpyPKfi`, by the rules of the
+/// Itanium C++ ABI, section 5.1.
+fn plain_name(mangled: &str) -> Option<&str> {
+    let rest = mangled.strip_prefix("_Z")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let length: usize = rest[..digits].parse().ok()?;
+    rest.get(digits..digits.checked_add(length)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, text: &str) -> KernelFile {
+        KernelFile::from_bytes(name, text.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn mangled_names_stand_for_functions() {
+        assert_eq!(plain_name("_Z4axpyPKfi"), Some("axpy"));
+        assert_eq!(plain_name("_Z4fillIfEvPT_x"), Some("fill"));
+        for name in ["axpy", "_Z", "_ZN1a4axpyEv", "_Z99axpy", "_Z18446744073709551615a"] {
+            assert_eq!(plain_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn kernels_are_found_by_both_names() {
+        let ptx = file("a.ptx", ".visible .entry _Z4axpyPf(\n .param .u64 a\n)\n{\n}\n.entry f()\n{ }\n");
+        for (entry, name) in [("axpy", "_Z4axpyPf"), ("_Z4axpyPf", "_Z4axpyPf"), ("f", "f")] {
+            let FoundEntry::Known(found) = ptx.find_entry(entry) else { panic!("{entry}") };
+            assert_eq!(found.name, name);
+        }
+        assert_eq!(ptx.find_entry("g"), FoundEntry::Missing(vec!["_Z4axpyPf".into(), "f".into()]));
+        let two = file("a.ptx", ".entry _Z1fPf(){}\n.entry _Z1fPi(){}");
+        assert_eq!(two.find_entry("f"), FoundEntry::Several(vec!["_Z1fPf".into(), "_Z1fPi".into()]));
+    }
+
+    #[test]
+    fn files_are_what_their_names_say() {
+        assert!(KernelFile::from_bytes("a.cu", vec![0xff]).is_err());
+        assert!(KernelFile::from_bytes("a.ptx", vec![b'a', 0]).is_err());
+        assert!(KernelFile::from_bytes("a.cubin", b"ELF".to_vec()).is_err());
+        assert!(KernelFile::from_bytes("a.fatbin", b"ELF".to_vec()).is_err());
+    }
+}
