@@ -34,6 +34,7 @@ pub use crate::runtime::options::{
     GemmTuning, ImageStore, NcclFile, Options, ParentCommunicator, hardware_queue_count,
 };
 pub use crate::runtime::resource_cache::ResourceCache;
+pub use crate::runtime::user_kernels::UserKernels;
 pub use crate::runtime::watchdog::{RankLocation, RunWatchdog};
 pub use crate::session::Session;
 pub use crate::sys::context::CallerStream;

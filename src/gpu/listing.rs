@@ -14,6 +14,7 @@ use crate::operand::SymbolicAddress;
 use crate::p2p;
 use crate::p2p::{MessagePlan, MessageTarget, P2pMessage};
 use crate::rank_memory;
+use crate::schedule::user_launches::UserLaunch;
 use crate::schedule::{
     P2pBatch, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, most_waiting_blocks,
 };
@@ -22,7 +23,7 @@ use crate::transport::BackendTransports;
 use crate::{issue_order, schedule};
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
-use hostir::plan::{Plan, StreamSlot};
+use hostir::plan::{LaunchArgument, Plan, StreamSlot, UserKernel};
 use hostir::plan_checks::check_plans;
 use std::fmt::Write as _;
 
@@ -128,6 +129,10 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messa
         let stream = stream_tag(plan, schedule, *stream);
         let _ = writeln!(text, "{number:>6}  {stream} i{} {}", inst.0, call_line(call));
     }
+    for (number, one) in schedule.user_kernels.iter().enumerate() {
+        let UserKernel { file, entry } = &one.kernel;
+        let _ = writeln!(text, "  user kernel {number}: {entry} of {file}, parameters of {:?} bytes", one.parameters);
+    }
     for (number, source) in schedule.texts.iter().enumerate() {
         let _ = writeln!(text, "  kernel {number}:\n{source}");
     }
@@ -187,6 +192,23 @@ fn call_line(call: &StreamCommand) -> String {
         }
         StreamCommand::Transfer { message } => format!("transfer message {message}"),
         StreamCommand::P2pBatch(batch) => batch_line(batch),
+        StreamCommand::UserLaunch(launch) => {
+            let UserLaunch { kernel, grid, block, shared, arguments } = &**launch;
+            let arguments: Vec<String> = arguments.iter().map(argument_text).collect();
+            let arguments = arguments.join(", ");
+            format!("launch user kernel {kernel} grid {grid:?} block {block:?} shared {shared} ({arguments})")
+        }
+    }
+}
+
+fn argument_text(argument: &LaunchArgument) -> String {
+    match argument {
+        LaunchArgument::Address(view) => view_text(view),
+        LaunchArgument::Scalar { .. } => {
+            let bytes = argument.scalar_bytes().unwrap_or_default();
+            let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+            format!("0x{digits}")
+        }
     }
 }
 

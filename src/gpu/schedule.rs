@@ -11,6 +11,7 @@ mod gemms;
 mod p2p_copies;
 mod p2p_kernels;
 mod stream_order;
+pub mod user_launches;
 pub mod wait_events;
 
 use crate::codegen;
@@ -33,6 +34,7 @@ use hostir::plan::InstId;
 use hostir::plan::{BufferView, CommSlot, Inst, InstKind, MessageHeader, Plan, WorkSlot};
 use std::collections::BTreeMap;
 use stream_order::StreamOrder;
+use user_launches::{ScheduledKernel, UserLaunch};
 
 /// A command.
 #[derive(Clone, PartialEq, Debug)]
@@ -91,6 +93,8 @@ pub enum StreamCommand {
     },
     /// Runs a put/get kernel for small messages.
     P2pBatch(Box<P2pBatch>),
+    /// Launches a kernel of the user.
+    UserLaunch(Box<UserLaunch>),
 }
 
 /// Signals semaphores, then copies, then waits for semaphores: the kernel of [`codegen::p2p_kernel_source`] does that
@@ -162,6 +166,8 @@ pub struct RankSchedule {
     pub steps: Vec<ScheduleStep>,
     /// The sources of distinct kernels.
     pub texts: Vec<String>,
+    /// The distinct kernels of the user.
+    pub user_kernels: Vec<ScheduledKernel>,
     /// The shapes of distinct GEMMs.
     pub shapes: Vec<GemmShape>,
     /// Number of events.
@@ -419,7 +425,10 @@ impl<'p> Builder<'p> {
             InstKind::Accumulate(put) => self.schedule_job(codegen::generate_accumulate(put)?, stream),
             InstKind::Rows(rows) => Err(Unsupported::Rows(rows.function.name)),
             InstKind::Attention(attention) => self.schedule_job(codegen::generate_attention(attention)?, stream),
-            InstKind::Launch(_) => Err(Unsupported::UserKernel),
+            InstKind::Launch(launch) => {
+                self.schedule_launch(launch, stream);
+                Ok(())
+            }
             InstKind::Gemm(gemm) => self.schedule_gemm(gemm, stream),
             InstKind::Collective(collective) => self.schedule_collective(collective, stream),
             InstKind::Message { header, view } => self.schedule_message(header, view, stream),

@@ -18,8 +18,6 @@ pub enum Unsupported {
     Reduction(RedOp, DType),
     /// A function of rows, which has no kernel.
     Rows(&'static str),
-    /// A kernel of the user.
-    UserKernel,
     /// Copies of elements of so many bytes.
     ElementSize(usize),
     /// A fill with a value other than 0.
@@ -55,7 +53,6 @@ impl Unsupported {
             Unsupported::Rows(name) => {
                 message!("`{}`; `--backend=cpu` does", Quoted::new(PartKind::Op, *name))
             }
-            Unsupported::UserKernel => "a kernel of the user; `--backend=cpu` runs its reference".into(),
             Unsupported::ElementSize(bytes) => message!("elements of {} bytes", bytes),
             Unsupported::Fill(dtype) => message!("a fill of `{}`", quoted_type(*dtype)),
             Unsupported::Communication(dtype) => message!("a communication of `{}`", quoted_type(*dtype)),

@@ -121,6 +121,7 @@ pub fn status_of_code(code: &str) -> ToolStatus {
         | codes::PROCESS
         | codes::EXCHANGE
         | codes::ALTERED
+        | codes::KERNEL_IMAGE
         | codes::SHARED_DEVICE => ToolStatus::Environment,
         codes::DIFFERENT_MEANING | codes::UNPROVED_MEANING => ToolStatus::Differs,
         codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => ToolStatus::Deadlock,

@@ -56,6 +56,8 @@ pub(crate) struct RankStanding {
 pub(crate) enum FailureCause {
     Cuda(Error),
     Nccl(nccl_rs::Error),
+    /// The driver does not take the code of a file with kernels of the user.
+    UserKernel(String, Error),
     Timeout,
     Peer(ControlPlaneError),
     /// Another rank of this process failed.
@@ -165,6 +167,10 @@ impl RankFailure {
                 (codes::BACKEND_TYPE, message!("the CUDA backend does not support {}", what.message()))
             }
             FailureCause::Cuda(error) => (codes::DEVICE_CALL, error.to_string().into()),
+            FailureCause::UserKernel(file, error) => (
+                codes::KERNEL_IMAGE,
+                message!("the device does not take the code of `{}`: {}", file, error.to_string()),
+            ),
             FailureCause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
                 (codes::DEVICE, error.to_string().into())
             }

@@ -7,7 +7,7 @@ use hostir::data::HostTensor;
 use hostir::diag::message;
 use hostir::diag::{Diag, Message, codes};
 use hostir::lower::PreparedProgram;
-use hostir::plan::{BufferView, Inst, Plan};
+use hostir::plan::{BufferView, Inst, InstKind, Plan};
 
 /// Refuses plans with a view that is not within its buffer.
 pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
@@ -52,7 +52,11 @@ fn is_within(plan: &Plan) -> bool {
     let fits = |view: &BufferView| view_fits_buffer(view, plan);
     let uses_fit = |inst: &Inst| {
         let written = inst.kind.written_views();
-        inst.kind.read_views().into_iter().chain(written).all(fits)
+        let addressed = match &inst.kind {
+            InstKind::Launch(launch) => launch.address_views().all(fits),
+            _ => true,
+        };
+        addressed && inst.kind.read_views().into_iter().chain(written).all(fits)
     };
     io_views.all(fits) && plan.iter().all(|inst| uses_fit(&inst))
 }

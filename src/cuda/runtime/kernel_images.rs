@@ -2,6 +2,7 @@
 
 use crate::runtime::options::Options;
 use crate::runtime::store_key::store_key;
+use crate::runtime::user_kernels::UserImages;
 use crate::sys::driver::CudaDevice;
 use crate::sys::{Error, nvrtc};
 use hostir::plan::Plan;
@@ -11,6 +12,14 @@ use std::collections::BTreeMap;
 
 /// Compiled kernels by their text.
 pub(crate) type KernelImages = BTreeMap<String, Vec<u8>>;
+
+/// All kernels of a program.
+pub(crate) struct ProgramImages {
+    /// Those that were generated.
+    pub(crate) generated: KernelImages,
+    /// Those of the user.
+    pub(crate) user: UserImages,
+}
 
 /// Compiles every distinct kernel of these ranks, or takes it from the store.
 pub(crate) fn compile_kernels(

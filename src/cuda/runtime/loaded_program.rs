@@ -6,7 +6,7 @@ use crate::runtime::autotune;
 use crate::runtime::failure::{RankFailure, RunProgress, global_diag};
 use crate::runtime::failure_latch::FailureFlag;
 use crate::runtime::index_bounds;
-use crate::runtime::kernel_images::{self, KernelImages};
+use crate::runtime::kernel_images::{self, ProgramImages};
 use crate::runtime::library_access::{LibraryAccess, register_exit_handler};
 use crate::runtime::nccl::init;
 use crate::runtime::options::Options;
@@ -22,6 +22,7 @@ use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::runtime::symmetric_memory;
 use crate::runtime::teardown;
 use crate::runtime::teardown::RankResources;
+use crate::runtime::user_kernels;
 use crate::sys::context::relax_capture_mode;
 use crate::sys::driver;
 use crate::sys::driver::CudaDevice;
@@ -179,6 +180,8 @@ fn open_program<'p>(
     clock.record_phase("plan");
     let images =
         kernel_images::compile_kernels(&own, &site.devices[0], options).map_err(|error| vec![global_diag(&error)])?;
+    let user_images = user_kernels::compile_files(prepared, &own, &site.devices[0], options)?;
+    let images = ProgramImages { generated: images, user: user_images };
     clock.record_phase("compile");
     let LocalDevices { ordinals, mut waiting, .. } = site;
     let blocks = own.iter().map(|(_, schedule)| schedule.blocks).max().unwrap_or(0);
@@ -431,7 +434,7 @@ fn open_ranks<'p>(
     own: Vec<(&'p Plan, RankSchedule)>,
     wiring: &MemoryPlan,
     ordinals: &[usize],
-    images: &KernelImages,
+    images: &ProgramImages,
     options: &Options,
 ) -> Result<Vec<RankRuntime<'p>>, Vec<Diag>> {
     let results: Vec<Result<RankRuntime<'p>, Diag>> = std::thread::scope(|scope| {
@@ -447,8 +450,9 @@ fn open_ranks<'p>(
                     let place = AllocationLayout { layout, flags, external };
                     let opened = options.cache.open_device(ordinal);
                     opened
+                        .map_err(RankFailure::from)
                         .and_then(|device| RankRuntime::new(plan, schedule, place, device, images, options))
-                        .map_err(|error| RankFailure::from(error).to_diag(prepared, plan, options.timeout))
+                        .map_err(|failure| failure.to_diag(prepared, plan, options.timeout))
                 })
             })
             .collect();

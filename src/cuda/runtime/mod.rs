@@ -6,6 +6,7 @@
 //! - `io_binding`: a caller's tensors; `symmetric_memory`, with its data in `symmetric_buffers`: those that peers
 //!   address
 //! - `address_map`: addresses of other ranks' memory, filled by `p2p_map`
+//! - `kernel_images`: compiled kernels; `user_kernels`: files with kernels of the user
 //! - `resource_cache`: resources that programs leave for later ones
 //! - `watchdog`, `failure_latch`, `teardown`: runs that do not end, and ranks that fail
 
@@ -34,4 +35,5 @@ pub(crate) mod store_key;
 pub(crate) mod symmetric_buffers;
 pub(crate) mod symmetric_memory;
 pub(crate) mod teardown;
+pub(crate) mod user_kernels;
 pub(crate) mod watchdog;

@@ -2,6 +2,7 @@
 
 use crate::runtime::resource_cache::ResourceCache;
 use crate::runtime::symmetric_buffers::SymmetricTensor;
+use crate::runtime::user_kernels::UserKernels;
 use crate::runtime::watchdog::RunWatchdog;
 use hostir::backend::control_plane::ControlPlane;
 use hostir_gpu::gemm_shape::GemmNumerics;
@@ -109,6 +110,8 @@ pub struct Options {
     /// another one was dropped starts sooner; programs that live at the same time share no exclusive resources. The
     /// cache is freed with the last clone, and the last program, that refers to it.
     pub cache: Arc<ResourceCache>,
+    /// The files of the kernels that programs launch.
+    pub user_kernels: UserKernels,
     /// Inputs and outputs of a session in the caller's symmetric memory: peers address them in place.
     pub symmetric: Vec<SymmetricTensor>,
     /// The watchdog state, from which other threads learn whether runs end.
@@ -142,6 +145,7 @@ impl Default for Options {
             device: None,
             hardware_queues: DEFAULT_HARDWARE_QUEUES,
             cache: Arc::default(),
+            user_kernels: UserKernels::default(),
             symmetric: Vec::new(),
             watchdog: Arc::default(),
         }

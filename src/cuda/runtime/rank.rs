@@ -37,7 +37,7 @@ pub(crate) mod streams;
 
 use crate::runtime::address_map::AddressMap;
 use crate::runtime::failure::RankFailure;
-use crate::runtime::kernel_images::KernelImages;
+use crate::runtime::kernel_images::ProgramImages;
 use crate::runtime::nccl::rank_communicators::RankCommunicators;
 use crate::runtime::options::Options;
 use crate::runtime::rank::allocation::{AllocationLayout, RankAllocation};
@@ -80,9 +80,9 @@ impl<'p> RankRuntime<'p> {
         schedule: RankSchedule,
         place: AllocationLayout<'_>,
         device: Arc<CudaDevice>,
-        images: &KernelImages,
+        images: &ProgramImages,
         options: &Options,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, RankFailure> {
         let cache = &options.cache;
         let semaphores = place.flags > 0;
         let memory = RankAllocation::new(plan, &device, place, cache)?;
@@ -107,7 +107,8 @@ impl<'p> RankRuntime<'p> {
     pub(crate) fn resolve_addresses(&mut self, map: &Arc<AddressMap>) -> Result<(), Error> {
         self.memory.map = Some(map.clone());
         let (memory, functions) = (&self.memory, &self.kernels.functions[..]);
-        self.commands.resolve_addresses(AddressContext { rank: self.plan.rank, memory, functions, map })
+        let user_functions = &self.kernels.user_functions[..];
+        self.commands.resolve_addresses(AddressContext { rank: self.plan.rank, memory, functions, user_functions, map })
     }
 
     /// Moves buffers to the caller's symmetric memory, on this rank and its peers, from the memory that they had while
@@ -264,6 +265,11 @@ fn issue_command(
             let words = &commands.addresses[addresses.clone()];
             // SAFETY: the rank's promise: these are the addresses that the kernel was generated for.
             unsafe { stream.launch(function, *grid, *block, words) }?;
+        }
+        ResolvedCommand::UserLaunch { function, shape, words } => {
+            let words = &commands.addresses[words.clone()];
+            // SAFETY: the promise of `UserKernels::new`; the words are as large as the kernel's parameters.
+            unsafe { stream.launch_user(function, *shape, words) }?;
         }
         ResolvedCommand::Copy { to, from, bytes } => {
             // SAFETY: the rank's promise.

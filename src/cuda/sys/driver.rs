@@ -6,7 +6,7 @@
 
 use crate::sys::Error;
 use crate::sys::library::CallStatus;
-use crate::sys::module::KernelFunction;
+use crate::sys::module::{KernelFunction, LaunchShape};
 use crate::sys::tables;
 use crate::sys::tensor_map::TensorMap;
 use cudarc::driver::sys::{
@@ -392,6 +392,24 @@ impl CudaStream {
         let overlaps = self.device.overlaps_launches() && self.overlaps_next.get();
         // SAFETY: as the caller promises; the function has as many parameters, each of 64 bits, as there are pointers.
         unsafe { self.launch_with(function, [grid, block], 0, pointers, overlaps) }
+    }
+
+    /// Launches a kernel of the user after all earlier work has ended: it does not wait for that itself. A parameter gets
+    /// the first bytes of its word, as many as it has.
+    ///
+    /// # Safety
+    /// [`CudaStream`]'s contract for all memory that the kernel reads and writes with these words; its parameters have
+    /// the sizes that the function was made with, 8 bytes at most.
+    pub(crate) unsafe fn launch_user(
+        &self,
+        function: &KernelFunction,
+        LaunchShape { grid, block, shared }: LaunchShape,
+        words: &[u64],
+    ) -> Result<(), Error> {
+        function.check_arguments(0, words.len())?;
+        let pointers = words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
+        // SAFETY: as the caller promises.
+        unsafe { self.launch_with(function, [grid, block], shared, pointers, false) }
     }
 
     /// Launches a kernel that takes tensor maps, then words, after all earlier work has ended: the kernel does not wait

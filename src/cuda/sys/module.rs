@@ -13,6 +13,20 @@ use std::sync::Arc;
 /// Bytes of a word.
 const WORD: usize = 8;
 
+/// Bytes of dynamic shared memory that a kernel may have without a permission for more.
+const USUAL_SHARED: u32 = 48 << 10;
+
+/// The shape of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LaunchShape {
+    /// Blocks along x, y and z.
+    pub(crate) grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub(crate) block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub(crate) shared: u32,
+}
+
 /// A loaded module.
 #[derive(Debug)]
 pub(crate) struct KernelModule {
@@ -48,13 +62,46 @@ impl KernelModule {
             let status = "the compiled kernel is damaged or truncated".to_owned();
             return Err(Error::Call { call: "cuModuleLoadData", status });
         }
+        // SAFETY: the image is a whole cubin, as its headers say how long it is.
+        unsafe { Self::load_image(device, image) }
+    }
+
+    /// Loads code of a user to the current device.
+    ///
+    /// # Safety
+    /// The image is a whole cubin or fatbin, or PTX that ends in zero. Its kernels run.
+    pub(crate) unsafe fn load_user(device: &Arc<CudaDevice>, image: &[u8]) -> Result<Arc<Self>, Error> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::load_image(device, image) }
+    }
+
+    /// Loads an image.
+    ///
+    /// # Safety
+    /// Its headers, or a zero, say where it ends, and it ends there.
+    unsafe fn load_image(device: &Arc<CudaDevice>, image: &[u8]) -> Result<Arc<Self>, Error> {
         // The driver reads words of 8 bytes, which a slice of bytes need not be aligned for.
         let mut aligned = vec![0u64; image.len().div_ceil(8)];
         bytemuck::cast_slice_mut::<u64, u8>(&mut aligned)[..image.len()].copy_from_slice(image);
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the image is a whole cubin, as its headers say how long it is; the driver copies it.
+        // SAFETY: the image is whole, as the caller promises; the driver copies it.
         unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) }.into_result()?;
         Ok(Arc::new(Self { device: device.clone(), handle }))
+    }
+
+    /// Returns the user's kernel `name`, whose parameters have these sizes, for launches with up to so many bytes of
+    /// dynamic shared memory.
+    pub(crate) fn get_user_function(
+        self: &Arc<Self>,
+        name: &str,
+        parameters: Vec<usize>,
+        shared_bytes: u32,
+    ) -> Result<KernelFunction, Error> {
+        let function = KernelFunction { module: self.clone(), handle: self.find_handle(name)?, parameters };
+        if shared_bytes > USUAL_SHARED {
+            function.permit_shared_memory(shared_bytes)?;
+        }
+        Ok(function)
     }
 
     /// Returns its kernel `name` with so many parameters of 64 bits, loaded at once rather than at its first launch.
@@ -72,19 +119,20 @@ impl KernelModule {
         shared_bytes: u32,
     ) -> Result<KernelFunction, Error> {
         let function = self.find_function(name, [vec![TensorMap::BYTES; maps], vec![WORD; words]].concat())?;
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
-        // SAFETY: the function is of a loaded module.
-        unsafe { tables::driver().cuFuncSetAttribute(function.handle, attribute, shared_bytes as c_int) }
-            .into_result()?;
+        function.permit_shared_memory(shared_bytes)?;
         Ok(function)
     }
 
-    fn find_function(self: &Arc<Self>, name: &str, parameters: Vec<usize>) -> Result<KernelFunction, Error> {
+    fn find_handle(&self, name: &str) -> Result<CUfunction, Error> {
         let name = CString::new(name).unwrap_or_default();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the module is loaded; the name ends in zero; the pointer is to a handle of this frame.
         unsafe { tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr()) }.into_result()?;
-        let function = KernelFunction { module: self.clone(), handle, parameters };
+        Ok(handle)
+    }
+
+    fn find_function(self: &Arc<Self>, name: &str, parameters: Vec<usize>) -> Result<KernelFunction, Error> {
+        let function = KernelFunction { module: self.clone(), handle: self.find_handle(name)?, parameters };
         match function.is_as_expected() {
             true => Ok(function),
             false => {
@@ -109,6 +157,13 @@ impl KernelFunction {
     /// The driver's handle.
     pub(super) fn raw_handle(&self) -> CUfunction {
         self.handle
+    }
+
+    /// Permits launches with so many bytes of dynamic shared memory.
+    fn permit_shared_memory(&self, bytes: u32) -> Result<(), Error> {
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        // SAFETY: the function is of a loaded module.
+        unsafe { tables::driver().cuFuncSetAttribute(self.handle, attribute, bytes as c_int) }.into_result()
     }
 
     /// Refuses arguments whose sizes differ from those of its parameters.

@@ -5,6 +5,7 @@ use crate::sys::tables;
 use crate::sys::tables::Nvrtc;
 use cudarc::nvrtc::sys::nvrtcProgram;
 use hostir_gpu::cubin::is_whole;
+use hostir_gpu::user_kernel::KernelHeader;
 use std::ffi::{CString, c_char, c_int};
 
 /// Returns true if NVRTC can be opened: a version whose kernels the driver can load, if there is a driver.
@@ -55,6 +56,26 @@ pub fn compile_cubin(source: &str, architecture: u32) -> Result<Vec<u8>, Error> 
     }
 }
 
+/// The cubin of a file of the user and the files that it includes. The compiler's messages have the file's name.
+pub(crate) fn compile_file(
+    name: &str,
+    source: &str,
+    headers: &[KernelHeader],
+    options: &[String],
+) -> Result<Vec<u8>, Error> {
+    check_present()?;
+    let text = |text: &str| {
+        CString::new(text).map_err(|_| Error::Compile { log: format!("{name}: error: the text contains a zero byte") })
+    };
+    let texts: Result<Vec<CString>, Error> = headers.iter().map(|header| text(&header.text)).collect();
+    let names: Result<Vec<CString>, Error> = headers.iter().map(|header| text(&header.name)).collect();
+    let program = NvrtcProgram::with_headers(&text(name)?, &text(source)?, &names?, &texts?)?;
+    match program.compile(options) {
+        Ok(()) => program.cubin(),
+        Err(_) => Err(Error::Compile { log: program.compile_log() }),
+    }
+}
+
 /// A program that is destroyed in the end.
 struct NvrtcProgram(nvrtcProgram);
 
@@ -63,6 +84,18 @@ impl NvrtcProgram {
         let (mut program, none) = (std::ptr::null_mut(), std::ptr::null());
         // SAFETY: the source ends in zero, and the library copies it; the program has no name and no headers.
         unsafe { lib().nvrtcCreateProgram(&raw mut program, source.as_ptr(), std::ptr::null(), 0, none, none) }
+            .into_result()
+            .map(|()| Self(program))
+    }
+
+    /// A program with a name, and texts that it may include by their names.
+    fn with_headers(name: &CString, source: &CString, names: &[CString], texts: &[CString]) -> Result<Self, Error> {
+        let mut program = std::ptr::null_mut();
+        let [names, texts] = [names, texts].map(|all| all.iter().map(|one| one.as_ptr()).collect::<Vec<_>>());
+        let count = names.len().min(texts.len()) as c_int;
+        let (names, texts) = (names.as_ptr(), texts.as_ptr());
+        // SAFETY: all texts end in zero, and the library copies them; there are `count` of both.
+        unsafe { lib().nvrtcCreateProgram(&raw mut program, source.as_ptr(), name.as_ptr(), count, texts, names) }
             .into_result()
             .map(|()| Self(program))
     }

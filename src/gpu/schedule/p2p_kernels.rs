@@ -183,6 +183,7 @@ impl Builder<'_> {
     fn needs_sms(&self, call: &StreamCommand, blocks: usize) -> bool {
         match call {
             StreamCommand::Launch { .. }
+            | StreamCommand::UserLaunch(_)
             | StreamCommand::Gemm { .. }
             | StreamCommand::Copy { .. }
             | StreamCommand::Communicate { .. } => true,

@@ -420,4 +420,8 @@ codes! {
     ALTERED = "H0670";
     /// A bug of this project: a part of it panicked. Please report it.
     INTERNAL = "H0674";
+    /// Source of a kernel of the user that does not compile.
+    KERNEL_COMPILE = "H0683";
+    /// Code of a kernel of the user that the device does not take, or that nobody handed over.
+    KERNEL_IMAGE = "H0684";
 }

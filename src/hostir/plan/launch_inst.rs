@@ -30,6 +30,22 @@ pub enum LaunchArgument {
 }
 
 impl LaunchArgument {
+    /// The view whose address it is; `None` for a number.
+    pub fn as_view(&self) -> Option<&BufferView> {
+        match self {
+            LaunchArgument::Address(view) => Some(view),
+            LaunchArgument::Scalar { .. } => None,
+        }
+    }
+
+    /// The bytes that a parameter for it has.
+    pub fn byte_size(&self) -> usize {
+        match self {
+            LaunchArgument::Address(_) => size_of::<u64>(),
+            LaunchArgument::Scalar { dtype, .. } => dtype.byte_size(),
+        }
+    }
+
     /// The bytes of a number as the kernel gets it; `None` for an address.
     pub fn scalar_bytes(&self) -> Option<Vec<u8>> {
         let LaunchArgument::Scalar { dtype, value } = self else { return None };
@@ -71,6 +87,11 @@ impl LaunchInst {
             LaunchArgument::Scalar { .. } => None,
         });
         self.reads.iter_mut().chain(&mut self.writes).chain(addresses)
+    }
+
+    /// The views whose addresses its parameters get.
+    pub fn address_views(&self) -> impl Iterator<Item = &BufferView> {
+        self.arguments.iter().filter_map(LaunchArgument::as_view)
     }
 
     /// The bytes of its lists.

@@ -11,7 +11,7 @@ use super::inputs::{self, InputData};
 use super::preparation::{announce_program, poison_memory, prepare_program, report_cache_warnings};
 use super::program::SourceProgram;
 use super::progress::{self, RoundCounter};
-use super::{gather, proof, tensor_options};
+use super::{gather, proof, tensor_options, user_kernels};
 use crate::launch::LaunchedProcess;
 use hostir::backend::cpu;
 use hostir::backend::null::NullBackend;
@@ -135,16 +135,17 @@ fn load_entry(
     let bound = tensor_options::bind_options(&loaded.program, &options)?;
     let whole = inputs::read_whole(&loaded.program, &bound, io)?;
     let prepared = prepare_program(&loaded, &options, engine, &bound, &whole)?;
+    let kernels = user_kernels::read_kernels(&loaded, &prepared, &options, engine, io)?;
     if !options.no_check {
         proof::prove_loaded(&prepared, &loaded, &options)?;
     }
     let prepared = poison_memory(prepared, &options, engine);
     if matches!(engine, RunEngine::Null { .. }) {
-        return Ok(BenchEntry { file: file.to_owned(), loaded, prepared, inputs: Vec::new() });
+        return Ok(BenchEntry { file: file.to_owned(), loaded, prepared, kernels, inputs: Vec::new() });
     }
     let inputs: Vec<InputData> = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
     let inputs = inputs::rank_inputs(&prepared, &inputs, here.map(|here| here.place.rank));
-    Ok(BenchEntry { file: file.to_owned(), loaded, prepared, inputs })
+    Ok(BenchEntry { file: file.to_owned(), loaded, prepared, kernels, inputs })
 }
 
 fn time_on_cpu(

@@ -20,9 +20,11 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
-use hostir_cuda::{CudaRuntime, GemmTuning, ImageStore, LoadedProgram, NcclFile, hardware_queue_count};
+use hostir_cuda::{CudaRuntime, GemmTuning, ImageStore, LoadedProgram, NcclFile, UserKernels, hardware_queue_count};
+use hostir_gpu::user_kernel::KernelFiles;
 use hostir_tool_support::io::ToolIo;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The variable with the number of the driver's hardware queues.
@@ -33,6 +35,8 @@ const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 pub(super) struct CudaBackend {
     cuda: CudaRuntime,
     cache: Option<Arc<KernelCache>>,
+    /// Folders of CUDA's headers, for kernels of the user.
+    include_folders: Vec<String>,
     /// The other processes of the run.
     peers: Option<Arc<SocketControlPlane>>,
 }
@@ -45,6 +49,8 @@ pub(super) struct GpuRun<'a> {
     pub(super) prepared: &'a PreparedProgram,
     /// Inputs by rank and position.
     pub(super) inputs: &'a [Vec<HostTensor>],
+    /// The files of the kernels that it launches.
+    pub(super) kernels: &'a KernelFiles,
     /// The profiler that gets the ranges of instructions.
     pub(super) profiler: Option<&'a Profiler>,
     /// A timeline is wanted.
@@ -71,7 +77,7 @@ impl CudaBackend {
             ..program_options(&options.gpu)
         };
         let peers = here.map(|here| here.peers.clone());
-        Self { cuda: CudaRuntime { options }, cache, peers }
+        Self { cuda: CudaRuntime { options }, cache, include_folders: include_folders(io), peers }
     }
 
     /// Returns the warnings about the kernel cache since the last call.
@@ -88,7 +94,7 @@ impl CudaBackend {
         run: &GpuRun<'_>,
         announce: &mut dyn FnMut(&str),
     ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
-        let mut program = self.cuda.load(run.prepared)?;
+        let mut program = self.load_program(run.prepared, run.kernels)?;
         nvtx_ranges::name_ranges(&mut program, run.profiler, run.loaded, run.prepared);
         announce(&describe_program(&program));
         let result = if run.traced {
@@ -97,6 +103,18 @@ impl CudaBackend {
             program.run_once(run.inputs).map(|result| (result, None))
         };
         keep_after_failure(program, result).map_err(|diags| self.merge_positions(run.prepared, diags))
+    }
+
+    /// Loads a program that may launch the kernels of these files.
+    #[allow(unsafe_code, reason = "the user allows kernels to run")]
+    fn load_program<'p>(
+        &self,
+        prepared: &'p PreparedProgram,
+        kernels: &KernelFiles,
+    ) -> Result<LoadedProgram<'p>, Vec<Diag>> {
+        // SAFETY: with `--allow-kernels` the user says that the kernels do what their launches declare.
+        let user_kernels = unsafe { UserKernels::new(kernels.clone(), self.include_folders.clone()) };
+        CudaRuntime { options: hostir_cuda::Options { user_kernels, ..self.cuda.options.clone() } }.load(prepared)
     }
 
     /// The errors of a run of several processes whose deadline passed: on rank 0 one report with the positions of all
@@ -155,6 +173,14 @@ pub fn request_hardware_queues() {
         // SAFETY: the process has one thread, this one: nobody reads the environment meanwhile.
         unsafe { std::env::set_var(QUEUES, "32") };
     }
+}
+
+/// The folder of CUDA's headers, such as `cuda_fp16.h`: that of `CUDA_HOME` or `CUDA_PATH`, or the usual one.
+fn include_folders(io: &ToolIo<'_>) -> Vec<String> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(io.env).map(PathBuf::from);
+    let mut folders = named.chain([PathBuf::from("/usr/local/cuda")]).map(|folder| folder.join("include"));
+    let found = folders.find(|folder| folder.is_absolute() && folder.is_dir());
+    found.and_then(|folder| folder.into_os_string().into_string().ok()).into_iter().collect()
 }
 
 /// NCCL's library, as the user names it.

@@ -12,6 +12,7 @@ use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir_gpu::user_kernel::KernelFiles;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
@@ -28,6 +29,8 @@ pub(super) struct GpuRun<'a> {
     pub(super) prepared: &'a PreparedProgram,
     /// Inputs by rank and position.
     pub(super) inputs: &'a [Vec<HostTensor>],
+    /// The files of the kernels that it launches.
+    pub(super) kernels: &'a KernelFiles,
     /// The profiler that gets the ranges of instructions.
     pub(super) profiler: Option<&'a Profiler>,
     /// A timeline is wanted.

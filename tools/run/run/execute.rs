@@ -26,6 +26,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
+use hostir_gpu::user_kernel::KernelFiles;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
@@ -87,7 +88,7 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
         let listed = refused.and_then(|()| command_listing::list_calls(&prepared, &options.gpu, shared));
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
-    user_kernels::read_kernels(&loaded, &prepared, options, &engine, io)?;
+    let kernels = user_kernels::read_kernels(&loaded, &prepared, options, &engine, io)?;
     outputs::check_files(&prepared, options, &bound, io)?;
     permuted::compare_schedules(&prepared, &loaded, options, io)?;
     if options.check_only {
@@ -108,7 +109,8 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
         return follow_program(null, &prepared, &loaded, options, here, io);
     }
     let inputs = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
-    let work = RunWork { loaded: &loaded, prepared: &prepared, options, profiler: profiler.as_ref() };
+    let work =
+        RunWork { loaded: &loaded, prepared: &prepared, kernels: &kernels, options, profiler: profiler.as_ref() };
     let (run, trace) = work.run_watched(&engine, &inputs, here, io)?;
     finish_run(Computed { work, bound, inputs, run, trace, proved }, here, io)
 }
@@ -232,6 +234,7 @@ fn draw_alone(
 struct RunWork<'a> {
     loaded: &'a SourceProgram,
     prepared: &'a PreparedProgram,
+    kernels: &'a KernelFiles,
     options: &'a Options,
     profiler: Option<&'a Profiler>,
 }
@@ -266,7 +269,7 @@ impl RunWork<'_> {
         parts: Vec<Vec<HostTensor>>,
         io: &mut ToolIo<'_>,
     ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
-        let RunWork { loaded, prepared, options, profiler } = *self;
+        let RunWork { loaded, prepared, kernels, options, profiler } = *self;
         let (traced, steps) = (options.traced.is_any(), StepCounter::default());
         let wanted = progress::is_wanted(options, io);
         progress::show_progress(
@@ -282,7 +285,7 @@ impl RunWork<'_> {
                 },
                 RunEngine::Null { null, .. } => null.run_plans(prepared).map(|result| (result, None)),
                 RunEngine::Cuda(cuda) => {
-                    let run = GpuRun { loaded, prepared, inputs: &parts, profiler, traced };
+                    let run = GpuRun { loaded, prepared, inputs: &parts, kernels, profiler, traced };
                     cuda.run_program(&run, &mut |about| {
                         if !options.quiet {
                             line.clear();

@@ -1,7 +1,7 @@
 //! Relocation entries: which commands of a schedule hold the address of which buffer, so that only these are resolved
 //! again when a buffer moves.
 
-use hostir::plan::{BufferId, BufferView};
+use hostir::plan::{BufferId, BufferView, LaunchArgument};
 use hostir_gpu::nccl_lowering::NcclCall;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::MessagePlan;
@@ -44,6 +44,7 @@ fn accessed_views<'c>(call: &'c StreamCommand, rank: u32, messages: &'c MessageP
     let message_views = |message: usize| messages.list[message].ranges_of(rank).map(|range| &range.view);
     match call {
         StreamCommand::Launch { places, .. } => places.iter().filter_map(SymbolicAddress::as_view).collect(),
+        StreamCommand::UserLaunch(launch) => launch.arguments.iter().filter_map(LaunchArgument::as_view).collect(),
         StreamCommand::Copy { views, .. } => views.iter().collect(),
         StreamCommand::Gemm { operands, .. } => {
             operands.iter().flatten().filter_map(SymbolicAddress::as_view).collect()

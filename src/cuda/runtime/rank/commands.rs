@@ -8,16 +8,17 @@ use crate::runtime::rank::nccl_calls::{ResolvedNcclCall, resolve_nccl_call};
 use crate::runtime::sequencer::IssueSequencer;
 use crate::sys::Error;
 use crate::sys::blas::GemmOperands;
-use crate::sys::module::KernelFunction;
+use crate::sys::module::{KernelFunction, LaunchShape};
 use crate::sys::nvtx::NamedRanges;
 use crate::sys::peer::WordOp;
-use hostir::plan::{BufferId, BufferView, InstId};
+use hostir::plan::{BufferId, BufferView, InstId, LaunchArgument};
 use hostir_gpu::codegen;
 use hostir_gpu::element_range::ViewRange;
 use hostir_gpu::gemm_lowering::PerOperand;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::{MessageTarget, P2pMessage};
 use hostir_gpu::rank_memory::WORKSPACE;
+use hostir_gpu::schedule::user_launches::UserLaunch;
 use hostir_gpu::schedule::{P2pBatch, P2pCopy, RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
 use std::ops::Range;
 
@@ -25,14 +26,45 @@ use std::ops::Range;
 /// buffer that moves gets its new address in place.
 #[derive(Clone, Debug)]
 pub(crate) enum ResolvedCommand {
-    Launch { function: KernelFunction, grid: [u32; 3], block: [u32; 3], addresses: Range<usize> },
-    Copy { to: u64, from: u64, bytes: usize },
-    Gemm { gemm: usize, operands: GemmOperands },
-    Record { event: usize },
-    Wait { event: usize },
-    Communicate { comm: usize, calls: Range<usize> },
-    Words { ops: Range<usize> },
-    Transfer { to: u64, from: u64, bytes: usize },
+    Launch {
+        function: KernelFunction,
+        grid: [u32; 3],
+        block: [u32; 3],
+        addresses: Range<usize>,
+    },
+    /// A kernel of the user; a word holds the bytes of one parameter.
+    UserLaunch {
+        function: KernelFunction,
+        shape: LaunchShape,
+        words: Range<usize>,
+    },
+    Copy {
+        to: u64,
+        from: u64,
+        bytes: usize,
+    },
+    Gemm {
+        gemm: usize,
+        operands: GemmOperands,
+    },
+    Record {
+        event: usize,
+    },
+    Wait {
+        event: usize,
+    },
+    Communicate {
+        comm: usize,
+        calls: Range<usize>,
+    },
+    Words {
+        ops: Range<usize>,
+    },
+    Transfer {
+        to: u64,
+        from: u64,
+        bytes: usize,
+    },
 }
 
 /// The commands of a rank in the order of their issue.
@@ -55,6 +87,7 @@ pub(crate) struct AddressContext<'a> {
     pub(crate) rank: u32,
     pub(crate) memory: &'a RankAllocation,
     pub(crate) functions: &'a [KernelFunction],
+    pub(crate) user_functions: &'a [KernelFunction],
     pub(crate) map: &'a AddressMap,
 }
 
@@ -105,7 +138,7 @@ impl CommandList {
     }
 
     fn resolve_step(&mut self, step: &ScheduleStep, context: AddressContext<'_>) -> Result<ResolvedCommand, Error> {
-        let AddressContext { rank, memory, functions, map } = context;
+        let AddressContext { rank, memory, functions, map, .. } = context;
         Ok(match &step.call {
             StreamCommand::Launch { text, grid, block, places } => {
                 let start = self.addresses.len();
@@ -115,6 +148,13 @@ impl CommandList {
                 let addresses = start..self.addresses.len();
                 let function = functions[*text].clone();
                 ResolvedCommand::Launch { function, grid: *grid, block: *block, addresses }
+            }
+            StreamCommand::UserLaunch(launch) => {
+                let start = self.addresses.len();
+                self.addresses.extend(launch.arguments.iter().map(|argument| argument_word(memory, argument)));
+                let UserLaunch { kernel, grid, block, shared, .. } = **launch;
+                let (function, shape) = (context.user_functions[kernel].clone(), LaunchShape { grid, block, shared });
+                ResolvedCommand::UserLaunch { function, shape, words: start..self.addresses.len() }
             }
             StreamCommand::Copy { views, bytes } => resolve_copy(memory, views, *bytes),
             StreamCommand::Gemm { shape, operands } => {
@@ -159,7 +199,7 @@ impl CommandList {
         stream: usize,
         context: AddressContext<'_>,
     ) -> Result<ResolvedCommand, Error> {
-        let AddressContext { rank: own, memory, functions, map } = context;
+        let AddressContext { rank: own, memory, functions, map, .. } = context;
         let start = self.addresses.len();
         for &(rank, flag) in &batch.signals {
             self.addresses.push(map.flag_address(rank, flag)?);
@@ -217,6 +257,12 @@ impl CommandList {
                 }
                 return Ok(());
             }
+            (ResolvedCommand::UserLaunch { words, .. }, StreamCommand::UserLaunch(launch)) => {
+                for (slot, argument) in words.clone().zip(&launch.arguments) {
+                    self.addresses[slot] = argument_word(memory, argument);
+                }
+                return Ok(());
+            }
             (ResolvedCommand::Communicate { calls: slots, .. }, StreamCommand::Communicate { calls, .. }) => {
                 for (slot, call) in slots.clone().zip(calls) {
                     self.nccl_calls[slot] = resolve_nccl_call(memory, call, step.stream)?;
@@ -263,6 +309,19 @@ impl CommandList {
             ResolvedCommand::Gemm { gemm, operands } if *gemm == number => Some(*operands),
             _ => None,
         })
+    }
+}
+
+/// The word of which a kernel of the user gets the first bytes.
+pub(crate) fn argument_word(memory: &RankAllocation, argument: &LaunchArgument) -> u64 {
+    match argument {
+        LaunchArgument::Address(view) => memory.view_address(view),
+        LaunchArgument::Scalar { .. } => {
+            let mut word = [0; size_of::<u64>()];
+            let bytes = argument.scalar_bytes().unwrap_or_default();
+            word[..bytes.len()].copy_from_slice(&bytes);
+            u64::from_ne_bytes(word)
+        }
     }
 }
 

@@ -1,17 +1,20 @@
 //! A rank's kernels: functions of loaded modules, and GEMMs.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::kernel_images::KernelImages;
+use crate::runtime::failure::{FailureCause, RankFailure};
+use crate::runtime::kernel_images::ProgramImages;
 use crate::runtime::options::Options;
 use crate::runtime::rank::rank_gemm::RankGemm;
 use crate::runtime::resource_cache::CachedBlas;
+use crate::runtime::user_kernels::UserImages;
 use crate::sys::Error;
 use crate::sys::blas::{GemmOperands, TunableGemm};
 use crate::sys::driver::{CudaDevice, CudaStream};
-use crate::sys::module::KernelFunction;
+use crate::sys::module::{KernelFunction, KernelModule};
 use hostir_gpu::codegen::job;
 use hostir_gpu::rank_memory::WORKSPACE;
 use hostir_gpu::schedule::RankSchedule;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The number of algorithms that are requested from the library.
@@ -22,6 +25,8 @@ pub(crate) struct LoadedKernels {
     // Dropped in this order.
     pub(crate) gemms: Vec<RankGemm>,
     pub(crate) functions: Vec<KernelFunction>,
+    /// The kernels of the user.
+    pub(crate) user_functions: Vec<KernelFunction>,
     blas: Option<CachedBlas>,
 }
 
@@ -30,15 +35,15 @@ impl LoadedKernels {
     pub(crate) fn load(
         device: &Arc<CudaDevice>,
         schedule: &RankSchedule,
-        images: &KernelImages,
+        images: &ProgramImages,
         options: &Options,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, RankFailure> {
         let cache = &options.cache;
         let blas = if schedule.shapes.is_empty() { None } else { Some(cache.take_blas(device)?) };
-        let mut kernels = Self { gemms: Vec::new(), functions: Vec::new(), blas };
+        let user_functions = load_user_kernels(device, schedule, &images.user)?;
+        let mut kernels = Self { gemms: Vec::new(), functions: Vec::new(), user_functions, blas };
         for text in &schedule.texts {
-            let image =
-                images.get(text).ok_or_else(|| Error::Internal { what: "a kernel was not compiled".to_owned() })?;
+            let image = images.generated.get(text).ok_or_else(not_compiled)?;
             let module = cache.kernel_module(device, text, image)?;
             kernels.functions.push(module.get_function(job::ENTRY, job::parameter_count(text))?);
         }
@@ -74,4 +79,36 @@ impl LoadedKernels {
             blas.keep = true;
         }
     }
+}
+
+fn not_compiled() -> Error {
+    Error::Internal { what: "a kernel was not compiled".to_owned() }
+}
+
+/// The kernels of the user in the order of the schedule; those of a file share a module.
+fn load_user_kernels(
+    device: &Arc<CudaDevice>,
+    schedule: &RankSchedule,
+    images: &UserImages,
+) -> Result<Vec<KernelFunction>, RankFailure> {
+    let mut modules: BTreeMap<&str, Arc<KernelModule>> = BTreeMap::new();
+    let mut functions = Vec::new();
+    for scheduled in &schedule.user_kernels {
+        let file = &*scheduled.kernel.file;
+        let refused = |error| RankFailure::from_cause(FailureCause::UserKernel(file.to_owned(), error));
+        let (image, name) = images.find(&scheduled.kernel).ok_or_else(not_compiled)?;
+        let module = match modules.get(file) {
+            Some(module) => module.clone(),
+            None => {
+                // SAFETY: the promise of `UserKernels::new`; the image is whole, or ends in zero if it is a text.
+                let module = unsafe { KernelModule::load_user(device, image) };
+                let module = module.map_err(|error| refused(error).at_inst(scheduled.inst))?;
+                modules.insert(file, module.clone());
+                module
+            }
+        };
+        let function = module.get_user_function(name, scheduled.parameters.clone(), scheduled.shared);
+        functions.push(function.map_err(|error| refused(error).at_inst(scheduled.inst))?);
+    }
+    Ok(functions)
 }

@@ -192,7 +192,10 @@ impl Machine {
                 let [from, to] = views.each_ref().map(|view| self.address(rank, view, 0));
                 self.devices[rank].memory.copy_within(from..from + bytes, to);
             }
-            StreamCommand::Wait { .. } | StreamCommand::Launch { .. } | StreamCommand::Gemm { .. } => {}
+            StreamCommand::Wait { .. }
+            | StreamCommand::Launch { .. }
+            | StreamCommand::UserLaunch(_)
+            | StreamCommand::Gemm { .. } => {}
             StreamCommand::Communicate { .. } => panic!("NCCL is called"),
         }
         self.devices[rank].queues[stream].1 += 1;

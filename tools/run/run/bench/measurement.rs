@@ -9,6 +9,7 @@ use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
+use hostir_gpu::user_kernel::KernelFiles;
 
 /// A program with its inputs, as far as the command line fixes them.
 pub(in crate::run) struct BenchEntry {
@@ -18,6 +19,8 @@ pub(in crate::run) struct BenchEntry {
     pub(in crate::run) loaded: SourceProgram,
     /// Its plans.
     pub(in crate::run) prepared: PreparedProgram,
+    /// The files of the kernels that it launches.
+    pub(in crate::run) kernels: KernelFiles,
     /// Inputs by rank and position; empty if nothing is computed.
     pub(in crate::run) inputs: Vec<Vec<HostTensor>>,
 }

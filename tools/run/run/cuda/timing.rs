@@ -58,7 +58,8 @@ impl CudaBackend {
     ) -> Result<(), RunFailure> {
         let mut first = None;
         for entry in timing.entries {
-            let mut program = self.cuda.load(&entry.prepared).map_err(|diags| entry.loaded.to_failure(diags))?;
+            let mut program =
+                self.load_program(&entry.prepared, &entry.kernels).map_err(|diags| entry.loaded.to_failure(diags))?;
             nvtx_ranges::name_ranges(&mut program, timing.profiler, &entry.loaded, &entry.prepared);
             let run = program.run_once(&entry.inputs);
             programs.push(program);
