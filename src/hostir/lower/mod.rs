@@ -24,6 +24,7 @@ pub(crate) use element_text::unravel_index;
 pub use mesh_sizes::open_mesh_size;
 pub use prepare::{
     IoTensor, IoTensorAxis, PreparedProgram, prepare_program, prepare_rank, prepare_with_kept, prepare_with_streams,
+    sized_axes,
 };
 pub use shard::{assemble_output, shard_input};
 pub use sizes::{SizeSettings, infer_sizes, needed_ranks, stream_count};

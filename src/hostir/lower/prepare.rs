@@ -8,10 +8,11 @@ use super::kernel_tensors::check_kernel_tensors;
 use super::one_rank::check_one_rank_text;
 use super::{SizeSettings, infer_sizes};
 use crate::analysis::{moves_shards, needs_slice_resharding, shows_other_devices};
+use crate::axes::LogicalAxis;
 use crate::diag::components::PLAN;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, Value, quoted_head};
+use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, UnitId, Value, quoted_head};
 use crate::ops::spec::Lower;
 use crate::plan::{
     AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent, shard_place,
@@ -332,25 +333,49 @@ fn collect_io_tensors(
             mesh: if unlowered { None } else { program.tensor_mesh(tensor).cloned() },
         };
         for axis in axes.stored_axes(tensor) {
-            let expr = axis.expanded.unwrap_or(axis.extent);
-            let extent = evaluate_extent(program, env, None, expr);
-            let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
-                let message = message!("the shape of {} is unknown", io_tensor.name);
-                diags.push(Diag::global_error(codes::SIZE, message));
-                continue;
-            };
-            let device = (!unlowered && axis.is_sharded()).then_some(axis.parallel);
-            let parts = axis.parts.map(|parts| evaluate_extent(program, env, None, parts).ok());
-            let shards = match (device, parts) {
-                (None, _) => 1,
-                (Some(_), None) => extent,
-                (Some(_), Some(parts)) => parts.and_then(|parts| usize::try_from(parts).ok()).unwrap_or(1),
-            };
-            io_tensor.axes.push(IoTensorAxis { extent, device, expanded: axis.expanded.is_some(), shards });
+            match sized_axis(program, env, None, unlowered, axis) {
+                Some(axis) => io_tensor.axes.push(axis),
+                None => {
+                    let message = message!("the shape of {} is unknown", io_tensor.name);
+                    diags.push(Diag::global_error(codes::SIZE, message));
+                }
+            }
         }
         found.push(io_tensor);
     }
     found
+}
+
+/// A stored axis of a tensor of the host program or of a unit; `None` if its extent is unknown.
+fn sized_axis(
+    program: &Program,
+    env: &ExtentEnv,
+    unit: Option<UnitId>,
+    unlowered: bool,
+    axis: &LogicalAxis,
+) -> Option<IoTensorAxis> {
+    let extent = evaluate_extent(program, env, unit, axis.expanded.unwrap_or(axis.extent));
+    let extent = extent.ok().and_then(|extent| usize::try_from(extent).ok())?;
+    let device = (!unlowered && axis.is_sharded()).then_some(axis.parallel);
+    let parts = axis.parts.map(|parts| evaluate_extent(program, env, unit, parts).ok());
+    let shards = match (device, parts) {
+        (None, _) => 1,
+        (Some(_), None) => extent,
+        (Some(_), Some(parts)) => parts.and_then(|parts| usize::try_from(parts).ok()).unwrap_or(1),
+    };
+    Some(IoTensorAxis { extent, device, expanded: axis.expanded.is_some(), shards })
+}
+
+/// The stored axes of any tensor of a program for these sizes, as every rank of its mesh has them; `None` if an extent
+/// is unknown.
+pub fn sized_axes(
+    program: &Program,
+    env: &ExtentEnv,
+    axes: &AxesTable,
+    tensor: TensorId,
+) -> Option<Vec<IoTensorAxis>> {
+    let unit = program.tensor(tensor).unit;
+    axes.stored_axes(tensor).map(|axis| sized_axis(program, env, unit, false, axis)).collect()
 }
 
 /// Returns true if the program has a resharding op that is not a Communication; fails if it also has
