@@ -1,4 +1,5 @@
-//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, shared memory, written inputs.
+//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, shared memory, uses of tensors, written
+//! inputs.
 
 pub mod extents;
 pub mod loop_private;
@@ -6,6 +7,7 @@ pub mod mapping;
 pub mod sharding;
 pub mod standalone;
 pub mod storage;
+pub mod uses;
 pub mod written;
 
 pub use extents::ExtentClasses;
@@ -16,3 +18,5 @@ pub use sharding::{
     shows_other_devices, tensor_sharding,
 };
 pub use standalone::is_standalone;
+pub use storage::TensorAccess;
+pub use uses::{TensorUse, TensorUses};
