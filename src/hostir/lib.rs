@@ -56,6 +56,7 @@ pub mod repair;
 pub mod resolve;
 pub mod skew;
 pub mod style;
+pub mod symbols;
 pub mod verdict;
 pub mod verify;
 
@@ -209,6 +210,23 @@ impl SourceReader<'_> {
         match self.0 {
             FormReader::Printed(reader) => Self(FormReader::Printed(Box::new(reader.with_element_type(element_type)))),
             hir2 @ FormReader::Hir2(_) => Self(hir2),
+        }
+    }
+
+    /// Keeps the declarations of names in the programs that are read from now on, for [`symbols::SymbolTable`].
+    #[must_use]
+    pub fn with_declarations(self) -> Self {
+        match self.0 {
+            FormReader::Hir2(reader) => Self(FormReader::Hir2(Box::new(reader.with_declarations()))),
+            printed @ FormReader::Printed(_) => Self(printed),
+        }
+    }
+
+    /// The declarations that were kept; none of a printed text, whose names are numbers.
+    pub fn declarations(&self) -> &[hir2::read::DeclaredName] {
+        match &self.0 {
+            FormReader::Hir2(reader) => reader.declarations(),
+            FormReader::Printed(_) => &[],
         }
     }
 

@@ -27,6 +27,7 @@ const RANKS: &[&str] = &[
     "lower",
     "plan_checks",
     "lib",
+    "symbols",
     "repair",
     "backend",
     "verdict",
@@ -43,8 +44,8 @@ const STILL_CYCLIC: &[(&str, &[&str])] = &[(
 )];
 
 /// Only these modules of the library may see the crate of the syntax tree: `resolve` and `hir2` for the trees,
-/// `diag` for spans, `ir` for the string interner, the root to read a text.
-const SEE_SYNTAX: &[&str] = &["diag", "ir", "resolve", "hir2"];
+/// `symbols` for the places of names in them, `diag` for spans, `ir` for the string interner, the root to read a text.
+const SEE_SYNTAX: &[&str] = &["diag", "ir", "resolve", "hir2", "symbols"];
 
 /// The modules of the crate `hostir` that each crate must not mention (its own dependencies are Cargo's affair).
 const FORBIDDEN_MODULES: &[(&str, &[&str])] = &[("passes/src", &["resolve", "backend", "data"])];

@@ -45,7 +45,7 @@ use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem};
 use imports::ImportTable;
 use program::{KernelSource, ProgramReader, ProgramTables};
 use rustc_hash::{FxHashMap, FxHashSet};
-use scope::Meaning;
+pub use scope::{DeclaredName, Meaning};
 use sized_meshes::{FileSizes, SizedMesh};
 
 /// Parses and reads all programs of a text in `hir 2`.
@@ -145,6 +145,18 @@ impl<'a> FileReader<'a> {
     pub fn with_ops(mut self, ops: OpRegistry) -> Self {
         self.shared.ops = ops;
         self
+    }
+
+    /// Keeps the declarations of names in the programs that are read from now on.
+    #[must_use]
+    pub fn with_declarations(mut self) -> Self {
+        self.tables.scope.keep_declarations();
+        self
+    }
+
+    /// The declarations that were kept, in the order of reading. An imported kernel's come once for each program.
+    pub fn declarations(&self) -> &[DeclaredName] {
+        self.tables.scope.declarations()
     }
 
     /// Reads one program, from 0. Errors about the file as a whole come with the first, those about the sizes of meshes

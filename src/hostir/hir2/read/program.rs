@@ -115,7 +115,7 @@ impl ProgramTables {
     fn begin_program(&mut self, place: FilePlace) {
         self.place = place;
         self.words.begin_program();
-        self.scope.clear_scope();
+        self.scope.begin_program(place.position);
         self.statements.begin_program();
         self.printed_sizes = FxHashMap::default();
     }

@@ -6,7 +6,7 @@ use hostir_grammar::ast::Symbol;
 
 /// The meaning of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub enum Meaning {
     /// A tensor.
     Tensor(TensorId),
     /// A communication or group.
@@ -26,6 +26,19 @@ pub(super) struct ScopeEntry {
     pub(super) span: Span,
 }
 
+/// A declaration of a name in a program or one of its kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeclaredName {
+    /// The name.
+    pub name: Symbol,
+    /// The place of the name where it is declared; of a handle that is waited for first, its first place.
+    pub span: Span,
+    /// Its meaning there.
+    pub meaning: Meaning,
+    /// The number of the program, from 0; that of its program for a kernel.
+    pub program: usize,
+}
+
 /// The names of one program or kernel.
 #[derive(Default)]
 pub(super) struct Scope {
@@ -33,12 +46,32 @@ pub(super) struct Scope {
     slots: Vec<Option<(u32, ScopeEntry)>>,
     /// The number of scopes before this one.
     number: u32,
+    /// The number of the program.
+    program: usize,
+    /// The declarations of all programs, if they are kept.
+    declared: Option<Vec<DeclaredName>>,
 }
 
 impl Scope {
     /// A scope for a file with so many symbols.
     pub(super) fn with_symbols(count: usize) -> Self {
-        Self { slots: vec![None; count], number: 0 }
+        Self { slots: vec![None; count], ..Self::default() }
+    }
+
+    /// Keeps the declarations from now on.
+    pub(super) fn keep_declarations(&mut self) {
+        self.declared.get_or_insert_default();
+    }
+
+    /// The declarations that were kept.
+    pub(super) fn declarations(&self) -> &[DeclaredName] {
+        self.declared.as_deref().unwrap_or_default()
+    }
+
+    /// Forgets all names: another program begins.
+    pub(super) fn begin_program(&mut self, program: usize) {
+        self.program = program;
+        self.clear_scope();
     }
 
     /// Forgets all names: another kernel or the program begins.
@@ -56,6 +89,9 @@ impl Scope {
     pub(super) fn set_meaning(&mut self, name: Symbol, meaning: Meaning, span: Span) {
         if let Some(slot) = self.slots.get_mut(name.index()) {
             *slot = Some((self.number, ScopeEntry { meaning, span }));
+        }
+        if let Some(declared) = &mut self.declared {
+            declared.push(DeclaredName { name, span, meaning, program: self.program });
         }
     }
 
