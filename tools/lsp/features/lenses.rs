@@ -1,0 +1,41 @@
+//! Code lenses: the verdict of the proof above each program.
+
+use crate::requests::RequestContext;
+use hostir::diag::Span;
+use lsp_types::{CodeLens, CodeLensParams, Command};
+use serde_json::json;
+
+/// The command that proves a document again; its argument is the URI.
+pub const PROVE: &str = "hir.prove";
+
+/// A lens above each program: its verdict, or that the proof is under way.
+///
+/// # Errors
+/// None.
+pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Option<Vec<CodeLens>>, String> {
+    if !context.settings.proof {
+        return Ok(Some(Vec::new()));
+    }
+    let document = context.document();
+    let lens = |header: Span, title: String| CodeLens {
+        range: document.positions.range_of(header),
+        command: Some(Command {
+            title,
+            command: PROVE.to_owned(),
+            arguments: Some(vec![json!(document.uri.as_str())]),
+        }),
+        data: None,
+    };
+    let lenses = match &context.open.proof {
+        Some(proof) => proof.verdicts.iter().map(|verdict| lens(verdict.header, verdict.title.clone())).collect(),
+        None => {
+            let sections = context.snapshot.sections.iter().filter(|section| !section.has_errors());
+            let headers = sections.flat_map(|section| {
+                let programs = section.programs.iter();
+                programs.map(|program| section.span_in_document(program.source().header))
+            });
+            headers.map(|header| lens(header, "proving ..".to_owned())).collect()
+        }
+    };
+    Ok(Some(lenses))
+}

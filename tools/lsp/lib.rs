@@ -1,0 +1,72 @@
+//! `hir-lsp`: the language server for host programs, in both notations.
+//!
+//! One thread ([`server`]) owns the open documents and answers all requests in the order in which they come. Reading and
+//! verifying a text is fast enough for each keystroke: a document is read as a whole when no message is waiting, or when
+//! a request needs it ([`snapshot`]). Proofs take longer; a second thread makes them ([`proof`]), and drops the work on
+//! a text that has changed since.
+//!
+//! The server has no rules of its own: texts are read, verified, proved, repaired and formatted by the library's
+//! functions that `hir-opt` and `hir-run` call, and names mean what [`hostir::symbols`] says.
+//!
+//! | module | |
+//! |---|---|
+//! | [`server`] | the loop over messages, and the state between them |
+//! | [`requests`] | the method of each request and its answer |
+//! | [`documents`], [`positions`] | texts and their changes; places in UTF-16 |
+//! | [`snapshot`] | all that reading says about a text |
+//! | [`proof`], [`settings`] | proofs in the background, and the sizes for them |
+//! | [`publish`] | diagnostics as the protocol has them |
+//! | [`features`] | the answers to requests, a file each |
+
+pub mod documents;
+pub mod features;
+pub mod positions;
+pub mod proof;
+pub mod publish;
+pub mod requests;
+pub mod server;
+pub mod settings;
+pub mod snapshot;
+
+use lsp_server::Connection;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// The help of the program, which has no options beside it.
+const HELP: &str = "\
+hir-lsp: the language server for host programs
+
+Usage: hir-lsp [--stdio]
+
+An editor starts it and talks to it on standard input and output, in the Language
+Server Protocol. docs/editor.md says how to set up Neovim, Vim and VS Code.
+";
+
+/// Serves one client on standard input and output until it asks to exit.
+pub fn run_on_stdio(arguments: impl Iterator<Item = String>) -> ExitCode {
+    for argument in arguments {
+        let (text, status) = match argument.as_str() {
+            "--stdio" => continue,
+            "--help" | "-h" => (HELP.to_owned(), ExitCode::SUCCESS),
+            "--version" | "-V" => (format!("hir-lsp {}\n", hostir_tool_support::VERSION), ExitCode::SUCCESS),
+            other => {
+                let text = format!("hir-lsp: unknown option `{other}`; `hir-lsp --help` says how it is used\n");
+                let _ = std::io::stderr().write_all(text.as_bytes());
+                return ExitCode::from(2);
+            }
+        };
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        return status;
+    }
+    let (connection, threads) = Connection::stdio();
+    let served = server::serve(connection);
+    // The threads end with the streams; a client that closed them early is no failure of the server.
+    let joined = threads.join();
+    match served {
+        Ok(()) => joined.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "hir-lsp: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

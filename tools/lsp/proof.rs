@@ -1,0 +1,253 @@
+//! Proofs in the background: a thread proves the programs of a text, and tries the fixes of its diagnostics.
+//!
+//! The thread works on one text at a time. A change of the text cancels its work: it looks between programs, stages and
+//! candidates of fixes, and a result that comes too late is dropped.
+
+use crate::settings::RunValues;
+use crate::snapshot::{Snapshot, TextSection};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use hostir::backend::weigh_program;
+use hostir::diag::{Diag, Diags, Span, codes};
+use hostir::ir::{GivenSizes, Program};
+use hostir::lower::{PreparedProgram, prepare_program};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
+use hostir::verdict::{ProofOutcome, ProofVerdict, judge_program};
+use hostir_tool_support::repairs::MOST_JUDGED;
+use lsp_types::Uri;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The time after which no more fixes are tried.
+const MOST_TRYING: Duration = Duration::from_secs(5);
+
+/// The longest text that fixes are looked for.
+const MOST_TEXT: usize = 256 << 10;
+
+/// A text whose programs are to be proved.
+pub struct ProofJob {
+    /// The document.
+    pub uri: Uri,
+    /// The text as it was read.
+    pub snapshot: Arc<Snapshot>,
+    /// Becomes true when the text has changed.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+/// What the thread says about a text.
+#[derive(Debug)]
+pub struct ProofResult {
+    /// The document.
+    pub uri: Uri,
+    /// The text as it was read.
+    pub snapshot: Arc<Snapshot>,
+    /// All diagnostics about it, with tested fixes and places in the document.
+    pub diags: Vec<Diag>,
+    /// What is said at the headers of programs.
+    pub verdicts: Vec<ProgramVerdict>,
+}
+
+/// The outcome of a program's proof in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProgramVerdict {
+    /// The header of the program in the document.
+    pub header: Span,
+    /// `proved for n=8: 4 ranks`.
+    pub title: String,
+}
+
+/// The thread that proves. It ends when this is dropped and its work is done.
+pub struct ProofThread {
+    jobs: Sender<ProofJob>,
+    /// The results, in the order of the jobs.
+    pub results: Receiver<ProofResult>,
+}
+
+impl ProofThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system starts no thread.
+    pub fn start() -> std::io::Result<Self> {
+        let (jobs, waiting) = unbounded::<ProofJob>();
+        let (done, results) = unbounded();
+        let builder = std::thread::Builder::new().name("proof".to_owned());
+        builder.spawn(move || {
+            for job in waiting.iter().filter(|job| !is_cancelled(&job.cancelled)) {
+                // A bug of the proof costs a proof, not the server.
+                let proved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| prove_text(&job)));
+                if let Ok(result) = proved
+                    && !is_cancelled(&job.cancelled)
+                    && done.send(result).is_err()
+                {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { jobs, results })
+    }
+
+    /// Adds a job.
+    pub fn add_job(&self, job: ProofJob) {
+        // The thread lives as long as this sender.
+        let _ = self.jobs.send(job);
+    }
+}
+
+fn is_cancelled(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Relaxed)
+}
+
+/// Proves the programs of a text one after the other.
+fn prove_text(job: &ProofJob) -> ProofResult {
+    let (mut diags, mut verdicts) = (Vec::new(), Vec::new());
+    for section in &job.snapshot.sections {
+        let found = prove_section(section, &job.snapshot.values, &job.cancelled, &mut verdicts);
+        diags.extend(section.place_diags(&found));
+    }
+    ProofResult { uri: job.uri.clone(), snapshot: job.snapshot.clone(), diags, verdicts }
+}
+
+/// All diagnostics about a text.
+fn prove_section(
+    section: &TextSection,
+    values: &RunValues,
+    cancelled: &AtomicBool,
+    verdicts: &mut Vec<ProgramVerdict>,
+) -> Vec<Diag> {
+    let mut all = section.diags.clone();
+    if section.has_errors() {
+        let mut judge = Judge::new(values, cancelled, None);
+        add_fixes(section, &mut all, &mut judge);
+        return all;
+    }
+    for (number, program) in section.programs.iter().enumerate() {
+        if is_cancelled(cancelled) {
+            break;
+        }
+        let header = section.span_in_document(program.source().header);
+        let (mut found, title) = match prepare_program(program, &values.size_settings(program)) {
+            Ok(prepared) => {
+                let judged = judge_program(program, &prepared, false);
+                let found: Vec<Diag> = judged.report.errors.into_iter().chain(judged.report.warnings).collect();
+                (found, verdict_title(&judged.verdict))
+            }
+            Err(refused) => refusal(refused),
+        };
+        let mut judge = Judge::new(values, cancelled, Some(number));
+        add_fixes(section, &mut found, &mut judge);
+        all.extend(found);
+        verdicts.push(ProgramVerdict { header, title });
+    }
+    let mut sorted = Diags { items: all };
+    sorted.sort_by_place();
+    sorted.items
+}
+
+/// The errors of planning. Sizes that nobody has given are no mistake of the text.
+fn refusal(refused: Diags) -> (Vec<Diag>, String) {
+    let is_open = |diag: &Diag| diag.code == codes::SIZE_UNKNOWN || diag.code == codes::MESH_SIZE_OPEN;
+    let (open, errors): (Vec<Diag>, Vec<Diag>) = refused.items.into_iter().partition(is_open);
+    let title = match (errors.len(), open.first()) {
+        (0, Some(first)) => format!("not proved: {}", first.message.as_str()),
+        (count, _) => format!("not proved: {}", count_text(count, "error")),
+    };
+    (errors, title)
+}
+
+fn count_text(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn verdict_title(verdict: &ProofVerdict) -> String {
+    let sizes: Vec<String> = verdict.sizes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let values = match sizes.is_empty() {
+        true => String::new(),
+        false => format!(" for {}", sizes.join(", ")),
+    };
+    let ranks = count_text(verdict.ranks as usize, "rank");
+    match verdict.outcome {
+        ProofOutcome::Proved if verdict.warnings > 0 => {
+            format!("proved{values}, {ranks}: {}", count_text(verdict.warnings, "warning"))
+        }
+        ProofOutcome::Proved => format!("proved{values}, {ranks}"),
+        ProofOutcome::Refused => format!("refused{values}, {ranks}: {}", count_text(verdict.errors, "error")),
+        ProofOutcome::Hangs => format!("hangs{values}, {ranks}"),
+    }
+}
+
+fn add_fixes(section: &TextSection, diags: &mut [Diag], judge: &mut Judge<'_>) {
+    if section.text.len() <= MOST_TEXT && diags.iter().any(|diag| diag.primary.is_some()) {
+        add_tested_fixes(&section.text, diags, judge);
+    }
+}
+
+/// Judges changed texts as the thread judges the text.
+struct Judge<'a> {
+    given: GivenSizes,
+    values: &'a RunValues,
+    cancelled: &'a AtomicBool,
+    /// The number of the program that is proved; `None` if the texts are read and verified only.
+    proved: Option<usize>,
+    end: Instant,
+}
+
+/// The verdict after which no more texts are judged.
+const UNJUDGED: TextVerdict = TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };
+
+impl<'a> Judge<'a> {
+    fn new(values: &'a RunValues, cancelled: &'a AtomicBool, proved: Option<usize>) -> Self {
+        Self { given: values.given_sizes(), values, cancelled, proved, end: Instant::now() + MOST_TRYING }
+    }
+
+    fn is_over(&self) -> bool {
+        is_cancelled(self.cancelled) || Instant::now() > self.end
+    }
+
+    /// The diagnostics of reading a text, and the program that is proved.
+    fn read_text(&self, text: &str) -> (Vec<Diag>, Option<Program>) {
+        let section = TextSection::read_linked(text, &self.given);
+        let has_errors = section.has_errors();
+        let program = self.proved.filter(|_| !has_errors).and_then(|at| section.programs.into_iter().nth(at));
+        (section.diags, program)
+    }
+
+    fn prepare(&self, program: &Program) -> Result<(PreparedProgram, u64), Diags> {
+        let prepared = prepare_program(program, &self.values.size_settings(program))?;
+        let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
+        Ok((prepared, instructions))
+    }
+}
+
+impl TextJudge for Judge<'_> {
+    fn given_sizes(&self) -> GivenSizes {
+        self.given.clone()
+    }
+
+    fn judge_text(&mut self, text: &str) -> TextVerdict {
+        if self.is_over() {
+            return UNJUDGED;
+        }
+        let (mut diags, program) = self.read_text(text);
+        let Some(program) = program else { return TextVerdict { diags, instructions: 0 } };
+        match self.prepare(&program) {
+            Err(refused) => TextVerdict { diags: refused.items, instructions: 0 },
+            Ok((prepared, instructions)) => {
+                if instructions <= MOST_JUDGED {
+                    let report = judge_program(&program, &prepared, false).report;
+                    diags.extend(report.errors.into_iter().chain(report.warnings));
+                }
+                TextVerdict { diags, instructions }
+            }
+        }
+    }
+
+    fn weigh_text(&mut self, text: &str) -> Option<TextWeight> {
+        if self.is_over() {
+            return None;
+        }
+        let (_, program) = self.read_text(text);
+        let (prepared, instructions) = self.prepare(&program?).ok()?;
+        if instructions <= MOST_JUDGED { weigh_program(&prepared) } else { None }
+    }
+}

@@ -1,0 +1,194 @@
+//! The methods of requests, and the capabilities that announce them.
+
+use crate::documents::Document;
+use crate::features::{actions, completion, formatting, hints, hover, lenses, navigation, outline, tokens};
+use crate::server::{OpenDocument, Server};
+use crate::settings::ClientSettings;
+use crate::snapshot::Snapshot;
+use lsp_server::{ErrorCode, Request, RequestId, Response};
+use lsp_types::request::{
+    CodeActionRequest, CodeLensRequest, Completion, DocumentHighlightRequest, DocumentSymbolRequest, ExecuteCommand,
+    FoldingRangeRequest, Formatting, GotoDefinition, HoverRequest, InlayHintRequest, PrepareRenameRequest, References,
+    Rename, Request as Method, SemanticTokensFullRequest,
+};
+use lsp_types::{
+    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CodeLensOptions, CodeLensParams,
+    CompletionOptions, CompletionParams, DocumentFormattingParams, DocumentHighlightParams, DocumentSymbolParams,
+    ExecuteCommandOptions, ExecuteCommandParams, FoldingRangeParams, FoldingRangeProviderCapability,
+    GotoDefinitionParams, HoverParams, HoverProviderCapability, InitializeResult, InlayHintParams, OneOf,
+    ReferenceParams, RenameOptions, RenameParams, SemanticTokensFullOptions, SemanticTokensOptions,
+    SemanticTokensParams, ServerCapabilities, ServerInfo, TextDocumentPositionParams, TextDocumentSyncCapability,
+    TextDocumentSyncKind, Uri,
+};
+use serde::de::DeserializeOwned;
+
+/// What a request is answered from.
+pub struct RequestContext<'a> {
+    /// The document with its diagnostics and proof.
+    pub open: &'a OpenDocument,
+    /// What reading says about its text.
+    pub snapshot: &'a Snapshot,
+    /// The client's settings.
+    pub settings: &'a ClientSettings,
+}
+
+impl RequestContext<'_> {
+    /// The document.
+    pub fn document(&self) -> &Document {
+        &self.open.document
+    }
+}
+
+/// The parameters of a request about one document.
+trait AboutDocument {
+    fn document_uri(&self) -> &Uri;
+}
+
+macro_rules! about_documents {
+    ($($params:ty: $($field:ident).+;)*) => {$(
+        impl AboutDocument for $params {
+            fn document_uri(&self) -> &Uri {
+                &self.$($field).+.uri
+            }
+        }
+    )*};
+}
+
+about_documents! {
+    DocumentFormattingParams: text_document;
+    CodeActionParams: text_document;
+    CodeLensParams: text_document;
+    CompletionParams: text_document_position.text_document;
+    DocumentHighlightParams: text_document_position_params.text_document;
+    DocumentSymbolParams: text_document;
+    FoldingRangeParams: text_document;
+    GotoDefinitionParams: text_document_position_params.text_document;
+    HoverParams: text_document_position_params.text_document;
+    InlayHintParams: text_document;
+    ReferenceParams: text_document_position.text_document;
+    RenameParams: text_document_position.text_document;
+    SemanticTokensParams: text_document;
+    TextDocumentPositionParams: text_document;
+}
+
+/// The answer to `initialize`.
+pub fn initialize_result() -> InitializeResult {
+    InitializeResult {
+        capabilities: ServerCapabilities {
+            text_document_sync: Some(TextDocumentSyncCapability::Kind(TextDocumentSyncKind::INCREMENTAL)),
+            document_formatting_provider: Some(OneOf::Left(true)),
+            code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+                code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
+                ..CodeActionOptions::default()
+            })),
+            hover_provider: Some(HoverProviderCapability::Simple(true)),
+            definition_provider: Some(OneOf::Left(true)),
+            references_provider: Some(OneOf::Left(true)),
+            document_highlight_provider: Some(OneOf::Left(true)),
+            rename_provider: Some(OneOf::Right(RenameOptions {
+                prepare_provider: Some(true),
+                work_done_progress_options: Default::default(),
+            })),
+            document_symbol_provider: Some(OneOf::Left(true)),
+            folding_range_provider: Some(FoldingRangeProviderCapability::Simple(true)),
+            completion_provider: Some(CompletionOptions::default()),
+            semantic_tokens_provider: Some(
+                SemanticTokensOptions {
+                    legend: tokens::token_legend(),
+                    full: Some(SemanticTokensFullOptions::Bool(true)),
+                    ..SemanticTokensOptions::default()
+                }
+                .into(),
+            ),
+            inlay_hint_provider: Some(OneOf::Left(true)),
+            code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
+            execute_command_provider: Some(ExecuteCommandOptions {
+                commands: vec![lenses::PROVE.to_owned()],
+                ..ExecuteCommandOptions::default()
+            }),
+            ..ServerCapabilities::default()
+        },
+        server_info: Some(ServerInfo {
+            name: "hir-lsp".to_owned(),
+            version: Some(hostir_tool_support::VERSION.to_owned()),
+        }),
+    }
+}
+
+/// Answers a request; one that cannot be answered with an error.
+pub(crate) fn answer_request(server: &mut Server, request: Request) -> Response {
+    match request.method.as_str() {
+        Formatting::METHOD => answer::<Formatting>(server, request, formatting::format_document),
+        CodeActionRequest::METHOD => answer::<CodeActionRequest>(server, request, actions::list_actions),
+        HoverRequest::METHOD => answer::<HoverRequest>(server, request, hover::show_hover),
+        GotoDefinition::METHOD => answer::<GotoDefinition>(server, request, navigation::find_definition),
+        References::METHOD => answer::<References>(server, request, navigation::find_references),
+        DocumentHighlightRequest::METHOD => {
+            answer::<DocumentHighlightRequest>(server, request, navigation::find_highlights)
+        }
+        PrepareRenameRequest::METHOD => answer::<PrepareRenameRequest>(server, request, navigation::prepare_rename),
+        Rename::METHOD => answer::<Rename>(server, request, navigation::rename),
+        DocumentSymbolRequest::METHOD => answer::<DocumentSymbolRequest>(server, request, outline::list_symbols),
+        FoldingRangeRequest::METHOD => answer::<FoldingRangeRequest>(server, request, outline::list_folds),
+        Completion::METHOD => answer::<Completion>(server, request, completion::complete),
+        SemanticTokensFullRequest::METHOD => answer::<SemanticTokensFullRequest>(server, request, tokens::list_tokens),
+        InlayHintRequest::METHOD => answer::<InlayHintRequest>(server, request, hints::list_hints),
+        CodeLensRequest::METHOD => answer::<CodeLensRequest>(server, request, lenses::list_lenses),
+        ExecuteCommand::METHOD => execute_command(server, request),
+        method => {
+            let message = format!("there is no method `{method}`");
+            Response::new_err(request.id, ErrorCode::MethodNotFound as i32, message)
+        }
+    }
+}
+
+/// Answers a request about a document from what is known about it.
+fn answer<M: Method>(
+    server: &mut Server,
+    request: Request,
+    find: fn(&RequestContext<'_>, M::Params) -> Result<M::Result, String>,
+) -> Response
+where
+    M::Params: AboutDocument + DeserializeOwned,
+{
+    let (id, params) = match parameters::<M::Params>(request) {
+        Ok(found) => found,
+        Err(response) => return response,
+    };
+    let settings = server.settings.clone();
+    let Some((open, snapshot)) = server.read_document(params.document_uri()) else {
+        let message = format!("the document {} is not open", params.document_uri().as_str());
+        return Response::new_err(id, ErrorCode::InvalidParams as i32, message);
+    };
+    let context = RequestContext { open, snapshot: &snapshot, settings: &settings };
+    match find(&context, params) {
+        Ok(result) => Response::new_ok(id, result),
+        Err(message) => Response::new_err(id, ErrorCode::InvalidParams as i32, message),
+    }
+}
+
+/// Carries out the commands of code lenses.
+fn execute_command(server: &mut Server, request: Request) -> Response {
+    let (id, params) = match parameters::<ExecuteCommandParams>(request) {
+        Ok(found) => found,
+        Err(response) => return response,
+    };
+    let uri: Option<Uri> = params.arguments.first().and_then(|uri| uri.as_str()?.parse().ok());
+    match uri.filter(|_| params.command == lenses::PROVE) {
+        Some(uri) if server.prove_again(&uri) => Response::new_ok(id, ()),
+        _ => {
+            let message = format!("the command `{}` needs an open document", params.command);
+            Response::new_err(id, ErrorCode::InvalidParams as i32, message)
+        }
+    }
+}
+
+fn parameters<P: DeserializeOwned>(request: Request) -> Result<(RequestId, P), Response> {
+    match serde_json::from_value(request.params) {
+        Ok(params) => Ok((request.id, params)),
+        Err(error) => {
+            let message = format!("wrong parameters of `{}`: {error}", request.method);
+            Err(Response::new_err(request.id, ErrorCode::InvalidParams as i32, message))
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The values for which programs are proved: from the client's settings, and from the RUN lines of a text.
+//!
+//! The library adds those that the text proposes itself (`sizes`, `streams`). As on a command line, values of a RUN line
+//! come before them; the client's settings come before both.
+
+use hostir::ir::GivenSizes;
+use hostir::lower::{SizeSettings, stream_count};
+use hostir::plan::PlanLimits;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The time after which a proof is given up.
+const MOST_PLANNING: Duration = Duration::from_secs(20);
+
+/// The client's settings, as `initializationOptions` and `workspace/didChangeConfiguration` have them.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClientSettings {
+    /// Sizes by name, as of `--set`; `*` is the value of all others.
+    pub sizes: BTreeMap<String, i64>,
+    /// The number of ranks, as of `-n`.
+    pub ranks: Option<u32>,
+    /// The number of streams, as of `--streams`.
+    pub streams: Option<u32>,
+    /// Whether programs are proved.
+    pub proof: bool,
+    /// Whether types, streams and waits are shown in the text.
+    pub inlay_hints: bool,
+    /// The URI of the folder of the documentation, to which codes link.
+    pub docs: Option<String>,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self { sizes: BTreeMap::new(), ranks: None, streams: None, proof: true, inlay_hints: true, docs: None }
+    }
+}
+
+impl ClientSettings {
+    /// The settings of a value of the client, which may have them below `hir`; the defaults for what is no settings.
+    pub fn from_value(value: &serde_json::Value) -> Self {
+        let value = value.get("hir").unwrap_or(value);
+        Self::deserialize(value).unwrap_or_default()
+    }
+}
+
+/// The values for which the programs of a text are read and proved.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct RunValues {
+    /// Integers by name.
+    pub set: BTreeMap<String, i64>,
+    /// Reals by name.
+    pub reals: BTreeMap<String, f64>,
+    /// The value of sizes that nothing else gives.
+    pub every: Option<i64>,
+    /// The number of ranks.
+    pub ranks: Option<u32>,
+    /// The number of streams.
+    pub streams: Option<u32>,
+    /// True if the text is several, divided by lines `// -----`.
+    pub is_divided: bool,
+}
+
+impl RunValues {
+    /// The values of a text's first RUN line of `hir-run` with any, and those of the client.
+    pub fn of_text(text: &str, client: &ClientSettings) -> Self {
+        let mut values = run_lines(text).map(values_of_line).find(RunValues::has_values).unwrap_or_default();
+        values.is_divided = run_lines(text).any(|line| line.contains("--split-input-file"));
+        for (name, value) in &client.sizes {
+            values.set_integer(name, *value);
+        }
+        values.ranks = client.ranks.or(values.ranks);
+        values.streams = client.streams.or(values.streams);
+        values
+    }
+
+    fn has_values(&self) -> bool {
+        let RunValues { set, reals, every, ranks, streams, is_divided: _ } = self;
+        !set.is_empty() || !reals.is_empty() || every.is_some() || ranks.is_some() || streams.is_some()
+    }
+
+    fn set_integer(&mut self, name: &str, value: i64) {
+        match name {
+            "*" => self.every = Some(value),
+            name => drop(self.set.insert(name.to_owned(), value)),
+        }
+    }
+
+    /// `p=4`, `a=0.5`, `*=8`.
+    fn set_scalar(&mut self, text: &str) {
+        let Some((name, value)) = text.split_once('=') else { return };
+        match (value.parse::<i64>(), value.parse::<f64>()) {
+            (Ok(value), _) => self.set_integer(name, value),
+            (_, Ok(value)) => drop(self.reals.insert(name.to_owned(), value)),
+            _ => {}
+        }
+    }
+
+    /// The part that reading a text needs.
+    pub fn given_sizes(&self) -> GivenSizes {
+        GivenSizes { set: self.set.clone(), devices: self.ranks, every: self.every, as_numbers: false }
+    }
+
+    /// The values for a plan of this program. The client's sizes are for all programs: each takes those that it names.
+    pub fn size_settings(&self, program: &hostir::ir::Program) -> SizeSettings {
+        let is_named = |name: &str| program.names().find_symbol(name).is_some();
+        SizeSettings {
+            set: self
+                .set
+                .iter()
+                .filter(|(name, _)| is_named(name))
+                .map(|(name, value)| (name.clone(), *value))
+                .collect(),
+            reals: self.reals.clone(),
+            every: self.every,
+            devices: self.ranks,
+            streams: stream_count(program, self.streams),
+            memory_limit: u64::MAX,
+            limits: PlanLimits { time: Some(MOST_PLANNING), ..PlanLimits::default() },
+            ..SizeSettings::default()
+        }
+    }
+}
+
+/// The commands of the RUN lines of a text.
+fn run_lines(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter(|line| line.starts_with("//"));
+    lines.filter_map(|line| line.split_once("RUN:").map(|(_, command)| command))
+}
+
+/// The values of the first command of a line that runs this text.
+fn values_of_line(line: &str) -> RunValues {
+    let mut values = RunValues::default();
+    let commands = line.split(['|', ';', '&']);
+    let runs_this = |command: &&str| {
+        let has_word = |wanted: &str| command.split_whitespace().any(|word| word == wanted);
+        has_word("hir-run") && has_word("%s")
+    };
+    let Some(command) = commands.into_iter().find(runs_this) else { return values };
+    let mut words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+    while let Some(word) = words.next() {
+        let (flag, attached) = match word.split_once('=') {
+            Some((flag, value)) if flag.starts_with("--") => (flag, Some(value.trim_matches(['\'', '"']))),
+            _ => (word, None),
+        };
+        match flag {
+            "--set" => values.set_scalar(attached.or_else(|| words.next()).unwrap_or_default()),
+            "-n" | "--devices" => values.ranks = attached.or_else(|| words.next()).and_then(|text| text.parse().ok()),
+            "--streams" => values.streams = attached.or_else(|| words.next()).and_then(|text| text.parse().ok()),
+            _ => {}
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_run_lines() {
+        let text = "// RUN: hir-opt %s\n// RUN: not hir-run %s --set p=4 --set '*=8' --set=a=0.5 -n 2 | FileCheck %s\n";
+        let values = RunValues::of_text(text, &ClientSettings::default());
+        assert_eq!(values.set, BTreeMap::from([("p".to_owned(), 4)]));
+        assert_eq!(values.reals, BTreeMap::from([("a".to_owned(), 0.5)]));
+        assert_eq!((values.every, values.ranks, values.streams), (Some(8), Some(2), None));
+    }
+
+    #[test]
+    fn the_client_comes_first() {
+        let client = ClientSettings::from_value(&serde_json::json!({ "hir": { "sizes": { "p": 8 }, "streams": 3 } }));
+        let values = RunValues::of_text("// RUN: hir-run %s --set p=4 --streams 2\n", &client);
+        assert_eq!((values.set["p"], values.streams), (8, Some(3)));
+    }
+}

@@ -1,0 +1,181 @@
+//! Completion, semantic tokens, inlay hints and code lenses.
+
+use crate::client::{Client, byte_of, end_of, file, place, untitled};
+use lsp_types::request::{CodeLensRequest, Completion, InlayHintRequest, SemanticTokensFullRequest};
+use lsp_types::{
+    CodeLensParams, CompletionItem, CompletionParams, CompletionResponse, InlayHintLabel, InlayHintParams, Position,
+    Range, SemanticTokensParams, SemanticTokensResult, TextDocumentIdentifier, Uri,
+};
+use serde_json::json;
+
+const TEXT: &str = "\
+hir 2.1
+sizes p=4, n=8
+mesh d = 0..p
+
+kernel twice(X: f32[n]) -> (Y: f32[n]):
+  Y = X + X
+
+gathered(X: f32[x:p, n]) -> (G: f32[p, n], S: f32[n]) on d:
+  G = alloc
+  S = alloc
+  h = allgather(X -> G)
+  g = { allreduce(X -> S) }
+  wait h
+  wait g
+  V = twice(S)  // é
+  W = relu(V)
+";
+
+fn complete(client: &mut Client, uri: &Uri, position: Position) -> Vec<CompletionItem> {
+    let answer = client.request::<Completion>(CompletionParams {
+        text_document_position: place(uri, position),
+        work_done_progress_params: Default::default(),
+        partial_result_params: Default::default(),
+        context: None,
+    });
+    match answer {
+        Some(CompletionResponse::List(list)) => list.items,
+        Some(CompletionResponse::Array(_)) => panic!("no list"),
+        None => Vec::new(),
+    }
+}
+
+#[test]
+fn completion_has_names_and_ops_with_their_forms() {
+    let mut client = Client::start(&json!({ "proof": false }));
+    client.open(&untitled(), TEXT);
+    let items = complete(&mut client, &untitled(), end_of(TEXT, "W = relu("));
+    let find = |label: &str| items.iter().find(|item| item.label == label);
+    assert_eq!(find("V").unwrap().detail.as_deref(), Some("f32[n]"));
+    assert_eq!(find("G").unwrap().detail.as_deref(), Some("f32[p, n]"));
+    for name in ["twice", "h", "d", "n", "p"] {
+        assert!(find(name).is_some(), "{name}");
+    }
+    // The output of the kernel is no name here.
+    assert!(find("Y").is_none());
+    for (word, form) in [("matmul", "T = matmul(A, B)"), ("allgather", "h = allgather(A -> T"), ("wait", "wait h")] {
+        let item = find(word).unwrap();
+        assert!(item.detail.as_deref().unwrap().starts_with(form), "{item:?}");
+        assert!(item.documentation.is_some());
+    }
+    assert_eq!(complete(&mut client, &untitled(), end_of(TEXT, "// ")), []);
+    client.finish();
+}
+
+#[test]
+fn completion_in_the_printed_form() {
+    let (uri, text) = file("docs/examples/printed/allgather.hir");
+    let mut client = Client::start(&json!({ "proof": false }));
+    client.open(&uri, &text);
+    let items = complete(&mut client, &uri, end_of(&text, "ALLOCATE("));
+    assert!(items.iter().any(|item| item.label == "T1"));
+    assert!(items.iter().any(|item| item.label == "P2PCommunication"));
+    client.finish();
+}
+
+#[test]
+fn tokens_say_what_names_are() {
+    let mut client = Client::start(&json!({ "proof": false }));
+    client.open(&untitled(), TEXT);
+    let answer = client.request::<SemanticTokensFullRequest>(SemanticTokensParams {
+        text_document: TextDocumentIdentifier::new(untitled()),
+        work_done_progress_params: Default::default(),
+        partial_result_params: Default::default(),
+    });
+    let Some(SemanticTokensResult::Tokens(tokens)) = answer else { panic!("no tokens") };
+    let (mut line, mut column) = (0, 0);
+    let mut found = Vec::new();
+    for token in tokens.data {
+        column = if token.delta_line > 0 { token.delta_start } else { column + token.delta_start };
+        line += token.delta_line;
+        let start = byte_of(TEXT, Position::new(line, column));
+        let end = byte_of(TEXT, Position::new(line, column + token.length));
+        found.push((line, TEXT[start..end].to_owned(), token.token_type, token.token_modifiers_bitset));
+    }
+    let of_line = |wanted: u32| found.iter().filter(move |(line, ..)| *line == wanted).cloned().collect::<Vec<_>>();
+    let token = |line: u32, text: &str, number: u32, declared: u32| (line, text.to_owned(), number, declared);
+    assert_eq!(of_line(2), [token(2, "d", 3, 1), token(2, "p", 1, 0)]);
+    let expected = [token(10, "h", 2, 1), token(10, "allgather", 5, 0), token(10, "X", 0, 0), token(10, "G", 0, 0)];
+    assert_eq!(of_line(10), expected);
+    assert_eq!(of_line(14), [token(14, "V", 0, 1), token(14, "twice", 4, 0), token(14, "S", 0, 0)]);
+    client.finish();
+}
+
+#[test]
+fn hints_show_types_and_waits() {
+    let mut client = Client::start(&json!({ "proof": false }));
+    client.open(&untitled(), TEXT);
+    let hints = |client: &mut Client, range: Range| {
+        let answer = client.request::<InlayHintRequest>(InlayHintParams {
+            text_document: TextDocumentIdentifier::new(untitled()),
+            range,
+            work_done_progress_params: Default::default(),
+        });
+        let hints = answer.unwrap().into_iter().map(|hint| match hint.label {
+            InlayHintLabel::String(text) => (hint.position, text),
+            InlayHintLabel::LabelParts(_) => panic!("no text"),
+        });
+        hints.collect::<Vec<_>>()
+    };
+    let whole = Range::new(Position::new(0, 0), Position::new(99, 0));
+    let expected = [
+        (Position::new(12, 8), "allgather(X -> G)".to_owned()),
+        (Position::new(13, 8), "allreduce(X -> S)".to_owned()),
+        (Position::new(14, 3), ": f32[n]".to_owned()),
+        (Position::new(15, 3), ": f32[n]".to_owned()),
+    ];
+    assert_eq!(hints(&mut client, whole), expected);
+    let line = Range::new(Position::new(13, 0), Position::new(14, 0));
+    assert_eq!(hints(&mut client, line), expected[1..2]);
+    client.notify("workspace/didChangeConfiguration", json!({ "settings": { "inlayHints": false } }));
+    assert_eq!(hints(&mut client, whole), []);
+    client.finish();
+}
+
+fn lenses(client: &mut Client, uri: &Uri) -> Vec<(u32, String)> {
+    let answer = client.request::<CodeLensRequest>(CodeLensParams {
+        text_document: TextDocumentIdentifier::new(uri.clone()),
+        work_done_progress_params: Default::default(),
+        partial_result_params: Default::default(),
+    });
+    let lenses = answer.unwrap().into_iter().map(|lens| (lens.range.start.line, lens.command.unwrap().title));
+    lenses.collect()
+}
+
+#[test]
+fn lenses_have_verdicts() {
+    let mut client = Client::start(&json!({}));
+    let (uri, text) = file("docs/tutorial/1_collective.hir");
+    client.open(&uri, &text);
+    client.proved_diagnostics(&uri);
+    let header = text.lines().position(|line| line.starts_with("gather(")).unwrap() as u32;
+    assert_eq!(lenses(&mut client, &uri)[0], (header, "proved for n=8, p=4, 4 ranks".to_owned()));
+    // The sizes of the client come first; the command proves again.
+    client.notify("workspace/didChangeConfiguration", json!({ "settings": { "sizes": { "p": 2 } } }));
+    client.proved_diagnostics(&uri);
+    assert_eq!(lenses(&mut client, &uri)[0].1, "proved for n=8, p=2, 2 ranks");
+    let command = json!({ "command": "hir.prove", "arguments": [uri.as_str()] });
+    assert!(client.ask("workspace/executeCommand", command).is_ok());
+    client.proved_diagnostics(&uri);
+    assert!(
+        client.ask("workspace/executeCommand", json!({ "command": "hir.none", "arguments": [uri.as_str()] })).is_err()
+    );
+    assert!(client.ask("workspace/executeCommand", json!({ "command": "hir.prove" })).is_err());
+    let (deadlock, text) = file("docs/examples/deadlock.hir");
+    client.open(&deadlock, &text);
+    client.proved_diagnostics(&deadlock);
+    let found = lenses(&mut client, &deadlock);
+    assert!(found[0].1.starts_with("hangs"), "{found:?}");
+    client.finish();
+}
+
+#[test]
+fn open_sizes_are_named() {
+    let mut client = Client::start(&json!({}));
+    client.open(&untitled(), "hir 2\n\nf(A: f32[n]) -> (B: f32[n]):\n  B = relu(A)\n");
+    assert_eq!(client.proved_diagnostics(&untitled()), []);
+    let found = lenses(&mut client, &untitled());
+    assert!(found[0].1.starts_with("not proved: ") && found[0].1.contains('n'), "{found:?}");
+    client.finish();
+}
