@@ -1,0 +1,2 @@
+" Host programs, in both notations.
+autocmd BufNewFile,BufRead *.hir setfiletype hir
