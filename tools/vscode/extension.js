@@ -1,0 +1,38 @@
+// Starts hir-lsp for host programs and passes the settings on.
+'use strict';
+
+const vscode = require('vscode');
+const { LanguageClient } = require('vscode-languageclient/node');
+
+/** The settings as the server takes them (docs/editor.md). */
+function serverSettings() {
+  const settings = vscode.workspace.getConfiguration('hir');
+  const names = ['sizes', 'ranks', 'streams', 'proof', 'inlayHints', 'docs'];
+  return Object.fromEntries(names.map((name) => [name, settings.get(name)]));
+}
+
+/** The client, while the extension is active. */
+let client;
+
+async function activate(context) {
+  const command = vscode.workspace.getConfiguration('hir').get('server', 'hir-lsp');
+  client = new LanguageClient('hir', 'Host programs', { command }, {
+    documentSelector: [{ language: 'hir' }],
+    initializationOptions: serverSettings(),
+    synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher('**/*.hir') },
+  });
+  context.subscriptions.push(
+    vscode.workspace.onDidChangeConfiguration((event) => {
+      if (event.affectsConfiguration('hir')) {
+        client.sendNotification('workspace/didChangeConfiguration', { settings: serverSettings() });
+      }
+    }),
+  );
+  await client.start();
+}
+
+function deactivate() {
+  return client?.stop();
+}
+
+module.exports = { activate, deactivate };
