@@ -1,9 +1,11 @@
 //! `cargo test --test lit`: every `.hir` file of the tree.
 //!
-//! Two kinds of cases: `run::<file>` executes the RUN lines of a file below `test/` as `hir-lit test` does, or of the
+//! Three kinds of cases: `run::<file>` executes the RUN lines of a file below `test/` as `hir-lit test` does, or of the
 //! example of docs/out-of-tree.md as its own hir-lit does; `roundtrip::<file>` prints, parses and prints again what any
-//! other `.hir` file of the repository holds.
+//! other `.hir` file of the repository holds; `explain::<code>` runs the programs of a page of docs/errors.
 //! `HIR_SPAWN=1` runs the real binaries. A name given on the command line selects cases, as with any Rust test.
+
+mod explanations;
 
 use hostir_lit::case::{RunSettings, TestCase};
 use hostir_lit::context::{Context, built_in_tools};
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     add_folder(&tree::root().join("test"), own, &mut trials);
     let out_of_tree = RunSettings { tools: TOOLS.to_vec(), ..RunSettings::default() };
     add_folder(&tree::out_of_tree_tests(), out_of_tree, &mut trials);
+    trials.extend(explanations::trials());
     libtest_mimic::run(&args, trials).exit_code()
 }
 

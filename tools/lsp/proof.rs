@@ -6,6 +6,7 @@
 use crate::settings::RunValues;
 use crate::snapshot::{Snapshot, TextSection};
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use hostir::ReadOptions;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags, Span, codes};
 use hostir::ir::{GivenSizes, Program};
@@ -220,8 +221,8 @@ impl<'a> Judge<'a> {
 }
 
 impl TextJudge for Judge<'_> {
-    fn given_sizes(&self) -> GivenSizes {
-        self.given.clone()
+    fn read_options(&self) -> ReadOptions {
+        ReadOptions { given: self.given.clone(), ..ReadOptions::default() }
     }
 
     fn judge_text(&mut self, text: &str) -> TextVerdict {

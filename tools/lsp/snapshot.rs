@@ -4,7 +4,6 @@
 //! has seen a thousand changes says the same as one that has just opened the text.
 
 use crate::settings::RunValues;
-use hostir::ParsedFile;
 use hostir::diag::files::TextFiles;
 use hostir::diag::focus::narrow_places;
 use hostir::diag::{Diag, DiagLabel, Diags, Span, message};
@@ -12,6 +11,7 @@ use hostir::hir2::read::DeclaredName;
 use hostir::hir2::{link_imports, notation_of, own_text};
 use hostir::ir::{GivenSizes, Program};
 use hostir::symbols::SymbolTable;
+use hostir::{ParsedFile, ReadOptions};
 use hostir_grammar::hir2::ast::ItemSyntax;
 use std::sync::{Arc, OnceLock};
 
@@ -81,7 +81,8 @@ impl TextSection {
     pub fn read_linked(text: impl Into<Arc<str>>, given: &GivenSizes) -> Self {
         let text = text.into();
         let (file, syntax) = ParsedFile::parse(&text);
-        let mut reader = file.sized_reader(&text, given).with_declarations();
+        let options = ReadOptions { given: given.clone(), ..ReadOptions::default() };
+        let mut reader = file.reader_with_options(&text, &options).with_declarations();
         let mut diags = syntax.clone();
         // Errors about the file as a whole come with the first program.
         let programs = (0..file.program_count().max(1)).map(|number| {

@@ -368,12 +368,7 @@ fn sized_axis(
 
 /// The stored axes of any tensor of a program for these sizes, as every rank of its mesh has them; `None` if an extent
 /// is unknown.
-pub fn sized_axes(
-    program: &Program,
-    env: &ExtentEnv,
-    axes: &AxesTable,
-    tensor: TensorId,
-) -> Option<Vec<IoTensorAxis>> {
+pub fn sized_axes(program: &Program, env: &ExtentEnv, axes: &AxesTable, tensor: TensorId) -> Option<Vec<IoTensorAxis>> {
     let unit = program.tensor(tensor).unit;
     axes.stored_axes(tensor).map(|axis| sized_axis(program, env, unit, false, axis)).collect()
 }

@@ -5,7 +5,7 @@ use hostir::hir2::forms::statement_forms;
 use hostir::ir::{OpKind, statement_word};
 use hostir::ops::{ArgPresence, OpRegistry};
 use hostir_test::tree;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of all passes.
 pub(crate) fn pass_names() -> Vec<String> {
@@ -43,6 +43,25 @@ fn explanations() -> BTreeMap<String, String> {
     found
 }
 
+/// The codes with a page of docs/errors.
+fn explained_codes() -> BTreeSet<String> {
+    let pages = tree::files(&tree::root().join("docs/errors"), ".md");
+    pages.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
+}
+
+/// The pages of docs/errors, with the code and its meaning at the top.
+fn error_pages() -> Vec<(String, String)> {
+    let explained = explanations();
+    let pages = explained_codes().into_iter().filter_map(|code| {
+        let name = format!("docs/errors/{code}.md");
+        let text = tree::read(&tree::root().join(&name));
+        let rest: Vec<&str> = text.lines().skip(3).collect();
+        let top = format!("# {code}\n\n{}\n", explained.get(&code)?);
+        Some((name, top + &rest.join("\n") + "\n"))
+    });
+    pages.collect()
+}
+
 const LAYERS: &[(&str, &str)] = &[
     ("H00", "Syntax"),
     ("H01", "Names and structure"),
@@ -61,16 +80,21 @@ fn errors() -> String {
          A diagnostic has a code, one sentence, the place it is about, often other places, and notes or \
          [fixes](language.md#fixes) that say how to repair it; `--fix` applies fixes. `--error-format=json` gives \
          the same as data. Codes keep their meaning between \
-         releases.\n",
+         releases.\n\n\
+         A code leads to its page: a wrong program, the message, why, and the right program.\n",
     );
     let explained = explanations();
+    let pages = explained_codes();
     for (prefix, title) in LAYERS {
         let mut rows = explained.iter().filter(|(code, _)| code.starts_with(prefix)).peekable();
         if rows.peek().is_none() {
             continue;
         }
         out.push_str(&format!("\n## {title}\n\n| code | meaning |\n|---|---|\n"));
-        out.extend(rows.map(|(code, text)| format!("| `{code}` | {} |\n", text.replace('|', "\\|"))));
+        out.extend(rows.map(|(code, text)| {
+            let name = if pages.contains(code) { format!("[`{code}`](errors/{code}.md)") } else { format!("`{code}`") };
+            format!("| {name} | {} |\n", text.replace('|', "\\|"))
+        }));
     }
     out
 }
@@ -172,12 +196,12 @@ pub(crate) fn outdated() -> Vec<String> {
     let bless = std::env::var_os("HIR_BLESS").is_some_and(|value| value == "1");
     let mut bad = Vec::new();
     for (name, text) in generated() {
-        let path = tree::root().join(name);
+        let path = tree::root().join(&name);
         if tree::read(&path) == text {
             continue;
         }
         if !bless {
-            bad.push(name.to_owned());
+            bad.push(name);
         } else if let Err(error) = std::fs::write(&path, text) {
             bad.push(format!("{name}: {error}"));
         }
@@ -185,12 +209,14 @@ pub(crate) fn outdated() -> Vec<String> {
     bad
 }
 
-fn generated() -> Vec<(&'static str, String)> {
+fn generated() -> Vec<(String, String)> {
     let language = super::grammar_page::with_generated(&tree::read(&tree::root().join("docs/language.md")));
-    vec![
-        ("docs/errors.md", errors()),
-        ("docs/language.md", language),
-        ("docs/ops.md", ops()),
-        ("docs/passes.md", hostir_passes::passes_markdown()),
-    ]
+    let mut found = error_pages();
+    found.extend([
+        ("docs/errors.md".to_owned(), errors()),
+        ("docs/language.md".to_owned(), language),
+        ("docs/ops.md".to_owned(), ops()),
+        ("docs/passes.md".to_owned(), hostir_passes::passes_markdown()),
+    ]);
+    found
 }
