@@ -1,11 +1,11 @@
-//! Adds the commit to the version of release builds from a checkout.
+//! Adds the commit to the version of release builds from a checkout, and lists the pages of `--explain`.
 //!
-//! Other builds leave it out, since every commit would repeat them.
+//! Other builds leave the commit out, since every commit would repeat them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn main() {
+fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
@@ -13,6 +13,23 @@ fn main() {
         Some(commit) => println!("cargo::rustc-env=HIR_VERSION={version} ({commit})"),
         None => println!("cargo::rustc-env=HIR_VERSION={version}"),
     }
+    list_pages()
+}
+
+/// Writes `pages.rs`: the code and the text of each page of docs/errors, in order.
+fn list_pages() -> std::io::Result<()> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).unwrap_or_default();
+    let folder = variable("CARGO_MANIFEST_DIR").join("../../docs/errors").canonicalize()?;
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut pages = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if let Some(code) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".md")) {
+            pages.push(format!("    ({code:?}, include_str!({path:?})),\n"));
+        }
+    }
+    pages.sort();
+    std::fs::write(variable("OUT_DIR").join("pages.rs"), format!("&[\n{}]\n", pages.concat()))
 }
 
 /// The commit of the checkout; `None` outside of one.

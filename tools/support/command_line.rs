@@ -1,6 +1,7 @@
 //! Command lines: the parts of clap that both tools use.
 
 use crate::events;
+use crate::explain::explain_code;
 pub use crate::generated::GENERATED;
 use crate::generated::{GENERATED_FLAGS, generated_text};
 use crate::io::ToolIo;
@@ -70,7 +71,8 @@ pub struct ToolWords<'a> {
     pub with_values: &'a dyn Fn(Command) -> Command,
 }
 
-/// Reads the arguments, the program's name first. Every tool has `--completions` and `--man-page` beside its own.
+/// Reads the arguments, the program's name first. Every tool has `--explain`, `--completions` and `--man-page` beside
+/// its own.
 ///
 /// # Errors
 /// The exit status of an error, which was reported; also for `--help`, `--version` and other texts about the tool.
@@ -84,6 +86,9 @@ pub fn match_arguments<A: Parser>(
         return Err(events::list_components(io));
     }
     let matched = command.clone().try_get_matches_from(args);
+    if let Some(status) = matched.as_ref().ok().and_then(|found| explain_code(found, io)) {
+        return Err(status);
+    }
     if let Some(text) = matched.as_ref().ok().and_then(|found| generated_text(found, &command, words.with_values)) {
         return Err(io.print_output(&text));
     }

@@ -1,5 +1,6 @@
 //! `--completions` and `--man-page`: texts that clap makes of a command line.
 
+use crate::explain::{EXPLAIN, explain_flag};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use clap_complete::Shell;
@@ -7,13 +8,13 @@ use clap_mangen::Man;
 
 /// The flags of every tool for its generated texts. As with `--help`, other arguments do not matter then: a required
 /// one says `required_unless_present_any = GENERATED`.
-pub(crate) const GENERATED_FLAGS: [fn() -> Arg; 2] = [completions_flag, man_page_flag];
+pub(crate) const GENERATED_FLAGS: [fn() -> Arg; 3] = [explain_flag, completions_flag, man_page_flag];
 
 const COMPLETIONS: &str = "completions";
 const MAN_PAGE: &str = "man_page";
 
 /// The ids of these flags.
-pub const GENERATED: [&str; 2] = [COMPLETIONS, MAN_PAGE];
+pub const GENERATED: [&str; 3] = [EXPLAIN, COMPLETIONS, MAN_PAGE];
 
 fn completions_flag() -> Arg {
     Arg::new(COMPLETIONS)

@@ -6,6 +6,7 @@
 pub mod command_line;
 pub mod errors;
 pub mod events;
+mod explain;
 mod generated;
 pub mod io;
 pub mod os_text;

@@ -81,7 +81,8 @@ fn errors() -> String {
          [fixes](language.md#fixes) that say how to repair it; `--fix` applies fixes. `--error-format=json` gives \
          the same as data. Codes keep their meaning between \
          releases.\n\n\
-         A code leads to its page: a wrong program, the message, why, and the right program.\n",
+         A code leads to its page: a wrong program, the message, why, and the right program. \
+         `hir-opt --explain H0701` prints the page in a terminal, and so do the other tools.\n",
     );
     let explained = explanations();
     let pages = explained_codes();
