@@ -130,8 +130,7 @@ mod tests {
     use crate::{OptSession, cli};
     use hostir::diag::Diags;
     use hostir::ir::edit::Edit;
-    use hostir_passes::pipeline::parse_pipeline;
-    use hostir_passes::{PASSES, PassAction, PassCx, PassInfo};
+    use hostir_passes::{PassAction, PassCx, PassInfo, PassRegistry, ToolRegistries};
     use hostir_tool_support::ToolStatus;
     use hostir_tool_support::io::ToolIo;
     use hostir_tool_support::panics;
@@ -175,10 +174,10 @@ mod tests {
             gpus: hostir_tool_support::SharedState::default(),
             env: |_| None,
         };
-        let words = ["hir-opt", "a.hir", "--reproducer=failed.hir"].map(Into::into);
-        let mut cli = cli::parse_args(&words, &mut io).unwrap();
-        let table = [&[&PANICS], PASSES].concat();
-        cli.pipeline = parse_pipeline("cse,panics,dce", &table).unwrap();
+        let words = ["hir-opt", "a.hir", "--pass-pipeline=cse,panics,dce", "--reproducer=failed.hir"].map(Into::into);
+        static PASSES: PassRegistry = PassRegistry::with_passes(&[&PANICS]);
+        let registries = ToolRegistries { passes: PASSES, ..ToolRegistries::default() };
+        let cli = cli::parse_args(&words, registries, &mut io).unwrap();
         let status = OptSession::new(&cli, &NamedText::new("a.hir", TEXT)).run(&mut io);
 
         let (out, err) = (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap());
