@@ -167,7 +167,7 @@ fn run_command(arguments: &Arguments, tools: Vec<InProcessTool>) -> Result<bool,
     let handled = handle_signals(groups.clone(), scratch.path().to_path_buf());
     handled.map_err(|error| format!("cannot handle signals: {error}"))?;
     let journal = arguments.worker_folder.as_deref().map(journal_path);
-    let earlier = journal.as_deref().map(JournalState::read).unwrap_or_default();
+    let earlier = journal.as_deref().map(JournalState::read_journal).unwrap_or_default();
     let run = RunSettings {
         isolated: earlier.culprits.keys().cloned().collect(),
         tools,

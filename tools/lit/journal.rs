@@ -65,7 +65,7 @@ pub(crate) struct JournalState {
 impl JournalState {
     /// Reads a journal; nothing is in one that does not exist. A line that was not written completely counts for
     /// nothing.
-    pub(crate) fn read(path: &Path) -> Self {
+    pub(crate) fn read_journal(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let mut state = Self::default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).for_each(|entry| state.take_entry(entry));

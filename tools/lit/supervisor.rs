@@ -38,13 +38,15 @@ pub(crate) fn journal_path(folder: &Path) -> PathBuf {
 pub(crate) fn run_supervised(args: &[OsString]) -> io::Result<u8> {
     let folder = tempfile::Builder::new().prefix("hir-lit-").tempdir()?;
     let journal = Journal::open(&journal_path(folder.path()))?;
-    let worker = Arc::new(AtomicI32::new(0));
+    let worker = Arc::new(SignalledWorker::default());
     forward_signals(Arc::clone(&worker))?;
     loop {
         let status = run_worker(args, folder.path(), &worker)?;
-        let state = JournalState::read(&journal_path(folder.path()));
-        let is_interrupted = status.code().is_some_and(|code| ENDING.contains(&(code - 128)));
-        let Some(how) = (if is_interrupted { None } else { unusual_end(status, &state) }) else {
+        let state = JournalState::read_journal(&journal_path(folder.path()));
+        if let Some(signal) = worker.received() {
+            return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
+        }
+        let Some(how) = unusual_end(status, &state) else {
             return Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX));
         };
         // Standard error may be closed.
@@ -57,13 +59,13 @@ pub(crate) fn run_supervised(args: &[OsString]) -> io::Result<u8> {
 }
 
 /// Runs the process of the tests to its end.
-fn run_worker(args: &[OsString], folder: &Path, worker: &AtomicI32) -> io::Result<ExitStatus> {
+fn run_worker(args: &[OsString], folder: &Path, worker: &SignalledWorker) -> io::Result<ExitStatus> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args([OsStr::new(WORKER), folder.as_os_str()]).args(args.iter().skip(1));
     let mut child = command.spawn()?;
-    worker.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
+    worker.begin(i32::try_from(child.id()).unwrap_or(0));
     let status = child.wait();
-    worker.store(0, Ordering::SeqCst);
+    worker.begin(0);
     status
 }
 
@@ -100,18 +102,47 @@ fn note_culprit(journal: &Journal, state: &JournalState, how: &str) -> bool {
     true
 }
 
+/// The process of the tests, and a signal that is for it. Each side writes its part and then looks at the other's, so
+/// that a signal reaches a process that is only just starting.
+#[derive(Default, Debug)]
+struct SignalledWorker {
+    /// 0 if there is none.
+    process: AtomicI32,
+    /// 0 if none came.
+    signal: AtomicI32,
+}
+
+impl SignalledWorker {
+    /// Takes the process that has started; 0 for one that has ended.
+    fn begin(&self, process: i32) {
+        self.process.store(process, Ordering::SeqCst);
+        self.hand_on();
+    }
+
+    /// Takes a signal.
+    fn receive(&self, signal: i32) {
+        self.signal.store(signal, Ordering::SeqCst);
+        self.hand_on();
+    }
+
+    /// The signal that came.
+    fn received(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    }
+
+    fn hand_on(&self) {
+        let signal = self.received().and_then(Signal::from_named_raw);
+        if let (Some(process), Some(signal)) = (Pid::from_raw(self.process.load(Ordering::SeqCst)), signal) {
+            // It may just have ended.
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
 /// Hands the signals that end a run on to the process of the tests, which cleans up and ends.
-fn forward_signals(worker: Arc<AtomicI32>) -> io::Result<()> {
+fn forward_signals(worker: Arc<SignalledWorker>) -> io::Result<()> {
     let ignored = ignored_signals();
     let mut signals = Signals::new(ENDING.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
-    let thread = std::thread::Builder::new().spawn(move || {
-        for signal in signals.forever() {
-            let signal = Signal::from_named_raw(signal);
-            if let (Some(pid), Some(signal)) = (Pid::from_raw(worker.load(Ordering::SeqCst)), signal) {
-                // It may just have ended.
-                let _ = kill_process(pid, signal);
-            }
-        }
-    });
+    let thread = std::thread::Builder::new().spawn(move || signals.forever().for_each(|signal| worker.receive(signal)));
     thread.map(drop)
 }
