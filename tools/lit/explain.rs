@@ -54,7 +54,7 @@ fn beside(place: &str, directive: &str, failed: &FailedDirective, input: &str) -
     let width = place.len().max("input ".len() + lines.len().to_string().len());
     let _ = writeln!(out, "{place:>width$} | {}", directive.trim());
     let pattern = directive.split_once(&failed.name).and_then(|(_, rest)| rest.split_once(':'));
-    let Some(nearest) = nearest_line_from(pattern.map_or(directive, |(_, pattern)| pattern), input, failed.from) else {
+    let Some(nearest) = nearest_line_from(pattern.map_or(directive, |(_, pattern)| pattern), input, failed) else {
         let _ = writeln!(out, "{:>width$} | no line of the input is like it from line {} on", "", failed.from.0);
         return out;
     };
@@ -69,7 +69,8 @@ fn beside(place: &str, directive: &str, failed: &FailedDirective, input: &str) -
 }
 
 /// The line, from 0, that FileCheck takes for the one that was meant.
-fn nearest_line_from(pattern: &str, input: &str, (line, column): (usize, usize)) -> Option<usize> {
+fn nearest_line_from(pattern: &str, input: &str, failed: &FailedDirective) -> Option<usize> {
+    let (line, column) = failed.from;
     let above: usize = input.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let rest = input.as_bytes().get(above + column.saturating_sub(1)..)?;
     let nearest = nearest_text(pattern.trim().as_bytes(), rest)?;
