@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "failures panic")]
 
+mod history;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,10 +13,15 @@ use std::time::{Duration, Instant};
 const MOST_LINES: usize = 15;
 const MOST_TIME: Duration = Duration::from_secs(30);
 
-/// The folder of the programs, hir-opt among them, which a package of its own builds.
+/// The folder of the programs, hir-opt and hir-run among them, which packages of their own build.
 fn programs() -> PathBuf {
     let reduce = Path::new(env!("CARGO_BIN_EXE_hir-reduce"));
-    assert!(reduce.with_file_name("hir-opt").exists(), "hir-opt is not built: cargo build -p hostir-opt");
+    for program in ["hir-opt", "hir-run"] {
+        assert!(
+            reduce.with_file_name(program).exists(),
+            "{program} is not built: cargo build -p hostir-opt -p hostir-run"
+        );
+    }
     reduce.parent().unwrap().to_owned()
 }
 
@@ -165,4 +172,48 @@ fn a_limit_on_runs() {
     let (status, result, messages) = reduce(text, "grep -q tanh \"$1\"", &["--max-tests=1"]);
     assert_eq!(status, Some(0), "{messages}");
     assert!(result.contains("tanh") && messages.contains("1 runs of the script"), "{messages}");
+}
+
+/// The file that is read imports another one: the result is one file, with the kernel that matters.
+#[test]
+fn imported_kernels_become_the_files_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "hir 2.1\n\nimport twice, thrice from \"k.hir\"\n\n\
+                f(A: f32[n]) -> (B: f32[n]):\n  V = twice(A)\n  W = thrice(V)\n  B = relu(W)\n";
+    let kernels = "hir 2\n\nkernel twice(X: f32[n]) -> (Y: f32[n]):\n  Y = X + X\n\n\
+                   kernel thrice(X: f32[n]) -> (Y: f32[n]):\n  U = X + X\n  Y = tanh(U)\n";
+    std::fs::write(folder.path().join("main.hir"), text).unwrap();
+    std::fs::write(folder.path().join("k.hir"), kernels).unwrap();
+    let script = folder.path().join("fails.sh");
+    std::fs::write(&script, "#!/bin/sh\nhir-opt \"$1\" --form=printed | grep -q 'tanh('\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hir-reduce"));
+    command.arg(folder.path().join("main.hir")).arg("--test").arg(script);
+    let output = run(command);
+    let [result, messages] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert!(result.contains("tanh(") && result.contains("kernel "), "{result}");
+    for gone in ["import", "file \"", "relu"] {
+        assert!(!result.contains(gone), "{gone}\n{result}");
+    }
+}
+
+/// A text is read for the sizes of the command line: what is valid for some is not so for others.
+#[test]
+fn sizes_of_meshes() {
+    let text = "hir 2.1\nmesh d = 0..p\n\nf(A: f32[x:4, 4]) -> (C: f32[4, 4]) on d:\n  \
+                B = relu(A)\n  C = alloc\n  wait allgather(B -> C)\n";
+    let script = "grep -q allgather \"$1\"";
+    for sizes in [&["-n", "4"][..], &["--set=p=4"]] {
+        let (status, result, messages) = reduce(text, script, sizes);
+        assert_eq!(status, Some(0), "{messages}");
+        assert!(result.contains("allgather") && !result.contains("relu"), "{result}");
+    }
+    for sizes in [&["-n", "2"][..], &["--set=p=2"]] {
+        let (status, _, messages) = reduce(text, script, sizes);
+        assert_eq!(status, Some(1), "{messages}");
+        assert!(messages.contains("error[H0206]") && messages.contains("the program is invalid"), "{messages}");
+    }
+    let (status, _, messages) = reduce(text, script, &["--set=p"]);
+    assert_eq!(status, Some(2), "{messages}");
+    assert!(messages.contains("write a name and an integer"), "{messages}");
 }
