@@ -2,7 +2,7 @@
 
 use super::ast::{ExprId, LaunchSyntax, NameSyntax, NodeRange, StmtForm};
 use super::parser::{Failed, Parsed, Parser};
-use super::token::LineTok;
+use super::token::{LineTok, has_own_comma};
 use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
 
@@ -83,7 +83,7 @@ impl Parser<'_> {
     fn parse_extents(&mut self) -> Parsed<NodeRange> {
         let first = self.scratch.exprs.len();
         let start = self.peek().span;
-        if self.here() == LineTok::LParen && self.begins_extent_list(start) {
+        if self.here() == LineTok::LParen && has_own_comma(&self.text[start.start as usize..]) {
             let open = self.open_bracket()?;
             while self.here() != LineTok::RParen {
                 let extent = self.parse_expr()?;
@@ -104,21 +104,6 @@ impl Parser<'_> {
             return Err(self.report_noted(Code::Unexpected, span, message, SIZES_NOTE));
         }
         Ok(self.finish_list(first))
-    }
-
-    /// Returns true if the bracket at a place contains a comma of its own, as a list does and an expression does not.
-    fn begins_extent_list(&self, open: Span) -> bool {
-        let mut depth = 0u32;
-        for byte in self.text.as_bytes()[open.start as usize..].iter() {
-            match byte {
-                b'(' | b'[' | b'{' => depth += 1,
-                b')' | b']' | b'}' if depth <= 1 => return false,
-                b')' | b']' | b'}' => depth -= 1,
-                b',' if depth == 1 => return true,
-                _ => {}
-            }
-        }
-        false
     }
 
     fn parse_clauses(&mut self) -> Parsed<LaunchClauses> {

@@ -156,3 +156,26 @@ pub(super) struct LineComment {
     /// True if a blank line precedes it.
     pub(super) after_blank: bool,
 }
+
+/// Returns true if the bracket that a text begins with has a comma of its own, as a list of extents has and an
+/// expression has not.
+///
+/// ```
+/// use hostir_grammar::hir2::tokens::has_own_comma;
+///
+/// assert!(has_own_comma("(n, f(m)) + 1"));
+/// assert!(!has_own_comma("(f(n, m)), 1"));
+/// ```
+pub fn has_own_comma(text: &str) -> bool {
+    let mut depth = 0u32;
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' if depth <= 1 => return false,
+            b')' | b']' | b'}' => depth -= 1,
+            b',' if depth == 1 => return true,
+            _ => {}
+        }
+    }
+    false
+}

@@ -9,7 +9,7 @@ pub use super::habits::foreign_statement_note;
 pub use super::head::minor_version;
 pub use super::items::MAX_DEVICES;
 pub use super::meshes::GRID_AXES;
-pub use super::token::{LineTok, LineToken};
+pub use super::token::{LineTok, LineToken, has_own_comma};
 pub use crate::limits::MAX_DEVICE;
 pub use crate::nesting::{MAX_BRACKETS, MAX_DEPTH};
 pub use crate::parse::MAX_BLOCKS;

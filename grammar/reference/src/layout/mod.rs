@@ -11,7 +11,7 @@ mod words;
 use crate::token::{Sign, Tok, Word};
 use hostir_grammar::Span;
 use hostir_grammar::ast::StringInterner;
-use hostir_grammar::hir2::tokens::{LineTok, LineToken, MAX_BLOCKS, MAX_BRACKETS};
+use hostir_grammar::hir2::tokens::{LineTok, LineToken, MAX_BLOCKS, MAX_BRACKETS, has_own_comma};
 use statements::{Statement, StatementKind};
 
 /// A terminal between two offsets of the text.
@@ -288,19 +288,4 @@ impl<'a> Layout<'a> {
         };
         if is_forced || is_value && is_group { Sign::GroupBrace } else { Sign::LBrace }
     }
-}
-
-/// Returns true if the bracket that a text begins with has a comma of its own.
-fn has_own_comma(text: &str) -> bool {
-    let mut depth = 0u32;
-    for byte in text.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' if depth <= 1 => return false,
-            b')' | b']' | b'}' => depth -= 1,
-            b',' if depth == 1 => return true,
-            _ => {}
-        }
-    }
-    false
 }
