@@ -2,7 +2,8 @@
 //!
 //! Three kinds of cases: `run::<file>` executes the RUN lines of a file below `test/` as `hir-lit test` does, or of the
 //! example of docs/out-of-tree.md as its own hir-lit does; `roundtrip::<file>` prints, parses and prints again what any
-//! other `.hir` file of the repository holds; `explain::<code>` runs the programs of a page of docs/errors.
+//! other `.hir` file of the repository holds; `explain::<code>` runs the programs of a page of
+//! docs/errors. `spawned` compares the verdicts of some folders with those of tools as processes.
 //! `HIR_SPAWN=1` runs the real binaries. A name given on the command line selects cases, as with any Rust test.
 
 mod explanations;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let out_of_tree = RunSettings { tools: TOOLS.to_vec(), ..RunSettings::default() };
     add_folder(&tree::out_of_tree_tests(), out_of_tree, &mut trials);
     trials.extend(explanations::trials());
+    trials.push(Trial::ignorable_test("spawned", compare_with_processes));
     libtest_mimic::run(&args, trials).exit_code()
 }
 
@@ -49,6 +51,32 @@ fn add_folder(folder: &Path, run: RunSettings, trials: &mut Vec<Trial>) {
         Ok(tests) => trials.extend(tests.into_iter().map(|test| run_case(test, &run))),
         Err(error) => trials.push(Trial::test("lit.toml", move || Err(error.into()))),
     }
+}
+
+/// Folders whose tests start every tool, with streams, files, pipes, failures and default options.
+const SPAWNED: [&str; 4] = ["opt", "errors/files", "syntax/hir2", "run/communication"];
+
+/// Tests have the verdicts that they have where each tool is a process.
+fn compare_with_processes() -> Result<Completion, Failed> {
+    let programs = std::env::current_exe()?.ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default();
+    let missing = ["hir-opt", "hir-run", "filecheck"].into_iter().find(|name| !programs.join(name).exists());
+    if let Some(name) = missing {
+        return Ok(Completion::ignored_with(format!("needs the program {name}: cargo build --workspace")));
+    }
+    let settings = |spawn| RunSettings { tools: built_in_tools(), spawn, ..RunSettings::default() };
+    let (inside, spawned) = (settings(false), settings(true));
+    let folders = SPAWNED.map(|folder| tree::root().join("test").join(folder));
+    for test in find_tests(&folders)? {
+        let [inside, spawned] = [&inside, &spawned].map(|run| test.run_test(run));
+        if inside.verdict != spawned.verdict {
+            let (one, other) = (inside.verdict.name(), spawned.verdict.name());
+            let reports = inside.report + &spawned.report;
+            let name = test.full_name();
+            let hint = "programs of an older build differ, too: cargo build --workspace";
+            return Err(format!("{name}: {one} inside, {other} spawned ({hint})\n{reports}").into());
+        }
+    }
+    Ok(Completion::Completed)
 }
 
 fn is_spawning() -> bool {
