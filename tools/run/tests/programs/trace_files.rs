@@ -1,4 +1,4 @@
-//! The file of `--trace`: valid JSON whose spans do not nest, and whose flow events have two ends.
+//! JSON: the file of `--trace`, whose spans do not nest and whose flow events have two ends, and plans.
 
 use hostir_tool_support::io::ToolIo;
 use serde_json::Value;
@@ -164,4 +164,33 @@ fn a_chart_on_a_terminal() {
         }
         assert_eq!(plain.chars().count(), 80, "{plain}");
     }
+}
+
+/// Plans are one JSON value; what an instruction names is in the tables of its rank.
+#[test]
+fn plans_are_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["--set", "i1=64", "--set", "i2=128", "--set", "i3=32", "-q", "--print-plan=json"];
+    let (status, out, err) = run(folder.path(), PIPELINE, &args);
+    assert_eq!(status, 0, "{err}");
+    let whole: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(whole["version"], 1);
+    let ranks = whole["ranks"].as_array().unwrap();
+    let mut roles = std::collections::BTreeSet::new();
+    for (rank, plan) in ranks.iter().enumerate() {
+        assert_eq!(plan["rank"], rank);
+        let count = |key: &str| plan[key].as_array().unwrap().len() as u64;
+        for instruction in plan["instructions"].as_array().unwrap() {
+            roles.insert(instruction["role"].as_str().unwrap().to_owned());
+            assert!(instruction["stream"].as_u64().unwrap() < count("streams"), "{instruction}");
+            let views = ["reads", "writes"].into_iter().filter_map(|key| instruction[key].as_array()).flatten();
+            for view in views {
+                assert!(view["buffer"].as_u64().unwrap() < count("buffers"), "{instruction}");
+                assert_eq!(view["extents"].as_array().map(Vec::len), view["strides"].as_array().map(Vec::len));
+            }
+            let peer = instruction.get("peer").map(|peer| peer.as_u64().unwrap());
+            assert!(peer.is_none_or(|peer| (peer as usize) < ranks.len() && peer as usize != rank), "{instruction}");
+        }
+    }
+    assert_eq!(roles.into_iter().collect::<Vec<_>>(), ["communication", "compute", "memory", "order"]);
 }
