@@ -5,6 +5,7 @@
 //! that fails leaves none. Everything that needs CUDA is in `cuda`.
 
 mod all_programs;
+mod arguments;
 mod backend_choice;
 mod backend_names;
 mod bench;

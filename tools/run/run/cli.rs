@@ -1,45 +1,31 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
+use super::arguments::{Arguments, BenchArguments, LaunchArguments};
+pub(super) use super::arguments::{BackendChoice, PlanForm};
 pub(super) use super::backend_names::{Transport, Transports};
 use super::backend_names::{map_transports, other_backend};
 use super::data_files::DataFile;
 use super::failure::RunFailure;
 pub(super) use super::option_values::{ContainerChoice, InputContent, PermutedSchedules, ScalarNumber, TimelineForms};
-use super::option_values::{
-    data_file, missing_part, parse_bytes, parse_container, parse_content, parse_number, parse_schedules, parse_shape,
-};
+use super::option_values::{data_file, missing_part, parse_bytes, parse_content, parse_number, parse_shape};
 use super::program::ProgramChoice;
 use super::tensor_options::whole_numbers;
 use crate::data::compare::GivenTolerances;
 use crate::launch::LaunchFlags;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::ReadOptions;
 use hostir::diag::Diag;
 use hostir::diag::message;
 use hostir::ir::{DType, GivenSizes};
 use hostir::ops::OpRegistry;
-use hostir_tool_support::command_line::{
-    ColorArgument, GENERATED, ToolWords, format_parser, match_arguments, parse_element_type,
-};
+use hostir_tool_support::command_line::{ToolWords, match_arguments};
 use hostir_tool_support::errors;
-use hostir_tool_support::events::DebugArgument;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::status::ToolStatus;
 use hostir_tool_support::terminal::ColorMode;
 use std::ffi::OsString;
-
-/// The backend that a program runs on.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) enum BackendChoice {
-    #[default]
-    Auto,
-    Cpu,
-    Cuda,
-    Null,
-}
 
 /// The options of runs on GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -138,15 +124,6 @@ pub(super) struct Options {
     pub(super) coloring: ColorMode,
 }
 
-/// The form of printed plans.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PlanForm {
-    /// A line for each instruction.
-    Text,
-    /// The plans as data.
-    Json,
-}
-
 impl Options {
     /// The program of a file that is meant, and the way it is read.
     pub(super) fn program_choice(&self) -> ProgramChoice {
@@ -175,48 +152,6 @@ impl Options {
     }
 }
 
-const ABOUT: &str = "Runs a host program on all its ranks and checks its results";
-
-const AFTER: &str = "\
-Tensors are named by name (x), by number (T0) or by position among the inputs
-(--input, --shape) or outputs (--output, --expect), from 0.
-
-Examples:
-  hir-run docs/examples/ag_matmul_p2p.hir --set n=64
-      Run on as many ranks as the meshes name, with normally distributed inputs;
-      the file has sizes for what is not set.
-  hir-run docs/examples/ag_matmul_p2p.hir --reference=:plain --exact
-      Compare with the program `plain` of the same file, and prove that both
-      compute the same.
-  hir-run lowered.hir --set '*=8' --reference unlowered.hir
-      Run both programs on the same inputs and compare the outputs; what the
-      programs leave open is 8 long.
-  hir-run lowered.hir --set '*=8' --reference unlowered.hir --exact --check-only
-      Prove that both compute the same for all inputs of these sizes.
-  hir-run mlp.hir --input x=x.npy --input w1=w.safetensors:fc1.weight \\
-      --expect y=y.npy --output y=out.npy
-      Files in and out; out.npy is written only if the run and the comparison
-      succeed.
-  hir-run mlp.hir --input x=x.%r.npy
-      One file a rank: x.0.npy, x.1.npy, ... hold the ranks' parts.
-  hir-run a.hir b.hir --bench --set '*=1024' --json - | jq .programs
-      Time two programs in turn; the figures go to another program.
-  hir-run prog.hir --check-only --fix
-      Prove a program, and repair it in its file where that is sure.
-  nvfuser_test 2>&1 | hir-run - --container=2 --check-only
-      Check the second program of a log.
-
-Several processes: torchrun, mpirun and srun say each process its rank; else
---rank, --world and --coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do.
-On several hosts all need one HIR_TOKEN, or a file of mode 0600 with it in
-HIR_TOKEN_FILE. Without any of that all ranks run in this process; --processes
-starts one for each. docs/launch.md has commands for two hosts.
-
-Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
-file or device is missing or unfit, 4 a comparison differs, or replicas of what
-is compared do, 5 deadlock or timeout. Results go to standard output, everything
-else to standard error; a run that fails writes no file.";
-
 const WORDS: ToolWords<'_> = ToolWords { answer: &other_backend, with_values: &std::convert::identity };
 
 /// Reads the arguments, the program's name first; programs may name these ops.
@@ -231,271 +166,6 @@ pub(super) fn parse_args(args: &[OsString], ops: OpRegistry, io: &mut ToolIo<'_>
         let failure = RunFailure::from(diags);
         io.report(format, &failure.source, &failure.diags);
         ToolStatus::Usage
-    })
-}
-
-/// The arguments, in the order of the help.
-#[derive(Parser)]
-#[command(name = "hir-run", version = hostir_tool_support::VERSION, about = ABOUT, after_help = AFTER)]
-struct Arguments {
-    #[command(flatten)]
-    program: ProgramArguments,
-    #[command(flatten)]
-    sizes: SizeArguments,
-    #[command(flatten)]
-    data: DataArguments,
-    #[command(flatten)]
-    checks: CheckArguments,
-    #[command(flatten)]
-    gpus: GpuArguments,
-    #[command(flatten)]
-    launch: LaunchArguments,
-    #[command(flatten)]
-    bench: BenchArguments,
-    #[command(flatten)]
-    timelines: TimelineArguments,
-    #[command(flatten)]
-    print: PrintArguments,
-}
-
-#[derive(Args)]
-struct ProgramArguments {
-    #[arg(value_name = "FILE", required_unless_present_any = GENERATED, num_args = 1..,
-        help = "Program, or a log that contains it; - is standard input")]
-    files: Vec<String>,
-    #[arg(long, value_name = "N|all", value_parser = parse_container,
-        help = "Use the N-th program of the file, from 1; with --check-only, all proves every one")]
-    container: Option<ContainerChoice>,
-    #[arg(long, value_name = "NAME", value_parser = parse_element_type,
-        help = "Element type of tensors without one, as nvFuser printed them before December 2024 [default: float]")]
-    element_type: Option<DType>,
-    #[arg(short = 'n', long, value_name = "N", value_parser = value_parser!(u32).range(1..),
-        help = "Number of ranks, which gives the size of `mesh d = 0..p`; by default, as many as the meshes name")]
-    devices: Option<u32>,
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = backend_parser(),
-        help = "Backend to run on")]
-    backend: BackendChoice,
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
-        help = "Number of streams [default: what the program proposes, else 4]")]
-    streams: Option<u32>,
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64),
-        help = "Time limit for connecting to other ranks and for one run [default: 60000]; on the CPU for planning and for one run [default: no limit]; 0 is no limit, also of silence of other processes: for debuggers")]
-    timeout_ms: Option<u64>,
-    #[arg(long, value_name = "SIZE", help = "Memory limit for the plans of all ranks [default: 4G]")]
-    plan_memory: Option<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Sizes")]
-struct SizeArguments {
-    #[arg(long, value_name = "T0=4x8", help = "Whole shape of an input")]
-    shape: Vec<String>,
-    #[arg(
-        long,
-        value_name = "i0=8,...",
-        help = "Values of extents and scalar inputs; * sets all extents without another value"
-    )]
-    set: Vec<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Data")]
-struct DataArguments {
-    #[arg(
-        long,
-        value_name = "T0=WHAT",
-        help = "Contents of an input: randn (the default: mean 0, deviation 1), uniform (0 to 1), ones, zeros, iota, FILE.npy, FILE.safetensors[:NAME]; %r in the name of a file is the rank"
-    )]
-    input: Vec<String>,
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "0",
-        help = "Seed of generated inputs, and of random numbers for which the program has none"
-    )]
-    seed: u64,
-    #[arg(
-        long,
-        value_name = "T2=FILE",
-        help = "Write an output, or any tensor that has memory at the end; whole, or one shard per rank with %r"
-    )]
-    output: Vec<String>,
-    #[arg(long, value_name = "DIR", help = "Write all outputs that no --output names to DIR")]
-    out_dir: Option<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Checks")]
-struct CheckArguments {
-    #[arg(
-        long,
-        value_name = "T2=FILE",
-        help = "Compare an output, or any tensor that has memory at the end, with a file"
-    )]
-    expect: Vec<String>,
-    #[arg(
-        long,
-        value_name = "FILE|:NAME",
-        help = "Run another program on the same inputs and compare all outputs by position; :NAME and :N are programs \
-                of the same file"
-    )]
-    reference: Option<String>,
-    #[arg(
-        long,
-        help = "With --reference: prove that both programs compute the same for all inputs of these sizes, by runs \
-                        modulo a prime, or show the parts of the inputs that are missing; with --check-only without data"
-    )]
-    exact: bool,
-    #[arg(
-        long,
-        value_name = "X",
-        allow_negative_numbers = true,
-        help = "Relative tolerance; the default is that of the coarsest type to which values are rounded on the way from the inputs to the output"
-    )]
-    rtol: Option<f64>,
-    #[arg(
-        long,
-        value_name = "X",
-        allow_negative_numbers = true,
-        help = "Absolute tolerance; the default depends on the reference's root mean square"
-    )]
-    atol: Option<f64>,
-    #[arg(
-        long,
-        help = "Checks and plans the program, and proves that it has no deadlocks and no races, without data; \
-                        the cost models of several FILEs are compared with the first"
-    )]
-    check_only: bool,
-    #[arg(long, requires = "check_only", conflicts_with_all = ["processes", "rank"],
-        help = "Applies the fixes of errors and warnings to FILE and checks it again; from standard input, writes the \
-                repaired program to standard output")]
-    fix: bool,
-    #[arg(long, help = "Makes warnings of the proof errors")]
-    strict: bool,
-    #[arg(
-        long,
-        conflicts_with_all = ["check_only", "strict"],
-        help = "Runs the program without the proof that it has no deadlocks and no races"
-    )]
-    no_check: bool,
-    #[arg(long, value_name = "SEED|all", value_parser = parse_schedules,
-        help = "Runs the queues of all ranks, on the CPU, in an order that the seed chooses, and compares what each \
-                access finds; all tries one order for each access and 10 more")]
-    permute_schedule: Option<PermutedSchedules>,
-    #[arg(long, help = "Fills fresh memory with NaN, integers with the byte 0xa5")]
-    poison: bool,
-    #[arg(
-        long,
-        help = "Reads the files of kernels that the program launches, and runs them on GPUs: they can read and change \
-                all GPU memory of the process"
-    )]
-    allow_kernels: bool,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "GPUs")]
-struct GpuArguments {
-    #[arg(long, value_name = "FROM=TO", value_parser = ["UCC=NCCL", "UCC=CUDA", "NCCL=CUDA"],
-        help = "Run communications of one backend with another")]
-    map_backend: Vec<String>,
-    #[arg(long, help = "Allow GEMMs of floats to round their operands to TF32")]
-    tf32: bool,
-    #[arg(long, help = "Allow GEMMs of 8-bit floats to add up products in fewer bits than float has")]
-    fp8_fast_accumulation: bool,
-    #[arg(long, value_name = "HOW", default_value = "quick", value_parser = ["quick", "sustained"],
-        help = "How to choose algorithms of GEMMs: sustained takes 4 s for each large one, at the power limit")]
-    tuning: String,
-    #[arg(long, help = "With --tuning=sustained, also try kernels of hir-run's own for large GEMMs of bfloat16")]
-    gemm_kernels: bool,
-    #[arg(long, help = "Record the run as a CUDA graph and replay it")]
-    graph: bool,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Several processes")]
-struct LaunchArguments {
-    #[arg(long, conflicts_with_all = ["rank", "world", "coordinator"],
-        help = "Start one process per rank on this machine")]
-    processes: bool,
-    #[arg(long, value_name = "R", help = "Rank of this process out of --world, without a launcher")]
-    rank: Option<u32>,
-    #[arg(long, value_name = "N", help = "Number of processes")]
-    world: Option<u32>,
-    #[arg(long, value_name = "HOST:PORT", help = "Address at which rank 0 listens")]
-    coordinator: Option<String>,
-    // Everybody can read arguments: it is known so that its error can say what to do.
-    #[arg(long, value_name = "TEXT", hide = true, help = "Rejected: set HIR_TOKEN instead")]
-    token: Option<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Benchmarks")]
-struct BenchArguments {
-    #[arg(long, help = "Time the program; several FILEs run in turn and are compared with the first")]
-    bench: bool,
-    #[arg(long, value_name = "N", default_value = "50", help = "Number of timed runs of each program")]
-    iters: u32,
-    #[arg(long, value_name = "N", default_value = "5", help = "Number of warm-up runs")]
-    warmup: u32,
-    #[arg(long, help = "Time --iters runs of each program for each line on standard input, and print their times")]
-    turns: bool,
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "Write the measurements as JSON; - is standard output, and moves the text to standard error"
-    )]
-    json: Option<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Timelines")]
-struct TimelineArguments {
-    #[arg(long, value_name = "FILE.json", help = "Write a trace of all streams for ui.perfetto.dev")]
-    trace: Option<String>,
-    #[arg(long, help = "Mark the ops of calls for a profiler such as Nsight Systems")]
-    nvtx: bool,
-    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, require_equals = true,
-        help = "Draw the timeline of all streams in the terminal or to a picture; with --check-only, that of the cost model")]
-    timeline: Vec<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Output")]
-struct PrintArguments {
-    #[arg(long, value_name = "text|json", num_args = 0..=1, require_equals = true, default_missing_value = "text",
-        value_parser = plan_form_parser(), help = "Print the plan of each rank instead of running it")]
-    print_plan: Option<PlanForm>,
-    // For developers: tools/same-output compares what two versions print.
-    #[arg(long, value_name = "own|shared", value_parser = ["own", "shared"], hide = true,
-        conflicts_with_all = ["print_plan", "check_only", "bench"],
-        help = "Print the calls and kernels of the CUDA backend")]
-    print_calls: Option<String>,
-    #[arg(long, conflicts_with = "quiet", help = "Print more about inputs and outputs")]
-    summary: bool,
-    #[arg(short, long, help = "Print errors only")]
-    quiet: bool,
-    #[arg(long, value_name = "FORMAT", default_value = "human", value_parser = format_parser(),
-        help = "Format of diagnostics")]
-    error_format: DiagFormat,
-    #[command(flatten)]
-    debug: DebugArgument,
-    #[command(flatten)]
-    color: ColorArgument,
-}
-
-fn plan_form_parser() -> impl TypedValueParser<Value = PlanForm> {
-    PossibleValuesParser::new(["text", "json"]).map(|text| match text.as_str() {
-        "json" => PlanForm::Json,
-        _ => PlanForm::Text,
-    })
-}
-
-fn backend_parser() -> impl TypedValueParser<Value = BackendChoice> {
-    PossibleValuesParser::new(["auto", "cpu", "cuda", "null"]).map(|text| match text.as_str() {
-        "cpu" => BackendChoice::Cpu,
-        "cuda" => BackendChoice::Cuda,
-        "null" => BackendChoice::Null,
-        _ => BackendChoice::Auto,
     })
 }
 
