@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "the names of the header")]
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
-use crate::abi::{Handle, get_value, get_values, put_value};
+use crate::abi::{Handle, get_value, get_values, put_value, text_at};
 use crate::capture::{UserObject, exchange_capture_mode};
 use crate::exit::free_slowly;
 use crate::module::{LoadedKernel, unwrapped};
@@ -16,6 +16,11 @@ use std::sync::Arc;
 /// Compute capability, major and minor, and multiprocessors, with their attributes.
 const ATTRIBUTES: [(c_int, c_int); 3] = [(75, 9), (76, 0), (16, 132)];
 const MEMORY: usize = 1 << 36;
+/// `CUDA_ERROR_INVALID_IMAGE` and `CUDA_ERROR_NOT_FOUND`.
+const INVALID_IMAGE: c_int = 200;
+const NOT_FOUND: c_int = 500;
+/// Bytes of dynamic shared memory that need no permission.
+const USUAL_SHARED: c_uint = 48 << 10;
 /// `CUDA_ERROR_CAPTURED_EVENT`.
 const CAPTURED_EVENT: c_int = 907;
 
@@ -62,6 +67,8 @@ fn status_name(status: c_int) -> &'static CStr {
         INVALID_VALUE => c"CUDA_ERROR_INVALID_VALUE",
         INVALID_HANDLE => c"CUDA_ERROR_INVALID_HANDLE",
         NOT_READY => c"CUDA_ERROR_NOT_READY",
+        INVALID_IMAGE => c"CUDA_ERROR_INVALID_IMAGE",
+        NOT_FOUND => c"CUDA_ERROR_NOT_FOUND",
         719 => c"CUDA_ERROR_LAUNCH_FAILED",
         900..=910 => c"CUDA_ERROR_STREAM_CAPTURE",
         _ => c"CUDA_ERROR_UNKNOWN",
@@ -520,6 +527,10 @@ extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> c_int {
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_void) -> c_int {
+    // Neither PTX nor a fatbin is run here.
+    if get_values(image.cast::<u8>(), 4) != b"\x7fELF" {
+        return INVALID_IMAGE;
+    }
     match LoadedKernel::new(&unwrapped(image.cast())) {
         Ok(kernel) => {
             let mut world = world();
@@ -539,9 +550,25 @@ extern "C" fn cuModuleUnload(module: Handle) -> c_int {
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, _: *const c_char) -> c_int {
-    put_value(function, module);
-    0
+extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) -> c_int {
+    let loaded = world().kernels.get(&(module as u64)).cloned();
+    match loaded.and_then(|loaded| loaded.user_kernel(&text_at(name))) {
+        None => {
+            put_value(function, module);
+            0
+        }
+        Some(Ok(kernel)) => {
+            let mut world = world();
+            let handle = world.handle();
+            world.kernels.insert(handle, Arc::new(kernel));
+            put_value(function, handle as Handle);
+            0
+        }
+        Some(Err(text)) => {
+            eprintln!("fake CUDA: {text}");
+            NOT_FOUND
+        }
+    }
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -586,9 +613,22 @@ extern "C" fn cuTensorMapEncodeTiled(
     }
 }
 
+/// The one attribute that is set is the permission for dynamic shared memory.
 #[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C" fn cuFuncSetAttribute(function: Handle, _: c_int, _: c_int) -> c_int {
-    if world().kernels.contains_key(&(function as u64)) { 0 } else { INVALID_HANDLE }
+extern "C" fn cuFuncSetAttribute(function: Handle, _: c_int, bytes: c_int) -> c_int {
+    let mut world = world();
+    if !world.kernels.contains_key(&(function as u64)) {
+        return INVALID_HANDLE;
+    }
+    world.permitted.insert(function as u64, bytes as c_uint);
+    0
+}
+
+/// The words of a parameter of so many bytes, the last one filled up with zeros.
+fn parameter_words((place, bytes): (*mut c_void, usize)) -> Vec<u64> {
+    let mut bytes = get_values::<u8>(place.cast_const().cast(), bytes);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -607,7 +647,11 @@ extern "C" fn cuLaunchKernelEx(
         return INVALID_VALUE;
     }
     let places = get_values(parameters.cast_const(), sizes.len());
-    let words = |(place, bytes): (*mut c_void, usize)| get_values::<u64>(place.cast_const().cast(), bytes / 8);
-    let params: Vec<u64> = places.into_iter().zip(sizes).flat_map(words).collect();
-    world.launch(function as u64, config.stream as u64, current_device(), &params)
+    let params: Vec<u64> = places.into_iter().zip(sizes).flat_map(parameter_words).collect();
+    let [x, y, z, block_x, block_y, block_z, shared] = config.sizes;
+    if shared > USUAL_SHARED && !world.permitted.get(&(function as u64)).is_some_and(|most| shared <= *most) {
+        return INVALID_VALUE;
+    }
+    let shape = [x, y, z, block_x, block_y, block_z];
+    world.launch(function as u64, config.stream as u64, current_device(), &params, shape)
 }

@@ -7,10 +7,12 @@
 //! `HIR_FAKE_NCCL=FOLDER` connects the processes of a run, one for each rank, in NCCL (`mail`), and `HIR_FAKE_FREE_MS=N`
 //! makes calls that free something slow (`exit`).
 //!
-//! Kernels are not run. A comment in their source lists the plan's instructions that they compute, and the CPU backend
+//! Generated kernels are not run. A comment in their source lists the plan's instructions that they compute, and the CPU backend
 //! carries these out on the bytes at the addresses of the launch. So results equal those of the CPU backend bit for bit;
 //! other tests check that a source computes what its comment says. An access to memory that is not allocated, or that the
 //! device may not reach, fails and is reported on standard error.
+//!
+//! Kernels of users are run, compiled for the host (`user_kernel`).
 //!
 //! The unit tests export nothing, so that no more is compiled for them than they use.
 #![cfg_attr(test, allow(dead_code, reason = "nothing is exported"))]
@@ -35,6 +37,7 @@ mod nvrtc;
 mod shared;
 mod task;
 mod tiled_gemm;
+mod user_kernel;
 mod world;
 
 pub use caller::DeviceCaller;

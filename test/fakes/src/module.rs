@@ -4,6 +4,7 @@ use crate::abi::get_values;
 use crate::note::{self, KernelMeaning};
 use crate::task::{self, DeviceWork, StreamTask};
 use crate::tiled_gemm::{MAP_BYTES, TiledGemm};
+use crate::user_kernel::{self, HostKernel, LaunchShape};
 use crate::world::{FakeWorld, INVALID_HANDLE, INVALID_VALUE};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ const HEADER: usize = 64;
 
 /// A kernel.
 pub(crate) struct LoadedKernel {
-    /// Bytes of its parameters: 8 of a word, 128 of a tensor map.
+    /// Bytes of its parameters: 8 of a word, 128 of a tensor map; of kernels of users also less than 8.
     pub(crate) params: Vec<usize>,
     kind: LaunchKind,
 }
@@ -24,6 +25,10 @@ enum LaunchKind {
     Exchange { signals: usize, copies: usize },
     /// A product of matrices that tensor maps describe.
     TiledGemm(TiledGemm),
+    /// A file of a user's, whose kernels are compiled when they are asked for.
+    UserModule(Arc<str>),
+    /// A kernel of it.
+    User(Arc<HostKernel>),
 }
 
 /// A cubin that holds a source as its only section.
@@ -58,6 +63,9 @@ pub(crate) fn unwrapped(image: *const u8) -> String {
 impl LoadedKernel {
     /// The kernel of a source.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
+        if source.starts_with(user_kernel::MARK) {
+            return Ok(Self { params: Vec::new(), kind: LaunchKind::UserModule(source.into()) });
+        }
         let entry = source.rsplit_once("extern \"C\" __global__ void ").map_or("", |(_, entry)| entry);
         let list = entry.split_once(" hir(").and_then(|(_, list)| list.split_once(')'));
         let Some((list, _)) = list else { return Err("a source without a kernel".to_owned()) };
@@ -78,9 +86,30 @@ impl LoadedKernel {
     }
 }
 
+impl LoadedKernel {
+    /// The kernel of this name in a file of a user's; `None` for another module, which is its only kernel.
+    pub(crate) fn user_kernel(&self, entry: &str) -> Option<Result<Self, String>> {
+        let LaunchKind::UserModule(source) = &self.kind else { return None };
+        let user = |kernel: Arc<HostKernel>| Self { params: kernel.sizes.clone(), kind: LaunchKind::User(kernel) };
+        Some(user_kernel::load(source, entry).map(user))
+    }
+
+    /// The number of words that its parameters fill.
+    pub(crate) fn word_count(&self) -> usize {
+        self.params.iter().map(|bytes| bytes.div_ceil(8)).sum()
+    }
+}
+
 impl FakeWorld {
     /// Launches a kernel with the words of its parameters. The last launch of a job does what all of them together do.
-    pub(crate) fn launch(&mut self, kernel: u64, stream: u64, device: usize, params: &[u64]) -> i32 {
+    pub(crate) fn launch(
+        &mut self,
+        kernel: u64,
+        stream: u64,
+        device: usize,
+        params: &[u64],
+        shape: LaunchShape,
+    ) -> i32 {
         let Some(kernel) = self.kernels.get(&kernel).cloned() else { return INVALID_HANDLE };
         let own = match self.stream(stream, device) {
             Ok(own) => own,
@@ -88,6 +117,11 @@ impl FakeWorld {
         };
         let task = match &kernel.kind {
             LaunchKind::Exchange { signals, copies } => task::exchange_task(*signals, *copies, params),
+            LaunchKind::UserModule(_) => return INVALID_HANDLE,
+            LaunchKind::User(kernel) => {
+                let (kernel, params) = (kernel.clone(), params.to_vec());
+                StreamTask::in_order([DeviceWork::UserKernel { kernel, params, shape }])
+            }
             LaunchKind::TiledGemm(gemm) => match gemm.meaning(params) {
                 Some((meaning, params)) => {
                     StreamTask::in_order([DeviceWork::Compute { meaning: Arc::new(meaning), params }])
@@ -106,7 +140,7 @@ impl FakeWorld {
                 StreamTask::in_order([DeviceWork::Compute { meaning: meaning.clone(), params }])
             }
         };
-        match 8 * params.len() == kernel.params.iter().sum() {
+        match params.len() == kernel.word_count() {
             true => self.enqueue_task(stream, device, task),
             false => INVALID_VALUE,
         }

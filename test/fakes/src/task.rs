@@ -2,6 +2,7 @@
 
 use crate::member_call::MemberCall;
 use crate::note::KernelMeaning;
+use crate::user_kernel::{HostKernel, LaunchShape};
 use std::sync::Arc;
 
 /// One operation.
@@ -23,6 +24,8 @@ pub(crate) enum DeviceWork {
     Fill { to: u64, byte: u8, bytes: usize },
     /// Computes what a kernel means, with these parameters.
     Compute { meaning: Arc<KernelMeaning>, params: Vec<u64> },
+    /// Runs a kernel of a user's with these words.
+    UserKernel { kernel: Arc<HostKernel>, params: Vec<u64>, shape: LaunchShape },
     /// Tells a communicator that this member has come to its next calls.
     Arrive { comm: u64, calls: Arc<Vec<MemberCall>>, turn: u64 },
     /// Goes on when these calls have been carried out.

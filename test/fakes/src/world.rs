@@ -12,6 +12,7 @@ use crate::memory::DeviceMemory;
 use crate::module::LoadedKernel;
 use crate::note::KernelMeaning;
 use crate::task::{DeviceWork, StreamTask};
+use crate::user_kernel::{HostKernel, LaunchShape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -58,6 +59,8 @@ pub(crate) struct FakeWorld {
     pub(crate) graphs: BTreeMap<u64, RecordedGraph>,
     pub(crate) objects: BTreeMap<u64, Arc<UserObject>>,
     pub(crate) kernels: BTreeMap<u64, Arc<LoadedKernel>>,
+    /// By kernel: the bytes of dynamic shared memory that it may have.
+    pub(crate) permitted: BTreeMap<u64, u32>,
     pub(crate) communicators: CommunicatorTable,
     /// Pairs of devices of which the first one reaches the other one's memory.
     pub(crate) peers: BTreeSet<(usize, usize)>,
@@ -100,6 +103,7 @@ impl FakeWorld {
             graphs: BTreeMap::new(),
             objects: BTreeMap::new(),
             kernels: BTreeMap::new(),
+            permitted: BTreeMap::new(),
             communicators: CommunicatorTable::new(std::env::var_os("HIR_FAKE_NCCL").map(PathBuf::from)),
             peers: BTreeSet::new(),
             broken: None,
@@ -271,6 +275,7 @@ impl FakeWorld {
             DeviceWork::Copy { to, from, bytes } => self.copy(*to, *from, *bytes),
             DeviceWork::Fill { to, byte, bytes } => self.memory.fill_bytes(*to, *byte, *bytes),
             DeviceWork::Compute { meaning, params } => self.compute(device, meaning, params),
+            DeviceWork::UserKernel { kernel, params, shape } => self.run_user_kernel(device, kernel, params, *shape),
             DeviceWork::Arrive { comm, calls, turn } => {
                 let FakeWorld { communicators, memory, .. } = self;
                 communicators.arrive(memory, *comm, calls, *turn)
@@ -303,6 +308,44 @@ impl FakeWorld {
                 Ok(())
             }
         }
+    }
+
+    /// Runs a kernel of a user's on copies of the allocations that its parameters point into, and writes back what it has
+    /// changed: other processes may write elsewhere in the same allocation meanwhile.
+    fn run_user_kernel(
+        &mut self,
+        device: usize,
+        kernel: &HostKernel,
+        params: &[u64],
+        shape: LaunchShape,
+    ) -> Result<(), String> {
+        let mut copies: BTreeMap<u64, (Vec<u8>, Vec<u128>)> = BTreeMap::new();
+        let mut words = params.to_vec();
+        for word in &mut words {
+            if !self.memory.is_device(*word) {
+                continue;
+            }
+            self.check_reach(device, *word)?;
+            let found = self.memory.find_memory(*word).ok_or("a parameter points to no memory")?;
+            if !copies.contains_key(&found.start) {
+                let bytes = self.memory.read_bytes(found.start, found.bytes as usize)?;
+                let mut copy = vec![0u128; bytes.len().div_ceil(size_of::<u128>())];
+                crate::abi::write_host(copy.as_mut_ptr() as u64, &bytes);
+                copies.insert(found.start, (bytes, copy));
+            }
+            *word = copies[&found.start].1.as_ptr() as u64 + (*word - found.start);
+        }
+        kernel.launch(&words, shape)?;
+        for (start, (before, copy)) in copies {
+            let after = crate::abi::read_host(copy.as_ptr() as u64, before.len());
+            let mut rest = 0;
+            while let Some(first) = (rest..after.len()).find(|&at| after[at] != before[at]) {
+                let end = (first..after.len()).find(|&at| after[at] == before[at]).unwrap_or(after.len());
+                self.memory.write_bytes(start + first as u64, &after[first..end])?;
+                rest = end;
+            }
+        }
+        Ok(())
     }
 
     fn compute(&mut self, device: usize, meaning: &KernelMeaning, params: &[u64]) -> Result<(), String> {
