@@ -20,12 +20,14 @@
 mod backend;
 #[cfg(test)]
 mod header_values;
+mod launch_check;
 mod profile;
 mod runtime;
 pub mod session;
 mod sys;
 
 pub use crate::backend::CudaRuntime;
+pub use crate::launch_check::{LaunchCheck, LaunchFault, ReferenceResult};
 pub use crate::runtime::io_binding::bound_program::BoundProgram;
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide};
 pub use crate::runtime::library_access::finish_library_calls;

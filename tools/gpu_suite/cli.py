@@ -1,7 +1,7 @@
 """Runs this repository's programs on the GPUs of this machine and compares them with the CPU.
 
 usage: tools/gpu-suite [--hir-run PATH] [--devices PATH] [--jobs N] [--only TEXT] [conformance] [pointwise] [faults] [session]
-                       [launch] [teardown] [torch] [bench] [overlap] [memcheck]
+                       [kernels] [launch] [teardown] [torch] [bench] [overlap] [memcheck]
 
   conformance   every RUN line of test/ that runs a program, with --backend=cuda, against what it compares with
                 there: with all communications as copies, which needs one GPU, the same recorded as CUDA
@@ -9,6 +9,7 @@ usage: tools/gpu-suite [--hir-run PATH] [--devices PATH] [--jobs N] [--only TEXT
   pointwise     every pointwise function on NaN, infinities, signed zeros, subnormals and the ends of integers,
                 against test/library/pointwise/table.txt, which torch and numpy made
   faults        what bad input and bad days get
+  kernels       kernels of the user: what is refused, and what --check-launches finds; one of Triton's where triton is
   session       the library beside another CUDA user of its process, and in one process a rank whose data change
                 from run to run: examples/session.rs and examples/processes.rs, from target/release/examples
   launch        torchrun, mpirun, srun's variables and --processes, two "hosts", ranks that are killed or stopped
@@ -19,8 +20,8 @@ usage: tools/gpu-suite [--hir-run PATH] [--devices PATH] [--jobs N] [--only TEXT
   overlap       tools/overlap-bench: overlap beside torch on all GPUs, or what it costs with ranks on one GPU
   memcheck      conformance under compute-sanitizer
 
-Without parts: conformance, pointwise, faults, launch and bench. --only TEXT: of conformance the test files, and of launch the
-signals to running ranks, whose name has TEXT, and the run behind them. Exit status: 0 nothing failed, 1 something
+Without parts: conformance, pointwise, faults, kernels, launch and bench. --only TEXT: of conformance the test files, and of
+launch the signals to running ranks, whose name has TEXT, and the run behind them. Exit status: 0 nothing failed, 1 something
 did, 2 the command line is wrong, 3 nothing ran, since there is no GPU or something is not built.
 
 Nothing is built here: hir-run and hir-opt are taken from target/release, or from beside --hir-run, and the test
@@ -34,13 +35,14 @@ import os
 from collections.abc import Callable, Sequence
 
 from bench.paths import release_tool, target_folder
-from gpu_suite import conformance, faults, launch, libraries, pointwise, teardown
+from gpu_suite import conformance, faults, kernels, launch, libraries, pointwise, teardown
 from gpu_suite.suite import Suite, nothing_ran
 
 PARTS: dict[str, Callable[[Suite], None]] = {
     "conformance": conformance.run,
     "pointwise": pointwise.run,
     "faults": faults.run,
+    "kernels": kernels.run,
     "session": libraries.run_sessions,
     "launch": launch.run,
     "teardown": teardown.run,
@@ -49,7 +51,7 @@ PARTS: dict[str, Callable[[Suite], None]] = {
     "overlap": libraries.run_overlap,
     "memcheck": conformance.run_memcheck,
 }
-USUAL = ["conformance", "pointwise", "faults", "launch", "bench"]
+USUAL = ["conformance", "pointwise", "faults", "kernels", "launch", "bench"]
 
 
 def newest_devices() -> str | None:

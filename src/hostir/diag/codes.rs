@@ -301,6 +301,8 @@ codes! {
     KERNEL_ENTRY = "H0427";
     /// Arguments of a launch whose number or types are not those of the kernel's parameters.
     KERNEL_ARGUMENTS = "H0428";
+    /// A kernel of the user that does something else than its launch declares (`--check-launches`).
+    LAUNCH_DIFFERS = "H0429";
     /// A Wait for an element of an array of handles that nothing started since its last Wait.
     ELEMENT_NOT_STARTED = "H0430";
     /// An element of an array of handles that is started twice without a Wait between.

@@ -1,5 +1,7 @@
 //! The arguments of hir-run as clap reads them; `cli` makes options of them.
 
+use super::bench_options::BenchArguments;
+use super::kernel_options::KernelArguments;
 use super::option_values::{ContainerChoice, PermutedSchedules, parse_container, parse_schedules};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, value_parser};
@@ -81,6 +83,8 @@ pub(super) struct Arguments {
     pub(super) data: DataArguments,
     #[command(flatten)]
     pub(super) checks: CheckArguments,
+    #[command(flatten)]
+    pub(super) kernels: KernelArguments,
     #[command(flatten)]
     pub(super) gpus: GpuArguments,
     #[command(flatten)]
@@ -219,12 +223,6 @@ pub(super) struct CheckArguments {
     pub(super) permute_schedule: Option<PermutedSchedules>,
     #[arg(long, help = "Fills fresh memory with NaN, integers with the byte 0xa5")]
     pub(super) poison: bool,
-    #[arg(
-        long,
-        help = "Reads the files of kernels that the program launches, and runs them on GPUs: they can read and change \
-                all GPU memory of the process"
-    )]
-    pub(super) allow_kernels: bool,
 }
 
 #[derive(Args)]
@@ -234,9 +232,9 @@ pub(super) struct GpuArguments {
         help = "Run communications of one backend with another")]
     pub(super) map_backend: Vec<String>,
     #[arg(long, help = "Allow GEMMs of floats to round their operands to TF32")]
-    tf32: bool,
+    pub(super) tf32: bool,
     #[arg(long, help = "Allow GEMMs of 8-bit floats to add up products in fewer bits than float has")]
-    fp8_fast_accumulation: bool,
+    pub(super) fp8_fast_accumulation: bool,
     #[arg(long, value_name = "HOW", default_value = "quick", value_parser = ["quick", "sustained"],
         help = "How to choose algorithms of GEMMs: sustained takes 4 s for each large one, at the power limit")]
     pub(super) tuning: String,
@@ -261,25 +259,6 @@ pub(super) struct LaunchArguments {
     // Everybody can read arguments: it is known so that its error can say what to do.
     #[arg(long, value_name = "TEXT", hide = true, help = "Rejected: set HIR_TOKEN instead")]
     pub(super) token: Option<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Benchmarks")]
-pub(super) struct BenchArguments {
-    #[arg(long, help = "Time the program; several FILEs run in turn and are compared with the first")]
-    pub(super) bench: bool,
-    #[arg(long, value_name = "N", default_value = "50", help = "Number of timed runs of each program")]
-    pub(super) iters: u32,
-    #[arg(long, value_name = "N", default_value = "5", help = "Number of warm-up runs")]
-    pub(super) warmup: u32,
-    #[arg(long, help = "Time --iters runs of each program for each line on standard input, and print their times")]
-    pub(super) turns: bool,
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "Write the measurements as JSON; - is standard output, and moves the text to standard error"
-    )]
-    pub(super) json: Option<String>,
 }
 
 #[derive(Args)]

@@ -69,6 +69,7 @@ impl RunEngine {
         let gpu = &options.gpu;
         let given = [
             (gpu.graph, "--graph"),
+            (options.kernels.are_checked, "--check-launches"),
             (gpu.tf32, "--tf32"),
             (gpu.fp8_fast_accumulation, "--fp8-fast-accumulation"),
             (gpu.tunes_sustained, "--tuning=sustained"),

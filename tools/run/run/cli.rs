@@ -1,11 +1,14 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
-use super::arguments::{Arguments, BenchArguments, LaunchArguments};
+use super::arguments::{Arguments, CheckArguments, LaunchArguments};
 pub(super) use super::arguments::{BackendChoice, PlanForm};
 pub(super) use super::backend_names::{Transport, Transports};
 use super::backend_names::{map_transports, other_backend};
+use super::bench_options::BenchArguments;
+pub(super) use super::bench_options::BenchOptions;
 use super::data_files::DataFile;
 use super::failure::RunFailure;
+pub(super) use super::kernel_options::KernelOptions;
 pub(super) use super::option_values::{ContainerChoice, InputContent, PermutedSchedules, ScalarNumber, TimelineForms};
 use super::option_values::{data_file, missing_part, parse_bytes, parse_content, parse_number, parse_shape};
 use super::program::ProgramChoice;
@@ -39,23 +42,6 @@ pub(super) struct GpuOptions {
     pub(super) gemm_kernels: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
-}
-
-/// The numbers of timed runs, and the file of the figures.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct BenchOptions {
-    pub(super) iterations: u32,
-    pub(super) warmup: u32,
-    /// A line on standard input asks for each turn of `iterations` runs.
-    pub(super) turns: bool,
-    pub(super) json: Option<String>,
-}
-
-impl BenchOptions {
-    /// Runs of each program, those that warm up included.
-    pub(super) fn round_count(&self) -> u32 {
-        self.warmup.saturating_add(self.iterations)
-    }
 }
 
 /// `T0=value`: an option about one thing.
@@ -101,10 +87,9 @@ pub(super) struct Options {
     pub(super) permuted: Option<PermutedSchedules>,
     /// Memory that nothing has written holds patterns.
     pub(super) poison: bool,
+    pub(super) kernels: KernelOptions,
     /// Prints the plan in this form in the place of a run.
     pub(super) print_plan: Option<PlanForm>,
-    /// Files with kernels that the program launches are read, and run on GPUs.
-    pub(super) allow_kernels: bool,
     /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
     pub(super) print_calls: Option<bool>,
     pub(super) gpu: GpuOptions,
@@ -171,7 +156,7 @@ pub(super) fn parse_args(args: &[OsString], ops: OpRegistry, io: &mut ToolIo<'_>
 
 /// Reads the values that clap does not check.
 fn read_options(arguments: Arguments, matches: &ArgMatches, ops: OpRegistry) -> Result<Options, Vec<Diag>> {
-    let Arguments { program, sizes, data, checks, gpus, launch, bench, timelines, print } = arguments;
+    let Arguments { program, sizes, data, checks, kernels, gpus, launch, bench, timelines, print } = arguments;
     let mut values = ValueReader { matches, diags: Vec::new() };
     values.check_bench(&bench);
     values.check_exact(&checks, &bench);
@@ -208,7 +193,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches, ops: OpRegistry) -> 
         no_check: checks.no_check,
         permuted: checks.permute_schedule,
         poison: checks.poison,
-        allow_kernels: checks.allow_kernels,
+        kernels: kernels.into(),
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),
         gpu: GpuOptions {
@@ -242,13 +227,6 @@ impl LaunchArguments {
             token: self.token.is_some(),
             processes: self.processes,
         }
-    }
-}
-
-impl BenchArguments {
-    fn into_bench(self) -> Option<BenchOptions> {
-        let BenchArguments { bench, iters: iterations, warmup, turns, json } = self;
-        bench.then_some(BenchOptions { iterations, warmup, turns, json })
     }
 }
 

@@ -1,5 +1,6 @@
 //! hir-run's use of the CUDA backend. No other part of hir-run needs CUDA.
 
+mod launch_checks;
 mod nvtx_ranges;
 mod timing;
 mod watchdog;
@@ -11,6 +12,7 @@ pub(super) use watchdog::WatchedRun;
 use super::cli::{GpuOptions, Options};
 use super::command_listing;
 use super::program::SourceProgram;
+use crate::data::compare::GivenTolerances;
 use crate::kernel_cache::KernelCache;
 use crate::launch::{LaunchedProcess, SocketControlPlane};
 use hostir::backend::RunResult;
@@ -55,6 +57,8 @@ pub(super) struct GpuRun<'a> {
     pub(super) profiler: Option<&'a Profiler>,
     /// A timeline is wanted.
     pub(super) traced: bool,
+    /// Kernels of the user are checked, with these tolerances.
+    pub(super) checked: Option<GivenTolerances>,
 }
 
 impl CudaBackend {
@@ -97,10 +101,10 @@ impl CudaBackend {
         let mut program = self.load_program(run.prepared, run.kernels)?;
         nvtx_ranges::name_ranges(&mut program, run.profiler, run.loaded, run.prepared);
         announce(&describe_program(&program));
-        let result = if run.traced {
-            program.run_traced(run.inputs).map(|(result, trace)| (result, Some(trace)))
-        } else {
-            program.run_once(run.inputs).map(|result| (result, None))
+        let result = match (run.traced, run.checked) {
+            (true, _) => program.run_traced(run.inputs).map(|(result, trace)| (result, Some(trace))),
+            (false, Some(given)) => run_checked(&mut program, run, given).map(|result| (result, None)),
+            (false, None) => program.run_once(run.inputs).map(|result| (result, None)),
         };
         keep_after_failure(program, result).map_err(|diags| self.merge_positions(run.prepared, diags))
     }
@@ -135,6 +139,17 @@ impl CudaBackend {
             }
         }
     }
+}
+
+/// Runs once with a check of each launch. The program stays usable if a kernel does something else than declared.
+fn run_checked(
+    program: &mut LoadedProgram<'_>,
+    run: &GpuRun<'_>,
+    given: GivenTolerances,
+) -> Result<RunResult, Vec<Diag>> {
+    let (result, checks) = program.run_checked(run.inputs)?;
+    launch_checks::launch_errors(run.prepared, &checks, given)?;
+    Ok(result)
 }
 
 /// Whether there is a driver.

@@ -6,6 +6,7 @@ use super::cli::{BenchOptions, Options};
 use super::failure::RunFailure;
 use super::program::SourceProgram;
 use super::progress::{ProgressLine, RoundCounter};
+use crate::data::compare::GivenTolerances;
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
 use hostir::backend::trace::Trace;
@@ -35,6 +36,8 @@ pub(super) struct GpuRun<'a> {
     pub(super) profiler: Option<&'a Profiler>,
     /// A timeline is wanted.
     pub(super) traced: bool,
+    /// Kernels of the user are checked, with these tolerances.
+    pub(super) checked: Option<GivenTolerances>,
 }
 
 /// Programs to time.

@@ -285,7 +285,8 @@ impl RunWork<'_> {
                 },
                 RunEngine::Null { null, .. } => null.run_plans(prepared).map(|result| (result, None)),
                 RunEngine::Cuda(cuda) => {
-                    let run = GpuRun { loaded, prepared, inputs: &parts, kernels, profiler, traced };
+                    let checked = options.kernels.are_checked.then_some(options.given);
+                    let run = GpuRun { loaded, prepared, inputs: &parts, kernels, profiler, traced, checked };
                     cuda.run_program(&run, &mut |about| {
                         if !options.quiet {
                             line.clear();

@@ -76,7 +76,7 @@ impl Options {
             gpu,
             permuted,
             poison,
-            allow_kernels,
+            kernels,
             ..
         } = self;
         // The time limit is each process's own.
@@ -106,7 +106,8 @@ impl Options {
             ("`--permute-schedule`", format!("{permuted:?}")),
             ("`--poison`", poison.to_string()),
             ("`--print-plan`", format!("{:?}", self.print_plan)),
-            ("`--allow-kernels`", allow_kernels.to_string()),
+            ("`--allow-kernels`", kernels.are_allowed.to_string()),
+            ("`--check-launches`", kernels.are_checked.to_string()),
             ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
             ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
         ]

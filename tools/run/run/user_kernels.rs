@@ -51,7 +51,7 @@ pub(super) fn read_kernels(
 ) -> Result<KernelFiles, RunFailure> {
     let launches = collect_launches(prepared);
     let Some(first) = launches.first() else { return Ok(KernelFiles::new()) };
-    if !options.allow_kernels {
+    if !options.kernels.are_allowed {
         return match engine {
             RunEngine::Cuda(_) => Err(loaded.to_failure(vec![permission_error(&loaded.program, first)])),
             RunEngine::Cpu | RunEngine::Null { .. } => Ok(KernelFiles::new()),

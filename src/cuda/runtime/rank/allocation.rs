@@ -69,6 +69,11 @@ impl RankAllocation {
         self.layout.offsets.iter().map(base).collect()
     }
 
+    /// Whether a buffer has a place in the rank's own memory.
+    pub(crate) fn has_memory(&self, buffer: BufferId) -> bool {
+        self.layout.offsets.get(buffer.0 as usize).is_some_and(Option::is_some)
+    }
+
     /// The base address of the memory.
     pub(crate) fn base_address(&self) -> u64 {
         self.memory.address()

@@ -15,6 +15,8 @@ mod stand_in;
 mod stuck;
 #[cfg(feature = "cuda")]
 mod teardown;
+#[cfg(feature = "cuda")]
+mod user_kernels;
 
 fn main() -> std::process::ExitCode {
     let mut tests = limits::tests();
@@ -25,6 +27,7 @@ fn main() -> std::process::ExitCode {
             return std::process::ExitCode::SUCCESS;
         }
         tests.extend(teardown::tests());
+        tests.extend(user_kernels::tests());
     }
     needs::run(tests)
 }
