@@ -30,13 +30,13 @@ pub use crate::backend::CudaRuntime;
 pub use crate::launch_check::{LaunchCheck, LaunchFault, ReferenceResult};
 pub use crate::runtime::io_binding::bound_program::BoundProgram;
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide};
+pub use crate::runtime::kernel_files::UserKernels;
 pub use crate::runtime::library_access::finish_library_calls;
 pub use crate::runtime::loaded_program::LoadedProgram;
 pub use crate::runtime::options::{
     GemmTuning, ImageStore, NcclFile, Options, ParentCommunicator, hardware_queue_count,
 };
 pub use crate::runtime::resource_cache::ResourceCache;
-pub use crate::runtime::user_kernels::UserKernels;
 pub use crate::runtime::watchdog::{RankLocation, RunWatchdog};
 pub use crate::session::Session;
 pub use crate::sys::context::CallerStream;

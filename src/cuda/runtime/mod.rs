@@ -6,7 +6,8 @@
 //! - `io_binding`: a caller's tensors; `symmetric_memory`, with its data in `symmetric_buffers`: those that peers
 //!   address
 //! - `address_map`: addresses of other ranks' memory, filled by `p2p_map`
-//! - `kernel_images`: compiled kernels; `user_kernels`: files with kernels of the user
+//! - `kernel_images`: compiled kernels; `user_kernels`: those of the user, whose files are
+//!   `kernel_files`
 //! - `resource_cache`: resources that programs leave for later ones
 //! - `watchdog`, `failure_latch`, `teardown`: runs that do not end, and ranks that fail
 
@@ -18,6 +19,7 @@ pub(crate) mod failure_latch;
 pub(crate) mod gemm_choice;
 pub(crate) mod index_bounds;
 pub(crate) mod io_binding;
+pub(crate) mod kernel_files;
 pub(crate) mod kernel_images;
 pub(crate) mod library_access;
 pub(crate) mod loaded_program;

@@ -1,8 +1,8 @@
 //! Options of the CUDA backend.
 
+use crate::runtime::kernel_files::UserKernels;
 use crate::runtime::resource_cache::ResourceCache;
 use crate::runtime::symmetric_buffers::SymmetricTensor;
-use crate::runtime::user_kernels::UserKernels;
 use crate::runtime::watchdog::RunWatchdog;
 use hostir::backend::control_plane::ControlPlane;
 use hostir_gpu::gemm_shape::GemmNumerics;

@@ -14,32 +14,12 @@ use hostir_gpu::cubin::is_whole;
 use hostir_gpu::schedule::RankSchedule;
 use hostir_gpu::schedule::user_launches::ScheduledKernel;
 use hostir_gpu::user_kernel::arguments::argument_faults;
-use hostir_gpu::user_kernel::{FoundEntry, KernelCode, KernelFile, KernelFiles, KernelHeader, find_in_cubin};
+use hostir_gpu::user_kernel::{FoundEntry, KernelCode, KernelFile, KernelHeader, find_in_cubin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The lines of a compiler's messages that an error shows.
 const MOST_LINES: usize = 40;
-
-/// The files of kernels that a program may launch.
-#[derive(Clone, Default, Debug)]
-pub struct UserKernels {
-    files: Arc<KernelFiles>,
-    /// Folders of headers, such as that of `cuda_fp16.h`.
-    include_folders: Arc<[String]>,
-}
-
-#[allow(unsafe_code, reason = "files of kernels are code that runs")]
-impl UserKernels {
-    /// Files, by the names that launches have, and the folders of headers that their source may include.
-    ///
-    /// # Safety
-    /// The kernels in them access what the launches of the program declare, and nothing else: a kernel can reach all
-    /// memory of its device, and of devices that are mapped to it.
-    pub unsafe fn new(files: KernelFiles, include_folders: Vec<String>) -> Self {
-        Self { files: Arc::new(files), include_folders: include_folders.into() }
-    }
-}
 
 /// Code that the driver loads: machine code, PTX that ends in zero, or a fatbin.
 pub(crate) type KernelImage = Arc<[u8]>;

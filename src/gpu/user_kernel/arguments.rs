@@ -1,8 +1,8 @@
 //! Whether the arguments of a launch fit the parameters of its kernel: their number, and their types as far as the file
 //! tells them.
 
-use super::parameter::NumberType;
-use super::{KernelEntry, KernelParameter, ParameterType};
+use super::entry::KernelEntry;
+use super::parameter::{KernelParameter, NumberType, ParameterType};
 use hostir::diag::{Message, message};
 use hostir::ir::places::count_text;
 use hostir::ir::{DType, quoted_type};

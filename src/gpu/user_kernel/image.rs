@@ -9,7 +9,8 @@
 //! Attribute `0x17` is a parameter: four bytes of index, two of number, two of offset, and four whose bits from 18 on are
 //! its size.
 
-use super::{KernelEntry, KernelParameter};
+use super::entry::KernelEntry;
+use super::parameter::KernelParameter;
 use crate::cubin::{named_sections, u16_at, u32_at};
 
 /// The form of an attribute whose size follows.

@@ -1,7 +1,7 @@
 //! Kernels of PTX: `.visible .entry NAME( .param .u64 NAME_param_0, .. )`, as its reference has it in section 5.4.
 
-use super::{KernelEntry, KernelParameter, ParameterType};
-use crate::user_kernel::parameter::NumberType;
+use super::entry::KernelEntry;
+use super::parameter::{KernelParameter, NumberType, ParameterType};
 
 /// The kernels of a text, in its order.
 pub(super) fn kernels(text: &str) -> Vec<KernelEntry> {

@@ -4,8 +4,8 @@
 //! Macros and templates can hide kernels and types. What is not certain is left to the compiler, whose result is read
 //! again.
 
-use super::parameter::NumberType;
-use super::{FoundEntry, KernelEntry, KernelHeader, KernelParameter, ParameterType, plain_name};
+use super::entry::{FoundEntry, KernelEntry, KernelHeader, plain_name};
+use super::parameter::{KernelParameter, NumberType, ParameterType};
 
 /// Searches a kernel in a source and the files that it includes.
 pub(super) fn find_entry(text: &str, headers: &[KernelHeader], entry: &str) -> FoundEntry {
@@ -19,13 +19,18 @@ pub(super) fn find_entry(text: &str, headers: &[KernelHeader], entry: &str) -> F
         (None, _) => {
             let texts = std::iter::once(text).chain(headers.iter().map(|header| header.text.as_str()));
             // A name can also be pasted together.
-            let is_hidden = texts.into_iter().any(|text| text.contains(name) || text.contains("##"));
+            let is_hidden = texts.into_iter().any(|text| has_word(text, name) || text.contains("##"));
             match is_hidden {
                 true => FoundEntry::Untold,
                 false => FoundEntry::Missing(all.into_iter().map(|kernel| kernel.name).collect()),
             }
         }
     }
+}
+
+/// Returns true if a text has an identifier.
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|part| part == word)
 }
 
 /// The names in `#include ".."`, in their order.

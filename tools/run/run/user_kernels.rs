@@ -141,7 +141,7 @@ struct FileReader<'a> {
 /// The reason why a file is not read.
 enum FileFault {
     /// A link leads out of the folder, to this place.
-    Outside(PathBuf),
+    Elsewhere(PathBuf),
     /// There is none.
     Absent(String),
     /// The system's or our own words.
@@ -209,7 +209,7 @@ fn is_about(diag: &Diag, name: &str) -> bool {
 
 fn file_error(name: &str, fault: FileFault, span: Span) -> Diag {
     match fault {
-        FileFault::Outside(place) => {
+        FileFault::Elsewhere(place) => {
             let message =
                 message!("the kernel's file `{}` is outside of the program's folder: `{}`", name, place.display());
             Diag::error(errors::KERNEL_OUTSIDE, span, message)
@@ -236,7 +236,7 @@ fn read_below(folder: &Path, name: &Path) -> Result<Vec<u8>, FileFault> {
     let folder = folder.canonicalize().map_err(unfit)?;
     let place = folder.join(name).canonicalize().map_err(unfit)?;
     if !place.starts_with(&folder) {
-        return Err(FileFault::Outside(place));
+        return Err(FileFault::Elsewhere(place));
     }
     // No link is left in the path. Without NONBLOCK opening a pipe waits for its writer.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
