@@ -157,6 +157,38 @@ fn one_file_has_one_output() {
 }
 
 /// Inputs that do not end cost neither time nor memory.
+/// A kernel's file is the one that all links lead to: it lies below the program's folder.
+#[test]
+fn files_of_kernels_are_below_the_program() {
+    let folder = folder();
+    let [inner, other] = ["inner", "other"].map(|name| folder.path().join(name));
+    let source = "#include \"own.cuh\"\n__global__ void f(float* C) {}\n";
+    for at in [&inner, &other] {
+        std::fs::create_dir(at).unwrap();
+        std::fs::write(at.join("k.cu"), source).unwrap();
+    }
+    std::fs::write(other.join("own.cuh"), "").unwrap();
+    symlink("k.cu", inner.join("within.cu")).unwrap();
+    symlink("../other/k.cu", inner.join("out.cu")).unwrap();
+    symlink("../other", inner.join("away")).unwrap();
+    symlink("nowhere", inner.join("lost.cu")).unwrap();
+    let launched = |file: &str| {
+        let text = format!("hir 2.1\nf() -> (C: f32[4]):\n  launch \"{file}\"::f[1, 1](C) writes(C)\n");
+        std::fs::write(inner.join("p.hir"), text).unwrap();
+        ended(&run(folder.path(), RUN, &["inner/p.hir", "--check-only", "--allow-kernels"]))
+    };
+    for (file, code) in [("out.cu", "H0682"), ("away/k.cu", "H0682"), ("lost.cu", "H0681")] {
+        let (status, err) = launched(file);
+        assert_eq!(status, Some(3), "{file}: {err}");
+        assert!(err.contains(&format!("error[{code}]: the kernel's file `{file}`")), "{file}: {err}");
+    }
+    assert_eq!(launched("within.cu"), (Some(0), launched("k.cu").1));
+    // What source includes is one of its files.
+    symlink("../other/own.cuh", inner.join("own.cuh")).unwrap();
+    let (status, err) = launched("k.cu");
+    assert!(status == Some(3) && err.contains("error[H0682]: the kernel's file `own.cuh`"), "{err}");
+}
+
 #[test]
 fn endless_inputs_are_refused() {
     let folder = folder();
