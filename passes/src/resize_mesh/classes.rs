@@ -118,7 +118,11 @@ impl AxisClasses {
         for &tensor in walked.tensors.iter().filter(|&&t| program.tensor(t).unit.is_none()) {
             for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
                 let node = self.axis_node(tensor, k);
-                by_number.entry(axis.number).and_modify(|known| *known = None).or_insert(Some(node));
+                let domain = program.domains(tensor).get(axis.printed as usize);
+                by_number
+                    .entry(domain.and_then(|domain| domain.number))
+                    .and_modify(|known| *known = None)
+                    .or_insert(Some(node));
             }
         }
         for (&op, number) in walked.loops.iter().zip(0..) {

@@ -41,16 +41,21 @@ fn scope_key(unit: Option<UnitId>) -> u32 {
 impl ExtentClasses {
     /// The classes that follow from all ops of the program.
     pub fn new(program: &Program) -> Self {
-        let mut extents = Self::default();
-        for tensor in program.tensors().ids() {
-            extents.link_mesh_axes(program, tensor);
-        }
+        let mut extents = Self::of_meshes(program);
         let mut links = Vec::new();
         program.walk_with_units(&mut |op| {
             links.clear();
             program.op(op).kind.spec().axes(program, op, &mut links);
-            extents.link_all(program, op, &links);
+            extents.link_op(program, op, &links);
         });
+        extents
+    }
+    /// The classes that follow from meshes alone; [`ExtentClasses::link_op`] adds the ops, in the order of the program.
+    pub(crate) fn of_meshes(program: &Program) -> Self {
+        let mut extents = Self::default();
+        for tensor in program.tensors().ids() {
+            extents.link_mesh_axes(program, tensor);
+        }
         extents
     }
     /// Contradictory extents, in program order.
@@ -78,7 +83,8 @@ impl ExtentClasses {
         }
     }
 
-    fn link_all(&mut self, program: &Program, op: OpId, links: &[AxisLink]) {
+    /// Equates the extents that an op's links pair.
+    pub(crate) fn link_op(&mut self, program: &Program, op: OpId, links: &[AxisLink]) {
         let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
         for link in links.iter().filter(|link| !link.broadcast) {
             let ((source, source_axis), (target, target_axis)) = (link.from, link.to);

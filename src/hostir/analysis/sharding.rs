@@ -1,7 +1,7 @@
 //! Sharding: which axes are distributed over devices, and which ops move data between devices.
 
 use crate::axes::{LastAxes, LogicalAxes, logical_axes};
-use crate::ir::{AxisLink, OpEffect, OpKind};
+use crate::ir::{AxisLink, IterDomain, OpEffect, OpKind};
 use crate::ir::{OpId, ParallelType, Program, TensorId};
 
 const DEVICE_TYPES: [ParallelType; 3] = [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
@@ -79,6 +79,10 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
 /// Whether an op has a result that is sharded in another way than one of its operands.
 pub(crate) fn moves_shards(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
+    let mut tensors = op.input_tensors().chain(op.dependent_results());
+    if !tensors.any(|tensor| program.domains(tensor).iter().any(IterDomain::is_sharded)) {
+        return false;
+    }
     let mut links = Vec::new();
     op.kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);

@@ -3,7 +3,7 @@
 //! A domain over devices or streams comes, in the order of the axes, directly before the domain with the rest of its
 //! axis.
 
-use super::{LogicalAxis, ceil_div_dividend, plain_axis};
+use super::{AxisList, ceil_div_dividend, plain_axis};
 use crate::ir::{BinaryOp, Expr, ExprId, ParallelType, Program, TensorId};
 use smallvec::SmallVec;
 
@@ -18,8 +18,8 @@ enum DistributedDomain {
 }
 
 /// The axes that `logical` gives; those that the printed domains shard over devices, with their parallel type.
-pub(super) fn given_axes(program: &Program, tensor: TensorId, logical: &[ExprId]) -> SmallVec<[LogicalAxis; 8]> {
-    let mut axes: SmallVec<[LogicalAxis; 8]> = logical.iter().map(|&extent| plain_axis(extent)).collect();
+pub(super) fn given_axes(program: &Program, tensor: TensorId, logical: &[ExprId]) -> AxisList {
+    let mut axes: AxisList = logical.iter().map(|&extent| plain_axis(extent)).collect();
     let domains = program.domains(tensor);
     if !domains.iter().any(|domain| domain.is_sharded()) {
         return axes;

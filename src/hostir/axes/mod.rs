@@ -29,8 +29,6 @@ pub struct LogicalAxis {
     pub extent: ExprId,
     /// Extent of an expanded broadcast.
     pub expanded: Option<ExprId>,
-    /// Number of the domain in the text, if it has one.
-    pub number: Option<u32>,
     /// Position among the tensor's printed domains; `u32::MAX` for an axis given by `logical=`.
     pub printed: u32,
     /// The number of parts of an axis that a split shards over devices, each of which stores one part. `None` if each
@@ -45,7 +43,6 @@ impl LogicalAxis {
             parallel: domain.parallel,
             extent: domain.extent,
             expanded: domain.expanded,
-            number: domain.number,
             printed,
             parts: None,
         }
@@ -72,11 +69,14 @@ impl LogicalAxis {
     }
 }
 
+/// Axes, outermost first. They are copied often, and few tensors have more than four.
+pub type AxisList = SmallVec<[LogicalAxis; 4]>;
+
 /// The logical axes of one tensor, reductions included.
 #[derive(Clone, Debug)]
 pub struct LogicalAxes {
     /// The axes, outermost first.
-    pub axes: SmallVec<[LogicalAxis; 8]>,
+    pub axes: AxisList,
     /// True if the printed domains come from splits and no `logical=` gives the axes. `axes` then holds the printed
     /// domains unchanged and carries no claim about the logical axes.
     pub split: bool,
@@ -154,15 +154,29 @@ pub fn stored_axis_number(program: &Program, tensor: TensorId, printed: u32) -> 
 /// The printed domains in the order of the axes, each with its position, if no axis was split and no text gives the
 /// axes: then they are the logical axes.
 fn plain_order(program: &Program, id: TensorId) -> Option<impl Iterator<Item = (u32, &IterDomain)>> {
-    let tensor = program.tensor(id);
     let domains = program.domains(id);
-    let is_plain = tensor.logical.is_none()
+    let places = 0..domains.len();
+    is_plain(program, id).then(|| places.filter_map(move |at| plain_domain(program, id, at)))
+}
+
+/// Returns true if no axis of a tensor was split and no text gives the axes.
+fn is_plain(program: &Program, id: TensorId) -> bool {
+    let tensor = program.tensor(id);
+    tensor.logical.is_none()
         && !tensor.split
-        && domains.iter().all(|domain| {
+        && program.domains(id).iter().all(|domain| {
             domain.parallel != ParallelType::Stream && !domain.rfactor && !is_ceil_div(program, domain.extent)
-        });
-    let place = |at: u32| tensor.axes.as_ref().map_or(at, |axes| axes[at as usize]);
-    is_plain.then(|| (0..domains.len() as u32).map(place).map(|at| (at, &domains[at as usize])))
+        })
+}
+
+/// The domain of an axis of a tensor for which [`is_plain`] holds, with its position.
+fn plain_domain(program: &Program, id: TensorId, axis: usize) -> Option<(u32, &IterDomain)> {
+    let domains = program.domains(id);
+    let place = match &program.tensor(id).axes {
+        Some(axes) => *axes.get(axis)?,
+        None => axis as u32,
+    };
+    domains.get(place as usize).map(|domain| (place, domain))
 }
 
 /// The axes that a tensor stores, with their positions: ``0: `iS9{c}`, 1: `ideviceIdx.x10{4}```.
@@ -244,7 +258,7 @@ fn is_stream_domain(domain: &IterDomain) -> bool {
 }
 
 /// The axes before one of them was split over streams, outer part first; `None` if another one was split.
-fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[LogicalAxis; 8]>> {
+fn before_stream_split(program: &Program, tensor: TensorId) -> Option<AxisList> {
     let domains = program.domains(tensor);
     let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
     let outer = &domains[at];
@@ -255,7 +269,7 @@ fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[
     if outer.is_reduction() || splits.count() != 1 || !serial || devices {
         return None;
     }
-    let mut axes = SmallVec::new();
+    let mut axes = AxisList::new();
     for printed in program.logical_axes(tensor) {
         let place = printed as usize;
         if place == at {
@@ -288,7 +302,6 @@ fn plain_axis(extent: ExprId) -> LogicalAxis {
         parallel: ParallelType::Serial,
         extent,
         expanded: None,
-        number: None,
         printed: u32::MAX,
         parts: None,
     }
@@ -322,21 +335,39 @@ fn is_ceil_div_call(program: &Program, extent: ExprId) -> bool {
     matches!(program.expr(extent), Expr::Call(name, _) if program.name(*name) == "ceilDiv")
 }
 
-/// A cache of the axes of the most recent tensor: links are sorted by tensor.
+/// The axes of the most recent tensor: links are sorted by tensor.
 #[derive(Default)]
-pub(crate) struct LastAxes(Option<(TensorId, LogicalAxes)>);
+pub(crate) struct LastAxes(Option<KnownAxes>);
+
+/// A tensor and its axes; `None` for a tensor whose axes are its printed domains.
+struct KnownAxes {
+    tensor: TensorId,
+    axes: Option<LogicalAxes>,
+}
 
 impl LastAxes {
     /// The extent of an axis, if the tensor has it.
     pub(crate) fn axis_extent(&mut self, program: &Program, tensor: TensorId, axis: u32) -> Option<ExprId> {
-        self.find_axis(program, tensor, axis).map(|axis| axis.extent)
+        match self.known_axes(program, tensor) {
+            Some(axes) => axes.axes.get(axis as usize).map(|axis| axis.extent),
+            None => plain_domain(program, tensor, axis as usize).map(|(_, domain)| domain.extent),
+        }
     }
     /// An axis, if the tensor has it.
     pub(crate) fn find_axis(&mut self, program: &Program, tensor: TensorId, axis: u32) -> Option<LogicalAxis> {
-        if self.0.as_ref().is_none_or(|(last, _)| *last != tensor) {
-            self.0 = Some((tensor, logical_axes(program, tensor)));
+        match self.known_axes(program, tensor) {
+            Some(axes) => axes.axes.get(axis as usize).copied(),
+            None => {
+                plain_domain(program, tensor, axis as usize).map(|(at, domain)| LogicalAxis::from_domain(domain, at))
+            }
         }
-        let (_, axes) = self.0.as_ref()?;
-        axes.axes.get(axis as usize).copied()
+    }
+    /// The axes of a tensor if they are not its printed domains.
+    fn known_axes(&mut self, program: &Program, tensor: TensorId) -> Option<&LogicalAxes> {
+        if self.0.as_ref().is_none_or(|known| known.tensor != tensor) {
+            let axes = (!is_plain(program, tensor)).then(|| logical_axes(program, tensor));
+            self.0 = Some(KnownAxes { tensor, axes });
+        }
+        self.0.as_ref()?.axes.as_ref()
     }
 }

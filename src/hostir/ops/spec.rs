@@ -317,8 +317,12 @@ impl OpSpec {
     }
     /// Reports what an op violates beyond the generic checks.
     pub fn verify(&self, program: &Program, op: OpId, diags: &mut Diags) {
+        self.verify_links(program, op, &mut Vec::new(), diags);
+    }
+    /// Like [`OpSpec::verify`]; also appends the op's axis links, as [`OpSpec::axes`] does, to an empty list.
+    pub(crate) fn verify_links(&self, program: &Program, op: OpId, links: &mut Vec<AxisLink>, diags: &mut Diags) {
         if let Some(relate) = self.relate {
-            tensor_checks::check_links(program, op, diags, relate);
+            tensor_checks::check_links(program, op, links, diags, relate);
         }
         for check in self.checks {
             check(program, op, diags);

@@ -7,10 +7,9 @@ use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, AxisLink, DType, OpId, Program, TensorId, quoted_axis, quoted_op, quoted_type};
 
-/// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
-pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {
-    let mut links = Vec::with_capacity(16);
-    if let Err(mismatch) = relate(program, id, &mut links) {
+/// V30, V31: the op's axes pair up, and constant extents of pairs are equal. Appends the links to an empty list.
+pub(crate) fn check_links(program: &Program, id: OpId, links: &mut Vec<AxisLink>, diags: &mut Diags, relate: LinkFn) {
+    if let Err(mismatch) = relate(program, id, links) {
         let mut diag = Diag::error(mismatch.code, program.op_span(id), mismatch.message);
         if let Some(tensor) = mismatch.tensor {
             diag = with_declaration(diag, program, tensor, id);
@@ -20,7 +19,7 @@ pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate
         }
         diags.push(diag);
     }
-    check_link_extents(program, id, &links, diags);
+    check_link_extents(program, id, links, diags);
 }
 
 /// V31 for pairs of axes: their constant extents are equal.

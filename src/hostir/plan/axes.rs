@@ -1,8 +1,7 @@
 //! The axes of all tensors of a program, computed once: a plan queries them at every op.
 
-use crate::axes::{LogicalAxis, logical_axes, stream_axis};
+use crate::axes::{AxisList, LogicalAxis, logical_axes, stream_axis};
 use crate::ir::{Expr, ExprId, IdVec, Program, TensorId};
-use smallvec::SmallVec;
 
 /// The logical axes of every tensor of a program.
 pub struct AxesTable {
@@ -10,7 +9,7 @@ pub struct AxesTable {
 }
 
 struct AxesEntry {
-    axes: SmallVec<[LogicalAxis; 8]>,
+    axes: AxisList,
     split: bool,
     stream: Option<StreamPart>,
 }

@@ -89,6 +89,7 @@ mod scalars;
 mod streams;
 mod units;
 
+use crate::analysis::ExtentClasses;
 use crate::diag::components::{VERIFIER, codes_of};
 use crate::diag::{Diag, DiagLabel, Diags, PartKind, Severity, Span, codes};
 use crate::ir::{Program, TensorId};
@@ -109,15 +110,14 @@ const PARALLEL: usize = 4096;
 /// assert_eq!(diags.items[0].message, "output `T1` is never defined");
 /// ```
 pub fn verify(program: &Program, diags: &mut Diags) {
-    let (mut found, [rules, rest, extents]) = if program.ops().len() < PARALLEL {
-        (check_structure(program), [check_ops(program, &[]), check_posts_and_names(program), check_extents(program)])
+    let (OpFindings { rules, extents }, (mut found, rest)) = if program.ops().len() < PARALLEL {
+        (check_ops_and_extents(program), (check_structure(program), check_posts_and_names(program)))
     } else {
         // Whoever is done first takes what is left.
-        let ((rules, extents), (whole, rest)) = rayon::join(
-            || rayon::join(|| check_ops(program, &[]), || check_extents(program)),
+        rayon::join(
+            || check_ops_and_extents(program),
             || rayon::join(|| check_structure(program), || check_posts_and_names(program)),
-        );
-        (whole, [rules, rest, extents])
+        )
     };
     report_family("declarations and definitions", &found);
     report_family("single ops", &rules);
@@ -150,7 +150,8 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     let mut found = Diags::default();
     let referenced = declarations::ReferencedTensors::new(program);
     declarations::check_declarations(program, &referenced, &mut found);
-    let rules = without_duplicates(program, &found, check_ops(program, &[]));
+    let OpFindings { rules, extents } = check_ops_and_extents(program);
+    let rules = without_duplicates(program, &found, rules);
     found.items.extend(rules.items);
     if !program.source().unread.is_lost() {
         flow::check_flow(program, &referenced, &mut found);
@@ -160,7 +161,7 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
         let unread = &program.source().unread;
         names.items.retain(|diag| !diag.message.texts_of(PartKind::Scalar).any(|word| unread.has_word(word)));
         found.items.extend(names.items);
-        found.items.extend(independent_extents(&found, check_extents(program)));
+        found.items.extend(independent_extents(&found, extents));
     }
     found.items.retain(|diag| {
         diag.severity == Severity::Error
@@ -223,12 +224,31 @@ fn check_structure(program: &Program) -> Diags {
     found
 }
 
+/// The findings of the checks of single ops, and about extents that follow from all ops together.
+struct OpFindings {
+    rules: Diags,
+    extents: Diags,
+}
+
+/// Checks each op by itself, and the extents that follow from the links of all.
+fn check_ops_and_extents(program: &Program) -> OpFindings {
+    let mut found = OpFindings { rules: Diags::default(), extents: Diags::default() };
+    let (mut classes, mut links) = (ExtentClasses::of_meshes(program), Vec::new());
+    program.walk_with_units(&mut |id| {
+        links.clear();
+        program.op(id).kind.spec().verify_links(program, id, &mut links, &mut found.rules);
+        classes.link_op(program, id, &links);
+    });
+    scalars::check_extent_conflicts(program, &classes, &mut found.extents);
+    found
+}
+
 /// Runs the checks of single ops, except on ops that use the tensors in `but`.
 fn check_ops(program: &Program, but: &[TensorId]) -> Diags {
     let mut found = Diags::default();
     program.walk_with_units(&mut |id| {
         let op = program.op(id);
-        if but.is_empty() || !op.all_tensors().any(|tensor| but.contains(&tensor)) {
+        if !op.all_tensors().any(|tensor| but.contains(&tensor)) {
             op.kind.spec().verify(program, id, &mut found);
         }
     });
@@ -244,12 +264,5 @@ fn check_posts_and_names(program: &Program) -> Diags {
     definitions::check_definitions(program, &mut found);
     streams::check_streams(program, &mut found);
     integers::check_integers(program, &mut found);
-    found
-}
-
-/// Extents that follow from all ops together.
-fn check_extents(program: &Program) -> Diags {
-    let mut found = Diags::default();
-    scalars::check_extent_conflicts(program, &mut found);
     found
 }

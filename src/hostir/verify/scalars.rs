@@ -157,8 +157,8 @@ fn is_stream_name(program: &Program, op: OpId, name: &str) -> bool {
 }
 
 /// V29: no extent needs two values.
-pub(super) fn check_extent_conflicts(program: &Program, diags: &mut Diags) {
-    for conflict in ExtentClasses::new(program).conflicts() {
+pub(super) fn check_extent_conflicts(program: &Program, extents: &ExtentClasses, diags: &mut Diags) {
+    for conflict in extents.conflicts() {
         let extent = quoted_expr(program, conflict.extent);
         let name = program.quoted_tensor(conflict.tensor);
         let span = conflict.op.map_or_else(|| tensor_span(program, conflict.tensor), |op| program.op_span(op));
