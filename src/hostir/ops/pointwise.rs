@@ -33,7 +33,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     args: &[],
     relate: Some(link_pointwise),
     infer: Infer::Result(infer_pointwise),
-    checks: &[check_pointwise, check_integer_functions, check_element_types, check_operand_literals],
+    checks: &[check_function, check_operand_literals],
     lower: Lower::Instructions(lower_pointwise),
 };
 
@@ -155,13 +155,21 @@ fn function_row(op: &Op, name: &str) -> Option<&'static FunctionRow> {
     find_function(name, op.operands.len())
 }
 
-/// V51: functions of integers have no real operand or result.
-fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
+/// The rules of an op's function; it is looked up once.
+fn check_function(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let name = op.word_attr(AttrKey::Function).map_or("", |name| program.name(name));
-    if !function_row(op, name).is_some_and(FunctionRow::needs_integers) {
-        return;
+    let Some(name) = op.word_attr(AttrKey::Function).map(|name| program.name(name)) else { return };
+    let Some(row) = function_row(op, name) else { return };
+    check_operand_types(program, id, row, diags);
+    if row.needs_integers() {
+        check_integer_function(program, id, name, diags);
     }
+    check_element_types(program, id, name, row, diags);
+}
+
+/// V51: functions of integers have no real operand or result.
+fn check_integer_function(program: &Program, id: OpId, name: &str, diags: &mut Diags) {
+    let op = program.op(id);
     let mut tensors = op.input_tensors().chain(op.output_tensors());
     if let Some(real) = tensors.find(|&tensor| program.tensor(tensor).dtype.is_float()) {
         let (text, dtype) = (program.quoted_tensor(real), quoted_type(program.tensor(real).dtype));
@@ -178,10 +186,8 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
 }
 
 /// V54: `nextafter` is of `float` or `double`, and `bit_cast` keeps the number of bits.
-fn check_element_types(program: &Program, id: OpId, diags: &mut Diags) {
+fn check_element_types(program: &Program, id: OpId, name: &str, row: &FunctionRow, diags: &mut Diags) {
     let op = program.op(id);
-    let name = op.word_attr(AttrKey::Function).map_or("", |name| program.name(name));
-    let Some(row) = function_row(op, name) else { return };
     let Some(result) = op.output_tensors().next() else { return };
     let to = program.tensor(result).dtype;
     if row.needs_own_precision && !matches!(to, DType::Float | DType::Double) {
@@ -207,13 +213,11 @@ fn check_element_types(program: &Program, id: OpId, diags: &mut Diags) {
 
 /// V33: the operands of arithmetic have the result's element type, those of a comparison one type, and the condition of
 /// `where` is a `bool`.
-fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
+fn check_operand_types(program: &Program, id: OpId, row: &FunctionRow, diags: &mut Diags) {
     let op = program.op(id);
-    let Some(name) = op.word_attr(AttrKey::Function).map(|name| program.name(name)) else { return };
     let Some(result) = op.output_tensors().next() else { return };
     let tensors: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
     let Some(&first) = tensors.first() else { return };
-    let Some(row) = function_row(op, name) else { return };
     if row.one_type {
         tensor_checks::check_one_dtype(program, id, diags);
     } else if matches!(row.form, FunctionForm::Comparison(_)) {
