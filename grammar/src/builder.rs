@@ -91,7 +91,7 @@ pub(crate) struct SeenReferences<'t> {
 }
 
 impl<'t> Builder<'t> {
-    /// A builder for a part of `text` of `length` bytes.
+    /// A builder for a part of `text`, with room for what `length` bytes have.
     pub(crate) fn new(text: &'t str, length: usize, references: ReferenceReader) -> Self {
         let mut ast = SyntaxTree::default();
         // Printed text has about this much of everything; memory that is not touched costs nothing.

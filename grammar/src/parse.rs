@@ -111,8 +111,13 @@ impl Iterator for StmtBatch<'_> {
 
 impl<'t> TextParser<'t> {
     pub(crate) fn new(text: &'t str, span: Span) -> Self {
+        Self::with_room(text, span, span.as_usize_range().len())
+    }
+
+    /// The same, with room for the tree of `room` bytes of text.
+    pub(crate) fn with_room(text: &'t str, span: Span, room: usize) -> Self {
         Self {
-            b: Builder::new(text, span.as_usize_range().len(), tensor::READER),
+            b: Builder::new(text, room, tensor::READER),
             src: TokenWindow::new(text, span),
             comments: PendingComments::default(),
             frames: Vec::new(),

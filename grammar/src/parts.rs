@@ -66,7 +66,9 @@ pub(crate) fn parse_parts(text: &str, start: usize, count: usize) -> Option<Synt
 
 /// Reads `text[from..end]` in one thread, up to the text's end if there is no `end`.
 fn parse_part(text: &str, from: usize, end: Option<usize>, resume: Option<u32>, column: u32) -> Option<Builder<'_>> {
-    let mut parser = TextParser::new(text, Span::new(from, end.unwrap_or(text.len())));
+    // The trees of the other parts are appended to that of the first.
+    let room = if resume.is_none() { text.len() } else { end.unwrap_or(text.len()) } - from;
+    let mut parser = TextParser::with_room(text, Span::new(from, end.unwrap_or(text.len())), room);
     if end.is_some() {
         parser.cut = PartEnd::Follows(column);
     }

@@ -281,8 +281,10 @@ impl<'a> OptSession<'a> {
             }
             return;
         };
-        // The text is about as long as the input; the memory of the syntax tree is free by now.
-        self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
+        // The text is about as long as the input, that of lowered programs longer: room that nobody writes to costs
+        // nothing, but a text that outgrows it is copied. The memory of the syntax tree is free by now.
+        let times = if self.cli.pipeline.steps.is_empty() { 1 } else { 2 };
+        self.out.reserve((times * self.source.bytes.len()).saturating_sub(self.out.len()));
         // Names need the version line, which is above the first program of a text only.
         let is_part = programs.len() > 1 || self.cli.container.is_some();
         let is_named = is_part && programs.iter().any(Program::has_names);

@@ -84,11 +84,12 @@ impl ToolIo<'_> {
     /// that is no text.
     pub fn read_source(&mut self, path: &str) -> Result<NamedText, Diag> {
         if path == "-" {
-            return NamedText::read_path("standard input", "<stdin>", &mut *self.stdin);
+            return NamedText::read_path("standard input", "<stdin>", &mut *self.stdin, 0);
         }
         let file = std::fs::File::open(self.resolve_path(path));
         let file = file.map_err(|error| errors::cannot_read(path, &error))?;
-        NamedText::read_path(path, path, file)
+        let length = file.metadata().map_or(0, |found| found.len());
+        NamedText::read_path(path, path, file, length)
     }
 
     /// The same, with the texts of the files that it imports: those of a text from standard input are in the current

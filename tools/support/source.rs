@@ -58,13 +58,14 @@ impl NamedText {
         }
     }
 
-    /// Reads a text that errors of reading call `place` and messages about it `name`.
+    /// Reads a text that errors of reading call `place` and messages about it `name`. `length` is its length as far as
+    /// that is known.
     ///
     /// # Errors
     /// [`errors::READ`] if that fails, [`errors::LARGE`] for a text above the length limit, `H0019` for a long file
     /// that is no text.
-    pub fn read_path(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
-        Ok(Self::new(name, read_bounded(place, reader)?))
+    pub fn read_path(place: &str, name: &str, reader: impl Read, length: u64) -> Result<Self, Diag> {
+        Ok(Self::new(name, read_bounded(place, reader, length)?))
     }
 
     /// The text with those of the files that it imports; `folder` is that of its file.
@@ -107,7 +108,7 @@ fn read_imported(folder: &Path, path: &str) -> Result<String, String> {
         false => Err(std::io::Error::other("it is no plain file")),
     });
     let file = file.map_err(|error| errors::system_message(&error))?;
-    let bytes = read_bounded(path, file).map_err(|diag| diag.message.as_str().to_owned())?;
+    let bytes = read_bounded(path, file, 0).map_err(|diag| diag.message.as_str().to_owned())?;
     String::from_utf8(bytes).map_err(|_| "it is not valid UTF-8".to_owned())
 }
 
@@ -119,9 +120,10 @@ fn not_utf8(name: &str, at: usize) -> Diag {
     Diag::global_error("H0019", message).with_note("save the file as UTF-8")
 }
 
-/// All data of a reader, up to the limit; stops reading beyond it.
-fn read_bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
-    let mut bytes = Vec::new();
+/// All data of a reader, up to the limit; stops reading beyond it. `length` is the expected length.
+fn read_bounded(name: &str, reader: impl Read, length: u64) -> Result<Vec<u8>, Diag> {
+    // One byte more, so that the end is found without more room.
+    let mut bytes = Vec::with_capacity(length.min(MAX_TEXT as u64) as usize + 1);
     let read = reader.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| errors::cannot_read(name, &error))?;
     if bytes.len() <= MAX_TEXT {

@@ -69,7 +69,8 @@ pub fn read_arguments<N: ArgumentNotation>(notation: &mut N, mut op: Op, argumen
     if !N::READS_INCOMPLETE && !report_missing(notation, op.kind, &bound) {
         return None;
     }
-    op.attrs.reserve_exact(spec.args.len());
+    let keyed = spec.args.iter().zip(&bound.slots).filter(|(declared, _)| declared.key.is_some());
+    op.attrs.reserve_exact(keyed.filter(|(declared, slot)| slot.is_some() || declared.usual.is_some()).count());
     let mut good = true;
     for (declared, slot) in spec.args.iter().zip(&bound.slots) {
         match slot {
