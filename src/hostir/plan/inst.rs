@@ -5,7 +5,7 @@ use super::initial::ReductionFold;
 use super::launch_inst::LaunchInst;
 use super::red_op::RedOp;
 use super::take_inst::{AccumulateInst, RowsInst, TakeInst};
-use super::view::{BufferId, BufferView};
+use super::view::{BufferId, BufferView, ViewDim};
 use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{DType, Id, MessageDirection, MessageProtocol, OpId, TensorId};
 use smallvec::SmallVec;
@@ -361,6 +361,12 @@ pub(crate) const LEAST_INST_BYTES: usize = 3 * size_of::<u32>();
 impl InstKind {
     /// The heap bytes that the instruction owns, without its entry in the plan.
     pub(super) fn heap_bytes(&self) -> usize {
+        let views = self.read_views().into_iter().chain(self.written_views());
+        let spilled = views.filter(|view| view.dims.spilled()).map(|view| view.dims.capacity() * size_of::<ViewDim>());
+        self.boxed_bytes() + spilled.map(allocator_bytes).sum::<usize>()
+    }
+    /// The bytes of the structures that the instruction refers to, without lists of axes.
+    fn boxed_bytes(&self) -> usize {
         match self {
             InstKind::Gemm(gemm) => {
                 let scales = gemm.scales.as_ref().map_or(0, |_| allocator_bytes(size_of::<[BufferView; 2]>()));

@@ -17,8 +17,8 @@ pub struct ViewDim {
     pub stride: usize,
 }
 
-/// The axes of a view, outermost first.
-pub type ViewDims = SmallVec<[ViewDim; 6]>;
+/// The axes of a view, outermost first. A plan has views by the million, most of them with few axes.
+pub type ViewDims = SmallVec<[ViewDim; 2]>;
 
 /// A strided range of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
