@@ -417,9 +417,10 @@ impl<'p> Builder<'p> {
             InstKind::Copy { src, dst } => self.schedule_copy(src, dst, stream),
             InstKind::Fill { dst, value } => self.schedule_job(codegen::generate_fill(dst, *value)?, stream),
             InstKind::Kernel(kernel) => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
-            InstKind::Reduce { op, axes, input, output } => {
+            InstKind::Reduce(fold) => {
                 let sms = self.settings.sms;
-                self.schedule_job(codegen::generate_reduction(*op, axes, input, output, sms)?, stream)
+                let job = codegen::generate_reduction(fold.op, &fold.axes, &fold.input, &fold.output, sms)?;
+                self.schedule_job(job, stream)
             }
             InstKind::Take(take) => self.schedule_job(codegen::generate_take(take)?, stream),
             InstKind::Accumulate(put) => self.schedule_job(codegen::generate_accumulate(put)?, stream),

@@ -236,8 +236,9 @@ impl<'p> KernelFusion<'p> {
         };
         let kernel = Box::new(kernel);
         Some(match &self.plan.inst(position).kind {
-            InstKind::Reduce { op, axes, output, .. } => {
-                FusedInst::Reduce { kernel, op: *op, axes: axes.clone(), output: output.clone(), of }
+            InstKind::Reduce(fold) => {
+                let (axes, output) = (fold.axes.clone(), fold.output.clone());
+                FusedInst::Reduce { kernel, op: fold.op, axes, output, of }
             }
             _ => FusedInst::Kernel { kernel, of },
         })
@@ -250,7 +251,7 @@ fn elementwise_kernel(kind: &InstKind) -> Option<PointwiseKernel> {
     match kind {
         InstKind::Kernel(kernel) => Some((**kernel).clone()),
         InstKind::Copy { src, dst } if compute_class(src.dtype).is_ok() => Some(identity_kernel(src, dst)),
-        InstKind::Reduce { input, .. } => Some(identity_kernel(input, input)),
+        InstKind::Reduce(fold) => Some(identity_kernel(&fold.input, &fold.input)),
         _ => None,
     }
 }

@@ -99,7 +99,7 @@ impl RoundingFlow {
         let rounding = match kind {
             InstKind::Gemm(gemm) => gemm_rounding(gemm),
             InstKind::Kernel(kernel) => kernel_rounding(kernel),
-            InstKind::Reduce { op, .. } => reduction_rounding(op.op, result.dtype),
+            InstKind::Reduce(fold) => reduction_rounding(fold.op.op, result.dtype),
             InstKind::Accumulate(put) => match put.combine {
                 Some(op) => reduction_rounding(op, result.dtype),
                 None => RoundingSet::default(),

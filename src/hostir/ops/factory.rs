@@ -79,7 +79,7 @@ pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     };
     let value = cx.eval_scalar(expr)?;
     let dst = cx.output_view(result)?;
-    cx.emit_inst(InstKind::Fill { dst, value })
+    cx.emit_inst(InstKind::Fill { dst: Box::new(dst), value })
 }
 
 /// `iota`: `start + i * step`, where `i` is the index in the whole tensor.
@@ -152,7 +152,7 @@ fn lower_tensor_construct(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         let at =
             index.iter().zip(&origin).zip(&whole).fold(0, |at, ((index, first), extent)| at * extent + first + index);
         let Some(&value) = numbers.get(at) else { continue };
-        cx.emit_inst(InstKind::Fill { dst, value })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(dst), value })?;
     }
     Ok(())
 }

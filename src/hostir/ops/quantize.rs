@@ -14,8 +14,8 @@ use crate::ir::{
     quoted_type,
 };
 use crate::plan::{
-    BufferView, ComposedKernel, Function, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, StepOperand,
-    ViewDim,
+    BufferView, ComposedKernel, Function, InstKind, PlanBuilder, RedOp, ReduceInst, ReductionFold, ScalarValue,
+    StepOperand, ViewDim,
 };
 use smallvec::smallvec;
 
@@ -268,12 +268,12 @@ fn emit_largest_magnitudes(
     kernel.emit(cx, magnitudes.clone())?;
     let maxima = cx.new_scratch(tensor, shape, DType::Float)?;
     let least = ScalarValue::Float(f64::NEG_INFINITY);
-    cx.emit_inst(InstKind::Reduce {
+    cx.emit_inst(InstKind::Reduce(Box::new(ReduceInst {
         op: ReductionFold { op: RedOp::FMax, initial: Some(least) },
         axes: smallvec![shape.len()],
         input: magnitudes,
         output: maxima.clone(),
-    })?;
+    })))?;
     Ok(maxima)
 }
 

@@ -12,7 +12,9 @@ use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program,
     StandaloneRule, Symbol, TensorId, Transfer, Value, quoted_type,
 };
-use crate::plan::{BufferView, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
+use crate::plan::{
+    BufferView, InstKind, PlanBuilder, RedOp, ReduceInst, ReductionFold, ScalarValue, emit_copy, type_range,
+};
 use smallvec::SmallVec;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
@@ -260,9 +262,9 @@ pub(super) fn emit_fold(
     // Of no elements the initial value is left.
     if input.is_empty() && !output.is_empty() {
         let value = fold.initial.unwrap_or_else(|| fold.op.identity_value(input.dtype));
-        return cx.emit_inst(InstKind::Fill { dst: output, value });
+        return cx.emit_inst(InstKind::Fill { dst: Box::new(output), value });
     }
-    cx.emit_inst(InstKind::Reduce { op: fold, axes, input, output })
+    cx.emit_inst(InstKind::Reduce(Box::new(ReduceInst { op: fold, axes, input, output })))
 }
 
 /// The error for a reduction that complex numbers do not have.

@@ -299,7 +299,7 @@ impl WelfordPlan {
             };
         }
         if let Term::Number(value) = total {
-            cx.emit_inst(InstKind::Fill { dst: output, value })?;
+            cx.emit_inst(InstKind::Fill { dst: Box::new(output), value })?;
         }
         Ok(total)
     }

@@ -3,8 +3,8 @@
 //! An op that is composed of other instructions runs on every backend, and is proved as they are.
 
 use super::{
-    BufferKind, BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, RedOp, ScalarValue,
-    StepOperand, TakeInst, emit_copy,
+    BufferKind, BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, RedOp, ReduceInst,
+    ScalarValue, StepOperand, TakeInst, emit_copy,
 };
 use crate::diag::Diag;
 use crate::ir::{DType, TensorId};
@@ -104,10 +104,13 @@ impl From<usize> for StepOperand {
 pub fn emit_sum(cx: &mut PlanBuilder<'_>, input: BufferView, axis: usize, output: BufferView) -> Result<(), Diag> {
     match (input.is_empty(), output.is_empty()) {
         (_, true) => Ok(()),
-        (true, false) => cx.emit_inst(InstKind::Fill { dst: output, value: ScalarValue::Int(0) }),
-        (false, false) => {
-            cx.emit_inst(InstKind::Reduce { op: RedOp::Sum.into(), axes: smallvec![axis], input, output })
-        }
+        (true, false) => cx.emit_inst(InstKind::Fill { dst: Box::new(output), value: ScalarValue::Int(0) }),
+        (false, false) => cx.emit_inst(InstKind::Reduce(Box::new(ReduceInst {
+            op: RedOp::Sum.into(),
+            axes: smallvec![axis],
+            input,
+            output,
+        }))),
     }
 }
 

@@ -59,7 +59,7 @@ pub fn emit_copy_to_result(
 /// If the plan becomes too large.
 pub fn emit_copy(cx: &mut PlanBuilder<'_>, src: BufferView, dst: BufferView) -> Result<(), Diag> {
     if src.dtype == dst.dtype {
-        return cx.emit_inst(InstKind::Copy { src, dst });
+        return cx.emit_inst(InstKind::Copy { src: Box::new(src), dst: Box::new(dst) });
     }
     let step = KernelStep {
         function: Function::Cast,

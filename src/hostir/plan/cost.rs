@@ -17,7 +17,7 @@ pub fn inst_flop(kind: &InstKind) -> u64 {
             2 * gemm.out.len() as u64 * depth as u64
         }
         InstKind::Kernel(kernel) => kernel.steps.len() as u64 * kernel.output.len() as u64,
-        InstKind::Reduce { input, .. } => input.len() as u64,
+        InstKind::Reduce(fold) => fold.input.len() as u64,
         InstKind::Accumulate(put) => put.value.len() as u64,
         InstKind::Attention(attention) => attention.flop_count(),
         _ => 0,

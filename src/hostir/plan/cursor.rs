@@ -90,7 +90,7 @@ impl Plan {
     pub fn message_view(&self, id: InstId) -> Option<Cow<'_, BufferView>> {
         match self.inst(id) {
             Cow::Borrowed(Inst { kind: InstKind::Message { view, .. }, .. }) => Some(Cow::Borrowed(view)),
-            Cow::Owned(Inst { kind: InstKind::Message { view, .. }, .. }) => Some(Cow::Owned(view)),
+            Cow::Owned(Inst { kind: InstKind::Message { view, .. }, .. }) => Some(Cow::Owned(*view)),
             _ => None,
         }
     }

@@ -249,7 +249,21 @@ impl GemmInst {
     }
 }
 
-/// The operation of an instruction. Everything but communications runs on [`Inst::stream`], in order;
+/// A reduction along axes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReduceInst {
+    /// The reduction operation and its initial value.
+    pub op: ReductionFold,
+    /// Positions among the input's dims.
+    pub axes: SmallVec<[usize; 2]>,
+    /// From.
+    pub input: BufferView,
+    /// The destination: the input's other dims in order.
+    pub output: BufferView,
+}
+
+/// The operation of an instruction. Its views are in boxes, so that the instructions without any are small: they are
+/// the most. Everything but communications runs on [`Inst::stream`], in order;
 /// communications start on their communicator's queue once the stream's earlier work is done
 /// (a message without a communicator runs on the stream itself).
 #[derive(Clone, PartialEq, Debug)]
@@ -267,14 +281,14 @@ pub enum InstKind {
     /// Copies elements between views of equal extents and types.
     Copy {
         /// The source.
-        src: BufferView,
+        src: Box<BufferView>,
         /// The destination.
-        dst: BufferView,
+        dst: Box<BufferView>,
     },
     /// Writes one value to all elements.
     Fill {
         /// The destination.
-        dst: BufferView,
+        dst: Box<BufferView>,
         /// The value, converted to the view's type.
         value: ScalarValue,
     },
@@ -283,16 +297,7 @@ pub enum InstKind {
     /// Computes pointwise functions.
     Kernel(Box<PointwiseKernel>),
     /// Combines elements along axes.
-    Reduce {
-        /// The reduction operation and its initial value.
-        op: ReductionFold,
-        /// Positions among the input's dims.
-        axes: SmallVec<[usize; 2]>,
-        /// From.
-        input: BufferView,
-        /// The destination: the input's other dims in order.
-        output: BufferView,
-    },
+    Reduce(Box<ReduceInst>),
     /// Reads the elements that an index tensor selects.
     Take(Box<TakeInst>),
     /// Adds rows to those that an index tensor selects.
@@ -310,7 +315,7 @@ pub enum InstKind {
         /// The message without its data.
         header: MessageHeader,
         /// The data to send, or the destination of the received data (contiguous).
-        view: BufferView,
+        view: Box<BufferView>,
     },
     /// Opens a group: the sends and receives up to `GroupEnd` start together.
     GroupBegin,
@@ -376,6 +381,9 @@ impl InstKind {
                 let steps = kernel.steps.capacity() * size_of::<KernelStep>();
                 allocator_bytes(size_of::<PointwiseKernel>()) + allocator_bytes(steps)
             }
+            InstKind::Copy { .. } => 2 * allocator_bytes(size_of::<BufferView>()),
+            InstKind::Fill { .. } | InstKind::Message { .. } => allocator_bytes(size_of::<BufferView>()),
+            InstKind::Reduce(_) => allocator_bytes(size_of::<ReduceInst>()),
             InstKind::Take(_) => allocator_bytes(size_of::<TakeInst>()),
             InstKind::Accumulate(_) => allocator_bytes(size_of::<AccumulateInst>()),
             InstKind::Rows(_) => allocator_bytes(size_of::<RowsInst>()),

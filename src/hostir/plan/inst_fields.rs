@@ -156,8 +156,8 @@ fn visit_kind_fields(kind: &mut InstKind, visit: &mut dyn FnMut(FieldMut<'_>)) {
             visit_view(&mut kernel.output, visit);
             kernel.inputs.iter_mut().for_each(|view| visit_view(view, visit));
         }
-        InstKind::Reduce { input, output, .. } => {
-            [input, output].into_iter().for_each(|view| visit_view(view, visit));
+        InstKind::Reduce(fold) => {
+            [&mut fold.input, &mut fold.output].into_iter().for_each(|view| visit_view(view, visit));
         }
         InstKind::Take(take) => {
             let views = [&mut take.input, &mut take.index, &mut take.output];

@@ -29,7 +29,7 @@ impl InstKind {
             | InstKind::Fill { .. }
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
+            | InstKind::Reduce(_)
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
             | InstKind::Rows(_)
@@ -140,17 +140,17 @@ impl InstKind {
     /// The views that the instruction reads.
     pub fn read_views(&self) -> SmallVec<[&BufferView; 3]> {
         match self {
-            InstKind::Copy { src, .. } => SmallVec::from_slice(&[src]),
+            InstKind::Copy { src, .. } => SmallVec::from_slice(&[&**src]),
             InstKind::Gemm(gemm) => gemm.read_views().collect(),
             InstKind::Kernel(kernel) => kernel.inputs.iter().collect(),
-            InstKind::Reduce { input, .. } => SmallVec::from_slice(&[input]),
+            InstKind::Reduce(fold) => SmallVec::from_slice(&[&fold.input]),
             InstKind::Take(take) => SmallVec::from_slice(&[&take.input, &take.index]),
             InstKind::Accumulate(put) => SmallVec::from([&put.base, &put.index, &put.value]),
             InstKind::Rows(rows) => rows.inputs.iter().collect(),
             InstKind::Attention(attention) => SmallVec::from(attention.factors()),
             InstKind::Launch(launch) => launch.reads.iter().collect(),
             InstKind::Collective(collective) => collective.input.iter().collect(),
-            InstKind::Message { header, view } if header.direction.is_send() => SmallVec::from_slice(&[view]),
+            InstKind::Message { header, view } if header.direction.is_send() => SmallVec::from_slice(&[&**view]),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::Fill { .. }
@@ -176,7 +176,7 @@ impl InstKind {
             InstKind::Copy { dst, .. } | InstKind::Fill { dst, .. } => Some(dst),
             InstKind::Gemm(gemm) => Some(&gemm.out),
             InstKind::Kernel(kernel) => Some(&kernel.output),
-            InstKind::Reduce { output, .. } => Some(output),
+            InstKind::Reduce(fold) => Some(&fold.output),
             InstKind::Take(take) => Some(&take.output),
             InstKind::Accumulate(put) => Some(&put.output),
             InstKind::Rows(rows) => Some(&rows.output),

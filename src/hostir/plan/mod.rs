@@ -58,8 +58,8 @@ pub use initial::{ReductionFold, starts_from_identity, type_range};
 pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
     BufferKind, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstId, InstKind, InstOrigin,
-    IterationId, KernelStep, LoopIteration, MessageHeader, PlanBuffer, PointwiseKernel, StepOperand, StreamSlot,
-    USER_STREAM, WorkSlot,
+    IterationId, KernelStep, LoopIteration, MessageHeader, PlanBuffer, PointwiseKernel, ReduceInst, StepOperand,
+    StreamSlot, USER_STREAM, WorkSlot,
 };
 pub(crate) use inst_fields::ViewMotion;
 pub(crate) use inst_list::RepeatedBody;

@@ -21,8 +21,10 @@ impl Plan {
             let InstKind::Alloc { buffer } = inst.kind else { continue };
             let entry = &self.buffers[buffer];
             let dims = row_major(&[entry.elements]);
-            let fill = poison_value(entry)
-                .map(|value| InstKind::Fill { dst: BufferView { buffer, offset: 0, dims, dtype: entry.dtype }, value });
+            let fill = poison_value(entry).map(|value| InstKind::Fill {
+                dst: Box::new(BufferView { buffer, offset: 0, dims, dtype: entry.dtype }),
+                value,
+            });
             filled.push(Inst { kind: inst.kind, stream: USER_STREAM, origin: inst.origin });
             filled.extend(fill.map(|kind| Inst { kind, stream: USER_STREAM, origin: inst.origin }));
         }

@@ -2,7 +2,8 @@
 
 use super::launch_inst::{LaunchArgument, LaunchInst, UserKernel};
 use super::{
-    AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, RedOp, RowsInst, StreamSlot, TakeInst, WorkSlot,
+    AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, RedOp, ReduceInst, RowsInst, StreamSlot, TakeInst,
+    WorkSlot,
 };
 use crate::ir::MessageProtocol;
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -126,7 +127,8 @@ impl PlanText<'_> {
                 let steps: Vec<&str> = kernel.steps.iter().map(|step| step.function.name()).collect();
                 format!("kernel  {} <- {}({})", self.view_text(&kernel.output), steps.join(";"), inputs.join(", "))
             }
-            InstKind::Reduce { op, axes, input, output } => {
+            InstKind::Reduce(fold) => {
+                let ReduceInst { op, axes, input, output } = &**fold;
                 let (to, from) = (self.view_text(output), self.view_text(input));
                 let start = op.initial.map_or(String::new(), |value| format!(" from {value}"));
                 let axes = axes.as_slice();

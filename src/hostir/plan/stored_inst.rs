@@ -90,7 +90,7 @@ impl<'p> StoredInst<'p> {
             | InstKind::Fill { .. }
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
+            | InstKind::Reduce(_)
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
             | InstKind::Rows(_)

@@ -60,7 +60,7 @@ pub(super) fn write_stored_once(kind: &mut InstKind) -> Result<(), usize> {
 
 /// Keeps index 0 along one axis of an instruction's result; `None` if the operands differ along it.
 fn narrow_inst(kind: &mut InstKind, axis: usize) -> Option<()> {
-    let output = match kind {
+    let output: &mut BufferView = match kind {
         InstKind::Copy { src, dst } => {
             narrow_operand(src, axis)?;
             dst
@@ -87,10 +87,10 @@ fn narrow_inst(kind: &mut InstKind, axis: usize) -> Option<()> {
             gemm.bias.iter_mut().chain(scales).try_for_each(|view| narrow_from_end(view, from_end))?;
             &mut gemm.out
         }
-        InstKind::Reduce { axes, input, output, .. } => {
-            let kept = (0..input.dims.len()).filter(|place| !axes.contains(place)).nth(axis)?;
-            narrow_operand(input, kept)?;
-            output
+        InstKind::Reduce(fold) => {
+            let kept = (0..fold.input.dims.len()).filter(|place| !fold.axes.contains(place)).nth(axis)?;
+            narrow_operand(&mut fold.input, kept)?;
+            &mut fold.output
         }
         InstKind::Take(take) => {
             if axis != take.axis {

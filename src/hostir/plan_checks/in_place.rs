@@ -17,7 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// for the element of the result with the same index, if both have the same axes.
 pub(super) fn is_elementwise_operand(kind: &InstKind, operand: usize) -> bool {
     match kind {
-        InstKind::Copy { .. } | InstKind::Kernel(_) | InstKind::Reduce { .. } => true,
+        InstKind::Copy { .. } | InstKind::Kernel(_) | InstKind::Reduce(_) => true,
         // The bias; the index; the base.
         InstKind::Gemm(gemm) => operand == 2 && gemm.bias.is_some(),
         InstKind::Take(_) => operand == 1,

@@ -131,13 +131,13 @@ fn carry_out_instructions(
 /// An instruction's views, reads first, as [`memory_accesses`] lists them.
 fn views_mut(kind: &mut InstKind) -> Vec<(&mut BufferView, bool)> {
     match kind {
-        InstKind::Copy { src, dst } => vec![(src, false), (dst, true)],
-        InstKind::Fill { dst, .. } => vec![(dst, true)],
+        InstKind::Copy { src, dst } => vec![(&mut **src, false), (&mut **dst, true)],
+        InstKind::Fill { dst, .. } => vec![(&mut **dst, true)],
         InstKind::Kernel(kernel) => {
             let inputs = kernel.inputs.iter_mut().map(|view| (view, false));
             inputs.chain([(&mut kernel.output, true)]).collect()
         }
-        InstKind::Reduce { input, output, .. } => vec![(input, false), (output, true)],
+        InstKind::Reduce(fold) => vec![(&mut fold.input, false), (&mut fold.output, true)],
         InstKind::Gemm(gemm) => {
             let GemmInst { a, b, bias, scales, out } = &mut **gemm;
             let scales = scales.iter_mut().flat_map(|scales| scales.iter_mut());

@@ -2,7 +2,7 @@
 
 use hostir::ir::DType;
 use hostir::plan::{
-    AccumulateInst, BufferId, BufferView, Function, GemmInst, InstKind, KernelStep, PointwiseKernel, RedOp,
+    AccumulateInst, BufferId, BufferView, Function, GemmInst, InstKind, KernelStep, PointwiseKernel, RedOp, ReduceInst,
     ReductionFold, ScalarValue, StepOperand, TakeInst, ViewDim,
 };
 use std::str::FromStr;
@@ -82,16 +82,21 @@ impl<'t> NoteWords<'t> {
 
     fn meaning(&mut self) -> Result<KernelMeaning, String> {
         let one = match self.next() {
-            "copy" => InstKind::Copy { src: self.view()?, dst: self.view()? },
+            "copy" => InstKind::Copy { src: Box::new(self.view()?), dst: Box::new(self.view()?) },
             "fill" => {
                 let dst = self.view()?;
                 let value = self.constant()?.ok_or("a fill without a value")?;
-                InstKind::Fill { dst, value }
+                InstKind::Fill { dst: Box::new(dst), value }
             }
             "kernel" => InstKind::Kernel(Box::new(self.kernel()?)),
             "fold" => {
                 let (op, axes) = self.fold()?;
-                InstKind::Reduce { op, axes: axes.into(), input: self.view()?, output: self.view()? }
+                InstKind::Reduce(Box::new(ReduceInst {
+                    op,
+                    axes: axes.into(),
+                    input: self.view()?,
+                    output: self.view()?,
+                }))
             }
             "fold-kernel" => return self.fold_kernel(),
             "gemm" => InstKind::Gemm(Box::new(self.gemm()?)),
@@ -207,7 +212,7 @@ impl<'t> NoteWords<'t> {
         kernel.output = between.clone();
         let (op, axes) = self.fold()?;
         let output = self.view()?;
-        let fold = InstKind::Reduce { op, axes: axes.into(), input: between, output };
+        let fold = InstKind::Reduce(Box::new(ReduceInst { op, axes: axes.into(), input: between, output }));
         Ok(KernelMeaning::Instructions(vec![InstKind::Kernel(Box::new(kernel)), fold]))
     }
 
@@ -261,10 +266,10 @@ mod tests {
         let sums = view(11, &[6], DType::Float);
         let found = meaning_of(codegen::generate_fused_reduction(&kernel, RedOp::Sum, &[0], &sums, 132));
         let KernelMeaning::Instructions(kinds) = found else { unreachable!("instructions") };
-        let [InstKind::Kernel(first), InstKind::Reduce { axes, input, .. }] = &kinds[..] else {
+        let [InstKind::Kernel(first), InstKind::Reduce(fold)] = &kinds[..] else {
             unreachable!("a kernel and a reduction")
         };
-        assert_eq!((&first.output, axes.as_slice()), (input, &[0][..]));
+        assert_eq!((&first.output, fold.axes.as_slice()), (&fold.input, &[0][..]));
     }
 
     #[test]
@@ -274,10 +279,10 @@ mod tests {
         turned.dims.swap(0, 1);
         let (src, dst) = (turned, view(3, &[6, 4], DType::Float));
         let found = meaning_of(codegen::generate_copy(&src, &dst));
-        let expected = InstKind::Copy { src: placed(0, &src), dst: placed(1, &dst) };
+        let expected = InstKind::Copy { src: Box::new(placed(0, &src)), dst: Box::new(placed(1, &dst)) };
         assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
         let found = meaning_of(codegen::generate_fill(&a, ScalarValue::Bool(true)));
-        let expected = InstKind::Fill { dst: placed(0, &a), value: ScalarValue::Bool(true) };
+        let expected = InstKind::Fill { dst: Box::new(placed(0, &a)), value: ScalarValue::Bool(true) };
         assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
         let all = [a.clone(), b.clone()];
         let found = meaning_of(codegen::generate_member_fold(RedOp::Avg, &all, &view(3, &[4, 6], DType::Float)));

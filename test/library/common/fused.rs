@@ -1,7 +1,7 @@
 //! A plan with its kernels joined, as a plan again: a reduction of a kernel's results stores them first.
 
 use hostir::ir::TensorId;
-use hostir::plan::{BufferKind, BufferView, Inst, InstKind, Plan, PlanBuffer, row_major};
+use hostir::plan::{BufferKind, BufferView, Inst, InstKind, Plan, PlanBuffer, ReduceInst, row_major};
 use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::fuse::fuse_kernels;
 use hostir_gpu::fused_inst::FusedInst;
@@ -35,7 +35,7 @@ pub(crate) fn applied(plan: &Plan) -> Plan {
                 let input = BufferView { buffer, offset: 0, dims: row_major(&shape), dtype };
                 kernel.output = input.clone();
                 joined.push_inst(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });
-                let kind = InstKind::Reduce { op, axes, input, output };
+                let kind = InstKind::Reduce(Box::new(ReduceInst { op, axes, input, output }));
                 joined.push_inst(Inst { kind, ..last.clone() });
             }
         }
@@ -49,7 +49,7 @@ pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<KernelJob, Unsupported> {
         InstKind::Kernel(kernel) => codegen::generate_pointwise(kernel),
         InstKind::Copy { src, dst } => codegen::generate_copy(src, dst),
         InstKind::Fill { dst, value } => codegen::generate_fill(dst, *value),
-        InstKind::Reduce { op, axes, input, output } => codegen::generate_reduction(*op, axes, input, output, sms),
+        InstKind::Reduce(fold) => codegen::generate_reduction(fold.op, &fold.axes, &fold.input, &fold.output, sms),
         InstKind::Gemm(gemm) => codegen::generate_gemm(gemm),
         InstKind::Take(take) => codegen::generate_take(take),
         InstKind::Accumulate(put) => codegen::generate_accumulate(put),

@@ -86,7 +86,7 @@ fn inst_noun(kind: &InstKind) -> Option<&'static str> {
         InstKind::Fill { .. } => "fill",
         InstKind::Gemm(_) => "matmul",
         InstKind::Kernel(_) => "pointwise kernel",
-        InstKind::Reduce { .. } => "reduction",
+        InstKind::Reduce(_) => "reduction",
         InstKind::Take(_) => "indexed read",
         InstKind::Accumulate(put) if put.combine == Some(RedOp::Sum) => "indexed sum",
         InstKind::Accumulate(_) => "indexed write",

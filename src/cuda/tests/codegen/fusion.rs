@@ -231,7 +231,7 @@ pub(crate) fn nothing_moves_across_what_others_see() {
     let fill = |buffer: u32, from: usize| {
         let dims = row_major(&[2]);
         let dst = BufferView { buffer: BufferId(buffer), offset: from, dims, dtype: DType::Float };
-        InstKind::Fill { dst, value: ScalarValue::Int(0) }
+        InstKind::Fill { dst: Box::new(dst), value: ScalarValue::Int(0) }
     };
     let free = |buffer: u32| InstKind::Free { buffer: BufferId(buffer) };
     let count = |between: Vec<(InstKind, u32)>| {

@@ -3,8 +3,8 @@
 use crate::cases::{Case, Memory, TYPES, part, permuted, repeated};
 use hostir::ir::DType;
 use hostir::plan::{
-    BufferView, Function, GemmInst, InstKind, KernelStep, PointwiseKernel, RedOp, ReductionFold, ScalarValue,
-    StepOperand, row_major,
+    BufferView, Function, GemmInst, InstKind, KernelStep, PointwiseKernel, RedOp, ReduceInst, ReductionFold,
+    ScalarValue, StepOperand, row_major,
 };
 use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::unsupported::Unsupported;
@@ -134,7 +134,7 @@ pub(crate) fn copies() -> Vec<(Case, f64)> {
         let src = permuted(&src, order);
         let dst = memory.random(dtype, &src.shape(), RANGE);
         let name = format!("copy of {} {shape:?} as {order:?}", dtype.name());
-        cases.push((memory.case(name, InstKind::Copy { src, dst }), 0.0));
+        cases.push((memory.case(name, InstKind::Copy { src: Box::new(src), dst: Box::new(dst) }), 0.0));
     };
     for dtype in TYPES {
         add(dtype, &[67, 45], &[1, 0]);
@@ -152,13 +152,13 @@ pub(crate) fn copies() -> Vec<(Case, f64)> {
         let (src, dst) = (memory.random(dtype, &[9, 48], RANGE), memory.random(dtype, &[9, 64], RANGE));
         let (src, dst) = (part(&src, 1, start, 32), part(&dst, 1, 8, 32));
         let name = format!("slice of {} from {start}", dtype.name());
-        cases.push((memory.case(name, InstKind::Copy { src, dst }), 0.0));
+        cases.push((memory.case(name, InstKind::Copy { src: Box::new(src), dst: Box::new(dst) }), 0.0));
     }
     let mut memory = Memory::default();
     let src = memory.random(DType::Float, &[3, 16], RANGE);
     let dst = memory.random(DType::Float, &[3, 4, 16], RANGE);
     let src = repeated(&src, 1, 4);
-    cases.push((memory.case("repeated rows", InstKind::Copy { src, dst }), 0.0));
+    cases.push((memory.case("repeated rows", InstKind::Copy { src: Box::new(src), dst: Box::new(dst) }), 0.0));
     cases.extend(bindings());
     cases
 }
@@ -176,7 +176,7 @@ fn bindings() -> Vec<(Case, f64)> {
                 let ours = memory.random(dtype, &theirs.shape(), RANGE);
                 let name = format!("{} from {start} as {order:?}, out: {out}", dtype.name());
                 let (src, dst) = if out { (ours, theirs) } else { (theirs, ours) };
-                cases.push((memory.case(name, InstKind::Copy { src, dst }), 0.0));
+                cases.push((memory.case(name, InstKind::Copy { src: Box::new(src), dst: Box::new(dst) }), 0.0));
             }
         }
     }
@@ -191,13 +191,13 @@ pub(crate) fn fills() -> Vec<(Case, f64)> {
             let dst = memory.random(dtype, &[6, 40], RANGE);
             let name = format!("fill of {} with {value}", dtype.name());
             let dst = part(&dst, 1, 3, 33);
-            cases.push((memory.case(name, InstKind::Fill { dst, value }), 0.0));
+            cases.push((memory.case(name, InstKind::Fill { dst: Box::new(dst), value }), 0.0));
         }
         let mut memory = Memory::default();
         let dst = memory.random(dtype, &[6, 48], RANGE);
         let value = ScalarValue::Float(f64::INFINITY);
         let name = format!("fill of {} with infinity", dtype.name());
-        cases.push((memory.case(name, InstKind::Fill { dst, value }), 0.0));
+        cases.push((memory.case(name, InstKind::Fill { dst: Box::new(dst), value }), 0.0));
     }
     cases
 }
@@ -213,7 +213,7 @@ pub(crate) fn reductions() -> Vec<(Case, f64)> {
         let output = memory.random(dtype, &kept, RANGE);
         let name = format!("sum of {} {shape:?} as {order:?} along {axes:?}", dtype.name());
         let (op, axes) = (RedOp::Sum.into(), axes.into());
-        cases.push((memory.case(name, InstKind::Reduce { op, axes, input, output }), 2e-5));
+        cases.push((memory.case(name, InstKind::Reduce(Box::new(ReduceInst { op, axes, input, output }))), 2e-5));
     };
     let float = DType::Float;
     add(float, &[4, 6, 5], &[0, 1, 2], &[0, 1, 2]);
@@ -251,7 +251,7 @@ fn initial_values() -> Vec<(Case, f64)> {
                 let output = memory.random(dtype, &[shape[1 - axis]], RANGE);
                 let name = format!("{} of {} {shape:?} from 3", op.word(), dtype.name());
                 let op = ReductionFold { op, initial: Some(ScalarValue::Int(3)) };
-                let kind = InstKind::Reduce { op, axes: smallvec![axis], input, output };
+                let kind = InstKind::Reduce(Box::new(ReduceInst { op, axes: smallvec![axis], input, output }));
                 cases.push((memory.case(name, kind), 2e-5));
             }
         }
@@ -268,7 +268,7 @@ fn slice_sum() -> Case {
     let output = part(&part(&output, 2, 1, 1), 0, 1, 1);
     let output = BufferView { dims: output.dims[1..2].into(), ..output };
     let (op, axes) = (RedOp::Sum.into(), smallvec![1, 2]);
-    memory.case("sum of a slice", InstKind::Reduce { op, axes, input, output })
+    memory.case("sum of a slice", InstKind::Reduce(Box::new(ReduceInst { op, axes, input, output })))
 }
 
 pub(crate) fn products() -> Vec<(Case, f64)> {

@@ -2,7 +2,9 @@
 
 use crate::cases::{Case, Memory, TYPES, repeated};
 use hostir::ir::DType;
-use hostir::plan::{BufferView, Function, InstKind, KernelStep, PointwiseKernel, RedOp, ScalarValue, StepOperand};
+use hostir::plan::{
+    BufferView, Function, InstKind, KernelStep, PointwiseKernel, RedOp, ReduceInst, ScalarValue, StepOperand,
+};
 use hostir_gpu::codegen::{self, KernelJob};
 use smallvec::smallvec;
 
@@ -121,7 +123,7 @@ fn reduction(op: RedOp, dtype: DType, shape: [usize; 2], axis: usize) -> Case {
     }
     let output = memory.random(dtype, &[shape[1 - axis]], [0.0, 1.0]);
     let name = format!("{} of {} {shape:?} along {axis}", op.word(), dtype.name());
-    memory.case(name, InstKind::Reduce { op: op.into(), axes: smallvec![axis], input, output })
+    memory.case(name, InstKind::Reduce(Box::new(ReduceInst { op: op.into(), axes: smallvec![axis], input, output })))
 }
 
 /// Combinations of three members, with what they must give.

@@ -44,8 +44,8 @@ impl<'p> CpuRank<'p> {
             InstKind::Fill { dst, value } => fill_view(memory, plan, dst, *value),
             InstKind::Gemm(gemm) => gemm::run_gemm(memory, plan, gemm),
             InstKind::Kernel(kernel) => pointwise::run_kernel(memory, plan, kernel),
-            InstKind::Reduce { op, axes, input, output } => {
-                reduce::run_reduction(memory, plan, *op, axes, input, output)
+            InstKind::Reduce(fold) => {
+                reduce::run_reduction(memory, plan, fold.op, &fold.axes, &fold.input, &fold.output)
             }
             InstKind::Take(op) => take::run_take(memory, plan, op),
             InstKind::Accumulate(op) => take::run_accumulate(memory, plan, op),

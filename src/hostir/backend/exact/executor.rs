@@ -53,8 +53,8 @@ impl ExactRank<'_> {
             }
             InstKind::Gemm(gemm) => run_gemm(memory, plan, gemm, &mut cx),
             InstKind::Kernel(kernel) => run_kernel(memory, plan, kernel, &mut cx)?,
-            InstKind::Reduce { op, axes, input, output } => {
-                run_reduction(memory, plan, *op, axes, [input, output], &mut cx)?;
+            InstKind::Reduce(fold) => {
+                run_reduction(memory, plan, fold.op, &fold.axes, [&fold.input, &fold.output], &mut cx)?;
             }
             InstKind::Take(take) => run_take(memory, plan, take)?,
             InstKind::Accumulate(put) => run_accumulate(memory, plan, put, &mut cx)?,

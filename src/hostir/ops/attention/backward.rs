@@ -38,7 +38,7 @@ pub(super) fn lower_sdpa_bwd(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
     check_gradient_shape(cx, &factors, &factors.value, &by_value)?;
     if lse.view.is_empty() || factors.columns() == 0 {
         for dst in [by_query.view, by_key.view, by_value.view] {
-            cx.emit_inst(InstKind::Fill { dst, value: ScalarValue::Float(0.0) })?;
+            cx.emit_inst(InstKind::Fill { dst: Box::new(dst), value: ScalarValue::Float(0.0) })?;
         }
         return Ok(());
     }
@@ -70,7 +70,7 @@ impl GradientSum {
             true => result.clone(),
             false => cx.new_scratch(factors.query.tensor, &result.shape(), factors.compute_type())?,
         };
-        cx.emit_inst(InstKind::Fill { dst: sum.clone(), value: ScalarValue::Float(0.0) })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(sum.clone()), value: ScalarValue::Float(0.0) })?;
         Ok(Self { result: result.clone(), sum })
     }
 
@@ -223,7 +223,7 @@ impl<'f> Backward<'f> {
     ) -> Result<(), Diag> {
         let totals = axis_range(&self.totals, 1, 0, block.rows);
         if grad.is_empty() {
-            return cx.emit_inst(InstKind::Fill { dst: totals, value: ScalarValue::Float(0.0) });
+            return cx.emit_inst(InstKind::Fill { dst: Box::new(totals), value: ScalarValue::Float(0.0) });
         }
         let terms = axis_range(&self.terms, 2, 0, block.rows);
         let mut steps = RealKernel::new(terms.dtype);

@@ -14,8 +14,8 @@ use crate::diag::Diag;
 use crate::ir::{DType, Op, OpId};
 use crate::ops::real_kernel::{RealKernel, real};
 use crate::plan::{
-    AttentionInst, BufferView, Function, GemmInst, InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue,
-    StepOperand, emit_copy, expanded_view,
+    AttentionInst, BufferView, Function, GemmInst, InstKind, PlanBuilder, RedOp, ReduceInst, ReductionFold,
+    ScalarValue, StepOperand, emit_copy, expanded_view,
 };
 use smallvec::smallvec;
 
@@ -32,11 +32,11 @@ pub(super) fn lower_sdpa(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     }
     for place in [2, 3] {
         let state = output_result(cx, op, place)?;
-        cx.emit_inst(InstKind::Fill { dst: state.view, value: ScalarValue::Int(0) })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(state.view), value: ScalarValue::Int(0) })?;
     }
     if factors.columns() == 0 {
-        cx.emit_inst(InstKind::Fill { dst: out.view, value: ScalarValue::Float(0.0) })?;
-        return cx.emit_inst(InstKind::Fill { dst: lse.view, value: ScalarValue::Float(f64::NEG_INFINITY) });
+        cx.emit_inst(InstKind::Fill { dst: Box::new(out.view), value: ScalarValue::Float(0.0) })?;
+        return cx.emit_inst(InstKind::Fill { dst: Box::new(lse.view), value: ScalarValue::Float(f64::NEG_INFINITY) });
     }
     if lse.view.is_empty() {
         return Ok(());
@@ -276,7 +276,7 @@ pub(super) fn emit_row_reduction(
     output: &BufferView,
 ) -> Result<(), Diag> {
     let axes = smallvec![input.dims.len() - 1];
-    cx.emit_inst(InstKind::Reduce { op, axes, input: input.clone(), output: output.clone() })
+    cx.emit_inst(InstKind::Reduce(Box::new(ReduceInst { op, axes, input: input.clone(), output: output.clone() })))
 }
 
 /// Appends a GEMM of views with the same batch.

@@ -386,7 +386,10 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         MessageDirection::Send => readable_view(cx, tensor)?,
         MessageDirection::Recv => writable_view(cx, tensor)?,
     };
-    cx.emit_inst(InstKind::Message { header: MessageHeader { direction, comm, protocol, peer, work }, view })
+    cx.emit_inst(InstKind::Message {
+        header: MessageHeader { direction, comm, protocol, peer, work },
+        view: Box::new(view),
+    })
 }
 
 /// Lowers `CollectivePermute`: one send and one receive that start together, a group of their own; peers are positions
@@ -421,8 +424,8 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
         let (send, recv) = (cx.new_work(), cx.new_work());
         let received = MessageHeader::on_communicator(MessageDirection::Recv, comm, from, recv);
         let sent = MessageHeader::on_communicator(MessageDirection::Send, comm, to, send);
-        cx.emit_inst(InstKind::Message { header: received, view: target })?;
-        cx.emit_inst(InstKind::Message { header: sent, view: source })?;
+        cx.emit_inst(InstKind::Message { header: received, view: Box::new(target) })?;
+        cx.emit_inst(InstKind::Message { header: sent, view: Box::new(source) })?;
     }
     cx.emit_inst(InstKind::GroupEnd { comm, work })
 }

@@ -351,7 +351,7 @@ impl GroupedOperands {
             return Ok(bounds);
         }
         let zero = ScalarValue::Int(0);
-        cx.emit_inst(InstKind::Fill { dst: rows_of_view(&starts, 0, 1), value: zero })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(rows_of_view(&starts, 0, 1)), value: zero })?;
         emit_copy(cx, rows_of_view(&offsets, 0, count - 1), rows_of_view(&starts, 1, count - 1))?;
         let faults = cx.new_scratch(tensor, &[count], DType::Int)?;
         let mut kernel = ComposedKernel::default();
@@ -362,7 +362,7 @@ impl GroupedOperands {
         kernel.integer(Function::Where, &[either, 1.into(), 0.into()]);
         kernel.emit(cx, faults.clone())?;
         let none = cx.new_scratch(tensor, &[1], DType::Int)?;
-        cx.emit_inst(InstKind::Fill { dst: none.clone(), value: zero })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(none.clone()), value: zero })?;
         let checked = cx.new_scratch(tensor, &[count], DType::Int)?;
         emit_take(cx, [none, faults], 0, checked.clone())?;
         let mut kernel = ComposedKernel::default();
@@ -391,7 +391,7 @@ impl GroupedOperands {
     /// Groups of rows or columns: of each group's GEMM, the result keeps the group's part. What is in no group is 0.
     fn emit_selected_groups(&self, cx: &mut PlanBuilder<'_>, bounds: &GroupBounds) -> Result<(), Diag> {
         let axis = u32::from(self.form == GroupedAxis::Columns);
-        cx.emit_inst(InstKind::Fill { dst: self.out.clone(), value: ScalarValue::Int(0) })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(self.out.clone()), value: ScalarValue::Int(0) })?;
         let all = cx.new_scratch(self.tensors[2], &self.out.shape(), self.sum_type())?;
         for group in 0..bounds.count {
             let gemm = self.group_gemm(cx, group, all.clone())?;

@@ -19,7 +19,7 @@ use crate::ops::result_types::{TensorType, stored_domains};
 use crate::ops::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use crate::ops::tensor_checks::check_equal_dtypes;
 use crate::plan::{
-    BufferView, Function, InstKind, PlanBuilder, RedOp, ReductionFold, TakeInst, ViewDim, constant_value,
+    BufferView, Function, InstKind, PlanBuilder, RedOp, ReduceInst, ReductionFold, TakeInst, ViewDim, constant_value,
 };
 use smallvec::smallvec;
 
@@ -183,12 +183,12 @@ fn emit_largest_norm(
     }
     steps.emit(cx, powers.clone())?;
     let fold: ReductionFold = if exponent.is_finite() { RedOp::Sum } else { RedOp::Max }.into();
-    cx.emit_inst(InstKind::Reduce {
+    cx.emit_inst(InstKind::Reduce(Box::new(ReduceInst {
         op: fold,
         axes: smallvec![outer.len()],
         input: powers.clone(),
         output: norms.clone(),
-    })?;
+    })))?;
     let mut steps = RealKernel::new(compute);
     let element = steps.input(rows.clone());
     let mut along = norms.clone();

@@ -206,7 +206,7 @@ fn scattered_value(
     };
     let value = cx.eval_scalar(number)?;
     let one = cx.new_scratch(result, &[1], cx.tensor_dtype(result))?;
-    cx.emit_inst(InstKind::Fill { dst: one.clone(), value })?;
+    cx.emit_inst(InstKind::Fill { dst: Box::new(one.clone()), value })?;
     let dims = shape.iter().map(|&extent| ViewDim { extent, stride: 0 }).collect();
     Ok((BufferView { dims, ..one.clone() }, Some(one)))
 }

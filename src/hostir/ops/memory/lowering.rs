@@ -29,7 +29,7 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
     }
     let view = if op.keeps_memory() { cx.allocate_kept(tensor)? } else { cx.allocate_tensor(tensor)? };
     if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
-        cx.emit_inst(InstKind::Fill { dst: view, value: ScalarValue::Int(0) })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(view), value: ScalarValue::Int(0) })?;
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
     let view = BufferView { dims: cx.packed_dims(tensor, &shape), ..memory };
     cx.rebind_tensor(tensor, Some(view.clone()))?;
     if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
-        cx.emit_inst(InstKind::Fill { dst: view, value: ScalarValue::Int(0) })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(view), value: ScalarValue::Int(0) })?;
     }
     Ok(())
 }

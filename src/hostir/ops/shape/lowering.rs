@@ -285,7 +285,7 @@ pub(super) fn lower_pad(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         return Err(cx.shape_error(input, &expected, result, &output.shape()));
     }
     let (src, dst) = padded_views(source, output.clone(), &pads);
-    cx.emit_inst(InstKind::Fill { dst: output, value })?;
+    cx.emit_inst(InstKind::Fill { dst: Box::new(output), value })?;
     emit_copy(cx, src, dst)
 }
 

@@ -15,7 +15,7 @@ fn view() -> BufferView {
 
 fn message(direction: MessageDirection, comm: Option<u32>, peer: u32, protocol: MessageProtocol) -> InstKind {
     let header = MessageHeader { direction, comm: comm.map(CommSlot), protocol, peer, work: WorkSlot(0) };
-    InstKind::Message { header, view: view() }
+    InstKind::Message { header, view: Box::new(view()) }
 }
 
 fn collective(comm: u32) -> InstKind {

@@ -104,7 +104,7 @@ impl<'a> RankSteps<'a> {
             | InstKind::Fill { .. }
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
+            | InstKind::Reduce(_)
             | InstKind::Take(_)
             | InstKind::Accumulate(_)
             | InstKind::Rows(_)

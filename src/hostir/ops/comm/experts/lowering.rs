@@ -275,7 +275,7 @@ impl Routing {
     fn emit_sources(&self, cx: &mut PlanBuilder<'_>, own: BufferView, start: BufferView) -> Result<BufferView, Diag> {
         let (all, local) = (self.members * self.capacity, self.expert_count / self.members);
         let sources = cx.new_scratch(self.tokens, &[all], DType::Int)?;
-        cx.emit_inst(InstKind::Fill { dst: sources.clone(), value: ScalarValue::Int(0) })?;
+        cx.emit_inst(InstKind::Fill { dst: Box::new(sources.clone()), value: ScalarValue::Int(0) })?;
         if self.token_count == 0 {
             return Ok(sources);
         }
@@ -331,7 +331,7 @@ fn send_rows(
     let rows = tokens.as_rows();
     let [count, width] = [rows.dims[0].extent, rows.dims[1].extent];
     let padded = cx.new_scratch(tokens.tensor, &[count + 1, width], rows.dtype)?;
-    cx.emit_inst(InstKind::Fill { dst: rows_of_view(&padded, 0, 1), value: empty })?;
+    cx.emit_inst(InstKind::Fill { dst: Box::new(rows_of_view(&padded, 0, 1)), value: empty })?;
     emit_copy(cx, rows, rows_of_view(&padded, 1, count))?;
     let sent = cx.new_scratch(tokens.tensor, &[out.row_count(), width], out.view.dtype)?;
     let mut sources = slots.sources.clone();
@@ -402,7 +402,7 @@ pub(super) fn lower_combine(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Di
 
     let count = out.row_count();
     let sums = cx.new_scratch(out.tensor, &[count + 1, width], out.view.dtype)?;
-    cx.emit_inst(InstKind::Fill { dst: sums.clone(), value: ScalarValue::Int(0) })?;
+    cx.emit_inst(InstKind::Fill { dst: Box::new(sums.clone()), value: ScalarValue::Int(0) })?;
     if !rows.is_empty() {
         emit_accumulate(cx, places, rows, sums.clone())?;
     }
