@@ -35,7 +35,7 @@ pub struct ProofJob {
     pub cancelled: Arc<AtomicBool>,
 }
 
-/// What the thread says about a text.
+/// The findings of the thread about a text.
 #[derive(Debug)]
 pub struct ProofResult {
     /// The document.
@@ -44,7 +44,7 @@ pub struct ProofResult {
     pub snapshot: Arc<Snapshot>,
     /// All diagnostics about it, with tested fixes and places in the document.
     pub diags: Vec<Diag>,
-    /// What is said at the headers of programs.
+    /// The verdicts, for the headers of programs.
     pub verdicts: Vec<ProgramVerdict>,
 }
 

@@ -22,11 +22,11 @@ use lsp_types::{
 };
 use serde::de::DeserializeOwned;
 
-/// What a request is answered from.
+/// The facts that a request is answered from.
 pub struct RequestContext<'a> {
     /// The document with its diagnostics and proof.
     pub open: &'a OpenDocument,
-    /// What reading says about its text.
+    /// Its text as it was read.
     pub snapshot: &'a Snapshot,
     /// The client's settings.
     pub settings: &'a ClientSettings,

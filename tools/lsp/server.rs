@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct OpenDocument {
     /// The document.
     pub document: Document,
-    /// What reading says; `None` until the text is read.
+    /// The text as it was read; `None` until then.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// What the proof says about this snapshot.
+    /// The result of the proof of this snapshot.
     pub proof: Option<ProofState>,
     /// The flag of the work in the background.
     cancelled: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ pub struct OpenDocument {
 pub struct ProofState {
     /// All diagnostics, those of reading included.
     pub diags: Vec<Diag>,
-    /// What is said at the headers of programs.
+    /// The verdicts, for the headers of programs.
     pub verdicts: Vec<ProgramVerdict>,
 }
 
@@ -72,7 +72,7 @@ impl OpenDocument {
     }
 }
 
-/// What the client can do.
+/// The abilities of the client.
 #[derive(Clone, Copy, Default, Debug)]
 struct ClientAbilities {
     refreshes_lenses: bool,
@@ -94,7 +94,7 @@ pub struct Server {
     is_shut_down: bool,
 }
 
-/// What the loop does next.
+/// The next thing that the loop does.
 enum NextEvent {
     Message(Message),
     Proved(ProofResult),

@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub values: RunValues,
     /// The whole text; with `// -----` between several texts, each of these.
     pub sections: Vec<TextSection>,
-    /// What reading and verifying report, with places in the document.
+    /// The diagnostics of reading and verifying, with places in the document.
     pub diags: Vec<Diag>,
 }
 
@@ -42,7 +42,7 @@ pub struct TextSection {
     pub file: ParsedFile,
     /// The programs, as far as they could be read.
     pub programs: Vec<Program>,
-    /// What reading and verifying report, with places in this text.
+    /// The diagnostics of reading and verifying, with places in this text.
     pub diags: Vec<Diag>,
     /// The declarations of names.
     declared: Vec<DeclaredName>,

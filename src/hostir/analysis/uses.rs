@@ -18,7 +18,7 @@ pub struct TensorUses {
 pub struct TensorUse {
     /// The op.
     pub op: OpId,
-    /// What it does.
+    /// Its way of access.
     pub access: TensorAccess,
 }
 

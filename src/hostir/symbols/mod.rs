@@ -1,6 +1,6 @@
 //! The names of a text with all their places: definitions, references and renames for editors.
 //!
-//! What a name stands for comes from the readers: [`hir2`](crate::hir2::read) keeps the declarations it makes
+//! The meaning of a name comes from the readers: [`hir2`](crate::hir2::read) keeps the declarations it makes
 //! ([`SourceReader::with_declarations`](crate::SourceReader::with_declarations)), and in the printed form a tensor,
 //! a communication and a kernel are the numbers in their names. This module adds the places: names of a syntax tree
 //! that mean one thing are one symbol. Since no name of a program shadows another, its place decides between equal names

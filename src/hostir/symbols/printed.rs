@@ -9,7 +9,7 @@ use hostir_grammar::Span;
 use hostir_grammar::ast::{ArgRange, ContainerSyntax, ExprSyntax, StmtShape, Symbol, SyntaxTree, ValueSyntax};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What a name stands for in a container.
+/// The thing that a name of a container stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum PrintedName {
     /// A tensor, in the container or in a unit of it.

@@ -1,5 +1,6 @@
 //! Inlay hints: the types of results that a text leaves out, and what a wait waits for.
 
+use super::streams::StreamWork;
 use super::types::type_text;
 use crate::documents::Document;
 use crate::requests::RequestContext;
@@ -25,6 +26,7 @@ pub fn list_hints(context: &RequestContext<'_>, params: InlayHintParams) -> Resu
         hints.extend(type_hints(document, section, range));
         for program in &section.programs {
             hints.extend(wait_hints(document, section, program, range));
+            hints.extend(sync_hints(document, section, program, range));
         }
     }
     hints.sort_by_key(|hint| hint.position);
@@ -65,6 +67,27 @@ fn hint(document: &Document, offset: u32, label: String, kind: Option<InlayHintK
         padding_right: None,
         data: None,
     }
+}
+
+/// After a `sync` the last statement on the stream that it waits for.
+fn sync_hints(document: &Document, section: &TextSection, program: &Program, range: Span) -> Vec<InlayHint> {
+    let work = StreamWork::from_program(program);
+    let hints = work.syncs.iter().filter_map(|sync| {
+        let span = program.op_span(sync.op);
+        let place = section.span_in_document(span);
+        // Loops on streams have waits of their own, which the text does not write.
+        let is_written = section.text.get(span.as_usize_range()).is_some_and(is_sync);
+        if !is_written || !section.is_own(span) || !is_inside(range, place) {
+            return None;
+        }
+        Some(hint(document, place.end, statement_label(program, sync.last?), None))
+    });
+    hints.collect()
+}
+
+/// Returns true for the text of a statement that waits for a stream, in either notation.
+fn is_sync(text: &str) -> bool {
+    matches!(text.split_whitespace().next(), Some("sync" | "Synchronize"))
 }
 
 /// After a wait on a line of its own, the communications that it waits for.

@@ -1,6 +1,7 @@
 //! Hovers: the facts about a name, or about an op.
 
 use super::navigation::{NameAtPosition, name_at};
+use super::streams::StreamWork;
 use super::types::{mesh_text, type_text};
 use super::words::{describe_word, is_in_comment, word_at};
 use crate::documents::Document;
@@ -38,7 +39,7 @@ pub fn show_hover(context: &RequestContext<'_>, params: HoverParams) -> Result<O
     Ok(Some(Hover { contents, range: Some(document.positions.range_of(span)) }))
 }
 
-/// What a hover says about one name.
+/// Describes the names of one program.
 struct NameDescriber<'a> {
     document: &'a Document,
     section: &'a TextSection,
@@ -57,7 +58,7 @@ fn describe_name(context: &RequestContext<'_>, found: &NameAtPosition<'_>) -> St
     match symbol.kind {
         SymbolKind::Tensor => describer.describe_tensor(&symbol.name, &symbol.tensors),
         SymbolKind::Handle => describer.describe_handle(&symbol.name, symbol.handle),
-        SymbolKind::Stream => describer.describe_stream(&symbol.name, &symbol.places),
+        SymbolKind::Stream => describer.describe_stream(&symbol.name),
         SymbolKind::Size => describer.describe_size(&symbol.name),
         SymbolKind::Mesh => describer.describe_mesh(&symbol.name, symbol.declaration),
         SymbolKind::Scalar | SymbolKind::Index | SymbolKind::Kernel | SymbolKind::Program | SymbolKind::Unknown => {
@@ -187,13 +188,14 @@ impl NameDescriber<'_> {
         text
     }
 
-    fn describe_stream(&self, name: &str, places: &[Span]) -> String {
+    fn describe_stream(&self, name: &str) -> String {
         let mut text = code_block(&format!("stream {name}"));
-        for place in places.iter().take(MOST_LISTED) {
-            let line = self.document.positions.position_of(self.section.span_in_document(*place).start).line;
-            text.push_str(&format!("- line {}: `{}`\n", line + 1, line_of(self.section, *place)));
+        let work = StreamWork::from_program(self.program);
+        if let Some(stream) = work.find_stream(self.program, name) {
+            text.push_str(&self.list_ops("runs in this order", work.statements_on(stream)));
+            let syncs = work.syncs.iter().filter(|sync| sync.stream == stream).map(|sync| sync.op);
+            text.push_str(&self.list_ops("waited for by", &syncs.collect::<Vec<_>>()));
         }
-        text.push_str("\nit runs what is enqueued on it in order; `sync` makes the current stream wait for it\n");
         text
     }
 

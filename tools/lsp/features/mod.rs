@@ -8,6 +8,7 @@ pub mod hover;
 pub mod lenses;
 pub mod navigation;
 pub mod outline;
+pub mod streams;
 pub mod tokens;
 pub mod types;
 pub mod words;

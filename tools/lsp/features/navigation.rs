@@ -20,7 +20,7 @@ pub struct NameAtPosition<'a> {
     pub section: &'a TextSection,
     /// Its place there.
     pub place: Span,
-    /// What it stands for.
+    /// The thing that it stands for.
     pub symbol: &'a NamedSymbol,
 }
 

@@ -14,7 +14,7 @@ pub struct LanguageWord {
     pub word: String,
     /// Its forms in `hir 2`, one a line.
     pub forms: String,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub summary: &'static str,
     /// True for a word that begins a statement.
     pub is_statement: bool,

@@ -1,6 +1,7 @@
 //! Completion, semantic tokens, inlay hints and code lenses.
 
 use crate::client::{Client, byte_of, end_of, file, place, untitled};
+use crate::names::hover;
 use lsp_types::request::{CodeLensRequest, Completion, InlayHintRequest, SemanticTokensFullRequest};
 use lsp_types::{
     CodeLensParams, CompletionItem, CompletionParams, CompletionResponse, InlayHintLabel, InlayHintParams, Position,
@@ -102,22 +103,23 @@ fn tokens_say_what_names_are() {
     client.finish();
 }
 
+fn hints(client: &mut Client, uri: &Uri, range: Range) -> Vec<(Position, String)> {
+    let answer = client.request::<InlayHintRequest>(InlayHintParams {
+        text_document: TextDocumentIdentifier::new(uri.clone()),
+        range,
+        work_done_progress_params: Default::default(),
+    });
+    let hints = answer.unwrap().into_iter().map(|hint| match hint.label {
+        InlayHintLabel::String(text) => (hint.position, text),
+        InlayHintLabel::LabelParts(_) => panic!("no text"),
+    });
+    hints.collect()
+}
+
 #[test]
 fn hints_show_types_and_waits() {
     let mut client = Client::start(&json!({ "proof": false }));
     client.open(&untitled(), TEXT);
-    let hints = |client: &mut Client, range: Range| {
-        let answer = client.request::<InlayHintRequest>(InlayHintParams {
-            text_document: TextDocumentIdentifier::new(untitled()),
-            range,
-            work_done_progress_params: Default::default(),
-        });
-        let hints = answer.unwrap().into_iter().map(|hint| match hint.label {
-            InlayHintLabel::String(text) => (hint.position, text),
-            InlayHintLabel::LabelParts(_) => panic!("no text"),
-        });
-        hints.collect::<Vec<_>>()
-    };
     let whole = Range::new(Position::new(0, 0), Position::new(99, 0));
     let expected = [
         (Position::new(12, 8), "allgather(X -> G)".to_owned()),
@@ -125,11 +127,27 @@ fn hints_show_types_and_waits() {
         (Position::new(14, 3), ": f32[n]".to_owned()),
         (Position::new(15, 3), ": f32[n]".to_owned()),
     ];
-    assert_eq!(hints(&mut client, whole), expected);
+    assert_eq!(hints(&mut client, &untitled(), whole), expected);
     let line = Range::new(Position::new(13, 0), Position::new(14, 0));
-    assert_eq!(hints(&mut client, line), expected[1..2]);
+    assert_eq!(hints(&mut client, &untitled(), line), expected[1..2]);
     client.notify("workspace/didChangeConfiguration", json!({ "settings": { "inlayHints": false } }));
-    assert_eq!(hints(&mut client, whole), []);
+    assert_eq!(hints(&mut client, &untitled(), whole), []);
+    client.finish();
+}
+
+#[test]
+fn streams_show_their_work() {
+    let (uri, text) = file("docs/statements/streams.hir");
+    let mut client = Client::start(&json!({ "proof": false }));
+    client.open(&uri, &text);
+    let hints = hints(&mut client, &uri, Range::new(Position::new(0, 0), Position::new(99, 0)));
+    // `sync 1` waits for the statement of the block on stream 1; nothing comes before the first `sync main`.
+    assert!(hints.contains(&(end_of(&text, "sync 1"), "Y[0] = exp".to_owned())), "{hints:?}");
+    assert!(hints.iter().all(|(position, _)| *position != end_of(&text, "sync main")), "{hints:?}");
+    let last = end_of(&text, "sync 2");
+    assert!(hints.iter().any(|(position, _)| *position == last), "{hints:?}");
+    let stream = hover(&mut client, &uri, end_of(&text, "stream main")).unwrap();
+    assert!(stream.contains("waited for by\n- line"), "{stream}");
     client.finish();
 }
 

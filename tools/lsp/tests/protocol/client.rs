@@ -141,7 +141,7 @@ impl Client {
         self.published[uri].diagnostics.clone()
     }
 
-    /// What was last published about a document.
+    /// The diagnostics of a document that were published last.
     pub(crate) fn published(&self, uri: &Uri) -> Option<&PublishDiagnosticsParams> {
         self.published.get(uri)
     }

@@ -105,7 +105,7 @@ fn whole_answers(client: &mut Client) -> Vec<Value> {
     answers
 }
 
-/// What a server says about a text at some positions.
+/// The answers of a server about a text at some positions.
 fn all_answers(client: &mut Client, version: i32, positions: &[Position]) -> (Vec<Value>, Vec<Value>) {
     let diagnostics = client.diagnostics(&untitled(), version);
     let mut at_positions = vec![json!(diagnostics)];
