@@ -168,6 +168,11 @@ fn every_code_is_documented() {
 }
 
 #[test]
+fn every_code_has_a_page() {
+    none(docs::unpaired_pages(), "docs/errors/CODE.md explains each code (CONTRIBUTING.md, add a diagnostic)");
+}
+
+#[test]
 fn generated_docs_are_current() {
     none(docs::outdated(), "run tools/bless and commit the docs that change");
 }

@@ -49,6 +49,14 @@ fn explained_codes() -> BTreeSet<String> {
     pages.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
 }
 
+/// Codes without a page, and pages without a code.
+pub(crate) fn unpaired_pages() -> Vec<String> {
+    let (codes, pages): (BTreeSet<_>, _) = (explanations().into_keys().collect(), explained_codes());
+    let missing = codes.difference(&pages).map(|code| format!("docs/errors/{code}.md is missing"));
+    let spare = pages.difference(&codes).map(|code| format!("docs/errors/{code}.md: there is no code {code}"));
+    missing.chain(spare).collect()
+}
+
 /// The pages of docs/errors, with the code and its meaning at the top.
 fn error_pages() -> Vec<(String, String)> {
     let explained = explanations();
@@ -85,17 +93,15 @@ fn errors() -> String {
          `hir-opt --explain H0701` prints the page in a terminal, and so do the other tools.\n",
     );
     let explained = explanations();
-    let pages = explained_codes();
     for (prefix, title) in LAYERS {
         let mut rows = explained.iter().filter(|(code, _)| code.starts_with(prefix)).peekable();
         if rows.peek().is_none() {
             continue;
         }
         out.push_str(&format!("\n## {title}\n\n| code | meaning |\n|---|---|\n"));
-        out.extend(rows.map(|(code, text)| {
-            let name = if pages.contains(code) { format!("[`{code}`](errors/{code}.md)") } else { format!("`{code}`") };
-            format!("| {name} | {} |\n", text.replace('|', "\\|"))
-        }));
+        out.extend(
+            rows.map(|(code, text)| format!("| [`{code}`](errors/{code}.md) | {} |\n", text.replace('|', "\\|"))),
+        );
     }
     out
 }
