@@ -13,6 +13,7 @@ mod order_candidates;
 mod outline;
 mod search;
 mod skew_candidates;
+mod slot_candidates;
 mod statement_text;
 mod text_change;
 mod twin;

@@ -2,6 +2,7 @@
 
 use super::memory_candidates::{make_private, move_scratch};
 use super::outline::{Outline, Place, StreamName};
+use super::slot_candidates::alternate_slots;
 use super::statement_text::{NewStatement, bind_caller, plain_stream};
 use super::text_change::{Candidate, TextChange};
 use super::wait_candidates::{ending_number, waits_of};
@@ -19,6 +20,7 @@ enum AwaitedEnd {
 pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
     // Waiting would make the iterations run one after the other.
     let mut found = move_scratch(outline, first, second);
+    found.extend(alternate_slots(outline, first, second));
     let places = outline.up_to_common(second, first);
     for awaited in awaited_ends(outline, first) {
         found.extend(places.last().and_then(|&outer| move_waiting_branch(outline, &awaited, Place::Before(outer))));

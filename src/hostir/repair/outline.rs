@@ -255,7 +255,7 @@ impl<'a> Outline<'a> {
     }
 
     /// The StartCoalescing and the EndCoalescing around a statement, which may be one of them.
-    fn group_of(&self, statement: usize) -> Option<RangeInclusive<usize>> {
+    pub(super) fn group_of(&self, statement: usize) -> Option<RangeInclusive<usize>> {
         let before = self.statements_beside(statement).filter(|&at| at <= statement);
         let start = before.filter(|&at| self.kind(at).is_group_start()).last()?;
         let mut after = self.statements_beside(statement).filter(|&at| at > start);

@@ -2,8 +2,8 @@
 
 use super::candidates::{is_lost_write, list_candidates};
 use super::judge::{TextJudge, TextVerdict};
-use super::text_change::Candidate;
-use super::weighing::{RacePair, WeighedChange, choose_change};
+use super::text_change::{Candidate, CandidateIdea};
+use super::weighing::{FixPrice, RacePair, WeighedChange, choose_change, choose_order, is_slow, with_price};
 use crate::diag::fix::line_edits;
 use crate::diag::{Applicability, Diag, Fix, Message, Severity, TextEdit, codes};
 use crate::ops::OpRegistry;
@@ -27,11 +27,16 @@ const MOST_STEPS: u32 = 3;
 /// The maximum number of changes of a fix that a tool may apply.
 const MOST_SURE_STEPS: u32 = 2;
 
-/// The candidates for a race that are tried after the first one that works: another one may cost less time.
+/// The candidates that are tried after the first one that works, where another one may cost less time.
 const MOST_COMPARED: u32 = 24;
 
 /// The maximum number of changes that repair one error and cause another, and from which the search continues.
 const MOST_BRANCHES: usize = 4;
+
+/// Returns true if the changes that repair a diagnostic are compared by the time that they cost.
+fn is_weighed(diag: &Diag) -> bool {
+    [codes::RACE, codes::POSTS].contains(&diag.code)
+}
 
 /// Whether a diagnostic is an error.
 pub(super) fn is_error(diag: &Diag) -> bool {
@@ -82,6 +87,8 @@ struct TriedChange {
     steps: u32,
     /// True if it may give the program another meaning than the author intended.
     is_doubtful: bool,
+    /// `None` if it is hardly slower than any other change.
+    price: Option<FixPrice>,
 }
 
 /// Searches fixes for the diagnostics of one text.
@@ -107,31 +114,30 @@ impl<'a> RepairSearch<'a> {
         &self.verdict.diags
     }
 
-    /// Tries the fixes of a diagnostic; searches one if it has none but words.
-    pub(super) fn add_fix(&mut self, diag: &mut Diag) {
+    /// Tries the fixes of a diagnostic; searches one if it has none but words. Returns the price of the one that it adds.
+    pub(super) fn add_fix(&mut self, diag: &mut Diag) -> Option<FixPrice> {
         let known = DiagCounts::of_diags(self.verdict.diags.iter());
         let is_beside_errors = !is_error(diag) && count_errors(&self.verdict.diags) > 0;
         if known.count_of(diag) == 0 || is_beside_errors {
-            return;
+            return None;
         }
         let limit = self.trials + MOST_EACH;
         if diag.fixes.iter().any(|fix| !fix.edits.is_empty()) {
             self.try_own_fixes(diag);
-            return;
+            return None;
         }
         let trial = Trial { target: diag.clone(), limit };
-        if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
-            // An order that takes so many changes may not be the intended one.
-            let is_doubtful =
-                found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag, self.ops);
-            let applicability = match is_doubtful {
-                true => Applicability::MaybeIncorrect,
-                false => Applicability::MachineApplicable,
-            };
-            let fix = Fix { message: found.message.into(), edits: found.edits, applicability };
-            diag.fixes.retain(|fix| fix.applicability != Applicability::InWords);
-            diag.fixes.push(fix);
-        }
+        let found = self.find_change(&trial, self.text, diag, MOST_STEPS)?;
+        // An order that takes so many changes may not be the intended one.
+        let is_doubtful = found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag, self.ops);
+        let applicability = match is_doubtful {
+            true => Applicability::MaybeIncorrect,
+            false => Applicability::MachineApplicable,
+        };
+        let message = with_price(found.message, found.price.as_ref()).into();
+        diag.fixes.retain(|fix| fix.applicability != Applicability::InWords);
+        diag.fixes.push(Fix { message, edits: found.edits, applicability });
+        found.price
     }
 
     fn try_own_fixes(&mut self, diag: &mut Diag) {
@@ -165,7 +171,7 @@ impl<'a> RepairSearch<'a> {
                 None => break,
                 Some(TrialOutcome::Repaired(warnings)) => {
                     found.push((warnings, candidate));
-                    if warnings == 0 && diag.code != codes::RACE {
+                    if warnings == 0 && !is_weighed(diag) {
                         break;
                     }
                 }
@@ -173,7 +179,9 @@ impl<'a> RepairSearch<'a> {
                 Some(TrialOutcome::Failed) => {}
             }
         }
-        if let Some(change) = self.choose_found(text, diag, found) {
+        let overlapping = traded.iter().filter(|(change, _)| change.idea == CandidateIdea::Overlap);
+        let overlapping: Vec<String> = overlapping.map(|(change, _)| change.text.clone()).collect();
+        if let Some(change) = self.choose_found(text, diag, found, &overlapping) {
             return Some(change);
         }
         let steps = steps.checked_sub(1).filter(|&steps| steps > 0)?;
@@ -185,17 +193,38 @@ impl<'a> RepairSearch<'a> {
         })
     }
 
-    /// Chooses the change to propose among those that work, each with its remaining warnings.
-    fn choose_found(&mut self, text: &str, diag: &Diag, found: Vec<(usize, Candidate)>) -> Option<TriedChange> {
-        let Some(race) = RacePair::of_diag(text, diag, self.ops).filter(|_| !found.is_empty()) else {
+    /// Chooses the change to propose among those that work, each with its remaining warnings. Others with more overlap
+    /// that do not work show its price.
+    fn choose_found(
+        &mut self,
+        text: &str,
+        diag: &Diag,
+        found: Vec<(usize, Candidate)>,
+        overlapping: &[String],
+    ) -> Option<TriedChange> {
+        if found.is_empty() || !is_weighed(diag) {
             return found.into_iter().min_by_key(|(warnings, _)| *warnings).map(|(_, candidate)| candidate.into());
-        };
+        }
         let weighed = found.into_iter().map(|(warnings, change)| {
             let weight = self.judge.weigh_text(&change.text);
             WeighedChange { change, warnings, weight }
         });
-        let (chosen, is_doubtful) = choose_change(weighed.collect(), &race)?;
-        Some(TriedChange { is_doubtful, ..chosen.into() })
+        let weighed = weighed.collect();
+        let chosen = match RacePair::of_diag(text, diag, self.ops) {
+            Some(race) => choose_order(weighed, &race)?,
+            None => choose_change(weighed)?,
+        };
+        let ends_overlap = diag.code == codes::POSTS && chosen.change.idea == CandidateIdea::Plain;
+        let price = chosen.time_ns.filter(|_| ends_overlap).and_then(|time| self.overlap_price(time, overlapping));
+        let is_doubtful = chosen.is_doubtful || price.is_some();
+        Some(TriedChange { is_doubtful, price, ..chosen.change.into() })
+    }
+
+    /// The price of a change that takes so long; `None` if it is hardly slower than texts with more overlap.
+    fn overlap_price(&mut self, time_ns: u64, overlapping: &[String]) -> Option<FixPrice> {
+        let times = overlapping.iter().filter_map(|text| Some(self.judge.weigh_text(text)?.time_ns));
+        let fastest_ns = times.min()?;
+        is_slow(time_ns, fastest_ns).then_some(FixPrice { time_ns, fastest_ns })
     }
 
     /// Judges a changed text; `None` if enough has been tried.
@@ -256,7 +285,7 @@ pub(super) fn count_errors(diags: &[Diag]) -> usize {
 }
 
 impl From<Candidate> for TriedChange {
-    fn from(Candidate { text, edits, message }: Candidate) -> Self {
-        Self { text, edits, message, steps: 1, is_doubtful: false }
+    fn from(Candidate { text, edits, message, .. }: Candidate) -> Self {
+        Self { text, edits, message, steps: 1, is_doubtful: false, price: None }
     }
 }

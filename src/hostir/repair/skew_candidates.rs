@@ -1,6 +1,6 @@
 //! The candidate for communications of one queue: the loop, skewed.
 
-use super::text_change::Candidate;
+use super::text_change::{Candidate, CandidateIdea};
 use crate::ReadOptions;
 use crate::diag::fix::line_edits;
 use crate::diag::{SkewPlaces, Span};
@@ -26,7 +26,8 @@ pub(super) fn skew_loop_at(text: &str, places: &SkewPlaces, ops: OpRegistry) -> 
     }
     edit.commit();
     let skewed = print_all(&programs);
-    Some(Candidate { edits: line_edits(text, &skewed), text: skewed, message: SKEWED.to_owned() })
+    let edits = line_edits(text, &skewed);
+    Some(Candidate { edits, text: skewed, message: SKEWED.to_owned(), idea: CandidateIdea::Plain })
 }
 
 fn print_all(programs: &[Program]) -> String {

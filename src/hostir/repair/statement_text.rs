@@ -7,28 +7,34 @@ use super::outline::{Outline, Place, StreamName};
 pub(super) struct NewStatement {
     /// Its text.
     pub(super) text: String,
-    /// The loops whose indices it needs, the outermost first.
-    loops: Vec<usize>,
+    /// The loops whose indices it needs, and the branches whose conditions it has, the outermost first.
+    around: Vec<usize>,
 }
 
 impl NewStatement {
     /// `Synchronize Stream 1`, as it is written at a statement whose names it may use, `from`.
     pub(super) fn synchronize(outline: &Outline<'_>, stream: &str, from: usize) -> Self {
-        Self { text: worded_call(outline, "Synchronize", " ", stream), loops: used_loops(outline, stream, from) }
+        Self { text: worded_call(outline, "Synchronize", " ", stream), around: used_loops(outline, stream, from) }
     }
 
     /// `SetCurrentStream to Stream 0`.
     pub(super) fn set_stream(outline: &Outline<'_>, stream: &str, from: usize) -> Self {
         Self {
             text: worded_call(outline, "SetCurrentStream", " to ", stream),
-            loops: used_loops(outline, stream, from),
+            around: used_loops(outline, stream, from),
         }
     }
 
     /// `Wait Communication 1`.
     pub(super) fn wait(outline: &Outline<'_>, number: u32) -> Self {
         let text = worded_call(outline, "Wait", " ", &format!("Communication {number}"));
-        Self { text, loops: Vec::new() }
+        Self { text, around: Vec::new() }
+    }
+
+    /// The statement in a branch with the condition of another one.
+    pub(super) fn inside(mut self, branch: usize) -> Self {
+        self.around.push(branch);
+        self
     }
 
     /// `GetCurrentStream into Stream 0`.
@@ -37,16 +43,16 @@ impl NewStatement {
             true => format!("{stream} = GetCurrentStream()"),
             false => format!("GetCurrentStream into {stream}"),
         };
-        Self { text, loops: Vec::new() }
+        Self { text, around: Vec::new() }
     }
 
-    /// Its lines at a place, in loops of its own if the place is outside of those that it needs; `None` if the headers
-    /// of those cannot be repeated.
+    /// Its lines at a place, in loops and branches of its own if the place is outside of those that it needs; `None` if
+    /// the headers of those cannot be repeated.
     pub(super) fn lines_at(&self, outline: &Outline<'_>, place: Place) -> Option<String> {
         let mut indentation = outline.place_indentation(place)?.to_owned();
         let around: Vec<usize> = outline.place_ancestors(place).collect();
         let mut lines = String::new();
-        for &missing in self.loops.iter().filter(|needed| !around.contains(needed)) {
+        for &missing in self.around.iter().filter(|needed| !around.contains(needed)) {
             let header = outline.statement_text(missing).trim_end();
             if !header.ends_with(':') || header.contains("//") {
                 return None;

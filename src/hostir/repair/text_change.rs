@@ -13,6 +13,24 @@ pub(super) struct Candidate {
     pub(super) edits: Vec<TextEdit>,
     /// The effect of the change.
     pub(super) message: String,
+    pub(super) idea: CandidateIdea,
+}
+
+/// The thought of a change that matters when it is compared with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CandidateIdea {
+    /// Any other.
+    Plain,
+    /// A communication goes on beside other work.
+    Overlap,
+    /// The iterations of a loop alternate between slots of a buffer, which other statements may have meant otherwise.
+    Slots,
+}
+
+impl Candidate {
+    pub(super) fn with_idea(self, idea: CandidateIdea) -> Self {
+        Self { idea, ..self }
+    }
 }
 
 /// A part of a change in words.
@@ -160,7 +178,7 @@ impl<'o, 'a> TextChange<'o, 'a> {
         edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
         let edits = join_edits(edits);
         let text = apply_edits(self.outline.text, &edits)?;
-        Some(Candidate { text, edits, message: describe_actions(&self.actions) })
+        Some(Candidate { text, edits, message: describe_actions(&self.actions), idea: CandidateIdea::Plain })
     }
 }
 

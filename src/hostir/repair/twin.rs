@@ -6,6 +6,7 @@
 use super::judge::{TextJudge, TextVerdict};
 use super::layout::TextLayout;
 use super::search::{RepairSearch, count_errors, is_error, is_repaired};
+use super::weighing::with_price;
 use crate::ReadOptions;
 use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
 use crate::diag::{Diag, Fix, TextEdit};
@@ -117,7 +118,7 @@ pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn Tex
     let mut found: Vec<(usize, Fix)> = Vec::new();
     for (position, diag) in diags.iter().enumerate() {
         let Some(mut same) = twin_diag(diag, &verdict, search.known_diags()) else { continue };
-        search.add_fix(&mut same);
+        let price = search.add_fix(&mut same);
         let fix = same.fixes.into_iter().find(|fix| !fix.edits.is_empty());
         let moved = fix.and_then(|fix| {
             let repaired = fix.apply_to(&twin.text)?;
@@ -125,7 +126,7 @@ pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn Tex
             // The lines of a skewed loop are too many for a sentence.
             let message = match diag.skew() {
                 Some(_) => fix.message,
-                None => describe_edits(text, &edits).into(),
+                None => with_price(describe_edits(text, &edits), price.as_ref()).into(),
             };
             Some(Fix { message, edits, applicability: fix.applicability })
         });

@@ -3,8 +3,8 @@
 use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
-use super::text_change::{Candidate, TextChange};
-use crate::ir::{AttrKey, Value};
+use super::text_change::{Candidate, CandidateIdea, TextChange};
+use crate::ir::{AttrKey, OpEffect, TensorId, Value};
 
 /// The number that a Wait for a communication names: its own, or that of its group.
 pub(super) fn ending_number(outline: &Outline<'_>, statement: usize) -> Option<u32> {
@@ -55,7 +55,7 @@ fn make_array(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
     };
     let waits: Vec<usize> = waits_of(outline, number).collect();
     let is_apart = |&wait: &usize| !outline.ancestors(wait).any(|outer| outer == around);
-    if outline.op(post).attr(AttrKey::Element).is_some() || !waits.iter().all(is_apart) {
+    if outline.op(post).attr(AttrKey::Element).is_some() || waits.is_empty() || !waits.iter().all(is_apart) {
         return Vec::new();
     }
     let Some(array) = TextChange::new(outline).with_element(post, &index) else { return Vec::new() };
@@ -69,6 +69,56 @@ fn make_array(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
     each.into_iter().chain([array]).filter_map(TextChange::into_candidate).collect()
 }
 
+/// Candidates for a communication that a loop starts again before a Wait for it: the Wait comes before the next start,
+/// beside another Wait or in a branch like one of the loop's, or before the first use of what the communication
+/// transfers. The communication goes on beside the work in between.
+fn wait_late(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
+    let number = ending_number(outline, post).or_else(|| outline.op(post).number());
+    let around = outline.ancestors(post).find(|&outer| outline.is_loop(outer));
+    let (Some(number), Some(around)) = (number, around) else { return Vec::new() };
+    let inside = around + 1..outline.statements[around].next;
+    let mut found = Vec::new();
+    for wait in waits_of(outline, number).filter(|wait| inside.contains(wait)) {
+        for moved in [outline.waiting_branch(wait), wait] {
+            let places = outline.up_to_common(post, moved);
+            let earlier =
+                places.into_iter().rev().map(|outer| TextChange::new(outline).with_moved(moved, Place::Before(outer)));
+            found.extend(earlier.flatten());
+        }
+    }
+    let wait = NewStatement::wait(outline, number);
+    let waits = inside.clone().filter(|&at| outline.kind(at).is_wait());
+    let beside = waits.map(Place::After).chain(use_places(outline, post, around));
+    found.extend(beside.filter_map(|place| TextChange::new(outline).with_inserted(&wait, place)));
+    let outermost = outline.ancestors(post).take_while(|&outer| outer != around).last().unwrap_or(post);
+    let branches =
+        inside.filter(|&at| outline.kind(at).is_branch() && !outline.ancestors(post).any(|outer| outer == at));
+    let guarded = branches.map(|branch| wait.clone().inside(branch));
+    found.extend(guarded.filter_map(|wait| TextChange::new(outline).with_inserted(&wait, Place::Before(outermost))));
+    let found = found.into_iter().filter_map(TextChange::into_candidate);
+    found.map(|candidate| candidate.with_idea(CandidateIdea::Overlap)).collect()
+}
+
+/// The places before the first statement of a loop that uses what a communication of it transfers: the innermost first.
+fn use_places(outline: &Outline<'_>, post: usize, around: usize) -> Vec<Place> {
+    let members = outline.group_of(post).unwrap_or(post..=post);
+    let ops = || members.clone().map(|at| outline.op(at));
+    let owners = |tensors: &mut dyn Iterator<Item = TensorId>| -> Vec<TensorId> {
+        tensors.map(|tensor| outline.owner(tensor)).collect()
+    };
+    let received = owners(&mut ops().flat_map(|op| op.output_tensors()));
+    let sent = owners(&mut ops().flat_map(|op| op.input_tensors()));
+    let mut after = members.end() + 1..outline.statements[around].next;
+    let is_use = |&at: &usize| {
+        let written = owners(&mut outline.op(at).output_tensors());
+        let uses_received = outline.accessed_owners(at, at).iter().any(|owner| received.contains(owner));
+        let is_name = outline.kind(at).effect() == OpEffect::Alias;
+        !is_name && (uses_received || written.iter().any(|owner| sent.contains(owner)))
+    };
+    let Some(first) = after.find(is_use) else { return Vec::new() };
+    outline.up_to_common(first, post).into_iter().map(Place::Before).collect()
+}
+
 /// Candidates for a Wait without a start, or a start before the last Wait.
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(primary).is_wait() {
@@ -78,6 +128,7 @@ pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize
         };
     }
     let mut found = make_array(outline, primary);
+    found.extend(wait_late(outline, primary));
     for &statement in std::iter::once(&primary).chain(others) {
         let Some(number) = ending_number(outline, statement) else { continue };
         let block = outline.statements[statement].block;

@@ -1,8 +1,8 @@
-//! Weighs changes that repair the same race: by the time that the programs take, and by the writes that they lose.
+//! Weighs changes that repair the same error: by the time that the programs take, and by the writes that they lose.
 
 use super::judge::TextWeight;
 use super::outline::Outline;
-use super::text_change::Candidate;
+use super::text_change::{Candidate, CandidateIdea};
 use crate::ReadOptions;
 use crate::diag::{Diag, Span};
 use crate::ops::OpRegistry;
@@ -25,16 +25,63 @@ impl WeighedChange {
 /// The fraction of the fastest time that counts as small: one in so many.
 const LITTLE: u64 = 20;
 
-/// Chooses the change to propose for a race, and returns whether it is doubtful, as is one that loses a write. Among
-/// the others it takes one that is hardly slower than the fastest, and leaves the fewest warnings.
-pub(super) fn choose_change(mut found: Vec<WeighedChange>, race: &RacePair) -> Option<(Candidate, bool)> {
-    let is_doubtful = found.iter().all(|change| race.loses_write(change));
-    found.retain(|change| is_doubtful || !race.loses_write(change));
+/// A change that is chosen among several.
+pub(super) struct ChosenChange {
+    pub(super) change: Candidate,
+    /// True if it may give the program another meaning than the author intended.
+    pub(super) is_doubtful: bool,
+    /// `None` if it is unknown.
+    pub(super) time_ns: Option<u64>,
+}
+
+/// Chooses the change to propose for a race among those in the least doubt.
+pub(super) fn choose_order(found: Vec<WeighedChange>, race: &RacePair) -> Option<ChosenChange> {
+    let mut graded: Vec<(OrderDoubt, WeighedChange)> =
+        found.into_iter().map(|change| (race.doubt_about(&change), change)).collect();
+    let least = graded.iter().map(|(doubt, _)| *doubt).min()?;
+    graded.retain(|(doubt, _)| *doubt == least);
+    let chosen = choose_change(graded.into_iter().map(|(_, change)| change).collect())?;
+    Some(ChosenChange { is_doubtful: least > OrderDoubt::None, ..chosen })
+}
+
+/// Chooses the change that leaves the fewest warnings, of those that are hardly slower than the fastest.
+pub(super) fn choose_change(mut found: Vec<WeighedChange>) -> Option<ChosenChange> {
     let fastest = found.iter().map(WeighedChange::time_ns).min()?;
-    let most = fastest.saturating_add(fastest / LITTLE);
-    found.retain(|change| change.time_ns() <= most);
+    found.retain(|change| !is_slow(change.time_ns(), fastest));
     let chosen = found.into_iter().min_by_key(|change| change.warnings)?;
-    Some((chosen.change, is_doubtful))
+    let time_ns = chosen.weight.map(|weight| weight.time_ns);
+    Some(ChosenChange { change: chosen.change, is_doubtful: false, time_ns })
+}
+
+/// Returns true if a run takes longer than another one, and not only a little.
+pub(super) fn is_slow(time_ns: u64, other_ns: u64) -> bool {
+    time_ns > other_ns.saturating_add(other_ns / LITTLE)
+}
+
+/// The price of a change: the overlap that it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FixPrice {
+    pub(super) time_ns: u64,
+    /// The time with more overlap.
+    pub(super) fastest_ns: u64,
+}
+
+/// A change in words, with its price.
+pub(super) fn with_price(message: String, price: Option<&FixPrice>) -> String {
+    let Some(price) = price else { return message };
+    let ratio = price.time_ns as f64 / price.fastest_ns.max(1) as f64;
+    format!("{message}, though nothing then runs beside the communication: {ratio:.2} times the time by the model")
+}
+
+/// The doubt whether a change for a race has the intended meaning.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum OrderDoubt {
+    /// The statements mean what they mean in program order.
+    None,
+    /// Iterations use other slots of a buffer than the text says.
+    OtherSlots,
+    /// It loses a write.
+    LostWrite,
 }
 
 /// The statements of a race in the order in which the host issues them, by their numbers among those that are no waits.
@@ -59,6 +106,14 @@ impl RacePair {
             second_writes: race.second_writes,
             ops,
         })
+    }
+
+    fn doubt_about(&self, change: &WeighedChange) -> OrderDoubt {
+        match change.change.idea {
+            _ if self.loses_write(change) => OrderDoubt::LostWrite,
+            CandidateIdea::Slots => OrderDoubt::OtherSlots,
+            CandidateIdea::Plain | CandidateIdea::Overlap => OrderDoubt::None,
+        }
     }
 
     /// Returns true if the order of the pair is known to make the changed program lose a write: the first statement
