@@ -174,6 +174,9 @@ impl Parser<'_> {
     }
 
     fn parse_loop_range(&mut self, index: NameSyntax) -> Parsed<(LoopDomain, LoopBounds)> {
+        if let Some(items) = self.listed_items() {
+            return Err(self.report_list_loop(index, &items));
+        }
         let domain = self.parse_domain()?;
         let mut bounds = LoopBounds::default();
         if domain != LoopDomain::Bounds && !self.skip(LineTok::Comma) {

@@ -283,6 +283,11 @@ impl Parser<'_> {
 
     #[cold]
     fn report_no_operand(&mut self) -> Failed {
+        if self.here() == LineTok::Colon
+            && let Some(failed) = self.report_slice_colon()
+        {
+            return failed;
+        }
         let note = "an operand is a number, a name, a call `f(a, b)` or a slice `A[i]`";
         self.report_unexpected("an operand", note)
     }

@@ -1,6 +1,6 @@
 //! Answers to habits of other languages and of the printed form: the found spelling, and the one here.
 
-use super::ast::{ExprId, ExprNode, ItemSyntax, NodeRange, TargetSyntax, TypeId};
+use super::ast::{ExprId, ExprNode, ItemSyntax, NameSyntax, NodeRange, TargetSyntax, TypeId};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
@@ -121,6 +121,74 @@ fn text_plus(text: &str, more: i64) -> String {
     }
 }
 
+/// Functions that are mostly of scalars, which may be parts of an expression.
+const SCALAR_FUNCTIONS: &[&str] = &["wrap", "ceilDiv", "where", "max", "min", "abs"];
+
+/// True if no bracket of a text is closed before it is opened.
+fn is_balanced(text: &str) -> bool {
+    let mut depth = 0;
+    text.chars().all(|character| {
+        match character {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        depth >= 0
+    })
+}
+
+/// The statements that are meant by `C += value`.
+fn accumulation_note(target: &str, operator: &str, value: &str) -> String {
+    let factors = value.strip_prefix("matmul(").and_then(|rest| rest.strip_suffix(')'));
+    let is_word = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+    let is_call = value.strip_suffix(')').and_then(|rest| rest.split_once('(')).is_some_and(|(name, arguments)| {
+        !name.is_empty() && is_word(name) && !SCALAR_FUNCTIONS.contains(&name) && is_balanced(arguments)
+    });
+    match factors.filter(|factors| operator == "+" && is_balanced(factors)) {
+        Some(factors) => format!("write `{target} = matmul_add({}, {target})`", shorten_text(factors)),
+        None if is_call => format!(
+            "write `U = {}`, and then `{target} = {target} {operator} U`: a statement is one operation",
+            shorten_text(value)
+        ),
+        None => {
+            let value = if has_operator(value) { format!("({value})") } else { value.to_owned() };
+            format!("write `{target} = {target} {operator} {}`", shorten_text(&value))
+        }
+    }
+}
+
+/// The loops that give an index the items of a list.
+fn list_loop_note(index: &str, items: &[String]) -> String {
+    let count = items.len();
+    let numbers: Option<Vec<i64>> = items.iter().map(|item| item.parse().ok()).collect();
+    let numbers = numbers.unwrap_or_default();
+    let pairs = || numbers.windows(2);
+    let step = numbers.get(1).zip(numbers.first()).and_then(|(second, first)| second.checked_sub(*first));
+    let is_range = |step: i64| step > 0 && pairs().all(|pair| pair[0].checked_add(step) == Some(pair[1]));
+    let is_doubled = numbers.first() == Some(&1) && pairs().all(|pair| pair[0].checked_mul(2) == Some(pair[1]));
+    let counter = if index == "i" { "k" } else { "i" };
+    let range = step.filter(|step| is_range(*step)).zip(numbers.first()).map(|(step, first)| {
+        let end = first.saturating_add(step.saturating_mul(count as i64 - 1)).saturating_add(1);
+        let by = if step == 1 { String::new() } else { format!(" step {step}") };
+        format!("`for {index} in {first}..{end}{by}:`")
+    });
+    let doubled = is_doubled.then(|| format!("`for {counter} in {count}:` with `{index} = 1 << {counter}` in it"));
+    match (range, doubled) {
+        (Some(range), Some(doubled)) => format!("write {range}, or {doubled}"),
+        (Some(one), None) | (None, Some(one)) => format!("write {one}"),
+        (None, None) => {
+            let (last, before) = items.split_last().map_or(("", items), |(last, before)| (last.as_str(), before));
+            let value = before
+                .iter()
+                .enumerate()
+                .rev()
+                .fold(last.to_owned(), |rest, (at, item)| format!("where({counter} == {at}, {item}, {rest})"));
+            let value = shorten_text(&value);
+            format!("write `for {counter} in {count}:` with the item as a scalar in it, `{index} = {value}`")
+        }
+    }
+}
+
 /// A place on an axis that may be counted from its end, as in Python: `m - 1` of `-1`.
 fn place_from_start(text: &str, extent: &str) -> Option<String> {
     let Some(back) = text.strip_prefix('-') else { return Some(text.to_owned()) };
@@ -173,6 +241,11 @@ impl Parser<'_> {
                 let note = format!("write `alloc({word})`");
                 self.report_noted(Code::Unexpected, token.span, format!("`{word}` is an argument of `alloc`"), note);
             }
+            LineTok::Name(_) if self.suffixed_number(token).is_some() => {
+                let (number, dtype) = self.suffixed_number(token).unwrap_or_default();
+                let note = format!("a number of a type is written `{dtype}({number})`");
+                self.report_foreign(token.span, format!("a number has no suffix `{found}`"), note);
+            }
             LineTok::Name(symbol) if known_word(symbol) == Some(KnownWord::If) => {
                 self.report_foreign(
                     token.span,
@@ -187,6 +260,56 @@ impl Parser<'_> {
                 self.report_unexpected("the end of the statement", "a line has one statement");
             }
         }
+    }
+
+    /// The number and the element type of `0.25f`, where `token` is the suffix.
+    fn suffixed_number(&self, token: LineToken) -> Option<(String, &'static str)> {
+        let last = self.last_span();
+        let number = self.text.get(last.as_usize_range())?;
+        let dtype = match self.text.get(token.span.as_usize_range())? {
+            "f" | "F" => "f32",
+            "h" | "H" => "f16",
+            "L" | "LL" | "l" | "ll" => "i64",
+            "u" | "U" => "u32",
+            _ => return None,
+        };
+        let is_number = number.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        (is_number && last.end == token.span.start).then(|| (number.to_owned(), dtype))
+    }
+
+    /// Reports `f32[4][m]`: the second bracket is next.
+    #[cold]
+    pub(super) fn report_more_brackets(&mut self, dtype: Span) -> Failed {
+        let whole = self.text.get(dtype.start as usize..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let mut end = 0;
+        while let Some(close) = whole.get(end..).and_then(|rest| rest.find(']')) {
+            end += close + 1;
+            if !whole[end..].starts_with('[') {
+                break;
+            }
+        }
+        let meant = whole.get(..end).unwrap_or_default().replace("][", ", ");
+        let span = self.peek().span;
+        self.report_foreign(span, "the axes of a type stand in one pair of brackets", format!("write `{meant}`"))
+    }
+
+    /// Reports `slice(X, [0:4, :])`, if the colon that is next is there.
+    #[cold]
+    pub(super) fn report_slice_colon(&mut self) -> Option<Failed> {
+        let token = self.peek();
+        let line = self.text[..token.span.start as usize].rfind('\n').map_or(0, |at| at + 1);
+        let call = line + self.text.get(line..token.span.start as usize)?.rfind("slice(")?;
+        let operand = call + "slice(".len();
+        let (name, list) = self.text.get(operand..)?.lines().next()?.split_once(',')?;
+        let index = list.trim_start().trim_start_matches("ranges").trim_start_matches([' ', '=']);
+        let index = index.strip_prefix('[')?.split(']').next()?;
+        let base = self.file.exprs.iter().position(|(_, span)| span.start as usize == operand);
+        let ranges = base.and_then(|base| self.slice_ranges(ExprId(base as u32), index));
+        let form = match ranges {
+            Some(ranges) => format!("write `slice({name}, [{ranges}])`, with start, end and step for each axis"),
+            None => format!("write `slice({name}, [[start, end, step], ..])`, with one such list for each axis"),
+        };
+        Some(self.report_foreign(token.span, "a range of `slice` is a list", form))
     }
 
     /// The argument in `alloc keep` and in `keep alloc`, where `token` is the second word.
@@ -232,8 +355,7 @@ impl Parser<'_> {
         if let (LineTok::Op(operator), true) = (self.here(), is_joined) {
             let operator = self.symbol_text(operator).to_owned();
             let value = self.rest_of_line()[operator.len() + 1..].trim_start();
-            let value = if has_operator(value) { format!("({value})") } else { value.to_owned() };
-            let note = format!("write `{target} = {target} {operator} {}`", shorten_text(&value));
+            let note = accumulation_note(&target, &operator, value);
             return self.report_foreign(token.span.join(next.span), format!("`{operator}=` is no assignment"), note);
         }
         if let LineTok::Name(_) = self.here() {
@@ -307,6 +429,27 @@ impl Parser<'_> {
         };
         let span = self.peek().span;
         self.report_foreign(span, "`FOR` is a word of the printed form", note);
+    }
+
+    /// The items of a list, `[1, 2]` or `(1, 2)`, that is next in the place of a loop's range.
+    pub(super) fn listed_items(&self) -> Option<Vec<String>> {
+        if !matches!(self.here(), LineTok::LBracket | LineTok::LParen) {
+            return None;
+        }
+        let inner = self.rest_of_line().get(1..)?.split([']', ')', '(', '[']).next()?;
+        let items: Vec<String> = inner.split(',').map(|item| item.trim().to_owned()).collect();
+        (items.len() > 1 && items.iter().all(|item| !item.is_empty() && !item.contains(':'))).then_some(items)
+    }
+
+    /// `for i in [1, 2, 4]:`.
+    #[cold]
+    pub(super) fn report_list_loop(&mut self, index: NameSyntax, items: &[String]) -> Failed {
+        let index = self.quote(index.span);
+        let start = self.peek().span.start as usize;
+        let shown = self.rest_of_line().split_inclusive([']', ')']).next().unwrap_or_default().len();
+        let span = Span { start: start as u32, end: (start + shown) as u32 };
+        let message = "a loop runs over a range of integers, not over a list";
+        self.report_foreign(span, message, list_loop_note(&index, items))
     }
 
     /// `IF Manual ( c ):`; the branch is read after that.

@@ -337,6 +337,11 @@ impl<'t> Parser<'t> {
             || token.tok == LineTok::Colon && second.starts_line()
             || token.tok == LineTok::Equals && tok == LineTok::RBracket
             || token.tok.is_closing();
+        if token.tok == LineTok::Colon
+            && let Some(failed) = self.report_slice_colon()
+        {
+            return failed;
+        }
         if !is_open {
             let numbers = self.bare_numbers(open);
             let note = match numbers {

@@ -113,15 +113,32 @@ impl Parser<'_> {
         }
     }
 
+    /// Whether the last error says the same about this group.
+    fn is_said_in_group(&self, message: &str, span: Span) -> bool {
+        self.errors.items.last().is_some_and(|last| {
+            let between = self.text.get(last.span.end as usize..span.start as usize);
+            last.message == message && between.is_some_and(|between| !between.contains('}'))
+        })
+    }
+
     /// A `for` or `if` in a group or on a header's line.
     fn report_inner_block(&mut self, token: LineToken) -> Failed {
         let word = self.quote(token.span);
-        let (message, note) = match self.stmt.in_group {
-            true => (format!("a group has no `{word}` in it"), format!("write the `{word}` around the group")),
-            false => {
+        let (message, note) = match (self.stmt.in_group, word.as_str()) {
+            (true, "if") => (
+                "a group has no `if` in it".to_owned(),
+                "write the `if` around a group: `if rank > 0: h = { send(..); recv(..) }`, with a group for each \
+                 condition; the groups of one communicator run in the order in which a rank starts them"
+                    .to_owned(),
+            ),
+            (true, _) => (format!("a group has no `{word}` in it"), format!("write the `{word}` around the group")),
+            (false, _) => {
                 (format!("`{word}` stands on a line of its own"), "write it on the next line, indented".to_owned())
             }
         };
+        if self.stmt.in_group && self.is_said_in_group(&message, token.span) {
+            return Failed;
+        }
         self.report_noted(Code::Unexpected, token.span, message, note)
     }
 

@@ -18,6 +18,9 @@ impl Parser<'_> {
             return Err(self.report_unexpected("`[`", "a type is an element type and axes: `f32[m, n]`"));
         }
         let axes = self.parse_axes()?;
+        if self.here() == LineTok::LBracket {
+            return Err(self.report_more_brackets(dtype.span));
+        }
         let mut ty = TypeSyntax {
             span: dtype.span,
             dtype,
