@@ -4,7 +4,12 @@
 //! of `hir 2` share the rules: a type is left out exactly if they return it.
 
 use super::spec::Infer;
-use crate::ir::{DType, ExprId, IterDomain, MeshId, Op, Program, Symbol, TensorId};
+use crate::axes::pairing::{axis_count_text, count_text};
+use crate::diag::{Message, codes, message};
+use crate::ir::{
+    AttrKey, AttrValue, DType, ExprId, IterDomain, IterType, MeshId, Op, OpKind, Program, Symbol, TensorId,
+    quoted_axis, quoted_head, quoted_type,
+};
 use smallvec::{SmallVec, smallvec};
 
 /// Domains of a type.
@@ -107,6 +112,72 @@ pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
             is_known.then(|| infer(program, op, &operands)).flatten().map(|ty| smallvec![ty])
         }
     }
+}
+
+/// The error for a result without a type whose op has none for its operands and attributes.
+pub struct MissingType {
+    /// The code.
+    pub code: &'static str,
+    /// The finding, if it is not that a type is missing.
+    pub message: Option<Message>,
+    /// The repair.
+    pub note: Message,
+}
+
+/// Explains why an op's result of this name has no type; `None` if nothing more is known than that its op needs one.
+pub fn explain_missing_type(program: &Program, op: &Op, name: &str) -> Option<MissingType> {
+    let operand = op.input_tensors().next().filter(|tensor| is_plain(program, *tensor))?;
+    let stored = stored_domains(program, operand);
+    if let Some(AttrValue::Bools(flags)) = op.attr(AttrKey::Flags) {
+        return wrong_flags(program, op, operand, flags, stored.len());
+    }
+    op.attr(AttrKey::ReduceOp)?;
+    let dtype = quoted_type(program.tensor(operand).dtype);
+    let reduced = stored.len().checked_sub(1)?;
+    let axes = axis_list(program, &stored, &[reduced]);
+    let note = message!(
+        "write `{}: {}[{}] = ..`, which reduces the last axis: the type has all axes of {}, and `r.` at those that are \
+         reduced",
+        name,
+        dtype,
+        axes,
+        program.quoted_tensor(operand)
+    );
+    Some(MissingType { code: codes::NO_TYPE, message: None, note })
+}
+
+/// The axes of a type, those at some positions as reductions: `m, r.k`.
+pub fn axis_list(program: &Program, stored: &[IterDomain], reduced: &[usize]) -> Message {
+    let axes = stored.iter().enumerate().map(|(at, domain)| {
+        let iter = if reduced.contains(&at) { IterType::Reduction } else { domain.iter };
+        Message::from(quoted_axis(program, &IterDomain { iter, ..*domain }))
+    });
+    Message::join(&axes.collect::<Vec<Message>>(), ", ")
+}
+
+/// Flags that are not one for each axis: of the result for a broadcast, of the operand for a squeeze.
+fn wrong_flags(program: &Program, op: &Op, operand: TensorId, flags: &[bool], rank: usize) -> Option<MissingType> {
+    let set = flags.iter().filter(|flag| **flag).count();
+    let (name, tensor) = (quoted_head(op.kind.name()), program.quoted_tensor(operand));
+    let adds = op.kind == OpKind::Broadcast;
+    let needed = if adds { rank + set } else { rank };
+    if flags.len() == needed {
+        return None;
+    }
+    let message = message!(
+        "`{}` has {}, {} of them true, but {} has {}: {} are needed",
+        name,
+        count_text(flags.len(), "flag"),
+        set,
+        tensor,
+        axis_count_text(rank),
+        needed
+    );
+    let note = match adds {
+        true => message!("write a flag for each axis of the result: `false` is one of {}, `true` a new one", tensor),
+        false => message!("write a flag for each axis of {}: `true` drops one of extent 1, `false` keeps it", tensor),
+    };
+    Some(MissingType { code: codes::FLAGS, message: Some(message), note })
 }
 
 /// The type of the first operand without reductions: the rule of ops that keep all axes.

@@ -37,6 +37,9 @@ fn tensors_by_scope(program: &Program, referenced: &ReferencedTensors) -> Vec<Ve
     scopes
 }
 
+/// The word for the owner of a name that expressions contain.
+const SCALAR: &str = "scalar";
+
 /// The first owner of a name.
 struct NameOwner {
     word: &'static str,
@@ -74,11 +77,12 @@ impl NameTable<'_> {
             true => format!("two {}s are called `{text}`", owner.word),
             false => format!("a {} and a {} are called `{text}`", first.word, owner.word),
         };
-        self.diags.push(
-            Diag::error(codes::NAME_TWICE, owner.span, message)
-                .with_label(first.span, "the first one is here")
-                .with_note("give each of them a name of its own"),
-        );
+        // The place of a scalar is that of the statement or the tensor whose extent it is.
+        let diag = match owner.word {
+            SCALAR => Diag::error(codes::NAME_TWICE, first.span, message).with_label(owner.span, "a scalar here"),
+            _ => Diag::error(codes::NAME_TWICE, owner.span, message).with_label(first.span, "the first one is here"),
+        };
+        self.diags.push(diag.with_note("give each of them a name of its own"));
     }
 
     /// Adds the names of units, meshes and the program itself, which are valid in a whole file.
@@ -148,8 +152,8 @@ impl NameTable<'_> {
         program.walk(body, &mut |id| scan.scan_op(id, program.op(id)));
         self.seen = scan.seen;
         for (name, span) in scan.names {
-            if self.owners[name.0 as usize].as_ref().is_some_and(|owner| owner.word != "scalar") {
-                self.add_name(name, NameOwner { word: "scalar", span });
+            if self.owners[name.0 as usize].as_ref().is_some_and(|owner| owner.word != SCALAR) {
+                self.add_name(name, NameOwner { word: SCALAR, span });
             }
         }
     }

@@ -289,24 +289,6 @@ impl ProgramReader<'_> {
         self.scalar(id).map(Value::Scalar)
     }
 
-    /// Reports an operation inside of another one: the innermost, so that it can be written as a statement.
-    fn report_innermost(&mut self, id: ast::ExprId) {
-        let file = self.file;
-        let mut found = id;
-        loop {
-            let inner: SmallVec<[ast::ExprId; 3]> = match *file.expr(found) {
-                ExprNode::Unary(_, a) | ExprNode::Paren(a) => SmallVec::from_slice(&[a]),
-                ExprNode::Binary(_, a, b) => SmallVec::from_slice(&[a, b]),
-                ExprNode::Call(_, args) => file.args[args.indices()].iter().map(|arg| arg.value).collect(),
-                _ => SmallVec::new(),
-            };
-            let nested = inner.into_iter().find(|&inner| !self.names_tensor(inner) && self.holds_tensor(inner));
-            let Some(nested) = nested else { break };
-            found = nested;
-        }
-        report::report_nested(self.source, file.expr_span(found), self.diags);
-    }
-
     /// The slice `G[i]` for a tensor that is called like a function, `G(i)`.
     pub(super) fn slice_spelling(&self, id: ast::ExprId) -> Option<String> {
         let ExprNode::Call(name, _) = *self.file.expr(id) else { return None };

@@ -91,6 +91,16 @@ pub(super) fn allocation_of(text: &str) -> Option<&'static str> {
     }
 }
 
+/// The statement here for `torch.empty(4, m)`: the extents are those of the type.
+pub(super) fn typed_allocation_of(text: &str) -> Option<&'static str> {
+    match text.rsplit_once('.')?.1 {
+        "empty" | "empty_like" | "new_empty" => Some("extents are part of the type: `G: f32[m, n] = alloc`"),
+        "zeros" | "zeros_like" | "new_zeros" => Some("extents are part of the type: `G: f32[m, n] = alloc(zero)`"),
+        "ones" | "ones_like" => Some("a tensor of one value is written `full([m, n], 1.0, f32)`"),
+        _ => None,
+    }
+}
+
 /// The spelling here of the numbers that other languages name.
 pub(super) fn constant_of(text: &str) -> Option<&'static str> {
     match text.to_ascii_lowercase().as_str() {

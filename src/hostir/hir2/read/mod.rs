@@ -18,6 +18,7 @@ mod handles;
 mod imports;
 mod launches;
 mod missing_team;
+mod nested;
 mod numbering;
 mod program;
 mod program_meshes;

@@ -1,6 +1,6 @@
 //! Errors of the reader.
 
-use super::foreign::{allocation_of, constant_of, method_of, transpose_of};
+use super::foreign::{allocation_of, constant_of, method_of, transpose_of, typed_allocation_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes, message, nearest_function, syntax_error};
@@ -247,38 +247,6 @@ pub(super) fn report_coordinate(text: &str, mesh: &DeviceMesh, span: Span, diags
     report_word("coordinate", text, &words, span, diags);
 }
 
-/// An operation inside of another one.
-pub(super) fn report_nested(source: &str, span: Span, diags: &mut Diags) {
-    let text = source.get(span.as_usize_range()).unwrap_or_default();
-    let message = format!("`{text}` is an operation inside of another one");
-    let operation = transpose_of(text).unwrap_or_else(|| text.to_owned());
-    let name = unused_name(source, diags);
-    push(
-        diags,
-        codes::NESTED_TENSOR_OP,
-        span,
-        message,
-        format!("a statement is one operation: write `{name} = {operation}` on a line of its own, and `{name}` here"),
-    );
-}
-
-/// The maximum number of errors for which names are searched: each search reads the whole text.
-const MOST_NAMED: usize = 64;
-
-/// A name that the text does not contain, and that no note has proposed.
-fn unused_name(source: &str, diags: &Diags) -> String {
-    if diags.items.len() > MOST_NAMED {
-        return "U".to_owned();
-    }
-    let words: FxHashSet<&str> = source.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-    let notes = || diags.items.iter().flat_map(|diag| &diag.notes);
-    let short = ["U", "V", "P", "Q"].map(str::to_owned).into_iter();
-    let mut names = short.chain((1u64..).map(|number| format!("U{number}")));
-    let is_unused =
-        |name: &String| !words.contains(name.as_str()) && !notes().any(|note| note.contains(&format!("`{name} = ")));
-    names.find(is_unused).unwrap_or_default()
-}
-
 pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("there is no tensor `{text}`"));
     diags.push(match nearest_name(text, known.iter().copied()) {
@@ -293,6 +261,9 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
 pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_SCALAR, span, format!("the name `{text}` is not declared"));
     diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
+        _ if matches!(text, "x" | "y" | "z") => {
+            diag.with_note(format!("the axis `{text}` of a mesh `d`, and the rank's coordinate along it, is `d.{text}`"))
+        }
         _ if constant_of(text).is_some() => diag.with_note(constant_of(text).unwrap_or_default()),
         _ if allocation_of(text).is_some() && known.contains(&"alloc") => {
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
@@ -498,6 +469,7 @@ pub(super) fn report_unknown_op(
         _ if allocation_of(text).is_some() => {
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
+        _ if typed_allocation_of(text).is_some() => diag.with_note(typed_allocation_of(text).unwrap_or_default()),
         _ if method_of(ops, text).is_some() => diag.with_note(method_of(ops, text).unwrap_or_default()),
         _ if COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text) => {
             diag.with_note(format!("a collective is a statement of its own: `wait {text}(A -> G)`"))

@@ -12,6 +12,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const MOST_DEVICES: i64 = 1 << 20;
 /// The largest value that is tried for a size that the number of ranks gives.
 const MOST_TRIED: i64 = 4096;
+
+/// The largest value that an error proposes for a size beside the one that the number of ranks gives.
+const MOST_DIVISORS: i64 = 64;
+
+/// The repair if no sizes give the meshes so many devices.
+const NO_DIVISION: &str = "use another number of ranks: no sizes were found for which the meshes have so many devices";
 /// The most evaluations of meshes for that.
 const MOST_LOOKS: i64 = 1 << 22;
 /// The values that are tried for sizes that nothing gives, so that the program can be verified.
@@ -196,7 +202,7 @@ impl MeshSolver<'_> {
                 *values = proposed;
                 one
             }
-            _ => return self.report_several(devices, &open, diags),
+            _ => return self.report_several(devices, &open, values, diags),
         };
         let (name, span) = solved;
         // Each trial looks at all meshes.
@@ -207,22 +213,69 @@ impl MeshSolver<'_> {
         });
         if value.is_none() {
             values.remove(&name);
-            let name = self.file.symbol_text(name);
-            let message = format!("no value of `{name}` gives the meshes of this text {devices} devices");
-            let note = message!(
-                "use another number of ranks, or set all sizes of the meshes: `{}`",
-                Quoted::set_option(name, 2)
-            );
-            diags.push(Diag::error(codes::MESH_SIZE_UNSOLVED, span, message).with_note(note));
+            self.report_unsolved(devices, (name, span), values, diags);
         }
     }
 
-    fn report_several(&self, devices: u32, open: &[(Symbol, Span)], diags: &mut Diags) {
+    fn report_unsolved(&self, devices: u32, (name, span): (Symbol, Span), values: &SizeValues, diags: &mut Diags) {
+        let given = self.names.iter().filter(|(other, _)| values.contains_key(other));
+        let given: Vec<Symbol> = given.map(|(other, _)| *other).collect();
+        let text = self.file.symbol_text(name);
+        let message = format!("no value of `{text}` gives the meshes of this text {devices} devices");
+        let note = match self.find_division(devices, &given, name, &SizeValues::default()) {
+            Some(set) if !given.is_empty() => {
+                message!("use another number of ranks, or {}", set_options(self.file, &set))
+            }
+            _ => NO_DIVISION.into(),
+        };
+        diags.push(Diag::error(codes::MESH_SIZE_UNSOLVED, span, message).with_note(note));
+    }
+
+    /// Values of some sizes for which a value of another one gives the meshes so many devices: if possible those of the
+    /// line `sizes`.
+    fn find_division(
+        &self,
+        devices: u32,
+        fixed: &[Symbol],
+        solved: Symbol,
+        known: &SizeValues,
+    ) -> Option<Vec<(Symbol, i64)>> {
+        let most = i64::from(devices).min(MOST_DIVISORS);
+        let proposed = |name: Symbol| self.file.head.sizes.iter().find(|size| size.name == name).map(|size| size.value);
+        let choices: Vec<Vec<i64>> =
+            fixed.iter().map(|name| proposed(*name).into_iter().chain(1..=most).collect()).collect();
+        let mut trials = 0;
+        let mut places = vec![0; fixed.len()];
+        loop {
+            let set: Vec<(Symbol, i64)> =
+                fixed.iter().zip(&choices).zip(&places).map(|((name, values), at)| (*name, values[*at])).collect();
+            let mut values = known.clone();
+            values.extend(set.iter().map(|(name, value)| (*name, (*value, MeshSizeSource::Text))));
+            for value in 1..=i64::from(devices).min(MOST_TRIED) {
+                trials += 1;
+                values.insert(solved, (value, MeshSizeSource::Text));
+                if self.needed_ranks(&values) == Some(devices) {
+                    return Some(set);
+                }
+            }
+            let next = places.iter().zip(&choices).position(|(at, values)| at + 1 < values.len())?;
+            if trials > MOST_LOOKS / self.meshes.len().max(1) as i64 {
+                return None;
+            }
+            places[next] += 1;
+            places[..next].fill(0);
+        }
+    }
+
+    fn report_several(&self, devices: u32, open: &[(Symbol, Span)], values: &SizeValues, diags: &mut Diags) {
         let names: Vec<&str> = open.iter().map(|(name, _)| self.file.symbol_text(*name)).collect();
         let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let message = format!("{devices} ranks do not say which values {} have", quoted.join(" and "));
-        let set: Vec<Message> = names[1..].iter().map(|name| message!("`{}`", Quoted::set_option(name, 2))).collect();
-        let note = message!("set all of them but one: {}", Message::join(&set, ", "));
+        let rest: Vec<Symbol> = open[1..].iter().map(|(name, _)| *name).collect();
+        let note = match self.find_division(devices, &rest, open[0].0, values) {
+            Some(set) => message!("set all of them but one: {}", set_options(self.file, &set)),
+            None => NO_DIVISION.into(),
+        };
         diags.push(Diag::error(codes::MESH_SIZE_UNSOLVED, open[0].1, message).with_note(note));
     }
 
@@ -253,6 +306,12 @@ impl MeshSolver<'_> {
             }
         }
     }
+}
+
+/// `--set b=1`, `--set c=2`
+fn set_options(file: &FileSyntax, set: &[(Symbol, i64)]) -> Message {
+    let options = set.iter().map(|(name, value)| message!("`{}`", Quoted::set_option(file.symbol_text(*name), value)));
+    Message::join(&options.collect::<Vec<Message>>(), ", ")
 }
 
 /// The ways to give a size of a mesh a value.

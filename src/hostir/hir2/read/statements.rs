@@ -4,10 +4,11 @@ use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
 use super::slices::SliceTarget;
+use crate::diag::Diag;
 use crate::ir::{AttrKey, AttrValue, Block, BlockId, DomainId, Expr, IterDomain, Op, OpEffect, TensorId, Value};
 use crate::ops::memory::{allocation_op, deallocation_op};
 use crate::ops::observe::{assertion_op, print_op};
-use crate::ops::result_types::{TensorType, result_types};
+use crate::ops::result_types::{TensorType, explain_missing_type, result_types};
 use crate::ops::scalar::definition_op;
 use crate::style::stored_size;
 use hostir_grammar::Span;
@@ -299,7 +300,10 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn finish_op(&mut self, mut op: Op, targets: &[ResultTarget], span: Span) -> Option<()> {
         let needed = targets.iter().any(|target| self.needs_type(target));
         let inferred = if needed { result_types(&self.program, &op) } else { None };
-        let mut inferred = inferred.into_iter().flatten();
+        let mut inferred = inferred.unwrap_or_default().into_iter();
+        if needed && inferred.len() == 0 {
+            self.report_missing_type(&op, targets, span)?;
+        }
         for target in targets {
             let tensor = match target {
                 ResultTarget::Tensor(tensor) => {
@@ -313,6 +317,21 @@ impl<'a> ProgramReader<'a> {
         self.join_result_axis(&mut op);
         self.emit(op, span);
         Some(())
+    }
+
+    /// Reports a result without a type where the op tells what is wrong or missing.
+    fn report_missing_type(&mut self, op: &Op, targets: &[ResultTarget], span: Span) -> Option<()> {
+        let untyped = targets.iter().find(|target| self.needs_type(target));
+        let Some(&ResultTarget::Name(name, _)) = untyped else { return Some(()) };
+        let text = self.file.symbol_text(name.name);
+        let Some(missing) = explain_missing_type(&self.program, op, text) else { return Some(()) };
+        let diag = match missing.message {
+            Some(message) => Diag::error(missing.code, span, message),
+            None => Diag::error(missing.code, name.span, format!("`{text}` needs a type")),
+        };
+        self.diags.push(diag.with_note(missing.note));
+        self.poison(name);
+        None
     }
 
     /// Makes an axis that is given verbatim (`view_as_scalar`) the last axis of the result, if it is written as that.
