@@ -9,14 +9,38 @@ use crate::ops::comm::half_lowered_advice;
 /// The error that `op` moves data between devices, in a program in which `other` is lowered.
 pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Diag {
     let what = quoted_head(program.op(other).kind.name());
-    let label = message!("`{}` occurs only in lowered programs", what);
+    let label = Message::advice(
+        format!("`{}` occurs only in lowered programs", what.printed()),
+        "with this, the program moves data by communications only",
+    );
+    let reduced = reduction_advice(program, op);
     let special = device_select_error(program, op).or_else(|| mesh_change_error(program, op));
     let diag = special.unwrap_or_else(|| {
         let name = quoted_op(program, op);
         let message = message!("this `{}` moves data between devices without a Communication, in a program that has communications or loops", name);
         Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
     });
-    diag.with_label(program.op_span(other), label).with_note(half_lowered_advice())
+    diag.with_label(program.op_span(other), label).with_note(reduced.unwrap_or_else(half_lowered_advice))
+}
+
+/// The repair of a reduction over an axis that is sharded over devices.
+fn reduction_advice(program: &Program, op: OpId) -> Option<Message> {
+    let found = program.op(op);
+    let (operand, result) = (found.input_tensors().next()?, found.output_tensors().next()?);
+    found.attr(AttrKey::ReduceOp)?;
+    let is_summed =
+        logical_axes(program, result).axes.iter().any(|axis| axis.is_reduction() && axis.parallel.is_device());
+    is_summed.then(|| {
+        let name = program.tensor_name(operand);
+        Message::advice(
+            "reduce the part of each rank by a `reduction`, and the parts of all ranks by a Communication of type \
+             Allreduce or ReduceScatter",
+            format!(
+                "reduce the rank's own part, a slice of `{name}` with `own`, into a local tensor `S`, and then the parts \
+                 of all ranks by `wait allreduce(S -> R)` or `reduce_scatter`"
+            ),
+        )
+    })
 }
 
 /// The most ranks of a tensor that an error lists.

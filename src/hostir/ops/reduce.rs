@@ -1,6 +1,7 @@
 //! Reductions, alone and in groups.
 
 use super::literals::{check_initial_literal, check_literal};
+use super::result_types::{axis_list, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::pairing::{
@@ -113,13 +114,14 @@ pub(super) fn link_reduced(
     [from, to]: [&LinkSide; 2],
     links: &mut Vec<AxisLink>,
 ) -> LinkResult {
-    link_equal_lists(
+    let linked = link_equal_lists(
         program,
         op,
         ChosenAxes { side: from, axes: &from.stored_positions() },
         ChosenAxes { side: to, axes: &to.all_positions() },
         links,
-    )?;
+    );
+    linked.map_err(|mismatch| AxisMismatch { note: reduced_type_note(program, from, to), ..mismatch })?;
     if has_split_axis(&[from, to]) || to.axes.axes.iter().any(|axis| axis.is_reduction()) {
         return Ok(());
     }
@@ -133,6 +135,37 @@ pub(super) fn link_reduced(
         ),
         tensor: Some(to.tensor),
     })
+}
+
+/// The type that the result of a reduction needs: all axes of the operand, the reduced ones as `r.`. Those that the
+/// written type leaves out are taken for reduced.
+fn reduced_type_note(program: &Program, from: &LinkSide, to: &LinkSide) -> Message {
+    let stored = stored_domains(program, from.tensor);
+    let mut written = stored_domains(program, to.tensor).into_iter().peekable();
+    let mut reduced: Vec<usize> = Vec::new();
+    for (at, domain) in stored.iter().enumerate() {
+        match written.peek() {
+            Some(next) if next.extent == domain.extent => {
+                written.next();
+            }
+            _ => reduced.push(at),
+        }
+    }
+    if written.next().is_some() || reduced.is_empty() {
+        return Message::advice(
+            "the result has all axes of the operand, with `r` for those that are reduced",
+            "the result's type has all axes of the operand, with `r.` for those that are reduced, as in `f32[m, r.n]`",
+        );
+    }
+    let axes = axis_list(program, &stored, &reduced);
+    let name = program.quoted_tensor(to.tensor);
+    match program.is_hir2() {
+        true => {
+            let dtype = quoted_type(program.tensor(to.tensor).dtype);
+            message!("write the reduced axes, too: `{}: {}[{}]`", name, dtype, axes)
+        }
+        false => message!("the axes of {} are those of the operand, the reduced ones as `r`: `{}`", name, axes),
+    }
 }
 
 /// The repair of [`unequal_members`].

@@ -17,7 +17,7 @@ impl PlanBuilder<'_> {
     }
 
     /// Returns true if an expression, or the definition of its name, is a remainder.
-    fn is_remainder(&self, expr: ExprId) -> bool {
+    pub(crate) fn is_remainder(&self, expr: ExprId) -> bool {
         match *self.program.expr(expr) {
             Expr::Binary(operator, ..) => operator == BinaryOp::Mod,
             Expr::Set(inner) => self.is_remainder(inner),

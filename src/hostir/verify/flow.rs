@@ -209,9 +209,37 @@ impl FlowChecker<'_> {
             None => message!("output `{}` is never defined", name),
             Some(number) => message!("output `{}` of {} is never defined", name, self.program.unit_name(number)),
         };
-        let note = message!("define `{}` with an op, or remove it from the outputs", name);
-        self.diags
-            .push(Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message).with_note(note));
+        let diag = Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message);
+        self.diags.push(match self.similar_result(tensor) {
+            Some((other, op)) => {
+                let other = self.program.quoted_tensor(other);
+                diag.with_label(self.program.op_span(op), message!("this writes `{}`", other)).with_note(message!(
+                    "write `{}` in place of `{}`, which nothing uses",
+                    name,
+                    other
+                ))
+            }
+            None => diag.with_note(message!("define `{}` with an op, or remove it from the outputs", name)),
+        });
+    }
+
+    /// A tensor that nothing uses and whose name is that of another one in other capitals or with another underscore,
+    /// and the op that writes it.
+    fn similar_result(&self, tensor: TensorId) -> Option<(TensorId, OpId)> {
+        let program = self.program;
+        let plain = |tensor: TensorId| {
+            let name = program.tensor(tensor).name.map(|name| program.name(name));
+            name.map(|name| name.replace('_', "").to_lowercase())
+        };
+        let name = plain(tensor)?;
+        let (mut found, mut used) = (None, Vec::new());
+        program.walk(program.body(), &mut |id| {
+            let op = program.op(id);
+            used.extend(op.input_tensors());
+            let written = op.output_tensors().find(|&output| output != tensor && plain(output).as_ref() == Some(&name));
+            found = found.or(written.map(|written| (written, id)));
+        });
+        found.filter(|(other, _)| !used.contains(other))
     }
 
     /// V12.

@@ -71,11 +71,22 @@ fn link_kept_axes(
     let (a, b) = (from.stored_positions(), to.stored_positions());
     if a.len() != b.len() {
         let mut mismatch = rank_mismatch(program, op, from, a.len(), b.len(), to);
-        mismatch.note = kept_axes_note(program, from);
+        let note = kept_axes_note(program, from);
+        mismatch.note = if b.len() < a.len() { message!("{}. {}", note, joined_axes_advice()) } else { note };
         return Err(mismatch);
     }
     link_pairs(from, to, &a, &b, links);
     Ok(())
+}
+
+/// The way to use what a communication receives with fewer axes, without a copy.
+fn joined_axes_advice() -> Message {
+    Message::advice(
+        "Receive into a tensor of these axes; an `ALLOCATE` with `.alias=` of it gives its memory other axes, without a \
+         copy",
+        "Receive into a tensor `G` of these axes; `V: f32[p * n, k] = alloc(share=G)` gives its memory joined axes, \
+         without a copy",
+    )
 }
 
 /// The axes that the result of a communication has: those of the operand, sharded or not.

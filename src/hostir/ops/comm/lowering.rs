@@ -4,10 +4,10 @@ use super::half_lowered_advice;
 use super::handles::{register_post, register_work};
 use super::root_advice::{with_root_condition, with_team_of_root};
 use crate::diag::message;
-use crate::diag::{Diag, PartKind, Quoted, codes, nearest_candidate};
+use crate::diag::{Diag, Message, PartKind, Quoted, codes, nearest_candidate};
 use crate::ir::{
     AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TensorId, bare_head,
-    coalescing_group, quoted_argument, quoted_head, quoted_type,
+    coalescing_group, quoted_argument, quoted_bare_expr, quoted_head, quoted_type,
 };
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveKind, CommSlot, HandlePost, InstKind, MemberSeat, MessageHeader, PlanBuilder,
@@ -316,7 +316,15 @@ fn check_counts(
             received,
             cx.quoted_tensor(received_tensor)
         );
-        return Err(cx.error_here(codes::SHAPES, message));
+        let counts = [Some(sent), sent.checked_mul(members), sent.checked_div(members)];
+        let needed = counts.into_iter().flatten().find(|&count| kind.counts_fit(members, sent, count));
+        let diag = cx.error_here(codes::SHAPES, message);
+        return Err(match needed {
+            Some(needed) => {
+                diag.with_note(message!("{} needs {} elements on each rank", cx.quoted_tensor(received_tensor), needed))
+            }
+            None => diag,
+        });
     }
     if input.dtype != output.dtype {
         let message = message!(
@@ -331,13 +339,33 @@ fn check_counts(
     Ok(())
 }
 
+/// The repair of a peer that ranks at an end do not have.
+fn missing_neighbour_advice(cx: &PlanBuilder<'_>, expr: ExprId, value: i64) -> Message {
+    let (peer, ranks) = (quoted_bare_expr(cx.program, expr), cx.env.ranks);
+    let bound = if value < 0 { ">= 0".to_owned() } else { format!("< {ranks}") };
+    let condition = format!("{} {bound}", peer.printed());
+    let [branch, ring] = [format!("if {condition}:"), format!("wrap({}, {ranks})", peer.printed())];
+    Message::advice(
+        format!(
+            "ranks at an end have no such peer: post it in `IF Manual ( {condition} ):`; in a ring the peer is \
+             `( ( {} + {ranks} ) % {ranks} )`",
+            peer.printed()
+        ),
+        format!("ranks at an end have no such peer: write `{branch}` around it; in a ring the peer is `{ring}`"),
+    )
+}
+
 /// An absolute peer.
 fn peer_rank(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
     let value = cx.eval_int(expr)?;
     let known = u32::try_from(value).ok().filter(|&peer| peer < cx.env.ranks);
     let Some(peer) = known else {
         let message = format!("peer {value} is out of range: there are {} ranks", cx.env.ranks);
-        return Err(cx.with_remainder_note(cx.error_here(codes::TEAM, message), expr, value));
+        let diag = cx.error_here(codes::TEAM, message);
+        return Err(match cx.is_remainder(expr) {
+            true => cx.with_remainder_note(diag, expr, value),
+            false => diag.with_note(missing_neighbour_advice(cx, expr, value)),
+        });
     };
     if peer == me {
         return Err(cx

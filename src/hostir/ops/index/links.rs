@@ -6,8 +6,7 @@
 use crate::axes::pairing::{
     AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
 };
-use crate::diag::codes;
-use crate::diag::message;
+use crate::diag::{Message, codes, message};
 use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_head};
 
 /// The mismatch for a tensor with another number of axes.
@@ -49,6 +48,20 @@ impl GatherSides {
     fn has_split_axis(&self) -> bool {
         has_split_axis(&[&self.input, &self.index, &self.out])
     }
+    /// The repair of an index without the axis from which it selects.
+    fn index_advice(&self, program: &Program, op: OpId, rank: usize) -> Option<Message> {
+        let dim = chosen_axis(program, op, rank)?;
+        if self.index.stored_positions().len() + 1 != rank {
+            return None;
+        }
+        let flags: Vec<&str> = (0..rank).map(|axis| if axis == dim { "true" } else { "false" }).collect();
+        let (name, flags) = (program.tensor_name(self.index.tensor), flags.join(", "));
+        let call = Message::advice(
+            format!("`broadcast( {name}, flags = {{{flags}}} )`"),
+            format!("`broadcast({name}, flags=[{flags}])`"),
+        );
+        Some(message!("{} gives {} an axis {} of extent 1", call, program.quoted_tensor(self.index.tensor), dim))
+    }
     /// These have as many axes as the operand.
     fn check_ranks(&self, program: &Program, op: OpId, sides: &[&LinkSide]) -> LinkResult {
         let rank = self.input.stored_positions().len();
@@ -56,7 +69,14 @@ impl GatherSides {
         let Some(side) = other.filter(|_| !self.has_split_axis()) else { return Ok(()) };
         let what = if side.tensor == self.index.tensor { "an index" } else { "a result" };
         let note = format!("`{}` has {}", program.tensor_name(self.input.tensor), axis_count_text(rank));
-        Err(index_rank_mismatch(program, op, side, format!("{what} of {}", axis_count_text(rank)), &note))
+        let mut mismatch =
+            index_rank_mismatch(program, op, side, format!("{what} of {}", axis_count_text(rank)), &note);
+        if side.tensor == self.index.tensor
+            && let Some(advice) = self.index_advice(program, op, rank)
+        {
+            mismatch.note = message!("{}: {}", mismatch.note, advice);
+        }
+        Err(mismatch)
     }
 }
 
