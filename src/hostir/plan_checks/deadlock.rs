@@ -75,9 +75,7 @@ pub(super) fn report_deadlock(
     if blocked.len() > MOST_NOTES {
         diag = diag.with_note(message!("and {} more", blocked.len() - MOST_NOTES));
     }
-    if let Some(note) = team_note(&blocked, ranks) {
-        diag = diag.with_note(note);
-    }
+    diag.notes.extend(cause_note(&blocked, ranks));
     match cycle {
         Some(cycle) => {
             let mut diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
@@ -97,6 +95,12 @@ pub(super) fn report_deadlock(
             None => diag,
         },
     }
+}
+
+/// The cause of a deadlock, if it is not the order of the communications.
+fn cause_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
+    let team = team_note(blocked, ranks).or_else(|| team_order_note(blocked, ranks));
+    team.or_else(|| mixed_backend_note(blocked, ranks)).or_else(|| missing_message_note(blocked, ranks))
 }
 
 /// The origin of the instruction in which a rank waits.
@@ -134,6 +138,100 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
         blocked.push(BlockedWait { rank, inst: unit.label, text: Message::join(&parts, " and "), others, messages });
     }
     blocked
+}
+
+/// Explains that two ranks name the members of one team in other orders, which makes two communicators.
+fn team_order_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
+    let teams = || blocked.iter().filter_map(|entry| Some((entry.rank, waited_team(entry, ranks)?)));
+    let sorted = |team: &[i64]| {
+        let mut members = team.to_vec();
+        members.sort_unstable();
+        members
+    };
+    let (rank, team) = teams().next()?;
+    let (other_rank, other) = teams().find(|(_, other)| *other != team && sorted(other) == sorted(&team))?;
+    Some(message!(
+        "rank {} names the team {}, and rank {} {}: these are two communicators; write the members in one order",
+        rank,
+        quoted_team(&team),
+        other_rank,
+        quoted_team(&other)
+    ))
+}
+
+/// Explains that one side of a message is on a stream, and the other one on a communicator.
+fn mixed_backend_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
+    blocked.iter().find_map(|entry| {
+        let own = *ranks[entry.rank].inst(entry.inst).kind.message().filter(|message| message.comm.is_none())?;
+        let peer = *ranks.get(own.peer as usize)?;
+        let rank = ranks[entry.rank].plan.rank;
+        let has_answer = !stream_answers(peer, !own.direction.is_send(), rank).is_empty();
+        let is_other = count_messages(peer, !own.direction.is_send(), rank) > 0;
+        let [does, answers] = if own.direction.is_send() { ["sends", "receives"] } else { ["receives", "sends"] };
+        (is_other && !has_answer).then(|| {
+            message!(
+                "rank {} {} with `{}`, and rank {} {} with `{}`: give both sides one of them",
+                rank,
+                does,
+                quoted_argument("backend", "CUDA"),
+                own.peer,
+                answers,
+                quoted_argument("backend", "NCCL")
+            )
+        })
+    })
+}
+
+/// Explains that a rank sends more messages to another one in the whole program than that one receives from it, or
+/// receives more than that one sends.
+fn missing_message_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
+    let open = blocked.iter().flat_map(|entry| entry.messages.iter().map(move |inst| (entry.rank, *inst)));
+    let single = blocked.iter().map(|entry| (entry.rank, entry.inst));
+    open.chain(single).find_map(|(rank, inst)| {
+        let own = *ranks[rank].inst(inst).kind.message().filter(|message| message.comm.is_some())?;
+        let peer = ranks.get(own.peer as usize)?;
+        let posted = count_messages(ranks[rank], own.direction.is_send(), own.peer);
+        let answered = count_messages(peer, !own.direction.is_send(), ranks[rank].plan.rank);
+        (posted > answered).then(|| {
+            let [does, answers, missing] = match own.direction.is_send() {
+                true => ["sends to", "receives from", "recv"],
+                false => ["receives from", "sends to", "send"],
+            };
+            message!(
+                "rank {} {} rank {} {}, but rank {} {} rank {} {}: a {} there is missing, or this one is too many",
+                rank,
+                does,
+                own.peer,
+                times_text(posted),
+                own.peer,
+                answers,
+                rank,
+                times_text(answered),
+                message_word(missing)
+            )
+        })
+    })
+}
+
+/// `recv`, or `P2PCommunication` of the other direction.
+fn message_word(word: &'static str) -> Message {
+    Message::advice(format!("P2PCommunication of type {word}"), format!("`{word}`"))
+}
+
+fn times_text(count: usize) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        _ => format!("{count} times"),
+    }
+}
+
+/// The number of a plan's sends to, or receives from, a rank on communicators.
+fn count_messages(queues: &RankQueues<'_>, sends: bool, rank: u32) -> usize {
+    let messages = queues.plan.iter().filter_map(|inst| inst.kind.message().copied());
+    let counted = messages
+        .filter(|message| message.comm.is_some() && message.direction.is_send() == sends && message.peer == rank);
+    counted.count()
 }
 
 /// Explains that two ranks which run one statement compute different teams there, although each team has both.
