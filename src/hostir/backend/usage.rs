@@ -24,6 +24,8 @@ pub struct RankUsage {
     pub communication: u64,
     /// The exposed communication: time with communication in progress and no stream computing.
     pub exposed: u64,
+    /// The part of the exposed communication beside which a stream copies.
+    pub beside_copies: u64,
 }
 
 impl RankUsage {
@@ -34,6 +36,7 @@ impl RankUsage {
             compute: ranks.iter().map(|usage| usage.compute).sum(),
             communication: ranks.iter().map(|usage| usage.communication).sum(),
             exposed: ranks.iter().map(|usage| usage.exposed).sum(),
+            beside_copies: ranks.iter().map(|usage| usage.beside_copies).sum(),
         }
     }
     /// The share of communication that compute hides, from 0 to 1; `None` without communication.
@@ -41,17 +44,22 @@ impl RankUsage {
         let hidden = self.communication - self.exposed;
         (self.communication > 0).then(|| hidden as f64 / self.communication as f64)
     }
+    /// The share of communication that is beside copies and not beside computing, from 0 to 1; `None` without
+    /// communication.
+    pub fn copying_fraction(&self) -> Option<f64> {
+        (self.communication > 0).then(|| self.beside_copies as f64 / self.communication as f64)
+    }
 }
 
 /// Summarizes every rank's time.
 pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
     let end = trace.end_ns();
     let mut ranks: Vec<RankUsage> = Vec::new();
-    let mut spans: Vec<[Vec<TimeRange>; 2]> = Vec::new();
+    let mut spans: Vec<[Vec<TimeRange>; 3]> = Vec::new();
     for tracks in &trace.ranks {
         let tracks = vec![TrackUsage::default(); tracks.len()];
         ranks.push(RankUsage { tracks, ..RankUsage::default() });
-        spans.push([Vec::new(), Vec::new()]);
+        spans.push([Vec::new(), Vec::new(), Vec::new()]);
     }
     for span in &trace.spans {
         let rank = span.rank as usize;
@@ -62,10 +70,11 @@ pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
         match span.kind {
             SpanKind::Compute => spans[rank][0].push((span.start_ns, span.end_ns)),
             SpanKind::Communication => spans[rank][1].push((span.start_ns, span.end_ns)),
-            SpanKind::Copy | SpanKind::Wait | SpanKind::Event => {}
+            SpanKind::Copy => spans[rank][2].push((span.start_ns, span.end_ns)),
+            SpanKind::Wait | SpanKind::Event => {}
         }
     }
-    for (usage, [compute, communication]) in ranks.iter_mut().zip(spans) {
+    for (usage, [compute, communication, copies]) in ranks.iter_mut().zip(spans) {
         for track in &mut usage.tracks {
             let busy = [SpanKind::Compute, SpanKind::Copy, SpanKind::Communication];
             let busy: u64 = busy.iter().map(|kind| track.kinds[*kind as usize]).sum();
@@ -75,6 +84,8 @@ pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
         usage.compute = total_length(&compute);
         usage.communication = total_length(&communication);
         usage.exposed = usage.communication - common_length(&compute, &communication);
+        let busy = merge_ranges(compute.into_iter().chain(copies).collect());
+        usage.beside_copies = usage.exposed - (usage.communication - common_length(&busy, &communication));
     }
     ranks
 }
@@ -155,8 +166,8 @@ mod tests {
         TraceSpan { rank: 0, track, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
     }
 
-    /// Computing from 0 to 10 and 20 to 30 (the latter on two streams), communication from 5 to 25 and
-    /// 28 to 40: 25 to 30 of it, 10 to 20 and 30 to 40 exposed.
+    /// Computing from 0 to 10 and 20 to 30 (the latter on two streams), a copy from 8 to 14, communication from 5 to 25
+    /// and 28 to 40: 10 to 20 and 30 to 40 of it exposed, 10 to 14 beside the copy.
     #[test]
     fn exposed_communication() {
         let track = |name: &str| TraceTrack { name: name.to_owned(), stream: true };
@@ -165,6 +176,7 @@ mod tests {
             span(0, SpanKind::Wait, 10, 20),
             span(0, SpanKind::Compute, 20, 28),
             span(1, SpanKind::Compute, 22, 30),
+            span(0, SpanKind::Copy, 8, 14),
             span(2, SpanKind::Communication, 5, 25),
             span(2, SpanKind::Communication, 28, 40),
         ];
@@ -173,10 +185,11 @@ mod tests {
         let found = rank_usages(&trace);
         assert_eq!((found[0].compute, found[0].communication, found[0].exposed), (20, 32, 20));
         assert_eq!(found[0].hidden_fraction(), Some(12.0 / 32.0));
+        assert_eq!(found[0].copying_fraction(), Some(4.0 / 32.0));
         let idle: Vec<u64> = found[0].tracks.iter().map(|track| track.idle).collect();
-        assert_eq!(idle, [22, 32, 8]);
+        assert_eq!(idle, [16, 32, 8]);
         let ops: Vec<(u32, u64, u64)> = longest_ops(&trace).iter().map(|op| (op.op.0, op.count, op.total)).collect();
-        assert_eq!(ops, [(2, 2, 32), (0, 2, 18), (1, 1, 8)]);
+        assert_eq!(ops, [(2, 2, 32), (0, 2, 18), (1, 1, 8), (0, 1, 6)]);
     }
 
     #[test]

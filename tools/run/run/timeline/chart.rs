@@ -166,6 +166,10 @@ fn usage_text(usage: &RankUsage) -> String {
         let (all, exposed) = (time_text(usage.communication), time_text(usage.exposed));
         let hidden = (hidden * 100.0).floor();
         let _ = write!(text, "; communicating {all}, {exposed} of it exposed; {hidden}% hidden by computing");
+        let copying = usage.copying_fraction().map_or(0.0, |part| (part * 100.0).floor());
+        if copying >= 1.0 {
+            let _ = write!(text, ", {copying}% beside copies");
+        }
     }
     text
 }
