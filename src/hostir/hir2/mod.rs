@@ -37,5 +37,5 @@ pub fn format_text(text: &str) -> Result<String, Diags> {
     if diags.has_errors() {
         return Err(diags);
     }
-    Ok(write::write_file(&mut programs))
+    Ok(write::write_layout(&mut programs, text, &hostir_grammar::hir2::parse(text).file))
 }

@@ -8,6 +8,7 @@
 mod communications;
 mod contract;
 mod divisor;
+mod kept;
 mod launches;
 mod layout;
 mod names;
@@ -27,6 +28,8 @@ use super::version::version_line;
 use crate::ir::edit::Edit;
 use crate::ir::text::{push_integer, push_number};
 use crate::ir::{BlockId, CommentPlace, DeviceMesh, MeshId, Program, SourceComment, Value};
+use hostir_grammar::hir2::ast::FileSyntax;
+use kept::{KeptStatements, SourceStatements};
 use names::FileNames;
 use open_streams::OpenStreams;
 use rustc_hash::FxHashMap;
@@ -37,6 +40,16 @@ use tables::WriteTables;
 ///
 /// The programs are unchanged afterwards: the text has their form in the style of June 2025.
 pub fn write_file(programs: &mut [Program]) -> String {
+    write_programs(programs, None)
+}
+
+/// The text that the programs of a file have been read from, in the canonical layout: statements that it spells in
+/// another way than the writer stay as they are.
+pub(super) fn write_layout(programs: &mut [Program], text: &str, file: &FileSyntax) -> String {
+    write_programs(programs, Some(&SourceStatements::new(text, file)))
+}
+
+fn write_programs(programs: &mut [Program], source: Option<&SourceStatements<'_>>) -> String {
     let names = FileNames::new(programs);
     let has_new_head = !names.imports.is_empty() || names.meshes.iter().any(|mesh| mesh.sized.is_some());
     let mut out = version_line(programs, has_new_head).to_owned();
@@ -52,7 +65,9 @@ pub fn write_file(programs: &mut [Program]) -> String {
         let mut edit = Edit::new(program);
         let usual_sizes = prepare::prepare_program(&mut edit);
         let tables = WriteTables::new(edit.program(), usual_sizes);
+        let kept = source.map(|source| KeptStatements::new(source, edit.program()));
         let mut writer = ProgramWriter::new(&tables, &names, at, std::mem::take(&mut out));
+        writer.kept = kept.as_ref();
         writer.write_program(at);
         if at + 1 == count {
             writer.write_outer_comments(CommentPlace::End);
@@ -235,6 +250,8 @@ struct ProgramWriter<'p> {
     declared: Vec<bool>,
     /// The mesh of the header.
     header_mesh: Option<MeshId>,
+    /// The statements of the text, whose layout is written.
+    kept: Option<&'p KeptStatements<'p>>,
     /// The streams and loops around the statement.
     streams: OpenStreams,
     indent: usize,
@@ -251,6 +268,7 @@ impl<'p> ProgramWriter<'p> {
             tables,
             declared: vec![false; tables.program.tensors().len()],
             header_mesh: None,
+            kept: None,
             streams: OpenStreams::default(),
             indent: 0,
             out,

@@ -43,7 +43,7 @@ impl<'p> ProgramWriter<'p> {
 
     /// The place in the middle of a long block where a statement begins.
     fn second_part(&self, ops: &[OpId]) -> Option<usize> {
-        if ops.len() < PARALLEL || self.tables.has_metadata || rayon::current_num_threads() < 2 {
+        if ops.len() < PARALLEL || self.kept.is_some() || self.tables.has_metadata || rayon::current_num_threads() < 2 {
             return None;
         }
         (ops.len() / 2..ops.len()).take(PARALLEL).find(|at| self.begins_statement(ops, *at))

@@ -23,6 +23,13 @@ pub(super) struct BlockShape {
     multiline: bool,
 }
 
+impl BlockShape {
+    /// The shape with more statements, and with a comment among them or none.
+    pub(super) fn with_statements(self, more: usize, has_comments: bool) -> Self {
+        Self { statements: self.statements + more, multiline: self.multiline || has_comments }
+    }
+}
+
 impl ProgramWriter<'_> {
     /// The statements of a block.
     fn write_block(&mut self, block: BlockId) -> BlockShape {
@@ -48,10 +55,13 @@ impl ProgramWriter<'_> {
         while at < range.end {
             let run = StatementMatcher::new(self.tables, &self.streams).next_statement(ops, at);
             shape.multiline |= self.write_comment_lines(CommentPlace::Above(ops[run.first]), start);
+            if let Some(end) = self.write_kept(ops, run, shape) {
+                at = end;
+                continue;
+            }
             let begin = self.out.len();
-            let declared = self.declare_tensors(ops, run);
-            shape.statements += declared;
-            self.write_statement(ops, run, shape);
+            shape.statements += self.declare_run(ops, run);
+            self.write_run(ops, run, shape);
             self.move_divisor_above(ops, run, begin);
             at = run.end;
         }
@@ -59,7 +69,7 @@ impl ProgramWriter<'_> {
     }
 
     /// One statement with its trailing comments.
-    fn write_statement(&mut self, ops: &[OpId], run: StatementRun, shape: &mut BlockShape) {
+    pub(super) fn write_run(&mut self, ops: &[OpId], run: StatementRun, shape: &mut BlockShape) {
         let program = self.program;
         let trailing = CommentPlace::Trailing(ops[run.end - 1]);
         shape.statements += 1;
@@ -324,7 +334,7 @@ impl ProgramWriter<'_> {
     }
 
     /// Writes a declaration for each tensor that the statement uses and does not declare itself. Returns their number.
-    fn declare_tensors(&mut self, ops: &[OpId], run: StatementRun) -> usize {
+    pub(super) fn declare_run(&mut self, ops: &[OpId], run: StatementRun) -> usize {
         let mut count = 0;
         match run.form {
             StatementForm::Single | StatementForm::WaitedPost => count += self.declare_used(ops[run.main]),
