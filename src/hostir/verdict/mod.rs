@@ -1,5 +1,6 @@
 //! The verdict about a program, with the sizes, ranks and streams for which it holds.
 
+mod group_order;
 mod queue_waste;
 mod trusted;
 
@@ -83,6 +84,7 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool
         report.warnings.extend(more.warning);
         report.warnings.extend(check_wasted_time(prepared));
         report.warnings.extend(queue_waste::check_queue_waste(program, prepared));
+        report.warnings.extend(group_order::check_group_order(prepared));
     }
     if strict {
         report.errors.extend(report.warnings.drain(..).map(Diag::into_error));

@@ -16,11 +16,11 @@ use crate::skew::{LoopSkew, SkewCandidate, list_skews, skew_loop, stages_of_ops}
 use crate::verify::verify;
 use rustc_hash::FxHashMap;
 
-/// The largest number of instructions of all ranks for which skewed loops are tried.
-const MOST_SIMULATED: usize = 1 << 16;
+/// The largest number of instructions of all ranks for which changed programs are tried.
+pub(super) const MOST_SIMULATED: usize = 1 << 16;
 
-/// The share of the time that a skewed loop must save: one part in so many.
-const LEAST_GAIN: u64 = 50;
+/// The share of the time that a changed program must save: one part in so many.
+pub(super) const LEAST_GAIN: u64 = 50;
 
 /// A loop that takes less time if it is skewed.
 #[derive(Clone, Debug)]
@@ -65,7 +65,8 @@ pub(super) fn check_queue_waste(program: &Program, prepared: &PreparedProgram) -
     find_skews(program, prepared).iter().map(|skew| describe_skew(program, prepared, skew)).collect()
 }
 
-fn model_time(prepared: &PreparedProgram) -> Option<u64> {
+/// The time of a run by the cost model, in nanoseconds.
+pub(super) fn model_time(prepared: &PreparedProgram) -> Option<u64> {
     Some(simulate_run(prepared, &CostModel::default()).ok()?.end_ns())
 }
 
