@@ -8,6 +8,7 @@ mod assertions;
 mod driver;
 mod element_text;
 mod half_lowered;
+mod independent_conflicts;
 pub mod io_names;
 mod kernel_tensors;
 mod mesh_sizes;
@@ -21,6 +22,7 @@ pub mod sizes;
 
 pub use element_text::ShardedTensors;
 pub(crate) use element_text::unravel_index;
+pub use independent_conflicts::add_independent_conflicts;
 pub use mesh_sizes::open_mesh_size;
 pub use prepare::{
     IoTensor, IoTensorAxis, PreparedProgram, prepare_program, prepare_rank, prepare_with_kept, prepare_with_streams,

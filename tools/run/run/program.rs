@@ -154,7 +154,12 @@ impl FoundPrograms {
                 let earlier = diags.primary_spans().collect::<Vec<_>>();
                 hostir::verify::verify_partial(&program, &earlier, &mut diags);
             }
-            false => hostir::verify::verify(&program, &mut diags),
+            false => {
+                hostir::verify::verify(&program, &mut diags);
+                if diags.has_errors() {
+                    hostir::lower::add_independent_conflicts(&program, &choice.read.given, &mut diags);
+                }
+            }
         }
         diags.sort_by_place();
         if diags.has_errors() {

@@ -11,9 +11,27 @@ impl SizeSolver<'_> {
     /// The repair of a conflict that the ops of a path make.
     pub(super) fn conflict_advice(&self, conflict: &SizeConflict, path: &JoinPath) -> Option<Message> {
         match path.ops.as_slice() {
-            [join] => self.expert_advice(join).or_else(|| self.repetition_advice(conflict, join)),
-            _ => self.kernel_advice(path),
+            [join] => self
+                .expert_advice(join)
+                .or_else(|| self.accumulator_advice(join.op))
+                .or_else(|| self.misfit_advice(join))
+                .or_else(|| self.repetition_advice(conflict, join)),
+            _ => self.kernel_advice(path).or_else(|| path.ops.iter().find_map(|join| self.misfit_advice(join))),
         }
+    }
+
+    /// The operand of a pointwise function that has fewer axes than the result, if a join is about one of its axes: these
+    /// are taken for the last ones of the result.
+    pub(super) fn short_operand(&self, join: &OpJoin) -> Option<TensorId> {
+        let op = self.program.op(join.op);
+        let result = op.output_tensors().next().filter(|_| op.kind.is_pointwise())?;
+        let mut joined = [join.first, join.second].into_iter().map(|(tensor, _)| self.written_operand(tensor));
+        joined.find(|&tensor| self.stored_count(tensor) < self.stored_count(result))
+    }
+
+    fn misfit_advice(&self, join: &OpJoin) -> Option<Message> {
+        let result = self.program.op(join.op).output_tensors().next()?;
+        Some(self.missing_axis_advice(self.short_operand(join)?, result))
     }
 
     /// A kernel that two statements of a path call has the sizes of both.
@@ -22,6 +40,24 @@ impl SizeSolver<'_> {
         let mut calls = path.ops.iter().filter_map(|join| Some((join.op, unit_of(join.op)?)));
         let (first, unit) = calls.next()?;
         calls.any(|(op, other)| op != first && other == unit).then(|| one_shape_advice(self.program, unit))
+    }
+
+    /// A GEMM whose first operand has the shape of its result, and the others fit each other: the accumulator is last.
+    fn accumulator_advice(&self, op: OpId) -> Option<Message> {
+        let found = self.program.op(op);
+        found.kind.gemm().filter(|form| form.accumulates)?;
+        let operands: Vec<TensorId> = found.input_tensors().take(3).collect();
+        let [sum, left, right] = operands[..] else { return None };
+        let [of_sum, of_left, of_right] = [self.last_axes(sum)?, self.last_axes(left)?, self.last_axes(right)?];
+        let fits = self.are_alike(of_left[1], of_right[0])
+            && self.are_alike(of_sum[0], of_left[0])
+            && self.are_alike(of_sum[1], of_right[1]);
+        let [sum, left, right] = [sum, left, right].map(|tensor| self.program.tensor_name(tensor));
+        let name = found.kind.name();
+        fits.then(|| {
+            format!("the tensor that the product is added to is the last operand: `{name}({left}, {right}, {sum})`")
+                .into()
+        })
     }
 
     /// The rows of a Dispatch and a Combine.
@@ -74,21 +110,36 @@ impl SizeSolver<'_> {
         let axes = self.axes.axes_of(short);
         let flags: Vec<&str> = axes.iter().map(|axis| if axis.is_reduction() { "true" } else { "false" }).collect();
         let is_reduced = axes.len() == self.stored_count(result);
-        let advice = match is_reduced {
-            true => {
+        let meant = if is_reduced { Some(flags) } else { self.flags_between(short, result) };
+        let advice = match meant {
+            Some(flags) => {
                 let list = flags.join(", ");
                 Message::advice(
                     format!("`broadcast( {name}, flags = {{{list}}} )`", name = name.printed()),
                     format!("`broadcast({name}, flags=[{list}])`", name = name.printed()),
                 )
             }
-            false => "a `broadcast`".into(),
+            None => "a `broadcast`".into(),
         };
         message!(
             "axes that {} does not have are repeated in front of those that it has: {} adds one elsewhere",
             name,
             advice
         )
+    }
+
+    /// The flags of a broadcast that adds to a tensor the axes of a result whose extents it does not have.
+    fn flags_between(&self, short: TensorId, result: TensorId) -> Option<Vec<&'static str>> {
+        let mut own = self.axes.stored_axes(short).peekable();
+        let flags = self.axes.stored_axes(result).map(|axis| match own.peek() {
+            Some(next) if next.extent == axis.extent => {
+                own.next();
+                "false"
+            }
+            _ => "true",
+        });
+        let flags: Vec<&'static str> = flags.collect();
+        own.next().is_none().then_some(flags)
     }
 
     fn stored_count(&self, tensor: TensorId) -> usize {

@@ -28,6 +28,25 @@ fn are_one_cause(one: &[(i64, String); 2], other: &[(i64, String); 2]) -> bool {
     is_same_size && one.iter().zip(other).any(|(a, b)| a == b)
 }
 
+/// The conflicts that were reported.
+#[derive(Default)]
+struct ReportedConflicts {
+    /// The sizes of each, with their reasons.
+    sources: Vec<[(i64, String); 2]>,
+    /// The axes of extent 1 in conflicts that come from an operand with too few axes: each of those meets another axis.
+    explained: Vec<(i64, String)>,
+    /// The ops with such an operand.
+    misfits: FxHashSet<OpId>,
+    gemms: FxHashSet<OpId>,
+}
+
+impl ReportedConflicts {
+    fn has_cause(&self, sources: &[(i64, String); 2]) -> bool {
+        let is_explained = sources.iter().any(|source| self.explained.contains(source));
+        is_explained || self.sources.iter().any(|told| are_one_cause(told, sources))
+    }
+}
+
 /// The operands of a GEMM, with the axes that it sums over.
 struct SummedAxes {
     op: OpId,
@@ -50,8 +69,7 @@ impl SizeSolver<'_> {
 
     /// Reports all conflicts: one for each cause, and one for each GEMM.
     pub(super) fn report_conflicts(&mut self) {
-        let mut gemms = FxHashSet::default();
-        let mut told: Vec<[(i64, String); 2]> = Vec::new();
+        let mut told = ReportedConflicts::default();
         let mut conflicts = std::mem::take(&mut self.sizes.conflicts);
         if !conflicts.is_empty() {
             conflicts.extend(self.hidden_conflicts());
@@ -59,16 +77,22 @@ impl SizeSolver<'_> {
         for conflict in conflicts {
             let path = conflict.origin.map(|origin| self.joins_between(origin, conflict.node)).unwrap_or_default();
             let gemm = path.ops.iter().find_map(|join| self.mismatched_gemm(join.op));
+            let misfit = path.ops.iter().find(|join| gemm.is_none() && self.short_operand(join).is_some());
             let sources = conflict.sources();
-            if told.iter().any(|told| are_one_cause(told, &sources)) {
+            if told.has_cause(&sources) || path.ops.iter().any(|join| told.misfits.contains(&join.op)) {
                 continue;
             }
-            told.push(sources);
-            let diag = match (gemm, path.ops.as_slice()) {
-                (Some(gemm), _) if !gemms.insert(gemm.op) => continue,
-                (Some(gemm), _) => self.gemm_error(&gemm),
-                (None, [join]) if !path.has_alias => self.single_op_error(&conflict, join),
-                (None, _) => self.general_error(&conflict, &path),
+            if let Some(misfit) = misfit {
+                told.explained.extend(sources.iter().filter(|(size, _)| *size == 1).cloned());
+                told.misfits.insert(misfit.op);
+            }
+            told.sources.push(sources);
+            let diag = match (gemm, misfit, path.ops.as_slice()) {
+                (Some(gemm), ..) if !told.gemms.insert(gemm.op) => continue,
+                (Some(gemm), ..) => self.gemm_error(&gemm),
+                (None, None, [join]) if !path.has_alias => self.single_op_error(&conflict, join),
+                (None, Some(join), _) => self.single_op_error(&conflict, join),
+                (None, None, _) => self.general_error(&conflict, &path),
             };
             self.diags.push(match self.conflict_advice(&conflict, &path) {
                 Some(note) => diag.with_note(note),
@@ -213,6 +237,11 @@ impl SizeSolver<'_> {
         let (call, rest) = (found.kind.name(), if more { ", .." } else { "" });
         let advice = if self.are_alike(right[1], left[0]) {
             format!("{types}: are the operands exchanged? write `{call}({y}, {x}{rest})`")
+        } else if self.are_alike(left[0], right[0]) && self.is_product_of(op, [left[1], right[1]]) {
+            format!(
+                "{types}, and the result is {}: is {x} transposed? `Set.Permute` exchanges its axes",
+                self.result_shape(op)
+            )
         } else if self.are_alike(left[1], right[1]) && more {
             format!("{types}: is {y} transposed? `Set.Permute` exchanges its axes")
         } else if self.are_alike(left[1], right[1]) {
@@ -225,8 +254,19 @@ impl SizeSolver<'_> {
         Some(SummedAxes { op, left: left[1], right: right[0], advice })
     }
 
+    /// Returns true if the result of a product has these axes at its end, and not those that it would have as written.
+    fn is_product_of(&self, op: OpId, [row, column]: [AxisOf; 2]) -> bool {
+        let result = self.program.op(op).output_tensors().next().and_then(|result| self.last_axes(result));
+        result.is_some_and(|result| self.are_alike(result[0], row) && self.are_alike(result[1], column))
+    }
+
+    fn result_shape(&self, op: OpId) -> String {
+        let result = self.program.op(op).output_tensors().next();
+        result.map_or_else(String::new, |result| self.shape_text(result))
+    }
+
     /// The last two stored axes of a tensor.
-    fn last_axes(&self, tensor: TensorId) -> Option<[AxisOf; 2]> {
+    pub(super) fn last_axes(&self, tensor: TensorId) -> Option<[AxisOf; 2]> {
         let axes = self.axes.axes_of(tensor).iter().zip(0..);
         let stored: Vec<u32> = axes.filter(|(axis, _)| !axis.is_reduction()).map(|(_, index)| index).collect();
         let [.., one, other] = stored[..] else { return None };
@@ -234,7 +274,7 @@ impl SizeSolver<'_> {
     }
 
     /// Returns true if two axes have one extent in the text, or one size.
-    fn are_alike(&self, one: AxisOf, other: AxisOf) -> bool {
+    pub(super) fn are_alike(&self, one: AxisOf, other: AxisOf) -> bool {
         let [a, b] = [one, other].map(|(tensor, axis)| self.axes.axes_of(tensor)[axis as usize].extent);
         let [x, y] = [one, other].map(|axis| self.claimed_size(axis).map(|known| known.value));
         a == b || x.is_some() && x == y
