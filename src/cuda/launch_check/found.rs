@@ -1,4 +1,4 @@
-//! What runs of a kernel on copies of memory show.
+//! Faults of a launch, as runs of its kernel on copies of memory show them.
 
 use hostir::data::HostTensor;
 use hostir::plan::{BufferId, BufferView};
@@ -6,9 +6,9 @@ use hostir::plan::{BufferId, BufferView};
 /// The bytes that memory has where a kernel is not declared to read it.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryPattern {
-    /// Where it is declared to write: an element that it leaves out keeps them.
+    /// In memory that it is declared to write: an element that it leaves out keeps it.
     written: u8,
-    /// Everywhere else.
+    /// In all other memory.
     others: u8,
 }
 
@@ -43,7 +43,7 @@ pub struct ResultElements {
     pub first: Vec<usize>,
 }
 
-/// What a kernel computed, and what its reference computes.
+/// A result of a kernel, beside that of its reference.
 #[derive(Debug)]
 pub struct ReferenceResult {
     /// Number of the view among those that are written.
@@ -142,7 +142,7 @@ pub(super) struct LaunchRuns<'a> {
     pub(super) results: &'a [Vec<u8>; 2],
 }
 
-/// What becomes of an element that is declared as written.
+/// The fate of an element that is declared as written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ElementOutcome {
     Same,
@@ -151,7 +151,7 @@ enum ElementOutcome {
 }
 
 impl LaunchRuns<'_> {
-    /// Whether a result differs between memories that are equal where the kernel is declared to read.
+    /// Returns true if a result differs between memories that are equal where the kernel is declared to read.
     pub(super) fn depends_on_undeclared(&self, reads: &[MemoryPart], writes: &[MemoryPart]) -> bool {
         let read = marked_bytes(reads, self.before.len());
         let depends = |part: &MemoryPart| {

@@ -1,4 +1,4 @@
-//! Whether kernels of the user do what their launches declare (`hir-run --check-launches`).
+//! Checks of kernels of the user against the declarations of their launches (`hir-run --check-launches`).
 //!
 //! Before a launch, its kernel runs on copies of all memory of its rank, which nothing else touches. So a difference is
 //! the kernel's own, whatever other streams and ranks do meanwhile. The first copy has the rank's data: what changes there
@@ -39,9 +39,9 @@ pub struct LaunchCheck {
     pub rank: u32,
     /// The launch in the rank's plan.
     pub inst: InstId,
-    /// What the kernel does that is not declared.
+    /// Differences between the kernel and the declarations.
     pub faults: Vec<LaunchFault>,
-    /// What it computed and what its reference computes, for each view that it writes; empty without a reference.
+    /// Results of the kernel and of its reference, for each view that it writes; empty without a reference.
     pub results: Vec<ReferenceResult>,
 }
 

@@ -8,7 +8,7 @@ use hostir::plan::{
     BufferId, BufferKind, BufferView, Inst, InstKind, InstOrigin, IterationId, LaunchInst, Plan, USER_STREAM, row_major,
 };
 
-/// What the reference of a launch gives for each view that it writes; nothing without a reference, or if it fails.
+/// The results of a launch's reference, one for each view that it writes; none without a reference, or if it fails.
 /// `memory` has the bytes from the start of a buffer on.
 pub(super) fn run_reference<'m>(
     prepared: &PreparedProgram,

@@ -1,4 +1,4 @@
-//! Whether the arguments of a launch fit the parameters of its kernel: their number, and their types as far as the file
+//! Compares the arguments of a launch with the parameters of its kernel: their number, and their types as far as the file
 //! tells them.
 
 use super::entry::KernelEntry;

@@ -40,7 +40,7 @@ pub(super) struct BenchArguments {
 }
 
 impl BenchArguments {
-    /// What they say; `None` if nothing is timed.
+    /// Their meaning; `None` if nothing is timed.
     pub(super) fn into_bench(self) -> Option<BenchOptions> {
         let BenchArguments { bench, iters: iterations, warmup, turns, json } = self;
         bench.then_some(BenchOptions { iterations, warmup, turns, json })

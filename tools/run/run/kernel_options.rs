@@ -18,7 +18,7 @@ pub(super) struct KernelArguments {
     check_launches: bool,
 }
 
-/// What they say.
+/// Their meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct KernelOptions {
     /// True if files with kernels are read, and run on GPUs.

@@ -90,7 +90,7 @@ fn permission_error(program: &Program, (op, launch): &Launch) -> Diag {
     Diag::error(errors::KERNELS_REFUSED, program.op_span(*op), message).with_note(note)
 }
 
-/// What of a launch does not fit the file of its kernel.
+/// The errors of a launch that does not fit the file of its kernel.
 fn launch_faults(program: &Program, op: OpId, launch: &LaunchInst, files: &KernelFiles) -> Vec<Diag> {
     let Some(file) = files.get(&launch.kernel.file) else { return Vec::new() };
     let span = program.op_span(op);

@@ -69,7 +69,7 @@ impl RankAllocation {
         self.layout.offsets.iter().map(base).collect()
     }
 
-    /// Whether a buffer has a place in the rank's own memory.
+    /// Returns true if a buffer has a place in the rank's own memory.
     pub(crate) fn has_memory(&self, buffer: BufferId) -> bool {
         self.layout.offsets.get(buffer.0 as usize).is_some_and(Option::is_some)
     }

@@ -1,4 +1,4 @@
-//! `--check-launches`: what kernels of the user do other than their launches declare, as errors.
+//! `--check-launches`: errors for differences between kernels of the user and their launches.
 
 use crate::data::compare::{GivenTolerances, TensorComparison, compare_tensors};
 use hostir::diag::{Diag, Message, codes, message};
@@ -42,7 +42,7 @@ struct LaunchReporter<'a> {
 }
 
 impl LaunchReporter<'_> {
-    /// What is wrong, and the repair.
+    /// The sentence about a fault, and the repair.
     fn fault_text(&self, fault: &LaunchFault) -> (Message, &'static str) {
         let kernel = &*self.launch.kernel.entry;
         match fault {
