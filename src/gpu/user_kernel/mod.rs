@@ -82,6 +82,16 @@ impl KernelFile {
         }
     }
 
+    /// Everything that it contains, with the files that it includes.
+    pub fn contents(&self) -> Vec<&[u8]> {
+        match &self.code {
+            KernelCode::Cubin(bytes) | KernelCode::Fatbin(bytes) => vec![self.name.as_bytes(), bytes],
+            KernelCode::Ptx(_) | KernelCode::Source { .. } => {
+                [&*self.name].into_iter().chain(self.key_parts()).map(str::as_bytes).collect()
+            }
+        }
+    }
+
     /// Everything that determines its machine code beside compiler and architecture, as texts for a key.
     pub fn key_parts(&self) -> Vec<&str> {
         match &self.code {

@@ -19,6 +19,7 @@ use hostir::diag::{Diag, visible};
 use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::InstKind;
+use hostir_gpu::user_kernel::KernelFiles;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::write_whole;
@@ -53,7 +54,8 @@ pub(super) fn run_benchmark(
         let options = Options { quiet: options.quiet || place > 0, ..options.clone() };
         announce_program(&options, &entry.prepared, &entry.loaded, engine, io);
     }
-    gather::compare_processes(here, &programs, &prepared, options)?;
+    let kernels: Vec<&KernelFiles> = entries.iter().map(|entry| &entry.kernels).collect();
+    gather::compare_processes(here, &programs, &prepared, &kernels, options)?;
     let (mut text, rounds) = (String::new(), RoundCounter::default());
     let (wanted, all) = (progress::is_wanted(options, io), bench.round_count());
     let times = progress::show_progress(

@@ -78,7 +78,8 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     let whole = inputs::read_whole(&loaded.program, &bound, io)?;
     let prepared = prepare_program(&loaded, options, &engine, &bound, &whole)?;
     announce_program(options, &prepared, &loaded, &engine, io);
-    gather::compare_processes(here, &[&loaded], &[&prepared], options)?;
+    let kernels = user_kernels::read_kernels(&loaded, &prepared, options, &engine, io)?;
+    gather::compare_processes(here, &[&loaded], &[&prepared], &[&kernels], options)?;
     if let Some(form) = options.print_plan {
         return print_plans(&poison_memory(prepared, options, &engine), form);
     }
@@ -88,7 +89,6 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
         let listed = refused.and_then(|()| command_listing::list_calls(&prepared, &options.gpu, shared));
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
-    let kernels = user_kernels::read_kernels(&loaded, &prepared, options, &engine, io)?;
     outputs::check_files(&prepared, options, &bound, io)?;
     permuted::compare_schedules(&prepared, &loaded, options, io)?;
     if options.check_only {

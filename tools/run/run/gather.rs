@@ -9,24 +9,34 @@ use hostir::backend::RunResult;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
+use hostir_gpu::user_kernel::{KernelFile, KernelFiles};
 
 /// Compares the inputs of the processes of a run, and announces the size of their outputs.
 ///
 /// # Errors
-/// If a process has another program or other options.
+/// If a process has another program, other options, or other kernels in its files.
 pub(super) fn compare_processes(
     here: Option<&LaunchedProcess>,
     programs: &[&SourceProgram],
     prepared: &[&PreparedProgram],
+    kernels: &[&KernelFiles],
     options: &Options,
 ) -> Result<(), RunFailure> {
     let Some(here) = here else { return Ok(()) };
     prepared.iter().for_each(|prepared| here.announce_output_sizes(prepared));
     let texts: Vec<u8> = programs.iter().flat_map(|program| program.source.bytes.clone()).collect();
     let (shared, version) = (options.shared_options(), env!("CARGO_PKG_VERSION"));
-    let mut parts: Vec<(&str, &[u8])> = vec![("version of hir-run", version.as_bytes()), ("program", &texts)];
+    let files: Vec<u8> = kernels.iter().flat_map(|files| kernel_bytes(files)).collect();
+    let mut parts: Vec<(&str, &[u8])> =
+        vec![("version of hir-run", version.as_bytes()), ("program", &texts), ("file of a kernel", &files)];
     parts.extend(shared.iter().map(|(name, value)| (*name, value.as_bytes())));
     Ok(here.check_same_inputs(&parts)?)
+}
+
+/// All contents of files with kernels, each after its length.
+fn kernel_bytes(files: &KernelFiles) -> Vec<u8> {
+    let parts = files.values().flat_map(KernelFile::contents);
+    parts.flat_map(|part| [&(part.len() as u64).to_le_bytes()[..], part].concat()).collect()
 }
 
 /// All ranks' outputs; `None` on processes that have sent theirs.

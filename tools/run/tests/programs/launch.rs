@@ -124,6 +124,35 @@ fn processes_that_differ() {
     assert!(all[0].2.contains("rank 3 was started with a different program than rank 0"), "{all:?}");
 }
 
+/// Files of kernels are a part of the program, those of `--backend=null` too, which runs none.
+#[test]
+fn processes_whose_kernels_differ() {
+    let site = Site::new();
+    let text = "hir 2.1\nmesh d = 0..2\n\nf() -> (C: f32[x:2, 4]) on d:\n  C = alloc\n  \
+                launch \"k.cu\"::f[1, 1](C) writes(C[own])\n";
+    let coordinator = format!("127.0.0.1:{}", site.port);
+    let start = |rank: &str, more: &str| {
+        let folder = site.folder.path().join(rank);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("p.hir"), text).unwrap();
+        std::fs::write(folder.join("k.cu"), format!("__global__ void f(float* C) {{}}{more}\n")).unwrap();
+        let mut command = site.bare();
+        command.current_dir(folder).args([
+            "p.hir",
+            "--backend=null",
+            "--allow-kernels",
+            "--world",
+            "2",
+            "--rank",
+            rank,
+        ]);
+        command.args(["--coordinator", &coordinator]).env("HIR_TOKEN", &site.token).spawn().unwrap()
+    };
+    let all: Vec<Ended> = [start("0", ""), start("1", " // another one")].into_iter().map(end).collect();
+    assert_eq!(all[0].0, Some(2), "{all:?}");
+    assert!(all[0].2.contains("rank 1 was started with a different file of a kernel than rank 0"), "{all:?}");
+}
+
 /// If a rank ended because another one had refused ranks that differ: it hears of that failure before it
 /// has compared by itself.
 fn follows_unlike(status: Option<i32>, err: &str) -> bool {
