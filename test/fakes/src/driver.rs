@@ -549,6 +549,7 @@ extern "C" fn cuModuleUnload(module: Handle) -> c_int {
     if removed.is_some() { 0 } else { INVALID_HANDLE }
 }
 
+#[allow(clippy::print_stderr, reason = "misuse has to be seen")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) -> c_int {
     let loaded = world().kernels.get(&(module as u64)).cloned();
