@@ -69,7 +69,7 @@ impl ProofThread {
     ///
     /// # Errors
     /// If the system starts no thread.
-    pub fn start() -> std::io::Result<Self> {
+    pub fn spawn() -> std::io::Result<Self> {
         let (jobs, waiting) = unbounded::<ProofJob>();
         let (done, results) = unbounded();
         let builder = std::thread::Builder::new().name("proof".to_owned());

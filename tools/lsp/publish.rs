@@ -63,7 +63,7 @@ fn whole_message(diag: &Diag) -> String {
 }
 
 fn code_page(docs: &str, code: &str) -> Option<CodeDescription> {
-    let href: Uri = format!("{}/errors.md#{}", docs.trim_end_matches('/'), code.to_lowercase()).parse().ok()?;
+    let href: Uri = format!("{}/errors/{code}.md", docs.trim_end_matches('/')).parse().ok()?;
     Some(CodeDescription { href })
 }
 

@@ -127,7 +127,7 @@ impl Server {
             documents: BTreeMap::new(),
             settings: params.initialization_options.as_ref().map(ClientSettings::from_value).unwrap_or_default(),
             abilities,
-            proofs: ProofThread::start()?,
+            proofs: ProofThread::spawn()?,
             sent: 0,
             is_shut_down: false,
         })
@@ -287,7 +287,7 @@ impl Server {
     fn read_text(&mut self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
         let Some(open) = self.documents.get(uri) else { return Ok(()) };
         let values = RunValues::of_text(&open.document.text, &self.settings);
-        let snapshot = Snapshot::read(&open.document.text, values, &mut |path| self.imported_text(uri, path));
+        let snapshot = Snapshot::from_text(&open.document.text, values, &mut |path| self.imported_text(uri, path));
         let snapshot = Arc::new(snapshot);
         let Some(open) = self.documents.get_mut(uri) else { return Ok(()) };
         open.snapshot = Some(snapshot.clone());

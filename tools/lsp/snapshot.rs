@@ -52,7 +52,7 @@ pub struct TextSection {
 
 impl Snapshot {
     /// Reads a text.
-    pub fn read(text: &str, values: RunValues, imports: &mut ImportSource<'_>) -> Self {
+    pub fn from_text(text: &str, values: RunValues, imports: &mut ImportSource<'_>) -> Self {
         let parts = match values.is_divided {
             true => hostir_grammar::split_input(text),
             false => vec![(0, text)],

@@ -25,7 +25,7 @@ pub fn list_actions(
         return Ok(Some(Vec::new()));
     }
     let document = context.document();
-    let near = context.open.diags().iter().filter(|diag| do_touch(diag_range(document, diag), params.range));
+    let near = context.open.diags().iter().filter(|diag| overlap(diag_range(document, diag), params.range));
     let actions = near.flat_map(|diag| {
         let fixes = diag.fixes.iter().filter(|fix| !fix.edits.is_empty());
         fixes.map(|fix| CodeActionOrCommand::CodeAction(fix_action(context, diag, fix)))
@@ -33,7 +33,7 @@ pub fn list_actions(
     Ok(Some(actions.collect()))
 }
 
-fn do_touch(a: Range, b: Range) -> bool {
+fn overlap(a: Range, b: Range) -> bool {
     a.start <= b.end && b.start <= a.end
 }
 

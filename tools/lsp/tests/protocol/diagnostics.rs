@@ -26,7 +26,7 @@ fn errors_have_code_place_and_severity() {
     assert!(found.iter().any(|one| one.range.start.line == 4), "{found:?}");
     assert!(found.iter().any(|one| one.range.start.line == 5), "{found:?}");
     let page = found[0].code_description.as_ref().unwrap().href.as_str().to_owned();
-    assert_eq!(page, "https://example.org/docs/errors.md#h0101");
+    assert_eq!(page, "https://example.org/docs/errors/H0101.md");
     client.finish();
 }
 

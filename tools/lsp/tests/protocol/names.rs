@@ -180,7 +180,7 @@ fn renames_keep_the_program() {
     let result = renamed(&mut client, &untitled(), RING, starts_of(RING, "i in p")[1], "j").unwrap();
     assert!(result.contains("  for j in p:\n    G[j] = exp(G[j])\n") && result.contains("Z = G[i]"), "{result}");
     // Names that are taken, words of the language, and what is no name.
-    for (name, reason) in [("X", "taken"), ("wait", "word of the language"), ("T7", "T7"), ("a b", ""), ("", "")] {
+    for (name, reason) in [("X", "taken"), ("wait", "word of the language"), ("h7", "h7"), ("a b", ""), ("", "")] {
         let refused = renamed(&mut client, &untitled(), RING, at, name).expect_err(name);
         assert!(refused.contains(reason), "{name}: {refused}");
     }
