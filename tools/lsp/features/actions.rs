@@ -37,10 +37,6 @@ fn overlap(a: Range, b: Range) -> bool {
     a.start <= b.end && b.start <= a.end
 }
 
-#[expect(
-    clippy::mutable_key_type,
-    reason = "the protocol's map of changes has URIs as keys; their caches do not count"
-)]
 fn fix_action(context: &RequestContext<'_>, diag: &Diag, fix: &Fix) -> CodeAction {
     let document = context.document();
     let edits = protocol_edits(document, fix);

@@ -102,10 +102,6 @@ pub fn prepare_rename(
 ///
 /// # Errors
 /// If there is no name, or the new one cannot be its name.
-#[expect(
-    clippy::mutable_key_type,
-    reason = "the protocol's map of changes has URIs as keys; their caches do not count"
-)]
 pub fn rename(context: &RequestContext<'_>, params: RenameParams) -> Result<Option<WorkspaceEdit>, String> {
     let Some(found) = name_at(context, params.text_document_position.position) else {
         return Err("there is no name here".to_owned());

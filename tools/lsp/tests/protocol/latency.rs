@@ -48,7 +48,6 @@ fn latency(ops: usize) -> Duration {
 
 #[test]
 #[ignore = "a measurement: cargo test --release -p hostir-lsp -- --ignored --nocapture diagnostics_come"]
-#[expect(clippy::print_stdout, reason = "a measurement is for people")]
 fn diagnostics_come_soon_after_an_edit() {
     for (ops, bar) in [(10_000, 50), (100_000, 150)] {
         let found = latency(ops);
