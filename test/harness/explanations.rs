@@ -75,8 +75,8 @@ fn read_blocks(page: &str) -> Vec<PageBlock<'_>> {
 
 /// A page that is not run quotes a message with its code.
 fn check_quotation(blocks: &[PageBlock<'_>], code: &str) -> Result<(), Failed> {
-    let quotes = |block: &PageBlock<'_>| block.lines.iter().any(|line| line.contains(&format!("[{code}]: ")));
-    match blocks.iter().any(|block| block.info == "text" && quotes(block)) {
+    let quotations = blocks.iter().filter(|block| block.info == "text").flat_map(|block| &block.lines);
+    match quotations.into_iter().any(|line| line.contains(&format!("[{code}]: "))) {
         true => Ok(()),
         false => Err(format!("the page has neither commands nor a message with `[{code}]`").into()),
     }
@@ -101,7 +101,7 @@ fn commands(console: &PageBlock<'_>) -> Vec<String> {
     console.lines.iter().filter_map(|line| line.strip_prefix("$ ")).map(str::to_owned).collect()
 }
 
-/// Whether all commands succeed, and what they print on standard error.
+/// Runs the commands: true if all succeed, and what they print on standard error.
 fn run_commands(commands: Vec<String>, folder: &Path) -> (bool, String) {
     let mut shell = Shell::new(tree::context(folder));
     let mut errors = String::new();
@@ -118,11 +118,15 @@ fn run_commands(commands: Vec<String>, folder: &Path) -> (bool, String) {
 
 /// The first diagnostic with the code; empty if there is none.
 fn first_diagnostic(errors: &str, code: &str) -> String {
-    let is_head = |line: &str| ["error", "warning", "note"].iter().any(|word| line.starts_with(&format!("{word}[")));
     let mut lines = errors.lines().skip_while(|line| !(is_head(line) && line.contains(&format!("[{code}]: "))));
     let head: Vec<&str> = lines.next().into_iter().collect();
     let rest = lines.take_while(|line| !is_head(line) && line.starts_with(|c: char| c == ' ' || c.is_ascii_digit()));
     head.into_iter().chain(rest).map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a diagnostic begins with the line.
+fn is_head(line: &str) -> bool {
+    ["error[", "warning[", "note["].iter().any(|word| line.starts_with(word))
 }
 
 fn compare_message(path: &Path, page: &str, console: &PageBlock<'_>, message: &str) -> Result<(), Failed> {

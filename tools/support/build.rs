@@ -18,8 +18,7 @@ fn main() -> std::io::Result<()> {
 
 /// Writes `pages.rs`: the code and the text of each page of docs/errors, in order.
 fn list_pages() -> std::io::Result<()> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from).unwrap_or_default();
-    let folder = variable("CARGO_MANIFEST_DIR").join("../../docs/errors").canonicalize()?;
+    let folder = folder_of_variable("CARGO_MANIFEST_DIR").join("../../docs/errors").canonicalize()?;
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut pages = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -29,7 +28,11 @@ fn list_pages() -> std::io::Result<()> {
         }
     }
     pages.sort();
-    std::fs::write(variable("OUT_DIR").join("pages.rs"), format!("&[\n{}]\n", pages.concat()))
+    std::fs::write(folder_of_variable("OUT_DIR").join("pages.rs"), format!("&[\n{}]\n", pages.concat()))
+}
+
+fn folder_of_variable(name: &str) -> PathBuf {
+    std::env::var_os(name).map(PathBuf::from).unwrap_or_default()
 }
 
 /// The commit of the checkout; `None` outside of one.
