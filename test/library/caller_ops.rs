@@ -142,6 +142,15 @@ fn an_op_of_a_caller_is_unknown_to_others() {
     assert_eq!(diags.items[0].code, "H0101", "{}", render(TEXT, &diags.items));
 }
 
+/// A static registry does not even compile; this one is made while the test runs.
+#[test]
+#[should_panic(expected = "a caller's op has the name of one of the table")]
+fn an_op_of_a_caller_has_a_name_of_its_own() {
+    static SET: OpSpec =
+        OpSpec { identity: OpIdentity { name: "Set", spec: Some(&SET), ..OpIdentity::TENSOR_OP }, ..OpSpec::TENSOR_OP };
+    let _registry = OpRegistry::with_ops(vec![SET.kind()].leak());
+}
+
 #[test]
 fn an_op_of_a_caller_is_verified_and_runs() {
     let wrong = TEXT.replace("dim=1", "dim=2");

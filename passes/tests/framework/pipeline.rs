@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "failures panic")]
 
 use hostir_passes::pipeline::parse_pipeline;
-use hostir_passes::{OptionSpec, OptionType, PassAction, PassInfo};
+use hostir_passes::{OptionSpec, OptionType, PassAction, PassInfo, PassRegistry};
 
 static RING: PassInfo = PassInfo {
     name: "ring-stream-buffers",
@@ -64,6 +64,24 @@ fn options_take_commas_or_blanks() {
     assert_eq!(pipeline.steps[0].options.word_list("only"), ["1", "2"]);
     assert_eq!(pipeline.steps[0].options.word_value("communicator_backend"), "UCC");
     assert!(pipeline.steps[0].options.bool_value("force"));
+}
+
+/// Passes of a caller stand beside those of the table, under names of their own.
+#[test]
+fn a_registry_adds_passes() {
+    static MORE: &[&PassInfo] = &[&PassInfo { name: "pair-sends", ..PassInfo::DEFAULTS }];
+    let registry = PassRegistry::with_passes(MORE);
+    assert_eq!(parse_pipeline("dce,pair_sends", registry).unwrap().to_string(), "dce,pair-sends");
+    assert!(parse_pipeline("pair-sends", PassRegistry::OURS).is_err());
+    let error = parse_pipeline("pair-send", registry).unwrap_err();
+    assert!(error.items[0].primary.as_ref().is_some_and(|label| label.text.as_str().contains("`pair-sends`")));
+}
+
+#[test]
+#[should_panic(expected = "a caller's pass has the name of one of the table")]
+fn a_pass_of_a_caller_has_a_name_of_its_own() {
+    static MORE: &[&PassInfo] = &[&PassInfo { name: "resize_mesh", ..PassInfo::DEFAULTS }];
+    let _registry = PassRegistry::of_tables(TABLE, MORE);
 }
 
 /// Options that are not given have their defaults and are not printed.
