@@ -129,7 +129,8 @@ impl<'a> RepairSearch<'a> {
         let trial = Trial { target: diag.clone(), limit };
         let found = self.find_change(&trial, self.text, diag, MOST_STEPS)?;
         // An order that takes so many changes may not be the intended one.
-        let is_doubtful = found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag, self.ops);
+        let is_doubtful =
+            found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag, self.ops);
         let applicability = match is_doubtful {
             true => Applicability::MaybeIncorrect,
             false => Applicability::MachineApplicable,
