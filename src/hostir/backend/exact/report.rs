@@ -79,10 +79,11 @@ pub(super) fn unknown_functions(
 
 fn unknown_function(prepared: &PreparedProgram, op: OpId, uses: &[UnknownUse]) -> Diag {
     let subjects: Vec<HashedSubject> = uses.iter().map(|used| used.subject).collect();
-    let verb = if subjects.len() == 1 { "has" } else { "have" };
+    let words = subject_words(&subjects);
+    let verb = if words.len() == 1 { "has" } else { "have" };
     let statement = prepared.labels.quoted_statement(op);
     let is_named = uses.iter().any(|used| is_named_in(used.subject, statement.printed()));
-    let list = subject_list(&subjects);
+    let list = Message::join(&words, " and ");
     let message = match is_named {
         true => message!("{} {} no meaning modulo a prime", list, verb),
         false => message!("{} in `{}` {} no meaning modulo a prime", list, statement, verb),
@@ -212,7 +213,7 @@ fn function_note(diag: Diag, subjects: &[HashedSubject]) -> Diag {
     if functions.is_empty() {
         return diag;
     }
-    let list = subject_list(&functions);
+    let list = Message::join(&subject_words(&functions), " and ");
     diag.with_note(message!(
         "the difference goes through {}: only operands are compared, and no identities are known",
         list
@@ -278,10 +279,12 @@ fn shard_text(prepared: &PreparedProgram, io_tensor: &IoTensor, part: &[Vec<usiz
     }
 }
 
-/// `` `max` and the conversion to `int` ``.
-fn subject_list(subjects: &[HashedSubject]) -> Message {
-    let words: Vec<Message> = subjects.iter().map(|subject| subject_text(*subject)).collect();
-    Message::join(&words, " and ")
+/// `` `max` ``, `` the conversion to `int` ``, each once.
+fn subject_words(subjects: &[HashedSubject]) -> Vec<Message> {
+    let mut words: Vec<Message> = subjects.iter().map(|subject| subject_text(*subject)).collect();
+    // The values and the positions of `topk` are functions of their own, with one name.
+    words.dedup_by(|a, b| a.as_str() == b.as_str());
+    words
 }
 
 fn subject_text(subject: HashedSubject) -> Message {
