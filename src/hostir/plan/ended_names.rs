@@ -40,7 +40,7 @@ impl PlanBuilder<'_> {
             self.error_here(codes::NO_MEMORY_HERE, message)
                 .with_label(self.program.op_span(end.op), message!("{} is freed here{}", name, when))
                 .with_note(message!(
-                    "move the `{}` behind the loop, or give {} new memory in each iteration by `{}`",
+                    "move the `{}` after the loop, or give {} new memory in each iteration by `{}`",
                     quoted_head("Deallocate"),
                     name,
                     quoted_head("ALLOCATE")
@@ -56,7 +56,7 @@ impl PlanBuilder<'_> {
             self.error_here(codes::ENDED_NAME, message!("{} is used after its {}", name, bare_head("Deallocate")))
                 .with_label(self.program.op_span(end.op), message!("{} ends here", name))
                 .with_note(message!(
-                    "move the {} behind the last use of {}, or {} {} again",
+                    "move the {} after the last use of {}, or {} {} again",
                     bare_head("Deallocate"),
                     name,
                     bare_head("ALLOCATE"),

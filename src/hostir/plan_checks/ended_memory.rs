@@ -38,9 +38,9 @@ fn describe_use(prepared: &PreparedProgram, plan: &Plan, ended: &EndedOwner, use
     if labels.is_hir2() {
         return diag
             .with_note("with the name of a tensor its memory ends, whatever other names it has")
-            .with_fix(Fix::in_words(message!("move `free {}` behind the last use of its memory", name)));
+            .with_fix(Fix::in_words(message!("move `free {}` after the last use of its memory", name)));
     }
     diag.into_warning()
         .with_note("the memory stays while another tensor is bound to it")
-        .with_fix(Fix::in_words(message!("move the {} behind its last use", bare_head("Deallocate"))))
+        .with_fix(Fix::in_words(message!("move the {} after its last use", bare_head("Deallocate"))))
 }

@@ -145,7 +145,7 @@ impl<'p> HangReport<'p> {
             RankProgress::Among(first, last) => {
                 message!("between {} and {}", self.origin_text(rank.plan, first), self.origin_text(rank.plan, last))
             }
-            RankProgress::OwnWork => "in work of its own, behind all its communications".into(),
+            RankProgress::OwnWork => "in work of its own, after all its communications".into(),
             RankProgress::NotStarted => "at the start of the run, which waits for all ranks".into(),
             RankProgress::Ended => "at the end of the program".into(),
             RankProgress::Unknown => "at an unknown op".into(),

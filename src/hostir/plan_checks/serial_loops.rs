@@ -266,13 +266,13 @@ fn describe_chain(prepared: &PreparedProgram, chain: &ChainedWait) -> Diag {
             .with_label(labels.op_span(earlier.origin.op), "which does this in the iteration before"),
     };
     let diag = diag.with_note(message!(
-        "on rank {}, {} is behind {}, and no data needs this order",
+        "on rank {}, {} comes after {}, and no data needs this order",
         plan.rank,
         labels.origin_text(plan, later.origin),
         labels.origin_text(plan, earlier.origin)
     ));
     match chain.join {
-        Some(_) => diag.with_note(message!("fork first and join last: move this {}, with its {}, to a loop of its own before this loop, and the other one to a loop of its own behind it", bare_head("Synchronize"), bare_head("SetCurrentStream"))),
+        Some(_) => diag.with_note(message!("fork first and join last: move this {}, with its {}, to a loop of its own before this loop, and the other one to a loop of its own after it", bare_head("Synchronize"), bare_head("SetCurrentStream"))),
         None => diag.with_note("wait only for the work whose results this iteration uses"),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn report_waste(prepared: &PreparedProgram, redundant: &[OpId]) -> Ve
 
 fn describe_redundant(prepared: &PreparedProgram, op: OpId) -> Diag {
     let labels = &prepared.labels;
-    let message = message!("`{}` orders nothing: what it waits for is behind already", labels.quoted_statement(op));
+    let message = message!("`{}` orders nothing: what it waits for has ended already", labels.quoted_statement(op));
     Diag::error(codes::REDUNDANT_WAIT, labels.op_span(op), message)
         .into_warning()
         .with_fix(Fix::in_words("remove it, unless other sizes or numbers of streams need it"))

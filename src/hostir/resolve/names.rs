@@ -143,7 +143,7 @@ impl Resolver<'_> {
             _ => {
                 let message = "this statement has nothing that could have a name";
                 self.diags.push(Diag::error(codes::NAMELESS, stmt.span, message).with_note(
-                    "names stand behind communications, `EndCoalescing`, and `GetCurrentStream into Stream 0x1`",
+                    "names come after communications, `EndCoalescing`, and `GetCurrentStream into Stream 0x1`",
                 ));
             }
         }

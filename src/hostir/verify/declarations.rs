@@ -237,7 +237,7 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, fault
                 span,
                 message!("`{}` of `{}` is sharded over devices, but the tensor has no mesh", axis, name),
             )
-            .with_note("give the program a mesh: `on d` at the end of its head, or in the printed form `(DeviceMesh{0 1})` behind the axes"),
+            .with_note("give the program a mesh: `on d` at the end of its head, or in the printed form `(DeviceMesh{0 1})` after the axes"),
         );
         return;
     };

@@ -183,7 +183,7 @@ impl FindingReport<'_> {
         let diag = Diag::error(codes::UNJOINED, labels.op_span(op), message)
             .with_primary_text(self.access_text(rank, buffer, access));
         self.with_unit_places(diag, rank, access.inst)
-            .with_note("inputs and outputs belong to the caller, who uses them behind the end of the caller's stream")
+            .with_note("inputs and outputs belong to the caller, who uses them after the end of the caller's stream")
             .with_fix(Fix::in_words(self.join_repair(rank, access)))
     }
 

@@ -52,7 +52,7 @@ fn place_text(prepared: &PreparedProgram, place: &AccessPlace) -> String {
             let stream = prepared.labels.stream_text(plan, inst.stream);
             format!("rank {rank}: {origin} on {stream}{run}, {verb}")
         }
-        None => format!("rank {rank}: the caller {verb} behind the end of its stream{run}"),
+        None => format!("rank {rank}: the caller {verb} after the end of its stream{run}"),
     }
 }
 
