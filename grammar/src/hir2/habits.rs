@@ -249,9 +249,14 @@ impl Parser<'_> {
             LineTok::Name(symbol) if known_word(symbol) == Some(KnownWord::If) => {
                 self.report_foreign(
                     token.span,
-                    "a statement has no condition behind it",
+                    "a statement has no condition after it",
                     "write `if c:` in front of it, or the value as `where(c, a, b)`",
                 );
+            }
+            LineTok::Equals if self.begins_with_assert() => {
+                let edit = SyntaxEdit { span: token.span, text: "==".to_owned() };
+                let error = SyntaxError::new(Code::Unexpected, token.span, "`=` compares nothing in a condition");
+                self.report(error.with_note("did you mean `==`?").with_edit(edit));
             }
             LineTok::Colon => {
                 self.report_unexpected("the end of the statement", "only the header of a block ends in `:`");
@@ -310,6 +315,29 @@ impl Parser<'_> {
             None => format!("write `slice({name}, [[start, end, step], ..])`, with one such list for each axis"),
         };
         Some(self.report_foreign(token.span, "a range of `slice` is a list", form))
+    }
+
+    /// Reports `print(A, B)`, and `print` alone.
+    #[cold]
+    pub(super) fn report_print_call(&mut self, token: LineToken) -> Failed {
+        let rest = self.rest_of_line();
+        let values = rest.strip_prefix("print(").and_then(|rest| rest.strip_suffix(')'));
+        let Some(values) = values.filter(|values| !values.is_empty() && !values.contains(['(', '=', '"'])) else {
+            let message = format!("`{}` begins no statement of `hir 2`", self.quote(token.span));
+            let note = foreign_statement_note("print").unwrap_or_default();
+            return self.report_foreign(token.span, message, note);
+        };
+        let span = Span { start: token.span.start, end: token.span.start + rest.len() as u32 };
+        let edit = SyntaxEdit { span, text: format!("print {values}") };
+        let error = SyntaxError::new(Code::Foreign, span, "`print` is a statement, whose values have no brackets");
+        self.report(error.with_note(format!("write `print {}`", shorten_text(values))).with_edit(edit))
+    }
+
+    /// Returns true if the line of this token begins with `assert`.
+    fn begins_with_assert(&self) -> bool {
+        let before = &self.text[..self.peek().span.start as usize];
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        line.trim_start().strip_prefix("assert").is_some_and(|rest| rest.starts_with([' ', '\t', '(']))
     }
 
     /// The argument in `alloc keep` and in `keep alloc`, where `token` is the second word.

@@ -90,6 +90,7 @@ impl Parser<'_> {
             }
             _ if token.tok == LineTok::LBrace && self.is_group() => Ok(StmtForm::Call(self.parse_value()?)),
             _ if matches!(follows, LineTok::Equals | LineTok::Comma | LineTok::LBracket) => self.parse_assignment(),
+            Some(KnownWord::Print) => Err(self.report_print_call(token)),
             _ => match foreign_statement_note(&self.text[token.span.as_usize_range()]) {
                 Some(note) => {
                     let message = format!("`{}` begins no statement of `hir 2`", self.quote(token.span));
