@@ -140,9 +140,19 @@ pub(crate) fn rank_mismatch(
             program.quoted_tensor(to.tensor),
             found
         ),
-        note: Message::default(),
+        note: slice_note(program, [from.tensor, to.tensor], [need, found]).unwrap_or_default(),
         tensor: Some(from.tensor),
     }
+}
+
+/// The repair if the result is a slice, `B[i]`, which has as many axes as the slice of the operand that has the same
+/// indices.
+fn slice_note(program: &Program, [from, to]: [TensorId; 2], [need, found]: [usize; 2]) -> Option<Message> {
+    let (from, to) = (program.tensor_name(from), program.tensor_name(to));
+    let (_, items) = to.split_once('[')?;
+    let items = items.strip_suffix(']').filter(|items| !from.contains('[') && !items.contains('['))?;
+    let taken = items.split(", ").filter(|item| *item != ":").count();
+    (need == found + taken).then(|| message!("`{}[{}]` has {}", from, items, axis_count_text(found)))
 }
 
 /// The stored axes of two sides, which must have equal numbers; `None` if splits hide the axes of either.

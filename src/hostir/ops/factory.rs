@@ -4,8 +4,13 @@ use super::element_index::{IndexedSteps, axis_index};
 use super::literals;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
-use crate::diag::{Diag, codes, message};
-use crate::ir::{AttrKey, AttrValue, CallPadding, DType, OpId, OpIdentity, OpLayout, quoted_op};
+use crate::axes::logical_axes;
+use crate::axes::pairing::axis_count_text;
+use crate::diag::{Diag, Diags, codes, message};
+use crate::ir::places::with_declaration;
+use crate::ir::{
+    AttrKey, AttrValue, CallPadding, DType, ExprId, OpId, OpIdentity, OpLayout, Program, quoted_expr, quoted_op,
+};
 use crate::plan::{BufferView, Function, InstKind, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand};
 use smallvec::SmallVec;
 
@@ -17,7 +22,7 @@ pub const FULL: OpSpec = OpSpec {
     args: &[ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs), ArgSpec::positional(AttrKey::Fill, ArgKind::Expr)],
     relate: None,
     infer: Infer::Written,
-    checks: &[literals::check_fill_literal],
+    checks: &[check_full_extents, literals::check_fill_literal],
     lower: Lower::Instructions(lower_full),
 };
 
@@ -34,7 +39,7 @@ pub const IOTA: OpSpec = OpSpec {
     ],
     relate: None,
     infer: Infer::Written,
-    checks: &[literals::check_iota_literals],
+    checks: &[tensor_checks::check_named_type, literals::check_iota_literals],
     lower: Lower::Instructions(lower_iota),
 };
 
@@ -65,6 +70,48 @@ pub const TENSOR_CONSTRUCT: OpSpec = OpSpec {
     checks: &[],
     lower: Lower::Instructions(lower_tensor_construct),
 };
+
+/// The extents of `full` are those of its result, as far as they are numbers.
+fn check_full_extents(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let (Some(AttrValue::Exprs(given)), Some(result)) = (op.attr(AttrKey::Extents), op.output_tensors().next()) else {
+        return;
+    };
+    let axes = logical_axes(program, result);
+    let stored: Vec<ExprId> = axes.stored_positions().iter().map(|&k| axes.axes[k as usize].extent).collect();
+    let (name, tensor) = (quoted_op(program, id), program.quoted_tensor(result));
+    let found = match given.len() == stored.len() {
+        _ if axes.split => return,
+        false => (
+            codes::RANK,
+            message!("`{}` makes {}, but `{}` has {}", name, axis_count_text(given.len()), tensor, stored.len()),
+        ),
+        true => match given.iter().zip(&stored).position(|(a, b)| are_unequal(program, *a, *b)) {
+            None => return,
+            Some(axis) => {
+                let [made, has] = [given[axis], stored[axis]].map(|extent| quoted_expr(program, extent));
+                (
+                    codes::EXTENT,
+                    message!(
+                        "`{}` makes axis {} with {} elements, but in `{}` it has {}",
+                        name,
+                        axis,
+                        made,
+                        tensor,
+                        has
+                    ),
+                )
+            }
+        },
+    };
+    diags.push(with_declaration(Diag::error(found.0, program.op_span(id), found.1), program, result, id));
+}
+
+/// Returns true for two different numbers.
+fn are_unequal(program: &Program, a: ExprId, b: ExprId) -> bool {
+    let [a, b] = [a, b].map(|extent| program.exprs().as_int(extent));
+    a.zip(b).is_some_and(|(a, b)| a != b)
+}
 
 /// `full`: one value everywhere.
 ///

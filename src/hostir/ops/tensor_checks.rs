@@ -1,11 +1,13 @@
 //! V30 to V32, V36: ranks, extents, element types and axis numbers that tensor ops require.
 
+use super::result_types::{TensorType, result_types};
 use crate::axes::pairing::LinkFn;
 use crate::axes::{LastAxes, axis_place, logical_axes};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, AxisLink, DType, OpId, Program, TensorId, quoted_axis, quoted_op, quoted_type};
+use crate::ir::{AttrKey, AxisLink, DType, OpId, Program, TensorId, Transfer, quoted_axis, quoted_op, quoted_type};
+use smallvec::SmallVec;
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal. Appends the links to an empty list.
 pub(crate) fn check_links(program: &Program, id: OpId, links: &mut Vec<AxisLink>, diags: &mut Diags, relate: LinkFn) {
@@ -22,11 +24,10 @@ pub(crate) fn check_links(program: &Program, id: OpId, links: &mut Vec<AxisLink>
     check_link_extents(program, id, links, diags);
 }
 
-/// V31 for pairs of axes: their constant extents are equal.
+/// V31 for pairs of axes: their constant extents are equal. One error has all pairs of the op.
 pub(crate) fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
     let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
-    // An op with several results has several links for an axis: one error is enough.
-    let (several, mut reported) = (program.op(id).results.len() > 1, Vec::new());
+    let mut found: Vec<UnequalAxes> = Vec::new();
     for link in links.iter().filter(|link| !link.broadcast) {
         let source = from.axis_extent(program, link.from.0, link.from.1);
         let target = to.axis_extent(program, link.to.0, link.to.1);
@@ -34,48 +35,158 @@ pub(crate) fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink]
         if a == b {
             continue;
         }
-        if let (Some(x), Some(y)) = (program.exprs().as_int(a), program.exprs().as_int(b)) {
-            if several && reported.iter().any(|axis| link.from == *axis || link.to == *axis) {
-                continue;
-            }
-            reported.extend([link.from, link.to]);
-            report_extents(program, id, link, [x, y], diags);
+        // An axis may have several links: one with each result, say.
+        if let (Some(x), Some(y)) = (program.exprs().as_int(a), program.exprs().as_int(b))
+            && !found.iter().any(|axes| link.from == axes.link.from || link.to == axes.link.to)
+        {
+            found.push(UnequalAxes { link: *link, extents: [x, y] });
         }
+    }
+    report_extents(program, id, &found, diags);
+}
+
+/// Two axes that an op pairs, with different extents.
+struct UnequalAxes {
+    link: AxisLink,
+    extents: [i64; 2],
+}
+
+impl UnequalAxes {
+    /// `axis 1 of A has 3 and axis 0 of C has 4`
+    fn describe(&self, program: &Program) -> Message {
+        let [from, to] = [self.link.from, self.link.to].map(|(tensor, k)| {
+            let axes = logical_axes(program, tensor).axes;
+            let printed = axes.get(k as usize).map(|axis| axis.printed);
+            let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
+            // In `hir 2` an axis is its extent alone.
+            match domain.filter(|_| !program.is_hir2()) {
+                Some(domain) => message!("`{}` of `{}`", quoted_axis(program, domain), program.quoted_tensor(tensor)),
+                None => axis_place(program, tensor, &axes, k),
+            }
+        });
+        message!("{} has {} and {} has {}", from, self.extents[0], to, self.extents[1])
     }
 }
 
-fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2], diags: &mut Diags) {
-    let [from, to] = [link.from, link.to].map(|(tensor, k)| {
-        let axes = logical_axes(program, tensor).axes;
-        let printed = axes.get(k as usize).map(|axis| axis.printed);
-        let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
-        // In `hir 2` an axis is its extent alone.
-        match domain.filter(|_| !program.is_hir2()) {
-            Some(domain) => message!("`{}` of `{}`", quoted_axis(program, domain), program.quoted_tensor(tensor)),
-            None => axis_place(program, tensor, &axes, k),
-        }
-    });
-    let name = quoted_op(program, id);
-    let message = message!("`{}` needs equal extents, but {} has {} and {} has {}", name, from, x, to, y);
+fn report_extents(program: &Program, id: OpId, found: &[UnequalAxes], diags: &mut Diags) {
+    let Some((first, others)) = found.split_first() else { return };
+    let message = message!("`{}` needs equal extents, but {}", quoted_op(program, id), first.describe(program));
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
-    let diag = with_declaration(diag, program, link.from.0, id);
-    let diag = match turn_note(program, id, link, x).filter(|_| program.is_hir2()) {
-        Some(note) => diag.with_note(note),
-        None => diag,
+    let [from, to] = [first.link.from.0, first.link.to.0];
+    let diag = with_declaration(diag, program, from, id);
+    let mut diag = if to == from { diag } else { with_declaration(diag, program, to, id) };
+    let repair = repair_note(program, id, first).filter(|_| program.is_hir2());
+    if repair.is_none() && !others.is_empty() {
+        let others: Vec<Message> = others.iter().map(|axes| axes.describe(program)).collect();
+        diag = diag.with_note(message!("likewise, {}", Message::join(&others, ", and ")));
+    }
+    diag.notes.extend(repair);
+    diags.push(diag);
+}
+
+/// The text to write, in `hir 2`.
+fn repair_note(program: &Program, id: OpId, found: &UnequalAxes) -> Option<Message> {
+    let turned = turn_note(program, id, found).or_else(|| turned_copy_note(program, id, found));
+    let note =
+        cat_note(program, id).or_else(|| needed_form_note(program, id)).or_else(|| addend_note(program, id)).or(turned);
+    let note = note.map(Message::from);
+    note.or_else(|| result_note(program, id, found))
+}
+
+/// The repair if the operands of a `cat` make up its result along another axis.
+fn cat_note(program: &Program, id: OpId) -> Option<String> {
+    let op = program.op(id);
+    if op.kind.name() != "cat" {
+        return None;
+    }
+    let inputs: Vec<Vec<Option<i64>>> = op.input_tensors().map(|tensor| constant_extents(program, tensor)).collect();
+    let result = constant_extents(program, op.output_tensors().next()?);
+    let axis = (0..result.len()).find(|axis| make_up(&inputs, &result, *axis))?;
+    let names: Vec<String> = op.input_tensors().map(|tensor| program.tensor_name(tensor)).collect();
+    Some(format!("along axis {axis} they make up the result: `cat({}, {axis})`", names.join(", ")))
+}
+
+/// The extents of a tensor's axes, where they are constants.
+fn constant_extents(program: &Program, tensor: TensorId) -> Vec<Option<i64>> {
+    logical_axes(program, tensor).axes.iter().map(|axis| program.exprs().as_int(axis.extent)).collect()
+}
+
+/// Returns true if the extents of the inputs along an axis are those of the result in sum, and equal along the others.
+fn make_up(inputs: &[Vec<Option<i64>>], result: &[Option<i64>], axis: usize) -> bool {
+    let sum = inputs.iter().map(|input| input.get(axis).copied().flatten()).sum::<Option<i64>>();
+    let mut others = (0..result.len()).filter(|other| *other != axis);
+    sum.is_some() && sum == result[axis] && others.all(|k| inputs.iter().all(|input| input.get(k) == result.get(k)))
+}
+
+/// The form of axes or tensors that an op needs.
+fn needed_form_note(program: &Program, id: OpId) -> Option<String> {
+    let op = program.op(id);
+    match op.kind.name() {
+        "Combine" => Some(
+            "`topk_weights` and `src_idx` are what `Dispatch` wrote to `out_topk_weights` and `out_src_idx`".to_owned(),
+        ),
+        "expand" => {
+            let names =
+                [op.input_tensors().next()?, op.output_tensors().next()?].map(|tensor| program.tensor_name(tensor));
+            Some(format!(
+                "an axis that repeats is `b.1` in the type of `{}`, and `b.1 ex n` in that of `{}`",
+                names[0], names[1]
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// The repair if what is added to a product is written in front of its factors.
+fn addend_note(program: &Program, id: OpId) -> Option<String> {
+    let op = program.op(id);
+    let inputs: Vec<TensorId> = op.input_tensors().collect();
+    let &[addend, a, b] = &inputs[..] else { return None };
+    let is_sum = op.kind.name() == "matmul_add";
+    let is_first =
+        is_sum && constant_extents(program, addend) == constant_extents(program, op.output_tensors().next()?);
+    let [addend, a, b] = [addend, a, b].map(|tensor| program.tensor_name(tensor));
+    is_first.then(|| format!("what is added comes last: `matmul_add({a}, {b}, {addend})`"))
+}
+
+/// The repair if a copy's result is the transposed operand.
+fn turned_copy_note(program: &Program, id: OpId, found: &UnequalAxes) -> Option<String> {
+    let op = program.op(id);
+    let ([input], Some(result)) = (&op.input_tensors().collect::<Vec<_>>()[..], op.output_tensors().next()) else {
+        return None;
     };
-    diags.push(if link.to.0 == link.from.0 { diag } else { with_declaration(diag, program, link.to.0, id) });
+    let [from, to] = [*input, result].map(|tensor| logical_axes(program, tensor).axes);
+    let is_turned =
+        from.len() == 2 && to.len() == 2 && from[0].extent == to[1].extent && from[1].extent == to[0].extent;
+    let is_copy = op.kind.transfer() == Some(Transfer::Copy) && op.attr(AttrKey::Perm).is_none();
+    let name = program.tensor_name(*input);
+    (is_copy && is_turned && found.link.to.0 == result).then(|| format!("`Set.Permute({name}, perm=[1, 0])` turns it"))
 }
 
 /// The repair if a matrix has the wanted extent at its other axis, as a weight `[out, in]` that is a right factor.
-fn turn_note(program: &Program, id: OpId, link: &AxisLink, wanted: i64) -> Option<String> {
-    let (tensor, k) = link.to;
+fn turn_note(program: &Program, id: OpId, found: &UnequalAxes) -> Option<String> {
+    let (tensor, k) = found.link.to;
     let axes = &logical_axes(program, tensor).axes;
     let other = axes.get(1 - usize::try_from(k).ok().filter(|k| *k < 2)?)?;
-    let fits = axes.len() == 2 && program.exprs().as_int(other.extent) == Some(wanted);
+    let fits = axes.len() == 2 && program.exprs().as_int(other.extent) == Some(found.extents[0]);
     let is_input = program.op(id).input_tensors().any(|input| input == tensor);
     let name = program.tensor_name(tensor);
     (fits && is_input)
         .then(|| format!("turn it first: `{name}T = Set.Permute({name}, perm=[1, 0])`, and use `{name}T`"))
+}
+
+/// The type of the result, if that is what has another extent.
+fn result_note(program: &Program, id: OpId, found: &UnequalAxes) -> Option<Message> {
+    let op = program.op(id);
+    let at = op.output_tensors().position(|result| result == found.link.to.0)?;
+    let ty = result_types(program, op)?.into_iter().nth(at)?.without(|_, domain| domain.is_reduction());
+    Some(message!("the result is `{}`", type_text(program, &ty)))
+}
+
+/// A type as `hir 2` writes it, without its mesh.
+pub(crate) fn type_text(program: &Program, ty: &TensorType) -> Message {
+    let axes: Vec<Message> = ty.domains.iter().map(|domain| message!("{}", quoted_axis(program, domain))).collect();
+    message!("{}[{}]", quoted_type(ty.dtype), Message::join(&axes, ", "))
 }
 
 /// V32: all tensors of the op have one element type.
@@ -120,7 +231,13 @@ pub fn check_named_type(program: &Program, id: OpId, diags: &mut Diags) {
     if named != found {
         let (name, tensor) = (quoted_op(program, id), program.quoted_tensor(result));
         let message = message!("`{}` makes {}, but `{}` is {}", name, quoted_type(named), tensor, quoted_type(found));
-        diags.push(with_declaration(Diag::error(codes::DTYPE, program.op_span(id), message), program, result, id));
+        let note = message!(
+            "give both one type: `{}` in the call, or `{}` in the type of the result",
+            quoted_type(found),
+            quoted_type(named)
+        );
+        let diag = Diag::error(codes::DTYPE, program.op_span(id), message).with_note(note);
+        diags.push(with_declaration(diag, program, result, id));
     }
 }
 
@@ -136,11 +253,12 @@ pub fn check_dim_argument(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-/// An operand or a result of an op, called `role` in messages, whose elements must be integers that index a tensor.
-pub fn check_index_type(program: &Program, id: OpId, tensor: TensorId, role: &str, diags: &mut Diags) {
+/// Checks an operand or a result of an op, called `role` in messages, whose elements must be integers that index a
+/// tensor. Returns false after an error.
+pub fn check_index_type(program: &Program, id: OpId, tensor: TensorId, role: &str, diags: &mut Diags) -> bool {
     let found = program.tensor(tensor).dtype;
     if found.is_index() {
-        return;
+        return true;
     }
     let message = message!(
         "the {} of `{}` must be {} or {}, but `{}` is {}",
@@ -151,5 +269,26 @@ pub fn check_index_type(program: &Program, id: OpId, tensor: TensorId, role: &st
         program.quoted_tensor(tensor),
         quoted_type(found)
     );
-    diags.push(with_declaration(Diag::error(codes::DTYPE, program.op_span(id), message), program, tensor, id));
+    let diag = with_declaration(Diag::error(codes::DTYPE, program.op_span(id), message), program, tensor, id);
+    diags.push(match swapped_index(program, id, tensor) {
+        Some(index) => {
+            let [index, tensor] = [index, tensor].map(|tensor| program.quoted_tensor(tensor));
+            diag.with_note(message!("are `{}` and `{}` swapped?", tensor, index))
+        }
+        None if program.op(id).output_tensors().any(|result| result == tensor) => {
+            let name = program.quoted_tensor(tensor);
+            diag.with_note(message!("declare `{}` with elements of type `{}`", name, quoted_type(DType::Int)))
+        }
+        None => diag,
+    });
+    false
+}
+
+/// The operand that has the integers, if the one that is read as an index has none.
+pub(super) fn swapped_index(program: &Program, id: OpId, index: TensorId) -> Option<TensorId> {
+    let inputs: SmallVec<[TensorId; 4]> = program.op(id).input_tensors().collect();
+    if !inputs.contains(&index) || program.tensor(index).dtype.is_index() {
+        return None;
+    }
+    inputs.into_iter().find(|tensor| program.tensor(*tensor).dtype.is_index())
 }

@@ -15,9 +15,10 @@ use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::pairing::{LinkResult, LinkSide, has_split_axis, link_pairs};
 use crate::diag::message;
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::{
-    AttrKey, AxisLink, DType, Op, OpId, OpIdentity, OpLayout, OwnForm, Program, TensorId, Value, quoted_op, quoted_type,
+    AttrKey, AxisLink, DType, Op, OpId, OpIdentity, OpLayout, OwnForm, Program, TensorId, Value, quoted_head,
+    quoted_op, quoted_type,
 };
 use crate::plan::{
     BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, RedOp, ScalarValue, StepOperand, ViewDim,
@@ -137,6 +138,21 @@ fn sides_of(program: &Program, values: impl Iterator<Item = Value>) -> Vec<LinkS
 
 /// The repair of an op with incomplete Welfords.
 pub const WHOLE_PARTS: &str = "give `var` and `count` together, and all three initial values or none; a group has three results and six operands for each Welford";
+
+/// The message for an op with so many results that lacks a part.
+pub fn missing_parts(op: &Op, results: usize) -> Message {
+    let name = quoted_head(op.kind.name());
+    match op.kind.layout() {
+        OpLayout::Own(OwnForm::GroupedWelford) if results.is_multiple_of(3) => message!(
+            "`{}` of {} results needs {} operands, but has {}: mean, sum of squares and count of its parts, then an initial value of each",
+            name,
+            results,
+            2 * results,
+            op.operands.len()
+        ),
+        _ => message!("`{}` lacks a part of a mean, a sum of squares and a count", name),
+    }
+}
 
 /// Returns true if each Welford of an op with so many results has all its parts.
 pub fn has_whole_parts(op: &Op, results: usize) -> bool {

@@ -338,7 +338,14 @@ impl<'a> PlanBuilder<'a> {
         match error {
             EvalError::Unknown(name) => {
                 let name = self.program.name(name);
-                self.error_here(codes::NO_VALUE, message!("`{}` has no value here", name)).with_note(message!("nvFuser prints the name of a scalar without its definition; write the expression in place of `{}`, or use `{}` if it is an extent", name, Quoted::set_option(name, "...")))
+                let (diag, option) = (
+                    self.error_here(codes::NO_VALUE, message!("`{}` has no value here", name)),
+                    Quoted::set_option(name, "..."),
+                );
+                diag.with_note(match self.program.is_hir2() {
+                    true => message!("give it one in a line above, `{} = ..`, or use `{}` if it is an extent", name, option),
+                    false => message!("nvFuser prints the name of a scalar without its definition; write the expression in place of `{}`, or use `{}` if it is an extent", name, option),
+                })
             }
             EvalError::NoInteger(expr, value) => {
                 let text = quoted_expr(self.program, expr);
@@ -631,11 +638,17 @@ impl<'a> PlanBuilder<'a> {
 
     /// The error for two shapes that do not fit.
     pub fn shape_error(&self, a: TensorId, left: &[usize], b: TensorId, right: &[usize]) -> Diag {
+        let whole = [a, b].map(|tensor| self.whole_shape(tensor));
+        let is_whole =
+            whole.iter().zip([left, right]).all(|(whole, shape)| whole.as_ref().is_ok_and(|whole| whole == shape));
+        let local = if is_whole { "" } else { "local " };
         let message = message!(
-            "{} of local shape {} does not match {} of local shape {}",
+            "{} of {}shape {} does not match {} of {}shape {}",
             self.quoted_tensor(a),
+            local,
             format!("{left:?}"),
             self.quoted_tensor(b),
+            local,
             format!("{right:?}")
         );
         self.error_here(codes::SHAPES, message)

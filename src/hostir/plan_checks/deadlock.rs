@@ -91,7 +91,13 @@ pub(super) fn report_deadlock(
             }
         }
         None => match finished_ranks(&blocked, ranks) {
-            Some(text) => diag.with_note(text),
+            Some(text) => {
+                let diag = diag.with_note(text);
+                match blocked.iter().any(|entry| waits_for_members(entry, ranks)) {
+                    true => diag.with_note("all members of a team start its collectives: start this one on every path"),
+                    false => diag,
+                }
+            }
             None => diag,
         },
     }
@@ -101,6 +107,11 @@ pub(super) fn report_deadlock(
 fn cause_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
     let team = team_note(blocked, ranks).or_else(|| team_order_note(blocked, ranks));
     team.or_else(|| mixed_backend_note(blocked, ranks)).or_else(|| missing_message_note(blocked, ranks))
+}
+
+/// Returns true if a rank waits for others to start a collective.
+fn waits_for_members(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {
+    entry.messages.is_empty() && !waits_for_message(entry, ranks)
 }
 
 /// The origin of the instruction in which a rank waits.

@@ -1,8 +1,10 @@
 //! V17 to V20 and V56: numbers of communications, Waits, and groups of point-to-point operations.
 
 use crate::diag::message;
-use crate::diag::{Diag, Diags, PartKind, Quoted, codes};
-use crate::ir::{AttrKey, BlockId, OpId, Program, Value, bare_head, coalescing_group, handle_phrase, quoted_head};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
+use crate::ir::{
+    AttrKey, BlockId, OpId, Program, Value, bare_head, coalescing_group, handle_phrase, quoted_head, quoted_op,
+};
 
 /// The maximum count of numbers that a note lists.
 const NEAREST: usize = 3;
@@ -188,13 +190,16 @@ impl GroupChecker<'_> {
     }
 
     fn report_foreign_op(&mut self, id: OpId, start: OpId) {
-        let name = quoted_head(self.program.op(id).kind.name());
+        let name = quoted_op(self.program, id);
         let message =
             message!("`{}` is not allowed in a {}, which only contains communications", name, coalescing_group());
         self.diags.push(
             Diag::error(codes::OP_IN_GROUP, self.program.op_span(id), message)
                 .with_label(self.program.op_span(start), "the group starts here")
-                .with_note("move it before StartCoalescing or after EndCoalescing"),
+                .with_note(Message::advice(
+                    "move it before StartCoalescing or after EndCoalescing",
+                    "move it to a line of its own, before the group or after it",
+                )),
         );
     }
 }

@@ -2,11 +2,10 @@
 
 use super::foreign::operation_of;
 use super::program::ProgramReader;
-use super::report;
 use super::scope::Meaning;
 use super::statements::ResultTarget;
+use super::{report, report_calls};
 use crate::axes::stored_rank;
-use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, dtype_of_word, function_of_word, has_cache_op, is_callable, is_positional, keyword,
@@ -16,7 +15,7 @@ use crate::ir::{
     AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, Symbol, TensorId,
     Transfer, Value,
 };
-use crate::ir::{bare_head, result_count_text};
+use crate::ir::{UnitId, result_count_text};
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::copy::copy_op;
 use crate::ops::launch::post_op;
@@ -24,7 +23,7 @@ use crate::ops::pointwise::pointwise_op;
 use crate::ops::reduce::{ONE_OF_EACH, unequal_members};
 use crate::ops::result_types::{TensorType, result_types};
 use crate::ops::shape::broadcast_op;
-use crate::ops::welford::{WHOLE_PARTS, has_whole_parts};
+use crate::ops::welford::{WHOLE_PARTS, has_whole_parts, missing_parts};
 use crate::ops::{ArgKind, ArgPresence, ArgSpec, UsualValue};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
@@ -115,7 +114,7 @@ impl ProgramReader<'_> {
         }
         if !kind.has_any_results() && !kind.result_counts().contains(&targets.len()) {
             let needed = result_count_text(&kind.result_counts());
-            report::report_result_count(self.name_text(name.name), &needed, targets.len(), span, self.diags);
+            report_calls::report_result_count(kind, &needed, targets.len(), span, self.diags);
             return None;
         }
         let targets = self.result_targets(targets);
@@ -128,7 +127,7 @@ impl ProgramReader<'_> {
             self.diags.push(Diag::error(codes::GROUP_MEMBERS, span, message).with_note(ONE_OF_EACH));
         }
         if !has_whole_parts(&op, targets.len()) {
-            let message = message!("`{}` lacks a part of a mean, a sum of squares and a count", bare_head(kind.name()));
+            let message = missing_parts(&op, targets.len());
             self.diags.push(Diag::error(codes::GROUP_MEMBERS, span, message).with_note(WHOLE_PARTS));
         }
         self.finish_op(op, &targets, span)
@@ -162,7 +161,7 @@ impl ProgramReader<'_> {
 
     /// The operands and attributes of an op of the table.
     pub(super) fn read_table_arguments(&mut self, kind: OpKind, args: &[ArgNode], span: Span) -> Option<Op> {
-        let mut op = read_arguments(&mut CallSyntax { reader: self, span }, Op::new(kind), args)?;
+        let mut op = read_arguments(&mut CallSyntax { reader: self, kind, span }, Op::new(kind), args)?;
         if has_cache_op(&op) && op.attr(AttrKey::CacheOp).is_none() {
             let word = self.word(DEFAULT_CACHE_OP);
             let at = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
@@ -172,9 +171,16 @@ impl ProgramReader<'_> {
     }
 
     /// Reads an attribute of the kind that the table declares.
-    pub(super) fn read_attribute(&mut self, spec: &ArgSpec, arg: &ArgNode, of: Option<TensorId>) -> Option<AttrValue> {
+    pub(super) fn read_attribute(
+        &mut self,
+        kind: Option<OpKind>,
+        spec: &ArgSpec,
+        arg: &ArgNode,
+        of: Option<TensorId>,
+    ) -> Option<AttrValue> {
         let file = self.file;
         let value = *file.expr(arg.value);
+        let written = arg.key.map_or(keyword(spec), |key| file.symbol_text(key.name));
         let found = match (spec.kind, value) {
             (ArgKind::Tensor, _) => AttrValue::Tensor(self.tensor_operand(arg.value)?),
             (ArgKind::Expr | ArgKind::Int, _) => AttrValue::Expr(self.scalar(arg.value)?),
@@ -183,9 +189,11 @@ impl ProgramReader<'_> {
                 if !words.contains(&text) {
                     match operation_of(text).filter(|meant| words.contains(meant)) {
                         Some(meant) => {
-                            report::report_foreign_word(keyword(spec), text, meant, arg.span, self.diags);
+                            report::report_foreign_choice(written, text, meant, file.expr_span(arg.value), self.diags);
                         }
-                        None => report::report_word(keyword(spec), text, words, arg.span, self.diags),
+                        None => {
+                            report::report_argument_choice(written, text, words, file.expr_span(arg.value), self.diags)
+                        }
                     }
                     return None;
                 }
@@ -197,7 +205,7 @@ impl ProgramReader<'_> {
                 let text = file.symbol_text(word);
                 let Some(dtype) = dtype_of_word(text) else {
                     let words: Vec<&str> = crate::hir2::defaults::DTYPE_WORDS.iter().map(|(word, _)| *word).collect();
-                    report::report_word("element type", text, &words, arg.span, self.diags);
+                    report::report_word("element type", text, &words, file.expr_span(arg.value), self.diags);
                     return None;
                 };
                 self.word(dtype.name())
@@ -217,7 +225,7 @@ impl ProgramReader<'_> {
             (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg)?),
             (_, ExprNode::Error) => return None,
             _ => {
-                report::report_argument(spec, arg.span, self.diags);
+                report_calls::report_argument(kind, written, spec, arg.span, self.diags);
                 return None;
             }
         };
@@ -271,7 +279,7 @@ impl ProgramReader<'_> {
             };
             let text = file.symbol_text(word);
             if !words.contains(&text) {
-                report::report_word(spec.display_name(), text, words, file.expr_span(item), self.diags);
+                report::report_argument_choice(keyword(spec), text, words, file.expr_span(item), self.diags);
                 return None;
             }
             found.push(self.program.names.intern(text));
@@ -466,6 +474,16 @@ impl ProgramReader<'_> {
 
     // Kernels.
 
+    /// `axpy(X, Y) -> (Z)`
+    fn kernel_head(&self, unit: UnitId, name: &str) -> String {
+        let unit = &self.program.units[unit];
+        let [inputs, outputs] = [&unit.inputs, &unit.outputs].map(|values| {
+            let names = values.iter().filter_map(|value| value.as_tensor());
+            names.map(|tensor| self.program.tensor_name(tensor)).collect::<Vec<_>>().join(", ")
+        });
+        format!("{name}({inputs}) -> ({outputs})")
+    }
+
     /// `C = axpy(A, B)`.
     fn read_kernel_call(
         &mut self,
@@ -480,13 +498,9 @@ impl ProgramReader<'_> {
         let counts = [self.program.units[unit].inputs.len(), self.program.units[unit].outputs.len()];
         let list = &file.args[args.indices()];
         if counts != [list.len(), targets.len()] {
-            report::report_kernel_counts(
-                self.name_text(name.name),
-                counts,
-                [list.len(), targets.len()],
-                span,
-                self.diags,
-            );
+            let head = self.kernel_head(unit, self.name_text(name.name));
+            let found = [list.len(), targets.len()];
+            report_calls::report_kernel_counts(self.name_text(name.name), [counts, found], &head, span, self.diags);
             return None;
         }
         let targets = self.result_targets(targets);
@@ -502,6 +516,7 @@ impl ProgramReader<'_> {
 /// A call whose arguments are those of the table.
 struct CallSyntax<'r, 'a> {
     reader: &'r mut ProgramReader<'a>,
+    kind: OpKind,
     span: Span,
 }
 
@@ -532,7 +547,7 @@ impl ArgumentNotation for CallSyntax<'_, '_> {
         arg: &ArgNode,
         of: Option<TensorId>,
     ) -> Option<AttrValue> {
-        self.reader.read_attribute(declared, arg, of)
+        self.reader.read_attribute(Some(self.kind), declared, arg, of)
     }
 
     fn read_operand(&mut self, declared: &ArgSpec, arg: &ArgNode) -> Option<Value> {
@@ -558,11 +573,11 @@ impl ArgumentNotation for CallSyntax<'_, '_> {
     fn report_mismatch(&mut self, kind: OpKind, mismatch: ArgumentMismatch<'_, ArgNode>) {
         let (file, diags) = (self.reader.file, &mut *self.reader.diags);
         match mismatch {
-            ArgumentMismatch::Unexpected(arg) => report::report_extra_argument(file, kind, arg, diags),
+            ArgumentMismatch::Unexpected(arg) => report_calls::report_extra_argument(file, kind, arg, diags),
             ArgumentMismatch::Twice { declared, second, .. } => {
-                report::report_twice_given(kind, declared, second.span, diags);
+                report_calls::report_twice_given(kind, declared, second.span, diags);
             }
-            ArgumentMismatch::Missing(declared) => report::report_missing(kind, declared, self.span, diags),
+            ArgumentMismatch::Missing(declared) => report_calls::report_missing(kind, declared, self.span, diags),
         }
     }
 }

@@ -81,8 +81,8 @@ impl<'a> ProgramReader<'a> {
         let keyed: String = keyed.map(|arg| format!(", {}", place(arg.span))).collect();
         let memory = match target.ty {
             _ if self.names_tensor(target.value) => String::new(),
-            Some(ty) => format!(", behind `{result}: {} = alloc`", place(self.file.tensor_type(ty).span)),
-            None => format!(", behind an `alloc` that gives `{result}` its type"),
+            Some(ty) => format!(", after `{result}: {} = alloc`", place(self.file.tensor_type(ty).span)),
+            None => format!(", after an `alloc` that gives `{result}` its type"),
         };
         let word = self.name_text(name.name);
         let note = format!("write `wait {word}({operand} -> {result}{keyed})`{memory}");
@@ -248,7 +248,8 @@ impl<'a> ProgramReader<'a> {
             let text = arg.key.map_or("", |key| self.file.symbol_text(key.name));
             let key = KEYS.iter().find(|(name, _)| *name == text && known.contains(name)).map(|(_, key)| *key);
             let Some(key) = key else {
-                report::report_post_key(word, text, known, arg.span, self.diags);
+                let span = arg.key.map_or(arg.span, |key| key.span);
+                report::report_post_key(word, text, known, span, self.diags);
                 return None;
             };
             if matches!(key, AttrKey::Over | AttrKey::Comm) {
@@ -263,6 +264,12 @@ impl<'a> ProgramReader<'a> {
         let file = self.file;
         match (key, *file.expr(arg.value)) {
             (AttrKey::Team, ExprNode::List(members)) => self.read_members(members, arg),
+            (AttrKey::Over, ExprNode::Field(base, _)) if self.unknown_mesh(base).is_some() => {
+                // Reports that there is no such mesh.
+                let name = self.unknown_mesh(base)?;
+                self.find_mesh(name)?;
+                None
+            }
             (AttrKey::Peer | AttrKey::Root | AttrKey::Over, _) => self.scalar(arg.value).map(AttrValue::Expr),
             (AttrKey::Team, _) => {
                 report::report_list("devices", "[0, 1, 2, 3]", arg.span, self.diags);
@@ -273,9 +280,17 @@ impl<'a> ProgramReader<'a> {
                 let spec = row.args.iter().find(|spec| spec.key == Some(key))?;
                 let is_word = matches!(spec.kind, ArgKind::Word(_) | ArgKind::Name);
                 debug_assert!(is_word, "{} is a word", keyword(spec));
-                self.read_attribute(spec, arg, None)
+                self.read_attribute(None, spec, arg, None)
             }
         }
+    }
+
+    /// The name in front of `.x`, if it is declared as nothing.
+    fn unknown_mesh(&self, base: ast::ExprId) -> Option<NameSyntax> {
+        let ExprNode::Name(name) = *self.file.expr(base) else { return None };
+        let is_known = self.shared.meshes.contains_key(&name) || self.tables.scope.get(name).is_some();
+        let is_printed = self.name_text(name) == "deviceIdx";
+        (!is_known && !is_printed).then(|| NameSyntax { name, span: self.file.expr_span(base) })
     }
 
     /// The members of `team=[0, 1]` or `team=[i, i + 1]`.

@@ -2,6 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
+use super::report_calls::ResultSource;
 use super::statements::ResultTarget;
 use crate::diag::{Diag, codes};
 use crate::ir::{ExprId, TensorId, Value};
@@ -81,7 +82,7 @@ impl ProgramReader<'_> {
                     slices.push(LaunchSlice { text, tensor, is_shared });
                     Some(tensor)
                 }
-                Some(ResultTarget::Name(name, ty)) => self.result_tensor(name, ty, None),
+                Some(ResultTarget::Name(name, ty)) => self.result_tensor(name, ty, None, ResultSource::Other),
                 None => None,
             };
             found.push(tensor);

@@ -23,6 +23,7 @@ mod numbering;
 mod program;
 mod program_meshes;
 mod report;
+mod report_calls;
 mod scope;
 pub(crate) mod sized_meshes;
 mod slices;

@@ -4,21 +4,16 @@ use super::foreign::{allocation_of, constant_of, method_of, transpose_of, typed_
 use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes, message, nearest_function, syntax_error};
-use crate::hir2::defaults::{
-    COMMUNICATION_WORDS, DTYPE_WORDS, describe_kind, is_callable, is_host_select, is_positional, keyword,
-};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, is_callable};
 use crate::ir::functions::function_names;
-use crate::ir::{
-    DeviceMesh, OpKind, OpLayout, OwnForm, Program, RESERVED_WORDS, TensorId, UnitId, is_numbered_name,
-    is_reserved_word,
-};
-use crate::ops::{ArgSpec, OpRegistry};
+use crate::ir::{DeviceMesh, Program, RESERVED_WORDS, TensorId, UnitId, is_numbered_name, is_reserved_word};
+use crate::ops::OpRegistry;
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::{ArgNode, ExprNode, FileSyntax, MeshItem, NameSyntax, ProgramItem};
+use hostir_grammar::hir2::ast::{FileSyntax, MeshItem, NameSyntax, ProgramItem};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note: impl Into<String>) {
+pub(super) fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note: impl Into<String>) {
     let note = note.into();
     let diag = Diag::error(code, span, message);
     diags.push(if note.is_empty() { diag } else { diag.with_note(note) });
@@ -33,8 +28,10 @@ pub(super) fn nearest_name<'a>(text: &str, known: impl IntoIterator<Item = &'a s
 /// Reports an unknown argument of an op, a communication or `alloc`.
 pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("`{owner}` has no argument `{found}`"));
-    diags.push(match nearest_name(found, known.iter().copied()) {
-        Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+    // A word may be a part of another one, as `op` of `op_type`.
+    let whole = known.iter().copied().find(|word| word.split('_').any(|part| part == found));
+    diags.push(match nearest_name(found, known.iter().copied()).or(whole) {
+        Some(near) => diag.with_near_word(span, found, near),
         None if known.is_empty() => diag,
         None => diag.with_note(format!("its arguments are {}", list_words(known))),
     });
@@ -42,7 +39,16 @@ pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], spa
 
 /// Reports an unknown word, with the nearest known one as a fix.
 pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
-    let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
+    report_unknown_word(format!("unknown {what} `{found}`"), found, known, span, diags);
+}
+
+/// Reports the value of an argument that takes other words.
+pub(super) fn report_argument_choice(argument: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    report_unknown_word(format!("`{argument}=` does not take `{found}`"), found, known, span, diags);
+}
+
+fn report_unknown_word(message: String, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, message);
     // Words such as `f32` are letters and a number, of which only the order may be wrong.
     let turned = known.iter().copied().find(|word| sorted_letters(word) == sorted_letters(found));
     let diag = match nearest_name(found, known.iter().copied()).or(turned) {
@@ -50,6 +56,12 @@ pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, d
         None => diag.with_note(format!("the known ones are {}", list_words(known))),
     };
     diags.push(diag);
+}
+
+/// Reports a word of another language as the value of an argument: `meant` is its name here.
+pub(super) fn report_foreign_choice(argument: &str, found: &str, meant: &str, span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("`{argument}=` does not take `{found}`"));
+    diags.push(diag.with_meant_word(span, meant));
 }
 
 /// Reports a word of another language: `meant` is its name here.
@@ -81,7 +93,7 @@ fn sorted_letters(word: &str) -> Vec<u8> {
 }
 
 /// `1 axis`, `2 axes`.
-fn count(number: usize, one: &str, several: &str) -> String {
+pub(super) fn count(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
@@ -204,8 +216,12 @@ pub(super) fn report_kind(needed: &str, span: Span, diags: &mut Diags) {
 
 pub(super) fn report_no_scalar(file: &FileSyntax, name: Symbol, meaning: Meaning, span: Span, diags: &mut Diags) {
     let what = describe_meaning(meaning);
-    let message = format!("`{}` is {what}, but a scalar is needed here", file.symbol_text(name));
-    push(diags, codes::WRONG_KIND, span, message, "");
+    let text = file.symbol_text(name);
+    let note = match meaning {
+        Meaning::Handle(_) => format!("`wait {text}` waits for a communication"),
+        _ => String::new(),
+    };
+    push(diags, codes::WRONG_KIND, span, format!("`{text}` is {what}, but a scalar is needed here"), note);
 }
 
 pub(super) fn report_own(span: Span, diags: &mut Diags) {
@@ -270,6 +286,17 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
         }
         Some(near) => diag.with_near_name(span, near),
         None => diag.with_note("names are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`"),
+    });
+}
+
+/// Reports a name that nothing declares, in the place of a stream.
+pub(super) fn report_no_stream(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_SCALAR, span, format!("the stream `{text}` is not declared"));
+    diags.push(match nearest_name(text, known.iter().copied()) {
+        Some(near) => diag.with_near_name(span, near),
+        None => diag.with_note(format!(
+            "write `stream {text} = current` where that stream is the current one, or a number, as in `sync 1`"
+        )),
     });
 }
 
@@ -377,28 +404,6 @@ pub(super) fn report_split_slice(program: &Program, tensor: TensorId, span: Span
     push(diags, codes::NO_TYPE, span, message, "give the slice a name and a type: `V: f32[m] = G[i]`");
 }
 
-pub(super) fn report_no_type(ops: OpRegistry, text: &str, span: Span, diags: &mut Diags) {
-    let message = format!("`{text}` needs a type");
-    let note = format!("write `{text}: f32[m, n] = ..`; types are inferred for {}", list_inferring_ops(ops));
-    push(diags, codes::NO_TYPE, span, message, note);
-}
-
-/// The statements whose results need no type, as a sentence lists them.
-fn list_inferring_ops(ops: OpRegistry) -> String {
-    let mut names: Vec<String> = ops.inferring_ops().map(inferring_statement).collect();
-    let last = names.pop().unwrap_or_default();
-    format!("{} and {last}", names.join(", "))
-}
-
-fn inferring_statement(kind: OpKind) -> String {
-    match kind.layout() {
-        OpLayout::Pointwise => "pointwise functions".to_owned(),
-        OpLayout::Own(OwnForm::PostOnStream) => "kernels".to_owned(),
-        _ if is_host_select(kind) => "slices".to_owned(),
-        _ => format!("`{}`", kind.name()),
-    }
-}
-
 pub(super) fn report_other_type(text: &str, span: Span, first: Span, diags: &mut Diags) {
     let mut diag = Diag::error(codes::DECLARED_TWICE, span, format!("`{text}` is declared with another type"))
         .with_note("a type stands at the first place only");
@@ -485,52 +490,6 @@ pub(super) fn report_not_callable(text: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::UNKNOWN_OP, span, message, "docs/language.md lists the statements");
 }
 
-pub(super) fn report_result_count(text: &str, needed: &str, found: usize, span: Span, diags: &mut Diags) {
-    push(diags, codes::WRONG_RESULTS, span, format!("`{text}` has {needed}, not {found}"), "");
-}
-
-pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
-    let what = match (spec.word, spec.key) {
-        (Some(_), _) => format!("`{}=`", keyword(spec)),
-        (None, Some(key)) => format!("`{}`, {}", key.word(), spec.kind.describe()),
-        (None, None) => spec.kind.describe().to_owned(),
-    };
-    push(diags, codes::MISSING_ARGUMENT, span, format!("`{}` needs {what}", kind.name()), "");
-}
-
-pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNode, diags: &mut Diags) {
-    match arg.key {
-        Some(key) => {
-            let words: Vec<&str> =
-                kind.spec().args.iter().filter(|spec| spec.word.is_some() || spec.key.is_some()).map(keyword).collect();
-            report_argument_word(kind.name(), file.symbol_text(key.name), &words, key.span, diags);
-        }
-        None => {
-            let most = kind.spec().args.iter().filter(|spec| is_positional(kind, spec)).count();
-            let message = format!("`{}` takes {}, this is one more", kind.name(), count(most, "operand", "operands"));
-            let keyed = kind.spec().args.iter().filter(|spec| spec.key.is_some() && !is_positional(kind, spec));
-            let words: Vec<&str> = keyed.map(keyword).collect();
-            let is_list = matches!(file.expr(arg.value), ExprNode::List(_));
-            let note = match (words.as_slice(), is_list) {
-                ([], true) => "a shape stands in the type of the result, as in `Y: f32[m, n] = view(X)`".to_owned(),
-                ([], false) => String::new(),
-                (words, _) => format!("others have names, as `{}=`", words.join("=`, `")),
-            };
-            push(diags, codes::EXTRA_OPERAND, arg.span, message, note);
-        }
-    }
-}
-
-pub(super) fn report_twice_given(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
-    let message = format!("`{}` is given twice to `{}`", keyword(spec), kind.name());
-    push(diags, codes::DUPLICATE_ARGUMENT, span, message, "");
-}
-
-pub(super) fn report_argument(spec: &ArgSpec, span: Span, diags: &mut Diags) {
-    let needed = describe_kind(spec.kind);
-    push(diags, codes::WRONG_KIND, span, format!("`{}` needs {needed}", keyword(spec)), "");
-}
-
 pub(super) fn report_list(what: &str, example: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::WRONG_KIND, span, format!("a list of {what} is needed here"), format!("such as `{example}`"));
 }
@@ -548,17 +507,6 @@ pub(super) fn report_no_axis(program: &Program, tensor: TensorId, position: u32,
 
 pub(super) fn report_function_key(text: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::UNKNOWN_WORD, span, format!("the function `{text}` has no arguments with names"), "");
-}
-
-pub(super) fn report_kernel_counts(text: &str, needed: [usize; 2], found: [usize; 2], span: Span, diags: &mut Diags) {
-    let message = format!(
-        "kernel `{text}` has {} and {}, but this call gives {} and takes {}",
-        count(needed[0], "input", "inputs"),
-        count(needed[1], "output", "outputs"),
-        found[0],
-        found[1]
-    );
-    push(diags, codes::WRONG_RESULTS, span, message, "");
 }
 
 pub(super) fn report_no_condition(span: Span, diags: &mut Diags) {
@@ -603,13 +551,10 @@ pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Spa
         _ => None,
     };
     match hint.filter(|hint| known.contains(hint)) {
-        Some(hint) => push(
-            diags,
-            codes::UNKNOWN_WORD,
-            span,
-            format!("`{word}` has no argument `{found}`"),
-            format!("write `{hint}=`"),
-        ),
+        Some(hint) => {
+            let message = format!("`{word}` has no argument `{found}`");
+            diags.push(Diag::error(codes::UNKNOWN_WORD, span, message).with_meant_word(span, hint));
+        }
         None => report_argument_word(word, found, known, span, diags),
     }
 }

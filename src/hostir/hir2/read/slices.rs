@@ -2,6 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
+use super::report_calls::ResultSource;
 use crate::axes::{stored_axis_place, stored_rank};
 use crate::ir::{DomainId, ExprId, TensorId, Value};
 use crate::ops::memory::{select_type, slice_op};
@@ -92,7 +93,7 @@ impl ProgramReader<'_> {
     fn select_one(&mut self, step: &SliceStep, target: Option<SliceTarget>) -> Option<TensorId> {
         let ty = select_type(&self.program, step.tensor, step.axis);
         let result = match target {
-            Some(target) => self.result_tensor(target.name, target.ty, ty)?,
+            Some(target) => self.result_tensor(target.name, target.ty, ty, ResultSource::Other)?,
             None => match ty {
                 Some(ty) => {
                     let hidden = self.add_hidden_tensor(ty, step.span);

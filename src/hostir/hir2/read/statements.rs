@@ -2,6 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
+use super::report_calls::{self, ResultSource};
 use super::scope::Meaning;
 use super::slices::SliceTarget;
 use crate::diag::Diag;
@@ -10,6 +11,7 @@ use crate::ops::memory::{allocation_op, deallocation_op};
 use crate::ops::observe::{assertion_op, print_op};
 use crate::ops::result_types::{TensorType, explain_missing_type, result_types};
 use crate::ops::scalar::definition_op;
+use crate::ops::shape::explain_unknown_type;
 use crate::style::stored_size;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
@@ -253,6 +255,7 @@ impl<'a> ProgramReader<'a> {
         name: NameSyntax,
         ty: Option<TypeId>,
         inferred: Option<TensorType>,
+        source: ResultSource,
     ) -> Option<TensorId> {
         match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Tensor(tensor)) => {
@@ -274,7 +277,8 @@ impl<'a> ProgramReader<'a> {
         match inferred {
             Some(inferred) => self.add_named_tensor(name, inferred, None),
             None => {
-                report::report_no_type(self.shared.ops, self.file.symbol_text(name.name), name.span, self.diags);
+                let text = self.file.symbol_text(name.name);
+                report_calls::report_no_type(self.shared.ops, source, text, name.span, self.diags);
                 self.poison(name);
                 None
             }
@@ -300,17 +304,22 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn finish_op(&mut self, mut op: Op, targets: &[ResultTarget], span: Span) -> Option<()> {
         let needed = targets.iter().any(|target| self.needs_type(target));
         let inferred = if needed { result_types(&self.program, &op) } else { None };
-        let mut inferred = inferred.unwrap_or_default().into_iter();
-        if needed && inferred.len() == 0 {
+        let is_missing = needed && inferred.as_ref().is_none_or(|types| types.is_empty());
+        if is_missing {
             self.report_missing_type(&op, targets, span)?;
         }
+        let fault = if is_missing { explain_unknown_type(&self.program, &op) } else { None };
+        let mut inferred = inferred.unwrap_or_default().into_iter();
         for target in targets {
             let tensor = match target {
                 ResultTarget::Tensor(tensor) => {
                     inferred.next();
                     *tensor
                 }
-                ResultTarget::Name(name, ty) => self.result_tensor(*name, *ty, inferred.next())?,
+                ResultTarget::Name(name, ty) => {
+                    let source = ResultSource::Op(op.kind, fault.clone());
+                    self.result_tensor(*name, *ty, inferred.next(), source)?
+                }
             };
             op.results.push(Value::Tensor(tensor));
         }
@@ -380,7 +389,7 @@ impl<'a> ProgramReader<'a> {
     /// `G: T = alloc(keep, size=e)`.
     fn read_allocation(&mut self, target: &TargetSyntax, args: NodeRange, span: Span) -> Option<()> {
         let name = self.plain_target(target)?;
-        let tensor = self.result_tensor(name, target.ty, None)?;
+        let tensor = self.result_tensor(name, target.ty, None, ResultSource::Memory)?;
         let file = self.file;
         let mut wanted = AllocationArgs::default();
         for arg in &file.args[args.indices()] {

@@ -149,6 +149,11 @@ impl<'f> ProgramReader<'f> {
     }
 
     fn report_unbound_name(&mut self, used: NameSyntax, near: Option<ast::Symbol>, bound: &[Symbol]) {
+        let before = self.source.get(..used.span.start as usize).unwrap_or_default().trim_end();
+        if before.ends_with("sync") || before.ends_with("stream") {
+            let known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Stream(_)));
+            return report::report_no_stream(self.file.symbol_text(used.name), &known, used.span, self.diags);
+        }
         let mut known: Vec<&str> = near.into_iter().map(|near| self.file.symbol_text(near)).collect();
         known.extend(self.names_to_suggest(|meaning| meaning != Meaning::Poisoned));
         if self.unbound.asked <= MAX_SUGGESTIONS {

@@ -466,8 +466,13 @@ fn team_member(cx: &PlanBuilder<'_>, op: &Op, team: &[u32], key: AttrKey) -> Res
     let value = cx.eval_int(expr)?;
     let device = usize::try_from(value).ok().and_then(|place| team.get(place).copied());
     device.ok_or_else(|| {
-        let message = format!("peer {value} is out of range: the team has {} members", team.len());
-        cx.error_here(codes::TEAM, message)
+        let count = team.len();
+        let message = format!("peer {value} is out of range: the team has {count} members, 0 to {}", count.max(1) - 1);
+        let wrapped = Message::advice(
+            "in a ring the peers are `( ( rank + 1 ) % n )` and `( ( rank + n - 1 ) % n )` of n members",
+            format!("a ring of them is closed by `to=(rank + 1) % {count}, from=wrap(rank - 1, {count})`"),
+        );
+        cx.error_here(codes::TEAM, message).with_note(wrapped)
     })
 }
 

@@ -230,6 +230,10 @@ fn check_grouped_extents(program: &Program, id: OpId, diags: &mut Diags) {
                 second
             );
             let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
+            let diag = match one == offsets {
+                true => diag.with_note(message!("`{}` has one element for each group: where the group ends", left)),
+                false => diag,
+            };
             diags.push(with_declaration(with_declaration(diag, program, one, id), program, other, id));
         }
     }

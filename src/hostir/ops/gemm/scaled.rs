@@ -116,7 +116,11 @@ fn link_scale(program: &Program, op: OpId, place: usize, links: &mut Vec<AxisLin
             of,
             found
         );
-        return Err(rank_error(&scale, message));
+        let note = Message::advice(
+            "scales of rows are `[iS0{m}, bS1{1}]`, those of columns `[bS2{1}, iS3{n}]`",
+            "scales of rows are `f32[m, b.1]`, those of columns `f32[b.1, n]`",
+        );
+        return Err(AxisMismatch { note, ..rank_error(&scale, message) });
     }
     // Rows have scales in a column, columns in a row.
     let across = if place == SCALES[0] { rank - 1 } else { rank - 2 };

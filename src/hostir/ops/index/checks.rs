@@ -30,7 +30,9 @@ fn match_gather(program: &Program, id: OpId) -> Option<GatherAxes> {
 /// Checks a gather: its indices are integers that select along one of the operand's axes, and elements keep their type.
 pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(GatherAxes { input, index, result, dim }) = match_gather(program, id) else { return };
-    check_integer_index(program, id, index, diags);
+    if !check_integer_index(program, id, index, diags) {
+        return;
+    }
     tensor_checks::check_equal_dtypes(program, id, input, result, diags);
     let rank = logical_axes(program, input).stored_positions().len();
     if let Some(dim) = dim.filter(|dim| !(0..rank as i64).contains(dim)) {
@@ -75,7 +77,9 @@ pub(crate) fn check_scatter(program: &Program, id: OpId, diags: &mut Diags) {
     else {
         return;
     };
-    check_integer_index(program, id, index, diags);
+    if !check_integer_index(program, id, index, diags) {
+        return;
+    }
     tensor_checks::check_equal_dtypes(program, id, base, result, diags);
     match source {
         Some(Value::Tensor(source)) => tensor_checks::check_equal_dtypes(program, id, source, result, diags),
@@ -125,7 +129,9 @@ pub(crate) fn check_index_put(program: &Program, id: OpId, diags: &mut Diags) {
     else {
         return;
     };
-    check_integer_index(program, id, index, diags);
+    if !check_integer_index(program, id, index, diags) {
+        return;
+    }
     tensor_checks::check_equal_dtypes(program, id, base, result, diags);
     tensor_checks::check_equal_dtypes(program, id, value, result, diags);
     if let (Some(from), Some(to)) = (constant_extent(program, base, 0), constant_extent(program, result, 0))
@@ -155,8 +161,9 @@ fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
     axes.stored_positions().iter().map(|&k| axes.axes[k as usize].extent).collect()
 }
 
-pub(super) fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) {
-    tensor_checks::check_index_type(program, id, index, "index", diags);
+/// Checks that an index has integers. Returns false after an error: what else is wrong often follows from it.
+pub(super) fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) -> bool {
+    tensor_checks::check_index_type(program, id, index, "index", diags)
 }
 
 const EQUAL: &str = "equal extents";

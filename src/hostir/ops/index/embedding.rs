@@ -17,7 +17,7 @@ use crate::ir::{ArgumentsEnd, AttrKey, AxisLink, DType, Op, OpId, OpIdentity, Op
 use crate::ops::real_kernel::{RealKernel, real};
 use crate::ops::result_types::{TensorType, stored_domains};
 use crate::ops::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
-use crate::ops::tensor_checks::check_equal_dtypes;
+use crate::ops::tensor_checks::{check_equal_dtypes, swapped_index};
 use crate::plan::{
     BufferView, Function, InstKind, PlanBuilder, RedOp, ReduceInst, ReductionFold, TakeInst, ViewDim, constant_value,
 };
@@ -63,7 +63,7 @@ pub const EMBEDDING: OpSpec = OpSpec {
 /// `[..]` of a table `[V, E]` -> `[.., E]`. A norm is one of a whole row.
 fn link_embedding(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (index, table, out) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?, result_side(program, op)?);
-    if has_split_axis(&[&index, &table, &out]) {
+    if swapped_index(program, op, index.tensor).is_some() || has_split_axis(&[&index, &table, &out]) {
         return Ok(());
     }
     let (x, a, b) = (index.stored_positions(), table.stored_positions(), out.stored_positions());
@@ -102,7 +102,9 @@ fn check_embedding(program: &Program, id: OpId, diags: &mut Diags) {
     let (Some(index), Some(table), Some(out)) = (operands.next(), operands.next(), op.output_tensors().next()) else {
         return;
     };
-    check_integer_index(program, id, index, diags);
+    if !check_integer_index(program, id, index, diags) {
+        return;
+    }
     check_equal_dtypes(program, id, table, out, diags);
     let axes = logical_axes(program, table);
     let rows = axes.stored_positions().first().and_then(|&row| program.exprs().as_int(axes.axes[row as usize].extent));

@@ -3,6 +3,7 @@
 //! The axis that the index selects from has no link: any element of the result may come from (or go to) any position
 //! along it, so it must not be sharded. Sharding along the other axes is kept.
 
+use super::super::tensor_checks::swapped_index;
 use crate::axes::pairing::{
     AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
 };
@@ -45,6 +46,10 @@ impl GatherSides {
         let (input, index) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?);
         Ok(Self { input, index, out: result_side(program, op)? })
     }
+    /// Returns true if the index has no integers and another operand has, which is one error.
+    fn is_swapped(&self, program: &Program, op: OpId) -> bool {
+        swapped_index(program, op, self.index.tensor).is_some()
+    }
     fn has_split_axis(&self) -> bool {
         has_split_axis(&[&self.input, &self.index, &self.out])
     }
@@ -66,7 +71,9 @@ impl GatherSides {
     fn check_ranks(&self, program: &Program, op: OpId, sides: &[&LinkSide]) -> LinkResult {
         let rank = self.input.stored_positions().len();
         let other = sides.iter().find(|side| side.stored_positions().len() != rank);
-        let Some(side) = other.filter(|_| !self.has_split_axis()) else { return Ok(()) };
+        let Some(side) = other.filter(|_| !self.has_split_axis() && !self.is_swapped(program, op)) else {
+            return Ok(());
+        };
         let what = if side.tensor == self.index.tensor { "an index" } else { "a result" };
         let note = format!("`{}` has {}", program.tensor_name(self.input.tensor), axis_count_text(rank));
         let mut mismatch =
@@ -85,7 +92,7 @@ pub(super) fn link_index_select(program: &Program, op: OpId, links: &mut Vec<Axi
     let gather = GatherSides::new(program, op)?;
     gather.check_ranks(program, op, &[&gather.out])?;
     let (a, x, b) = (gather.input.stored_positions(), gather.index.stored_positions(), gather.out.stored_positions());
-    if gather.has_split_axis() {
+    if gather.has_split_axis() || gather.is_swapped(program, op) {
         return Ok(());
     }
     if x.len() != 1 {
@@ -122,7 +129,8 @@ fn link_other_axes(
     let gather = GatherSides::new(program, op)?;
     gather.check_ranks(program, op, &[&gather.index, &gather.out])?;
     let (a, x, b) = (gather.input.stored_positions(), gather.index.stored_positions(), gather.out.stored_positions());
-    let Some(dim) = chosen_axis(program, op, a.len()).filter(|_| !gather.has_split_axis()) else {
+    let is_wrong = gather.has_split_axis() || gather.is_swapped(program, op);
+    let Some(dim) = chosen_axis(program, op, a.len()).filter(|_| !is_wrong) else {
         return Ok(());
     };
     for k in 0..a.len() {
@@ -175,7 +183,8 @@ fn is_equal_axis(one: &LinkSide, a: u32, other: &LinkSide, b: u32) -> bool {
 pub(super) fn link_index_put(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (base, index) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?);
     let (value, out) = (operand_side(program, op, 2)?, result_side(program, op)?);
-    if has_split_axis(&[&base, &index, &value, &out]) {
+    let is_swapped = swapped_index(program, op, index.tensor).is_some();
+    if is_swapped || has_split_axis(&[&base, &index, &value, &out]) {
         return Ok(());
     }
     let (a, x, v, b) =

@@ -2,7 +2,7 @@
 
 use crate::axes::LogicalAxis;
 use crate::diag::message;
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Message, codes};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, bare_head};
 use crate::ops::comm::emit_mesh_allgather;
 use crate::ops::uneven_split::uneven_split;
@@ -182,8 +182,9 @@ pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Resul
     let Some(stream) = cx.axes.stream_axis(result).or_else(|| cx.axes.stream_axis(input)) else {
         let (input, result) = (cx.tensor_name(input), cx.tensor_name(result));
         let message = format!("neither {result} nor {input} has a stream-parallel axis to shard");
-        return Err(cx.error_here(codes::SPLIT_AXES, message).with_note(format!(
-            "write an axis of extent `i0` in 3 parts as `istreamIdx0{{3}}, iS1{{ceilDiv(i0, 3)}}` in {result}"
+        return Err(cx.error_here(codes::SPLIT_AXES, message).with_note(Message::advice(
+            format!("write an axis of extent `i0` in 3 parts as `istreamIdx0{{3}}, iS1{{ceilDiv(i0, 3)}}` in {result}"),
+            format!("write the axis over streams as `st:n` in the type of {result}, as in `{result}: f32[st:4, 3]`"),
         )));
     };
     cx.local_shape(result)?;
@@ -214,7 +215,10 @@ pub(super) fn lower_symmetric_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result
     let outermost = cx.axes.stored_axes(input).next().is_some_and(|axis| axis.is_sharded());
     if !outermost {
         let message = message!("{} must be sharded along its first axis", cx.quoted_tensor(input));
-        return Err(cx.error_here(codes::LAYOUT, message));
+        return Err(cx.error_here(codes::LAYOUT, message).with_note(Message::advice(
+            "as in `T0_g_float[ideviceIdx.x0{2}, iS1{4}] (DeviceMesh{0 1})`",
+            format!("as in `{}: f32[x:2, 4]`", cx.tensor_name(input)),
+        )));
     }
     if cx.rank.is_none() {
         let view = cx.input_view(input)?;

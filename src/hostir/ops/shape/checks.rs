@@ -1,7 +1,7 @@
 //! V35: ranges of a slice.
 
 use crate::axes::logical_axes;
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, PartKind, Quoted, codes, message};
 use crate::ir::{AttrKey, AttrValue, OpId, Program, expr_text};
 
 /// V35: constant ranges of a slice run forwards and stay inside their axes.
@@ -17,12 +17,21 @@ pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags)
         let outside = matches!((stop, extent), (Some(stop), Some(extent)) if stop > extent);
         if backwards || outside || start.is_some_and(|s| s < 0) || step.is_some_and(|s| s <= 0) {
             let written: Vec<String> = range.iter().map(|expr| expr_text(program, *expr)).collect();
-            let message = format!(
-                "the range {{{}}} of axis {k} of `{}` is not within the axis",
-                written.join(", "),
+            let written = written.join(", ");
+            let range = Quoted::spelled(PartKind::Scalar, format!("{{{written}}}"), format!("[{written}]"));
+            let message = message!(
+                "the range {} of axis {} of `{}` is not within the axis",
+                range,
+                k,
                 program.tensor_name(input)
             );
-            diags.push(Diag::error(codes::RANGES, program.op_span(id), message));
+            let diag = Diag::error(codes::RANGES, program.op_span(id), message);
+            diags.push(match extent {
+                Some(extent) => {
+                    diag.with_note(message!("the axis has {} elements; a range is start, stop and step", extent))
+                }
+                None => diag,
+            });
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::axes::pairing::{
     equal_rank_positions, has_same_extent, has_split_axis, link_copy, link_equal_lists, link_kept_positions,
     link_pairs, result_side,
 };
-use crate::diag::codes;
 use crate::diag::message;
+use crate::diag::{Message, codes};
 use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Op, OpId, Program, TensorId, quoted_op};
 use smallvec::SmallVec;
 
@@ -133,7 +133,10 @@ pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>)
         return Err(AxisMismatch {
             code: codes::RANGES,
             message: message!("`slice` has {}, but `{}` has {} axes", count_text(ranges.len(), "range"), name, a.len()),
-            note: "write one range `{start, stop, step}` for each axis".into(),
+            note: Message::advice(
+                "write one range `{start, stop, step}` for each axis",
+                "write one range `[start, stop, step]` for each axis",
+            ),
             tensor: Some(from.tensor),
         });
     }

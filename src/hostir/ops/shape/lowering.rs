@@ -1,6 +1,6 @@
 //! Lowering of ops that change a tensor's shape; all of them copy.
 
-use crate::diag::{Diag, codes, message};
+use crate::diag::{Diag, Message, codes, message};
 use crate::ir::{AttrKey, AttrValue, DType, ExprId, Op, OpId, TensorId, quoted_type};
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{
@@ -43,10 +43,20 @@ pub(super) fn lower_squeeze(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Di
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let source = cx.input_view(input)?;
     let flags = op_flags(cx, op)?;
-    let bad = flags.iter().zip(&source.dims).any(|(&drop, dim)| drop && dim.extent != 1);
-    if flags.len() != source.dims.len() || bad {
-        let message = format!("the flags do not match {} of shape {:?}", cx.tensor_name(input), source.shape());
+    if flags.len() != source.dims.len() {
+        let message = message!(
+            "`squeeze` needs a flag for each of the {} axes of {}, but has {}",
+            source.dims.len(),
+            cx.quoted_tensor(input),
+            flags.len()
+        );
         return Err(cx.error_here(codes::SHAPES, message));
+    }
+    if let Some(axis) = flags.iter().zip(&source.dims).position(|(&drop, dim)| drop && dim.extent != 1) {
+        let (name, extent) = (cx.quoted_tensor(input), source.dims[axis].extent);
+        let message = message!("`squeeze` removes axes of extent 1, but axis {} of {} has {}", axis, name, extent);
+        let note = "write `false` for an axis that stays; `reduction` sums over one";
+        return Err(cx.error_here(codes::SHAPES, message).with_note(note));
     }
     let kept = source.dims.iter().zip(&flags).filter(|(_, drop)| !**drop).map(|(dim, _)| *dim);
     let dims = kept.collect();
@@ -133,10 +143,17 @@ pub(super) fn lower_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
     let (source, stored) = without_repetition(source, dst.clone());
     let shape = source.shape();
     let Some(reshaped) = stored.reshaped_to(&shape) else {
+        let [from, to] = [&shape, &dst.shape()].map(|shape| shape.iter().product::<usize>());
         let error = cx.shape_error(input, &shape, result, &dst.shape());
+        let error = if from == to { error } else { error.with_note(element_counts(cx, [input, result], [from, to])) };
         return Err(uneven_split(cx, &[result, input]).unwrap_or(error));
     };
     emit_copy(cx, source, reshaped)
+}
+
+/// `A has 12 elements, B 15`
+fn element_counts(cx: &PlanBuilder<'_>, [a, b]: [TensorId; 2], [first, second]: [usize; 2]) -> Message {
+    message!("{} has {} elements, {} has {}", cx.quoted_tensor(a), first, cx.quoted_tensor(b), second)
 }
 
 /// The stored elements of both sides of a view, without the axes that both repeat at the same place.
@@ -264,11 +281,11 @@ pub(super) fn lower_pad(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         return Err(cx.error_here(codes::NEEDED, "the widths of the pad are unknown"));
     };
     if widths.len() != 2 * source.dims.len() {
-        let message = format!(
-            "the pad has {} widths for the {} axes of {}",
-            widths.len(),
-            source.dims.len(),
-            cx.tensor_name(input)
+        let message = message!(
+            "`pad` needs {} widths, one before and one after each axis of {}, but has {}",
+            2 * source.dims.len(),
+            cx.quoted_tensor(input),
+            widths.len()
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }

@@ -5,6 +5,8 @@ mod links;
 mod lowering;
 mod types;
 
+pub use types::explain_unknown_type;
+
 use super::literals::check_fill_literal;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;

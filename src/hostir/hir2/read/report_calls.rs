@@ -1,0 +1,125 @@
+//! Errors about the operands, arguments, results and types of calls. Each ends in the text to write.
+
+use super::report::{count, push, report_argument_word};
+use crate::diag::{Diag, Diags, Message, codes};
+use crate::hir2::defaults::{describe_kind, is_host_select, is_positional, keyword};
+use crate::hir2::forms::statement_forms;
+use crate::ir::{OpKind, OpLayout, OwnForm};
+use crate::ops::{ArgSpec, Infer, OpRegistry};
+use hostir_grammar::Span;
+use hostir_grammar::hir2::ast::{ArgNode, ExprNode, FileSyntax};
+
+/// The form of an op, as a note.
+fn form_note(kind: OpKind) -> String {
+    let forms = statement_forms(kind);
+    forms.lines().next().map_or_else(String::new, |form| format!("its form is `{form}`"))
+}
+
+/// The statement that makes a result.
+pub(super) enum ResultSource {
+    /// `alloc`.
+    Memory,
+    /// A slice with a name, or a launch.
+    Other,
+    /// An op, with the reason why its arguments give no type, if it infers types.
+    Op(OpKind, Option<Message>),
+}
+
+/// Reports a result without a type.
+pub(super) fn report_no_type(ops: OpRegistry, source: ResultSource, text: &str, span: Span, diags: &mut Diags) {
+    let note = match source {
+        ResultSource::Op(kind, Some(fault)) => {
+            return diags.push(Diag::error(codes::NO_TYPE, span, fault).with_note(form_note(kind)));
+        }
+        ResultSource::Op(kind, None) if !matches!(kind.spec().infer, Infer::Written) => {
+            let name = kind.name();
+            format!("these arguments of `{name}` give none: write `{text}: f32[m, n] = {name}(..)`")
+        }
+        ResultSource::Memory => format!("memory has the type that is written: `{text}: f32[m, n] = alloc`"),
+        ResultSource::Other | ResultSource::Op(..) => {
+            format!("write `{text}: f32[m, n] = ..`; types are inferred for {}", list_inferring_ops(ops))
+        }
+    };
+    push(diags, codes::NO_TYPE, span, format!("`{text}` needs a type"), note);
+}
+
+/// The statements whose results need no type, as a sentence lists them.
+fn list_inferring_ops(ops: OpRegistry) -> String {
+    let mut names: Vec<String> = ops.inferring_ops().map(inferring_statement).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} and {last}", names.join(", "))
+}
+
+fn inferring_statement(kind: OpKind) -> String {
+    match kind.layout() {
+        OpLayout::Pointwise => "pointwise functions".to_owned(),
+        OpLayout::Own(OwnForm::PostOnStream) => "kernels".to_owned(),
+        _ if is_host_select(kind) => "slices".to_owned(),
+        _ => format!("`{}`", kind.name()),
+    }
+}
+
+pub(super) fn report_result_count(kind: OpKind, needed: &str, found: usize, span: Span, diags: &mut Diags) {
+    let message = format!("`{}` has {needed}, not {found}", kind.name());
+    push(diags, codes::WRONG_RESULTS, span, message, form_note(kind));
+}
+
+pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
+    let what = match (spec.word, spec.key) {
+        (Some(_), _) => format!("`{}=`", keyword(spec)),
+        (None, Some(key)) => format!("`{}`, {}", key.word(), spec.kind.describe()),
+        (None, None) => spec.kind.describe().to_owned(),
+    };
+    push(diags, codes::MISSING_ARGUMENT, span, format!("`{}` needs {what}", kind.name()), form_note(kind));
+}
+
+pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNode, diags: &mut Diags) {
+    match arg.key {
+        Some(key) => {
+            let words: Vec<&str> =
+                kind.spec().args.iter().filter(|spec| spec.word.is_some() || spec.key.is_some()).map(keyword).collect();
+            report_argument_word(kind.name(), file.symbol_text(key.name), &words, key.span, diags);
+        }
+        None => {
+            let most = kind.spec().args.iter().filter(|spec| is_positional(kind, spec)).count();
+            let message = format!("`{}` takes {}, this is one more", kind.name(), count(most, "operand", "operands"));
+            let keyed = kind.spec().args.iter().filter(|spec| spec.key.is_some() && !is_positional(kind, spec));
+            let words: Vec<&str> = keyed.map(keyword).collect();
+            let is_list = matches!(file.expr(arg.value), ExprNode::List(_));
+            let note = match (words.as_slice(), is_list) {
+                ([], true) => "a shape stands in the type of the result, as in `Y: f32[m, n] = view(X)`".to_owned(),
+                ([], false) => form_note(kind),
+                (words, _) => format!("others have names, as `{}=`: {}", words.join("=`, `"), form_note(kind)),
+            };
+            push(diags, codes::EXTRA_OPERAND, arg.span, message, note);
+        }
+    }
+}
+
+pub(super) fn report_twice_given(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
+    let message = format!("`{}` is given twice to `{}`", keyword(spec), kind.name());
+    push(diags, codes::DUPLICATE_ARGUMENT, span, message, "");
+}
+
+pub(super) fn report_argument(kind: Option<OpKind>, written: &str, spec: &ArgSpec, span: Span, diags: &mut Diags) {
+    let needed = describe_kind(spec.kind);
+    let note = kind.map_or_else(String::new, form_note);
+    push(diags, codes::WRONG_KIND, span, format!("`{written}` needs {needed}"), note);
+}
+
+pub(super) fn report_kernel_counts(
+    text: &str,
+    [needed, found]: [[usize; 2]; 2],
+    head: &str,
+    span: Span,
+    diags: &mut Diags,
+) {
+    let message = format!(
+        "kernel `{text}` has {} and {}, but this call gives {} and takes {}",
+        count(needed[0], "input", "inputs"),
+        count(needed[1], "output", "outputs"),
+        found[0],
+        found[1]
+    );
+    push(diags, codes::WRONG_RESULTS, span, message, format!("the kernel is `{head}`"));
+}
