@@ -155,6 +155,14 @@ fn every_op_has_an_example() {
 }
 
 #[test]
+fn every_op_has_a_mistake() {
+    none(
+        docs::ops_without_mistake(),
+        "docs/ops/<name>.error.hir is a program with one error, which each fix that is offered repairs",
+    );
+}
+
+#[test]
 fn every_code_is_tested() {
     none(coverage::codes_without_tests(), "an H-code of the sources occurs in an expected output or a test");
 }

@@ -16,6 +16,7 @@ mod flag_values;
 mod form;
 mod formatting;
 mod lists;
+mod mistakes;
 mod output;
 mod pass_page;
 mod reproducer;
@@ -30,7 +31,7 @@ use fixing::JudgedText;
 use form::OutputForm;
 use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags, Message, codes};
-use hostir::ir::Program;
+use hostir::ir::{OpKind, Program};
 use hostir::print::{PrintOptions, VersionLine};
 use hostir_passes::ToolRegistries;
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
@@ -41,6 +42,7 @@ use hostir_tool_support::panics;
 use hostir_tool_support::source::NamedText;
 use hostir_tool_support::status::ToolStatus;
 use hostir_tool_support::terminal::help_width;
+pub use mistakes::OpMistake;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::time::Instant;
@@ -97,6 +99,16 @@ fn run_request(mut cli: OptArgs, io: &mut ToolIo<'_>) -> i32 {
     }
 }
 
+/// The mistake of docs/ops with an op, with all that hir-opt says about it; `None` if there is none.
+pub fn find_op_mistake(kind: OpKind) -> Option<OpMistake> {
+    OpMistake::of_op(judge_text, kind)
+}
+
+/// All that hir-opt says about a text in `hir 2`, whose programs it proves, with fixes.
+pub fn diagnose_program(text: &str) -> Option<Vec<Diag>> {
+    mistakes::diagnose_text(judge_text, text)
+}
+
 /// All diagnostics about a text after so many containers; `None` if the command line is wrong.
 fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>) -> Option<JudgedText> {
     let source = NamedText::default();
@@ -125,9 +137,9 @@ fn print_lists(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     if let Some(name) = cli.list_ops.as_deref() {
         let ops = cli.registries.ops;
         let found = match (cli.json, name) {
-            (true, name) => lists::ops_data(name, ops),
+            (true, name) => lists::ops_data(judge_text, name, ops),
             (false, "") => Ok(lists::list_ops(ops, width)),
-            (false, name) => lists::describe_by_name(name, ops, width),
+            (false, name) => lists::describe_by_name(judge_text, name, ops, width),
         };
         match found {
             Ok(ops) => text += &ops,

@@ -1,5 +1,7 @@
 //! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
+use super::fixing::TextRun;
+use super::mistakes::OpMistake;
 use super::pass_page::{describe_option, pass_object, pass_page, steps_text};
 use hostir::diag::nearest_function;
 use hostir::diag::{Diag, Span};
@@ -70,9 +72,10 @@ pub(super) fn list_ops(ops: OpRegistry, width: usize) -> String {
 ///
 /// # Errors
 /// A name that no op has.
-pub(super) fn ops_data(name: &str, ops: OpRegistry) -> Result<String, String> {
+pub(super) fn ops_data(run: TextRun, name: &str, ops: OpRegistry) -> Result<String, String> {
     let kinds = ops.kinds();
-    let found: Vec<Value> = kinds.filter(|kind| name.is_empty() || is_named(*kind, name, ops)).map(op_object).collect();
+    let found: Vec<Value> =
+        kinds.filter(|kind| name.is_empty() || is_named(*kind, name, ops)).map(|kind| op_object(run, kind)).collect();
     if found.is_empty() { Err(unknown_op(name, ops)) } else { Ok(format!("{:#}\n", Value::from(found))) }
 }
 
@@ -80,10 +83,10 @@ pub(super) fn ops_data(name: &str, ops: OpRegistry) -> Result<String, String> {
 ///
 /// # Errors
 /// A name that no op has.
-pub(super) fn describe_by_name(name: &str, ops: OpRegistry, width: usize) -> Result<String, String> {
+pub(super) fn describe_by_name(run: TextRun, name: &str, ops: OpRegistry, width: usize) -> Result<String, String> {
     let kinds: Vec<OpKind> = ops.kinds().filter(|kind| is_named(*kind, name, ops)).collect();
     if !kinds.is_empty() {
-        return Ok(kinds.iter().map(|kind| describe_op(*kind, width)).collect::<Vec<_>>().join("\n"));
+        return Ok(kinds.iter().map(|kind| describe_op(run, *kind, width)).collect::<Vec<_>>().join("\n"));
     }
     if let Some(text) = describe_function(name) {
         return Ok(text);
@@ -115,7 +118,7 @@ fn has_word_of_hir2(kind: OpKind, word: &str) -> bool {
 }
 
 /// An op as data: its forms in both notations and its arguments.
-fn op_object(kind: OpKind) -> Value {
+fn op_object(run: TextRun, kind: OpKind) -> Value {
     let spec = kind.spec();
     let arguments = spec.args.iter().map(|arg| json!({ "name": argument_title(arg), "value": argument_contents(arg) }));
     json!({
@@ -125,10 +128,11 @@ fn op_object(kind: OpKind) -> Value {
         "printed_form": op_form(kind),
         "spellings": spec.spellings.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         "arguments": arguments.collect::<Value>(),
+        "mistake": OpMistake::of_op(run, kind).map(|mistake| mistake.data()),
     })
 }
 
-fn describe_op(kind: OpKind, width: usize) -> String {
+fn describe_op(run: TextRun, kind: OpKind, width: usize) -> String {
     let spec = kind.spec();
     let mut out = String::new();
     for form in statement_forms(kind).lines() {
@@ -151,7 +155,24 @@ fn describe_op(kind: OpKind, width: usize) -> String {
         let text = wrap_text(&argument_contents(arg), column, column, width);
         let _ = writeln!(out, "  {:1$}{text}", argument_title(arg), column - 2);
     }
+    if let Some(mistake) = OpMistake::of_op(run, kind).and_then(|mistake| mistake.summary()) {
+        let _ = writeln!(out, "\n  A mistake and its message:\n");
+        for line in mistake.lines() {
+            let _ = writeln!(out, "{}", wrap_summary_line(line, width));
+        }
+    }
     out
+}
+
+/// A line of a summary of a mistake, indented; one that is too wide is continued below its text.
+fn wrap_summary_line(line: &str, width: usize) -> String {
+    let text = line.trim_start_matches([' ', '=']);
+    let start = line.len() - text.len();
+    if start + 4 + text.chars().count() <= width {
+        return format!("    {line}");
+    }
+    let column = start + 4;
+    format!("    {}{}", &line[..start], wrap_text(text, column, if start == 0 { 6 } else { column }, width))
 }
 
 /// A function that pointwise ops compute.
@@ -271,9 +292,17 @@ fn argument_contents(arg: &ArgSpec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::OptArgs;
+    use crate::fixing::JudgedText;
+    use hostir_tool_support::io::ToolIo;
+
+    /// Lists without the messages of mistakes.
+    fn unjudged(_: &OptArgs, _: usize, _: &str, _: &mut ToolIo<'_>) -> Option<JudgedText> {
+        None
+    }
 
     fn describe(name: &str, width: usize) -> Result<String, String> {
-        describe_by_name(name, OpRegistry::OURS, width)
+        describe_by_name(unjudged, name, OpRegistry::OURS, width)
     }
 
     fn fits(text: &str) {
@@ -288,7 +317,7 @@ mod tests {
         fits(&list_passes(PassRegistry::OURS, 80));
         fits(&list_ops(OpRegistry::OURS, 80));
         for kind in OpRegistry::OURS.kinds() {
-            fits(&describe_op(kind, 80));
+            fits(&describe_op(unjudged, kind, 80));
         }
         for pass in PassRegistry::OURS.passes() {
             // Examples and tables are as wide as they are.

@@ -54,6 +54,25 @@ impl ToolIo<'_> {
         self.cwd.join(os_text::unescape_text(path))
     }
 
+    /// Calls `work` with an empty environment, without a terminal, and with streams that are empty and accept
+    /// everything.
+    pub fn with_no_environment<T>(work: impl FnOnce(&mut ToolIo<'_>) -> T) -> T {
+        let (mut input, mut output, mut errors) = (std::io::empty(), std::io::sink(), std::io::sink());
+        work(&mut ToolIo {
+            stdin: &mut input,
+            stdout: &mut output,
+            stderr: &mut errors,
+            cwd: PathBuf::new(),
+            color: false,
+            terminal: false,
+            columns: None,
+            error_columns: None,
+            env: |_| None,
+            exe: None,
+            gpus: SharedState::default(),
+        })
+    }
+
     /// Calls `work` with streams that are empty and accept everything.
     pub fn with_null_streams<T>(&self, work: impl FnOnce(&mut ToolIo<'_>) -> T) -> T {
         let (mut input, mut output, mut errors) = (std::io::empty(), std::io::sink(), std::io::sink());

@@ -1,9 +1,11 @@
 //! Docs agree with the sources.
 
 use super::coverage;
+use hostir::diag::Severity;
 use hostir::hir2::forms::statement_forms;
 use hostir::ir::{OpKind, statement_word};
 use hostir::ops::{ArgPresence, OpRegistry};
+use hostir_opt::{diagnose_program, find_op_mistake};
 use hostir_test::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +115,8 @@ fn ops() -> String {
          Every op in the order of the table: its form in `hir 2`, where `A` and `B` are operands, `T` is the result, \
          `T: type` needs its type, and `[..]` may be left out; then a program that runs, a file of [ops](ops), with \
          the rule for axes. An axis *corresponds* if index i of the operand becomes index i of the result: only such \
-         an axis may be sharded over devices or streams. [language.md](language.md) explains the rules, \
+         an axis may be sharded over devices or streams. Last comes a mistake that is easy to make, with its message \
+         ([errors](errors.md) lists all codes). [language.md](language.md) explains the rules, \
          `hir-opt --list-ops=NAME` lists the arguments of an op.\n",
     );
     for kind in OpRegistry::OURS.kinds() {
@@ -145,7 +148,16 @@ fn op_section(kind: OpKind) -> String {
     if !code.trim().is_empty() {
         out.push_str(&format!("\nExample:\n\n```\n{}\n```\n", code.trim()));
     }
+    if let Some(text) = find_op_mistake(kind).and_then(|mistake| mistake.summary()) {
+        let file = mistake_file(kind);
+        out.push_str(&format!("\n[A mistake]({file}) and its message:\n\n```\n{text}```\n"));
+    }
     out
+}
+
+/// The file of the mistake of an op, relative to docs.
+fn mistake_file(kind: OpKind) -> String {
+    format!("ops/{}.error.hir", if kind.is_definition() { "definition" } else { kind.name() })
 }
 
 /// The example of an op: a file of docs/ops with its name.
@@ -179,11 +191,36 @@ pub(crate) fn ops_without_example() -> Vec<String> {
     kinds.filter(|kind| op_example(*kind).is_none()).map(|kind| kind.name().to_owned()).collect()
 }
 
+/// Ops with an example, but without a program that has exactly one error, whose fixes repair it.
+pub(crate) fn ops_without_mistake() -> Vec<String> {
+    let kinds = OpRegistry::OURS.kinds().filter(|kind| op_example(*kind).is_some());
+    let wrong = kinds.filter_map(|kind| Some(format!("docs/{}: {}", mistake_file(kind), mistake_fault(kind)?)));
+    wrong.collect()
+}
+
+/// The reason why the mistake of an op does not belong into the docs.
+fn mistake_fault(kind: OpKind) -> Option<String> {
+    let Some(mistake) = find_op_mistake(kind) else { return Some("is missing".to_owned()) };
+    let [diag] = &mistake.diags[..] else {
+        return Some(format!("has {} errors and warnings", mistake.diags.len()));
+    };
+    if diag.severity != Severity::Error {
+        return Some("has a warning".to_owned());
+    }
+    for fix in diag.fixes.iter().filter(|fix| !fix.edits.is_empty()) {
+        let left = fix.apply_to(mistake.program).and_then(|text| diagnose_program(&text));
+        if left.is_none_or(|left| !left.is_empty()) {
+            return Some(format!("the fix does not repair it: {}", fix.message));
+        }
+    }
+    None
+}
+
 /// Files of docs/ops that no RUN line of test/run/op_examples.hir names.
 pub(crate) fn untested_examples() -> Vec<String> {
     let tests = tree::read(&tree::root().join("test/run/op_examples.hir"));
     let files = tree::files(&tree::root().join("docs/ops"), ".hir");
-    let names = files.iter().map(|path| tree::relative(path));
+    let names = files.iter().map(|path| tree::relative(path)).filter(|name| !name.ends_with(".error.hir"));
     names.filter(|name| !tests.contains(&format!("/{name} "))).collect()
 }
 
