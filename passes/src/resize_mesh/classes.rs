@@ -118,11 +118,8 @@ impl AxisClasses {
         for &tensor in walked.tensors.iter().filter(|&&t| program.tensor(t).unit.is_none()) {
             for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
                 let node = self.axis_node(tensor, k);
-                let domain = program.domains(tensor).get(axis.printed as usize);
-                by_number
-                    .entry(domain.and_then(|domain| domain.number))
-                    .and_modify(|known| *known = None)
-                    .or_insert(Some(node));
+                let number = axis.domain_number(program, tensor);
+                by_number.entry(number).and_modify(|known| *known = None).or_insert(Some(node));
             }
         }
         for (&op, number) in walked.loops.iter().zip(0..) {

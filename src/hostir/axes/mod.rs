@@ -47,6 +47,10 @@ impl LogicalAxis {
             parts: None,
         }
     }
+    /// The number of its domain in the text, if it is a printed domain of this tensor and has one.
+    pub fn domain_number(&self, program: &Program, tensor: TensorId) -> Option<u32> {
+        program.domains(tensor).get(self.printed as usize)?.number
+    }
     /// Whether the axis has no storage.
     pub fn is_reduction(&self) -> bool {
         self.iter == IterType::Reduction

@@ -100,10 +100,10 @@ fn selected_axis(cx: &PlanBuilder<'_>, op: &Op, input: TensorId) -> Result<Logic
             let first = cx.program.tensor(input).domains_start;
             let printed = domain.0.checked_sub(first);
             let number = cx.program.domain(*domain).number;
-            let domains = cx.program.domains(input);
-            let number_of = |axis: &LogicalAxis| domains.get(axis.printed as usize).and_then(|domain| domain.number);
             let by_place = axes.iter().find(|axis| Some(axis.printed) == printed);
-            by_place.or_else(|| axes.iter().find(|axis| number.is_some() && number_of(axis) == number))
+            by_place.or_else(|| {
+                axes.iter().find(|axis| number.is_some() && axis.domain_number(cx.program, input) == number)
+            })
         }
         Some(AttrValue::Expr(expr)) => {
             let position = cx.eval_int(*expr)?;
