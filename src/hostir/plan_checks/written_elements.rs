@@ -72,7 +72,9 @@ impl WrittenElements {
     fn unfold_shapes(&mut self) {
         for (axes, firsts) in std::mem::take(&mut self.shapes) {
             for first in firsts.iter() {
-                ElementRuns::new(&axes, first).for_each(|run| drop(self.ranges.insert_range(run)));
+                for run in ElementRuns::new(&axes, first) {
+                    self.ranges.insert_range(run);
+                }
             }
         }
     }
