@@ -16,6 +16,13 @@ pub(super) struct MemoryPattern {
 pub(super) const PATTERNS: [MemoryPattern; 2] =
     [MemoryPattern { written: 0xc3, others: 0xa5 }, MemoryPattern { written: 0x3c, others: 0x5a }];
 
+impl MemoryPattern {
+    /// Returns true if bytes that are declared as written still have the pattern.
+    fn is_kept(self, bytes: &[u8]) -> bool {
+        bytes.iter().all(|byte| *byte == self.written)
+    }
+}
+
 /// A difference between a kernel and its launch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LaunchFault {
@@ -99,6 +106,18 @@ impl MemoryPart {
         tensor
     }
 
+    /// The elements with an outcome, if there are any; the view is number `written` among those that are written.
+    fn select_elements(
+        &self,
+        written: usize,
+        outcomes: &[ElementOutcome],
+        wanted: ElementOutcome,
+    ) -> Option<ResultElements> {
+        let mut found = (0..outcomes.len()).filter(|at| outcomes[*at] == wanted);
+        let first = self.coordinates(found.next()?);
+        Some(ResultElements { written, count: 1 + found.count(), first })
+    }
+
     /// Marks its bytes.
     fn mark_bytes(&self, bytes: &mut [bool]) {
         let size = self.element_bytes();
@@ -120,12 +139,12 @@ pub(super) fn poisoned_memory(
     pattern: MemoryPattern,
 ) -> Vec<u8> {
     let [read, written] = [reads, writes].map(|parts| marked_bytes(parts, memory.len()));
-    let byte = |at: usize| match (read[at], written[at]) {
-        (true, _) => memory[at],
+    let bytes = memory.iter().zip(read).zip(written).map(|((byte, read), written)| match (read, written) {
+        (true, _) => *byte,
         (false, true) => pattern.written,
         (false, false) => pattern.others,
-    };
-    (0..memory.len()).map(byte).collect()
+    });
+    bytes.collect()
 }
 
 /// Memory before and after runs of a kernel.
@@ -154,12 +173,7 @@ impl LaunchRuns<'_> {
     /// Returns true if a result differs between memories that are equal where the kernel is declared to read.
     pub(super) fn depends_on_undeclared(&self, reads: &[MemoryPart], writes: &[MemoryPart]) -> bool {
         let read = marked_bytes(reads, self.before.len());
-        let depends = |part: &MemoryPart| {
-            let size = part.element_bytes();
-            let mut starts = part.element_starts().into_iter();
-            starts.any(|start| self.outcome(start, size, &read) == ElementOutcome::Depends)
-        };
-        writes.iter().any(depends)
+        writes.iter().any(|part| self.outcomes(part, &read).any(|outcome| outcome == ElementOutcome::Depends))
     }
 
     /// All faults: writes first. `known` are the places of tensors, in the order in which names are preferred.
@@ -172,16 +186,11 @@ impl LaunchRuns<'_> {
         let mut faults: Vec<LaunchFault> = self.undeclared_write(writes, known).into_iter().collect();
         let read = marked_bytes(reads, self.before.len());
         for (written, part) in writes.iter().enumerate() {
-            let (starts, size) = (part.element_starts(), part.element_bytes());
-            let outcomes: Vec<ElementOutcome> =
-                starts.into_iter().map(|start| self.outcome(start, size, &read)).collect();
-            let elements = |wanted| {
-                let mut found = (0..outcomes.len()).filter(|at| outcomes[*at] == wanted);
-                let first = part.coordinates(found.next()?);
-                Some(ResultElements { written, count: 1 + found.count(), first })
-            };
-            faults.extend(elements(ElementOutcome::Depends).map(LaunchFault::UndeclaredRead));
-            faults.extend(elements(ElementOutcome::Unwritten).map(LaunchFault::Unwritten));
+            let outcomes: Vec<ElementOutcome> = self.outcomes(part, &read).collect();
+            let dependent = part.select_elements(written, &outcomes, ElementOutcome::Depends);
+            faults.extend(dependent.map(LaunchFault::UndeclaredRead));
+            let unwritten = part.select_elements(written, &outcomes, ElementOutcome::Unwritten);
+            faults.extend(unwritten.map(LaunchFault::Unwritten));
         }
         faults
     }
@@ -191,8 +200,8 @@ impl LaunchRuns<'_> {
         let [first, second] = self.poisoned.each_ref().map(Vec::as_slice);
         let [one, two] = self.results.each_ref().map(Vec::as_slice);
         let runs = [(self.before, self.after), (first, one), (second, two)];
-        let is_changed = |at: usize| runs.iter().any(|(before, after)| before[at] != after[at]);
-        let mut changed = (0..self.before.len()).filter(|at| !declared[*at] && is_changed(*at));
+        let undeclared = (0..self.before.len()).filter(|at| !declared[*at]);
+        let mut changed = undeclared.filter(|at| runs.iter().any(|(before, after)| before[*at] != after[*at]));
         let first = changed.next()?;
         let place = known.iter().find_map(|part| {
             let element = first.checked_sub(part.start)? / part.element_bytes().max(1);
@@ -201,14 +210,19 @@ impl LaunchRuns<'_> {
         Some(LaunchFault::UndeclaredWrite { place, bytes: 1 + changed.count() })
     }
 
+    /// The outcomes of the elements of a part, row-major.
+    fn outcomes(&self, part: &MemoryPart, read: &[bool]) -> impl Iterator<Item = ElementOutcome> {
+        let size = part.element_bytes();
+        part.element_starts().into_iter().map(move |start| self.outcome(start, size, read))
+    }
+
     fn outcome(&self, start: usize, size: usize, read: &[bool]) -> ElementOutcome {
         let range = start..start + size;
         let own = &self.after[range.clone()];
         let [first, second] = self.results.each_ref().map(|result| &result[range.clone()]);
         // A result that differs between runs on the same data says nothing.
         let varies = self.again.is_some_and(|again| &again[range.clone()] != own);
-        let is_pattern = |(bytes, pattern): (&[u8], MemoryPattern)| bytes.iter().all(|byte| *byte == pattern.written);
-        let is_kept = [first, second].into_iter().zip(PATTERNS).all(is_pattern);
+        let is_kept = [first, second].into_iter().zip(PATTERNS).all(|(bytes, pattern)| pattern.is_kept(bytes));
         match (is_kept && !read[start], varies || (first == own && second == own)) {
             (true, _) => ElementOutcome::Unwritten,
             (false, true) => ElementOutcome::Same,

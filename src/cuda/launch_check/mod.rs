@@ -26,7 +26,7 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::OpId;
 use hostir::lower::PreparedProgram;
-use hostir::plan::{BufferView, InstId, InstKind, LaunchArgument, LaunchInst};
+use hostir::plan::{BufferId, BufferView, InstId, InstKind, LaunchArgument, LaunchInst};
 use hostir_gpu::schedule::StreamCommand;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -110,8 +110,7 @@ impl RankRuntime<'_> {
     fn check_launch(&self, launch: &CheckedLaunch<'_>, prepared: &PreparedProgram) -> Result<LaunchCheck, RankFailure> {
         self.wait_for_stream(launch)?;
         let before = self.download_memory(self.memory.base_address())?;
-        let parts = |views: &[BufferView]| views.iter().map(|view| self.memory_part(view)).collect::<Vec<_>>();
-        let (reads, writes) = (parts(&launch.inst.reads), parts(&launch.inst.writes));
+        let (reads, writes) = (self.memory_parts(&launch.inst.reads), self.memory_parts(&launch.inst.writes));
         let after = self.run_on_copy(launch, &before)?;
         let poisoned = PATTERNS.map(|pattern| poisoned_memory(&before, &reads, &writes, pattern));
         let [first, second] = &poisoned;
@@ -141,11 +140,18 @@ impl RankRuntime<'_> {
         let own = launch.address_views().chain(&launch.reads).chain(&launch.writes).map(|view| view.buffer);
         let all = self.plan.buffers.iter().map(|(buffer, _)| buffer);
         let all = all.filter(|&buffer| self.memory.has_memory(buffer));
-        let whole = |buffer| {
-            let dims = hostir::plan::row_major(&[self.plan.buffers[buffer].elements]);
-            self.memory_part(&BufferView { buffer, offset: 0, dims, dtype: self.plan.buffers[buffer].dtype })
-        };
-        own.chain(all).map(whole).collect()
+        own.chain(all).map(|buffer| self.buffer_part(buffer)).collect()
+    }
+
+    /// The memory of a whole buffer.
+    fn buffer_part(&self, buffer: BufferId) -> MemoryPart {
+        let dims = hostir::plan::row_major(&[self.plan.buffers[buffer].elements]);
+        self.memory_part(&BufferView { buffer, offset: 0, dims, dtype: self.plan.buffers[buffer].dtype })
+    }
+
+    /// The memory of each view, in their order.
+    fn memory_parts(&self, views: &[BufferView]) -> Vec<MemoryPart> {
+        views.iter().map(|view| self.memory_part(view)).collect()
     }
 
     fn memory_part(&self, view: &BufferView) -> MemoryPart {
@@ -165,18 +171,24 @@ impl RankRuntime<'_> {
     fn run_on_copy(&self, launch: &CheckedLaunch<'_>, content: &[u8]) -> Result<Vec<u8>, RankFailure> {
         let (command, number) = &self.commands.ready[launch.step];
         let ResolvedCommand::UserLaunch { function, shape, .. } = command else { return Ok(content.to_vec()) };
-        let (copy, own) = (launch.copy.address(), self.memory.base_address());
-        let word = |argument: &LaunchArgument| match argument {
-            LaunchArgument::Address(_) => argument_word(&self.memory, argument) - own + copy,
-            LaunchArgument::Scalar { .. } => argument_word(&self.memory, argument),
-        };
-        let words: Vec<u64> = launch.inst.arguments.iter().map(word).collect();
+        let copy = launch.copy.address();
+        let arguments = launch.inst.arguments.iter();
+        let words: Vec<u64> = arguments.map(|argument| self.copy_argument_word(argument, copy)).collect();
         // SAFETY: the copy is as large as the content, and nothing is in flight that uses it.
         unsafe { driver::upload_bytes(copy, content) }?;
         // SAFETY: the promise of `UserKernels::new`; the copy has what the rank's memory has at the same distances.
         unsafe { self.streams.issuing(*number).launch_user(function, *shape, &words) }?;
         self.wait_for_stream(launch).map_err(|failure| RankFailure { hint: Some(ON_COPY), ..failure })?;
         self.download_memory(copy)
+    }
+
+    /// The word of an argument, whose address is in the copy that starts at `copy`.
+    fn copy_argument_word(&self, argument: &LaunchArgument, copy: u64) -> u64 {
+        let word = argument_word(&self.memory, argument);
+        match argument {
+            LaunchArgument::Address(_) => word - self.memory.base_address() + copy,
+            LaunchArgument::Scalar { .. } => word,
+        }
     }
 
     /// Waits for the work of the launch's stream.

@@ -41,9 +41,9 @@ pub(super) fn run_reference<'m>(
     written.sort_unstable();
     written.dedup();
     written.retain(|&buffer| own.buffers[buffer].kind == BufferKind::Temp);
-    let alloc = |buffer| InstKind::Alloc { buffer };
     let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
-    for kind in written.into_iter().map(alloc).chain(reference.iter().cloned()) {
+    let allocs = written.into_iter().map(|buffer| InstKind::Alloc { buffer });
+    for kind in allocs.chain(reference.iter().cloned()) {
         own.push_inst(Inst { kind, stream: USER_STREAM, origin });
     }
     own.outputs = launch.writes.iter().cloned().map(Some).collect();

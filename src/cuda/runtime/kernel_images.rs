@@ -40,7 +40,8 @@ pub(crate) fn compile_kernels(
 /// Takes a kernel from this process's cache or from the store, or compiles it.
 pub(crate) fn load_or_compile(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
     options.cache.kernel_image(architecture, text, || {
-        let key = cubin_key(text, &nvrtc::compile_options(architecture), nvrtc::version()?);
+        let (major, minor) = nvrtc::version()?;
+        let key = cubin_key(text, &nvrtc::compile_options(architecture), major, minor);
         let kept = options.store.as_ref().and_then(|store| store.get(&key));
         // A truncated image is compiled again, and replaces the stored one.
         if let Some(image) = kept.filter(|image| is_whole(image)) {
@@ -56,8 +57,8 @@ pub(crate) fn load_or_compile(text: &str, architecture: u32, options: &Options) 
 
 /// Returns the key of a compiled kernel: SHA-256, in hexadecimal digits, over everything that determines its machine
 /// code: this library's version, NVRTC's version, the compile options (the architecture is one of them) and the source.
-fn cubin_key(source: &str, options: &[String], nvrtc: (i32, i32)) -> String {
-    let compiler = format!("nvrtc {}.{}", nvrtc.0, nvrtc.1);
+fn cubin_key(source: &str, options: &[String], major: i32, minor: i32) -> String {
+    let compiler = format!("nvrtc {major}.{minor}");
     let options = options.iter().map(String::as_str);
     store_key("hostir kernel", [compiler.as_str()].into_iter().chain(options).chain([source]))
 }
@@ -69,16 +70,16 @@ mod tests {
     #[test]
     fn a_key_depends_on_source_options_and_compiler() {
         let options = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
-        let key = |source: &str, all: &[&str], nvrtc| cubin_key(source, &options(all), nvrtc);
-        let first = key("text", &["-a", "-b"], (13, 0));
+        let key = |source: &str, all: &[&str], minor| cubin_key(source, &options(all), 13, minor);
+        let first = key("text", &["-a", "-b"], 0);
         assert!(first.len() == 64 && first.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        assert_eq!(first, key("text", &["-a", "-b"], (13, 0)));
+        assert_eq!(first, key("text", &["-a", "-b"], 0));
         let others = [
-            key("texts", &["-a", "-b"], (13, 0)),
-            key("text", &["-a", "-c"], (13, 0)),
-            key("text", &["-a-b"], (13, 0)),
-            key("-btext", &["-a"], (13, 0)),
-            key("text", &["-a", "-b"], (13, 1)),
+            key("texts", &["-a", "-b"], 0),
+            key("text", &["-a", "-c"], 0),
+            key("text", &["-a-b"], 0),
+            key("-btext", &["-a"], 0),
+            key("text", &["-a", "-b"], 1),
         ];
         assert!(others.iter().all(|other| *other != first));
     }

@@ -334,8 +334,8 @@ fn find_local_devices(
     let fp8 = Fp8Support::common(devices.iter().map(|device| fp8_support(device).unwrap_or(Fp8Support::Absent)));
     let count = devices.len();
     let one_rank_per_device = are_distinct(&ordinals, prepared.plans.len());
-    let new = |ordinal: &usize| BlockBudget::new(*ordinal, sms, beside);
-    let waiting: Vec<BlockBudget> = ordinals.iter().map(new).collect();
+    let budgets = ordinals.iter().map(|ordinal| BlockBudget::new(*ordinal, sms, beside));
+    let waiting: Vec<BlockBudget> = budgets.collect();
     let room = waiting.iter().map(BlockBudget::block_count).min().unwrap_or(0);
     Ok(LocalDevices { devices, ordinals, sms, fp8, count, one_rank_per_device, waiting, room })
 }
@@ -411,22 +411,24 @@ fn build_schedules(
     let (push, routes) = (site.is_push_only(options), options.routes);
     let (numerics, notes) = (options.numerics, nvrtc::takes_notes());
     let settings = ScheduleSettings { numerics, fp8, sms, room, routes, one_rank_per_device, push, notes };
-    let of = |plan| schedule::build_schedule(plan, teams, messages, settings);
-    let refused = |plan: &Plan, refusal: UnsupportedInst| {
-        let origin = plan.inst(refusal.inst).origin;
-        let message = message!("the CUDA backend does not support {}", refusal.what.message());
-        let place = prepared.labels.origin_text(plan, origin);
-        let diag = Diag::error(codes::BACKEND_TYPE, prepared.labels.op_span(origin.op), message);
-        let instead = refusal.instead.unwrap_or("use `--backend=cpu` to run it");
-        vec![diag.with_note(message!("on rank {}, in {}; {}", plan.rank, place, instead))]
-    };
-    let marked = |plan| {
-        let mut schedule = of(plan).map_err(|refusal| refused(plan, refusal))?;
+    let schedules = prepared.plans.iter().map(|plan| {
+        let built = schedule::build_schedule(plan, teams, messages, settings);
+        let mut schedule = built.map_err(|refusal| vec![unsupported_error(prepared, plan, refusal)])?;
         // In a recorded run events cost next to nothing.
         schedule.add_wait_events(if options.graph { 1 } else { schedule::wait_events::SHARED });
         Ok(schedule)
-    };
-    prepared.plans.iter().map(marked).collect()
+    });
+    schedules.collect()
+}
+
+/// The error for an instruction that GPUs do not run.
+fn unsupported_error(prepared: &PreparedProgram, plan: &Plan, refusal: UnsupportedInst) -> Diag {
+    let origin = plan.inst(refusal.inst).origin;
+    let message = message!("the CUDA backend does not support {}", refusal.what.message());
+    let place = prepared.labels.origin_text(plan, origin);
+    let diag = Diag::error(codes::BACKEND_TYPE, prepared.labels.op_span(origin.op), message);
+    let instead = refusal.instead.unwrap_or("use `--backend=cpu` to run it");
+    diag.with_note(message!("on rank {}, in {}; {}", plan.rank, place, instead))
 }
 
 fn open_ranks<'p>(
@@ -528,8 +530,8 @@ impl LoadedProgram<'_> {
             .ranks
             .iter()
             .map(|rank| {
-                let failed = |error| RankFailure::from(error).to_diag(self.prepared, rank.plan, self.timeout);
-                rank.download_outputs().map_err(failed)
+                let downloaded = rank.download_outputs().map_err(RankFailure::from);
+                downloaded.map_err(|failure| failure.to_diag(self.prepared, rank.plan, self.timeout))
             })
             .collect();
         let own = self.process_group.finish_step("results", outputs.map_err(|diag| vec![diag]))?;

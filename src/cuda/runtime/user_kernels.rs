@@ -33,7 +33,7 @@ pub(crate) struct UserImages {
 
 impl UserImages {
     /// The code of a kernel's file and the kernel's name in it.
-    pub(crate) fn find(&self, kernel: &UserKernel) -> Option<(&KernelImage, &str)> {
+    pub(crate) fn find_code(&self, kernel: &UserKernel) -> Option<(&KernelImage, &str)> {
         Some((self.images.get(&kernel.file)?, self.names.get(kernel)?))
     }
 }

@@ -64,16 +64,18 @@ pub(crate) fn compile_file(
     options: &[String],
 ) -> Result<Vec<u8>, Error> {
     check_present()?;
-    let text = |text: &str| {
-        CString::new(text).map_err(|_| Error::Compile { log: format!("{name}: error: the text contains a zero byte") })
-    };
-    let texts: Result<Vec<CString>, Error> = headers.iter().map(|header| text(&header.text)).collect();
-    let names: Result<Vec<CString>, Error> = headers.iter().map(|header| text(&header.name)).collect();
-    let program = NvrtcProgram::with_headers(&text(name)?, &text(source)?, &names?, &texts?)?;
+    let texts: Result<Vec<CString>, Error> = headers.iter().map(|header| file_text(name, &header.text)).collect();
+    let names: Result<Vec<CString>, Error> = headers.iter().map(|header| file_text(name, &header.name)).collect();
+    let program = NvrtcProgram::with_headers(&file_text(name, name)?, &file_text(name, source)?, &names?, &texts?)?;
     match program.compile(options) {
         Ok(()) => program.cubin(),
         Err(_) => Err(Error::Compile { log: program.compile_log() }),
     }
+}
+
+/// A text of the file `name` for the compiler, which reads up to a zero byte.
+fn file_text(name: &str, text: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| Error::Compile { log: format!("{name}: error: the text contains a zero byte") })
 }
 
 /// A program that is destroyed in the end.

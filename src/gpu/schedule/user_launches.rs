@@ -44,8 +44,10 @@ impl Builder<'_> {
     fn intern_user_kernel(&mut self, launch: &LaunchInst) -> usize {
         let parameters: Vec<usize> = launch.arguments.iter().map(LaunchArgument::byte_size).collect();
         let known = &mut self.schedule.user_kernels;
-        let same = |other: &&mut ScheduledKernel| other.kernel == launch.kernel && other.parameters == parameters;
-        if let Some((number, kernel)) = known.iter_mut().enumerate().find(|(_, other)| same(&other)) {
+        let mut numbered = known.iter_mut().enumerate();
+        if let Some((number, kernel)) =
+            numbered.find(|(_, other)| other.kernel == launch.kernel && other.parameters == parameters)
+        {
             kernel.shared = kernel.shared.max(launch.shared);
             return number;
         }

@@ -41,7 +41,7 @@ pub fn argument_faults(
     }
     let pairs = parameters.iter().zip(arguments).zip(names).enumerate();
     let wrong = pairs.filter(|(_, ((parameter, argument), _))| !fits(parameter, argument));
-    wrong.map(|(at, ((parameter, argument), name))| argument_fault(at, entry, parameter, (argument, name))).collect()
+    wrong.map(|(at, ((parameter, argument), name))| argument_fault(at, entry, parameter, argument, name)).collect()
 }
 
 /// `axpy(const float* A, int n)` and the place where it is declared, or the sizes of its parameters.
@@ -66,7 +66,8 @@ fn argument_fault(
     at: usize,
     entry: &KernelEntry,
     parameter: &KernelParameter,
-    (argument, name): (&LaunchArgument, &Message),
+    argument: &LaunchArgument,
+    name: &Message,
 ) -> ArgumentFault {
     let text = match (parameter.ty, parameter.text.as_str()) {
         (ParameterType::Bytes(bytes), "") => count_text(bytes, "byte", "bytes"),

@@ -23,18 +23,23 @@ const SIZE_BIT: u32 = 18;
 /// The kernels of a cubin, by name; `None` if it has no names of sections.
 pub(super) fn kernels(image: &[u8]) -> Option<Vec<KernelEntry>> {
     let sections = named_sections(image)?;
-    let bytes_of = |name: &str| sections.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
     let mut found = Vec::new();
     for (name, _) in &sections {
         let Some(name) = name.strip_prefix(".nv.constant0.") else { continue };
-        if bytes_of(&format!(".text.{name}")).is_none() {
+        if section_bytes(&sections, &format!(".text.{name}")).is_none() {
             continue;
         }
-        let parameters = bytes_of(&format!(".nv.info.{name}")).and_then(parameters).unwrap_or_default();
+        let info = section_bytes(&sections, &format!(".nv.info.{name}"));
+        let parameters = info.and_then(parameters).unwrap_or_default();
         found.push(KernelEntry { name: name.to_owned(), line: None, parameters });
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     Some(found)
+}
+
+/// The bytes of the section of this name.
+fn section_bytes<'a>(sections: &[(&str, &'a [u8])], name: &str) -> Option<&'a [u8]> {
+    sections.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes)
 }
 
 /// The parameters in a list of attributes, in their order.

@@ -56,18 +56,13 @@ impl KernelFile {
     /// # Errors
     /// The reason why the bytes are not what the ending says.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, &'static str> {
-        let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
-            Ok(text) if text.contains('\0') => Err("it contains a zero byte"),
-            Ok(text) => Ok(text),
-            Err(_) => Err("it is not valid UTF-8"),
-        };
         let code = match name.rsplit_once('.').map(|(_, ending)| ending) {
             Some("cubin") if cubin::is_whole(&bytes) => KernelCode::Cubin(bytes),
             Some("cubin") => return Err("it is damaged, or no cubin"),
             Some("fatbin") if image::is_whole_fatbin(&bytes) => KernelCode::Fatbin(bytes),
             Some("fatbin") => return Err("it is damaged, or no fatbin"),
-            Some("ptx") => KernelCode::Ptx(text(bytes)?),
-            _ => KernelCode::Source { text: text(bytes)?, headers: Vec::new() },
+            Some("ptx") => KernelCode::Ptx(checked_text(bytes)?),
+            _ => KernelCode::Source { text: checked_text(bytes)?, headers: Vec::new() },
         };
         Ok(Self { name: name.into(), code })
     }
@@ -105,6 +100,15 @@ impl KernelFile {
     }
 }
 
+/// The text of a file, which has no zero byte.
+fn checked_text(bytes: Vec<u8>) -> Result<String, &'static str> {
+    match String::from_utf8(bytes) {
+        Ok(text) if text.contains('\0') => Err("it contains a zero byte"),
+        Ok(text) => Ok(text),
+        Err(_) => Err("it is not valid UTF-8"),
+    }
+}
+
 /// Searches a kernel in machine code, whose names are those of the driver.
 pub fn find_in_cubin(image: &[u8], entry: &str) -> FoundEntry {
     find_in_code(image::kernels(image).unwrap_or_default(), entry)
@@ -118,14 +122,18 @@ fn find_in_code(mut kernels: Vec<KernelEntry>, entry: &str) -> FoundEntry {
     if let Some(at) = kernels.iter().position(|kernel| kernel.name == entry) {
         return FoundEntry::Known(kernels.swap_remove(at));
     }
-    let names = |kernels: &[KernelEntry]| kernels.iter().map(|kernel| kernel.name.clone()).collect();
-    let all: Vec<String> = names(&kernels);
+    let all = kernel_names(&kernels);
     kernels.retain(|kernel| plain_name(&kernel.name) == Some(entry));
     match kernels.len() {
         0 => FoundEntry::Missing(all),
         1 => FoundEntry::Known(kernels.swap_remove(0)),
-        _ => FoundEntry::Several(names(&kernels)),
+        _ => FoundEntry::Several(kernel_names(&kernels)),
     }
+}
+
+/// The names of kernels, in their order.
+fn kernel_names(kernels: &[KernelEntry]) -> Vec<String> {
+    kernels.iter().map(|kernel| kernel.name.clone()).collect()
 }
 
 #[cfg(test)]

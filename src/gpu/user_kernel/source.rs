@@ -106,8 +106,8 @@ fn kernels(code: &str) -> Vec<KernelEntry> {
 }
 
 fn is_same_kernel(a: &KernelEntry, b: &KernelEntry) -> bool {
-    let types = |kernel: &KernelEntry| kernel.parameters.iter().map(|parameter| parameter.ty).collect::<Vec<_>>();
-    a.name == b.name && types(a) == types(b)
+    let [first, second] = [a, b].map(|kernel| kernel.parameters.iter().map(|parameter| parameter.ty));
+    a.name == b.name && first.eq(second)
 }
 
 /// The name after `__global__`, and what is in its parentheses. Attributes have parentheses, too.
@@ -167,8 +167,10 @@ fn split_parameters(list: &str) -> Vec<&str> {
         }
     }
     found.push(&list[start..]);
-    let is_empty = |part: &str| part.trim().is_empty() || part.trim() == "void";
-    if found.len() == 1 && is_empty(found[0]) { Vec::new() } else { found }
+    match found[..] {
+        [only] if matches!(only.trim(), "" | "void") => Vec::new(),
+        _ => found,
+    }
 }
 
 /// `const float* __restrict__ A`, `unsigned n = 1`.
@@ -180,10 +182,8 @@ fn read_parameter(text: &str) -> KernelParameter {
 }
 
 fn parameter_type(text: &str) -> ParameterType {
-    const QUALIFIERS: &[&str] = &["const", "volatile", "__restrict__", "__restrict", "__grid_constant__", "struct"];
-    let is_type = |word: &&str| !QUALIFIERS.contains(word);
     if let Some((pointee, rest)) = text.split_once(['*', '[']) {
-        let words: Vec<&str> = pointee.split_whitespace().filter(is_type).collect();
+        let words = type_words(pointee);
         let is_simple = !rest.contains(['*', '[', '(']) && !pointee.contains(['<', '(']);
         // `float A[]` has its name before the bracket.
         let is_array = !text.contains('*');
@@ -196,11 +196,17 @@ fn parameter_type(text: &str) -> ParameterType {
     if text.contains(['<', '&', '(']) {
         return ParameterType::Unknown;
     }
-    let words: Vec<&str> = text.split_whitespace().filter(is_type).collect();
+    let words = type_words(text);
     // All words may be the type, and the last one may be the name.
     let lengths = [words.len(), words.len().saturating_sub(1)];
     let known = lengths.into_iter().find_map(|length| NumberType::parse(&words[..length].join(" ")));
     known.map_or(ParameterType::Unknown, ParameterType::Number)
+}
+
+/// The words of a type without its qualifiers.
+fn type_words(text: &str) -> Vec<&str> {
+    const QUALIFIERS: &[&str] = &["const", "volatile", "__restrict__", "__restrict", "__grid_constant__", "struct"];
+    text.split_whitespace().filter(|word| !QUALIFIERS.contains(word)).collect()
 }
 
 #[cfg(test)]

@@ -112,12 +112,11 @@ pub fn ordered_launch(op: Op) -> Op {
 /// The parts of a launch of a kernel of the user; `None` for other ops.
 pub fn launch_parts(op: &Op) -> Option<LaunchParts> {
     let file = op.word_attr(AttrKey::Kernel)?;
-    let exprs = |key| Some(op.attr(key)?.exprs().to_vec());
     Some(LaunchParts {
         file,
         entry: op.word_attr(ENTRY)?,
-        grid: exprs(GRID)?,
-        block: exprs(BLOCK)?,
+        grid: op.attr(GRID)?.exprs().to_vec(),
+        block: op.attr(BLOCK)?.exprs().to_vec(),
         shared: op.expr_attr(SHARED),
         arguments: arguments(op),
         reads: read_tensors(op),
@@ -293,7 +292,7 @@ fn check_reference(program: &Program, id: OpId, diags: &mut Diags) {
     let sides = [(&given[..], &unit.inputs, "input"), (op.results.as_slice(), &unit.outputs, "output")];
     for (host, inner, what) in sides {
         if !unit.is_elided && host.len() != inner.len() {
-            diags.push(reference_count(program, id, unit, (host.len(), inner.len()), what));
+            diags.push(reference_count(program, id, unit, host.len(), inner.len(), what));
             return;
         }
         for (&host, &inner) in host.iter().zip(inner) {
@@ -302,8 +301,8 @@ fn check_reference(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-fn reference_count(program: &Program, id: OpId, unit: &HostUnit, counts: (usize, usize), what: &str) -> Diag {
-    let (needed, found) = counts;
+/// The error for a reference that declares `found` values where the launch has `needed`.
+fn reference_count(program: &Program, id: OpId, unit: &HostUnit, needed: usize, found: usize, what: &str) -> Diag {
     let name = program.unit_name(unit.number);
     let many = format!("{what}s");
     let message =

@@ -27,6 +27,7 @@ const METHODS: &[&str] = &[
 
 /// Files that search for words in texts which are no messages of ours, each with the reason.
 const OTHER_TEXTS: &[(&str, &str)] = &[
+    ("src/cuda/runtime/user_kernels.rs", "finds the first error in the log of NVRTC"),
     ("src/hostir/repair/statement_text.rs", "looks for a free stream in the text of a program"),
     ("src/hostir/hir2/write/outline.rs", "finds names in lines of `hir 2` that the writer has written"),
     ("src/hostir/hir2/read/unbound.rs", "reads what follows a word in the text of a program"),

@@ -120,15 +120,19 @@ fn entry_error(file: &str, entry: &str, names: &[String], several: bool, span: S
 
 fn argument_errors(program: &Program, op: OpId, launch: &LaunchInst, entry: &KernelEntry) -> Vec<Diag> {
     let arguments = launch_parts(program.op(op)).map_or(Vec::new(), |parts| parts.arguments);
-    let name = |value: &Value| match *value {
-        Value::Tensor(tensor) => message!("{}", program.quoted_tensor(tensor)),
-        Value::Scalar(expr) => message!("{}", quoted_expr(program, expr)),
-        _ => Message::default(),
-    };
-    let names: Vec<Message> = arguments.iter().map(name).collect();
+    let names: Vec<Message> = arguments.iter().map(|value| argument_name(program, *value)).collect();
     let faults = argument_faults(&launch.kernel.file, entry, &launch.arguments, &names).into_iter();
     let span = program.op_span(op);
     faults.map(|fault| Diag::error(codes::KERNEL_ARGUMENTS, span, fault.message).with_note(fault.note)).collect()
+}
+
+/// An argument of a launch as the program writes it.
+fn argument_name(program: &Program, value: Value) -> Message {
+    match value {
+        Value::Tensor(tensor) => message!("{}", program.quoted_tensor(tensor)),
+        Value::Scalar(expr) => message!("{}", quoted_expr(program, expr)),
+        _ => Message::default(),
+    }
 }
 
 /// Reads files below a folder.
@@ -148,6 +152,18 @@ enum FileFault {
     Unfit(String),
 }
 
+impl From<std::io::Error> for FileFault {
+    fn from(error: std::io::Error) -> Self {
+        let text = errors::system_message(&error);
+        if error.kind() == ErrorKind::NotFound { Self::Absent(text) } else { Self::Unfit(text) }
+    }
+}
+
+/// The fault of a file that is read but cannot be used, with the file's name.
+fn unfit_file(name: &str, why: &str) -> (String, FileFault) {
+    (name.to_owned(), FileFault::Unfit(why.to_owned()))
+}
+
 impl FileReader<'_> {
     /// Reads a file unless it is known; an error is at the launch.
     fn add_file(&mut self, name: &Arc<str>, span: Span) {
@@ -163,9 +179,8 @@ impl FileReader<'_> {
     }
 
     fn read_kernel_file(&self, name: &str) -> Result<KernelFile, (String, FileFault)> {
-        let failed = |fault| (name.to_owned(), fault);
-        let bytes = read_below(self.folder, Path::new(name)).map_err(failed)?;
-        let mut file = KernelFile::from_bytes(name, bytes).map_err(|why| failed(FileFault::Unfit(why.to_owned())))?;
+        let bytes = read_below(self.folder, Path::new(name)).map_err(|fault| (name.to_owned(), fault))?;
+        let mut file = KernelFile::from_bytes(name, bytes).map_err(|why| unfit_file(name, why))?;
         if let KernelCode::Source { text, headers } = &mut file.code {
             *headers = self.read_headers(name, text)?;
         }
@@ -187,12 +202,13 @@ impl FileReader<'_> {
                     Err(FileFault::Absent(_)) => continue,
                     Err(fault) => return Err((shown, fault)),
                 };
-                let unfit = |why: &str| (shown.clone(), FileFault::Unfit(why.to_owned()));
-                let text = String::from_utf8(bytes).map_err(|_| unfit("it is not valid UTF-8"))?;
+                let text = String::from_utf8(bytes).map_err(|_| unfit_file(&shown, "it is not valid UTF-8"))?;
                 match found.get(included) {
                     Some(known) if *known == text => continue,
-                    Some(_) => return Err(unfit("another file is included by this name, too")),
-                    None if found.len() == MOST_HEADERS => return Err(unfit("too many files are included")),
+                    Some(_) => return Err(unfit_file(&shown, "another file is included by this name, too")),
+                    None if found.len() == MOST_HEADERS => {
+                        return Err(unfit_file(&shown, "too many files are included"));
+                    }
                     None => found.insert(included.to_owned(), text.clone()),
                 };
                 open.push((place, text));
@@ -229,23 +245,20 @@ fn file_error(name: &str, fault: FileFault, span: Span) -> Diag {
 
 /// The bytes of a file below a folder, to which no link may lead out of it.
 fn read_below(folder: &Path, name: &Path) -> Result<Vec<u8>, FileFault> {
-    let unfit = |error: std::io::Error| {
-        let text = errors::system_message(&error);
-        if error.kind() == ErrorKind::NotFound { FileFault::Absent(text) } else { FileFault::Unfit(text) }
-    };
-    let folder = folder.canonicalize().map_err(unfit)?;
-    let place = folder.join(name).canonicalize().map_err(unfit)?;
+    let folder = folder.canonicalize()?;
+    let place = folder.join(name).canonicalize()?;
     if !place.starts_with(&folder) {
         return Err(FileFault::Elsewhere(place));
     }
     // No link is left in the path. Without NONBLOCK opening a pipe waits for its writer.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(&place, flags, Mode::empty()).map(File::from).map_err(|error| unfit(error.into()))?;
-    if !file.metadata().map_err(unfit)?.is_file() {
+    let opened = rustix::fs::open(&place, flags, Mode::empty());
+    let file = opened.map(File::from).map_err(std::io::Error::from)?;
+    if !file.metadata()?.is_file() {
         return Err(FileFault::Unfit("it is no plain file".to_owned()));
     }
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unfit)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > MAX_FILE_BYTES {
         true => Err(FileFault::Unfit(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))),
         false => Ok(bytes),

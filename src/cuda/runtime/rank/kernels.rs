@@ -14,6 +14,7 @@ use crate::sys::module::{KernelFunction, KernelModule};
 use hostir_gpu::codegen::job;
 use hostir_gpu::rank_memory::WORKSPACE;
 use hostir_gpu::schedule::RankSchedule;
+use hostir_gpu::schedule::user_launches::ScheduledKernel;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -95,20 +96,25 @@ fn load_user_kernels(
     let mut functions = Vec::new();
     for scheduled in &schedule.user_kernels {
         let file = &*scheduled.kernel.file;
-        let refused = |error| RankFailure::from_cause(FailureCause::UserKernel(file.to_owned(), error));
-        let (image, name) = images.find(&scheduled.kernel).ok_or_else(not_compiled)?;
+        let (image, name) = images.find_code(&scheduled.kernel).ok_or_else(not_compiled)?;
         let module = match modules.get(file) {
             Some(module) => module.clone(),
             None => {
                 // SAFETY: the promise of `UserKernels::new`; the image is whole, or ends in zero if it is a text.
                 let module = unsafe { KernelModule::load_user(device, image) };
-                let module = module.map_err(|error| refused(error).at_inst(scheduled.inst))?;
+                let module = module.map_err(|error| user_kernel_failure(scheduled, error))?;
                 modules.insert(file, module.clone());
                 module
             }
         };
         let function = module.get_user_function(name, scheduled.parameters.clone(), scheduled.shared);
-        functions.push(function.map_err(|error| refused(error).at_inst(scheduled.inst))?);
+        functions.push(function.map_err(|error| user_kernel_failure(scheduled, error))?);
     }
     Ok(functions)
+}
+
+/// The failure of a kernel that the driver does not load, at its first launch.
+fn user_kernel_failure(scheduled: &ScheduledKernel, error: Error) -> RankFailure {
+    let file = scheduled.kernel.file.to_string();
+    RankFailure::from_cause(FailureCause::UserKernel(file, error)).at_inst(scheduled.inst)
 }
