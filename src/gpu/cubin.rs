@@ -46,17 +46,22 @@ fn check_image(image: &[u8]) -> Option<()> {
 pub(crate) fn named_sections(image: &[u8]) -> Option<Vec<(&str, &[u8])>> {
     let head = image.get(..FILE)?;
     let table = table_bytes(image, u64_at(head, 40)?, u16_at(head, 60)?, SECTION)?;
-    let contents = |entry: &[u8]| match u32_at(entry, 4)? {
-        NO_BITS => Some(&image[..0]),
-        _ => byte_range(image, u64_at(entry, 24)?, u64_at(entry, 32)?),
-    };
-    let names = contents(table.chunks_exact(SECTION as usize).nth(usize::from(u16_at(head, 62)?))?)?;
+    let names = table.chunks_exact(SECTION as usize).nth(usize::from(u16_at(head, 62)?))?;
+    let names = section_contents(image, names)?;
     let named = table.chunks_exact(SECTION as usize).map(|entry| {
         let name = names.get(u32_at(entry, 0)? as usize..)?;
         let name = name.split(|byte| *byte == 0).next()?;
-        Some((std::str::from_utf8(name).ok()?, contents(entry)?))
+        Some((std::str::from_utf8(name).ok()?, section_contents(image, entry)?))
     });
     named.collect()
+}
+
+/// The bytes of the section that an entry of the table describes.
+fn section_contents<'a>(image: &'a [u8], entry: &[u8]) -> Option<&'a [u8]> {
+    match u32_at(entry, 4)? {
+        NO_BITS => Some(&image[..0]),
+        _ => byte_range(image, u64_at(entry, 24)?, u64_at(entry, 32)?),
+    }
 }
 
 fn table_bytes(image: &[u8], start: u64, count: u16, size: u64) -> Option<&[u8]> {

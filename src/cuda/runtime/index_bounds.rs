@@ -49,16 +49,17 @@ fn input_error(message: impl Into<Message>) -> Vec<Diag> {
 /// Returns true if all views of the plan are within their buffers.
 fn is_within(plan: &Plan) -> bool {
     let mut io_views = plan.inputs.iter().chain(&plan.outputs).flatten();
-    let fits = |view: &BufferView| view_fits_buffer(view, plan);
-    let uses_fit = |inst: &Inst| {
-        let written = inst.kind.written_views();
-        let addressed = match &inst.kind {
-            InstKind::Launch(launch) => launch.address_views().all(fits),
-            _ => true,
-        };
-        addressed && inst.kind.read_views().into_iter().chain(written).all(fits)
+    io_views.all(|view| view_fits_buffer(view, plan)) && plan.iter().all(|inst| uses_fit_buffers(&inst, plan))
+}
+
+/// Returns true if all views that an instruction uses are within their buffers.
+fn uses_fit_buffers(inst: &Inst, plan: &Plan) -> bool {
+    let mut views = inst.kind.read_views().into_iter().chain(inst.kind.written_views());
+    let addressed = match &inst.kind {
+        InstKind::Launch(launch) => launch.address_views().all(|view| view_fits_buffer(view, plan)),
+        _ => true,
     };
-    io_views.all(fits) && plan.iter().all(|inst| uses_fit(&inst))
+    addressed && views.all(|view| view_fits_buffer(view, plan))
 }
 
 fn view_fits_buffer(view: &BufferView, plan: &Plan) -> bool {

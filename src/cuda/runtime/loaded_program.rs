@@ -239,11 +239,11 @@ impl MemoryPlan {
         });
         let external: Vec<Vec<bool>> = external.collect();
         let ranks = prepared.plans.iter().zip(schedules).zip(&external);
-        let layout = |((plan, schedule), external): ((&Plan, &mut RankSchedule), &Vec<bool>)| {
+        let layouts = ranks.map(|((plan, schedule), external)| {
             let elsewhere = symmetric.with_buffers(plan.rank, external);
             rank_memory::layout_memory(plan, schedule, messages.flag_bytes(plan.rank), &elsewhere)
-        };
-        let mut made = Self { layouts: ranks.map(layout).collect(), messages, external };
+        });
+        let mut made = Self { layouts: layouts.collect(), messages, external };
         made.place_symmetric(prepared, symmetric);
         made
     }

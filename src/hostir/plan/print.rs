@@ -81,21 +81,25 @@ impl PlanText<'_> {
     }
 
     fn rows_text(&self, rows: &RowsInst) -> String {
-        let inputs: Vec<String> = rows.inputs.iter().map(|view| self.view_text(view)).collect();
+        let inputs = self.view_list(&rows.inputs);
         let result = if rows.result == 0 { String::new() } else { format!(" result {}", rows.result) };
         let (to, name) = (self.view_text(&rows.output), rows.function.name);
-        format!("rows    {to} <- {name}({}){result} batch {}", inputs.join(", "), rows.batch_axes)
+        format!("rows    {to} <- {name}({inputs}){result} batch {}", rows.batch_axes)
+    }
+
+    /// The texts of views with commas between them.
+    fn view_list(&self, views: &[BufferView]) -> String {
+        views.iter().map(|view| self.view_text(view)).collect::<Vec<_>>().join(", ")
     }
 
     fn launch_text(&self, launch: &LaunchInst) -> String {
-        let list = |views: &[BufferView]| views.iter().map(|view| self.view_text(view)).collect::<Vec<_>>().join(", ");
         let arguments = launch.arguments.iter().map(|argument| match argument {
             LaunchArgument::Address(view) => self.view_text(view),
             LaunchArgument::Scalar { dtype, value } => format!("{}({value})", dtype.name()),
         });
         let arguments = arguments.collect::<Vec<_>>().join(", ");
         let UserKernel { file, entry } = &launch.kernel;
-        let (to, from) = (list(&launch.writes), list(&launch.reads));
+        let (to, from) = (self.view_list(&launch.writes), self.view_list(&launch.reads));
         let shape = format!("grid {:?} block {:?} shared {}", launch.grid, launch.block, launch.shared);
         format!("launch  {to} <- {entry}({arguments}) of {file:?} reading {from}; {shape}")
     }

@@ -4,10 +4,15 @@ use super::Resolver;
 use crate::ir::{AttrKey, AttrValue, Op, OpKind, Value};
 use crate::ops::ArgSpec;
 use crate::ops::user_launch::{file_error, ordered_launch};
-use hostir_grammar::ast::{ArgSyntax, StmtSyntax};
+use hostir_grammar::ast::{ArgSyntax, StmtSyntax, SyntaxTree};
 
 /// The word of the HostUnit that stands in for a kernel.
 const REFERENCE: &str = "Reference";
+
+/// The word before an argument's value.
+fn arg_word<'a>(ast: &'a SyntaxTree, arg: &ArgSyntax) -> Option<&'a str> {
+    arg.key.map(|key| ast.symbol_text(key))
+}
 
 impl Resolver<'_> {
     /// `LaunchKernel(Group ID: 0, Inputs: {a}, Outputs: {b}, )`.
@@ -17,26 +22,26 @@ impl Resolver<'_> {
         let mut op = Op::new(kind);
         let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
         let args = ast.args_in(stmt.args);
-        let word = |arg: &ArgSyntax| arg.key.map(|key| ast.symbol_text(key));
-        let is_declared = |arg: &ArgSyntax| {
-            word(arg).is_some_and(|word| word == REFERENCE || spec.args.iter().any(|one| one.word == Some(word)))
-        };
-        let lists: Vec<ArgSyntax> = args.iter().filter(|arg| !is_declared(arg)).copied().collect();
+        let lists = args.iter().filter(|arg| {
+            let word = arg_word(ast, arg);
+            word.is_none_or(|word| word != REFERENCE && spec.args.iter().all(|one| one.word != Some(word)))
+        });
+        let lists: Vec<ArgSyntax> = lists.copied().collect();
         for declared in spec.args {
-            let given: Vec<&ArgSyntax> = args.iter().filter(|arg| word(arg) == declared.word).collect();
+            let given: Vec<&ArgSyntax> = args.iter().filter(|arg| arg_word(ast, arg) == declared.word).collect();
             good &= self.resolve_launch_attr(declared, &given, &mut op);
             if let [first, second, ..] = given[..] {
                 self.report_duplicate_list(spec, first, second);
                 good = false;
             }
         }
-        let is_user = args.iter().any(|arg| word(arg) == AttrKey::Kernel.word().into());
-        if !is_user && !args.iter().any(|arg| word(arg) == AttrKey::GroupId.word().into()) {
+        let is_user = args.iter().any(|arg| arg_word(ast, arg) == AttrKey::Kernel.word().into());
+        if !is_user && !args.iter().any(|arg| arg_word(ast, arg) == AttrKey::GroupId.word().into()) {
             self.report_missing_word(spec, AttrKey::GroupId.word(), stmt);
             good = false;
         }
         good &= self.resolve_in_out_lists(stmt, &lists, &mut op);
-        for arg in args.iter().filter(|arg| word(arg) == Some(REFERENCE)) {
+        for arg in args.iter().filter(|arg| arg_word(ast, arg) == Some(REFERENCE)) {
             match self.resolve_unit_number(arg) {
                 Some(number) => op.operands.push(Value::Unit(number)),
                 None => good = false,

@@ -19,17 +19,21 @@ pub struct TrustedLaunch {
     pub span: Span,
 }
 
+/// The names of tensors, in their order.
+fn tensor_names(program: &Program, tensors: &[TensorId]) -> Vec<String> {
+    tensors.iter().map(|&tensor| program.tensor_name(tensor)).collect()
+}
+
 /// The launches of a program, in the order of its text.
 pub fn trusted_launches(program: &Program) -> Vec<TrustedLaunch> {
     let mut found = Vec::new();
     program.walk(program.body(), &mut |id| {
         let Some(parts) = launch_parts(program.op(id)) else { return };
-        let names = |tensors: &[TensorId]| tensors.iter().map(|&tensor| program.tensor_name(tensor)).collect();
         found.push(TrustedLaunch {
             file: program.name(parts.file).to_owned(),
             entry: program.name(parts.entry).to_owned(),
-            reads: names(&parts.reads),
-            writes: names(&parts.writes),
+            reads: tensor_names(program, &parts.reads),
+            writes: tensor_names(program, &parts.writes),
             span: program.op_span(id),
         });
     });
