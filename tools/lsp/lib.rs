@@ -10,7 +10,8 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`server`] | the loop over messages, and the state between them |
+//! | [`server`] | the loop over messages |
+//! | [`session`] | the state between messages: open documents, what is known about them, settings |
 //! | [`requests`] | the method of each request and its answer |
 //! | [`documents`], [`positions`] | texts and their changes; places in UTF-16 |
 //! | [`snapshot`] | all that reading says about a text |
@@ -25,6 +26,7 @@ pub mod proof;
 pub mod publish;
 pub mod requests;
 pub mod server;
+pub mod session;
 pub mod settings;
 pub mod snapshot;
 

@@ -147,8 +147,8 @@ fn prove_section(
 
 /// The errors of planning. Sizes that nobody has given are no mistake of the text.
 fn refusal(refused: Diags) -> (Vec<Diag>, String) {
-    let is_open = |diag: &Diag| diag.code == codes::SIZE_UNKNOWN || diag.code == codes::MESH_SIZE_OPEN;
-    let (open, errors): (Vec<Diag>, Vec<Diag>) = refused.items.into_iter().partition(is_open);
+    let (open, errors): (Vec<Diag>, Vec<Diag>) =
+        refused.items.into_iter().partition(|diag| [codes::SIZE_UNKNOWN, codes::MESH_SIZE_OPEN].contains(&diag.code));
     let title = match (errors.len(), open.first()) {
         (0, Some(first)) => format!("not proved: {}", first.message.as_str()),
         (count, _) => format!("not proved: {}", count_text(count, "error")),

@@ -1,10 +1,7 @@
 //! The methods of requests, and the capabilities that announce them.
 
-use crate::documents::Document;
 use crate::features::{actions, completion, formatting, hints, hover, lenses, navigation, outline, tokens};
-use crate::server::{OpenDocument, Server};
-use crate::settings::ClientSettings;
-use crate::snapshot::Snapshot;
+use crate::session::{EditorSession, RequestContext};
 use lsp_server::{ErrorCode, Request, RequestId, Response};
 use lsp_types::request::{
     CodeActionRequest, CodeLensRequest, Completion, DocumentHighlightRequest, DocumentSymbolRequest, ExecuteCommand,
@@ -21,23 +18,6 @@ use lsp_types::{
     TextDocumentSyncKind, Uri,
 };
 use serde::de::DeserializeOwned;
-
-/// The facts that a request is answered from.
-pub struct RequestContext<'a> {
-    /// The document with its diagnostics and proof.
-    pub open: &'a OpenDocument,
-    /// Its text as it was read.
-    pub snapshot: &'a Snapshot,
-    /// The client's settings.
-    pub settings: &'a ClientSettings,
-}
-
-impl RequestContext<'_> {
-    /// The document.
-    pub fn document(&self) -> &Document {
-        &self.open.document
-    }
-}
 
 /// The parameters of a request about one document.
 trait AboutDocument {
@@ -116,25 +96,25 @@ pub fn initialize_result() -> InitializeResult {
 }
 
 /// Answers a request; one that cannot be answered with an error.
-pub(crate) fn answer_request(server: &mut Server, request: Request) -> Response {
+pub(crate) fn answer_request(session: &mut EditorSession, request: Request) -> Response {
     match request.method.as_str() {
-        Formatting::METHOD => answer::<Formatting>(server, request, formatting::format_document),
-        CodeActionRequest::METHOD => answer::<CodeActionRequest>(server, request, actions::list_actions),
-        HoverRequest::METHOD => answer::<HoverRequest>(server, request, hover::show_hover),
-        GotoDefinition::METHOD => answer::<GotoDefinition>(server, request, navigation::find_definition),
-        References::METHOD => answer::<References>(server, request, navigation::find_references),
+        Formatting::METHOD => answer::<Formatting>(session, request, formatting::format_document),
+        CodeActionRequest::METHOD => answer::<CodeActionRequest>(session, request, actions::list_actions),
+        HoverRequest::METHOD => answer::<HoverRequest>(session, request, hover::show_hover),
+        GotoDefinition::METHOD => answer::<GotoDefinition>(session, request, navigation::find_definition),
+        References::METHOD => answer::<References>(session, request, navigation::find_references),
         DocumentHighlightRequest::METHOD => {
-            answer::<DocumentHighlightRequest>(server, request, navigation::find_highlights)
+            answer::<DocumentHighlightRequest>(session, request, navigation::find_highlights)
         }
-        PrepareRenameRequest::METHOD => answer::<PrepareRenameRequest>(server, request, navigation::prepare_rename),
-        Rename::METHOD => answer::<Rename>(server, request, navigation::rename),
-        DocumentSymbolRequest::METHOD => answer::<DocumentSymbolRequest>(server, request, outline::list_symbols),
-        FoldingRangeRequest::METHOD => answer::<FoldingRangeRequest>(server, request, outline::list_folds),
-        Completion::METHOD => answer::<Completion>(server, request, completion::complete),
-        SemanticTokensFullRequest::METHOD => answer::<SemanticTokensFullRequest>(server, request, tokens::list_tokens),
-        InlayHintRequest::METHOD => answer::<InlayHintRequest>(server, request, hints::list_hints),
-        CodeLensRequest::METHOD => answer::<CodeLensRequest>(server, request, lenses::list_lenses),
-        ExecuteCommand::METHOD => execute_command(server, request),
+        PrepareRenameRequest::METHOD => answer::<PrepareRenameRequest>(session, request, navigation::prepare_rename),
+        Rename::METHOD => answer::<Rename>(session, request, navigation::rename),
+        DocumentSymbolRequest::METHOD => answer::<DocumentSymbolRequest>(session, request, outline::list_symbols),
+        FoldingRangeRequest::METHOD => answer::<FoldingRangeRequest>(session, request, outline::list_folds),
+        Completion::METHOD => answer::<Completion>(session, request, completion::complete),
+        SemanticTokensFullRequest::METHOD => answer::<SemanticTokensFullRequest>(session, request, tokens::list_tokens),
+        InlayHintRequest::METHOD => answer::<InlayHintRequest>(session, request, hints::list_hints),
+        CodeLensRequest::METHOD => answer::<CodeLensRequest>(session, request, lenses::list_lenses),
+        ExecuteCommand::METHOD => execute_command(session, request),
         method => {
             let message = format!("there is no method `{method}`");
             Response::new_err(request.id, ErrorCode::MethodNotFound as i32, message)
@@ -144,7 +124,7 @@ pub(crate) fn answer_request(server: &mut Server, request: Request) -> Response 
 
 /// Answers a request about a document from what is known about it.
 fn answer<M: Method>(
-    server: &mut Server,
+    session: &mut EditorSession,
     request: Request,
     find: fn(&RequestContext<'_>, M::Params) -> Result<M::Result, String>,
 ) -> Response
@@ -155,8 +135,8 @@ where
         Ok(found) => found,
         Err(response) => return response,
     };
-    let settings = server.settings.clone();
-    let Some((open, snapshot)) = server.read_document(params.document_uri()) else {
+    let settings = session.settings.clone();
+    let Some((open, snapshot)) = session.read_document(params.document_uri()) else {
         let message = format!("the document {} is not open", params.document_uri().as_str());
         return Response::new_err(id, ErrorCode::InvalidParams as i32, message);
     };
@@ -168,14 +148,14 @@ where
 }
 
 /// Carries out the commands of code lenses.
-fn execute_command(server: &mut Server, request: Request) -> Response {
+fn execute_command(session: &mut EditorSession, request: Request) -> Response {
     let (id, params) = match parameters::<ExecuteCommandParams>(request) {
         Ok(found) => found,
         Err(response) => return response,
     };
     let uri: Option<Uri> = params.arguments.first().and_then(|uri| uri.as_str()?.parse().ok());
     match uri.filter(|_| params.command == lenses::PROVE) {
-        Some(uri) if server.prove_again(&uri) => Response::new_ok(id, ()),
+        Some(uri) if session.prove_again(&uri) => Response::new_ok(id, ()),
         _ => {
             let message = format!("the command `{}` needs an open document", params.command);
             Response::new_err(id, ErrorCode::InvalidParams as i32, message)

@@ -1,19 +1,15 @@
-//! The loop over messages, and the state between them.
+//! The loop over messages.
 //!
 //! A change of a document is applied at once; the text is read again when no message is waiting, or when a request is
 //! about it. So a burst of changes is read once. Requests that the client cancels before their turn are not answered
 //! with results.
 
-use crate::documents::{Document, file_of_uri, uri_beside};
-use crate::proof::{ProgramVerdict, ProofJob, ProofResult, ProofThread};
-use crate::publish::protocol_diagnostics;
+use crate::documents::Document;
+use crate::proof::ProofResult;
 use crate::requests;
-use crate::settings::{ClientSettings, RunValues};
-use crate::snapshot::Snapshot;
+use crate::session::{EditorSession, OpenDocument, ProofState};
+use crate::settings::ClientSettings;
 use crossbeam_channel::{TryRecvError, select};
-use hostir::diag::Diag;
-use hostir_grammar::MAX_TEXT;
-use hostir_grammar::hir2::bundle::imported_paths;
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
 use lsp_types::notification::{
     Cancel, DidChangeConfiguration, DidChangeTextDocument, DidChangeWatchedFiles, DidCloseTextDocument,
@@ -25,52 +21,9 @@ use lsp_types::{
     DidOpenTextDocumentParams, InitializeParams, NumberOrString, PublishDiagnosticsParams, Uri,
 };
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// An open document with what is known about it.
-pub struct OpenDocument {
-    /// The document.
-    pub document: Document,
-    /// The text as it was read; `None` until then.
-    pub snapshot: Option<Arc<Snapshot>>,
-    /// The result of the proof of this snapshot.
-    pub proof: Option<ProofState>,
-    /// The flag of the work in the background.
-    cancelled: Arc<AtomicBool>,
-}
-
-/// The result of a proof.
-pub struct ProofState {
-    /// All diagnostics, those of reading included.
-    pub diags: Vec<Diag>,
-    /// The verdicts, for the headers of programs.
-    pub verdicts: Vec<ProgramVerdict>,
-}
-
-impl OpenDocument {
-    fn new(document: Document) -> Self {
-        Self { document, snapshot: None, proof: None, cancelled: Arc::default() }
-    }
-
-    /// The diagnostics that are shown now.
-    pub fn diags(&self) -> &[Diag] {
-        match (&self.proof, &self.snapshot) {
-            (Some(proof), _) => &proof.diags,
-            (None, Some(snapshot)) => &snapshot.diags,
-            (None, None) => &[],
-        }
-    }
-
-    /// Forgets what was known: the text, or one that it imports, has changed.
-    fn forget(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-        self.cancelled = Arc::default();
-        (self.snapshot, self.proof) = (None, None);
-    }
-}
 
 /// The abilities of the client.
 #[derive(Clone, Copy, Default, Debug)]
@@ -79,16 +32,12 @@ struct ClientAbilities {
     refreshes_hints: bool,
 }
 
-/// The state of the server.
-pub struct Server {
-    connection: Connection,
+/// The state of the loop.
+struct Server {
+    session: EditorSession,
     /// Messages that were received and not handled.
     waiting: VecDeque<Message>,
-    documents: BTreeMap<Uri, OpenDocument>,
-    /// The client's settings.
-    pub settings: ClientSettings,
     abilities: ClientAbilities,
-    proofs: ProofThread,
     /// The number of requests that the server has sent.
     sent: i32,
     is_shut_down: bool,
@@ -121,16 +70,9 @@ impl Server {
         let hints = workspace.and_then(|workspace| workspace.inlay_hint.as_ref()?.refresh_support);
         let abilities =
             ClientAbilities { refreshes_lenses: lens.unwrap_or_default(), refreshes_hints: hints.unwrap_or_default() };
-        Ok(Self {
-            connection,
-            waiting: VecDeque::new(),
-            documents: BTreeMap::new(),
-            settings: params.initialization_options.as_ref().map(ClientSettings::from_value).unwrap_or_default(),
-            abilities,
-            proofs: ProofThread::spawn()?,
-            sent: 0,
-            is_shut_down: false,
-        })
+        let settings = params.initialization_options.as_ref().map(ClientSettings::from_value).unwrap_or_default();
+        let session = EditorSession::new(connection, settings)?;
+        Ok(Self { session, waiting: VecDeque::new(), abilities, sent: 0, is_shut_down: false })
     }
 
     fn run(mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -151,16 +93,16 @@ impl Server {
         if let Some(message) = self.waiting.pop_front() {
             return NextEvent::Message(message);
         }
-        if self.documents.values().any(|open| open.snapshot.is_none()) {
-            return match self.connection.receiver.try_recv() {
+        if self.session.documents.values().any(|open| open.snapshot.is_none()) {
+            return match self.session.connection.receiver.try_recv() {
                 Ok(message) => NextEvent::Message(message),
                 Err(TryRecvError::Empty) => NextEvent::Idle,
                 Err(TryRecvError::Disconnected) => NextEvent::Closed,
             };
         }
         select! {
-            recv(self.connection.receiver) -> message => message.map_or(NextEvent::Closed, NextEvent::Message),
-            recv(self.proofs.results) -> result => result.map_or(NextEvent::Closed, NextEvent::Proved),
+            recv(self.session.connection.receiver) -> message => message.map_or(NextEvent::Closed, NextEvent::Message),
+            recv(self.session.proofs.results) -> result => result.map_or(NextEvent::Closed, NextEvent::Proved),
         }
     }
 
@@ -172,7 +114,7 @@ impl Server {
             DidChangeTextDocument::METHOD => self.take_params(notice, Self::change_document),
             DidCloseTextDocument::METHOD => self.take_params(notice, Self::close_document),
             DidChangeConfiguration::METHOD => self.take_params(notice, Self::change_settings),
-            DidChangeWatchedFiles::METHOD => self.forget_importers(),
+            DidChangeWatchedFiles::METHOD => self.session.forget_importers(),
             _ => {}
         }
     }
@@ -187,39 +129,33 @@ impl Server {
     fn open_document(&mut self, params: DidOpenTextDocumentParams) {
         let item = params.text_document;
         let document = Document::new(item.uri.clone(), item.version, item.text);
-        if let Some(mut before) = self.documents.insert(item.uri, OpenDocument::new(document)) {
+        if let Some(mut before) = self.session.documents.insert(item.uri, OpenDocument::new(document)) {
             before.forget();
         }
-        self.forget_importers();
+        self.session.forget_importers();
     }
 
     fn change_document(&mut self, params: DidChangeTextDocumentParams) {
-        let Some(open) = self.documents.get_mut(&params.text_document.uri) else { return };
+        let Some(open) = self.session.documents.get_mut(&params.text_document.uri) else { return };
         open.document.apply_changes(params.text_document.version, params.content_changes);
         open.forget();
-        self.forget_importers();
+        self.session.forget_importers();
     }
 
     fn close_document(&mut self, params: DidCloseTextDocumentParams) {
         let uri = params.text_document.uri;
-        if let Some(mut open) = self.documents.remove(&uri) {
+        if let Some(mut open) = self.session.documents.remove(&uri) {
             open.forget();
-            self.forget_importers();
+            self.session.forget_importers();
             let params = PublishDiagnosticsParams::new(uri, Vec::new(), None);
             // A client that is gone needs no diagnostics.
-            let _ = self.notify::<PublishDiagnostics>(params);
+            let _ = self.session.notify::<PublishDiagnostics>(params);
         }
     }
 
     fn change_settings(&mut self, params: DidChangeConfigurationParams) {
-        self.settings = ClientSettings::from_value(&params.settings);
-        self.documents.values_mut().for_each(OpenDocument::forget);
-    }
-
-    /// Documents that import others are read again.
-    fn forget_importers(&mut self) {
-        let importers = self.documents.values_mut().filter(|open| imported_paths(&open.document.text).next().is_some());
-        importers.for_each(OpenDocument::forget);
+        self.session.settings = ClientSettings::from_value(&params.settings);
+        self.session.documents.values_mut().for_each(OpenDocument::forget);
     }
 
     // Requests.
@@ -235,13 +171,13 @@ impl Server {
         } else {
             self.answer_safely(request)
         };
-        Ok(self.connection.sender.send(answer.into())?)
+        Ok(self.session.connection.sender.send(answer.into())?)
     }
 
     /// Answers a request; one that meets a bug of the server is answered with an error, and the server goes on.
     fn answer_safely(&mut self, request: Request) -> Response {
         let id = request.id.clone();
-        let answer = std::panic::AssertUnwindSafe(|| requests::answer_request(self, request));
+        let answer = std::panic::AssertUnwindSafe(|| requests::answer_request(&mut self.session, request));
         std::panic::catch_unwind(answer).unwrap_or_else(|_| {
             Response::new_err(id, ErrorCode::InternalError as i32, "the server has a bug here".to_owned())
         })
@@ -249,7 +185,7 @@ impl Server {
 
     /// Returns true if a notice that cancels the request is among the messages that have arrived.
     fn is_cancelled(&mut self, id: &RequestId) -> bool {
-        self.waiting.extend(self.connection.receiver.try_iter());
+        self.waiting.extend(self.session.connection.receiver.try_iter());
         self.waiting.iter().any(|message| match message {
             Message::Notification(notice) if notice.method == Cancel::METHOD => {
                 let params = CancelParams::deserialize_from(&notice.params);
@@ -259,62 +195,16 @@ impl Server {
         })
     }
 
-    /// An open document with its text read; `None` if no such document is open.
-    pub fn read_document(&mut self, uri: &Uri) -> Option<(&OpenDocument, Arc<Snapshot>)> {
-        if self.documents.get(uri)?.snapshot.is_none() {
-            // An error of the connection is met again when the answer is sent.
-            let _ = self.read_text(uri);
-        }
-        let open = self.documents.get(uri)?;
-        Some((open, open.snapshot.clone()?))
-    }
-
-    /// Reads and proves a document again; false if no such document is open.
-    pub(crate) fn prove_again(&mut self, uri: &Uri) -> bool {
-        let found = self.documents.get_mut(uri);
-        found.map(OpenDocument::forget).is_some()
-    }
-
     // Reading and proving.
 
     fn read_stale(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let stale = self.documents.iter().filter(|(_, open)| open.snapshot.is_none());
+        let stale = self.session.documents.iter().filter(|(_, open)| open.snapshot.is_none());
         let stale: Vec<Uri> = stale.map(|(uri, _)| uri.clone()).collect();
-        stale.iter().try_for_each(|uri| self.read_text(uri))
-    }
-
-    /// Reads a document, publishes what reading says, and lets its programs be proved.
-    fn read_text(&mut self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let Some(open) = self.documents.get(uri) else { return Ok(()) };
-        let values = RunValues::of_text(&open.document.text, &self.settings);
-        let snapshot = Snapshot::from_text(&open.document.text, values, &mut |path| self.imported_text(uri, path));
-        let snapshot = Arc::new(snapshot);
-        let Some(open) = self.documents.get_mut(uri) else { return Ok(()) };
-        open.snapshot = Some(snapshot.clone());
-        let cancelled = open.cancelled.clone();
-        self.publish_diags(uri)?;
-        if self.settings.proof {
-            self.proofs.add_job(ProofJob { uri: uri.clone(), snapshot, cancelled });
-        }
-        Ok(())
-    }
-
-    /// The text of a file that a document imports: as the client has it, else as it is on disk.
-    fn imported_text(&self, importer: &Uri, path: &str) -> Result<String, String> {
-        let uri = uri_beside(importer, path).ok_or("the importing document is no file")?;
-        if let Some(open) = self.documents.get(&uri) {
-            return Ok(open.document.text.as_ref().to_owned());
-        }
-        let file = file_of_uri(&uri).ok_or("the importing document is no file")?;
-        let found = std::fs::metadata(&file).map_err(|_| "no such file or directory")?;
-        if !found.is_file() || found.len() > MAX_TEXT as u64 {
-            return Err("it is no plain file, or a very long one".to_owned());
-        }
-        std::fs::read_to_string(&file).map_err(|_| "it is not valid UTF-8".to_owned())
+        stale.iter().try_for_each(|uri| self.session.read_text(uri))
     }
 
     fn take_proof(&mut self, result: ProofResult) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let Some(open) = self.documents.get_mut(&result.uri) else { return Ok(()) };
+        let Some(open) = self.session.documents.get_mut(&result.uri) else { return Ok(()) };
         let is_current = open.snapshot.as_ref().is_some_and(|snapshot| Arc::ptr_eq(snapshot, &result.snapshot));
         if !is_current {
             return Ok(());
@@ -322,7 +212,7 @@ impl Server {
         let shown = open.diags() == result.diags;
         open.proof = Some(ProofState { diags: result.diags, verdicts: result.verdicts });
         if !shown {
-            self.publish_diags(&result.uri)?;
+            self.session.publish_diags(&result.uri)?;
         }
         if self.abilities.refreshes_lenses {
             self.ask::<CodeLensRefresh>()?;
@@ -333,29 +223,11 @@ impl Server {
         Ok(())
     }
 
-    fn publish_diags(&self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let Some(open) = self.documents.get(uri) else { return Ok(()) };
-        let diags = protocol_diagnostics(&open.document, open.diags(), self.settings.docs.as_deref());
-        self.notify::<PublishDiagnostics>(PublishDiagnosticsParams::new(
-            uri.clone(),
-            diags,
-            Some(open.document.version),
-        ))
-    }
-
-    fn notify<N: lsp_types::notification::Notification>(
-        &self,
-        params: N::Params,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let notice = Notification::new(N::METHOD.to_owned(), params);
-        Ok(self.connection.sender.send(notice.into())?)
-    }
-
     /// Sends a request without parameters, whose answer does not matter.
     fn ask<R: lsp_types::request::Request>(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.sent += 1;
         let request = Request::new(self.sent.into(), R::METHOD.to_owned(), serde_json::Value::Null);
-        Ok(self.connection.sender.send(request.into())?)
+        Ok(self.session.connection.sender.send(request.into())?)
     }
 }
 

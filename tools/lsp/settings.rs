@@ -23,9 +23,9 @@ pub struct ClientSettings {
     pub ranks: Option<u32>,
     /// The number of streams, as of `--streams`.
     pub streams: Option<u32>,
-    /// Whether programs are proved.
+    /// True if programs are proved.
     pub proof: bool,
-    /// Whether types, streams and waits are shown in the text.
+    /// True if types, streams and waits are shown in the text.
     pub inlay_hints: bool,
     /// The URI of the folder of the documentation, to which codes link.
     pub docs: Option<String>,
@@ -104,12 +104,11 @@ impl RunValues {
 
     /// The values for a plan of this program. The client's sizes are for all programs: each takes those that it names.
     pub fn size_settings(&self, program: &hostir::ir::Program) -> SizeSettings {
-        let is_named = |name: &str| program.names().find_symbol(name).is_some();
         SizeSettings {
             set: self
                 .set
                 .iter()
-                .filter(|(name, _)| is_named(name))
+                .filter(|(name, _)| program.names().find_symbol(name).is_some())
                 .map(|(name, value)| (name.clone(), *value))
                 .collect(),
             reals: self.reals.clone(),
@@ -129,15 +128,16 @@ fn run_lines(text: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.split_once("RUN:").map(|(_, command)| command))
 }
 
+/// True if a command runs the text that it is in.
+fn runs_this_text(command: &str) -> bool {
+    ["hir-run", "%s"].iter().all(|wanted| command.split_whitespace().any(|word| word == *wanted))
+}
+
 /// The values of the first command of a line that runs this text.
 fn values_of_line(line: &str) -> RunValues {
     let mut values = RunValues::default();
     let commands = line.split(['|', ';', '&']);
-    let runs_this = |command: &&str| {
-        let has_word = |wanted: &str| command.split_whitespace().any(|word| word == wanted);
-        has_word("hir-run") && has_word("%s")
-    };
-    let Some(command) = commands.into_iter().find(runs_this) else { return values };
+    let Some(command) = commands.into_iter().find(|command| runs_this_text(command)) else { return values };
     let mut words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
     while let Some(word) = words.next() {
         let (flag, attached) = match word.split_once('=') {

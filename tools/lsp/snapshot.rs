@@ -109,7 +109,7 @@ impl TextSection {
         self.symbols.get_or_init(|| SymbolTable::new(&self.file, &self.text, &self.declared, &self.programs))
     }
 
-    /// Whether the text has errors.
+    /// True if the text has errors.
     pub fn has_errors(&self) -> bool {
         self.diags.iter().any(|diag| diag.severity == hostir::diag::Severity::Error)
     }
@@ -129,7 +129,7 @@ impl TextSection {
         Span { start: span.start + self.start, end: span.end + self.start }
     }
 
-    /// Whether a place is in the text itself, not in an imported one.
+    /// True if a place is in the text itself, not in an imported one.
     pub fn is_own(&self, span: Span) -> bool {
         span.end <= self.length
     }

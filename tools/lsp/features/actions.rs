@@ -1,7 +1,7 @@
 //! Code actions: the fixes of diagnostics.
 
 use crate::publish::{diag_range, protocol_diagnostic, protocol_edits};
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use hostir::diag::{Applicability, Diag, Fix};
 use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, CodeActionParams, CodeActionResponse, Range, WorkspaceEdit,

@@ -2,7 +2,7 @@
 
 use super::types::type_text;
 use super::words::{LanguageWord, is_in_comment, language_words};
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use crate::snapshot::TextSection;
 use hostir::hir2::is_hir2;
 use hostir::ops::OpRegistry;

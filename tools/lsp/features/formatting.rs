@@ -1,7 +1,7 @@
 //! Formatting: the layout that `hir-opt --format` writes.
 
 use crate::publish::protocol_edit;
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use crate::snapshot::TextSection;
 use hostir::diag::TextEdit;
 use hostir::diag::fix::line_edits;

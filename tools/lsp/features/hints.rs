@@ -3,7 +3,7 @@
 use super::streams::StreamWork;
 use super::types::type_text;
 use crate::documents::Document;
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use crate::snapshot::TextSection;
 use hostir::diag::Span;
 use hostir::ir::{OpId, Program, Value, statement_label};

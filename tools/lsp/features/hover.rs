@@ -5,7 +5,7 @@ use super::streams::StreamWork;
 use super::types::{mesh_text, type_text};
 use super::words::{describe_word, is_in_comment, word_at};
 use crate::documents::Document;
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use crate::snapshot::TextSection;
 use hostir::analysis::{TensorAccess, TensorUses};
 use hostir::diag::{Diags, Span};
@@ -85,6 +85,14 @@ fn code_block(line: &str) -> String {
     format!("```hir\n{line}\n```\n")
 }
 
+/// `4 x 8`
+fn extents_text(extents: &[usize]) -> String {
+    match extents.is_empty() {
+        true => "scalar".to_owned(),
+        false => extents.iter().map(usize::to_string).collect::<Vec<_>>().join(" x "),
+    }
+}
+
 impl NameDescriber<'_> {
     fn describe_tensor(&self, name: &str, tensors: &[TensorId]) -> String {
         let Some(&tensor) = tensors.first() else { return code_block(name) };
@@ -124,15 +132,11 @@ impl NameDescriber<'_> {
     /// `shape 4 x 8, on each rank 1 x 8`.
     fn shape_text(&self, tensor: TensorId) -> Option<String> {
         let axes = sized_axes(self.program, self.env.as_ref()?, &AxesTable::new(self.program), tensor)?;
-        let text = |extents: Vec<usize>| match extents.is_empty() {
-            true => "scalar".to_owned(),
-            false => extents.iter().map(usize::to_string).collect::<Vec<_>>().join(" x "),
-        };
         let whole: Vec<usize> = axes.iter().map(|axis| axis.extent).collect();
         let local: Vec<usize> = axes.iter().map(hostir::lower::IoTensorAxis::local_extent).collect();
         match whole == local {
-            true => Some(format!("shape {}", text(whole))),
-            false => Some(format!("shape {}, on each rank {}", text(whole), text(local))),
+            true => Some(format!("shape {}", extents_text(&whole))),
+            false => Some(format!("shape {}, on each rank {}", extents_text(&whole), extents_text(&local))),
         }
     }
 

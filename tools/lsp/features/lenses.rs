@@ -1,6 +1,7 @@
 //! Code lenses: the verdict of the proof above each program.
 
-use crate::requests::RequestContext;
+use crate::documents::Document;
+use crate::session::RequestContext;
 use hostir::diag::Span;
 use lsp_types::{CodeLens, CodeLensParams, Command};
 use serde_json::json;
@@ -17,7 +18,25 @@ pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Op
         return Ok(Some(Vec::new()));
     }
     let document = context.document();
-    let lens = |header: Span, title: String| CodeLens {
+    let lenses = match &context.open.proof {
+        Some(proof) => {
+            proof.verdicts.iter().map(|verdict| lens(document, verdict.header, verdict.title.clone())).collect()
+        }
+        None => {
+            let sections = context.snapshot.sections.iter().filter(|section| !section.has_errors());
+            let headers = sections.flat_map(|section| {
+                let programs = section.programs.iter();
+                programs.map(|program| section.span_in_document(program.source().header))
+            });
+            headers.map(|header| lens(document, header, "proving ..".to_owned())).collect()
+        }
+    };
+    Ok(Some(lenses))
+}
+
+/// A lens with this title, which proves the document again.
+fn lens(document: &Document, header: Span, title: String) -> CodeLens {
+    CodeLens {
         range: document.positions.range_of(header),
         command: Some(Command {
             title,
@@ -25,17 +44,5 @@ pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Op
             arguments: Some(vec![json!(document.uri.as_str())]),
         }),
         data: None,
-    };
-    let lenses = match &context.open.proof {
-        Some(proof) => proof.verdicts.iter().map(|verdict| lens(verdict.header, verdict.title.clone())).collect(),
-        None => {
-            let sections = context.snapshot.sections.iter().filter(|section| !section.has_errors());
-            let headers = sections.flat_map(|section| {
-                let programs = section.programs.iter();
-                programs.map(|program| section.span_in_document(program.source().header))
-            });
-            headers.map(|header| lens(header, "proving ..".to_owned())).collect()
-        }
-    };
-    Ok(Some(lenses))
+    }
 }

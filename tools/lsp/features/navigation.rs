@@ -1,11 +1,11 @@
 //! Definitions, references, highlights and renames.
 
 use crate::documents::Document;
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use crate::settings::RunValues;
 use crate::snapshot::TextSection;
 use hostir::diag::fix::apply_edits;
-use hostir::diag::{Severity, Span, TextEdit};
+use hostir::diag::{Diag, Severity, Span, TextEdit};
 use hostir::hir2::is_hir2;
 use hostir::symbols::NamedSymbol;
 use lsp_types::{
@@ -129,29 +129,35 @@ fn check_own(found: &NameAtPosition<'_>) -> Result<(), String> {
 
 /// A name that something else has, in a scope that shares a place with this one, is taken.
 fn check_free(found: &NameAtPosition<'_>, name: &str) -> Result<(), String> {
-    let overlaps = |other: &NamedSymbol| match (other.scope, found.symbol.scope) {
-        (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
-        _ => true,
-    };
     let mut others = found.section.symbols().symbols().iter();
-    match others.any(|other| other.name == name && overlaps(other)) {
+    match others.any(|other| other.name == name && share_scope(other, found.symbol)) {
         true => Err(format!("`{name}` is taken")),
         false => Ok(()),
     }
+}
+
+/// True if a place may be in the scopes of both names.
+fn share_scope(one: &NamedSymbol, other: &NamedSymbol) -> bool {
+    match (one.scope, other.scope) {
+        (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
+        _ => true,
+    }
+}
+
+fn errors_of(diags: &[Diag]) -> impl Iterator<Item = &Diag> {
+    diags.iter().filter(|diag| diag.severity == Severity::Error)
 }
 
 fn check_renamed(found: &NameAtPosition<'_>, edits: &[TextEdit], values: &RunValues, name: &str) -> Result<(), String> {
     let section = found.section;
     let text = apply_edits(&section.text, edits).ok_or("the places of the name overlap")?;
     let renamed = TextSection::read_linked(text, &values.given_sizes());
-    let errors = |section: &TextSection| section.diags.iter().filter(|diag| diag.severity == Severity::Error).count();
-    let refused = || {
+    if errors_of(&renamed.diags).count() > errors_of(&section.diags).count() {
         let placed = renamed.place_diags(&renamed.diags);
-        let first = placed.iter().find(|diag| diag.severity == Severity::Error);
-        first.map_or_else(|| format!("`{name}` cannot be its name"), |diag| diag.message.as_str().to_owned())
-    };
-    if errors(&renamed) > errors(section) {
-        return Err(refused());
+        let first = errors_of(&placed).next();
+        return Err(
+            first.map_or_else(|| format!("`{name}` cannot be its name"), |diag| diag.message.as_str().to_owned())
+        );
     }
     // The same name must stand at the same places, and nothing else may have it.
     let symbols = renamed.symbols().symbols().iter();

@@ -1,7 +1,7 @@
 //! The outline of a document: its programs with their names, and the ranges that a client may fold.
 
 use crate::documents::Document;
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use crate::snapshot::TextSection;
 use hostir::ParsedFile;
 use hostir::diag::Span;
@@ -26,7 +26,7 @@ pub fn list_symbols(
     Ok(Some(DocumentSymbolResponse::Nested(symbols)))
 }
 
-/// A program, kernel or mesh of a text.
+/// A program, kernel or mesh of a text, or a name that one of them declares.
 struct OutlineItem {
     name: String,
     kind: lsp_types::SymbolKind,
@@ -42,11 +42,9 @@ fn section_symbols(document: &Document, section: &TextSection) -> Vec<DocumentSy
     let own = items.into_iter().filter(|item| section.is_own(item.whole));
     let symbols = own.map(|item| {
         let inner = section.symbols().symbols().iter().filter(|symbol| is_declared_in(symbol, item.whole));
-        let inner: Vec<DocumentSymbol> = inner.filter_map(|symbol| inner_symbol(document, section, symbol)).collect();
-        DocumentSymbol {
-            children: (!inner.is_empty()).then_some(inner),
-            ..document_symbol(document, section, (item.name, item.kind), item.whole, item.header)
-        }
+        let inner = inner.filter_map(|symbol| Some(document_symbol(document, section, inner_item(symbol)?)));
+        let inner: Vec<DocumentSymbol> = inner.collect();
+        DocumentSymbol { children: (!inner.is_empty()).then_some(inner), ..document_symbol(document, section, item) }
     });
     symbols.collect()
 }
@@ -55,7 +53,8 @@ fn is_declared_in(symbol: &NamedSymbol, whole: Span) -> bool {
     symbol.scope.is_some() && whole.start <= symbol.declaration.start && symbol.declaration.end <= whole.end
 }
 
-fn inner_symbol(document: &Document, section: &TextSection, symbol: &NamedSymbol) -> Option<DocumentSymbol> {
+/// The item of a name that a program or kernel declares; `None` for names that an outline leaves out.
+fn inner_item(symbol: &NamedSymbol) -> Option<OutlineItem> {
     let kind = match symbol.kind {
         SymbolKind::Tensor => lsp_types::SymbolKind::ARRAY,
         SymbolKind::Handle => lsp_types::SymbolKind::EVENT,
@@ -67,19 +66,14 @@ fn inner_symbol(document: &Document, section: &TextSection, symbol: &NamedSymbol
         true => format!("Communication {}", symbol.name),
         false => symbol.name.clone(),
     };
-    Some(document_symbol(document, section, (name, kind), symbol.declaration, symbol.declaration))
+    Some(OutlineItem { name, kind, whole: symbol.declaration, header: symbol.declaration })
 }
 
 #[expect(deprecated, reason = "the protocol's type still has the field, which must be given")]
-fn document_symbol(
-    document: &Document,
-    section: &TextSection,
-    (name, kind): (String, lsp_types::SymbolKind),
-    whole: Span,
-    place: Span,
-) -> DocumentSymbol {
+fn document_symbol(document: &Document, section: &TextSection, item: OutlineItem) -> DocumentSymbol {
+    let OutlineItem { name, kind, whole, header } = item;
     let range = document.positions.range_of(section.span_in_document(whole));
-    let selection_range = document.positions.range_of(section.span_in_document(place));
+    let selection_range = document.positions.range_of(section.span_in_document(header));
     DocumentSymbol { name, detail: None, kind, tags: None, deprecated: None, range, selection_range, children: None }
 }
 

@@ -1,6 +1,6 @@
 //! Semantic tokens: what each name is, which a grammar of the editor cannot know.
 
-use crate::requests::RequestContext;
+use crate::session::RequestContext;
 use crate::snapshot::TextSection;
 use hostir::ParsedFile;
 use hostir::diag::Span;

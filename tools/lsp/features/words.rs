@@ -23,14 +23,18 @@ pub struct LanguageWord {
 /// The word around an offset: letters, digits, `_` and `.`; `None` where there is none.
 pub fn word_at(text: &str, offset: u32) -> Option<Span> {
     let offset = offset as usize;
-    let is_word = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.');
-    let before = text.get(..offset)?.chars().rev().take_while(|char| is_word(*char)).count();
-    let after = text[offset..].chars().take_while(|char| is_word(*char)).count();
+    let before = text.get(..offset)?.chars().rev().take_while(|char| is_in_word(*char)).count();
+    let after = text[offset..].chars().take_while(|char| is_in_word(*char)).count();
     let span = Span::new(offset - before, offset + after);
     (before + after > 0).then_some(span)
 }
 
-/// Whether an offset is in a comment, or in a text that has `//` in front of it.
+/// True for a character of a word.
+fn is_in_word(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '.')
+}
+
+/// True if an offset is in a comment, or in a text that has `//` in front of it.
 pub fn is_in_comment(text: &str, offset: u32) -> bool {
     let before = &text[..offset as usize];
     before.rsplit('\n').next().is_some_and(|line| line.contains("//"))
@@ -60,28 +64,25 @@ fn words_of_kind(kind: OpKind) -> Vec<LanguageWord> {
     if forms.is_empty() {
         return Vec::new();
     }
-    let make = |word: &str, is_statement: bool| LanguageWord {
+    let (words, is_statement): (Vec<&str>, bool) = match statement_word(kind.name()) {
+        _ if kind.is_collective() && forms.starts_with("h = ") => {
+            (COMMUNICATION_WORDS.iter().map(|(word, _)| *word).collect(), false)
+        }
+        _ if kind.is_message() => (vec!["send", "recv"], false),
+        _ if kind.is_permute() => (vec!["permute"], false),
+        // A group and a slice are written by brackets.
+        Some("group" | "slice") => (Vec::new(), true),
+        Some(word) => (vec![word], true),
+        None if kind.is_pointwise() || kind.is_definition() => (Vec::new(), false),
+        None => (vec![kind.name()], false),
+    };
+    let words = words.into_iter().map(|word| LanguageWord {
         word: word.to_owned(),
         forms: forms.clone(),
         summary: kind.spec().summary,
         is_statement,
-    };
-    if kind.is_collective() && forms.starts_with("h = ") {
-        return COMMUNICATION_WORDS.iter().map(|(word, _)| make(word, false)).collect();
-    }
-    if kind.is_message() {
-        return ["send", "recv"].map(|word| make(word, false)).to_vec();
-    }
-    if kind.is_permute() {
-        return vec![make("permute", false)];
-    }
-    match statement_word(kind.name()) {
-        // A group and a slice are written by brackets.
-        Some("group" | "slice") => Vec::new(),
-        Some(word) => vec![make(word, true)],
-        None if kind.is_pointwise() || kind.is_definition() => Vec::new(),
-        None => vec![make(kind.name(), false)],
-    }
+    });
+    words.collect()
 }
 
 /// The forms of a word and what it does, as Markdown.

@@ -1,0 +1,168 @@
+//! The state between messages: the open documents with what is known about them, and the client's settings.
+
+use crate::documents::{Document, file_of_uri, uri_beside};
+use crate::proof::{ProgramVerdict, ProofJob, ProofThread};
+use crate::publish::protocol_diagnostics;
+use crate::settings::{ClientSettings, RunValues};
+use crate::snapshot::Snapshot;
+use hostir::diag::Diag;
+use hostir_grammar::MAX_TEXT;
+use hostir_grammar::hir2::bundle::imported_paths;
+use lsp_server::{Connection, Notification};
+use lsp_types::notification::PublishDiagnostics;
+use lsp_types::{PublishDiagnosticsParams, Uri};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An open document with what is known about it.
+pub struct OpenDocument {
+    /// The document.
+    pub document: Document,
+    /// The text as it was read; `None` until then.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// The result of the proof of this snapshot.
+    pub proof: Option<ProofState>,
+    /// The flag of the work in the background.
+    cancelled: Arc<AtomicBool>,
+}
+
+/// The result of a proof.
+pub struct ProofState {
+    /// All diagnostics, those of reading included.
+    pub diags: Vec<Diag>,
+    /// The verdicts, for the headers of programs.
+    pub verdicts: Vec<ProgramVerdict>,
+}
+
+impl OpenDocument {
+    /// A document whose text is not read.
+    pub(crate) fn new(document: Document) -> Self {
+        Self { document, snapshot: None, proof: None, cancelled: Arc::default() }
+    }
+
+    /// The diagnostics that are shown now.
+    pub fn diags(&self) -> &[Diag] {
+        match (&self.proof, &self.snapshot) {
+            (Some(proof), _) => &proof.diags,
+            (None, Some(snapshot)) => &snapshot.diags,
+            (None, None) => &[],
+        }
+    }
+
+    /// Forgets what was known: the text, or one that it imports, has changed.
+    pub(crate) fn forget(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.cancelled = Arc::default();
+        (self.snapshot, self.proof) = (None, None);
+    }
+}
+
+/// The facts that a request is answered from.
+pub struct RequestContext<'a> {
+    /// The document with its diagnostics and proof.
+    pub open: &'a OpenDocument,
+    /// Its text as it was read.
+    pub snapshot: &'a Snapshot,
+    /// The client's settings.
+    pub settings: &'a ClientSettings,
+}
+
+impl RequestContext<'_> {
+    /// The document.
+    pub fn document(&self) -> &Document {
+        &self.open.document
+    }
+}
+
+/// A client with its documents, and the thread that proves them.
+pub struct EditorSession {
+    /// The messages from and to the client.
+    pub(crate) connection: Connection,
+    /// The open documents by name.
+    pub(crate) documents: BTreeMap<Uri, OpenDocument>,
+    /// The client's settings.
+    pub settings: ClientSettings,
+    /// The thread that proves them.
+    pub(crate) proofs: ProofThread,
+}
+
+impl EditorSession {
+    /// A session without documents. It starts the thread of proofs.
+    pub(crate) fn new(connection: Connection, settings: ClientSettings) -> std::io::Result<Self> {
+        Ok(Self { connection, documents: BTreeMap::new(), settings, proofs: ProofThread::spawn()? })
+    }
+
+    /// An open document with its text read; `None` if no such document is open.
+    pub fn read_document(&mut self, uri: &Uri) -> Option<(&OpenDocument, Arc<Snapshot>)> {
+        if self.documents.get(uri)?.snapshot.is_none() {
+            // An error of the connection is met again when the answer is sent.
+            let _ = self.read_text(uri);
+        }
+        let open = self.documents.get(uri)?;
+        Some((open, open.snapshot.clone()?))
+    }
+
+    /// Reads and proves a document again; false if no such document is open.
+    pub(crate) fn prove_again(&mut self, uri: &Uri) -> bool {
+        let found = self.documents.get_mut(uri);
+        found.map(OpenDocument::forget).is_some()
+    }
+
+    /// Documents that import others are read again.
+    pub(crate) fn forget_importers(&mut self) {
+        let importers = self.documents.values_mut().filter(|open| imported_paths(&open.document.text).next().is_some());
+        importers.for_each(OpenDocument::forget);
+    }
+
+    /// Reads a document, publishes what reading says, and lets its programs be proved.
+    pub(crate) fn read_text(&mut self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let Some(open) = self.documents.get(uri) else { return Ok(()) };
+        let values = RunValues::of_text(&open.document.text, &self.settings);
+        let snapshot = Snapshot::from_text(&open.document.text, values, &mut |path| self.imported_text(uri, path));
+        let snapshot = Arc::new(snapshot);
+        let Some(open) = self.documents.get_mut(uri) else { return Ok(()) };
+        open.snapshot = Some(snapshot.clone());
+        let cancelled = open.cancelled.clone();
+        self.publish_diags(uri)?;
+        if self.settings.proof {
+            self.proofs.add_job(ProofJob { uri: uri.clone(), snapshot, cancelled });
+        }
+        Ok(())
+    }
+
+    /// The text of a file that a document imports: as the client has it, else as it is on disk.
+    fn imported_text(&self, importer: &Uri, path: &str) -> Result<String, String> {
+        let uri = uri_beside(importer, path).ok_or("the importing document is no file")?;
+        if let Some(open) = self.documents.get(&uri) {
+            return Ok(open.document.text.as_ref().to_owned());
+        }
+        let file = file_of_uri(&uri).ok_or("the importing document is no file")?;
+        let found = std::fs::metadata(&file).map_err(|_| "no such file or directory")?;
+        if !found.is_file() || found.len() > MAX_TEXT as u64 {
+            return Err("it is no plain file, or a very long one".to_owned());
+        }
+        std::fs::read_to_string(&file).map_err(|_| "it is not valid UTF-8".to_owned())
+    }
+
+    /// Sends the diagnostics of a document that are shown now.
+    pub(crate) fn publish_diags(&self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let Some(open) = self.documents.get(uri) else { return Ok(()) };
+        let diags = protocol_diagnostics(&open.document, open.diags(), self.settings.docs.as_deref());
+        self.notify::<PublishDiagnostics>(PublishDiagnosticsParams::new(
+            uri.clone(),
+            diags,
+            Some(open.document.version),
+        ))
+    }
+
+    /// Sends a notification.
+    pub(crate) fn notify<N: lsp_types::notification::Notification>(
+        &self,
+        params: N::Params,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let notice = Notification::new(N::METHOD.to_owned(), params);
+        Ok(self.connection.sender.send(notice.into())?)
+    }
+}
