@@ -38,6 +38,8 @@ pub struct SyntaxError {
     pub notes: Vec<String>,
     /// The edit that repairs it, if one does.
     pub edit: Option<SyntaxEdit>,
+    /// The name that its notes propose for the result of a statement that the text does not have.
+    pub new_name: Option<&'static str>,
 }
 
 impl SyntaxError {
@@ -51,6 +53,7 @@ impl SyntaxError {
             others: Vec::new(),
             notes: Vec::new(),
             edit: None,
+            new_name: None,
         }
     }
 
@@ -80,6 +83,12 @@ impl SyntaxError {
     /// With an edit that repairs it.
     pub(crate) fn with_edit(mut self, edit: SyntaxEdit) -> Self {
         self.edit = Some(edit);
+        self
+    }
+
+    /// With a name that its notes propose for a new result.
+    pub(crate) fn with_new_name(mut self, name: Option<&'static str>) -> Self {
+        self.new_name = name;
         self
     }
 

@@ -1,6 +1,7 @@
 //! Answers to habits of other languages and of the printed form: the found spelling, and the one here.
 
 use super::ast::{ExprId, ExprNode, ItemSyntax, NameSyntax, NodeRange, TargetSyntax, TypeId};
+use super::habit_notes::{accumulation_note, has_operator, list_loop_note};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
@@ -94,19 +95,6 @@ fn split_header(line: &str) -> (&str, &str) {
     (line.trim_end_matches(['{', ' ']), "")
 }
 
-/// True if an operator is between the parts of an expression, outside of brackets.
-fn has_operator(text: &str) -> bool {
-    let mut depth = 0;
-    text.chars().skip(1).any(|character| {
-        match character {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth -= 1,
-            _ => return depth == 0 && "+-*/%<>=&|^@".contains(character),
-        }
-        false
-    })
-}
-
 /// True if a text ends with a name and a colon.
 fn ends_with_declared(text: &str, name: &str) -> bool {
     let rest = text.trim_end().strip_suffix(':').and_then(|rest| rest.trim_end().strip_suffix(name));
@@ -118,74 +106,6 @@ fn text_plus(text: &str, more: i64) -> String {
     match text.parse::<i64>() {
         Ok(number) => number.wrapping_add(more).to_string(),
         Err(_) => format!("{text} + {more}"),
-    }
-}
-
-/// Functions that are mostly of scalars, which may be parts of an expression.
-const SCALAR_FUNCTIONS: &[&str] = &["wrap", "ceilDiv", "where", "max", "min", "abs"];
-
-/// True if no bracket of a text is closed before it is opened.
-fn is_balanced(text: &str) -> bool {
-    let mut depth = 0;
-    text.chars().all(|character| {
-        match character {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            _ => {}
-        }
-        depth >= 0
-    })
-}
-
-/// The statements that are meant by `C += value`.
-fn accumulation_note(target: &str, operator: &str, value: &str) -> String {
-    let factors = value.strip_prefix("matmul(").and_then(|rest| rest.strip_suffix(')'));
-    let is_word = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
-    let is_call = value.strip_suffix(')').and_then(|rest| rest.split_once('(')).is_some_and(|(name, arguments)| {
-        !name.is_empty() && is_word(name) && !SCALAR_FUNCTIONS.contains(&name) && is_balanced(arguments)
-    });
-    match factors.filter(|factors| operator == "+" && is_balanced(factors)) {
-        Some(factors) => format!("write `{target} = matmul_add({}, {target})`", shorten_text(factors)),
-        None if is_call => format!(
-            "write `U = {}`, and then `{target} = {target} {operator} U`: a statement is one operation",
-            shorten_text(value)
-        ),
-        None => {
-            let value = if has_operator(value) { format!("({value})") } else { value.to_owned() };
-            format!("write `{target} = {target} {operator} {}`", shorten_text(&value))
-        }
-    }
-}
-
-/// The loops that give an index the items of a list.
-fn list_loop_note(index: &str, items: &[String]) -> String {
-    let count = items.len();
-    let numbers: Option<Vec<i64>> = items.iter().map(|item| item.parse().ok()).collect();
-    let numbers = numbers.unwrap_or_default();
-    let pairs = || numbers.windows(2);
-    let step = numbers.get(1).zip(numbers.first()).and_then(|(second, first)| second.checked_sub(*first));
-    let is_range = |step: i64| step > 0 && pairs().all(|pair| pair[0].checked_add(step) == Some(pair[1]));
-    let is_doubled = numbers.first() == Some(&1) && pairs().all(|pair| pair[0].checked_mul(2) == Some(pair[1]));
-    let counter = if index == "i" { "k" } else { "i" };
-    let range = step.filter(|step| is_range(*step)).zip(numbers.first()).map(|(step, first)| {
-        let end = first.saturating_add(step.saturating_mul(count as i64 - 1)).saturating_add(1);
-        let by = if step == 1 { String::new() } else { format!(" step {step}") };
-        format!("`for {index} in {first}..{end}{by}:`")
-    });
-    let doubled = is_doubled.then(|| format!("`for {counter} in {count}:` with `{index} = 1 << {counter}` in it"));
-    match (range, doubled) {
-        (Some(range), Some(doubled)) => format!("write {range}, or {doubled}"),
-        (Some(one), None) | (None, Some(one)) => format!("write {one}"),
-        (None, None) => {
-            let (last, before) = items.split_last().map_or(("", items), |(last, before)| (last.as_str(), before));
-            let value = before
-                .iter()
-                .enumerate()
-                .rev()
-                .fold(last.to_owned(), |rest, (at, item)| format!("where({counter} == {at}, {item}, {rest})"));
-            let value = shorten_text(&value);
-            format!("write `for {counter} in {count}:` with the item as a scalar in it, `{index} = {value}`")
-        }
     }
 }
 
@@ -383,8 +303,10 @@ impl Parser<'_> {
         if let (LineTok::Op(operator), true) = (self.here(), is_joined) {
             let operator = self.symbol_text(operator).to_owned();
             let value = self.rest_of_line()[operator.len() + 1..].trim_start();
-            let note = accumulation_note(&target, &operator, value);
-            return self.report_foreign(token.span.join(next.span), format!("`{operator}=` is no assignment"), note);
+            let (note, new_name) = accumulation_note(&target, &operator, value);
+            let message = format!("`{operator}=` is no assignment");
+            let error = SyntaxError::new(Code::Foreign, token.span.join(next.span), message).with_note(note);
+            return self.report(error.with_new_name(new_name));
         }
         if let LineTok::Name(_) = self.here() {
             let rest = self.rest_of_line();

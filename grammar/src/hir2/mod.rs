@@ -7,6 +7,7 @@ pub mod bundle;
 mod control;
 pub mod division;
 mod expr;
+mod habit_notes;
 mod habits;
 mod head;
 mod imports;

@@ -11,6 +11,8 @@ pub enum Cause {
     Skew(SkewPlaces),
     /// Another rank's failure, for which this rank gave up: where it was, as a clause.
     Aborted(Message),
+    /// Operations that need statements of their own: the names that its notes propose for their results.
+    NewNames(Vec<String>),
 }
 
 /// A loop that is to be skewed: the stage of an iteration runs after the earlier stages of later iterations.

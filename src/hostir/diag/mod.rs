@@ -157,14 +157,21 @@ impl Diag {
     pub fn race(&self) -> Option<Race> {
         match self.cause.as_deref()? {
             Cause::Race(race) => Some(*race),
-            Cause::Aborted(_) | Cause::Skew(_) => None,
+            Cause::Aborted(_) | Cause::Skew(_) | Cause::NewNames(_) => None,
         }
     }
     /// The loop that is to be skewed, if it reports one.
     pub fn skew(&self) -> Option<&SkewPlaces> {
         match self.cause.as_deref()? {
             Cause::Skew(skew) => Some(skew),
-            Cause::Aborted(_) | Cause::Race(_) => None,
+            Cause::Aborted(_) | Cause::Race(_) | Cause::NewNames(_) => None,
+        }
+    }
+    /// The names that its notes propose for results of statements that the text does not have.
+    pub fn new_names(&self) -> &[String] {
+        match self.cause.as_deref() {
+            Some(Cause::NewNames(names)) => names,
+            Some(Cause::Aborted(_) | Cause::Race(_) | Cause::Skew(_)) | None => &[],
         }
     }
     /// Adds a repair.
@@ -309,7 +316,10 @@ pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
         let fix = Fix::replacement(format!("write `{}`", edit.text.trim()), edit.span, edit.text);
         Fix { applicability: Applicability::Untried, ..fix }
     }));
-    diag
+    match error.new_name {
+        Some(name) => diag.with_cause(Cause::NewNames(vec![name.to_owned()])),
+        None => diag,
+    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,6 @@ const OTHER_TEXTS: &[(&str, &str)] = &[
     ("src/hostir/repair/statement_text.rs", "looks for a free stream in the text of a program"),
     ("src/hostir/hir2/write/outline.rs", "finds names in lines of `hir 2` that the writer has written"),
     ("src/hostir/hir2/read/unbound.rs", "reads what follows a word in the text of a program"),
-    ("src/hostir/hir2/read/report.rs", "finds names that other notes propose in statements of `hir 2`"),
     ("tools/lit/settings.rs", "reads which key the reader of TOML reports"),
     ("tools/run/run/backend_names.rs", "reads which option clap reports"),
     ("tools/support/errors.rs", "takes the number off an error of the operating system"),

@@ -1,5 +1,6 @@
 //! Names and spellings of other languages, and their equivalents here.
 
+use crate::diag::Cause;
 use crate::hir2::defaults::is_callable;
 use crate::ir::functions::function_names;
 use crate::ops::OpRegistry;
@@ -75,6 +76,12 @@ pub(super) fn method_of(ops: OpRegistry, text: &str) -> Option<String> {
     let is_module = matches!(owner, "torch" | "np" | "numpy" | "jnp" | "math" | "F" | "tl") || owner.contains('.');
     let operand = if is_module { "X" } else { owner };
     is_function(ops, name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
+}
+
+/// The names of new results in the note of [`method_of`].
+pub(super) fn new_names_of(text: &str) -> Option<Cause> {
+    let is_two_statements = matches!(text.rsplit('.').next(), Some("fma" | "addcmul"));
+    is_two_statements.then(|| Cause::NewNames(vec!["U".to_owned()]))
 }
 
 /// Returns true for the name of a pointwise function, and of an op that is called like one.

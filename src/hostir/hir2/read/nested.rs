@@ -2,7 +2,7 @@
 
 use super::foreign::transpose_of;
 use super::program::ProgramReader;
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Cause, Diag, Diags, codes};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::ExprNode;
@@ -94,7 +94,7 @@ fn report_nested(source: &str, operations: &[String], span: Span, diags: &mut Di
         ),
         None => String::new(),
     };
-    diags.push(Diag::error(codes::NESTED_TENSOR_OP, span, message).with_note(note));
+    diags.push(Diag::error(codes::NESTED_TENSOR_OP, span, message).with_note(note).with_cause(Cause::NewNames(names)));
 }
 
 /// The maximum number of errors for which names are searched: each search reads the whole text.
@@ -106,10 +106,8 @@ fn unused_names(source: &str, count: usize, diags: &Diags) -> Vec<String> {
         return (1..=count).map(|number| if number == 1 { "U".to_owned() } else { format!("U{number}") }).collect();
     }
     let words: FxHashSet<&str> = source.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-    let notes = || diags.items.iter().flat_map(|diag| &diag.notes);
+    let proposed: FxHashSet<&String> = diags.items.iter().flat_map(Diag::new_names).collect();
     let short = ["U", "V", "P", "Q"].map(str::to_owned).into_iter();
     let names = short.chain((1u64..).map(|number| format!("U{number}")));
-    let is_unused =
-        |name: &String| !words.contains(name.as_str()) && !notes().any(|note| note.contains(&format!("`{name} = ")));
-    names.filter(is_unused).take(count).collect()
+    names.filter(|name| !words.contains(name.as_str()) && !proposed.contains(name)).take(count).collect()
 }

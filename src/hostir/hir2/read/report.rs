@@ -1,6 +1,6 @@
 //! Errors of the reader.
 
-use super::foreign::{allocation_of, constant_of, method_of, transpose_of, typed_allocation_of};
+use super::foreign::{allocation_of, constant_of, method_of, new_names_of, transpose_of, typed_allocation_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes, message, nearest_function, syntax_error};
@@ -229,11 +229,20 @@ pub(super) fn report_own(span: Span, diags: &mut Diags) {
     push(diags, codes::OWN_INDEX, span, "`own` is the index of an axis over devices only".to_owned(), note);
 }
 
+/// Adds the note about a function of another language, and the names that it proposes.
+fn with_method_note(diag: Diag, text: &str, note: String) -> Diag {
+    let diag = diag.with_note(note);
+    match new_names_of(text) {
+        Some(names) => diag.with_cause(names),
+        None => diag,
+    }
+}
+
 pub(super) fn report_function(ops: OpRegistry, text: &str, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
     let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("there is no function `{text}` of scalars"));
     diags.push(match (method_of(ops, text), nearest_function(text, known)) {
-        (Some(note), _) => diag.with_note(note),
+        (Some(note), _) => with_method_note(diag, text, note),
         (None, Some(near)) if !text.contains('.') => diag.with_near_word(span, text, near),
         _ => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
     });
@@ -475,7 +484,7 @@ pub(super) fn report_unknown_op(
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
         _ if typed_allocation_of(text).is_some() => diag.with_note(typed_allocation_of(text).unwrap_or_default()),
-        _ if method_of(ops, text).is_some() => diag.with_note(method_of(ops, text).unwrap_or_default()),
+        _ if method_of(ops, text).is_some() => with_method_note(diag, text, method_of(ops, text).unwrap_or_default()),
         _ if COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text) => {
             diag.with_note(format!("a collective is a statement of its own: `wait {text}(A -> G)`"))
         }
