@@ -318,8 +318,9 @@ fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<LocalSca
 
 /// Checks that at a PostOnStream either all outputs of the unit have memory, or none has.
 fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
-    let bound = |tensor: &&TensorId| cx.tensor_binding(**tensor).is_some();
-    match (outputs.iter().find(bound), outputs.iter().find(|tensor| !bound(tensor))) {
+    let (with, without): (Vec<TensorId>, Vec<TensorId>) =
+        outputs.iter().copied().partition(|tensor| cx.tensor_binding(*tensor).is_some());
+    match (with.first(), without.first()) {
         (Some(&with), Some(&without)) => {
             let (with, without) = (cx.quoted_tensor(with), cx.quoted_tensor(without));
             let message = message!("{} is allocated, but {} is not", with, without);

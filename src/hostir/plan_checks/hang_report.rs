@@ -77,14 +77,12 @@ struct HangReport<'p> {
 
 impl<'p> HangReport<'p> {
     fn new(prepared: &'p PreparedProgram, positions: &[RankPosition]) -> Self {
-        let progress_of = |rank: u32| {
-            let known = positions.iter().find(|position| position.rank == rank);
-            known.map_or(RankProgress::Unknown, |position| position.progress)
-        };
-        let plans = prepared.plans.iter();
-        let ranks: Vec<StandingRank<'p>> = plans
-            .map(|plan| StandingRank { plan, progress: progress_of(plan.rank), awaited: BTreeSet::new() })
-            .collect();
+        let ranks = prepared.plans.iter().map(|plan| {
+            let known = positions.iter().find(|position| position.rank == plan.rank);
+            let progress = known.map_or(RankProgress::Unknown, |position| position.progress);
+            StandingRank { plan, progress, awaited: BTreeSet::new() }
+        });
+        let ranks: Vec<StandingRank<'p>> = ranks.collect();
         let matching = PlanMatching::new(&prepared.plans);
         let mut report = Self { prepared, ranks };
         let awaited: Vec<BTreeSet<u32>> =
@@ -119,8 +117,8 @@ impl<'p> HangReport<'p> {
     /// The ranks that others wait for and that wait for no other.
     fn culprits(&self) -> Vec<u32> {
         let wanted: BTreeSet<u32> = self.ranks.iter().flat_map(|rank| rank.awaited.iter().copied()).collect();
-        let free = |rank: &u32| self.ranks.get(*rank as usize).is_some_and(|rank| rank.awaited.is_empty());
-        wanted.into_iter().filter(free).collect()
+        let wanted = wanted.into_iter();
+        wanted.filter(|rank| self.ranks.get(*rank as usize).is_some_and(|rank| rank.awaited.is_empty())).collect()
     }
 
     fn culprit_text(&self, culprits: &[u32]) -> Option<Message> {
@@ -220,12 +218,9 @@ impl<'p> HangReport<'p> {
 
     /// The explanation if no rank delays the others.
     fn general_note(&self, culprits: &[u32]) -> Option<&'static str> {
-        let communicates = |rank: &StandingRank<'_>| {
-            rank.pending_inst().is_some_and(|inst| !communications_of(rank.plan, inst).is_empty())
-        };
         match self.ranks.iter().any(|rank| !rank.awaited.is_empty()) {
             true if culprits.is_empty() => Some("each rank that is waited for waits itself: the ranks wait in a cycle"),
-            false if self.ranks.iter().any(communicates) => {
+            false if self.ranks.iter().any(StandingRank::communicates) => {
                 Some("all sides of these communications have been issued: the transfers themselves do not end")
             }
             _ => None,
@@ -260,6 +255,11 @@ impl StandingRank<'_> {
             RankProgress::At(inst) | RankProgress::Among(inst, _) => Some(inst),
             RankProgress::OwnWork | RankProgress::NotStarted | RankProgress::Ended | RankProgress::Unknown => None,
         }
+    }
+
+    /// True if its first instruction that is not done is a communication, or waits for one.
+    fn communicates(&self) -> bool {
+        self.pending_inst().is_some_and(|inst| !communications_of(self.plan, inst).is_empty())
     }
 }
 

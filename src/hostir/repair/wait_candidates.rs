@@ -54,8 +54,8 @@ fn make_array(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
         return Vec::new();
     };
     let waits: Vec<usize> = waits_of(outline, number).collect();
-    let is_apart = |&wait: &usize| !outline.ancestors(wait).any(|outer| outer == around);
-    if outline.op(post).attr(AttrKey::Element).is_some() || waits.is_empty() || !waits.iter().all(is_apart) {
+    let is_waited_inside = waits.iter().any(|&wait| outline.ancestors(wait).any(|outer| outer == around));
+    if outline.op(post).attr(AttrKey::Element).is_some() || waits.is_empty() || is_waited_inside {
         return Vec::new();
     }
     let Some(array) = TextChange::new(outline).with_element(post, &index) else { return Vec::new() };
@@ -99,23 +99,26 @@ fn wait_late(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
     found.map(|candidate| candidate.with_idea(CandidateIdea::Overlap)).collect()
 }
 
+/// The owners of the memory that the results of a statement are in.
+fn written_owners(outline: &Outline<'_>, statement: usize) -> impl Iterator<Item = TensorId> {
+    outline.op(statement).output_tensors().map(|tensor| outline.owner(tensor))
+}
+
 /// The places before the first statement of a loop that uses what a communication of it transfers: the innermost first.
 fn use_places(outline: &Outline<'_>, post: usize, around: usize) -> Vec<Place> {
     let members = outline.group_of(post).unwrap_or(post..=post);
-    let ops = || members.clone().map(|at| outline.op(at));
-    let owners = |tensors: &mut dyn Iterator<Item = TensorId>| -> Vec<TensorId> {
-        tensors.map(|tensor| outline.owner(tensor)).collect()
-    };
-    let received = owners(&mut ops().flat_map(|op| op.output_tensors()));
-    let sent = owners(&mut ops().flat_map(|op| op.input_tensors()));
+    let (mut received, mut sent): (Vec<TensorId>, Vec<TensorId>) = Default::default();
+    for at in members.clone() {
+        received.extend(written_owners(outline, at));
+        sent.extend(outline.op(at).input_tensors().map(|tensor| outline.owner(tensor)));
+    }
     let mut after = members.end() + 1..outline.statements[around].next;
-    let is_use = |&at: &usize| {
-        let written = owners(&mut outline.op(at).output_tensors());
+    let first = after.find(|&at| {
         let uses_received = outline.accessed_owners(at, at).iter().any(|owner| received.contains(owner));
         let is_name = outline.kind(at).effect() == OpEffect::Alias;
-        !is_name && (uses_received || written.iter().any(|owner| sent.contains(owner)))
-    };
-    let Some(first) = after.find(is_use) else { return Vec::new() };
+        !is_name && (uses_received || written_owners(outline, at).any(|owner| sent.contains(&owner)))
+    });
+    let Some(first) = first else { return Vec::new() };
     outline.up_to_common(first, post).into_iter().map(Place::Before).collect()
 }
 

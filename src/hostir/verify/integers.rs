@@ -77,10 +77,15 @@ pub(super) fn check_integers(program: &Program, diags: &mut Diags) {
 fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
     let span = tensor_span(program, tensor);
     for domain in program.domains(tensor) {
-        let what = || message!("the extent of an axis of `{}`", program.quoted_tensor(tensor));
         let parts = [Some(domain.extent), domain.start, domain.stop, domain.expanded];
         for expr in parts.into_iter().flatten() {
-            needs_integer(program, expr, span, &what, diags);
+            needs_integer(
+                program,
+                expr,
+                span,
+                &|| message!("the extent of an axis of `{}`", program.quoted_tensor(tensor)),
+                diags,
+            );
         }
         check_broadcast(program, domain, span, diags);
     }
@@ -122,15 +127,20 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
     for (key, value) in &op.attrs {
         // Of an iota, start and step are elements.
         let element = op.kind.layout() == OpLayout::Factory && matches!(key, AttrKey::Start | AttrKey::Step);
-        let what = || message!("`{}` of `{}`", quoted_word(key.word()), quoted_head(op.kind.name()));
-        let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
-        match value {
-            AttrValue::Expr(expr) if KEYS.contains(key) && !element => one(*expr),
-            AttrValue::Exprs(list) if ![AttrKey::Elements, AttrKey::Init].contains(key) => {
-                list.iter().for_each(|&expr| one(expr));
-            }
-            AttrValue::Ranges(list) => list.iter().flatten().for_each(|&expr| one(expr)),
-            _ => {}
+        let integers: &[ExprId] = match value {
+            AttrValue::Expr(expr) if KEYS.contains(key) && !element => std::slice::from_ref(expr),
+            AttrValue::Exprs(list) if ![AttrKey::Elements, AttrKey::Init].contains(key) => list,
+            AttrValue::Ranges(list) => list.as_flattened(),
+            _ => &[],
+        };
+        for &expr in integers {
+            needs_integer(
+                program,
+                expr,
+                span,
+                &|| message!("`{}` of `{}`", quoted_word(key.word()), quoted_head(op.kind.name())),
+                diags,
+            );
         }
     }
     if let Some(domain) = op.domain_attr(AttrKey::Domain) {

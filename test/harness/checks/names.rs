@@ -131,6 +131,7 @@ const ALLOWED_WORDS: &[(&str, &str, &str)] = &[
     ("src/hostir/plan/red_op.rs", "Product", "a reduction that multiplies"),
     ("tools/lit/command.rs", "quiet", "the option `--quiet`"),
     ("tools/run/launch/mod.rs", "quiet", "the option `--quiet`"),
+    ("tools/run/run/arguments.rs", "quiet", "the option `--quiet`"),
     ("tools/run/run/cli.rs", "quiet", "the option `--quiet`"),
 ];
 

@@ -213,11 +213,11 @@ impl MeshSolver<'_> {
         });
         if value.is_none() {
             values.remove(&name);
-            self.report_unsolved(devices, (name, span), values, diags);
+            self.report_unsolved(devices, name, span, values, diags);
         }
     }
 
-    fn report_unsolved(&self, devices: u32, (name, span): (Symbol, Span), values: &SizeValues, diags: &mut Diags) {
+    fn report_unsolved(&self, devices: u32, name: Symbol, span: Span, values: &SizeValues, diags: &mut Diags) {
         let given = self.names.iter().filter(|(other, _)| values.contains_key(other));
         let given: Vec<Symbol> = given.map(|(other, _)| *other).collect();
         let text = self.file.symbol_text(name);

@@ -237,7 +237,7 @@ impl SizeSolver<'_> {
         let (call, rest) = (found.kind.name(), if more { ", .." } else { "" });
         let advice = if self.are_alike(right[1], left[0]) {
             format!("{types}: are the operands exchanged? write `{call}({y}, {x}{rest})`")
-        } else if self.are_alike(left[0], right[0]) && self.is_product_of(op, [left[1], right[1]]) {
+        } else if self.are_alike(left[0], right[0]) && self.ends_with_axes(op, [left[1], right[1]]) {
             format!(
                 "{types}, and the result is {}: is {x} transposed? `Set.Permute` exchanges its axes",
                 self.result_shape(op)
@@ -254,8 +254,8 @@ impl SizeSolver<'_> {
         Some(SummedAxes { op, left: left[1], right: right[0], advice })
     }
 
-    /// Returns true if the result of a product has these axes at its end, and not those that it would have as written.
-    fn is_product_of(&self, op: OpId, [row, column]: [AxisOf; 2]) -> bool {
+    /// Returns true if the result of a GEMM has these axes at its end, and not those that it would have as written.
+    fn ends_with_axes(&self, op: OpId, [row, column]: [AxisOf; 2]) -> bool {
         let result = self.program.op(op).output_tensors().next().and_then(|result| self.last_axes(result));
         result.is_some_and(|result| self.are_alike(result[0], row) && self.are_alike(result[1], column))
     }
