@@ -125,7 +125,7 @@ const ALLOCATION_WORDS: &[&str] = &["keep", "fresh", "zero", "resets"];
 
 impl Parser<'_> {
     /// The rest of the line from the next token on, without a comment.
-    fn rest_of_line(&self) -> &str {
+    pub(super) fn rest_of_line(&self) -> &str {
         let line = self.text[self.peek().span.start as usize..].lines().next().unwrap_or_default();
         line.split("//").next().unwrap_or_default().trim_end()
     }
@@ -235,22 +235,6 @@ impl Parser<'_> {
             None => format!("write `slice({name}, [[start, end, step], ..])`, with one such list for each axis"),
         };
         Some(self.report_foreign(token.span, "a range of `slice` is a list", form))
-    }
-
-    /// Reports `print(A, B)`, and `print` alone.
-    #[cold]
-    pub(super) fn report_print_call(&mut self, token: LineToken) -> Failed {
-        let rest = self.rest_of_line();
-        let values = rest.strip_prefix("print(").and_then(|rest| rest.strip_suffix(')'));
-        let Some(values) = values.filter(|values| !values.is_empty() && !values.contains(['(', '=', '"'])) else {
-            let message = format!("`{}` begins no statement of `hir 2`", self.quote(token.span));
-            let note = foreign_statement_note("print").unwrap_or_default();
-            return self.report_foreign(token.span, message, note);
-        };
-        let span = Span { start: token.span.start, end: token.span.start + rest.len() as u32 };
-        let edit = SyntaxEdit { span, text: format!("print {values}") };
-        let error = SyntaxError::new(Code::Foreign, span, "`print` is a statement, whose values have no brackets");
-        self.report(error.with_note(format!("write `print {}`", shorten_text(values))).with_edit(edit))
     }
 
     /// Returns true if the line of this token begins with `assert`.

@@ -6,8 +6,9 @@ use super::known::KnownWord;
 use super::parser::{Failed, Parsed, Parser, StatementState};
 use super::token::{LineTok, LineToken};
 use crate::ast::CommentPlaceSyntax;
-use crate::error::{Code, SyntaxError};
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
+use crate::spelling::shorten_text;
 
 const ASSERT_NOTE: &str = "write a condition and what it means: `assert m % p == 0, \"rows divide\"`";
 
@@ -199,6 +200,22 @@ impl Parser<'_> {
         }
         let text = if self.skip(LineTok::Comma) { Some(self.parse_text(ASSERT_NOTE)?.0) } else { None };
         Ok(StmtForm::Assert { condition, text })
+    }
+
+    /// Reports `print(A, B)`, and `print` alone.
+    #[cold]
+    fn report_print_call(&mut self, token: LineToken) -> Failed {
+        let rest = self.rest_of_line();
+        let values = rest.strip_prefix("print(").and_then(|rest| rest.strip_suffix(')'));
+        let Some(values) = values.filter(|values| !values.is_empty() && !values.contains(['(', '=', '"'])) else {
+            let message = format!("`{}` begins no statement of `hir 2`", self.quote(token.span));
+            let note = foreign_statement_note("print").unwrap_or_default();
+            return self.report_foreign(token.span, message, note);
+        };
+        let span = Span { start: token.span.start, end: token.span.start + rest.len() as u32 };
+        let edit = SyntaxEdit { span, text: format!("print {values}") };
+        let error = SyntaxError::new(Code::Foreign, span, "`print` is a statement, whose values have no brackets");
+        self.report(error.with_note(format!("write `print {}`", shorten_text(values))).with_edit(edit))
     }
 
     fn parse_print(&mut self) -> Parsed<StmtForm> {
