@@ -1,6 +1,6 @@
 //! Reductions that NCCL does not compute as the language defines them: bitwise ones, those of 8-bit and 4-bit floats,
-//! which it rounds at every step or lacks, those of 16-bit integers, which it lacks, and averages of 8-bit integers, whose
-//! sums it wraps. Members send their shards to the receivers, into staging memory, and a kernel
+//! which it rounds at every step or lacks, those of 16-bit integers, which it lacks, and averages of 8-bit and 32-bit
+//! integers, whose sums it wraps. Members send their shards to the receivers, into staging memory, and a kernel
 //! combines them in team order: all members round alike, once, as on the CPU.
 
 use crate::element_range::ViewRange;
@@ -23,7 +23,7 @@ pub struct GatheredReduction {
 fn nccl_reduces(op: RedOp, dtype: DType) -> bool {
     match dtype {
         DType::Int16 | DType::UInt16 => false,
-        DType::Int8 | DType::UInt8 => op != RedOp::Avg,
+        DType::Int8 | DType::UInt8 | DType::Int32 | DType::UInt32 => op != RedOp::Avg,
         _ => hostir::data::fp8::decoder_for(dtype).is_none(),
     }
 }
@@ -103,6 +103,7 @@ mod tests {
         assert!(!of(all, RedOp::Sum, DType::Half) && !of(all, RedOp::Or, DType::Bool));
         assert!(of(all, RedOp::Sum, DType::Int16) && of(all, RedOp::Max, DType::UInt16));
         assert!(of(all, RedOp::Avg, DType::UInt8) && !of(all, RedOp::Sum, DType::UInt8));
+        assert!(of(all, RedOp::Avg, DType::UInt32) && !of(all, RedOp::Sum, DType::Int32));
         assert!(!of(all, RedOp::Min, DType::Int8) && !of(all, RedOp::Avg, DType::UInt64));
         assert!(!of(CollectiveKind::Allgather, RedOp::Sum, DType::Float8E4M3));
         let alone = collective(all, RedOp::Xor, DType::Int32);
