@@ -17,6 +17,8 @@ pub(super) struct NamedMesh {
     pub(super) is_poisoned: bool,
     /// The text of a mesh that is given by sizes.
     pub(super) sized: Option<Vec<FormPiece>>,
+    /// `p` of a mesh `0..p`.
+    pub(super) rank_count: Option<Symbol>,
 }
 
 /// The scope that the programs of a file share.

@@ -46,6 +46,7 @@ use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem};
 use imports::ImportTable;
 use program::{KernelSource, ProgramReader, ProgramTables};
+use program_meshes::rank_count_size;
 use rustc_hash::{FxHashMap, FxHashSet};
 pub use scope::{DeclaredName, Meaning};
 use sized_meshes::{FileSizes, SizedMesh};
@@ -256,7 +257,8 @@ fn declare_sized_meshes(
     let mut seen = FxHashSet::default();
     for item in mesh_items(file).filter(|item| seen.insert(item.name.name)) {
         if let Some(SizedMesh { mesh, text }) = sizes.find_devices(file, item, diags) {
-            let named = NamedMesh { mesh, is_default: false, is_poisoned: false, sized: text };
+            let rank_count = rank_count_size(file, item);
+            let named = NamedMesh { mesh, is_default: false, is_poisoned: false, sized: text, rank_count };
             meshes.insert(item.name.name, named);
         }
     }
@@ -267,7 +269,7 @@ fn declare_listed_mesh(item: &MeshItem, diags: &mut Diags) -> NamedMesh {
     let is_right = report::check_mesh_devices(item, diags);
     let is_poisoned = !is_right || item.devices.is_empty() || item.shape.is_empty();
     let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
-    NamedMesh { mesh, is_default: false, is_poisoned, sized: None }
+    NamedMesh { mesh, is_default: false, is_poisoned, sized: None, rank_count: None }
 }
 
 /// Finds the meshes whose names are those that a writer gives to meshes without one: the writer counts meshes in the

@@ -4,7 +4,7 @@ use super::program::ProgramReader;
 use super::sized_meshes::FormPiece;
 use crate::ir::{Expr, ExprId, MeshId, MeshSize, MeshTextPiece, Symbol};
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{ExprNode, ItemSyntax, SizedMeshSyntax};
+use hostir_grammar::hir2::ast::{ExprNode, FileSyntax, MeshItem, SizedMeshSyntax};
 
 impl ProgramReader<'_> {
     /// The program's mesh that is given by sizes: one for each name, since others may have the same devices for the
@@ -29,19 +29,6 @@ impl ProgramReader<'_> {
         Some(id)
     }
 
-    /// `p` of a mesh `0..p`.
-    pub(super) fn rank_count_size(&self, name: ast::Symbol) -> Option<String> {
-        let meshes = self.file.items.iter().filter_map(|item| match item {
-            ItemSyntax::Mesh(mesh) if mesh.name.name == name => mesh.sized,
-            _ => None,
-        });
-        let Some(SizedMeshSyntax::Range(start, stop)) = meshes.into_iter().next() else { return None };
-        match (self.file.expr(start), self.file.expr(stop)) {
-            (ExprNode::Int(0), ExprNode::Name(size)) => Some(self.file.symbol_text(*size).to_owned()),
-            _ => None,
-        }
-    }
-
     /// Records the value of a size of the program's meshes.
     fn note_mesh_size(&mut self, name: ast::Symbol) -> Symbol {
         let symbol = self.symbol(name);
@@ -59,5 +46,14 @@ impl ProgramReader<'_> {
     pub(super) fn mesh_size_number(&mut self, name: ast::Symbol) -> Option<ExprId> {
         let value = self.shared.sizes.number_of(name)?;
         Some(self.program.exprs.intern(Expr::Int(value)))
+    }
+}
+
+/// `p` of a mesh `0..p`.
+pub(super) fn rank_count_size(file: &FileSyntax, item: &MeshItem) -> Option<ast::Symbol> {
+    let SizedMeshSyntax::Range(start, stop) = item.sized? else { return None };
+    match (file.expr(start), file.expr(stop)) {
+        (ExprNode::Int(0), &ExprNode::Name(size)) => Some(size),
+        _ => None,
     }
 }

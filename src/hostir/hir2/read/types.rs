@@ -219,8 +219,8 @@ impl ProgramReader<'_> {
                 id
             }
         };
-        if let Some(size) = self.rank_count_size(name.name) {
-            self.program.source.rank_count = Some(size);
+        if let Some(size) = named.rank_count {
+            self.program.source.rank_count = Some(file.symbol_text(size).to_owned());
         }
         if named.is_default {
             self.program.source.default_meshes.insert(id, file.symbol_text(name.name).to_owned());
