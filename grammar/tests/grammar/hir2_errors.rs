@@ -68,7 +68,7 @@ fn python_words() {
     check("  await h", "H0024 1 `await`: `await` begins no statement of `hir 2`: write `wait h`");
     check(
         "  print(C)",
-        "H0024 1 `print`: `print` begins no statement of `hir 2`: write `print X`, or `print X, i` for several values",
+        "H0024 1 `print(C)`: `print` is a statement, whose values have no brackets: write `print C`",
     );
     check(
         "  if a:\n    wait h\n  elif b:\n    wait g\n  else:\n    wait k",
@@ -98,7 +98,7 @@ fn python_operators() {
     check("  C[i] *= A[0]", "H0024 1 `*=`: `*=` is no assignment: write `C[i] = C[i] * A[0]`");
     check(
         "  x = a if b else c",
-        "H0024 1 `if`: a statement has no condition behind it: write `if c:` in front of it, or the value as `where(c, a, b)`",
+        "H0024 1 `if`: a statement has no condition after it: write `if c:` in front of it, or the value as `where(c, a, b)`",
     );
     check("  x := 4", "H0024 1 `:=`: `:=` is no assignment: write `x = 4`");
 }
