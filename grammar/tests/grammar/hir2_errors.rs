@@ -66,10 +66,7 @@ fn python_words() {
     );
     check("  del A", "H0024 1 `del`: `del` begins no statement of `hir 2`: memory is given back by `free T`");
     check("  await h", "H0024 1 `await`: `await` begins no statement of `hir 2`: write `wait h`");
-    check(
-        "  print(C)",
-        "H0024 1 `print(C)`: `print` is a statement, whose values have no brackets: write `print C`",
-    );
+    check("  print(C)", "H0024 1 `print(C)`: `print` is a statement, whose values have no brackets: write `print C`");
     check(
         "  if a:\n    wait h\n  elif b:\n    wait g\n  else:\n    wait k",
         "H0024 3 `elif`: there is no `elif`: write `else:`, and in its block `if b:`",

@@ -61,11 +61,13 @@ pub fn launch_op(parts: LaunchParts) -> Op {
         let output = parts.writes.iter().position(|&written| argument == Value::Tensor(written));
         places.push(match output.filter(|_| !read) {
             Some(output) => Err(output),
-            None => Ok(place_of(&mut inputs, argument)),
+            None => {
+                inputs.push(argument);
+                Ok(inputs.len() - 1)
+            }
         });
     }
-    let reads: Box<[i64]> =
-        parts.reads.iter().map(|&tensor| place_of(&mut inputs, Value::Tensor(tensor)) as i64).collect();
+    let reads = places_of_reads(&mut inputs, &parts.reads);
     let count = inputs.len();
     let numbers: Box<[i64]> =
         places.into_iter().map(|place| place.unwrap_or_else(|output| count + output) as i64).collect();
@@ -87,13 +89,19 @@ pub fn launch_op(parts: LaunchParts) -> Op {
     op
 }
 
-/// The place of an argument among the inputs, of which it is the last one if it is new. Scalars are always new.
-fn place_of(inputs: &mut Vec<Value>, argument: Value) -> usize {
-    let known = inputs.iter().position(|&input| argument.as_tensor().is_some() && input == argument);
-    known.unwrap_or_else(|| {
-        inputs.push(argument);
-        inputs.len() - 1
-    })
+/// The places of what is read among the inputs. A tensor that is read once more than it is an input becomes one.
+fn places_of_reads(inputs: &mut Vec<Value>, reads: &[TensorId]) -> Box<[i64]> {
+    let mut places: Vec<usize> = Vec::new();
+    for &tensor in reads {
+        let value = Value::Tensor(tensor);
+        let free = (0..inputs.len()).find(|place| inputs[*place] == value && !places.contains(place));
+        let place = free.unwrap_or(inputs.len());
+        if place == inputs.len() {
+            inputs.push(value);
+        }
+        places.push(place);
+    }
+    places.into_iter().map(|place| place as i64).collect()
 }
 
 /// The same launch with its values in the order that [`launch_op`] gives them, in which both notations say the same. A

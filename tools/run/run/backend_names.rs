@@ -14,8 +14,18 @@ const OTHER_BACKENDS: &[(&str, &str, &str)] = &[
     ("dry", "null", "simulates a run without computing anything"),
 ];
 
+/// A better message about an argument that two of ours begin with, or about a backend by another name.
+pub(super) fn other_spelling(error: &clap::Error) -> Option<String> {
+    match context_text(error, ContextKind::InvalidArg)? {
+        "--check" => {
+            Some("unexpected argument `--check`; `--check-only` proves a program without running it".to_owned())
+        }
+        _ => other_backend(error),
+    }
+}
+
 /// The answer to `--backend=gpu` and the like.
-pub(super) fn other_backend(error: &clap::Error) -> Option<String> {
+fn other_backend(error: &clap::Error) -> Option<String> {
     if !context_text(error, ContextKind::InvalidArg)?.starts_with("--backend ") {
         return None;
     }

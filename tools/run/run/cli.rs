@@ -3,7 +3,7 @@
 use super::arguments::{Arguments, CheckArguments, LaunchArguments};
 pub(super) use super::arguments::{BackendChoice, PlanForm};
 pub(super) use super::backend_names::{Transport, Transports};
-use super::backend_names::{map_transports, other_backend};
+use super::backend_names::{map_transports, other_spelling};
 use super::bench_options::BenchArguments;
 pub(super) use super::bench_options::BenchOptions;
 use super::data_files::DataFile;
@@ -137,7 +137,7 @@ impl Options {
     }
 }
 
-const WORDS: ToolWords<'_> = ToolWords { answer: &other_backend, with_values: &std::convert::identity };
+const WORDS: ToolWords<'_> = ToolWords { answer: &other_spelling, with_values: &std::convert::identity };
 
 /// Reads the arguments, the program's name first; programs may name these ops.
 ///
