@@ -90,6 +90,7 @@ fn reject(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
 }
 
 /// Changes a lot, then panics.
+#[allow(clippy::panic, reason = "the panic is what is tested")]
 fn panics(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
     edit.set_block(body, Vec::new());

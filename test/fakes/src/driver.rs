@@ -650,7 +650,7 @@ extern "C" fn cuLaunchKernelEx(
     let places = get_values(parameters.cast_const(), sizes.len());
     let params: Vec<u64> = places.into_iter().zip(sizes).flat_map(parameter_words).collect();
     let [x, y, z, block_x, block_y, block_z, shared] = config.sizes;
-    if shared > USUAL_SHARED && !world.permitted.get(&(function as u64)).is_some_and(|most| shared <= *most) {
+    if shared > USUAL_SHARED && world.permitted.get(&(function as u64)).is_none_or(|most| shared > *most) {
         return INVALID_VALUE;
     }
     let shape = [x, y, z, block_x, block_y, block_z];

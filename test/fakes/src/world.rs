@@ -13,6 +13,7 @@ use crate::module::LoadedKernel;
 use crate::note::KernelMeaning;
 use crate::task::{DeviceWork, StreamTask};
 use crate::user_kernel::{HostKernel, LaunchShape};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -327,13 +328,16 @@ impl FakeWorld {
             }
             self.check_reach(device, *word)?;
             let found = self.memory.find_memory(*word).ok_or("a parameter points to no memory")?;
-            if !copies.contains_key(&found.start) {
-                let bytes = self.memory.read_bytes(found.start, found.bytes as usize)?;
-                let mut copy = vec![0u128; bytes.len().div_ceil(size_of::<u128>())];
-                crate::abi::write_host(copy.as_mut_ptr() as u64, &bytes);
-                copies.insert(found.start, (bytes, copy));
-            }
-            *word = copies[&found.start].1.as_ptr() as u64 + (*word - found.start);
+            let copy = match copies.entry(found.start) {
+                Entry::Occupied(copied) => copied.into_mut(),
+                Entry::Vacant(missing) => {
+                    let bytes = self.memory.read_bytes(found.start, found.bytes as usize)?;
+                    let mut copy = vec![0u128; bytes.len().div_ceil(size_of::<u128>())];
+                    crate::abi::write_host(copy.as_mut_ptr() as u64, &bytes);
+                    missing.insert((bytes, copy))
+                }
+            };
+            *word = copy.1.as_ptr() as u64 + (*word - found.start);
         }
         kernel.launch(&words, shape)?;
         for (start, (before, copy)) in copies {

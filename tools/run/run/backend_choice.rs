@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) enum RunEngine {
     Cpu,
     /// GPUs.
-    Cuda(CudaBackend),
+    Cuda(Box<CudaBackend>),
     /// The null backend; not `asked` for if it replaces another because nothing is to run.
     Null {
         null: NullBackend,
@@ -48,10 +48,10 @@ impl RunEngine {
             BackendChoice::Auto if options.permuted.is_some() => RunEngine::Cpu,
             BackendChoice::Auto if !cuda::has_driver() => RunEngine::Cpu,
             BackendChoice::Auto if cuda::count_devices()? == 0 => RunEngine::Cpu,
-            BackendChoice::Auto => RunEngine::Cuda(CudaBackend::new(options, here, io)),
+            BackendChoice::Auto => RunEngine::Cuda(Box::new(CudaBackend::new(options, here, io))),
             BackendChoice::Cuda => {
                 cuda::count_devices()?;
-                RunEngine::Cuda(CudaBackend::new(options, here, io))
+                RunEngine::Cuda(Box::new(CudaBackend::new(options, here, io)))
             }
         };
         match (&engine, here) {

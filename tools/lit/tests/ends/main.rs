@@ -23,8 +23,14 @@ fn main() -> ExitCode {
         return ExitCode::from(main_with(&std::env::args_os().collect::<Vec<_>>(), tools));
     }
     let trials = [
-        Trial::test("tools_that_end_the_process", || Ok(tools_that_end_the_process())),
-        Trial::test("tools_that_never_end", || Ok(tools_that_never_end())),
+        Trial::test("tools_that_end_the_process", || {
+            tools_that_end_the_process();
+            Ok(())
+        }),
+        Trial::test("tools_that_never_end", || {
+            tools_that_never_end();
+            Ok(())
+        }),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
