@@ -14,7 +14,7 @@ const NOT_ON_DEVICES: [&str; 10] = [
     "--permute-schedule",
 ];
 
-/// Whether a line can run on devices, with recorded runs if `graph`. A replayed graph can be neither traced nor checked.
+/// True if a line can run on devices, with recorded runs if `graph`. A replayed graph can be neither traced nor checked.
 pub fn is_for_devices(command: &str, graph: bool) -> bool {
     let traced = ["--trace", "--timeline", "--check-launches"].iter().any(|flag| command.contains(flag));
     !(graph && traced || NOT_ON_DEVICES.iter().any(|word| command.contains(word)))

@@ -14,11 +14,11 @@ use std::path::Path;
 
 /// A fenced block of a page.
 struct PageBlock<'a> {
-    /// What follows the opening fence.
+    /// The words after the opening fence.
     info: &'a str,
     /// Its lines, without the fences.
     lines: Vec<&'a str>,
-    /// Where they are in the page.
+    /// Their place in the page.
     place: Range<usize>,
 }
 
@@ -124,7 +124,7 @@ fn first_diagnostic(errors: &str, code: &str) -> String {
     head.into_iter().chain(rest).map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a diagnostic begins with the line.
+/// True if a diagnostic begins with the line.
 fn is_head(line: &str) -> bool {
     ["error[", "warning[", "note["].iter().any(|word| line.starts_with(word))
 }

@@ -21,7 +21,7 @@ pub fn out_of_tree_tests() -> PathBuf {
     root().join(OUT_OF_TREE).join("tests")
 }
 
-/// Whether a file is one of the example's programs.
+/// True if a file is one of the example's programs.
 pub fn is_out_of_tree(path: &Path) -> bool {
     path.starts_with(out_of_tree_tests())
 }

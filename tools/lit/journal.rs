@@ -49,7 +49,7 @@ impl Journal {
     }
 }
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Default, Debug)]
 pub(crate) struct JournalState {
     /// The tests that have ended.

@@ -69,7 +69,7 @@ fn run_worker(args: &[OsString], folder: &Path, worker: &SignalledWorker) -> io:
     status
 }
 
-/// How a process ended that did not end by itself; `None` if it did.
+/// The end of a process that did not end by itself; `None` if it did.
 fn unusual_end(status: ExitStatus, state: &JournalState) -> Option<String> {
     match (status.signal(), status.code()) {
         (Some(signal), _) => Some(format!("was ended by signal {signal}")),

@@ -115,7 +115,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the last error says the same about this group.
+    /// True if the last error says the same about this group.
     fn is_said_in_group(&self, message: &str, span: Span) -> bool {
         self.errors.items.last().is_some_and(|last| {
             let between = self.text.get(last.span.end as usize..span.start as usize);

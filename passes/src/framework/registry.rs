@@ -57,7 +57,7 @@ impl From<&'static [&'static PassInfo]> for PassRegistry {
     }
 }
 
-/// Whether one of the first `count` passes has a name; `-` and `_` are equivalent.
+/// True if one of the first `count` passes has a name; `-` and `_` are equivalent.
 const fn has_name(passes: &[&PassInfo], count: usize, name: &str) -> bool {
     let mut at = 0;
     while at < count {

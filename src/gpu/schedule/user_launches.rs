@@ -14,7 +14,7 @@ pub struct UserLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// What the kernel's parameters get, in order.
+    /// The arguments of the kernel, in order.
     pub arguments: Vec<LaunchArgument>,
 }
 

@@ -87,7 +87,7 @@ impl OpRegistry {
     }
 }
 
-/// Whether one of the first `count` ops has a name.
+/// True if one of the first `count` ops has a name.
 const fn has_name(kinds: &[OpKind], count: usize, name: &str) -> bool {
     let mut at = 0;
     while at < count {

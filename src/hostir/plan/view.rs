@@ -43,7 +43,7 @@ impl BufferView {
         let extents = self.dims.iter().map(|dim| if dim.stride == 0 { dim.extent.min(1) } else { dim.extent });
         extents.product()
     }
-    /// Whether it has no element.
+    /// True if it has no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -97,7 +97,7 @@ impl ElementSet {
         self.overlaps(other).then(|| self.first_common(other))
     }
 
-    /// Whether an element is in both sets.
+    /// True if an element is in both sets.
     pub(super) fn overlaps(&self, other: &ElementSet) -> bool {
         let (own, others) = (self.bounds(), other.bounds());
         if own.end <= others.start || others.end <= own.start {
@@ -174,7 +174,7 @@ fn has_combination(terms: &[SearchTerm], wanted: i128, steps: &mut u32) -> bool 
     (from.max(term.least)..=to.min(term.most)).any(|value| has_combination(rest, wanted - term.factor * value, steps))
 }
 
-/// Whether multiples of two factors add up to a number: `one.factor * n + two.factor * m = wanted` determines `n`
+/// True if multiples of two factors add up to a number: `one.factor * n + two.factor * m = wanted` determines `n`
 /// modulo `two.factor`.
 fn has_pair(one: SearchTerm, two: SearchTerm, wanted: i128) -> bool {
     let divided = Bezout::of_factors(one.factor, two.factor);

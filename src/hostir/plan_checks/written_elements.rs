@@ -118,7 +118,7 @@ impl ElementRanges {
         self.0.range(..=element).next_back().map(|(&start, &end)| start..end)
     }
 
-    /// Whether all of a range is here.
+    /// True if all of a range is here.
     fn has_range(&self, range: &Range<usize>) -> bool {
         self.range_before(range.start).is_some_and(|old| range.end <= old.end)
     }

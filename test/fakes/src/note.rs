@@ -24,7 +24,7 @@ pub(crate) enum KernelMeaning {
 pub(crate) struct AttentionMeaning {
     /// Queries, keys, values, result and logarithms of sums.
     pub(crate) views: [BufferView; 5],
-    /// Whether a row sees only the keys up to its own place.
+    /// True if a row sees only the keys up to its own place.
     pub(crate) is_causal: bool,
     /// The factor of the scores.
     pub(crate) scale: f64,

@@ -135,7 +135,7 @@ pub struct LaunchHead {
     pub args: Vec<ArgNode>,
 }
 
-/// What follows the arguments of a launch.
+/// The parts after the arguments of a launch.
 #[derive(Clone, Debug)]
 pub enum LaunchClause {
     /// `reads(A)`

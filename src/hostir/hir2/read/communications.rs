@@ -485,7 +485,7 @@ impl PostKeys {
     }
 }
 
-/// What is wrong with the devices of a team that the printed form cannot have; a last -1 stands for devices that nvFuser
+/// The fault in the devices of a team that the printed form cannot have; a last -1 stands for devices that nvFuser
 /// did not print.
 fn team_fault(devices: &[i64]) -> Option<String> {
     let named = devices.strip_suffix(&[TEAM_CUT]).unwrap_or(devices);

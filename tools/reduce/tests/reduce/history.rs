@@ -13,7 +13,7 @@ struct Defect {
     program: &'static str,
     /// The script: a line for the shell.
     script: &'static str,
-    /// What is left has these words.
+    /// The rest has these words.
     words: &'static [&'static str],
 }
 
