@@ -1,8 +1,9 @@
 // A product of bfloat16 matrices on Hopper, added up in float: `result[m][n] = left[m][k] * right[k][n]`, row by row.
 //
-// A persistent kernel of three warpgroups: one loads tiles of the factors through the tensor memory accelerator into a
-// ring of stages, two multiply them (`wgmma`), 64 rows each, and store the result through shared memory. The blocks of
-// a cluster take tiles of the same columns and load each a part of the right tile for all of them.
+// A persistent kernel of three warpgroups. Two multiply (`wgmma`) 64 rows of a tile each, and write the result to shared
+// memory. Of the third, one warp loads tiles of the factors through the tensor memory accelerator into a ring of stages,
+// and two warps store the results of the other warpgroups, which go on to the next tile meanwhile. The blocks of a
+// cluster take tiles of the same columns and load each a part of the right tile for all of them.
 //
 // Macros: COLUMNS of a tile, STAGES, CLUSTER, GROUP (row tiles that are taken before the next column tile),
 // LEFT_BY_COLUMN (left is stored [k][m]) and RIGHT_BY_ROW (right is stored [k][n], else [n][k]).
@@ -68,6 +69,11 @@ struct Schedule {
   }
 };
 
+// The two buffers for the results of a warpgroup, after the stages.
+__device__ __forceinline__ unsigned result_buffers(unsigned stages, int half) {
+  return stages + STAGES * (LEFT_BYTES + RIGHT_BYTES) + half * 2 * BOX_BYTES;
+}
+
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
@@ -100,14 +106,20 @@ __device__ __forceinline__ void load_tiles(const TensorMap* left, const TensorMa
   }
 }
 
-// Stores the 64 rows of a warpgroup in boxes of 64 columns, through two buffers in turn.
-__device__ __forceinline__ void store_rows(const TensorMap* result, const float (&sums)[COLUMNS / 2], unsigned buffers, int group, int x, int y) {
+// The barriers of a warpgroup's two buffers of results: one for the warp that stores, one for the warpgroup that writes.
+__device__ __forceinline__ int full_buffer(int group, int buffer) { return group * 4 + buffer; }
+__device__ __forceinline__ int free_buffer(int group, int buffer) { return group * 4 + 2 + buffer; }
+// A warpgroup and the warp that stores its results meet at a barrier: one waits there, the other only arrives.
+__device__ __forceinline__ void wait_for_others(int barrier) { asm volatile("bar.sync %0, 160;" ::"r"(barrier) : "memory"); }
+__device__ __forceinline__ void let_others_pass(int barrier) { asm volatile("bar.arrive %0, 160;" ::"r"(barrier) : "memory"); }
+
+// Writes the 64 rows of a warpgroup in boxes of 64 columns to its two buffers in turn. `boxes` counts them.
+__device__ __forceinline__ void write_rows(const float (&sums)[COLUMNS / 2], unsigned buffers, int group, int& boxes) {
   int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
 #pragma unroll
-  for (int box = 0; box < COLUMNS / HALF; box++) {
-    if (thread == 0) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-    asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
-    unsigned to = buffers + (box & 1) * BOX_BYTES;
+  for (int box = 0; box < COLUMNS / HALF; box++, boxes++) {
+    wait_for_others(free_buffer(group, boxes & 1));
+    unsigned to = buffers + (boxes & 1) * BOX_BYTES;
 #pragma unroll
     for (int j = 0; j < 8; j += 2) {
       int row = warp * 16 + (lane / 8 & 1) * 8 + lane % 8, column = j + lane / 16;
@@ -117,15 +129,36 @@ __device__ __forceinline__ void store_rows(const TensorMap* result, const float 
                    "r"(bf16_pair(v[4], v[5])), "r"(bf16_pair(v[6], v[7])) : "memory");
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
-    if (thread == 0) store_box(result, to, y + box * HALF, x);
+    let_others_pass(full_buffer(group, boxes & 1));
   }
 }
 
+// Stores the rows of a warpgroup for all tiles of this block: the work of one warp.
+__device__ __forceinline__ void store_tiles(const TensorMap* result, unsigned stages, int group, const Schedule& schedule) {
+  int lane = threadIdx.x % 32, half = group - 1, boxes = 0;
+  unsigned buffers = result_buffers(stages, half);
+  let_others_pass(free_buffer(group, 0));
+  let_others_pass(free_buffer(group, 1));
+  for (int tile = blockIdx.x / CLUSTER; tile < schedule.tiles; tile += gridDim.x / CLUSTER) {
+    int2 at = schedule.place(tile);
+#pragma unroll 1
+    for (int box = 0; box < COLUMNS / HALF; box++, boxes++) {
+      wait_for_others(full_buffer(group, boxes & 1));
+      if (lane == 0) {
+        store_box(result, buffers + (boxes & 1) * BOX_BYTES, at.y + box * HALF, at.x + half * HALF);
+        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+      }
+      __syncwarp();
+      let_others_pass(free_buffer(group, boxes & 1));
+    }
+  }
+  if (lane == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 // Multiplies the stages of all tiles of this block, 64 rows of each.
-__device__ __forceinline__ void multiply_tiles(const TensorMap* result, unsigned stages, unsigned full, unsigned empty, int group, const Schedule& schedule) {
-  int thread = threadIdx.x % 128, half = group - 1, stage = 0;
-  unsigned phase = 0, buffers = stages + STAGES * (LEFT_BYTES + RIGHT_BYTES) + half * 2 * BOX_BYTES;
+__device__ __forceinline__ void multiply_tiles(unsigned stages, unsigned full, unsigned empty, int group, const Schedule& schedule) {
+  int thread = threadIdx.x % 128, half = group - 1, stage = 0, boxes = 0;
+  unsigned phase = 0, buffers = result_buffers(stages, half);
   float sums[COLUMNS / 2];
   for (int tile = blockIdx.x / CLUSTER; tile < schedule.tiles; tile += gridDim.x / CLUSTER) {
     int last = -1;
@@ -147,10 +180,8 @@ __device__ __forceinline__ void multiply_tiles(const TensorMap* result, unsigned
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     if (thread < CLUSTER) barrier_arrive(empty + 8 * last, thread);
-    int2 at = schedule.place(tile);
-    store_rows(result, sums, buffers, group, at.x + half * HALF, at.y);
+    write_rows(sums, buffers, group, boxes);
   }
-  if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1, 1) hir(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const __grid_constant__ TensorMap result, Word m, Word n, Word k) {
@@ -169,10 +200,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1
   int group = threadIdx.x / 128;
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    int warp = threadIdx.x / 32;
     if (threadIdx.x == 0) load_tiles(&left, &right, stages, full, empty, schedule);
+    if (warp == 1 || warp == 2) store_tiles(&result, stages, warp, schedule);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    multiply_tiles(&result, stages, full, empty, group, schedule);
+    multiply_tiles(stages, full, empty, group, schedule);
   }
   // No block ends while another one of its cluster may load into its memory.
   cluster_barrier();
