@@ -1,6 +1,6 @@
 //! Counts the uses of a plan's buffers, for backends that free memory after its last use.
 
-use crate::plan::{BufferId, BufferView, Plan};
+use crate::plan::{BufferId, BufferView, InstReader, Plan};
 
 /// By buffer: the number of remaining uses.
 #[derive(Clone, Default, Debug)]
@@ -12,7 +12,9 @@ impl BufferUses {
     /// Counts the uses of a plan's buffers, by its instructions and as its outputs.
     pub(super) fn of_plan(plan: &Plan) -> Self {
         let mut uses = Self { counts: vec![0; plan.buffers.len()] };
-        for inst in plan.iter() {
+        let mut reader = InstReader::default();
+        for (_, stored) in plan.stored_cursor() {
+            let inst = reader.read(stored);
             for view in inst.kind.read_views().into_iter().chain(inst.kind.written_views()) {
                 uses.counts[view.buffer.0 as usize] += 1;
             }

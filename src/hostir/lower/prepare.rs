@@ -15,7 +15,8 @@ use crate::diag::{Diag, Diags, codes};
 use crate::ir::{DType, DeviceMesh, OpEffect, OpId, ParallelType, Program, TensorId, UnitId, Value, quoted_head};
 use crate::ops::spec::Lower;
 use crate::plan::{
-    AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent, shard_place,
+    AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, RepeatedBody, evaluate_extent,
+    shard_place,
 };
 use rayon::prelude::*;
 use smallvec::SmallVec;
@@ -129,7 +130,8 @@ impl PreparedProgram {
 
 /// The bytes of a plan's buffers, and of the operands of its largest instruction.
 fn plan_bytes(plan: &Plan) -> u64 {
-    let largest = plan.iter().map(|inst| inst.kind.traffic_bytes()).max().unwrap_or(0);
+    let insts = plan.repeated_bodies().flat_map(RepeatedBody::first_round);
+    let largest = insts.map(|inst| inst.template().kind.traffic_bytes()).max().unwrap_or(0);
     plan.peak_bytes.saturating_add(largest.saturating_mul(2))
 }
 

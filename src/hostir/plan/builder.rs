@@ -115,6 +115,7 @@ impl<'a> PlanBuilder<'a> {
         let printed = std::mem::take(&mut self.plan.outputs);
         self.plan.outputs = outputs.map(|tensor| self.tensor_binding(tensor).cloned()).collect();
         self.plan.outputs.extend(printed);
+        self.plan.insts.complete();
         Ok(self.plan)
     }
 
@@ -248,12 +249,13 @@ impl<'a> PlanBuilder<'a> {
     /// If it gives a stored element several values, or the plan becomes too large.
     pub fn emit_inst(&mut self, mut kind: InstKind) -> Result<(), Diag> {
         write_stored_once(&mut kind).map_err(|axis| self.several_values_error(&kind, axis))?;
-        self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
-        let grown = self.plan.insts.try_reserve_one();
-        grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
+        if !self.plan.insts.reserve_one() {
+            return Err(self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"));
+        }
+        let queue_bytes = kind.queue_bytes();
         let origin = InstOrigin { op: self.op, iteration: self.scope.iteration };
-        self.plan.insts.push(Inst { kind, stream: self.stream, origin });
-        Ok(())
+        let bytes = self.plan.insts.push(Inst { kind, stream: self.stream, origin });
+        self.charge_bytes(bytes + queue_bytes)
     }
     /// The number of instructions so far.
     pub(crate) fn inst_count(&self) -> usize {

@@ -104,11 +104,11 @@ impl Plan {
     }
     /// Number of instructions that the plan stores: a loop's body counts once.
     pub fn stored_insts(&self) -> usize {
-        self.insts.repeated_bodies().map(|segment| segment.body.len()).sum()
+        self.insts.repeated_bodies().map(|segment| segment.len()).sum()
     }
     /// Appends an instruction.
     pub fn push_inst(&mut self, inst: Inst) -> InstId {
-        self.insts.push(inst);
+        let _ = self.insts.push(inst);
         InstId::new(self.insts.len() - 1)
     }
     /// The same plan with other instructions.
@@ -123,7 +123,6 @@ pub(crate) struct StoredCursor<'p> {
     list: &'p InstList,
     /// The number of the current body.
     segment: usize,
-    body: RepeatedBody<'p>,
     round: usize,
     /// The place of the next instruction in the body.
     at: usize,
@@ -143,14 +142,15 @@ impl<'p> Iterator for StoredCursor<'p> {
         if self.is_at_end() {
             return None;
         }
-        while self.at >= self.body.body.len() {
+        let mut body = self.list.body_number(self.segment)?;
+        while self.at >= body.len() {
             (self.at, self.round) = (0, self.round + 1);
-            if self.round >= self.body.rounds {
+            if self.round >= body.rounds {
                 (self.segment, self.round) = (self.segment + 1, 0);
-                self.body = self.list.body_number(self.segment)?;
+                body = self.list.body_number(self.segment)?;
             }
         }
-        let found = (self.next, StoredInst::of_body(self.body, self.round, self.at));
+        let found = (self.next, StoredInst::of_body(body, self.round, self.at));
         self.at += 1;
         self.next = InstId(self.next.0 + 1);
         Some(found)
@@ -160,8 +160,7 @@ impl<'p> Iterator for StoredCursor<'p> {
 impl Plan {
     /// A cursor over all instructions as they are stored, in issue order.
     pub(crate) fn stored_cursor(&self) -> StoredCursor<'_> {
-        let body = self.insts.body_number(0).unwrap_or(RepeatedBody { body: &[], steps: &[], rounds: 0 });
-        StoredCursor { list: &self.insts, segment: 0, body, round: 0, at: 0, next: InstId(0) }
+        StoredCursor { list: &self.insts, segment: 0, round: 0, at: 0, next: InstId(0) }
     }
 
     /// The instruction of an id that a cursor of this plan gave, as it is stored.
@@ -169,20 +168,22 @@ impl Plan {
         self.insts.stored_near(id.index(), &mut 0)
     }
 
-    /// Calls a function for the instructions of some types, in issue order. It looks at a loop's body once.
+    /// Calls a function for the instructions of some types, in issue order. It asks for each template once, and looks at
+    /// a loop's body once.
     pub(crate) fn visit_stored<'p>(
         &'p self,
         is_wanted: impl Fn(&InstKind) -> bool,
         mut visit: impl FnMut(InstId, StoredInst<'p>),
     ) {
+        let is_wanted: Vec<bool> = self.insts.templates().insts().map(|inst| is_wanted(&inst.kind)).collect();
         let mut start = 0;
         for body in self.repeated_bodies() {
-            let places: Vec<usize> = (0..body.body.len()).filter(|&at| is_wanted(&body.body[at].kind)).collect();
+            let places = body.wanted_places(&is_wanted);
             for round in 0..if places.is_empty() { 0 } else { body.rounds } {
-                let from = start + round * body.body.len();
+                let from = start + round * body.len();
                 places.iter().for_each(|&at| visit(InstId::new(from + at), StoredInst::of_body(body, round, at)));
             }
-            start += body.body.len() * body.rounds;
+            start += body.len() * body.rounds;
         }
     }
 }

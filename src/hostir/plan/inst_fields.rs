@@ -8,24 +8,51 @@ use smallvec::SmallVec;
 enum FieldMut<'i> {
     /// A dense id or a rank.
     Slot(&'i mut u32),
-    /// An offset in elements, or a position in a team.
+    /// An offset in elements, or a position in a team. Its low 32 bits are the number.
     Size(&'i mut usize),
 }
 
+/// The low bits of a size.
+const LOW_BITS: usize = u32::MAX as usize;
+
 impl FieldMut<'_> {
-    /// The number, as 64 bits.
-    fn read(&self) -> i64 {
+    /// Takes the number out and leaves 0.
+    fn take(self) -> u32 {
         match self {
-            FieldMut::Slot(number) => i64::from(**number),
-            FieldMut::Size(number) => (**number).cast_signed() as i64,
+            FieldMut::Slot(number) => std::mem::take(number),
+            FieldMut::Size(number) => {
+                let low = *number & LOW_BITS;
+                *number &= !LOW_BITS;
+                low as u32
+            }
         }
     }
-    /// Adds to the number, modulo its range.
-    fn add(self, amount: i64) {
+    /// Sets the number.
+    fn set(self, low: u32) {
         match self {
-            FieldMut::Slot(number) => *number = number.wrapping_add(amount as u32),
-            FieldMut::Size(number) => *number = number.wrapping_add((amount as isize).cast_unsigned()),
+            FieldMut::Slot(number) => *number = low,
+            FieldMut::Size(number) => *number = (*number & !LOW_BITS) | low as usize,
         }
+    }
+}
+
+/// The numbers of an instruction. A field is an index among them; that of the iteration is 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InstNumbers<'p> {
+    /// Its iteration.
+    pub(super) iteration: u32,
+    /// The others, in the order of [`visit_kind_fields`].
+    pub(super) others: &'p [u32],
+}
+
+impl<'p> InstNumbers<'p> {
+    /// The numbers in the order of their fields.
+    fn iter(self) -> impl Iterator<Item = u32> + 'p {
+        std::iter::once(self.iteration).chain(self.others.iter().copied())
+    }
+    /// The number of a field.
+    fn of_field(self, field: u32) -> u32 {
+        if field == 0 { self.iteration } else { self.others[field as usize - 1] }
     }
 }
 
@@ -43,20 +70,20 @@ pub(crate) enum ViewMotion {
 /// A field that differs from one round of a loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FieldStep {
-    /// The number of the field.
+    /// The field.
     field: u32,
-    /// The difference.
-    step: i64,
+    /// The difference, modulo 2^32.
+    step: u32,
 }
 
 /// The fields of an instruction that differ from one round of a loop to the next, each by a constant.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct InstSteps {
     fields: SmallVec<[FieldStep; 4]>,
-    /// Whether views are elsewhere in each round.
-    moves_views: bool,
 }
 
+/// The field of the iteration.
+pub(super) const ITERATION_FIELD: u32 = 0;
 /// The field of an event, or of the completion handle of an instruction that has no peer.
 pub(super) const HANDLE_FIELD: u32 = 1;
 /// The field of a message's peer.
@@ -65,84 +92,83 @@ pub(super) const PEER_FIELD: u32 = 1;
 pub(super) const MESSAGE_WORK_FIELD: u32 = 2;
 
 impl InstSteps {
-    /// The steps between an instruction and its counterparts one and two rounds later; `None` if they differ by more
-    /// than constant steps.
-    pub(crate) fn between(rounds: [&Inst; 3]) -> Option<Self> {
+    /// The steps between the numbers of an instruction and of its counterparts one and two rounds later; `None` if they
+    /// differ by more than constant steps.
+    pub(super) fn between(rounds: [InstNumbers<'_>; 3]) -> Option<Self> {
         let [first, second, third] = rounds;
-        if first.stream != second.stream || first.origin.op != second.origin.op {
-            return None;
-        }
-        let values = rounds.map(field_values);
-        let mut steps = Self::default();
-        for (field, ((&a, &b), &c)) in (0u32..).zip(values[0].iter().zip(&values[1]).zip(&values[2])) {
-            if b.wrapping_sub(a) != c.wrapping_sub(b) {
+        let mut fields = SmallVec::new();
+        for (field, ((a, b), c)) in (0u32..).zip(first.iter().zip(second.iter()).zip(third.iter())) {
+            let step = b.wrapping_sub(a);
+            if step != c.wrapping_sub(b) {
                 return None;
             }
-            if a != b {
-                steps.fields.push(FieldStep { field, step: b.wrapping_sub(a) });
+            if step != 0 {
+                fields.push(FieldStep { field, step });
             }
         }
-        let fits = [second, third].into_iter().zip(1..).all(|(inst, round)| {
-            let mut predicted = first.clone();
-            steps.move_inst(&mut predicted, round);
-            predicted == *inst
-        });
-        steps.moves_views = fits && steps.view_motion(first) != ViewMotion::None;
-        fits.then_some(steps)
+        Some(Self { fields })
     }
 
-    /// Returns true if the instruction's views move in each round.
-    pub(crate) fn moves_views(&self) -> bool {
-        self.moves_views
+    /// Returns true if an instruction has these numbers so many rounds later.
+    pub(super) fn lead_to(&self, first: InstNumbers<'_>, later: InstNumbers<'_>, rounds: usize) -> bool {
+        let mut numbers = later.iter();
+        self.moved_numbers(first, rounds).all(|number| numbers.next() == Some(number))
     }
 
-    /// The number of a slot or rank so many rounds later, by its field.
-    pub(super) fn moved_slot(&self, field: u32, number: u32, rounds: i64) -> u32 {
-        let step = self.fields.iter().find(|step| step.field == field);
-        step.map_or(number, |step| number.wrapping_add(step.step.wrapping_mul(rounds) as u32))
-    }
-
-    /// The change of the instruction's views from one round to the next.
-    pub(crate) fn view_motion(&self, inst: &Inst) -> ViewMotion {
-        let mut next = inst.clone();
-        self.move_inst(&mut next, 1);
-        let views = |inst: &Inst| -> Vec<BufferView> {
-            inst.kind.read_views().into_iter().chain(inst.kind.written_views()).cloned().collect()
-        };
-        let (here, there) = (views(inst), views(&next));
-        match here == there {
-            true => ViewMotion::None,
-            false if here.iter().zip(&there).all(|(one, other)| one.buffer == other.buffer) => ViewMotion::Elements,
-            false => ViewMotion::Buffers,
-        }
-    }
-
-    /// Moves an instruction by so many rounds, forward or back.
-    pub(crate) fn move_inst(&self, inst: &mut Inst, rounds: i64) {
+    /// The numbers of an instruction so many rounds later.
+    pub(super) fn moved_numbers(&self, first: InstNumbers<'_>, rounds: usize) -> impl Iterator<Item = u32> {
         let mut steps = self.fields.iter().peekable();
-        let mut number = 0;
-        visit_fields(inst, &mut |field| {
-            if let Some(step) = steps.next_if(|step| step.field == number) {
-                field.add(step.step.wrapping_mul(rounds));
-            }
-            number += 1;
-        });
+        (0u32..).zip(first.iter()).map(move |(field, number)| match steps.next_if(|step| step.field == field) {
+            Some(step) => number.wrapping_add(step.step.wrapping_mul(rounds as u32)),
+            None => number,
+        })
     }
 }
 
-/// All fields of an instruction.
-fn field_values(inst: &Inst) -> SmallVec<[i64; 8]> {
-    let mut values = SmallVec::new();
-    visit_fields(&mut inst.clone(), &mut |field| values.push(field.read()));
-    values
+/// The number of a field so many rounds later.
+pub(super) fn moved_number(numbers: InstNumbers<'_>, steps: Option<&InstSteps>, field: u32, rounds: usize) -> u32 {
+    let number = numbers.of_field(field);
+    let step = steps.and_then(|steps| steps.fields.iter().find(|step| step.field == field));
+    step.map_or(number, |step| number.wrapping_add(step.step.wrapping_mul(rounds as u32)))
 }
 
-/// Calls a function for each field of an instruction, in an order that depends only on its type.
-fn visit_fields(inst: &mut Inst, visit: &mut dyn FnMut(FieldMut<'_>)) {
-    visit(FieldMut::Slot(&mut inst.origin.iteration.0));
-    visit_kind_fields(&mut inst.kind, visit);
+/// Takes the numbers of an instruction out, its iteration apart from the others.
+pub(super) fn take_numbers(inst: &mut Inst) -> (u32, SmallVec<[u32; 8]>) {
+    let mut others = SmallVec::new();
+    visit_kind_fields(&mut inst.kind, &mut |field| others.push(field.take()));
+    (std::mem::take(&mut inst.origin.iteration.0), others)
 }
 
+/// Sets the numbers of an instruction to those that it has so many rounds later.
+pub(super) fn set_numbers(inst: &mut Inst, numbers: InstNumbers<'_>, steps: Option<&InstSteps>, rounds: usize) {
+    match steps {
+        None => {
+            let mut others = numbers.others.iter();
+            inst.origin.iteration.0 = numbers.iteration;
+            visit_kind_fields(&mut inst.kind, &mut |field| field.set(others.next().copied().unwrap_or(0)));
+        }
+        Some(steps) => {
+            let mut moved = steps.moved_numbers(numbers, rounds);
+            inst.origin.iteration.0 = moved.next().unwrap_or(0);
+            visit_kind_fields(&mut inst.kind, &mut |field| field.set(moved.next().unwrap_or(0)));
+        }
+    }
+}
+
+/// The change of views from those of an instruction to those of its counterpart in the next round.
+pub(super) fn motion_between(inst: &Inst, next: &Inst) -> ViewMotion {
+    let views = |inst: &Inst| -> Vec<BufferView> {
+        inst.kind.read_views().into_iter().chain(inst.kind.written_views()).cloned().collect()
+    };
+    let (here, there) = (views(inst), views(next));
+    match here == there {
+        true => ViewMotion::None,
+        false if here.iter().zip(&there).all(|(one, other)| one.buffer == other.buffer) => ViewMotion::Elements,
+        false => ViewMotion::Buffers,
+    }
+}
+
+/// Calls a function for each field of an operation, in an order that depends only on its type.
 fn visit_kind_fields(kind: &mut InstKind, visit: &mut dyn FnMut(FieldMut<'_>)) {
     match kind {
         InstKind::Alloc { buffer } | InstKind::Free { buffer } => visit(FieldMut::Slot(&mut buffer.0)),

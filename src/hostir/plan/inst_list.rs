@@ -2,11 +2,15 @@
 //!
 //! A list is a sequence of segments. A segment is a body of instructions that is repeated for a number of rounds; of
 //! every instruction, some fields (events, buffers, offsets, peers, iterations) grow by a constant from one round to
-//! the next. A segment of one round is a plain list. Readers see instructions one by one, through a cursor or by id.
+//! the next. A segment of one round is a plain list. What repeats without such an order is stored once too: bodies
+//! consist of templates and numbers ([`PackedInsts`]). Readers see instructions one by one, through a cursor or by id.
 
 use super::inst::Inst;
-use super::inst_fields::InstSteps;
+use super::inst_fields::{InstNumbers, InstSteps};
+use super::inst_template::TemplateTable;
+use super::packed_insts::PackedInsts;
 use super::stored_inst::StoredInst;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -16,7 +20,7 @@ struct Segment {
     /// The place of its first instruction in the plan.
     first: usize,
     /// The instructions of the first round.
-    body: Vec<Inst>,
+    body: PackedInsts,
     /// By instruction of the body, its steps; empty for a plain list.
     steps: Vec<InstSteps>,
     /// The number of rounds; 1 for a plain list.
@@ -24,37 +28,53 @@ struct Segment {
 }
 
 impl Segment {
+    /// A plain list that starts at a place.
+    fn plain(first: usize, body: PackedInsts) -> Self {
+        Self { first, body, steps: Vec::new(), rounds: 1 }
+    }
     /// The place after its last instruction.
     fn end(&self) -> usize {
         self.first + self.body.len() * self.rounds
     }
     /// The segment as a body that repeats.
-    fn repeated_body(&self) -> RepeatedBody<'_> {
-        RepeatedBody { body: &self.body, steps: &self.steps, rounds: self.rounds }
-    }
-    /// The instruction at a place.
-    fn stored_at(&self, place: usize) -> StoredInst<'_> {
-        let offset = place - self.first;
-        let length = self.body.len();
-        let (round, at) = if self.steps.is_empty() { (0, offset) } else { (offset / length, offset % length) };
-        StoredInst::of_body(self.repeated_body(), round, at)
+    fn repeated_body<'p>(&'p self, templates: &'p TemplateTable) -> RepeatedBody<'p> {
+        RepeatedBody { templates, insts: &self.body, steps: &self.steps, rounds: self.rounds }
     }
 }
 
 /// A body that repeats, for readers that take loops as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepeatedBody<'p> {
+    /// The templates of the plan.
+    pub(super) templates: &'p TemplateTable,
     /// The instructions of the first round.
-    pub(crate) body: &'p [Inst],
+    pub(super) insts: &'p PackedInsts,
     /// By instruction, its steps; empty if there is one round only.
     pub(crate) steps: &'p [InstSteps],
     /// The number of rounds.
     pub(crate) rounds: usize,
 }
 
+impl<'p> RepeatedBody<'p> {
+    /// The number of instructions of a round.
+    pub(crate) fn len(self) -> usize {
+        self.insts.len()
+    }
+    /// The instructions of the first round.
+    pub(crate) fn first_round(self) -> impl Iterator<Item = StoredInst<'p>> {
+        (0..self.len()).map(move |at| StoredInst::of_body(self, 0, at))
+    }
+    /// The places in a round of the instructions whose templates are wanted.
+    pub(super) fn wanted_places(self, is_wanted: &[bool]) -> Vec<usize> {
+        let insts = self.insts.insts().iter().enumerate();
+        insts.filter(|(_, inst)| is_wanted[inst.template as usize]).map(|(at, _)| at).collect()
+    }
+}
+
 /// The instructions of a plan.
 #[derive(Clone, Default, Debug)]
 pub(super) struct InstList {
+    templates: TemplateTable,
     /// In order, without gaps except for the round that an open run contains in part.
     segments: Vec<Segment>,
     len: usize,
@@ -62,13 +82,21 @@ pub(super) struct InstList {
 
 impl InstList {
     /// The plain list of these instructions.
-    pub(super) fn from_insts(body: Vec<Inst>) -> Self {
-        let len = body.len();
-        Self { segments: vec![Segment { first: 0, body, steps: Vec::new(), rounds: 1 }], len }
+    pub(super) fn from_insts(insts: Vec<Inst>) -> Self {
+        let mut list = Self::default();
+        insts.into_iter().for_each(|inst| {
+            list.push(inst);
+        });
+        list.complete();
+        list
     }
     /// Number of instructions.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+    /// The templates of the instructions.
+    pub(super) fn templates(&self) -> &TemplateTable {
+        &self.templates
     }
     /// The instruction at a position, if there is one.
     pub(super) fn get(&self, place: usize) -> Option<Cow<'_, Inst>> {
@@ -82,15 +110,19 @@ impl InstList {
     /// Like [`Self::get_near`], as it is stored.
     pub(super) fn stored_near(&self, place: usize, near: &mut usize) -> StoredInst<'_> {
         *near = self.segment_of(place, *near);
-        self.segments[*near].stored_at(place)
+        let segment = &self.segments[*near];
+        let offset = place - segment.first;
+        let length = segment.body.len();
+        let (round, at) = if segment.steps.is_empty() { (0, offset) } else { (offset / length, offset % length) };
+        StoredInst::of_body(segment.repeated_body(&self.templates), round, at)
     }
     /// The segment of a number.
     pub(super) fn body_number(&self, number: usize) -> Option<RepeatedBody<'_>> {
-        self.segments.get(number).map(Segment::repeated_body)
+        self.segments.get(number).map(|segment| segment.repeated_body(&self.templates))
     }
     /// The segments in order.
     pub(super) fn repeated_bodies(&self) -> impl Iterator<Item = RepeatedBody<'_>> {
-        self.segments.iter().map(Segment::repeated_body)
+        self.segments.iter().map(|segment| segment.repeated_body(&self.templates))
     }
 
     /// The number of the segment that contains a position; tries `near` first.
@@ -101,34 +133,38 @@ impl InstList {
         self.segments.partition_point(|segment| segment.first <= place) - 1
     }
 
-    /// Makes room for one more instruction.
-    pub(super) fn try_reserve_one(&mut self) -> Result<(), std::collections::TryReserveError> {
+    /// Makes room for one more instruction; returns false if memory is short.
+    pub(super) fn reserve_one(&mut self) -> bool {
         match self.segments.last_mut() {
-            Some(last) => last.body.try_reserve(1),
-            None => self.segments.try_reserve(1),
+            Some(last) => last.body.reserve_one(),
+            None => self.segments.try_reserve(1).is_ok(),
         }
     }
 
-    /// Appends an instruction.
-    pub(super) fn push(&mut self, inst: Inst) {
-        match self.segments.last_mut() {
-            Some(last) if last.steps.is_empty() && last.end() == self.len => last.body.push(inst),
-            _ => self.segments.push(Segment { first: self.len, body: vec![inst], steps: Vec::new(), rounds: 1 }),
-        }
+    /// Appends an instruction; returns the bytes that it takes.
+    pub(super) fn push(&mut self, inst: Inst) -> usize {
+        let split = self.templates.split_inst(inst);
         self.len += 1;
+        match self.segments.last_mut() {
+            Some(last) if last.steps.is_empty() && last.end() + 1 == self.len => last.body.push(&split),
+            _ => {
+                let mut body = PackedInsts::default();
+                body.push(&split);
+                self.segments.push(Segment::plain(self.len - 1, body));
+            }
+        }
+        split.bytes()
+    }
+
+    /// No instructions follow: what only they would need is dropped.
+    pub(super) fn complete(&mut self) {
+        self.templates.complete();
+        if let Some(last) = self.segments.last_mut() {
+            last.body.shrink_to_fit();
+        }
     }
 
     // ---- rounds of a loop ----
-
-    /// The plain instructions from a position to the end; `None` if some of them are part of a loop that is stored
-    /// once.
-    fn plain_tail(&self, start: usize) -> Option<&[Inst]> {
-        if start == self.len {
-            return Some(&[]);
-        }
-        let last = self.segments.last().filter(|last| last.steps.is_empty() && last.first <= start)?;
-        last.body.get(start - last.first..)
-    }
 
     /// Removes the instructions from a position on, at which no loop is stored.
     pub(super) fn take_tail(&mut self, start: usize) -> Vec<Inst> {
@@ -137,7 +173,7 @@ impl InstList {
             self.segments.pop();
         }
         if let Some(last) = self.segments.last_mut() {
-            last.body.truncate(start - last.first);
+            last.body.truncate(start - last.first, &self.templates);
         }
         self.len = self.len.min(start);
         taken
@@ -146,7 +182,7 @@ impl InstList {
     /// Drops the plain instructions from a position on, without a change to the length.
     fn drop_tail(&mut self, start: usize) {
         if let Some(last) = self.segments.last_mut() {
-            last.body.truncate(start.saturating_sub(last.first));
+            last.body.truncate(start.saturating_sub(last.first), &self.templates);
             if last.body.is_empty() {
                 self.segments.pop();
             }
@@ -155,17 +191,38 @@ impl InstList {
 
     /// Stores the plain instructions from a position on as three rounds of their first third, if they are equal.
     fn fold_rounds(&mut self, start: usize) -> bool {
-        let Some(tail) = self.plain_tail(start) else { return false };
-        let length = tail.len() / 3;
-        let (first, rest) = tail.split_at(length);
-        let (second, third) = rest.split_at(length);
-        let steps: Option<Vec<InstSteps>> =
-            first.iter().zip(second).zip(third).map(|((a, b), c)| InstSteps::between([a, b, c])).collect();
+        let templates = &self.templates;
+        let plain = self.segments.last().filter(|last| last.steps.is_empty() && last.first <= start);
+        let Some(Segment { first, body, .. }) = plain else { return false };
+        let (from, length) = (start - first, (self.len - start) / 3);
+        let is_same = |at: &usize| {
+            let [one, two, three] = [0, length, 2 * length].map(|more| body.insts()[at + more].template);
+            one == two && two == three
+        };
+        if !(from..from + length).all(|at| is_same(&at)) {
+            return false;
+        }
+        let rounds_of = |at: usize| [0, length, 2 * length].map(|more| body.numbers(at + more, templates));
+        let steps: Option<Vec<InstSteps>> = (from..from + length).map(|at| InstSteps::between(rounds_of(at))).collect();
         let Some(steps) = steps else { return false };
-        let body = first.to_vec();
+        let body = body.copy_range(from..from + length, templates);
         self.drop_tail(start);
         self.segments.push(Segment { first: start, body, steps, rounds: 3 });
         true
+    }
+
+    /// Returns true if the plain instructions after a segment are those of a part of its body, in its next round.
+    fn continues(&self, segment: usize, part: Range<usize>) -> bool {
+        let Some([segment, plain]) = self.segments.get(segment..segment + 2) else { return false };
+        let (body, next) = (&segment.body, &plain.body);
+        plain.steps.is_empty()
+            && plain.first == segment.end() + part.start
+            && part.len() == next.len()
+            && part.zip(0..).all(|(at, place)| {
+                let (first, later) = (body.numbers(at, &self.templates), next.numbers(place, &self.templates));
+                body.insts()[at].template == next.insts()[place].template
+                    && segment.steps[at].lead_to(first, later, segment.rounds)
+            })
     }
 }
 
@@ -225,7 +282,7 @@ impl LoopRecorder {
             return 0;
         }
         if self.open_run(list) {
-            return list.segments.last().map_or(0, |segment| 2 * stored_bytes(&segment.body));
+            return list.segments.last().map_or(0, |segment| 2 * segment.body.bytes());
         }
         if ATTEMPTS.last() == Some(&rounds) {
             (self.idle, self.pause) = (self.pause, (self.pause * 2).min(LONGEST_PAUSE));
@@ -253,12 +310,11 @@ impl LoopRecorder {
         let segment = &list.segments[run.segment];
         let from = if run.taken == 0 { 0 } else { run.ends[run.taken - 1] };
         let (start, to) = (segment.end() + from, run.ends[run.taken]);
-        let rounds = segment.rounds as i64;
         let has_length = list.len - start == to - from;
-        if !has_length || (from < to && !continues(&mut list.segments[run.segment..], from..to, rounds)) {
+        if !has_length || (from < to && !list.continues(run.segment, from..to)) {
             return None;
         }
-        let bytes = list.segments.get(run.segment + 1).map_or(0, |plain| stored_bytes(&plain.body));
+        let bytes = list.segments.get(run.segment + 1).map_or(0, |plain| plain.body.bytes());
         list.segments.truncate(run.segment + 1);
         run.taken += 1;
         if run.taken == run.ends.len() {
@@ -276,20 +332,20 @@ impl LoopRecorder {
         }
         let segment = &list.segments[run.segment];
         let (first, count) = (segment.end(), run.ends[run.taken - 1]);
-        let mut body: Vec<Inst> = (segment.body[..count].iter().zip(&segment.steps))
-            .map(|(template, steps)| {
-                let mut inst = template.clone();
-                steps.move_inst(&mut inst, segment.rounds as i64);
-                inst
-            })
-            .collect();
+        let mut body = PackedInsts::default();
+        for (at, steps) in segment.steps[..count].iter().enumerate() {
+            let numbers = segment.body.numbers(at, &list.templates);
+            let moved: SmallVec<[u32; 8]> = steps.moved_numbers(numbers, segment.rounds).collect();
+            let numbers = InstNumbers { iteration: moved[0], others: &moved[1..] };
+            body.push_numbers(segment.body.insts()[at].template, numbers);
+        }
         let next = run.segment + 1;
         match list.segments.get_mut(next) {
             Some(plain) if plain.steps.is_empty() => {
-                body.append(&mut plain.body);
+                body.append(&plain.body, &list.templates);
                 (plain.first, plain.body) = (first, body);
             }
-            _ => list.segments.insert(next, Segment { first, body, steps: Vec::new(), rounds: 1 }),
+            _ => list.segments.insert(next, Segment::plain(first, body)),
         }
     }
 }
@@ -299,29 +355,6 @@ impl LoopRecorder {
 fn has_equal_rounds(starts: &[usize], period: usize) -> bool {
     let length = |at: usize| starts[at + 1] - starts[at];
     (0..2 * period).all(|at| length(at) == length(at + period)) && starts[0] < starts[period]
-}
-
-/// The bytes of instructions in a list.
-fn stored_bytes(insts: &[Inst]) -> usize {
-    insts.iter().map(|inst| size_of::<Inst>() + inst.kind.heap_bytes()).sum()
-}
-
-/// Returns true if the plain instructions after a segment are those of a part of its body, so many rounds later.
-fn continues(segments: &mut [Segment], part: Range<usize>, rounds: i64) -> bool {
-    let [segment, plain] = segments else { return false };
-    if !plain.steps.is_empty() || plain.first != segment.end() + part.start {
-        return false;
-    }
-    let (body, steps) = (&segment.body[part.clone()], &segment.steps[part]);
-    let differs = plain.body.iter_mut().zip(body.iter().zip(steps)).position(|(inst, (template, steps))| {
-        steps.move_inst(inst, -rounds);
-        inst != template
-    });
-    if let Some(place) = differs {
-        let moved = plain.body.iter_mut().zip(steps).take(place + 1);
-        moved.for_each(|(inst, steps)| steps.move_inst(inst, rounds));
-    }
-    differs.is_none()
 }
 
 #[cfg(test)]
@@ -356,7 +389,7 @@ mod tests {
         fn push(&mut self, kind: InstKind, stream: u32) {
             let origin = InstOrigin { op: OpId(0), iteration: IterationId(self.iteration) };
             let inst = Inst { kind, stream: StreamSlot(stream), origin };
-            self.list.push(inst.clone());
+            let _ = self.list.push(inst.clone());
             self.plain.push(inst);
         }
 

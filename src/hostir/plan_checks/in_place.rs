@@ -10,7 +10,7 @@ use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::ir::{OpId, bare_head};
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan};
+use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan, RepeatedBody};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Returns true if an instruction reads each element of an operand (by its index among the views that it reads) only
@@ -86,7 +86,8 @@ pub(super) fn check_in_place(prepared: &PreparedProgram) -> Vec<Diag> {
 
 /// Returns true if a collective of the plan has its input and its output in one buffer.
 fn may_work_in_place(plan: &Plan) -> bool {
-    plan.repeated_bodies().flat_map(|segment| segment.body.iter()).any(|inst| shared_views(inst).is_some())
+    let mut insts = plan.repeated_bodies().flat_map(RepeatedBody::first_round);
+    insts.any(|inst| inst.template().kind.collective().is_some() && shared_views(&inst.unfold_inst()).is_some())
 }
 
 /// A collective with its input and its output, if they are in one buffer.

@@ -6,7 +6,9 @@
 //! sets that overlap on one rank overlap on the others.
 
 use super::element_set::ElementSet;
-use crate::plan::{BufferId, BufferView, CollectiveInst, Inst, InstKind, Plan, RepeatedBody, ViewMotion, row_major};
+use crate::plan::{
+    BufferId, BufferView, CollectiveInst, Inst, InstKind, InstReader, Plan, RepeatedBody, ViewMotion, row_major,
+};
 use crate::plan::{InstRole, MessageHeader};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -44,7 +46,7 @@ fn is_rotation(first: &Plan, plan: &Plan, ranks: u32) -> bool {
 
 /// The length and the number of rounds of each body of a plan.
 fn stored_shape(plan: &Plan) -> Vec<(usize, usize)> {
-    plan.repeated_bodies().map(|body| (body.body.len(), body.rounds)).collect()
+    plan.repeated_bodies().map(|body| (body.len(), body.rounds)).collect()
 }
 
 /// Compares the instructions of rank 0 with those of another rank.
@@ -68,8 +70,10 @@ impl PlanComparison {
 
     /// Compares all instructions.
     fn are_alike_unrolled(mut self, first: &Plan, plan: &Plan) -> bool {
-        let mut pairs = first.iter().zip(plan.iter());
-        pairs.all(|(one, other)| self.matches(&one, &other, ViewMotion::None)) && self.are_alike_outputs(first, plan)
+        let (mut ours, mut theirs) = (InstReader::default(), InstReader::default());
+        let mut pairs = first.stored_cursor().zip(plan.stored_cursor());
+        pairs.all(|((_, one), (_, other))| self.matches(ours.read(one), theirs.read(other), ViewMotion::None))
+            && self.are_alike_outputs(first, plan)
     }
 
     /// Returns true if the outputs are counterparts, and all sets of elements that were compared so far.
@@ -85,11 +89,11 @@ impl PlanComparison {
 
     /// Returns true if all rounds of two bodies are counterparts.
     fn are_alike_bodies(&mut self, (ours, theirs): (RepeatedBody<'_>, RepeatedBody<'_>)) -> bool {
-        let mut insts = ours.body.iter().zip(theirs.body).enumerate();
+        let mut insts = ours.first_round().zip(theirs.first_round());
         ours.steps == theirs.steps
-            && insts.all(|(at, (one, other))| {
-                let motion = ours.steps.get(at).map_or(ViewMotion::None, |steps| steps.view_motion(one));
-                self.matches(one, other, motion)
+            && insts.all(|(one, other)| {
+                let motion = if ours.steps.is_empty() { ViewMotion::None } else { one.view_motion() };
+                self.matches(&one.unfold_inst(), &other.unfold_inst(), motion)
             })
     }
 

@@ -268,7 +268,7 @@ impl<'p> RankState<'p> {
     }
 
     fn push_step(&mut self, step: IssuedStep<'p>) -> IssueOutcome {
-        let stream = step.inst.first_round().stream.0;
+        let stream = step.inst.template().stream.0;
         let queue = &mut self.streams[stream as usize].issued;
         let outcome = if queue.is_empty() { IssueOutcome::Ready } else { IssueOutcome::Queued };
         if outcome == IssueOutcome::Ready && !self.busy.contains(&stream) {

@@ -7,8 +7,8 @@ use super::rank_state::{
 use crate::ir::MessageDirection;
 use crate::ir::OpId;
 use crate::plan::{
-    BufferView, CommSlot, Inst, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst,
-    StreamSlot, TeamTransfers, WorkSlot,
+    BufferView, CommSlot, Inst, InstId, InstKind, InstReader, MatchedCommunicator, MemberRole, Plan, PlanMatching,
+    RankInst, StreamSlot, TeamTransfers, WorkSlot,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -126,6 +126,8 @@ struct OrderWalk<'p, 'm, O> {
     matching: &'m PlanMatching<'p>,
     chains: ChainTable,
     ranks: Vec<RankState<'p>>,
+    /// By rank.
+    readers: Vec<InstReader>,
     ends: WalkedEnds,
     /// The number of a rank's instructions that the host may issue ahead; it grows when no queue can advance.
     lookahead: usize,
@@ -164,7 +166,8 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let chains = ChainTable::new(plans);
         let ranks = plans[..walked].iter().map(|plan| RankState::new(plan, &chains, &matching.communicators)).collect();
         let (ends, starts) = (WalkedEnds::default(), FxHashMap::default());
-        Self { plans, matching, chains, ranks, ends, lookahead: FIRST_LOOKAHEAD, starts, observer }
+        let readers = (0..walked).map(|_| InstReader::default()).collect();
+        Self { plans, matching, chains, ranks, readers, ends, lookahead: FIRST_LOOKAHEAD, starts, observer }
     }
 
     fn walk_to_end(mut self) -> WalkOutcome {
@@ -287,7 +290,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
 
     /// Carries out an item of a stream.
     fn run_step(&mut self, rank: usize, stream: usize, step: IssuedStep<'p>) {
-        let op = step.inst.first_round().origin.op;
+        let op = step.inst.template().origin.op;
         let state = &mut self.ranks[rank];
         match step.action {
             StepAction::Post(place) => state.reach_post(stream, place),
@@ -306,8 +309,8 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             StepAction::Local => {
                 let clock = &mut state.streams[stream].clock;
                 let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
-                let inst = step.inst.inst_with_views();
-                let accesses = accesses_of(rank, step.id, &inst, AccessEnd::Point(clock.next_point(chain)));
+                let inst = self.readers[rank].read(step.inst);
+                let accesses = accesses_of(rank, step.id, inst, AccessEnd::Point(clock.next_point(chain)));
                 if !accesses.is_empty() {
                     self.observer.observe_accesses(&self.ends, &accesses, clock);
                 }
@@ -340,8 +343,8 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let clock = &mut self.ranks[rank].streams[stream].clock;
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
         let end = AccessEnd::Message(message.partner.unwrap_or(own));
-        let inst = step.inst.inst_with_views();
-        self.observer.observe_accesses(&self.ends, &accesses_of(rank, step.id, &inst, end), clock);
+        let inst = self.readers[rank].read(step.inst);
+        self.observer.observe_accesses(&self.ends, &accesses_of(rank, step.id, inst, end), clock);
         clock.advance_chain(chain);
         self.starts.insert(own, StartedSide { clock: clock.clone(), work: Some(message.work), readers: 1 });
     }
@@ -356,8 +359,8 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         clock.join_clock(&announced);
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
         let point = clock.next_point(chain);
-        let inst = step.inst.inst_with_views();
-        let accesses = accesses_of(rank, step.id, &inst, AccessEnd::Point(point));
+        let inst = self.readers[rank].read(step.inst);
+        let accesses = accesses_of(rank, step.id, inst, AccessEnd::Point(point));
         self.observer.observe_accesses(&self.ends, &accesses, clock);
         clock.advance_chain(chain);
         self.ends.messages.insert(RankInst { rank: rank as u32, inst: step.id }, point);
@@ -407,8 +410,8 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         unit.is_started = true;
         let end = AccessEnd::Point(unit.clock.next_point(chain));
         for UnitInst { id, inst, .. } in &unit.insts {
-            let inst = inst.inst_with_views();
-            let accesses = accesses_of(rank, *id, &inst, end);
+            let inst = self.readers[rank].read(*inst);
+            let accesses = accesses_of(rank, *id, inst, end);
             self.observer.observe_accesses(&self.ends, &accesses, &mut unit.clock);
         }
         let members = queue.matched.map_or(1, |(place, _)| self.matching.communicators[place].slots.len());

@@ -46,7 +46,7 @@ fn is_mixed(prepared: &PreparedProgram, team: &[u32], members: &[Option<InstId>]
 }
 
 fn posted_op(prepared: &PreparedProgram, rank: u32, inst: InstId) -> OpId {
-    prepared.plans[rank as usize].stored_inst(inst).first_round().origin.op
+    prepared.plans[rank as usize].stored_inst(inst).template().origin.op
 }
 
 /// The keys of a collective's members, by their positions in the team.
