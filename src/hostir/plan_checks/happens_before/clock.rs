@@ -77,76 +77,170 @@ impl ChainTable {
     }
     /// The clock before anything.
     pub(crate) fn initial_clock(&self) -> VectorClock {
-        VectorClock { counts: std::iter::repeat_n(0, self.count).collect() }
+        VectorClock { blocks: shared_blocks(&vec![0; self.count]) }
     }
 }
 
 /// The part of each queue that is known to be done at some point (Mattern, "Virtual Time and Global States of
 /// Distributed Systems", 1989): point `a` happens before point `b` iff `b`'s clock has reached `a`.
 ///
-/// Clones share their counts until one of them changes.
+/// The counts lie in blocks of [`BLOCK`]. Clones share all blocks until one of them changes, and then those that stay
+/// equal: of a thousand ranks' queues most steps change those of one rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VectorClock {
-    counts: Rc<[u32]>,
+    blocks: Rc<[CountBlock]>,
+}
+
+/// Neighbouring counts of a clock.
+type CountBlock = Rc<[u32]>;
+
+/// The number of counts of a block.
+const BLOCK: usize = 128;
+
+/// The blocks of counts.
+fn shared_blocks(counts: &[u32]) -> Rc<[CountBlock]> {
+    counts.chunks(BLOCK).map(Rc::from).collect()
+}
+
+/// The order of two lists of counts.
+#[derive(Clone, Copy, Default)]
+struct CountOrder {
+    /// The other one is larger somewhere.
+    is_after: bool,
+    /// The first one is larger somewhere.
+    is_ahead: bool,
+}
+
+impl CountOrder {
+    fn between(own: &[u32], other: &[u32]) -> Self {
+        let (mut is_after, mut is_ahead) = (false, false);
+        for (&own, &other) in own.iter().zip(other) {
+            is_after |= own < other;
+            is_ahead |= own > other;
+        }
+        Self { is_after, is_ahead }
+    }
+    fn or(self, other: Self) -> Self {
+        Self { is_after: self.is_after | other.is_after, is_ahead: self.is_ahead | other.is_ahead }
+    }
+}
+
+/// Merges a block into another one.
+fn join_block(own: &mut CountBlock, other: &CountBlock) {
+    if Rc::ptr_eq(own, other) {
+        return;
+    }
+    let order = CountOrder::between(own, other);
+    if order.is_after && order.is_ahead {
+        Rc::make_mut(own).iter_mut().zip(&**other).for_each(|(own, &other)| *own = other.max(*own));
+    } else if order.is_after {
+        *own = Rc::clone(other);
+    }
 }
 
 impl VectorClock {
     /// Merges another clock into this one; returns true if it had anything new.
     pub(crate) fn join_clock(&mut self, other: &VectorClock) -> bool {
-        if Rc::ptr_eq(&self.counts, &other.counts) {
+        if Rc::ptr_eq(&self.blocks, &other.blocks) {
             return false;
         }
-        let (mut is_after, mut is_ahead) = (false, false);
-        for (&own, &other) in self.counts.iter().zip(&*other.counts) {
-            is_after |= own < other;
-            is_ahead |= own > other;
+        let pairs = self.blocks.iter().zip(&*other.blocks).filter(|(own, other)| !Rc::ptr_eq(own, other));
+        let order = pairs.fold(CountOrder::default(), |order, (own, other)| order.or(CountOrder::between(own, other)));
+        if order.is_after && order.is_ahead {
+            let blocks = Rc::make_mut(&mut self.blocks);
+            blocks.iter_mut().zip(&*other.blocks).for_each(|(own, other)| join_block(own, other));
+        } else if order.is_after {
+            self.blocks = Rc::clone(&other.blocks);
         }
-        if is_after && is_ahead {
-            let counts = Rc::make_mut(&mut self.counts);
-            counts.iter_mut().zip(&*other.counts).for_each(|(own, &other)| *own = other.max(*own));
-        } else if is_after {
-            self.counts = Rc::clone(&other.counts);
-        }
-        is_after
+        order.is_after
     }
     /// Whether it knows of nothing.
     pub(crate) fn is_initial(&self) -> bool {
-        self.counts.iter().all(|&count| count == 0)
+        self.blocks.iter().all(|block| block.iter().all(|&count| count == 0))
+    }
+    fn count(&self, chain: ChainId) -> u32 {
+        self.blocks[chain.0 as usize / BLOCK][chain.0 as usize % BLOCK]
+    }
+    fn count_mut(&mut self, chain: ChainId) -> &mut u32 {
+        let block = &mut Rc::make_mut(&mut self.blocks)[chain.0 as usize / BLOCK];
+        &mut Rc::make_mut(block)[chain.0 as usize % BLOCK]
     }
     /// Adds one point.
     pub(crate) fn join_point(&mut self, point: ChainPoint) {
-        let own = &mut Rc::make_mut(&mut self.counts)[point.chain.0 as usize];
+        let own = self.count_mut(point.chain);
         *own = (*own).max(point.count);
     }
     /// The point after a queue's next item.
     pub(crate) fn next_point(&self, chain: ChainId) -> ChainPoint {
-        ChainPoint { chain, count: self.counts[chain.0 as usize] + 1 }
+        ChainPoint { chain, count: self.count(chain) + 1 }
     }
     /// Adds an item to a queue.
     pub(crate) fn advance_chain(&mut self, chain: ChainId) {
-        Rc::make_mut(&mut self.counts)[chain.0 as usize] += 1;
+        *self.count_mut(chain) += 1;
+    }
+    /// All counts in order.
+    fn all_counts(&self) -> Vec<u32> {
+        self.blocks.iter().flat_map(|block| block.iter().copied()).collect()
     }
     /// The clock at the counterpart of its point on another rank, for plans that differ by a rotation.
     pub(crate) fn rotated_by(&self, rotation: RankRotation, rank: u32) -> Self {
-        let mut rotated = self.clone();
         let offset = rotation.offset_of(rank);
-        if offset > 0 {
-            Rc::make_mut(&mut rotated.counts).rotate_right(offset);
+        if offset == 0 {
+            return self.clone();
         }
-        rotated
+        let mut counts = self.all_counts();
+        counts.rotate_right(offset);
+        Self { blocks: shared_blocks(&counts) }
     }
     /// Merges the counterparts of a clock on all ranks into this one.
     pub(crate) fn join_rotations(&mut self, other: &VectorClock, rotation: RankRotation) {
         let mut most = vec![0; rotation.chains as usize];
-        for counts in other.counts.chunks_exact(most.len()) {
+        for counts in other.all_counts().chunks_exact(most.len()) {
             most.iter_mut().zip(counts).for_each(|(most, &count)| *most = count.max(*most));
         }
-        for counts in Rc::make_mut(&mut self.counts).chunks_exact_mut(most.len()) {
+        let mut all = self.all_counts();
+        for counts in all.chunks_exact_mut(most.len()) {
             counts.iter_mut().zip(&most).for_each(|(own, &most)| *own = most.max(*own));
         }
+        self.blocks = shared_blocks(&all);
     }
     /// Returns true if a point has passed: every step with this clock happens after it.
     pub(crate) fn has_reached(&self, point: ChainPoint) -> bool {
-        self.counts[point.chain.0 as usize] >= point.count
+        self.count(point.chain) >= point.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clocks of many queues beside plain lists of counts.
+    #[test]
+    fn clocks_are_lists_of_counts() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        for chains in [1, 127, 128, 300, 1024] {
+            let table = ChainTable { first: vec![0], streams: vec![chains as u32], count: chains };
+            let mut clocks = vec![table.initial_clock(); 4];
+            let mut lists = vec![vec![0; chains]; 4];
+            for _ in 0..400 {
+                let (one, other, chain) = (rng.usize(0..4), rng.usize(0..4), rng.usize(0..chains));
+                let point = ChainPoint { chain: ChainId(chain as u32), count: rng.u32(0..4) };
+                if rng.bool() {
+                    let (joined, before) = (clocks[other].clone(), lists[one].clone());
+                    let with: Vec<u32> = lists[other].clone();
+                    lists[one].iter_mut().zip(&with).for_each(|(own, &other)| *own = other.max(*own));
+                    assert_eq!(clocks[one].join_clock(&joined), lists[one] != before);
+                } else if rng.bool() {
+                    clocks[one].advance_chain(point.chain);
+                    lists[one][chain] += 1;
+                } else {
+                    clocks[one].join_point(point);
+                    lists[one][chain] = lists[one][chain].max(point.count);
+                }
+                assert_eq!(clocks[one].all_counts(), lists[one]);
+                assert_eq!(clocks[one].has_reached(point), lists[one][chain] >= point.count);
+                assert_eq!(clocks[one].is_initial(), lists[one].iter().all(|&count| count == 0));
+            }
+        }
     }
 }

@@ -7,8 +7,7 @@ use super::rank_state::{
 use crate::ir::MessageDirection;
 use crate::ir::OpId;
 use crate::plan::{
-    BufferView, CommSlot, Inst, InstId, InstKind, InstReader, MatchedCommunicator, MemberRole, Plan, PlanMatching,
-    RankInst, StreamSlot, TeamTransfers, WorkSlot,
+    BufferView, CommSlot, Inst, InstId, InstKind, InstReader, Plan, PlanMatching, RankInst, StreamSlot, WorkSlot,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -97,6 +96,13 @@ struct StartedSide {
     readers: usize,
 }
 
+/// The clocks at the starts of a collective's senders, merged: a member that receives has data of all of them.
+struct JoinedStarts {
+    clock: VectorClock,
+    /// The number of members that have not ended.
+    readers: usize,
+}
+
 /// The outcome of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WalkOutcome {
@@ -134,6 +140,9 @@ struct OrderWalk<'p, 'm, O> {
     /// Starts of units, by send, receive or collective, and posts of messages on streams that the peer initiates, as
     /// long as another side has not ended.
     starts: FxHashMap<RankInst, StartedSide>,
+    /// By matched communicator and the number of its collective: the starts of the members that send, while a member has
+    /// not ended.
+    joined: FxHashMap<(usize, usize), JoinedStarts>,
     observer: &'m mut O,
 }
 
@@ -167,7 +176,18 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let ranks = plans[..walked].iter().map(|plan| RankState::new(plan, &chains, &matching.communicators)).collect();
         let (ends, starts) = (WalkedEnds::default(), FxHashMap::default());
         let readers = (0..walked).map(|_| InstReader::default()).collect();
-        Self { plans, matching, chains, ranks, readers, ends, lookahead: FIRST_LOOKAHEAD, starts, observer }
+        Self {
+            plans,
+            matching,
+            chains,
+            ranks,
+            readers,
+            ends,
+            lookahead: FIRST_LOOKAHEAD,
+            starts,
+            joined: FxHashMap::default(),
+            observer,
+        }
     }
 
     fn walk_to_end(mut self) -> WalkOutcome {
@@ -444,6 +464,10 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             }
             return false;
         }
+        if let Some((place, number)) = sources.collective {
+            let joined = self.take_joined_starts(place, number);
+            sources.clocks.extend(joined.filter(|_| sources.receives));
+        }
         sources.sides.iter().for_each(|&side| self.release_start(side));
         let chain = self.chains.communicator_chain(rank, CommSlot(comm as u32));
         let state = &mut self.ranks[rank];
@@ -486,8 +510,10 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             }
             UnitPart::Collective => {
                 sources.has_collective = true;
+                let collective = inst.inst.template().kind.collective();
+                sources.receives = collective.is_some_and(|collective| collective.output.is_some());
                 let (place, position) = queue.matched.ok_or(MissingSide::default())?;
-                self.push_members(&self.matching.communicators[place], queue.collectives, position, sources)
+                self.push_members(place, queue.collectives, position, sources)
             }
         }
     }
@@ -496,14 +522,15 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         if self.has_started(side) { Ok(()) } else { Err(MissingSide { side: Some(side) }) }
     }
 
-    /// Adds the members of a collective, and the clocks at the starts of those from which a member receives data.
+    /// Adds the members of a collective.
     fn push_members(
         &self,
-        of_all: &MatchedCommunicator<'p>,
+        place: usize,
         number: usize,
         position: usize,
         sources: &mut UnitSources,
     ) -> Result<(), MissingSide> {
+        let of_all = &self.matching.communicators[place];
         let insts = of_all.collectives.get(number).ok_or(MissingSide::default())?;
         if self.ends.rotation.is_some() {
             let own = insts[position].map(|inst| RankInst { rank: 0, inst });
@@ -517,15 +544,37 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             self.require_start(side)?;
             sources.sides.push(side);
         }
-        let members = of_all.collective_members(number, self.plans);
-        let Some(kind) = members.first().map(|member| member.collective.kind) else { return Ok(()) };
-        let roles = members.iter().map(|member| MemberRole::of_side(&member.collective));
-        let transfers = TeamTransfers::new(kind, roles);
-        for transfer in transfers.incoming_transfers(position) {
-            let Some(member) = members.get(transfer.from) else { continue };
-            sources.clocks.extend(self.start_of(RankInst { rank: member.rank, inst: member.inst }));
-        }
+        sources.collective = Some((place, number));
         Ok(())
+    }
+
+    /// The clocks at the starts of a collective's senders, merged, for one more of its members. All have started.
+    fn take_joined_starts(&mut self, place: usize, number: usize) -> Option<VectorClock> {
+        let known = match self.joined.remove(&(place, number)) {
+            Some(known) => known,
+            None => self.join_starts(place, number)?,
+        };
+        let clock = known.clock.clone();
+        let readers = known.readers - 1;
+        if readers > 0 {
+            self.joined.insert((place, number), JoinedStarts { readers, ..known });
+        }
+        Some(clock)
+    }
+
+    fn join_starts(&self, place: usize, number: usize) -> Option<JoinedStarts> {
+        let of_all = &self.matching.communicators[place];
+        let insts = of_all.collectives.get(number)?;
+        let mut clock = self.chains.initial_clock();
+        for (&rank, inst) in
+            of_all.communicator.team.iter().zip(insts).filter_map(|(rank, inst)| Some((rank, (*inst)?)))
+        {
+            let own = self.plans.get(rank as usize)?.stored_inst(inst).template().kind.collective()?;
+            if own.input.is_some() {
+                clock.join_clock(&self.start_of(RankInst { rank, inst })?);
+            }
+        }
+        Some(JoinedStarts { clock, readers: insts.len() })
     }
 }
 
@@ -538,7 +587,11 @@ struct UnitSources {
     /// For plans that differ by a rotation: the clock at the start of a collective, in which all members receive data
     /// from all.
     of_all: Option<VectorClock>,
+    /// The matched communicator of a collective, and the collective's number there.
+    collective: Option<(usize, usize)>,
     has_collective: bool,
+    /// The rank receives data in the collective.
+    receives: bool,
 }
 
 /// A side of a communication that has not started; `None` for one that does not exist.
