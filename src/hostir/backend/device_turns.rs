@@ -6,7 +6,7 @@
 //! and late, and a loop that runs them one by one would seem faster.
 
 use crate::ir::Id;
-use crate::plan::{InstId, InstKind, Plan};
+use crate::plan::{InstId, Plan, QueueAction};
 
 /// The turns of one plan. Smaller ones go first.
 #[derive(Debug)]
@@ -25,16 +25,19 @@ impl DeviceTurns {
         let mut turns = vec![LAST_TURN; plan.inst_count()];
         let mut after_stream = vec![LAST_TURN; plan.streams as usize];
         let mut after_event = vec![LAST_TURN; plan.events as usize];
-        for (id, inst) in plan.cursor().rev() {
-            let after = &mut after_stream[inst.stream.0 as usize];
-            match &inst.kind {
-                InstKind::WaitEvent { event } => {
+        for id in (0..plan.inst_count()).rev().map(InstId::new) {
+            let inst = plan.stored_inst(id);
+            let after = &mut after_stream[inst.template().stream.0 as usize];
+            match inst.queue_action() {
+                QueueAction::WaitEvent(event) => {
                     let of_event = &mut after_event[event.0 as usize];
                     *of_event = (*of_event).min(*after);
                 }
-                InstKind::Record { event } => *after = (*after).min(after_event[event.0 as usize]),
-                kind if kind.issued_work().is_some() => *after = id.index() as u32,
-                _ => {}
+                QueueAction::Record(event) => *after = (*after).min(after_event[event.0 as usize]),
+                QueueAction::Collective(..) | QueueAction::Message(_) | QueueAction::GroupEnd(..) => {
+                    *after = id.index() as u32;
+                }
+                QueueAction::Local | QueueAction::WaitWork(_) | QueueAction::GroupBegin => {}
             }
             turns[id.index()] = *after;
         }

@@ -234,9 +234,9 @@ impl RankClock for RankRecorder {
         let span = self.add_slice(track, &label, SpanKind::Communication, span);
         let mut more: Vec<InstOrigin> = Vec::new();
         let mut bytes = 0;
-        for inst in unit.insts.iter().map(|&id| plan.inst(id)) {
-            bytes += inst.kind.traffic_bytes();
-            more.extend(Some(inst.origin).filter(|origin| *origin != label.origin));
+        for inst in unit.insts.iter().map(|&id| plan.stored_inst(id)) {
+            bytes += inst.template().kind.traffic_bytes();
+            more.extend(Some(inst.origin()).filter(|origin| *origin != label.origin));
         }
         let entry = &mut self.part.spans[span];
         entry.bytes = bytes;

@@ -14,9 +14,9 @@ use crate::lower::PreparedProgram;
 use crate::plan::InstRole;
 use crate::plan::cost::CostModel;
 use crate::plan::{CommSlot, InstKind, Plan};
-use crate::plan_checks::walk::{OrderOnly, PlanWalk, RankClock};
+use crate::plan_checks::walk::{OrderOnly, PlanWalk};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// Simulates a run on the machine of a cost model, without data, memory or arithmetic. Equal programs give equal
 /// timelines.
@@ -55,8 +55,12 @@ struct SimulatedRank {
     wake: Option<u64>,
     /// By stream: it has an event, or an instruction on the device.
     busy: Vec<bool>,
+    /// By communicator: its place among the matched ones.
+    places: Vec<usize>,
     /// By communicator: true if the communications know the unit that it has started.
     started: Vec<bool>,
+    /// A unit has started since the communications were last carried out.
+    is_noted: bool,
     turns: DeviceTurns,
 }
 
@@ -66,7 +70,9 @@ impl SimulatedRank {
             device: SharedDevice::new(plan.streams as usize),
             wake: None,
             busy: vec![false; plan.streams as usize],
+            places: vec![0; plan.communicators.len()],
             started: vec![false; plan.communicators.len()],
+            is_noted: false,
             turns: DeviceTurns::of_plan(plan),
         }
     }
@@ -79,8 +85,10 @@ struct SimulatedRun<'p> {
     walk: PlanWalk<'p, OrderOnly, RankRecorder>,
     ranks: Vec<SimulatedRank>,
     events: BinaryHeap<Reverse<TimedEvent>>,
-    /// Communications may be able to continue.
-    has_posts: bool,
+    /// The matched communicators whose communications may be able to continue.
+    posted: BTreeSet<usize>,
+    /// Messages on streams may be able to continue.
+    has_stream_posts: bool,
 }
 
 impl<'p> SimulatedRun<'p> {
@@ -88,22 +96,28 @@ impl<'p> SimulatedRun<'p> {
         let time = TimeSource::Model(model);
         let plans = prepared.plans.iter();
         let observers = plans.clone().map(|plan| (OrderOnly, RankRecorder::new(plan, time))).collect();
-        Self {
-            prepared,
-            model,
-            walk: PlanWalk::new(prepared, observers),
-            ranks: plans.map(SimulatedRank::new).collect(),
-            events: BinaryHeap::new(),
-            has_posts: true,
+        let walk = PlanWalk::new(prepared, observers);
+        let mut ranks: Vec<SimulatedRank> = plans.map(SimulatedRank::new).collect();
+        for (place, of_all) in walk.matching.communicators.iter().enumerate() {
+            for (&rank, slot) in of_all.communicator.team.iter().zip(&of_all.slots) {
+                if let (Some(rank), Some(slot)) = (ranks.get_mut(rank as usize), slot) {
+                    rank.places[slot.0 as usize] = place;
+                }
+            }
         }
+        let posted = (0..walk.matching.communicators.len()).collect();
+        Self { prepared, model, walk, ranks, events: BinaryHeap::new(), posted, has_stream_posts: true }
     }
 
     fn run_to_end(&mut self) -> Result<(), Vec<Diag>> {
+        self.walk.ranks.iter_mut().for_each(|rank| {
+            rank.end_units();
+        });
         for rank in 0..self.ranks.len() {
             self.expect_streams(rank);
         }
         loop {
-            if self.has_posts {
+            if self.has_stream_posts || !self.posted.is_empty() {
                 self.run_communications().map_err(|diag| vec![diag])?;
             }
             match self.events.peek() {
@@ -128,37 +142,56 @@ impl<'p> SimulatedRun<'p> {
         Ok(())
     }
 
-    /// Carries out all communications whose sides are there.
+    /// Carries out all communications whose sides are there. Only those of posted communicators can be.
     fn run_communications(&mut self) -> Result<(), Diag> {
-        let mut moved = true;
-        while moved {
-            moved = self.walk.run_communications()?;
-            for rank in &mut self.walk.ranks {
-                moved |= rank.end_units();
+        while self.has_stream_posts || !self.posted.is_empty() {
+            let places = std::mem::take(&mut self.posted);
+            self.walk.run_communicators(places.iter().copied())?;
+            if std::mem::take(&mut self.has_stream_posts) {
+                self.has_stream_posts = self.walk.run_stream_messages()?;
             }
-        }
-        self.has_posts = false;
-        for rank in 0..self.ranks.len() {
-            for comm in 0..self.ranks[rank].started.len() {
-                self.ranks[rank].started[comm] = self.has_started(rank, comm);
+            for rank in 0..self.ranks.len() {
+                if self.walk.ranks[rank].take_ended() | std::mem::take(&mut self.ranks[rank].is_noted) {
+                    self.continue_rank(rank);
+                }
             }
-            self.expect_streams(rank);
         }
         Ok(())
     }
 
-    fn has_started(&self, rank: usize, comm: usize) -> bool {
-        self.walk.ranks[rank].queues.started_unit(CommSlot(comm as u32)).is_some()
+    /// Continues a rank some of whose communications have started or ended.
+    fn continue_rank(&mut self, rank: usize) {
+        if self.walk.ranks[rank].end_units() {
+            self.walk.ranks[rank].take_ended();
+            self.ranks[rank].started.fill(false);
+        }
+        for comm in 0..self.ranks[rank].started.len() {
+            self.note_unit(rank, comm);
+        }
+        self.expect_streams(rank);
     }
 
-    /// Returns true if a rank, one of whose streams has continued, takes part in a communication that the others do not
-    /// know of yet.
-    fn has_new_posts(&self, rank: usize, stream: usize) -> bool {
+    /// Posts a communicator of a rank, if it has started a unit that the communications do not know of.
+    fn note_unit(&mut self, rank: usize, comm: usize) {
+        let has_started = self.walk.ranks[rank].queues.started_unit(CommSlot(comm as u32)).is_some();
+        let state = &mut self.ranks[rank];
+        if has_started && !state.started[comm] {
+            self.posted.insert(state.places[comm]);
+            state.is_noted = true;
+        }
+        state.started[comm] = has_started;
+    }
+
+    /// Posts what a rank, one of whose streams has continued, takes part in and the communications do not know of.
+    fn note_posts(&mut self, rank: usize, stream: usize) {
         let queues = &self.walk.ranks[rank].queues;
-        let initiates = |head| queues.inst(head).kind.initiates_transfer();
-        let mut comms = 0..self.ranks[rank].started.len();
-        queues.stream_head(stream).is_some_and(initiates)
-            || comms.any(|comm| !self.ranks[rank].started[comm] && self.has_started(rank, comm))
+        let head = queues.stream_head(stream).map(|head| queues.stored_inst(head).template());
+        self.has_stream_posts |= head.is_some_and(|head| head.kind.initiates_transfer());
+        for comm in 0..self.ranks[rank].started.len() {
+            if !self.ranks[rank].started[comm] {
+                self.note_unit(rank, comm);
+            }
+        }
     }
 
     /// Makes an event for each stream of a rank that can continue and has none.
@@ -171,9 +204,9 @@ impl<'p> SimulatedRun<'p> {
     fn expect_stream(&mut self, rank: usize, stream: usize) {
         let state = &self.walk.ranks[rank];
         let Some(head) = state.queues.stream_head(stream).filter(|_| !self.ranks[rank].busy[stream]) else { return };
-        let kind = &state.queues.inst(head).kind;
-        if state.queues.can_proceed(kind) {
-            let ns = state.clock.ready_time(stream, kind);
+        let inst = state.queues.stored_inst(head);
+        if state.queues.can_proceed(inst.queue_action()) {
+            let ns = state.ready_time(stream, inst);
             self.ranks[rank].busy[stream] = true;
             self.events.push(Reverse(TimedEvent { ns, rank, subject: EventSubject::Stream(stream) }));
         }
@@ -183,7 +216,7 @@ impl<'p> SimulatedRun<'p> {
     fn run_stream(&mut self, rank: usize, stream: usize, ns: u64) -> Result<(), Diag> {
         let queues = &self.walk.ranks[rank].queues;
         let Some(head) = queues.stream_head(stream) else { return Ok(()) };
-        let kind = &queues.inst(head).kind;
+        let kind = &queues.stored_inst(head).template().kind;
         if !needs_device(kind) {
             return self.end_step(rank, stream, ns);
         }
@@ -218,17 +251,17 @@ impl<'p> SimulatedRun<'p> {
     /// Ends a stream's next instruction, and makes events for what follows.
     fn end_step(&mut self, rank: usize, stream: usize, ns: u64) -> Result<(), Diag> {
         let state = &mut self.walk.ranks[rank];
-        let head = state.queues.stream_head(stream);
+        let ended = state.queues.stream_head(stream).map(|head| &state.queues.stored_inst(head).template().kind);
         state.clock.set_model_time(ns);
         state.run_step(stream, self.prepared)?;
         self.ranks[rank].busy[stream] = false;
-        match head.map(|head| self.walk.ranks[rank].queues.inst(head)).as_ref().map(|inst| &inst.kind) {
+        match ended {
             Some(InstKind::Record { .. }) => self.expect_streams(rank),
-            Some(InstKind::Message { .. }) => self.has_posts = true,
+            Some(InstKind::Message { .. }) => self.has_stream_posts = true,
             _ => {}
         }
         self.expect_stream(rank, stream);
-        self.has_posts |= self.has_new_posts(rank, stream);
+        self.note_posts(rank, stream);
         Ok(())
     }
 }

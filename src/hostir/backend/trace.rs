@@ -182,6 +182,8 @@ impl Trace {
     /// Combines the ranks' partial traces, in order of rank, and moves the first start to 0.
     pub fn join_parts(clock: TraceClock, parts: Vec<PartialTrace>) -> Self {
         let mut trace = Self { clock, ranks: Vec::new(), spans: Vec::new(), flow_events: Vec::new(), clock_skew_ns: 0 };
+        trace.spans.reserve_exact(parts.iter().map(|part| part.spans.len()).sum());
+        trace.flow_events.reserve_exact(parts.iter().map(|part| part.flow_events.len()).sum());
         for part in parts {
             let base = trace.spans.len();
             let flow_events = part.flow_events.iter();

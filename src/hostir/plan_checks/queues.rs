@@ -5,8 +5,9 @@
 
 use super::hang_report::{RankPosition, RankProgress};
 use crate::ir::MessageDirection;
-use crate::plan::MessageHeader;
-use crate::plan::{CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
+use crate::plan::{
+    CommSlot, EventId, Inst, InstId, MessageHeader, Plan, QueueAction, StoredInst, StreamSlot, WorkSlot,
+};
 use std::borrow::Cow;
 
 /// A point of a stream: the number of its completed instructions.
@@ -101,50 +102,60 @@ impl<'p> RankQueues<'p> {
             announced: Vec::new(),
         };
         let mut group: Option<CommunicationUnit> = None;
-        for (id, inst) in plan.cursor() {
-            queues.enqueue_inst(id, &inst, &mut group);
+        for (id, inst) in plan.stored_cursor() {
+            queues.enqueue_inst(id, inst, &mut group);
         }
         queues
     }
 
-    fn enqueue_inst(&mut self, id: InstId, inst: &Inst, group: &mut Option<CommunicationUnit>) {
-        let count = self.streams[inst.stream.0 as usize].items.len() as u32;
-        let after = StreamPosition { stream: inst.stream, count };
-        match &inst.kind {
-            InstKind::GroupBegin => *group = Some(CommunicationUnit::empty_group(id)),
-            InstKind::GroupEnd { comm, work } => {
-                let alone = CommunicationUnit::of_inst(id, after, *work);
+    fn enqueue_inst(&mut self, id: InstId, inst: StoredInst<'p>, group: &mut Option<CommunicationUnit>) {
+        let stream = inst.template().stream;
+        let count = self.streams[stream.0 as usize].items.len() as u32;
+        let after = StreamPosition { stream, count };
+        match inst.queue_action() {
+            QueueAction::GroupBegin => *group = Some(CommunicationUnit::empty_group(id)),
+            QueueAction::GroupEnd(comm, work) => {
+                let alone = CommunicationUnit::of_inst(id, after, work);
                 let mut unit = group.take().unwrap_or(alone);
                 unit.label = id;
                 unit.after.push(after);
-                unit.works.push(*work);
+                unit.works.push(work);
                 self.communicators[comm.0 as usize].items.push(unit);
             }
-            InstKind::Collective(collective) => {
-                let unit = CommunicationUnit::of_inst(id, after, collective.work);
-                self.communicators[collective.comm.0 as usize].items.push(unit);
+            QueueAction::Collective(comm, work) => {
+                self.communicators[comm.0 as usize].items.push(CommunicationUnit::of_inst(id, after, work));
             }
-            InstKind::Message { header: MessageHeader { comm: Some(comm), work, .. }, .. } => match group {
+            QueueAction::Message(MessageHeader { comm: Some(comm), work, .. }) => match group {
                 Some(unit) => {
                     unit.insts.push(id);
                     unit.done.push(false);
                     unit.after.push(after);
-                    unit.works.push(*work);
+                    unit.works.push(work);
                 }
                 None => {
-                    let unit = CommunicationUnit::of_inst(id, after, *work);
-                    self.communicators[comm.0 as usize].items.push(unit);
+                    self.communicators[comm.0 as usize].items.push(CommunicationUnit::of_inst(id, after, work));
                 }
             },
-            _ => {
-                self.streams[inst.stream.0 as usize].items.push(id);
-            }
+            _ => self.streams[stream.0 as usize].items.push(id),
         }
     }
 
     /// An instruction.
     pub(crate) fn inst(&self, id: InstId) -> Cow<'p, Inst> {
         self.plan.inst(id)
+    }
+
+    /// An instruction, as the plan stores it.
+    pub(crate) fn stored_inst(&self, id: InstId) -> StoredInst<'p> {
+        self.plan.stored_inst(id)
+    }
+
+    /// A send or receive without its data.
+    fn message(&self, id: InstId) -> Option<MessageHeader> {
+        match self.stored_inst(id).queue_action() {
+            QueueAction::Message(message) => Some(message),
+            _ => None,
+        }
     }
 
     /// Whether all queues are at their end.
@@ -188,12 +199,13 @@ impl<'p> RankQueues<'p> {
         self.streams[stream].position += 1;
     }
 
-    /// Returns true if a stream whose next instruction is this one does not have to wait.
-    pub(crate) fn can_proceed(&self, kind: &InstKind) -> bool {
-        match kind {
-            InstKind::WaitWork { work } => self.works[work.0 as usize],
-            InstKind::WaitEvent { event } => self.events[event.0 as usize],
-            kind => !kind.initiates_transfer(),
+    /// Returns true if a stream whose next instruction has this role does not have to wait.
+    pub(crate) fn can_proceed(&self, action: QueueAction) -> bool {
+        match action {
+            QueueAction::WaitWork(work) => self.works[work.0 as usize],
+            QueueAction::WaitEvent(event) => self.events[event.0 as usize],
+            QueueAction::Message(message) => !message.initiates_transfer(),
+            _ => true,
         }
     }
 
@@ -227,14 +239,14 @@ impl<'p> RankQueues<'p> {
     /// The collective that a communicator has started.
     pub(crate) fn started_collective(&self, comm: CommSlot) -> Option<InstId> {
         let &inst = self.started_unit(comm)?.insts.first()?;
-        self.inst(inst).kind.collective().is_some().then_some(inst)
+        self.stored_inst(inst).template().kind.collective().is_some().then_some(inst)
     }
 
     /// The sends (or receives) of a communicator's started unit that are not done.
     pub(crate) fn open_messages(&self, comm: CommSlot, direction: MessageDirection) -> Vec<OpenMessage> {
         let Some(unit) = self.started_unit(comm) else { return Vec::new() };
         let open = unit.open_insts().filter_map(|inst| {
-            let message = *self.inst(inst).kind.message().filter(|message| message.direction == direction)?;
+            let message = self.message(inst).filter(|message| message.direction == direction)?;
             Some(OpenMessage { inst, peer: message.peer as usize })
         });
         open.collect()
@@ -274,7 +286,7 @@ impl<'p> RankQueues<'p> {
         let mut found = Vec::new();
         for (stream, queue) in self.streams.iter().enumerate() {
             if let Some(&inst) = queue.head_item()
-                && self.inst(inst).kind.initiates_transfer()
+                && self.message(inst).is_some_and(|message| message.initiates_transfer())
             {
                 found.push((stream, inst));
             }
@@ -295,7 +307,7 @@ impl<'p> RankQueues<'p> {
     /// A message on streams is done on this side.
     pub(crate) fn finish_message(&mut self, inst: InstId) -> Option<WorkSlot> {
         self.announced.retain(|&other| other != inst);
-        let work = self.inst(inst).kind.message()?.work;
+        let work = self.message(inst)?.work;
         self.works[work.0 as usize] = true;
         Some(work)
     }
@@ -303,7 +315,7 @@ impl<'p> RankQueues<'p> {
     /// Announced sends and receives for which a stream waits.
     pub(crate) fn awaited_messages(&self) -> Vec<InstId> {
         let announced = self.announced.iter().copied();
-        announced.filter(|&inst| self.is_awaited(self.inst(inst).kind.message().map(|message| message.work))).collect()
+        announced.filter(|&inst| self.is_awaited(self.message(inst).map(|message| message.work))).collect()
     }
 
     fn is_awaited(&self, awaited: Option<WorkSlot>) -> bool {

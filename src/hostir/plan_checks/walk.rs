@@ -16,8 +16,8 @@ use crate::ir::MessageDirection;
 use crate::lower::PreparedProgram;
 use crate::plan::time_limit_advice;
 use crate::plan::{
-    BufferView, CollectiveInst, CollectiveMember, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator,
-    Plan, PlanMatching, WorkSlot,
+    BufferView, CollectiveInst, CollectiveMember, CommSlot, Deadline, Inst, InstId, InstKind, InstReader,
+    MatchedCommunicator, Plan, PlanMatching, StoredInst, WorkSlot,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -155,6 +155,9 @@ pub(crate) struct RankWalk<'p, E, C> {
     pub(crate) executor: E,
     /// Times it.
     pub(crate) clock: C,
+    reader: InstReader,
+    /// A communication has ended since the flag was taken.
+    has_ended: bool,
     deadline: Option<Deadline>,
 }
 
@@ -185,11 +188,11 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     /// Executes a stream's next instruction, unless it has to wait.
     pub(crate) fn run_step(&mut self, stream: usize, prepared: &PreparedProgram) -> Result<bool, Diag> {
         let Some(id) = self.queues.stream_head(stream) else { return Ok(false) };
-        let inst = self.queues.inst(id);
-        let step = StreamStep { stream, id, inst: &inst };
-        if !self.queues.can_proceed(&step.inst.kind) {
+        let stored = self.queues.stored_inst(id);
+        if !self.queues.can_proceed(stored.queue_action()) {
             return Ok(false);
         }
+        let step = StreamStep { stream, id, inst: self.reader.read(stored) };
         if let Some(note) = self.deadline.and_then(|deadline| deadline.expiry_note()) {
             return Err(late_error(note));
         }
@@ -203,6 +206,19 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         self.clock.end_step(&step, began);
         self.queues.advance_stream(stream);
         Ok(true)
+    }
+
+    /// The time at which a stream continues with its next instruction, which can run.
+    pub(crate) fn ready_time(&self, stream: usize, inst: StoredInst<'_>) -> u64 {
+        match &inst.template().kind {
+            kind if kind.is_wait() => self.clock.ready_time(stream, &inst.unfold_inst().kind),
+            kind => self.clock.ready_time(stream, kind),
+        }
+    }
+
+    /// Returns true if a communication has ended since the last call.
+    pub(crate) fn take_ended(&mut self) -> bool {
+        std::mem::take(&mut self.has_ended)
     }
 
     /// Ends empty started units; returns true if there were any.
@@ -220,6 +236,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     fn end_unit(&mut self, comm: CommSlot) -> bool {
         let posted = self.posted_time(comm);
         let Some(unit) = self.queues.end_unit(comm) else { return false };
+        self.has_ended = true;
         self.clock.end_unit(comm, posted, self.queues.plan, &unit);
         true
     }
@@ -235,25 +252,26 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 
     fn communication_end(&mut self, start: u64, inst: InstId) -> u64 {
-        self.clock.communication_end(start, &self.queues.inst(inst))
+        self.clock.communication_end(start, self.reader.read(self.queues.stored_inst(inst)))
     }
 
     /// An instruction of a communicator's started unit is done at `end`.
     fn finish_inst(&mut self, comm: CommSlot, inst: InstId, end: u64) {
         self.clock.end_communication(comm, end);
         self.queues.finish_inst(comm, inst);
-        self.executor.release_views(&self.queues.inst(inst));
+        self.executor.release_views(self.reader.read(self.queues.stored_inst(inst)));
         self.end_unit(comm);
     }
 
     /// A message on streams that this rank initiates is done at `end`.
     fn finish_initiated(&mut self, stream: usize, id: InstId, end: u64) {
-        let inst = self.queues.inst(id);
+        let inst = self.reader.read(self.queues.stored_inst(id));
         if let Some(work) = self.queues.finish_message(id) {
-            self.clock.end_initiated(&StreamStep { stream, id, inst: &inst }, work, end);
+            self.clock.end_initiated(&StreamStep { stream, id, inst }, work, end);
         }
-        self.executor.release_views(&inst);
+        self.executor.release_views(inst);
         self.queues.advance_stream(stream);
+        self.has_ended = true;
     }
 
     /// A message on streams that the peer initiates is done at `end`.
@@ -261,7 +279,8 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         if let Some(work) = self.queues.finish_message(id) {
             self.clock.end_announced(id, work, end);
         }
-        self.executor.release_views(&self.queues.inst(id));
+        self.executor.release_views(self.reader.read(self.queues.stored_inst(id)));
+        self.has_ended = true;
     }
 }
 
@@ -276,7 +295,7 @@ fn late_error(note: String) -> Diag {
 pub(crate) struct PlanWalk<'p, E, C> {
     prepared: &'p PreparedProgram,
     /// The communications of all ranks.
-    pub(super) matching: PlanMatching<'p>,
+    pub(crate) matching: PlanMatching<'p>,
     /// By communicator: the number of its collectives that are done.
     collectives_done: Vec<usize>,
     /// All ranks.
@@ -291,6 +310,8 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
             queues: RankQueues::new(plan),
             executor,
             clock,
+            reader: InstReader::default(),
+            has_ended: false,
             deadline: None,
         });
         let (ranks, collectives_done) = (ranks.collect(), vec![0; matching.communicators.len()]);
@@ -341,14 +362,28 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
 
     /// Carries out every communication whose sides are all there; returns true if there was any.
     pub(crate) fn run_communications(&mut self) -> Result<bool, Diag> {
+        let all = 0..self.matching.communicators.len();
+        Ok(self.run_communicators(all)? | self.run_stream_messages()?)
+    }
+
+    /// Carries out the communications of some matched communicators whose sides are all there; returns true if there was
+    /// any.
+    pub(crate) fn run_communicators(&mut self, places: impl Iterator<Item = usize>) -> Result<bool, Diag> {
         let mut progress = false;
         let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
-        for (of_all, done) in self.matching.communicators.iter().zip(&mut self.collectives_done) {
+        for place in places {
+            let (of_all, done) = (&self.matching.communicators[place], &mut self.collectives_done[place]);
             while ranks.run_collective(of_all, done)? || ranks.run_messages(of_all, &self.matching)? {
                 progress = true;
             }
         }
-        Ok(ranks.run_stream_messages(&self.matching)? || progress)
+        Ok(progress)
+    }
+
+    /// Carries out the messages on streams whose sides are both there; returns true if there was any.
+    pub(crate) fn run_stream_messages(&mut self) -> Result<bool, Diag> {
+        let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
+        ranks.run_stream_messages(&self.matching)
     }
 }
 
@@ -368,13 +403,18 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     fn collective_ends(&self, of_all: &MatchedCommunicator<'_>, number: usize) -> Option<Vec<CollectiveEnd<'p>>> {
         let insts = of_all.collectives.get(number)?;
         let team = of_all.communicator.team.iter().zip(&of_all.slots).zip(insts);
+        let mut members = team.clone();
+        let has_all = members.all(|((&rank, &slot), &inst)| {
+            let queues = self.ranks.get(rank as usize).map(|rank| &rank.queues);
+            inst.is_some() && queues.zip(slot).and_then(|(queues, slot)| queues.started_collective(slot)) == inst
+        });
+        if !has_all {
+            return None;
+        }
         team.map(|((&rank, &slot), &inst)| {
             let (rank, slot, inst) = (rank as usize, slot?, inst?);
-            let queues = &self.ranks.get(rank)?.queues;
-            if queues.started_collective(slot) != Some(inst) {
-                return None;
-            }
-            Some(CollectiveEnd { rank, slot, inst, collective: queues.plan.collective_of(inst)? })
+            let collective = self.ranks.get(rank)?.queues.plan.collective_of(inst)?;
+            Some(CollectiveEnd { rank, slot, inst, collective })
         })
         .collect()
     }
@@ -470,13 +510,13 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         };
         let target = partner.rank as usize;
         let queues = &self.ranks[initiator].queues;
-        let kind = &queues.inst(inst).kind;
+        let stored = queues.stored_inst(inst);
         let here = message_end(queues, initiator as u32, inst);
         let there = message_end(&self.ranks[target].queues, partner.rank, partner.inst);
         let (Some(here), Some(there)) = (here, there) else { return Ok(false) };
-        let sends = kind.is_message(MessageDirection::Send);
+        let sends = stored.template().kind.is_message(MessageDirection::Send);
         let (send, receive) = if sends { (here, there) } else { (there, here) };
-        let ready = self.ranks[initiator].clock.ready_time(stream, kind);
+        let ready = self.ranks[initiator].ready_time(stream, stored);
         let start = ready.max(self.ranks[target].clock.announced_time(partner.inst));
         self.run_message(&send, &receive)?;
         let end = self.ranks[initiator].communication_end(start, inst);
