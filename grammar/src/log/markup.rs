@@ -13,12 +13,7 @@ const MAX_ENTITY: usize = 10;
 /// The text without additions of a terminal or a web page; `None` if there are none.
 pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
     let bytes = text.as_bytes();
-    let is_log = memmem::find(bytes, OPEN.as_bytes()).is_some();
-    let controls = memchr::memchr(ESCAPE, bytes).is_some()
-        || memmem::find(bytes, "\u{9b}".as_bytes()).is_some()
-        || is_log && (memmem::find(bytes, b"^[[").is_some() || memmem::find(bytes, b"[0m").is_some());
-    // The header of a program has an arrow.
-    let html = is_log && memmem::find(bytes, b"-&gt;").is_some();
+    let (controls, html) = find_marks(bytes, memmem::find(bytes, OPEN.as_bytes()).is_some());
     if !controls && !html {
         return None;
     }
@@ -29,6 +24,27 @@ pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
         at += line.len();
     }
     Some(out)
+}
+
+/// Whether a text has control sequences, and whether it has entities of HTML. All are searched in one block after the
+/// other, which stays in the processor's cache: a long text is read from memory once.
+fn find_marks(bytes: &[u8], is_log: bool) -> (bool, bool) {
+    const BLOCK: usize = 1 << 15;
+    let mut marks = vec![&b"\x1b"[..], "\u{9b}".as_bytes()];
+    if is_log {
+        marks.extend([&b"^[["[..], b"[0m"]);
+    }
+    let controls: Vec<_> = marks.into_iter().map(memmem::Finder::new).collect();
+    // The header of a program has an arrow.
+    let arrow = memmem::Finder::new(b"-&gt;");
+    let (mut has_controls, mut has_entities) = (false, false);
+    for start in (0..bytes.len()).step_by(BLOCK) {
+        // A mark may begin in one block and end in the next.
+        let block = &bytes[start..bytes.len().min(start + BLOCK + arrow.needle().len())];
+        has_controls = has_controls || controls.iter().any(|mark| mark.find(block).is_some());
+        has_entities = has_entities || is_log && arrow.find(block).is_some();
+    }
+    (has_controls, has_entities)
 }
 
 /// Appends a line of the original offset `there` without markup; for a line of markup alone, the mark.

@@ -321,3 +321,13 @@ fn split() {
     let parts = split_input("a\n// -----\nb\n  // -----\n// -----  \nc");
     assert_eq!(parts, [(0, "a\n"), (11, "b\n  // -----\n"), (35, "c")]);
 }
+
+#[test]
+fn marks_of_a_terminal_are_found_wherever_they_are_in_a_long_text() {
+    let program = "%HostIrContainer { () -> () :\n  StartCoalescing\n} // %HostIrContainer\n";
+    // The text is searched in blocks of 32 KiB: the mark lies before the end of the first, across it, and after it.
+    for at in (1 << 15) - 8..(1 << 15) + 4 {
+        let log = format!("{}\n^[[0m{program}", ".".repeat(at - 1));
+        assert!(!containers_in_log(&log).contains("^[["), "a mark at {at} was not found");
+    }
+}
