@@ -424,8 +424,9 @@ pub struct CommentSyntax {
 
 /// The number of bits that choose a place among the recent strings.
 const RECENT_BITS: u32 = 9;
-/// The number of strings from which on recent ones are kept: a file may have many programs of few names each.
-const RECENT_FROM: usize = 64;
+/// The number of strings that are looked up before recent ones are kept: a file may have many programs of few names
+/// each.
+const RECENT_FROM: u32 = 256;
 
 /// An interner: equal strings get equal symbols; symbol 0 is the empty string.
 #[derive(Clone, Debug)]
@@ -440,6 +441,8 @@ pub struct StringInterner {
     recent: Vec<(u64, u32)>,
     /// Other recent strings, indexed by a few bits of their hash; empty while there are few strings.
     recent_long: Vec<(u64, u32)>,
+    /// The number of strings that were not among recent ones, up to [`RECENT_FROM`].
+    looked_up: u32,
 }
 
 /// A string of at most seven bytes as a word of its own.
@@ -460,6 +463,7 @@ impl Default for StringInterner {
             same: Vec::new(),
             recent: Vec::new(),
             recent_long: Vec::new(),
+            looked_up: 0,
         };
         strings.intern("");
         strings
@@ -508,6 +512,13 @@ impl StringInterner {
     }
 
     fn intern_hashed(&mut self, text: &str, hash: u64) -> Symbol {
+        if self.looked_up < RECENT_FROM {
+            self.looked_up += 1;
+            if self.looked_up == RECENT_FROM {
+                self.recent = vec![(0, 0); 1 << RECENT_BITS];
+                self.recent_long = vec![(0, 0); 1 << RECENT_BITS];
+            }
+        }
         if let Some(found) = self.find_hashed(text, hash) {
             return found;
         }
@@ -515,10 +526,6 @@ impl StringInterner {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
         self.same.push(self.map.insert(hash, id).unwrap_or(u32::MAX));
-        if self.ends.len() == RECENT_FROM {
-            self.recent = vec![(0, 0); 1 << RECENT_BITS];
-            self.recent_long = vec![(0, 0); 1 << RECENT_BITS];
-        }
         Symbol(id)
     }
 
