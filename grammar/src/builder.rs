@@ -38,12 +38,23 @@ impl StmtHead {
     }
 }
 
+/// A tensor reference that was read before.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownReference {
+    /// The reference.
+    pub(crate) id: TensorRefId,
+    /// One past its last byte at this place.
+    pub(crate) end: usize,
+}
+
 /// Reads tensor references and domains. The extents of domains are expressions of their own, which need the lexer; so
 /// the lexer calls these functions through the builder, and knows no references itself.
 #[derive(Clone, Copy)]
 pub(crate) struct ReferenceReader {
     /// Reads the short reference `T3`.
     pub(crate) short: for<'t> fn(&mut Builder<'t>, &'t str, Span) -> TensorRefId,
+    /// Finds the full reference at a place of the text, if it is a known one.
+    pub(crate) again: fn(&Builder<'_>, Span) -> Option<KnownReference>,
     /// Reads a full reference.
     pub(crate) full: fn(&mut Builder<'_>, Span) -> TensorRefId,
     /// Reads a single domain.
@@ -91,6 +102,8 @@ pub(crate) struct SeenReferences<'t> {
 }
 
 impl<'t> Builder<'t> {
+    /// The newest full reference of each number, by a few bits of it; empty while there are few.
+    pub(crate) recent: Vec<TensorRefId>,
     /// A builder for a part of `text`, with room for what `length` bytes have.
     pub(crate) fn new(text: &'t str, length: usize, references: ReferenceReader) -> Self {
         let mut ast = SyntaxTree::default();

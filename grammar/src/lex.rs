@@ -245,8 +245,12 @@ impl<'t> TokenWindow<'t> {
 
     /// `T3_g_float[...] (DeviceMesh{..})`, or a name that only looks like its head.
     fn lex_tensor(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
-        let bytes = &self.text_bytes()[..self.base + self.lexer.source().len()];
-        match scan::scan_tensor(bytes, start, head) {
+        let limit = self.base + self.lexer.source().len();
+        if let Some(known) = (b.references.again)(b, Span::new(start, limit)) {
+            self.lexer.bump(known.end - head);
+            return (Tok::Tensor(known.id), known.end);
+        }
+        match scan::scan_tensor(&self.text_bytes()[..limit], start, head) {
             None => {
                 let text = &self.text[start..head];
                 (Tok::Word(b.ast.strings.intern(text)), head)

@@ -94,7 +94,7 @@ fn scan_domain_list(bytes: &[u8], open: usize) -> ReferenceEnd {
 }
 
 /// The end of the positions, the mesh and the attributes that may follow the `]`.
-fn scan_suffix(bytes: &[u8], mut end: usize) -> ReferenceEnd {
+pub(crate) fn scan_suffix(bytes: &[u8], mut end: usize) -> ReferenceEnd {
     loop {
         let at = skip_whitespace(bytes, end);
         let rest = &bytes[at..];
@@ -113,6 +113,11 @@ fn scan_suffix(bytes: &[u8], mut end: usize) -> ReferenceEnd {
     }
     let at = skip_blanks(bytes, end);
     if starts_attributes(bytes, at) { scan_brackets(bytes, at) } else { ReferenceEnd::Closed(end) }
+}
+
+/// True if attributes follow on the line.
+pub(crate) fn has_attributes(bytes: &[u8], end: usize) -> bool {
+    starts_attributes(bytes, skip_blanks(bytes, end))
 }
 
 /// `ca_pos( 3 )` and its like: the position of its `(`.

@@ -3,7 +3,7 @@
 //! The reader runs once for each distinct text. References that differ in white space only become one.
 
 use crate::ast::{ArgRange, DomainId, MeshSyntax, Symbol, TensorRef, TensorRefId, TensorText};
-use crate::builder::{Builder, GrammarOutput, ReferenceReader};
+use crate::builder::{Builder, GrammarOutput, KnownReference, ReferenceReader};
 use crate::domain::{self, ReferenceCursor};
 use crate::dtype::{DTYPES, OTHER_DTYPES, is_kernel_type, number_types};
 use crate::error::{Code, SyntaxError};
@@ -21,7 +21,12 @@ const MAX_INNER: u32 = 8;
 
 /// The functions of this module that the lexer calls.
 pub(crate) const READER: ReferenceReader =
-    ReferenceReader { short: intern_short_ref, full: intern_full_ref, domain: intern_domain };
+    ReferenceReader { short: intern_short_ref, again: find_recent_ref, full: intern_full_ref, domain: intern_domain };
+
+/// The number of recent references that are kept.
+const RECENT_COUNT: usize = 1 << 11;
+/// The number of references from which on recent ones are kept.
+const RECENT_FROM: usize = 64;
 
 /// The short reference `T3`.
 fn intern_short_ref<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
@@ -38,14 +43,52 @@ fn intern_short_ref<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> Tenso
 /// a second spelling of each other; the table of texts without white space is only made when the first candidate comes.
 fn intern_full_ref(b: &mut Builder<'_>, span: Span) -> TensorRefId {
     let text = &b.text[span.as_usize_range()];
-    if let Some(&id) = b.seen.tensors.get(text) {
-        return id;
+    let id = match b.seen.tensors.get(text) {
+        Some(&id) => id,
+        None => {
+            let (tensor, tidy) = read_reference(b, span);
+            if !tidy {
+                start_squeezing(b);
+            }
+            add_once(b, text, tensor)
+        }
+    };
+    keep_recent(b, id);
+    id
+}
+
+fn keep_recent(b: &mut Builder<'_>, id: TensorRefId) {
+    if b.seen.recent.is_empty() {
+        if b.ast.tensors.len() < RECENT_FROM {
+            return;
+        }
+        b.seen.recent = vec![id; RECENT_COUNT];
     }
-    let (tensor, tidy) = read_reference(b, span);
-    if !tidy {
-        start_squeezing(b);
+    let number = b.ast.tensors[id.index()].number;
+    b.seen.recent[number as usize % RECENT_COUNT] = id;
+}
+
+/// The reference that `place` begins with, if it is spelled as the recent one of its number is, and no text after it
+/// belongs to it. This spares most references the search for their end and for their text.
+fn find_recent_ref(b: &Builder<'_>, place: Span) -> Option<KnownReference> {
+    let bytes = &b.text.as_bytes()[..place.end as usize];
+    let start = place.start as usize;
+    let digits = bytes[start + 1..].iter().take_while(|byte| byte.is_ascii_digit());
+    let number = digits.fold(0usize, |number, &digit| number.wrapping_mul(10).wrapping_add(usize::from(digit - b'0')));
+    let &id = b.seen.recent.get(number % RECENT_COUNT)?;
+    let known = &b.ast.tensors[id.index()];
+    let text = &b.text.as_bytes()[known.span.as_usize_range()];
+    let end = start + text.len();
+    let full = known.full.as_ref().filter(|full| full.attrs.is_empty())?;
+    if bytes.get(start..end)? != text {
+        return None;
     }
-    add_once(b, text, tensor)
+    let ends = match (full.mesh.is_some(), text.last()) {
+        (true, Some(b')')) => !scan::has_attributes(bytes, end),
+        (false, Some(b']')) => scan::scan_suffix(bytes, end) == scan::ReferenceEnd::Closed(end),
+        _ => false,
+    };
+    ends.then_some(KnownReference { id, end })
 }
 
 /// A reference that was read by another builder over the same text.
