@@ -84,6 +84,17 @@ pub(crate) struct Builder<'t> {
     pub(crate) stopped: bool,
     /// The number of tokens and comments read so far.
     pub(crate) tokens: usize,
+    /// True if the grammar reads all statements, plain ones too.
+    pub(crate) by_grammar: bool,
+}
+
+/// The lengths of the arenas that the actions of the grammar fill.
+#[derive(Clone, Copy)]
+pub(crate) struct TreeSize {
+    exprs: usize,
+    args: usize,
+    stmts: usize,
+    open: usize,
 }
 
 /// Tensor references, domains and meshes by their text: each is read once.
@@ -91,6 +102,8 @@ pub(crate) struct Builder<'t> {
 pub(crate) struct SeenReferences<'t> {
     /// Tensor references by their text.
     pub(crate) tensors: FxHashMap<&'t str, TensorRefId>,
+    /// The newest full reference of each number, by a few bits of it; empty while there are few.
+    pub(crate) recent: Vec<TensorRefId>,
     /// The first tensor reference with a certain hash of its text without white space.
     pub(crate) squeezed: FxHashMap<u64, TensorRefId>,
     /// True while [`Self::squeezed`] is kept up to date.
@@ -102,8 +115,6 @@ pub(crate) struct SeenReferences<'t> {
 }
 
 impl<'t> Builder<'t> {
-    /// The newest full reference of each number, by a few bits of it; empty while there are few.
-    pub(crate) recent: Vec<TensorRefId>,
     /// A builder for a part of `text`, with room for what `length` bytes have.
     pub(crate) fn new(text: &'t str, length: usize, references: ReferenceReader) -> Self {
         let mut ast = SyntaxTree::default();
@@ -131,7 +142,22 @@ impl<'t> Builder<'t> {
             depth: 0,
             stopped: false,
             tokens: 0,
+            by_grammar: false,
         }
+    }
+
+    /// The size of the tree before a statement.
+    pub(crate) fn tree_size(&self) -> TreeSize {
+        let SyntaxTree { exprs, args, stmts, .. } = &self.ast;
+        TreeSize { exprs: exprs.len(), args: args.len(), stmts: stmts.len(), open: self.scratch.len() }
+    }
+
+    /// Forgets a statement that was read in part.
+    pub(crate) fn shrink_tree(&mut self, size: TreeSize) {
+        self.ast.exprs.truncate(size.exprs);
+        self.ast.args.truncate(size.args);
+        self.ast.stmts.truncate(size.stmts);
+        self.unwind_lists(size.open);
     }
 
     /// Forgets the open lists of a statement that failed, down to `length` elements.

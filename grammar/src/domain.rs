@@ -9,6 +9,7 @@ use crate::hir::TopParser;
 use crate::lex::TokenWindow;
 use crate::message;
 use crate::nesting;
+use crate::plain;
 use crate::scan;
 use crate::span::Span;
 use crate::spelling::{nearest_note, shorten_text};
@@ -298,6 +299,12 @@ pub(crate) fn run_grammar_on_part(b: &mut Builder<'_>, span: Span, start: Start)
             SyntaxError::new(Code::TooDeep, span, "the extent is nested too deeply").with_note(nesting::depth_note()),
         );
         return None;
+    }
+    if start == Start::Expr
+        && !b.by_grammar
+        && let Some(expr) = plain::read_plain_expression(b, &tokens)
+    {
+        return Some(GrammarOutput::Expr(expr));
     }
     let length = b.open_element_count();
     let first = (span.start, Tok::Start(start), span.start);

@@ -111,6 +111,13 @@ impl LayoutScanner {
         let mut at = 0;
         loop {
             let token = src.peek(b, at);
+            // Most tokens neither end a statement nor change its nesting.
+            let is_inner = before != Tok::RParen && !token.starts_line() && cut.is_none() && at < MAX_TOKENS;
+            if is_inner && token.tok.is_quiet() {
+                before = token.tok;
+                at += 1;
+                continue;
+            }
             if at > 0 && token.starts_line() {
                 if let Some(stop) = self.ends_before_line(src, b, at, before, cut, first) {
                     return stop;

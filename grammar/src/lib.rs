@@ -4,7 +4,8 @@
 //!
 //! Parsing has four stages. logos finds tokens (`token`); a whole tensor reference is one token
 //! (`lex`, `scan`, `tensor`, `domain`). `layout` splits the tokens into statements. The grammar
-//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`SyntaxTree`] (`builder`). `parse` and
+//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`SyntaxTree`] (`builder`); most statements are
+//! plain, and need less than the grammar (`plain`). `parse` and
 //! `file` keep the stack of blocks and the sections of a container. Long texts are split in the body of
 //! a container, read by several threads (`parts`) and joined (`merge`).
 
@@ -30,6 +31,7 @@ mod nesting;
 mod number;
 mod parse;
 mod parts;
+mod plain;
 mod scan;
 pub mod span;
 mod spelling;
@@ -87,7 +89,19 @@ pub fn parse(text: &str) -> ParseOutput {
     if let Some(parsed) = parse_in_parts(text, parts::advised_part_count(text.len())) {
         return parsed;
     }
+    parse_in_one(text, false)
+}
+
+/// Reads a text as [`fn@parse`] does, but all of its statements by the grammar alone, in more time. The results are equal;
+/// tests compare them.
+pub fn parse_by_grammar(text: &str) -> ParseOutput {
+    parse_in_one(text, true)
+}
+
+/// Reads a text in one thread.
+fn parse_in_one(text: &str, by_grammar: bool) -> ParseOutput {
     let mut parser = parse::TextParser::new(text, Span::new(text_start(text), text.len()));
+    parser.b.by_grammar = by_grammar;
     parser.parse_file();
     let (mut ast, mut errors) = (parser.b.ast, parser.b.errors);
     errors.sort_by_key(|error| error.span);

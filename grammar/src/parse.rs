@@ -11,6 +11,7 @@ use crate::hir::TopParser;
 use crate::layout::{ExtentLimit, LayoutScanner, StmtExtent};
 use crate::lex::TokenWindow;
 use crate::message;
+use crate::plain;
 use crate::span::Span;
 use crate::tensor;
 use crate::token::{Start, Tok, Token};
@@ -186,27 +187,55 @@ impl<'t> TextParser<'t> {
         }
     }
 
-    /// Runs the grammar over the statements of `run`, the next tokens, without consuming them. The
-    /// batch then holds the statements up to the first with an error, which is recorded.
+    /// Reads the statements of `run`, the next tokens, without consuming them. The batch then holds the statements up
+    /// to the first with an error, which is recorded.
     fn parse_batch(&mut self, run: &[StmtExtent]) {
         self.b.batch.clear();
-        let count = run.iter().map(|extent| extent.len).sum();
-        let tokens = self.src.peeked_tokens(count);
+        let (mut left, mut skipped) = (run, 0);
+        while let Some(extent) = left.first() {
+            let tokens = &self.src.peeked_tokens(skipped + extent.len)[skipped..];
+            let is_plain = !self.b.by_grammar && !extent.open_end;
+            let found = if is_plain { plain::read_plain_statement(&mut self.b, tokens) } else { None };
+            let count = match found {
+                Some(stmt) => {
+                    self.b.finish_statement(stmt);
+                    1
+                }
+                None => {
+                    let count = if self.b.by_grammar { left.len() } else { 1 };
+                    if !self.run_grammar_on_statements(&left[..count], skipped) {
+                        return;
+                    }
+                    count
+                }
+            };
+            skipped += left[..count].iter().map(|extent| extent.len).sum::<usize>();
+            left = &left[count..];
+        }
+    }
+
+    /// Runs the grammar over the statements of `run`, which start after the next `skipped` tokens. Their statements
+    /// are added to the batch, up to the first with an error, which is recorded; returns true if there is none.
+    fn run_grammar_on_statements(&mut self, run: &[StmtExtent], skipped: usize) -> bool {
+        let count: usize = run.iter().map(|extent| extent.len).sum();
+        let tokens = &self.src.peeked_tokens(skipped + count)[skipped..];
         let first = tokens.first().map_or(0, |token| token.span.start);
         let length = self.b.open_element_count();
+        let known = self.b.batch.len();
         let input =
             StmtBatch { tokens, extents: run, at: 0, left: run.first().map_or(0, |one| one.len), closed: false };
         let start = std::iter::once((first, Tok::Start(Start::Stmts), first));
         let Err(error) = self.grammar.parse(&mut self.b, start.chain(input).map(Ok)) else {
-            return;
+            return true;
         };
         self.b.unwind_lists(length);
-        let failed = self.b.batch.len().min(run.len() - 1);
+        let failed = (self.b.batch.len() - known).min(run.len() - 1);
         let before: usize = run[..failed].iter().map(|extent| extent.len).sum();
         let tokens = &tokens[before..before + run[failed].len];
         let whole = tokens.first().map_or(Span::default(), |token| token.span);
         let error = message::describe_error(&self.b, error, tokens, whole);
         self.b.report_error(error);
+        false
     }
 
     // ---- frames ----

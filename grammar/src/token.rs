@@ -253,6 +253,12 @@ impl Tok {
         atom || matches!(self, Tok::Typed(..) | Tok::Tensor(_) | Tok::Field(_)) || self.is_closer()
     }
 
+    /// True if this neither opens, closes, ends nor nests anything.
+    pub(crate) fn is_quiet(self) -> bool {
+        let operand = matches!(self, Tok::Word(_) | Tok::Tensor(_) | Tok::Domain(_) | Tok::Int(_) | Tok::Bool(..));
+        operand || matches!(self, Tok::Stream | Tok::To | Tok::Into | Tok::In | Tok::Equal)
+    }
+
     /// Whether this is an operator.
     pub(crate) fn is_operator(self) -> bool {
         matches!(self, Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_))
