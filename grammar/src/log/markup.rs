@@ -26,8 +26,8 @@ pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
     Some(out)
 }
 
-/// Whether a text has control sequences, and whether it has entities of HTML. All are searched in one block after the
-/// other, which stays in the processor's cache: a long text is read from memory once.
+/// Searches control sequences, and entities of HTML; returns which of the two a text has. All are searched in one block
+/// after the other, which stays in the processor's cache: a long text is read from memory once.
 fn find_marks(bytes: &[u8], is_log: bool) -> (bool, bool) {
     const BLOCK: usize = 1 << 15;
     let mut marks = vec![&b"\x1b"[..], "\u{9b}".as_bytes()];
