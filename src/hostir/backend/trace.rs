@@ -6,6 +6,7 @@
 //! A track is a stream of a rank or the queue of one of its communicators. The spans of a track do not overlap
 //! and are in order of time. A flow event leads from the span that a wait waits for to the wait.
 
+use super::time_ranges::TimeRange;
 use crate::plan::InstRole;
 use crate::plan::{InstKind, InstOrigin, Plan, StreamSlot};
 
@@ -140,6 +141,11 @@ impl TraceSpan {
     /// The duration in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
+    }
+
+    /// From its start to its end.
+    pub fn time_range(&self) -> TimeRange {
+        TimeRange { start_ns: self.start_ns, end_ns: self.end_ns }
     }
 }
 

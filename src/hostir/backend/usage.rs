@@ -1,5 +1,6 @@
 //! Summaries of a trace: idle time of streams, exposed communication, longest ops.
 
+use super::time_ranges::{TimeRange, common_ranges, merge_ranges, subtract_ranges, total_duration};
 use super::trace::{SpanKind, Trace};
 use crate::ir::OpId;
 use std::collections::BTreeMap;
@@ -68,9 +69,9 @@ pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
             track.kinds[span.kind as usize] += span.duration_ns();
         }
         match span.kind {
-            SpanKind::Compute => spans[rank][0].push((span.start_ns, span.end_ns)),
-            SpanKind::Communication => spans[rank][1].push((span.start_ns, span.end_ns)),
-            SpanKind::Copy => spans[rank][2].push((span.start_ns, span.end_ns)),
+            SpanKind::Compute => spans[rank][0].push(span.time_range()),
+            SpanKind::Communication => spans[rank][1].push(span.time_range()),
+            SpanKind::Copy => spans[rank][2].push(span.time_range()),
             SpanKind::Wait | SpanKind::Event => {}
         }
     }
@@ -81,43 +82,31 @@ pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
             track.idle = end.saturating_sub(busy);
         }
         let (compute, communication) = (merge_ranges(compute), merge_ranges(communication));
-        usage.compute = total_length(&compute);
-        usage.communication = total_length(&communication);
-        usage.exposed = usage.communication - common_length(&compute, &communication);
+        usage.compute = total_duration(&compute);
+        usage.communication = total_duration(&communication);
+        usage.exposed = usage.communication - total_duration(&common_ranges(&compute, &communication));
         let busy = merge_ranges(compute.into_iter().chain(copies).collect());
-        usage.beside_copies = usage.exposed - (usage.communication - common_length(&busy, &communication));
+        usage.beside_copies =
+            usage.exposed - (usage.communication - total_duration(&common_ranges(&busy, &communication)));
     }
     ranks
 }
 
-/// A start and an end.
-type TimeRange = (u64, u64);
-
-/// Merges overlapping intervals; the result is sorted.
-fn merge_ranges(mut spans: Vec<TimeRange>) -> Vec<TimeRange> {
-    spans.sort_unstable();
-    let mut joined: Vec<TimeRange> = Vec::new();
-    for (start, end) in spans {
-        match joined.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => joined.push((start, end)),
+/// By rank: when it communicates and does not compute, merged. Its time is [`RankUsage::exposed`].
+pub fn exposed_ranges(trace: &Trace) -> Vec<Vec<TimeRange>> {
+    let mut spans = vec![[Vec::new(), Vec::new()]; trace.ranks.len()];
+    for span in &trace.spans {
+        let Some([compute, communication]) = spans.get_mut(span.rank as usize) else { continue };
+        match span.kind {
+            SpanKind::Compute => compute.push(span.time_range()),
+            SpanKind::Communication => communication.push(span.time_range()),
+            SpanKind::Copy | SpanKind::Wait | SpanKind::Event => {}
         }
     }
-    joined
-}
-
-fn total_length(spans: &[TimeRange]) -> u64 {
-    spans.iter().map(|(start, end)| end - start).sum()
-}
-
-/// Returns the time for which spans of both lists overlap.
-fn common_length(a: &[TimeRange], b: &[TimeRange]) -> u64 {
-    let (mut i, mut j, mut total) = (0, 0, 0);
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        total += x.1.min(y.1).saturating_sub(x.0.max(y.0));
-        if x.1 <= y.1 { i += 1 } else { j += 1 }
-    }
-    total
+    let exposed = spans
+        .into_iter()
+        .map(|[compute, communication]| subtract_ranges(&merge_ranges(communication), &merge_ranges(compute)));
+    exposed.collect()
 }
 
 /// The count and total duration of one op's spans over all ranks.

@@ -60,7 +60,7 @@ pub struct PlanBuffer {
 }
 
 /// The source of an instruction: its op and loop iteration.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct InstOrigin {
     /// The op.
     pub op: OpId,

@@ -221,6 +221,12 @@ impl<'p> RankQueues<'p> {
         self.communicators.len()
     }
 
+    /// All units of a communicator that have not ended, in order.
+    pub(crate) fn open_units(&self, comm: CommSlot) -> &[CommunicationUnit] {
+        let queue = &self.communicators[comm.0 as usize];
+        queue.items.get(queue.position..).unwrap_or_default()
+    }
+
     /// The next unit of a communicator, started or not.
     pub(crate) fn next_unit(&self, comm: CommSlot) -> Option<&CommunicationUnit> {
         self.communicators[comm.0 as usize].head_item()
