@@ -5,6 +5,7 @@ pub mod class;
 pub mod clocks;
 pub mod control_plane;
 pub mod cpu;
+pub mod critical_path;
 mod device_turns;
 pub mod exact;
 mod fault;
