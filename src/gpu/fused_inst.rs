@@ -1,6 +1,6 @@
 //! Units of execution: instructions of a plan, alone or fused.
 
-use hostir::plan::{BufferView, GemmInst, InstId, PointwiseKernel, ReductionFold};
+use hostir::plan::{BufferView, GemmInst, InstId, InstKind, Plan, PointwiseKernel, ReductionFold, WorkItem};
 use smallvec::SmallVec;
 
 /// A unit of execution that stands for one or more instructions of a plan.
@@ -58,6 +58,35 @@ impl FusedInst {
         match self {
             FusedInst::Inst(at) | FusedInst::Gemm { at, .. } | FusedInst::DirectGemm { send: at, .. } => *at,
             FusedInst::Kernel { of, .. } | FusedInst::Reduce { of, .. } => of.last().copied().unwrap_or(InstId(0)),
+        }
+    }
+}
+
+impl WorkItem for FusedInst {
+    fn position(&self) -> InstId {
+        FusedInst::position(self)
+    }
+    fn plain_inst(&self) -> Option<InstId> {
+        match self {
+            FusedInst::Inst(at) => Some(*at),
+            _ => None,
+        }
+    }
+    fn own_gemm(&self, plan: &Plan) -> Option<GemmInst> {
+        match self {
+            FusedInst::Gemm { gemm, .. } => Some((**gemm).clone()),
+            FusedInst::Inst(at) => match &plan.inst(*at).kind {
+                InstKind::Gemm(gemm) => Some((**gemm).clone()),
+                _ => None,
+            },
+            FusedInst::Kernel { .. } | FusedInst::Reduce { .. } | FusedInst::DirectGemm { .. } => None,
+        }
+    }
+    fn read_views(&self, plan: &Plan) -> Vec<BufferView> {
+        match self {
+            FusedInst::Inst(at) => plan.inst(*at).kind.read_views().into_iter().cloned().collect(),
+            FusedInst::Kernel { kernel, .. } | FusedInst::Reduce { kernel, .. } => kernel.inputs.to_vec(),
+            FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => gemm.read_views().cloned().collect(),
         }
     }
 }

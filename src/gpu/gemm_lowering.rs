@@ -9,7 +9,7 @@ pub mod fp8;
 use crate::gemm_shape::{GemmBias, GemmNumerics, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use crate::memory_layout::ALIGNMENT;
 use hostir::ir::DType;
-use hostir::plan::{BufferView, GemmInst, ViewDim};
+use hostir::plan::{BufferView, GemmInst, MatrixOrder, ViewDim, has_library_types};
 
 /// A value for each operand of a call: the library's `a`, `b`, bias and `d` (ours `b`, `a`, bias and `out`), the scales
 /// of its `a` and of its `b`.
@@ -47,22 +47,11 @@ struct GemmTypes {
 }
 
 impl GemmTypes {
-    /// The types, if the library computes with them: all the same; `float` from a 16-bit type; and from 8-bit floats,
-    /// unless both are `__e5m2`, any type between.
+    /// The types, if the library computes with them.
     fn for_gemm(gemm: &GemmInst) -> Option<Self> {
-        use MatrixElement as E;
-        let out = gemm.out.dtype;
-        if gemm.bias.as_ref().is_some_and(|bias| bias.dtype != out) {
-            return None;
-        }
-        let (element, factors) = (matrix_element(out)?, [matrix_element(gemm.b.dtype)?, matrix_element(gemm.a.dtype)?]);
-        let known = match (factors, element) {
-            ([E::E5m2, E::E5m2], _) | (_, E::E4m3 | E::E5m2) => false,
-            ([E::E4m3 | E::E5m2, E::E4m3 | E::E5m2], E::F32 | E::F16 | E::Bf16) => true,
-            ([E::F16, E::F16] | [E::Bf16, E::Bf16], E::F32) => true,
-            (factors, element) => factors == [element; 2],
-        };
-        known.then_some(Self { element, factors })
+        let factors = [matrix_element(gemm.b.dtype)?, matrix_element(gemm.a.dtype)?];
+        let element = matrix_element(gemm.out.dtype)?;
+        has_library_types(gemm).then_some(Self { element, factors })
     }
 }
 
@@ -151,20 +140,6 @@ fn each_offset(outer: &[BatchAxis]) -> Vec<PerOperand<usize>> {
     all
 }
 
-/// A row-major matrix as the library stores its transpose: whether it has to be transposed back, rows, columns and
-/// leading dimension.
-fn matrix_layout(view: &BufferView) -> Option<(bool, u64, u64, i64)> {
-    let (outer, inner) = matrix_tail(view);
-    let plain = (inner.stride == 1 || inner.extent == 1) && (outer.stride >= inner.extent || outer.extent == 1);
-    if plain {
-        let leading = if outer.extent == 1 { inner.extent } else { outer.stride };
-        return Some((false, inner.extent as u64, outer.extent as u64, leading as i64));
-    }
-    let turned = (outer.stride == 1 || outer.extent == 1) && (inner.stride >= outer.extent || inner.extent == 1);
-    let leading = if inner.extent == 1 { outer.extent } else { inner.stride };
-    turned.then_some((true, outer.extent as u64, inner.extent as u64, leading as i64))
-}
-
 fn gemm_call(
     views: &PerOperand<Option<BufferView>>,
     offsets: &PerOperand<usize>,
@@ -235,8 +210,8 @@ fn is_dense(dim: ViewDim) -> bool {
 
 /// The layout of the matrices of a view, and whether it is transposed.
 fn batched_layout(view: &BufferView, batch_stride: usize) -> Option<(MatrixLayout, bool)> {
-    let (turned, rows, columns, leading) = matrix_layout(view)?;
-    Some((MatrixLayout { rows, columns, leading, batch_stride: batch_stride as i64 }, turned))
+    let MatrixOrder { is_turned, rows, columns, leading } = MatrixOrder::of_view(view)?;
+    Some((MatrixLayout { rows, columns, leading, batch_stride: batch_stride as i64 }, is_turned))
 }
 
 /// Returns true if cuBLASLt supports a shape: always, except for some shapes of 8-bit floats ([`fp8`]).

@@ -35,7 +35,7 @@ use hostir::plan::MemberRole;
 use hostir::plan::PlanMatching;
 use hostir::plan::RankInst;
 use hostir::plan::TeamTransfers;
-use hostir::plan::{BufferId, BufferView, CollectiveKind, Plan, RedOp};
+use hostir::plan::{BufferId, BufferView, CollectiveKind, Plan, RedOp, are_disjoint};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The size in bytes from which an Allreduce has two rounds.
@@ -453,7 +453,7 @@ fn check_no_overlap(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> R
         };
         let own = moved(members, &team, place, place);
         let stays = own.is_some_and(|(from, to)| is_same_place(&from, &to) && from.count == input.len());
-        if input.buffer == output.buffer && !stays && !codegen::are_disjoint(input, output) {
+        if input.buffer == output.buffer && !stays && !are_disjoint(input, output) {
             return Err(Unsupported::SharedMemory(kind));
         }
     }

@@ -11,7 +11,7 @@ use crate::codegen::types::{ClassSource as _, TypedExpr, storage_ctype};
 use crate::codegen::{alias, generate_copy};
 use crate::operand::SymbolicAddress;
 use crate::unsupported::Unsupported;
-use hostir::plan::{AccumulateInst, BufferView, TakeInst, ViewDim, row_major};
+use hostir::plan::{AccumulateInst, BufferView, TakeInst, ViewDim, is_same_view, row_major};
 
 /// Opens the loop over a flat index `i` below `count`.
 fn open_element_loop(w: &mut SourceWriter, ints: IndexInt, count: usize) {
@@ -135,7 +135,7 @@ pub fn generate_accumulate(put: &AccumulateInst) -> Result<KernelJob, Unsupporte
         return Err(Unsupported::Malformed("a result whose elements share memory"));
     }
     let mut launches = Vec::new();
-    if !alias::is_same_view(base, output) {
+    if !is_same_view(base, output) {
         launches.extend(generate_copy(base, output)?.launches);
     }
     let chains = distinct_indices(index, put.axis);

@@ -31,7 +31,6 @@ mod tile;
 pub(crate) mod types;
 pub mod wgmma_gemm;
 
-pub use crate::codegen::alias::are_disjoint;
 pub use crate::codegen::attention::generate_attention;
 pub use crate::codegen::copy::{generate_copy, generate_fill};
 pub use crate::codegen::gemm::generate_gemm;

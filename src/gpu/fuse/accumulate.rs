@@ -4,14 +4,11 @@
 //! the GEMM gives the same sum as the two instructions. In narrower types it would round once instead of twice; a
 //! program requests that by `matmul_add`, which the pass `fuse-accumulate` writes.
 
-use crate::codegen::alias;
-use crate::codegen::alias::is_same_view;
-
-use crate::fuse::gemm_pairs::{GemmPair, gemm_of_item, sole_reader_pairs};
 use crate::fused_inst::FusedInst;
 use crate::gemm_lowering;
 use hostir::ir::DType;
-use hostir::plan::{BufferView, Function, GemmInst, InstKind, Plan, PointwiseKernel, StepOperand};
+use hostir::plan::{BufferView, Function, GemmInst, GemmPair, InstKind, Plan, PointwiseKernel, StepOperand, WorkItem};
+use hostir::plan::{are_disjoint, is_same_view, sole_reader_pairs};
 
 /// Replaces each GEMM whose result is only added, and the sum, by one GEMM at the sum's place.
 pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
@@ -21,7 +18,7 @@ pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     let mut items: Vec<Option<FusedInst>> = items.into_iter().map(Some).collect();
     for GemmPair { gemm, reader } in found {
         let joined = items[gemm].as_ref().zip(items[reader].as_ref()).and_then(|(gemm_item, sum)| {
-            let gemm = accumulating_gemm(&gemm_of_item(plan, gemm_item)?, &kernel_of_item(plan, sum)?)?;
+            let gemm = accumulating_gemm(&gemm_item.own_gemm(plan)?, &kernel_of_item(plan, sum)?)?;
             let of = replaced_positions(gemm_item).chain(replaced_positions(sum)).chain([sum.position()]);
             Some(FusedInst::Gemm { gemm: Box::new(gemm), at: gemm_item.position(), of: of.collect() })
         });
@@ -63,8 +60,8 @@ fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmIn
     if [added, out].iter().any(|view| view.shape() != shape || view.dtype != gemm.out.dtype) {
         return None;
     }
-    let disjoint = gemm.read_views().all(|view| alias::are_disjoint(view, out));
-    let in_place = is_same_view(added, out) || alias::are_disjoint(added, out);
+    let disjoint = gemm.read_views().all(|view| are_disjoint(view, out));
+    let in_place = is_same_view(added, out) || are_disjoint(added, out);
     let joined = GemmInst { bias: Some(added.clone()), out: out.clone(), ..gemm.clone() };
     (disjoint && in_place && gemm_lowering::gemm_calls(&joined).is_some()).then_some(joined)
 }

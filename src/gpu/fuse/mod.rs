@@ -10,20 +10,19 @@
 mod absorb;
 mod accumulate;
 mod direct;
-mod gemm_pairs;
-mod redirect;
 
 pub use direct::join_sends;
 
 use crate::codegen::alias;
 use crate::codegen::types::{ComputeClass, compute_class};
 use crate::fuse::absorb::absorb_producer;
-use crate::fuse::redirect::{ElidedCopies, elide_copies};
 use crate::fused_inst::FusedInst;
+use crate::gemm_lowering;
 use hostir::ir::IdVec;
 use hostir::ir::functions::FunctionCost;
 use hostir::plan::InstId;
-use hostir::plan::{BufferId, BufferKind, BufferView, Function, InstKind, KernelStep, Plan, PointwiseKernel};
+use hostir::plan::{BufferId, BufferKind, BufferView, Function, GemmInst, InstKind, KernelStep, Plan, PointwiseKernel};
+use hostir::plan::{ElidedCopies, are_disjoint, elide_copies};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
@@ -67,7 +66,7 @@ struct KernelFusion<'p> {
 
 impl<'p> KernelFusion<'p> {
     fn new(plan: &'p Plan) -> Self {
-        let redirected = elide_copies(plan);
+        let redirected = elide_copies(plan, takes_transposed_factors);
         let mut readers: FxHashMap<BufferId, Vec<InstId>> = FxHashMap::default();
         let mut writers: FxHashMap<BufferId, usize> = FxHashMap::default();
         let mut items = IdVec::default();
@@ -188,7 +187,7 @@ impl<'p> KernelFusion<'p> {
             kind if kind.is_local() => self
                 .written_views(between)
                 .iter()
-                .all(|out| kernel.inputs.iter().all(|view| alias::are_disjoint(view, out))),
+                .all(|out| kernel.inputs.iter().all(|view| are_disjoint(view, out))),
             _ => inst.stream != own && inst.kind.written_views().is_empty(),
         }
     }
@@ -243,6 +242,12 @@ impl<'p> KernelFusion<'p> {
             _ => FusedInst::Kernel { kernel, of },
         })
     }
+}
+
+/// Returns true if the library computes a GEMM whose factors have these strides, as it does for transposed matrices.
+/// For 8-bit factors it needs the right one transposed. Scales do not matter: a kernel may apply them.
+fn takes_transposed_factors(gemm: &GemmInst) -> bool {
+    gemm_lowering::gemm_calls(&GemmInst { scales: None, ..gemm.clone() }).is_some()
 }
 
 /// Returns the computation of an instruction for each element of its input or output; for a reduction, that of the

@@ -5,8 +5,7 @@ use crate::sys::context::AddressInfo;
 use hostir::diag::message;
 use hostir::diag::{Diag, Message, Span, codes};
 use hostir::ir::quoted_type;
-use hostir::plan::{BufferId, BufferView, ViewDim, ViewDims};
-use hostir_gpu::codegen;
+use hostir::plan::{BufferId, BufferView, ViewDim, ViewDims, are_disjoint};
 
 /// The input or output to which a tensor is bound.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +89,7 @@ impl StridedTensor {
         }
         let [own, others] = [(self, a), (other, b)]
             .map(|(tensor, start)| BufferView { offset: ((start - a.min(b)) / size) as usize, ..tensor.view.clone() });
-        !codegen::are_disjoint(&own, &others)
+        !are_disjoint(&own, &others)
     }
 }
 

@@ -1,5 +1,6 @@
-//! Elides copies around GEMMs: a GEMM writes to the destination of its result's copy, and reads the source of its
-//! factor's copy, also if the copy is a transposition.
+//! The copies around GEMMs that cost nothing: a GEMM can write to the destination of its result's copy, and read the
+//! source of its factor's copy, also if the copy is a transposition. The CUDA backend leaves such copies out, and the
+//! cost model counts no time for them.
 //!
 //! Loops that overlap communication with GEMMs copy a rank's own shard, which no message brings, to the place of the
 //! others' shards, so that all iterations look alike. On a device that copy competes with the GEMM beside it for memory
@@ -11,20 +12,19 @@
 //! destination have finished before the GEMM, too. And no instruction writes the source after the copy: work that is
 //! ordered after the copy, on any stream, follows all writes to the source.
 
-use crate::codegen::alias;
-use crate::codegen::alias::is_same_view;
-use crate::gemm_lowering;
-use hostir::plan::InstId;
-use hostir::plan::{BufferId, BufferKind, BufferView, GemmInst, InstKind, Plan, ViewDim};
+use super::inst::{BufferKind, GemmInst, InstId, InstKind};
+use super::view::{BufferId, BufferView, ViewDim};
+use super::view_overlap::{are_disjoint, is_same_view};
+use super::Plan;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The GEMMs with redirected operands and the copies that they make unnecessary.
-#[derive(Default)]
-pub(super) struct ElidedCopies {
+#[derive(Default, Debug)]
+pub struct ElidedCopies {
     /// GEMMs with their new operands, and the positions of the copies that they replace.
-    pub(super) gemms: FxHashMap<InstId, (GemmInst, Vec<InstId>)>,
+    pub gemms: FxHashMap<InstId, (GemmInst, Vec<InstId>)>,
     /// Copies that are not made.
-    pub(super) gone: FxHashSet<InstId>,
+    pub gone: FxHashSet<InstId>,
 }
 
 /// One look at a buffer.
@@ -36,12 +36,14 @@ struct BufferAccess {
 
 struct CopyElision<'p> {
     plan: &'p Plan,
+    takes_factors: fn(&GemmInst) -> bool,
     accesses: FxHashMap<BufferId, Vec<BufferAccess>>,
     found: ElidedCopies,
 }
 
-/// Finds the copies of a plan that can be left out.
-pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
+/// Finds the copies of a plan that can be left out. `takes_factors` says whether a GEMM is computed where its factors
+/// are transposed.
+pub fn elide_copies(plan: &Plan, takes_factors: fn(&GemmInst) -> bool) -> ElidedCopies {
     let mut accesses: FxHashMap<BufferId, Vec<BufferAccess>> = FxHashMap::default();
     for (position, inst) in plan.cursor() {
         let reads = inst.kind.read_views().into_iter().map(|view| (view, false));
@@ -50,7 +52,7 @@ pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
             accesses.entry(view.buffer).or_default().push(access);
         }
     }
-    let mut redirect = CopyElision { plan, accesses, found: ElidedCopies::default() };
+    let mut redirect = CopyElision { plan, takes_factors, accesses, found: ElidedCopies::default() };
     for (position, inst) in plan.cursor() {
         if let InstKind::Copy { src, dst } = &inst.kind
             && dst.is_contiguous()
@@ -76,7 +78,7 @@ impl CopyElision<'_> {
         let straight = self.plan.inst(gemm_id).stream == self.plan.inst(copy).stream
             && self.plan.cursor_between(gemm_id, copy).all(|(between, _)| self.is_independent(between, copy, dst));
         let Some(out) = redirect_view(&gemm.out, src, dst).filter(|_| straight) else { return false };
-        let disjoint = gemm.read_views().all(|view| alias::are_disjoint(view, &out));
+        let disjoint = gemm.read_views().all(|view| are_disjoint(view, &out));
         if !disjoint {
             return false;
         }
@@ -91,7 +93,7 @@ impl CopyElision<'_> {
         };
         let stays = self.accesses.get(&src.buffer).is_none_or(|all| {
             let mut after = all.iter().filter(|access| access.writes && access.position > copy);
-            after.all(|access| alias::are_disjoint(&access.view, src))
+            after.all(|access| are_disjoint(&access.view, src))
         });
         if !stays || all.len() < 2 {
             return;
@@ -110,7 +112,7 @@ impl CopyElision<'_> {
             let Some(gemm) = gemm.filter(|_| here).and_then(|gemm| read_from_source(gemm, src, dst)) else {
                 return;
             };
-            if !src.is_contiguous() && !takes_transposed_factors(&gemm) {
+            if !src.is_contiguous() && !(self.takes_factors)(&gemm) {
                 return;
             }
             changed.push((position, gemm));
@@ -145,7 +147,7 @@ impl CopyElision<'_> {
     /// elements too.
     fn accesses_to(&self, view: &BufferView) -> Option<Vec<(InstId, bool)>> {
         let all = self.accesses.get(&view.buffer)?.iter();
-        let near = all.filter(|access| !alias::are_disjoint(&access.view, view));
+        let near = all.filter(|access| !are_disjoint(&access.view, view));
         near.map(|access| is_same_view(&access.view, view).then_some((access.position, access.writes))).collect()
     }
 
@@ -157,7 +159,7 @@ impl CopyElision<'_> {
             return true;
         }
         let mut views = inst.kind.read_views().into_iter().chain(inst.kind.written_views());
-        inst.kind.is_local() && views.all(|view| alias::are_disjoint(view, dst))
+        inst.kind.is_local() && views.all(|view| are_disjoint(view, dst))
     }
 }
 
@@ -180,12 +182,6 @@ fn redirect_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Optio
     Some(view)
 }
 
-/// Returns true if the library computes a GEMM whose factors have these strides, as it does for transposed matrices.
-/// For 8-bit factors it needs the right one transposed. Scales do not matter: a kernel may apply them.
-fn takes_transposed_factors(gemm: &GemmInst) -> bool {
-    gemm_lowering::gemm_calls(&GemmInst { scales: None, ..gemm.clone() }).is_some()
-}
-
 /// The GEMM with `src` in the place of its copy `dst`; `None` if its result is in `dst`.
 fn read_from_source(mut gemm: GemmInst, src: &BufferView, dst: &BufferView) -> Option<GemmInst> {
     for operand in gemm.read_views_mut() {
@@ -193,5 +189,5 @@ fn read_from_source(mut gemm: GemmInst, src: &BufferView, dst: &BufferView) -> O
             *operand = view;
         }
     }
-    alias::are_disjoint(src, &gemm.out).then_some(gemm)
+    are_disjoint(src, &gemm.out).then_some(gemm)
 }
