@@ -94,7 +94,7 @@ impl RankSpans {
                         match header.comm {
                             Some(_) if group.is_some() => return,
                             Some(comm) => (self.comm_track(comm), next),
-                            None => (stored.first_round().stream.0 as usize, next),
+                            None => (stored.template().stream.0 as usize, next),
                         }
                     }
                     _ => return,
@@ -151,7 +151,7 @@ impl RankSpans {
         let start = trace.spans[span].start_ns;
         let mut before = on_track;
         for inst in self.insts_of(span) {
-            let stream = plan.stored_inst(*inst).first_round().stream.0 as usize;
+            let stream = plan.stored_inst(*inst).template().stream.0 as usize;
             let ended = self.tracks[stream].partition_point(|&span| trace.spans[span as usize].end_ns <= start);
             let issuer = ended.checked_sub(1).map(|place| self.tracks[stream][place] as usize);
             before = later_span(trace, before, issuer);
