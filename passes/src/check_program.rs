@@ -25,7 +25,7 @@ for a run, `sizes` and `streams`, holds where no option says otherwise.",
 };
 
 fn run_check_program(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let JudgedProgram { report, verdict } = judge_with_sizes(PASS.name, edit.program(), cx.options())?;
+    let JudgedProgram { report, verdict } = judge_with_sizes(PASS.name, edit.program(), cx.options(), cx.model())?;
     cx.add_verdict(verdict);
     cx.add_count("redundant-waits", report.redundant.len() as u64);
     for warning in report.warnings {

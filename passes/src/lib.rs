@@ -10,6 +10,7 @@ mod framework;
 mod support;
 
 pub use framework::options::{OptionSpec, OptionType, OptionValue, Options};
+pub use framework::pass::{ChoiceRule, PipelineWay, PipelineWays};
 pub use framework::pass::{OptionFault, PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 pub use framework::registry::PassRegistry;
 pub use framework::{doc, manager, options, pipeline};

@@ -2,8 +2,9 @@
 
 use crate::allgather_matmul::{GATHER_INTO, OWN_PART};
 use crate::framework::options::{OptionSpec, OptionType, Options};
-use crate::framework::pass::{PassAction, PassExample, PassInfo};
+use crate::framework::pass::{ChoiceRule, PassAction, PassExample, PassInfo, PipelineWay, PipelineWays};
 use crate::matmul_reduce_scatter::INDEPENDENT_PRODUCTS;
+use hostir::machine::Machine;
 use hostir::ops::comm::BACKENDS;
 
 /// The pass.
@@ -16,8 +17,10 @@ Products of gathered rows become loops that multiply each part as it arrives (`a
 that are summed over devices become rings of accumulating GEMMs (`matmul-reduce-scatter`). Everything else is lowered as
 `host-ir-lower` does. Programs need no stream axes; `--remarks` tells what became what, and why something stayed.
 
-docs/overlap.md shows which pattern becomes which program. No option depends on a measurement: to choose between
-lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
+docs/overlap.md shows which pattern becomes which program. With `choose=model` the pass lowers in each of five ways,
+for the sizes that the text proposes, and takes the fastest by the cost model of `--machine` or `machine=NAME`; the
+serial way stays if the model cannot tell it from the fastest. A remark lists the times. To measure the ways, compare
+them with `hir-run --bench a.hir b.hir`.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
@@ -59,9 +62,21 @@ lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
             default: Some("NCCL"),
             help: "Backend of all other communications",
         },
+        OptionSpec {
+            name: "choose",
+            ty: OptionType::Choice(&["none", "model", "gemm"]),
+            default: Some("none"),
+            help: "Lower as the other options say; as the fastest of `serial`, `parts`, `ring`, `exchange` and `chunks` by the cost model, for the sizes of the text; or serially unless a GEMM takes 100 us",
+        },
+        OptionSpec {
+            name: "machine",
+            ty: OptionType::Choice(&["given", "h100x2", "h100x4", "h100x8", "h200x2", "h200x4", "h200x8"]),
+            default: Some("given"),
+            help: "Machine of the model; `given` is that of `--machine`",
+        },
     ],
     statistics: &[],
-    action: PassAction::Pipeline(pipeline_steps),
+    action: PassAction::Choice { steps: pipeline_steps, ways: pipeline_ways },
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -108,6 +123,36 @@ block(X: f32[x:2, m, k], W1: f32[x:2, b.1, k, f], W2: f32[x:2, b.1, f, n]) -> (Y
       wait h2
     else: Y[own] = matmul_add(V[own, (rank + 1 - hop1) % 2], W2[own, 0], P.1[hop1 - 1])
 ";
+
+/// The ways among which `choose` chooses; the serial one first.
+fn pipeline_ways(options: &Options) -> PipelineWays {
+    let rule = match options.word_value("choose") {
+        "none" => return PipelineWays::default(),
+        "gemm" => ChoiceRule::LongGemm,
+        _ => ChoiceRule::LeastTime,
+    };
+    let backend = options.word_value("communicator_backend");
+    let lower = format!("host-ir-lower{{communicator_backend={backend}}}");
+    let [place, own] = ["gather_into", "own_part"].map(|name| options.word_value(name));
+    let parts = format!("allgather-matmul{{gather_into={place},own_part={own}}}");
+    let mut ways = vec![
+        PipelineWay { name: "serial", text: lower.clone() },
+        PipelineWay { name: "parts", text: format!("{parts},{lower}") },
+        PipelineWay { name: "exchange", text: format!("{parts},{},{lower}", sum_steps("p2p", "")) },
+        PipelineWay { name: "chunks", text: format!("{parts},{},{lower}", sum_steps("ring-accumulate", ",chunks=2")) },
+        PipelineWay { name: "ring", text: format!("{parts},{},{lower}", sum_steps("ring-accumulate", "")) },
+    ];
+    if rule == ChoiceRule::LongGemm {
+        ways.retain(|way| ["serial", "ring"].contains(&way.name));
+    }
+    PipelineWays { rule, machine: Machine::find_builtin(options.word_value("machine")), ways }
+}
+
+/// The steps that lower sums over devices by a method.
+fn sum_steps(method: &str, chunks: &str) -> String {
+    let sums = ["reduce-scatter", "all-reduce"];
+    sums.map(|sums| format!("matmul-reduce-scatter{{method={method},sums={sums}{chunks}}}")).join(",")
+}
 
 fn pipeline_steps(options: &Options) -> String {
     let takes = |name: &str| options.word_value(name) != "none";

@@ -92,7 +92,7 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run_skew(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let found = skews_with_sizes(PASS.name, edit.program(), cx.options())?;
+    let found = skews_with_sizes(PASS.name, edit.program(), cx.options(), cx.model())?;
     for skew in &found {
         let is_skewed = skew_loop(edit, &skew.candidate.skew);
         cx.add_count("loops-skewed", u64::from(is_skewed));

@@ -6,6 +6,7 @@ use crate::program::{NativeProgram, SourcedProgram};
 use crate::settings::Settings;
 use crate::worker::run_detached;
 use hostir::lower::PreparedProgram;
+use hostir::plan::cost::CostModel;
 use hostir::verdict::judge_program;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -61,7 +62,7 @@ fn check_program(program: &SourcedProgram, settings: Settings) -> Result<Checked
     let found = program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let prepared = settings.prepare(&program.program);
     let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(settings.clone())))?;
-    let judged = judge_program(&program.program, &prepared, settings.strict);
+    let judged = judge_program(&program.program, &prepared, &CostModel::of_default_machine(), settings.strict);
     let (mut errors, verdict) = (judged.report.errors, judged.verdict);
     let mut warnings = found;
     warnings.extend(judged.report.warnings);

@@ -4,6 +4,7 @@ use crate::settings::Settings;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{GivenSizes, Program};
+use hostir::plan::cost::CostModel;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir::verdict::judge_program;
 use hostir::{ParsedFile, ReadOptions};
@@ -129,7 +130,7 @@ impl Judge<'_> {
         let prepared = settings.without_limit().prepare(&program)?;
         let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
         if instructions <= MOST_JUDGED {
-            let report = judge_program(&program, &prepared, settings.strict).report;
+            let report = judge_program(&program, &prepared, &CostModel::of_default_machine(), settings.strict).report;
             diags.extend(report.errors.into_iter().chain(report.warnings));
         }
         Ok(TextVerdict { diags, instructions })
@@ -155,6 +156,9 @@ impl TextJudge for Judge<'_> {
         }
         let prepared = settings.without_limit().prepare(&self.read_text(text).ok()?).ok()?;
         let instructions: u64 = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
-        if instructions <= MOST_JUDGED { weigh_program(&prepared) } else { None }
+        if instructions > MOST_JUDGED {
+            return None;
+        }
+        weigh_program(&prepared, &CostModel::of_default_machine())
     }
 }

@@ -48,6 +48,7 @@ pub mod diag;
 pub mod hir2;
 pub mod ir;
 pub mod lower;
+pub mod machine;
 pub mod ops;
 pub mod plan;
 pub mod plan_checks;

@@ -5,6 +5,7 @@ use hostir::backend::{cpu, weigh_program};
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, Fix, Severity, codes};
 use hostir::lower::{IoTensor, SizeSettings, assemble_output, prepare_program, shard_input};
+use hostir::plan::cost::CostModel;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes, repair_text};
 use hostir_test::tree;
 use std::path::Path;
@@ -19,7 +20,8 @@ impl TextJudge for ProofJudge {
 
     fn weigh_text(&mut self, text: &str) -> Option<TextWeight> {
         let (programs, _) = hostir::load(text);
-        weigh_program(&prepare_program(programs.first()?, &SizeSettings::default()).ok()?)
+        let prepared = prepare_program(programs.first()?, &SizeSettings::default()).ok()?;
+        weigh_program(&prepared, &CostModel::of_default_machine())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use hostir::diag::{Diag, Severity};
 use hostir::lower::{SizeSettings, prepare_program};
+use hostir::plan::cost::CostModel;
 use hostir::verdict::judge_program;
 use hostir_test::tree;
 use std::collections::BTreeSet;
@@ -33,7 +34,7 @@ pub(crate) fn prove_text(text: &str, streams: u32) -> Vec<Diag> {
         match prepare_program(program, &SizeSettings { streams, ..SizeSettings::default() }) {
             Err(errors) => diags.items.extend(errors.items),
             Ok(prepared) => {
-                let report = judge_program(program, &prepared, false).report;
+                let report = judge_program(program, &prepared, &CostModel::of_default_machine(), false).report;
                 diags.items.extend(report.errors.into_iter().chain(report.warnings));
             }
         }
@@ -112,7 +113,7 @@ fn time_warnings(text: &str) -> Vec<Diag> {
         prepare_program(program, &sizes).ok()
     });
     let Some(prepared) = plans else { return Vec::new() };
-    let warnings = judge_program(program, &prepared, false).report.warnings;
+    let warnings = judge_program(program, &prepared, &CostModel::of_default_machine(), false).report.warnings;
     warnings.into_iter().filter(|diag| ["H0712", "H0713"].contains(&diag.code)).collect()
 }
 

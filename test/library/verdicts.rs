@@ -1,6 +1,7 @@
 //! Verdicts on programs: what a proof says, and for which sizes, ranks and streams.
 
 use hostir::lower::{SizeSettings, prepare_program};
+use hostir::plan::cost::CostModel;
 use hostir::verdict::{ProofOutcome, ProofVerdict, judge_program};
 
 fn verdict_of(text: &str, strict: bool) -> ProofVerdict {
@@ -8,7 +9,7 @@ fn verdict_of(text: &str, strict: bool) -> ProofVerdict {
     assert!(!diags.has_errors(), "{diags:?}");
     let sizes = SizeSettings { every: Some(4), streams: 2, ..SizeSettings::default() };
     let prepared = prepare_program(&programs[0], &sizes).expect("sizes are known");
-    judge_program(&programs[0], &prepared, strict).verdict
+    judge_program(&programs[0], &prepared, &CostModel::of_default_machine(), strict).verdict
 }
 
 const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :

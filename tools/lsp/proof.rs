@@ -11,6 +11,7 @@ use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags, Span, codes};
 use hostir::ir::{GivenSizes, Program};
 use hostir::lower::{PreparedProgram, prepare_program};
+use hostir::plan::cost::CostModel;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir::verdict::{ProofOutcome, ProofVerdict, judge_program};
 use hostir_tool_support::repairs::MOST_JUDGED;
@@ -129,7 +130,7 @@ fn prove_section(
         let header = section.span_in_document(program.source().header);
         let (mut found, title) = match prepare_program(program, &values.size_settings(program)) {
             Ok(prepared) => {
-                let judged = judge_program(program, &prepared, false);
+                let judged = judge_program(program, &prepared, &CostModel::of_default_machine(), false);
                 let found: Vec<Diag> = judged.report.errors.into_iter().chain(judged.report.warnings).collect();
                 (found, verdict_title(&judged.verdict))
             }
@@ -190,6 +191,8 @@ struct Judge<'a> {
     cancelled: &'a AtomicBool,
     /// The number of the program that is proved; `None` if the texts are read and verified only.
     proved: Option<usize>,
+    /// The machine for which times are modelled.
+    model: CostModel,
     end: Instant,
 }
 
@@ -198,7 +201,8 @@ const UNJUDGED: TextVerdict = TextVerdict { diags: Vec::new(), instructions: u64
 
 impl<'a> Judge<'a> {
     fn new(values: &'a RunValues, cancelled: &'a AtomicBool, proved: Option<usize>) -> Self {
-        Self { given: values.given_sizes(), values, cancelled, proved, end: Instant::now() + MOST_TRYING }
+        let (model, end) = (CostModel::of_default_machine(), Instant::now() + MOST_TRYING);
+        Self { given: values.given_sizes(), values, cancelled, proved, model, end }
     }
 
     fn is_over(&self) -> bool {
@@ -235,7 +239,7 @@ impl TextJudge for Judge<'_> {
             Err(refused) => TextVerdict { diags: refused.items, instructions: 0 },
             Ok((prepared, instructions)) => {
                 if instructions <= MOST_JUDGED {
-                    let report = judge_program(&program, &prepared, false).report;
+                    let report = judge_program(&program, &prepared, &self.model, false).report;
                     diags.extend(report.errors.into_iter().chain(report.warnings));
                 }
                 TextVerdict { diags, instructions }
@@ -249,6 +253,6 @@ impl TextJudge for Judge<'_> {
         }
         let (_, program) = self.read_text(text);
         let (prepared, instructions) = self.prepare(&program?).ok()?;
-        if instructions <= MOST_JUDGED { weigh_program(&prepared) } else { None }
+        if instructions <= MOST_JUDGED { weigh_program(&prepared, &self.model) } else { None }
     }
 }

@@ -11,6 +11,7 @@ use hostir::ReadOptions;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{DType, Era, GivenSizes, Program};
+use hostir::plan::cost::CostModel;
 use hostir::print::PrintForm;
 use hostir_passes::manager::VerifyEach;
 use hostir_passes::pipeline::{self, Pipeline};
@@ -20,6 +21,7 @@ use hostir_tool_support::command_line::{
 };
 use hostir_tool_support::events::DebugArgument;
 use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::machines::MachineArgument;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
 use hostir_tool_support::status::ToolStatus;
@@ -78,6 +80,8 @@ pub(super) struct OptArgs {
     /// Reads back the text of each program, before and after the pipeline.
     pub(super) verify_roundtrip: bool,
     pub(super) dumps: DumpOptions,
+    /// The machine for which times are modelled.
+    pub(super) model: CostModel,
     pub(super) disabled: Vec<&'static PassInfo>,
     pub(super) remarks: bool,
     pub(super) timing: bool,
@@ -256,6 +260,8 @@ struct Arguments {
         value_parser = format_parser(), help = "Format of diagnostics")]
     error_format: DiagFormat,
     #[command(flatten)]
+    machine: MachineArgument,
+    #[command(flatten)]
     debug: DebugArgument,
     #[command(flatten)]
     color: ColorArgument,
@@ -292,6 +298,7 @@ fn read_values(
     io: &mut ToolIo<'_>,
 ) -> Result<OptArgs, ToolStatus> {
     io.apply_coloring(arguments.color.when);
+    let model = CostModel::of_machine(arguments.machine.read_machine(arguments.error_format, io)?);
     let passes = registries.passes;
     let mut usage = UsageReporter { io, format: arguments.error_format, passes, failed: false };
     let (before_all, before) = usage.find_passes("print-ir-before", &arguments.print_ir_before);
@@ -317,6 +324,7 @@ fn read_values(
             after_failure: arguments.print_ir_after_failure,
             is_colored: usage.io.color,
         },
+        model,
         disabled: usage.find_passes("disable-pass", &arguments.disable_pass).1,
         file: files.next().unwrap_or_else(|| "-".to_owned()),
         others: files.collect(),

@@ -8,6 +8,7 @@ use hostir::diag::{Diag, Diags};
 use hostir::hir2::own_text;
 use hostir::ir::Program;
 use hostir::lower::{SizeSettings, prepare_program};
+use hostir::plan::cost::CostModel;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
 use hostir::verdict::ProofVerdict;
 use hostir_tool_support::io::ToolIo;
@@ -68,7 +69,7 @@ impl TextJudge for OptJudge<'_, '_> {
         }
         let judged = self.io.with_null_streams(|io| (self.run)(self.cli, self.containers, text, io))?;
         let (programs, _) = hostir::load_with_options(text, &self.cli.read_options(true));
-        let weights = judged.proofs.into_iter().map(|(number, proof)| weigh_proved(programs.get(number)?, proof));
+        let weights = judged.proofs.into_iter().map(|(number, proof)| weigh_proved(programs.get(number)?, proof, &self.cli.model));
         let weights = weights.collect::<Option<Vec<TextWeight>>>()?;
         weights.into_iter().reduce(|mut all, mut weight| {
             all.time_ns += weight.time_ns;
@@ -79,7 +80,7 @@ impl TextJudge for OptJudge<'_, '_> {
 }
 
 /// The weight of a program for the sizes of a proof.
-fn weigh_proved(program: &Program, proof: ProofVerdict) -> Option<TextWeight> {
+fn weigh_proved(program: &Program, proof: ProofVerdict, model: &CostModel) -> Option<TextWeight> {
     let settings = SizeSettings {
         set: proof.sizes,
         devices: Some(proof.ranks),
@@ -89,7 +90,7 @@ fn weigh_proved(program: &Program, proof: ProofVerdict) -> Option<TextWeight> {
     };
     let prepared = prepare_program(program, &settings).ok()?;
     let instructions: u64 = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
-    if instructions <= MOST_JUDGED { weigh_program(&prepared) } else { None }
+    if instructions <= MOST_JUDGED { weigh_program(&prepared, model) } else { None }
 }
 
 /// Adds fixes to diagnostics about a text of the input, after so many containers.

@@ -353,6 +353,7 @@ impl<'a> OptSession<'a> {
 
     fn run_pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> bool {
         let config = manager::Config {
+            model: self.cli.model.clone(),
             verify_input: false,
             verify_each: self.cli.verify_each,
             disabled: self.cli.disabled.clone(),

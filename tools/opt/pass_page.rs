@@ -1,7 +1,7 @@
 //! `--list-passes=NAME`: all about one pass; `--list-passes --json`: all passes as data.
 
 use hostir::ops::OpRegistry;
-use hostir_passes::{OptionSpec, Options, PassAction, PassInfo, doc};
+use hostir_passes::{OptionSpec, Options, PassInfo, doc};
 use hostir_tool_support::terminal::wrap_text;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -47,10 +47,7 @@ pub(super) fn describe_option(option: &OptionSpec, width: usize) -> String {
 
 /// The pipeline that the pass stands for with its defaults.
 pub(super) fn steps_text(pass: &PassInfo) -> Option<String> {
-    match pass.action {
-        PassAction::Pipeline(steps) => Some(steps(&Options::from_defaults(pass.options))),
-        PassAction::Rewrite(_) => None,
-    }
+    pass.action.pipeline_steps().map(|steps| steps(&Options::from_defaults(pass.options)))
 }
 
 /// A pass as data.

@@ -9,7 +9,7 @@ use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::Program;
 use hostir_passes::manager::VerifyEach;
 use hostir_passes::pipeline::{self, Pipeline};
-use hostir_passes::{PassAction, PassInfo};
+use hostir_passes::PassInfo;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 use hostir_tool_support::status::ToolStatus;
@@ -41,7 +41,7 @@ pub(super) fn reproducer_text(program: &Program, remaining: &Pipeline, cli: &Opt
 /// Whether a pipeline has this pass, or a pass that stands for several.
 fn may_run(pipeline: &Pipeline, pass: &PassInfo) -> bool {
     let mut steps = pipeline.steps.iter().map(|step| step.pass);
-    steps.any(|step| step.name == pass.name || matches!(step.action, PassAction::Pipeline(_)))
+    steps.any(|step| step.name == pass.name || step.action.pipeline_steps().is_some())
 }
 
 /// Gives the command line the settings that a file holds.

@@ -10,6 +10,7 @@ mod backend_choice;
 mod backend_names;
 mod bench;
 mod bench_options;
+mod calibrate;
 mod cli;
 mod command_listing;
 mod comparison;

@@ -76,6 +76,8 @@ codes! {
         TWICE = "H0613";
         /// Options that cannot be combined, or a use in Python that an op or a session does not have.
         CONFLICT = "H0614";
+        /// A machine whose rates hold for another number of GPUs than the program has ranks (warning).
+        MACHINE_DEVICES = "H0652";
         /// An option that has no effect on this backend (warning).
         UNUSED = "H0619";
         /// A launcher's environment, or options that replace it, with a missing or malformed part.
@@ -122,6 +124,7 @@ pub fn status_of_code(code: &str) -> ToolStatus {
         | codes::EXCHANGE
         | codes::ALTERED
         | codes::KERNEL_IMAGE
+        | codes::MACHINE
         | codes::SHARED_DEVICE => ToolStatus::Environment,
         codes::DIFFERENT_MEANING | codes::UNPROVED_MEANING => ToolStatus::Differs,
         codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => ToolStatus::Deadlock,

@@ -9,6 +9,7 @@ pub mod events;
 mod explain;
 mod generated;
 pub mod io;
+pub mod machines;
 pub mod os_text;
 pub mod panics;
 pub mod process_limits;

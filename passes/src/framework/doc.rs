@@ -1,6 +1,6 @@
 //! `docs/passes.md`, generated from the pass table.
 
-use crate::framework::pass::{PassAction, PassInfo};
+use crate::framework::pass::PassInfo;
 use hostir::ReadOptions;
 use hostir::ops::OpRegistry;
 use hostir::print::{PrintForm, PrintOptions, print_into};
@@ -35,7 +35,7 @@ pub fn table_markdown(table: &[&PassInfo]) -> String {
 fn pass_markdown(pass: &PassInfo, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = write!(out, "\n## {}\n\n{}.\n\n{}\n", pass.name, pass.summary, pass.description.trim());
-    if let PassAction::Pipeline(steps) = pass.action {
+    if let Some(steps) = pass.action.pipeline_steps() {
         let defaults = crate::framework::options::Options::from_defaults(pass.options);
         let _ = write!(out, "\nAlias for `{}`.\n", steps(&defaults));
     }

@@ -1,7 +1,8 @@
 //! Runs a pipeline: verifies around every pass, rolls back changes that a pass must not leave, and records time,
 //! statistics, op counts and remarks.
 
-use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo};
+use crate::framework::choice;
+use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo, PipelineWays};
 use crate::framework::pipeline::{self, Pipeline, PipelineStep};
 use crate::framework::registry::PassRegistry;
 use hostir::diag::components::{PASS_MANAGER, codes_of};
@@ -9,6 +10,7 @@ use hostir::diag::{Diag, Diags};
 use hostir::diag::{codes, message, panic_text};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
+use hostir::plan::cost::CostModel;
 use hostir::verdict::ProofVerdict;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -42,6 +44,8 @@ pub enum VerifyEach {
 pub struct Config {
     /// The passes that pipeline passes may name.
     pub passes: PassRegistry,
+    /// The machine for which times are modelled.
+    pub model: CostModel,
     /// Verify before the first pass; an invalid program runs no pass.
     pub verify_input: bool,
     /// The passes after which the program is verified.
@@ -61,6 +65,7 @@ impl Config {
     pub fn for_passes(passes: PassRegistry) -> Self {
         Self {
             passes,
+            model: CostModel::of_default_machine(),
             verify_input: true,
             verify_each: VerifyEach::default(),
             disabled: Vec::new(),
@@ -266,7 +271,12 @@ impl PassManager<'_> {
         let start = Instant::now();
         let changed = match pass.action {
             PassAction::Rewrite(action) => self.run_rewrite(program, step, index, action)?,
-            PassAction::Pipeline(steps) => self.run_nested(program, step, depth, steps)?,
+            PassAction::Pipeline(steps) => self.run_nested(program, step, depth, &steps(&step.options))?,
+            PassAction::Choice { steps, ways } => {
+                let chosen = self.choose_way(program, &ways(&step.options), pass);
+                let text = chosen.unwrap_or_else(|| steps(&step.options));
+                self.run_nested(program, step, depth, &text)?
+            }
         };
         let run = &mut self.report.runs[index];
         run.time = start.elapsed().saturating_sub(run.verify_time);
@@ -305,7 +315,7 @@ impl PassManager<'_> {
         action: fn(&mut Edit<'_>, &mut PassCx<'_>) -> Result<(), Diags>,
     ) -> Result<bool, StepFailure> {
         let pass = step.pass;
-        let mut cx = PassCx::new(pass, &step.options, self.config.remarks);
+        let mut cx = PassCx::new(pass, &step.options, &self.config.model, self.config.remarks);
         let mut edit = Edit::new(program);
         let result = self.contain_panic(pass, || action(&mut edit, &mut cx)).flatten();
         self.report.verdicts.append(&mut cx.take_verdicts());
@@ -364,15 +374,14 @@ impl PassManager<'_> {
         program: &mut Program,
         step: &PipelineStep,
         depth: usize,
-        steps: fn(&crate::framework::options::Options) -> String,
+        text: &str,
     ) -> Result<bool, StepFailure> {
         if depth == MAX_DEPTH {
             let what = format!("`{}` is an alias of itself (this is a bug)", step.pass.name);
             return Err(StepFailure::at_bug(step, what));
         }
-        let text = steps(&step.options);
         tracing::debug!(target: PASS_MANAGER, steps = %text, "stands for others");
-        let mut inner = pipeline::parse_pipeline(&text, self.config.passes).map_err(|errors| {
+        let mut inner = pipeline::parse_pipeline(text, self.config.passes).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
             let what = format!("`{}` is an alias for `{text}`: {first} (this is a bug)", step.pass.name);
             StepFailure::at_bug(step, what)
@@ -383,6 +392,13 @@ impl PassManager<'_> {
         let first = self.report.runs.len();
         self.run_steps(program, &inner.steps, depth + 1)?;
         Ok(self.report.runs[first..].iter().any(|run| run.changed))
+    }
+
+    /// The pipeline text of the way that is chosen for a program; `None` if there is nothing to choose from.
+    fn choose_way(&mut self, program: &Program, ways: &PipelineWays, pass: &PassInfo) -> Option<String> {
+        let choice = choice::choose_way(program, ways, self.config)?;
+        self.add_remark(|| choice.describe_choice(pass.name, ways));
+        ways.ways.get(choice.chosen).map(|way| way.text.clone())
     }
 
     fn add_remark(&mut self, remark: impl FnOnce() -> Diag) {

@@ -7,6 +7,8 @@
 use crate::framework::options::{OptionSpec, Options, is_same_name};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::machine::Machine;
+use hostir::plan::cost::CostModel;
 use hostir::verdict::ProofVerdict;
 
 /// One row of the pass table. The diagnostic codes of a pass are constants of its own files.
@@ -36,6 +38,53 @@ pub enum PassAction {
     /// Stands for other passes: returns their pipeline text for its options. The manager runs each as a step of its
     /// own, so that dumps, timings and `--disable-pass` see them.
     Pipeline(fn(&Options) -> String),
+    /// Stands for one of several pipelines: that of `steps`, or the one of `ways` that is chosen for the program.
+    Choice {
+        /// The pipeline text if nothing is chosen.
+        steps: fn(&Options) -> String,
+        /// The ways among which the manager chooses; none if the options ask for no choice.
+        ways: fn(&Options) -> PipelineWays,
+    },
+}
+
+impl PassAction {
+    /// The pipeline text of a pass that stands for others.
+    pub fn pipeline_steps(self) -> Option<fn(&Options) -> String> {
+        match self {
+            PassAction::Rewrite(_) => None,
+            PassAction::Pipeline(steps) | PassAction::Choice { steps, .. } => Some(steps),
+        }
+    }
+}
+
+/// Pipelines that compute the same, among which one is chosen.
+#[derive(Clone, Default, Debug)]
+pub struct PipelineWays {
+    /// The rule of the choice.
+    pub rule: ChoiceRule,
+    /// The machine that an option names; `None` is the one of the manager's configuration.
+    pub machine: Option<Machine>,
+    /// The ways; the first one is kept unless another one is better by more than the model can tell.
+    pub ways: Vec<PipelineWay>,
+}
+
+/// A way to lower a program.
+#[derive(Clone, Debug)]
+pub struct PipelineWay {
+    /// Its name in remarks.
+    pub name: &'static str,
+    /// Its pipeline text.
+    pub text: String,
+}
+
+/// The rule by which a way is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ChoiceRule {
+    /// The least time by the cost model.
+    #[default]
+    LeastTime,
+    /// The last way if a GEMM of the first one takes long enough to hide communication, else the first one.
+    LongGemm,
 }
 
 /// A program before and after a pass, in any form the parser reads.
@@ -90,6 +139,7 @@ impl PassInfo {
 pub struct PassCx<'a> {
     info: &'static PassInfo,
     options: &'a Options,
+    model: &'a CostModel,
     counts: Vec<u64>,
     notices: Diags,
     faults: Vec<OptionFault>,
@@ -107,15 +157,20 @@ pub struct OptionFault {
 }
 
 impl<'a> PassCx<'a> {
-    /// A context for one run of `info`. Remarks are kept only if `wants_remarks`.
-    pub fn new(info: &'static PassInfo, options: &'a Options, wants_remarks: bool) -> Self {
+    /// A context for one run of `info` on a program for the machine of `model`. Remarks are kept only if
+    /// `wants_remarks`.
+    pub fn new(info: &'static PassInfo, options: &'a Options, model: &'a CostModel, wants_remarks: bool) -> Self {
         let counts = vec![0; info.statistics.len()];
         let (notices, faults, verdicts) = (Diags::default(), Vec::new(), Vec::new());
-        Self { info, options, counts, notices, faults, verdicts, wants_remarks }
+        Self { info, options, model, counts, notices, faults, verdicts, wants_remarks }
     }
     /// The parsed options.
     pub fn options(&self) -> &'a Options {
         self.options
+    }
+    /// The machine for which times are modelled.
+    pub fn model(&self) -> &'a CostModel {
+        self.model
     }
     /// Adds to a counter of [`PassInfo::statistics`].
     pub fn add_count(&mut self, statistic: &str, by: u64) {

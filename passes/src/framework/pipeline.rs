@@ -8,7 +8,7 @@
 //! options in braces. Names of steps never clash with names of options, whose values are in braces only for lists.
 
 use crate::framework::options::{GivenOption, OPTION_TWICE, OptionType, Options, UNKNOWN_OPTION, is_same_name};
-use crate::framework::pass::{OptionFault, PassAction, PassInfo};
+use crate::framework::pass::{OptionFault, PassInfo};
 use crate::framework::registry::PassRegistry;
 use hostir::diag::message;
 use hostir::diag::{Diag, DiagLabel, Diags, Message, Span, nearest_candidate};
@@ -125,7 +125,7 @@ struct StepOptions<'a> {
 /// and none at all if there is no such pass.
 fn may_name_step(pass: &PassInfo, key: &str, passes: PassRegistry) -> bool {
     let option = pass.options.iter().find(|option| is_same_name(option.name, key));
-    let is_pipeline = matches!(pass.action, PassAction::Pipeline(_));
+    let is_pipeline = pass.action.pipeline_steps().is_some();
     is_pipeline
         && option.is_none_or(|option| option.ty != OptionType::Words && passes.passes().any(|step| step.is_named(key)))
 }
@@ -211,7 +211,7 @@ impl<'a> PipelineParser<'a> {
 
     /// Gives a pipeline pass the options of its steps.
     fn add_steps(&mut self, pass: &'static PassInfo, options: &mut Options, steps: Vec<StepOptions<'a>>) {
-        let PassAction::Pipeline(text) = pass.action else { return };
+        let Some(text) = pass.action.pipeline_steps() else { return };
         // A pass that stands for itself, or for passes that do not exist, is a bug that the manager reports.
         let own = text(options);
         let names: Vec<&str> = step_names(&own);

@@ -4,6 +4,7 @@ use crate::framework::options::{ANY_NAME, OptionSpec, OptionType, Options};
 use hostir::diag::{Diags, PartKind, RunOption};
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
+use hostir::plan::cost::CostModel;
 use hostir::plan_checks::{ProofReport, prove_program};
 use hostir::verdict::{FoundSkew, JudgedProgram, find_skews, judge_program};
 
@@ -47,8 +48,13 @@ pub(crate) fn prove_with_sizes(pass: &str, program: &Program, options: &Options)
 ///
 /// # Errors
 /// As [`prove_with_sizes`].
-pub(crate) fn judge_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<JudgedProgram, Diags> {
-    Ok(judge_program(program, &prepare_with_sizes(pass, program, options)?, false))
+pub(crate) fn judge_with_sizes(
+    pass: &str,
+    program: &Program,
+    options: &Options,
+    model: &CostModel,
+) -> Result<JudgedProgram, Diags> {
+    Ok(judge_program(program, &prepare_with_sizes(pass, program, options)?, model, false))
 }
 
 /// Plans a program for the sizes in the options of a pass, proves it, and finds its loops that take less time if they
@@ -56,10 +62,15 @@ pub(crate) fn judge_with_sizes(pass: &str, program: &Program, options: &Options)
 ///
 /// # Errors
 /// As [`prove_with_sizes`], and those of the proof.
-pub(crate) fn skews_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<Vec<FoundSkew>, Diags> {
+pub(crate) fn skews_with_sizes(
+    pass: &str,
+    program: &Program,
+    options: &Options,
+    model: &CostModel,
+) -> Result<Vec<FoundSkew>, Diags> {
     let prepared = prepare_with_sizes(pass, program, options)?;
     match prove_program(&prepared).errors {
-        errors if errors.is_empty() => Ok(find_skews(program, &prepared)),
+        errors if errors.is_empty() => Ok(find_skews(program, &prepared, model)),
         items => Err(Diags { items }),
     }
 }

@@ -89,7 +89,7 @@ impl LoadedProgram<'_> {
             spans.extend(part.spans);
             flow_events.extend(part.flow_events);
         }
-        Ok(Trace { clock: TraceClock::Device, ranks, spans, flow_events, clock_skew_ns })
+        Ok(Trace { clock: TraceClock::Device, machine: None, ranks, spans, flow_events, clock_skew_ns })
     }
 }
 

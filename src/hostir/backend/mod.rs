@@ -9,6 +9,7 @@ pub mod critical_path;
 mod device_turns;
 pub mod exact;
 mod fault;
+mod model_clock;
 pub mod null;
 mod recorder;
 pub mod rendezvous;

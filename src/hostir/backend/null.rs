@@ -41,13 +41,13 @@ impl NullBackend {
         Ok(RunResult { outputs, stats: RunStats { instructions, ..RunStats::default() } })
     }
 
-    /// [`NullBackend::run_plans`] with the timeline of the cost model; with a control plane, this process's part of it.
+    /// [`NullBackend::run_plans`] with the timeline of a cost model; with a control plane, this process's part of it.
     ///
     /// # Errors
     /// Those of [`NullBackend::run_plans`].
-    pub fn run_traced(&self, prepared: &PreparedProgram) -> Result<(RunResult, Trace), Vec<Diag>> {
+    pub fn run_traced(&self, prepared: &PreparedProgram, model: &CostModel) -> Result<(RunResult, Trace), Vec<Diag>> {
         let result = self.run_plans(prepared)?;
-        let mut trace = simulate_run(prepared, &CostModel::default())?;
+        let mut trace = simulate_run(prepared, model)?;
         if let Some(control_plane) = &self.control_plane {
             let own = trace.partial_trace(control_plane.rank());
             (trace.spans, trace.flow_events) = (own.spans, own.flow_events);

@@ -5,8 +5,9 @@
 //! streams have reached it) until it is done. On the model's clock the ends are computed; otherwise both clocks work
 //! alike.
 
+use super::model_clock::{ModelClock, TakenShare};
 use super::trace::{self, PartialTrace, SpanDependency, SpanKind, TraceSpan};
-use crate::plan::cost::{CostModel, inst_flop};
+use crate::plan::cost::{CostModel, LocalDemand, inst_flop};
 use crate::plan::{CommSlot, Inst, InstId, InstKind, InstOrigin, Plan, WorkSlot};
 use crate::plan_checks::queues::{CommunicationUnit, StreamPosition};
 use crate::plan_checks::walk::{RankClock, StreamStep};
@@ -15,12 +16,19 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// The source of the recorded times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum TimeSource {
     /// The host's clock, from this moment on.
     Host(Instant),
     /// A simulated machine.
     Model(CostModel),
+}
+
+/// The clock of one rank.
+#[derive(Debug)]
+enum RecordedClock {
+    Host(Instant),
+    Model(Box<ModelClock>),
 }
 
 /// A span that a wait can wait for, and the time at which it was reached.
@@ -33,7 +41,7 @@ struct ReachedSpan {
 /// The recorded part of one rank.
 #[derive(Debug)]
 pub(super) struct RankRecorder {
-    time: TimeSource,
+    time: RecordedClock,
     rank: u32,
     streams: u32,
     part: PartialTrace,
@@ -47,8 +55,6 @@ pub(super) struct RankRecorder {
     linked: Vec<u64>,
     /// By communicator: the others with its team, which share the link with it.
     beside: Vec<Vec<usize>>,
-    /// On the model's clock: the time.
-    model_ns: u64,
     events: Vec<Option<ReachedSpan>>,
     works: Vec<Option<ReachedSpan>>,
     /// Messages on streams that the peer initiates, by instruction.
@@ -65,6 +71,10 @@ struct TimeSpan {
 impl RankRecorder {
     pub(super) fn new(plan: &Plan, time: TimeSource) -> Self {
         let queues = plan.communicators.len();
+        let time = match time {
+            TimeSource::Host(start) => RecordedClock::Host(start),
+            TimeSource::Model(model) => RecordedClock::Model(Box::new(ModelClock::new(plan, model))),
+        };
         Self {
             time,
             rank: plan.rank,
@@ -75,16 +85,34 @@ impl RankRecorder {
             ends: vec![0; queues],
             linked: vec![0; queues],
             beside: communicators_beside(plan),
-            model_ns: 0,
             events: vec![None; plan.events as usize],
             works: vec![None; plan.works as usize],
             announced: BTreeMap::new(),
         }
     }
 
-    /// Sets the time of the model's clock.
-    pub(super) fn set_model_time(&mut self, ns: u64) {
-        self.model_ns = ns;
+    /// Sets the time of the model's clock, at which a stream ends its instruction.
+    pub(super) fn set_model_time(&mut self, stream: usize, ns: u64) {
+        if let RecordedClock::Model(clock) = &mut self.time {
+            clock.ns = ns;
+            clock.end_local(stream);
+        }
+    }
+
+    /// The demand of a local instruction that a stream begins; `None` if it takes no time.
+    pub(super) fn begin_local(&mut self, stream: usize, id: InstId, kind: &InstKind) -> Option<LocalDemand> {
+        match &mut self.time {
+            RecordedClock::Host(_) => None,
+            RecordedClock::Model(clock) => clock.begin_local(stream, id, kind),
+        }
+    }
+
+    /// The shares of the device that communications have taken since the last call.
+    pub(super) fn taken_shares(&mut self) -> Vec<TakenShare> {
+        match &mut self.time {
+            RecordedClock::Host(_) => Vec::new(),
+            RecordedClock::Model(clock) => clock.taken_shares(),
+        }
     }
 
     /// The recorded spans, each track in order of time.
@@ -94,16 +122,17 @@ impl RankRecorder {
 
     /// The host's time, or `modelled`.
     fn now_or(&self, modelled: u64) -> u64 {
-        match self.time {
-            TimeSource::Host(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            TimeSource::Model(_) => modelled,
+        match &self.time {
+            RecordedClock::Host(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            RecordedClock::Model(_) => modelled,
         }
     }
 
-    fn cost_model(&self) -> Option<CostModel> {
-        match self.time {
-            TimeSource::Host(_) => None,
-            TimeSource::Model(model) => Some(model),
+    /// The model's time, or `other`.
+    fn model_time_or(&self, other: u64) -> u64 {
+        match &self.time {
+            RecordedClock::Host(_) => other,
+            RecordedClock::Model(clock) => clock.ns,
         }
     }
 
@@ -117,6 +146,16 @@ impl RankRecorder {
         self.arrivals[stream].last().copied().unwrap_or(0)
     }
 
+    /// The time from which a stream can carry out its next instruction: it has done the one before, and on the model's
+    /// clock the host has issued it.
+    fn step_start(&self, stream: usize) -> u64 {
+        let arrived = self.last_arrival(stream);
+        match &self.time {
+            RecordedClock::Host(_) => arrived,
+            RecordedClock::Model(clock) => arrived.max(clock.issue_time(stream, self.arrivals[stream].len() - 1)),
+        }
+    }
+
     fn awaited_slice(&self, kind: &InstKind) -> Option<ReachedSpan> {
         match kind {
             InstKind::WaitWork { work } => self.works[work.0 as usize],
@@ -126,7 +165,7 @@ impl RankRecorder {
     }
 
     fn record_wait(&mut self, step: &StreamStep<'_>) -> u64 {
-        let start = self.last_arrival(step.stream);
+        let start = self.step_start(step.stream);
         let source = self.awaited_slice(&step.inst.kind);
         let end = self.now_or(self.ready_time(step.stream, &step.inst.kind)).max(start);
         let span = TimeSpan { start, end };
@@ -139,14 +178,14 @@ impl RankRecorder {
 
     /// Records an event at the current position of a stream.
     fn record_event(&mut self, step: &StreamStep<'_>) -> ReachedSpan {
-        let ns = self.now_or(self.last_arrival(step.stream));
+        let ns = self.now_or(self.step_start(step.stream));
         let span = TimeSpan { start: ns, end: ns };
         let span = self.add_slice(step.stream, step.inst, SpanKind::Event, span);
         ReachedSpan { span, ns }
     }
 
     fn record_local(&mut self, step: &StreamStep<'_>, start: u64) -> u64 {
-        let end = self.now_or(self.model_ns).max(start);
+        let end = self.now_or(self.model_time_or(start)).max(start);
         if let Some(kind) = SpanKind::from_inst(&step.inst.kind) {
             self.add_slice(step.stream, step.inst, kind, TimeSpan { start, end });
         }
@@ -171,7 +210,7 @@ impl RankRecorder {
 
 impl RankClock for RankRecorder {
     fn begin_step(&mut self, stream: usize) -> u64 {
-        let arrived = self.last_arrival(stream);
+        let arrived = self.step_start(stream);
         self.now_or(arrived).max(arrived)
     }
 
@@ -197,30 +236,38 @@ impl RankClock for RankRecorder {
 
     fn ready_time(&self, stream: usize, kind: &InstKind) -> u64 {
         let awaited = self.awaited_slice(kind);
-        self.last_arrival(stream).max(awaited.map_or(0, |reached| reached.ns))
+        self.step_start(stream).max(awaited.map_or(0, |reached| reached.ns))
     }
 
     fn posted_time(&self, unit: &CommunicationUnit) -> u64 {
-        unit.after.iter().map(|position| self.arrival_time(position)).max().unwrap_or(0)
+        let reached = unit.after.iter().map(|position| self.arrival_time(position)).max().unwrap_or(0);
+        match &self.time {
+            RecordedClock::Host(_) => reached,
+            RecordedClock::Model(clock) => reached.max(clock.post_time(unit)),
+        }
     }
 
     fn join_time(&self, comm: CommSlot, posted: u64) -> u64 {
         self.free[comm.0 as usize].max(posted)
     }
 
-    fn communication_end(&mut self, start: u64, inst: &Inst) -> u64 {
-        let Some(model) = self.cost_model() else { return self.now_or(start) };
-        let ready = start + model.message_ns;
-        let comm = inst.kind.communicator().map(|comm| comm.0 as usize);
-        let linked = comm.and_then(|comm| self.beside[comm].iter().map(|&other| self.linked[other]).max());
-        let end = ready.max(linked.unwrap_or(0)) + model.transfer_ns(&inst.kind);
-        if let Some(comm) = comm {
-            self.linked[comm] = end;
-        }
-        end
+    fn communication_end(&mut self, start: u64, id: InstId, inst: &Inst) -> u64 {
+        let RecordedClock::Model(clock) = &mut self.time else { return self.now_or(start) };
+        let time = clock.transfer_time(id, inst);
+        let Some(comm) = inst.kind.communicator().map(|comm| comm.0 as usize) else {
+            return clock.end_message(start, time);
+        };
+        let ready = start + time.start_ns;
+        let linked = self.beside[comm].iter().map(|&other| self.linked[other]).max();
+        let done = ready.max(linked.unwrap_or(0)) + time.link_ns;
+        self.linked[comm] = done;
+        done + time.signal_ns
     }
 
-    fn end_communication(&mut self, comm: CommSlot, end: u64) {
+    fn end_communication(&mut self, comm: CommSlot, inst: &Inst, start: u64, end: u64) {
+        if let RecordedClock::Model(clock) = &mut self.time {
+            clock.take_device(comm, &inst.kind, start, end);
+        }
         let known = &mut self.ends[comm.0 as usize];
         *known = end.max(*known);
     }
@@ -258,7 +305,7 @@ impl RankClock for RankRecorder {
     }
 
     fn end_initiated(&mut self, step: &StreamStep<'_>, work: WorkSlot, end: u64) {
-        let start = self.last_arrival(step.stream);
+        let start = self.step_start(step.stream);
         let end = end.max(start);
         let span = TimeSpan { start, end };
         let span = self.add_slice(step.stream, step.inst, SpanKind::Communication, span);

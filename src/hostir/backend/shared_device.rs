@@ -11,11 +11,15 @@
 //! when they arrive: by the service that each member of the turn will have received. A set in that order makes every
 //! step cost the logarithm of the number of streams.
 
+use super::model_clock::TakenShare;
 use crate::plan::cost::LocalDemand;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences of time below this are rounding errors, in nanoseconds.
 const ROUNDING_NS: f64 = 1e-3;
+
+/// The least rate of the arithmetic: communications cannot stop it.
+const LEAST_RATE: f64 = 0.05;
 
 /// The instructions of one turn that a resource serves.
 #[derive(Default, Debug)]
@@ -43,9 +47,9 @@ struct SharedResource {
 }
 
 impl SharedResource {
-    /// The time until the first instruction is served completely, if nothing changes.
-    fn first_wait(&self) -> Option<f64> {
-        self.turns.values().next()?.first_wait()
+    /// The time until the first instruction is served completely at a rate, if nothing changes.
+    fn first_wait(&self, rate: f64) -> Option<f64> {
+        Some(self.turns.values().next()?.first_wait()? / rate)
     }
 
     /// Adds an instruction.
@@ -91,6 +95,9 @@ pub(super) struct SharedDevice {
     now: f64,
     /// The ends of launches, by time and stream.
     launches: BTreeSet<(u64, usize)>,
+    /// The share of the arithmetic that communications take, and its changes to come, by time.
+    taken: f64,
+    taken_changes: BTreeMap<u64, f64>,
     arithmetic: SharedResource,
     memory: SharedResource,
     /// By stream.
@@ -103,6 +110,8 @@ impl SharedDevice {
         Self {
             now: 0.0,
             launches: BTreeSet::new(),
+            taken: 0.0,
+            taken_changes: BTreeMap::new(),
             arithmetic: SharedResource::default(),
             memory: SharedResource::default(),
             jobs: vec![None; streams],
@@ -113,6 +122,20 @@ impl SharedDevice {
     pub(super) fn begin_inst(&mut self, now: u64, stream: usize, turn: u32, demand: LocalDemand) {
         self.jobs[stream] = Some(DeviceJob { turn, demand, unsatisfied: 0 });
         self.launches.insert((now.saturating_add(demand.launch_ns), stream));
+    }
+
+    /// A communication takes a share of the arithmetic, from now on if it has started before.
+    pub(super) fn take_arithmetic(&mut self, taken: TakenShare) {
+        if taken.end as f64 > self.now {
+            let start = taken.start.max(self.now.ceil() as u64);
+            *self.taken_changes.entry(start).or_default() += taken.share;
+            *self.taken_changes.entry(taken.end.max(start)).or_default() -= taken.share;
+        }
+    }
+
+    /// The rate at which arithmetic is served.
+    fn arithmetic_rate(&self) -> f64 {
+        (1.0 - self.taken).clamp(LEAST_RATE, 1.0)
     }
 
     /// The time of the next change, if no instruction begins before; in whole nanoseconds, rounded up.
@@ -127,7 +150,7 @@ impl SharedDevice {
         loop {
             let instant = self.next_instant().map_or(end, |instant| instant.min(end)).max(self.now);
             let elapsed = instant - self.now;
-            self.arithmetic.serve_first_turn(elapsed);
+            self.arithmetic.serve_first_turn(elapsed * self.arithmetic_rate());
             self.memory.serve_first_turn(elapsed);
             self.now = instant;
             if !self.make_due_changes(&mut finished) && instant >= end {
@@ -138,14 +161,17 @@ impl SharedDevice {
 
     fn next_instant(&self) -> Option<f64> {
         let launched = self.launches.first().map(|&(ns, _)| ns as f64);
-        let waits = [self.arithmetic.first_wait(), self.memory.first_wait()];
+        let waits = [self.arithmetic.first_wait(self.arithmetic_rate()), self.memory.first_wait(1.0)];
         let satisfied = waits.into_iter().flatten().map(|wait| self.now + wait);
-        launched.into_iter().chain(satisfied).min_by(f64::total_cmp)
+        // Shares that change while nothing computes are no event.
+        let is_computing = !self.arithmetic.turns.is_empty();
+        let taken = self.taken_changes.first_key_value().filter(|_| is_computing).map(|(&ns, _)| ns as f64);
+        launched.into_iter().chain(satisfied).chain(taken).min_by(f64::total_cmp)
     }
 
     /// Makes the changes that are due; returns true if there were any.
     fn make_due_changes(&mut self, finished: &mut Vec<usize>) -> bool {
-        let mut changed = false;
+        let mut changed = self.change_shares();
         while let Some(stream) =
             self.arithmetic.take_satisfied(self.now).or_else(|| self.memory.take_satisfied(self.now))
         {
@@ -163,6 +189,18 @@ impl SharedDevice {
             changed = true;
             self.launches.pop_first();
             self.serve_launched(stream, finished);
+        }
+        changed
+    }
+
+    /// Makes the changes of the taken share that are due; returns true if there were any.
+    fn change_shares(&mut self) -> bool {
+        let mut changed = false;
+        while let Some(first) = self.taken_changes.first_entry()
+            && *first.key() as f64 <= self.now
+        {
+            self.taken += first.remove();
+            changed = true;
         }
         changed
     }

@@ -25,10 +25,11 @@ use std::collections::{BTreeSet, BinaryHeap};
 /// If the ranks deadlock, or the sides of a communication do not agree, as
 /// [`crate::plan_checks::check_plans`] finds it.
 pub fn simulate_run(prepared: &PreparedProgram, model: &CostModel) -> Result<Trace, Vec<Diag>> {
-    let mut run = SimulatedRun::new(prepared, *model);
+    let mut run = SimulatedRun::new(prepared, model);
     run.run_to_end()?;
     let recorders = run.walk.ranks.into_iter().map(|rank| rank.clock);
-    Ok(Trace::join_parts(TraceClock::Model, recorded_parts(recorders)))
+    let trace = Trace::join_parts(TraceClock::Model, recorded_parts(recorders));
+    Ok(Trace { machine: Some(model.machine.name.clone()), ..trace })
 }
 
 /// The subject of an event.
@@ -81,7 +82,6 @@ impl SimulatedRank {
 /// A run of all ranks on the model's machine.
 struct SimulatedRun<'p> {
     prepared: &'p PreparedProgram,
-    model: CostModel,
     walk: PlanWalk<'p, OrderOnly, RankRecorder>,
     ranks: Vec<SimulatedRank>,
     events: BinaryHeap<Reverse<TimedEvent>>,
@@ -92,11 +92,10 @@ struct SimulatedRun<'p> {
 }
 
 impl<'p> SimulatedRun<'p> {
-    fn new(prepared: &'p PreparedProgram, model: CostModel) -> Self {
-        let time = TimeSource::Model(model);
+    fn new(prepared: &'p PreparedProgram, model: &'p CostModel) -> Self {
         let plans = prepared.plans.iter();
-        let observers = plans.clone().map(|plan| (OrderOnly, RankRecorder::new(plan, time))).collect();
-        let walk = PlanWalk::new(prepared, observers);
+        let recorders = plans.clone().map(|plan| RankRecorder::new(plan, TimeSource::Model(model.clone())));
+        let walk = PlanWalk::new(prepared, recorders.map(|recorder| (OrderOnly, recorder)).collect());
         let mut ranks: Vec<SimulatedRank> = plans.map(SimulatedRank::new).collect();
         for (place, of_all) in walk.matching.communicators.iter().enumerate() {
             for (&rank, slot) in of_all.communicator.team.iter().zip(&of_all.slots) {
@@ -106,7 +105,7 @@ impl<'p> SimulatedRun<'p> {
             }
         }
         let posted = (0..walk.matching.communicators.len()).collect();
-        Self { prepared, model, walk, ranks, events: BinaryHeap::new(), posted, has_stream_posts: true }
+        Self { prepared, walk, ranks, events: BinaryHeap::new(), posted, has_stream_posts: true }
     }
 
     fn run_to_end(&mut self) -> Result<(), Vec<Diag>> {
@@ -161,6 +160,10 @@ impl<'p> SimulatedRun<'p> {
 
     /// Continues a rank some of whose communications have started or ended.
     fn continue_rank(&mut self, rank: usize) {
+        for taken in self.walk.ranks[rank].clock.taken_shares() {
+            self.ranks[rank].device.take_arithmetic(taken);
+        }
+        self.expect_device(rank);
         if self.walk.ranks[rank].end_units() {
             self.walk.ranks[rank].take_ended();
             self.ranks[rank].started.fill(false);
@@ -220,8 +223,11 @@ impl<'p> SimulatedRun<'p> {
         if !needs_device(kind) {
             return self.end_step(rank, stream, ns);
         }
+        let Some(demand) = self.walk.ranks[rank].clock.begin_local(stream, head, kind) else {
+            return self.end_step(rank, stream, ns);
+        };
         let turn = self.ranks[rank].turns.turn_of(head);
-        self.ranks[rank].device.begin_inst(ns, stream, turn, self.model.local_demand(kind));
+        self.ranks[rank].device.begin_inst(ns, stream, turn, demand);
         self.expect_device(rank);
         Ok(())
     }
@@ -252,7 +258,7 @@ impl<'p> SimulatedRun<'p> {
     fn end_step(&mut self, rank: usize, stream: usize, ns: u64) -> Result<(), Diag> {
         let state = &mut self.walk.ranks[rank];
         let ended = state.queues.stream_head(stream).map(|head| &state.queues.stored_inst(head).template().kind);
-        state.clock.set_model_time(ns);
+        state.clock.set_model_time(stream, ns);
         state.run_step(stream, self.prepared)?;
         self.ranks[rank].busy[stream] = false;
         match ended {

@@ -163,6 +163,8 @@ pub struct SpanDependency {
 pub struct Trace {
     /// The clock of all times.
     pub clock: TraceClock,
+    /// The machine of a model's times.
+    pub machine: Option<String>,
     /// The tracks of each rank.
     pub ranks: Vec<Vec<TraceTrack>>,
     /// The spans, rank by rank; those of one track in order of time.
@@ -187,7 +189,8 @@ pub struct PartialTrace {
 impl Trace {
     /// Combines the ranks' partial traces, in order of rank, and moves the first start to 0.
     pub fn join_parts(clock: TraceClock, parts: Vec<PartialTrace>) -> Self {
-        let mut trace = Self { clock, ranks: Vec::new(), spans: Vec::new(), flow_events: Vec::new(), clock_skew_ns: 0 };
+        let (ranks, spans, flow_events) = (Vec::new(), Vec::new(), Vec::new());
+        let mut trace = Self { clock, machine: None, ranks, spans, flow_events, clock_skew_ns: 0 };
         trace.spans.reserve_exact(parts.iter().map(|part| part.spans.len()).sum());
         trace.flow_events.reserve_exact(parts.iter().map(|part| part.flow_events.len()).sum());
         for part in parts {

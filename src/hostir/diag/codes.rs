@@ -418,6 +418,8 @@ codes! {
     NO_MEANING = "H0723";
     /// An integer input: `--exact` proves equality for its given values only (warning).
     GIVEN_VALUES = "H0724";
+    /// The file of a machine that is not TOML, or has a field that is unknown, missing or out of its bounds.
+    MACHINE = "H0651";
     /// Messages between processes of a run that somebody changed, repeated or left out on the way.
     ALTERED = "H0670";
     /// A bug of this project: a part of it panicked. Please report it.

@@ -125,11 +125,11 @@ pub(crate) trait RankClock: Send {
         0
     }
     /// The end of a communication of this rank that starts with its last side, at `start`, and is carried out now.
-    fn communication_end(&mut self, _start: u64, _inst: &Inst) -> u64 {
+    fn communication_end(&mut self, _start: u64, _id: InstId, _inst: &Inst) -> u64 {
         0
     }
-    /// An instruction of a communicator's unit is done.
-    fn end_communication(&mut self, _comm: CommSlot, _end: u64) {}
+    /// An instruction of a communicator's unit, which started at `start` on all its sides, is done.
+    fn end_communication(&mut self, _comm: CommSlot, _inst: &Inst, _start: u64, _end: u64) {}
     /// A communicator's unit, whose posts were reached at `posted`, is done.
     fn end_unit(&mut self, _comm: CommSlot, _posted: u64, _plan: &Plan, _unit: &CommunicationUnit) {}
     /// The time at which a stream reached a send or receive that the peer initiates.
@@ -252,12 +252,12 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 
     fn communication_end(&mut self, start: u64, inst: InstId) -> u64 {
-        self.clock.communication_end(start, self.reader.read(self.queues.stored_inst(inst)))
+        self.clock.communication_end(start, inst, self.reader.read(self.queues.stored_inst(inst)))
     }
 
-    /// An instruction of a communicator's started unit is done at `end`.
-    fn finish_inst(&mut self, comm: CommSlot, inst: InstId, end: u64) {
-        self.clock.end_communication(comm, end);
+    /// An instruction of a communicator's started unit, which started at `start`, is done at `end`.
+    fn finish_inst(&mut self, comm: CommSlot, inst: InstId, start: u64, end: u64) {
+        self.clock.end_communication(comm, self.reader.read(self.queues.stored_inst(inst)), start, end);
         self.queues.finish_inst(comm, inst);
         self.executor.release_views(self.reader.read(self.queues.stored_inst(inst)));
         self.end_unit(comm);
@@ -432,7 +432,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
             all_end = self.ranks[end.rank].communication_end(start, end.inst).max(all_end);
         }
         for end in &ends {
-            self.ranks[end.rank].finish_inst(end.slot, end.inst, all_end);
+            self.ranks[end.rank].finish_inst(end.slot, end.inst, start, all_end);
         }
         *done += 1;
         Ok(true)
@@ -453,8 +453,8 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
                 let joined = self.ranks[from].join_time(slot);
                 let start = joined.max(self.ranks[receive.rank].join_time(peer_slot));
                 let end = self.ranks[from].communication_end(start, send.inst);
-                self.ranks[from].finish_inst(slot, send.inst, end);
-                self.ranks[receive.rank].finish_inst(peer_slot, receive.inst, end);
+                self.ranks[from].finish_inst(slot, send.inst, start, end);
+                self.ranks[receive.rank].finish_inst(peer_slot, receive.inst, start, end);
                 progress = true;
             }
         }

@@ -10,13 +10,13 @@ use crate::diag::message;
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
-use crate::plan::cost::time_text;
+use crate::plan::cost::{CostModel, time_text};
 use crate::plan::{CommSlot, Inst, InstKind, Plan};
 use crate::plan_checks::prove_program;
 use std::ops::Range;
 
 /// The warning for groups whose order makes a chain over the ranks.
-pub(super) fn check_group_order(prepared: &PreparedProgram) -> Option<Diag> {
+pub(super) fn check_group_order(prepared: &PreparedProgram, model: &CostModel) -> Option<Diag> {
     let instructions: usize = prepared.plans.iter().map(Plan::inst_count).sum();
     if prepared.plans.len() < 3 || instructions > MOST_SIMULATED || prepared.unlowered {
         return None;
@@ -28,11 +28,11 @@ pub(super) fn check_group_order(prepared: &PreparedProgram) -> Option<Diag> {
     });
     let plans: Vec<Plan> = plans.collect();
     let (first, second) = pair?;
-    let before_ns = model_time(prepared)?;
+    let before_ns = model_time(prepared, model)?;
     let reordered = PreparedProgram { plans, ..prepared.clone() };
-    let after_ns = prove_program(&reordered).errors.is_empty().then(|| model_time(&reordered)).flatten()?;
+    let after_ns = prove_program(&reordered).errors.is_empty().then(|| model_time(&reordered, model)).flatten()?;
     let is_faster = after_ns <= before_ns - before_ns / LEAST_GAIN;
-    is_faster.then(|| describe_chain(prepared, [first, second], [before_ns, after_ns]))
+    is_faster.then(|| describe_chain(prepared, [first, second], [before_ns, after_ns], model))
 }
 
 /// A group of messages of a plan.
@@ -79,12 +79,18 @@ fn message_groups(insts: &[Inst]) -> Vec<MessageGroup> {
     groups
 }
 
-fn describe_chain(prepared: &PreparedProgram, [first, second]: [OpId; 2], times: [u64; 2]) -> Diag {
+fn describe_chain(
+    prepared: &PreparedProgram,
+    [first, second]: [OpId; 2],
+    times: [u64; 2],
+    model: &CostModel,
+) -> Diag {
     let labels = &prepared.labels;
     let [before, after] = times.map(time_text);
     let message = message!(
-        "groups of one communicator make a chain over the ranks: {} by the model, and {} suffice",
+        "groups of one communicator make a chain over the ranks: {} by the model of {}, and {} suffice",
         before,
+        model.machine.name,
         after
     );
     Diag::error(codes::EXCHANGE_ROUNDS, labels.op_span(second), message)

@@ -8,11 +8,12 @@ use crate::diag::components::PROOF;
 use crate::diag::{Diag, codes};
 use crate::ir::Program;
 use crate::lower::PreparedProgram;
+use crate::plan::cost::CostModel;
 use crate::plan_checks::stream_count::examine_more_streams;
 use crate::plan_checks::{ProofReport, check_wasted_time, prove_program};
 use std::collections::BTreeMap;
 
-pub use queue_waste::{FoundSkew, find_skews};
+pub use queue_waste::{FoundSkew, find_skews, model_time};
 pub use trusted::{TrustedLaunch, trusted_launches};
 
 /// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a new rule may refuse a
@@ -74,8 +75,8 @@ pub struct JudgedProgram {
 }
 
 /// Proves a program as [`prove_program`] does. If it is right, proves it again with more streams and searches wasted
-/// time. With `strict` warnings are errors.
-pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool) -> JudgedProgram {
+/// time by a cost model. With `strict` warnings are errors.
+pub fn judge_program(program: &Program, prepared: &PreparedProgram, model: &CostModel, strict: bool) -> JudgedProgram {
     let mut report = prove_program(prepared);
     let mut streams = vec![prepared.env.streams];
     if report.errors.is_empty() {
@@ -83,8 +84,8 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool
         streams.extend(more.checked);
         report.warnings.extend(more.warning);
         report.warnings.extend(check_wasted_time(prepared));
-        report.warnings.extend(queue_waste::check_queue_waste(program, prepared));
-        report.warnings.extend(group_order::check_group_order(prepared));
+        report.warnings.extend(queue_waste::check_queue_waste(program, prepared, model));
+        report.warnings.extend(group_order::check_group_order(prepared, model));
     }
     if strict {
         report.errors.extend(report.warnings.drain(..).map(Diag::into_error));

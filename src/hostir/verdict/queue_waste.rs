@@ -35,19 +35,19 @@ pub struct FoundSkew {
 
 /// The loops of a right program that take less time if they are skewed, each with its fastest stages. Each skewed
 /// program is proved.
-pub fn find_skews(program: &Program, prepared: &PreparedProgram) -> Vec<FoundSkew> {
+pub fn find_skews(program: &Program, prepared: &PreparedProgram, model: &CostModel) -> Vec<FoundSkew> {
     let instructions: usize = prepared.plans.iter().map(|plan| plan.inst_count()).sum();
     let candidates = list_skews(program);
     if candidates.is_empty() || instructions > MOST_SIMULATED || prepared.unlowered {
         return Vec::new();
     }
-    let Some(before_ns) = model_time(prepared) else { return Vec::new() };
+    let Some(before_ns) = model_time(prepared, model) else { return Vec::new() };
     let matched = MatchedOps::new(prepared);
     let mut found: Vec<FoundSkew> = Vec::new();
     for candidate in candidates {
-        let after_ns =
-            matched.keeps_partners(program, &candidate.skew).then(|| skewed_time(program, prepared, &candidate.skew));
-        let Some(after_ns) = after_ns.flatten().filter(|&after| after <= before_ns - before_ns / LEAST_GAIN) else {
+        let kept = matched.keeps_partners(program, &candidate.skew);
+        let after_ns = kept.then(|| skewed_time(program, prepared, &candidate.skew, model)).flatten();
+        let Some(after_ns) = after_ns.filter(|&after| after <= before_ns - before_ns / LEAST_GAIN) else {
             continue;
         };
         let skew = FoundSkew { candidate, before_ns, after_ns };
@@ -61,17 +61,17 @@ pub fn find_skews(program: &Program, prepared: &PreparedProgram) -> Vec<FoundSke
 }
 
 /// The warnings for loops that take less time if they are skewed.
-pub(super) fn check_queue_waste(program: &Program, prepared: &PreparedProgram) -> Vec<Diag> {
-    find_skews(program, prepared).iter().map(|skew| describe_skew(program, prepared, skew)).collect()
+pub(super) fn check_queue_waste(program: &Program, prepared: &PreparedProgram, model: &CostModel) -> Vec<Diag> {
+    find_skews(program, prepared, model).iter().map(|skew| describe_skew(program, prepared, skew, model)).collect()
 }
 
-/// The time of a run by the cost model, in nanoseconds.
-pub(super) fn model_time(prepared: &PreparedProgram) -> Option<u64> {
-    Some(simulate_run(prepared, &CostModel::default()).ok()?.end_ns())
+/// The time of a run by a cost model, in nanoseconds; `None` if the ranks deadlock.
+pub fn model_time(prepared: &PreparedProgram, model: &CostModel) -> Option<u64> {
+    Some(simulate_run(prepared, model).ok()?.end_ns())
 }
 
 /// The time of the program with a skewed loop; `None` if that is not right.
-fn skewed_time(program: &Program, prepared: &PreparedProgram, skew: &LoopSkew) -> Option<u64> {
+fn skewed_time(program: &Program, prepared: &PreparedProgram, skew: &LoopSkew, model: &CostModel) -> Option<u64> {
     let mut skewed = program.clone();
     let mut edit = Edit::new(&mut skewed);
     if !skew_loop(&mut edit, skew) {
@@ -84,7 +84,7 @@ fn skewed_time(program: &Program, prepared: &PreparedProgram, skew: &LoopSkew) -
         return None;
     }
     let again = prepare_with_streams(&skewed, prepared, prepared.env.streams).ok()?;
-    if prove_program(&again).errors.is_empty() { model_time(&again) } else { None }
+    if prove_program(&again).errors.is_empty() { model_time(&again, model) } else { None }
 }
 
 /// An op of a rank in an iteration of the loops around it.
@@ -140,13 +140,14 @@ fn side_of(prepared: &PreparedProgram, at: RankInst) -> OpIteration {
     OpIteration { op: origin.op, iteration: plan.iteration_of(origin).clone() }
 }
 
-fn describe_skew(program: &Program, prepared: &PreparedProgram, found: &FoundSkew) -> Diag {
+fn describe_skew(program: &Program, prepared: &PreparedProgram, found: &FoundSkew, model: &CostModel) -> Diag {
     let labels = &prepared.labels;
     let SkewCandidate { skew, first, second } = &found.candidate;
     let [before, after] = [found.before_ns, found.after_ns].map(time_text);
     let message = message!(
-        "communications of one queue keep the iterations of this loop from overlapping: {} by the model, and {} suffice",
+        "communications of one queue keep the iterations of this loop from overlapping: {} by the model of {}, and {} suffice",
         before,
+        model.machine.name,
         after
     );
     let stages = skew.stages.iter().map(|&op| program.op_span(op)).collect();

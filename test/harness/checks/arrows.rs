@@ -15,6 +15,7 @@ const RANKS: &[&str] = &[
     "ir",
     "data",
     "axes",
+    "machine",
     "plan",
     "ops",
     "style",

@@ -3,7 +3,7 @@
 use crate::delta::remove_parts;
 use crate::reducer::Reducer;
 use crate::subject::{PassCommand, Subject, split_list};
-use hostir_passes::{PassAction, PassRegistry, pipeline};
+use hostir_passes::{PassRegistry, pipeline};
 
 pub(crate) fn remove_passes(reducer: &mut Reducer) {
     remove_steps(reducer, |steps| Some(steps.to_vec()));
@@ -39,7 +39,7 @@ fn remove_steps(reducer: &mut Reducer, list: impl Fn(&[String]) -> Option<Vec<St
 fn expand_step(steps: &[String], at: usize, passes: PassRegistry) -> Option<Vec<String>> {
     let read = pipeline::parse_pipeline(steps.get(at)?, passes).ok()?;
     let [step] = read.steps.as_slice() else { return None };
-    let PassAction::Pipeline(text) = step.pass.action else { return None };
+    let text = step.pass.action.pipeline_steps()?;
     let mut all = steps.to_vec();
     all.splice(at..=at, split_list(&text(&step.options)));
     Some(all)

@@ -59,7 +59,7 @@ pub(super) fn collect_trace(
             })
         })
         .collect::<Result<_, _>>()?;
-    Ok(Some(Trace { clock_skew_ns: trace.clock_skew_ns, ..Trace::join_parts(trace.clock, parts) }))
+    Ok(Some(Trace { clock_skew_ns: trace.clock_skew_ns, machine: trace.machine.clone(), ..Trace::join_parts(trace.clock, parts) }))
 }
 
 /// The maximum number of bytes of a rank's timeline, as a message and in memory.
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn parts_come_back_and_damaged_ones_do_not() {
         let prepared = prepare_program(&hostir::load(GATHER).0[0], &SizeSettings::default()).unwrap();
-        let trace =
-            hostir::backend::simulation::simulate_run(&prepared, &hostir::plan::cost::CostModel::default()).unwrap();
+        let model = hostir::plan::cost::CostModel::of_default_machine();
+        let trace = hostir::backend::simulation::simulate_run(&prepared, &model).unwrap();
         let mut part = trace.partial_trace(1);
         part.spans[0].more = [part.spans[0].origin].into();
         assert!(!part.flow_events.is_empty());

@@ -8,6 +8,7 @@ use clap::{Args, Parser, value_parser};
 use hostir::ir::DType;
 use hostir_tool_support::command_line::{ColorArgument, GENERATED, format_parser, parse_element_type};
 use hostir_tool_support::events::DebugArgument;
+use hostir_tool_support::machines::MachineArgument;
 use hostir_tool_support::render::DiagFormat;
 
 /// The backend that a program runs on.
@@ -84,6 +85,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) checks: CheckArguments,
     #[command(flatten)]
+    pub(super) model: ModelArguments,
+    #[command(flatten)]
     pub(super) kernels: KernelArguments,
     #[command(flatten)]
     pub(super) gpus: GpuArguments,
@@ -97,9 +100,12 @@ pub(super) struct Arguments {
     pub(super) print: PrintArguments,
 }
 
+/// The flags that need no program.
+const FILELESS: [&str; GENERATED.len() + 1] = [GENERATED[0], GENERATED[1], GENERATED[2], "calibrate"];
+
 #[derive(Args)]
 pub(super) struct ProgramArguments {
-    #[arg(value_name = "FILE", required_unless_present_any = GENERATED, num_args = 1..,
+    #[arg(value_name = "FILE", required_unless_present_any = FILELESS, num_args = 1..,
         help = "Program, or a log that contains it; - is standard input")]
     pub(super) files: Vec<String>,
     #[arg(long, value_name = "N|all", value_parser = parse_container,
@@ -223,6 +229,16 @@ pub(super) struct CheckArguments {
     pub(super) permute_schedule: Option<PermutedSchedules>,
     #[arg(long, help = "Fills fresh memory with NaN, integers with the byte 0xa5")]
     pub(super) poison: bool,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Cost model")]
+pub(super) struct ModelArguments {
+    #[command(flatten)]
+    pub(super) machine: MachineArgument,
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "check_only", "bench", "processes", "rank"],
+        help = "Measure the machine with -n GPUs, and write its file for --machine; --machine gives what they do not show")]
+    pub(super) calibrate: Option<String>,
 }
 
 #[derive(Args)]

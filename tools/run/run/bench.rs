@@ -56,24 +56,8 @@ pub(super) fn run_benchmark(
     }
     let kernels: Vec<&KernelFiles> = entries.iter().map(|entry| &entry.kernels).collect();
     gather::compare_processes(here, &programs, &prepared, &kernels, options)?;
-    let (mut text, rounds) = (String::new(), RoundCounter::default());
-    let (wanted, all) = (progress::is_wanted(options, io), bench.round_count());
-    let times = progress::show_progress(
-        wanted,
-        || rounds.progress_text(all),
-        |line| match engine {
-            RunEngine::Cpu => time_on_cpu(&entries, bench, options, &rounds, io),
-            RunEngine::Null { null, .. } => time_on_null(&entries, bench, null, &rounds, io),
-            RunEngine::Cuda(cuda) => {
-                let sources = entries.iter().map(|entry| &entry.loaded.source);
-                let programs = sources.zip(prepared.iter().copied()).collect();
-                let watched = WatchedRun { programs, format: options.format, here };
-                let rounds = &rounds;
-                let timing = GpuTiming { entries: &entries, bench, options, profiler, here, line, rounds };
-                cuda.run_watched(watched, io, |io| cuda.time_programs(&timing, &mut text, io))
-            }
-        },
-    );
+    let mut text = String::new();
+    let times = TimedPrograms { entries: &entries, bench, options, profiler, here }.time_all(engine, &mut text, io);
     report_cache_warnings(engine, options, &entries[0].loaded.source, io);
     let times = times?;
     if here.is_some_and(|here| !here.is_first()) {
@@ -84,6 +68,47 @@ pub(super) fn run_benchmark(
     text += &figure_lines(&entries, &figures);
     let all = json!({ "backend": engine.backend_name(), "iterations": bench.iterations, "programs": figures });
     write_figures(bench.json.as_deref(), &format!("{all:#}\n"), text, options, io)
+}
+
+/// Programs that are timed in turn.
+pub(super) struct TimedPrograms<'a> {
+    pub(super) entries: &'a [BenchEntry],
+    pub(super) bench: &'a BenchOptions,
+    pub(super) options: &'a Options,
+    pub(super) profiler: Option<&'a Profiler>,
+    /// This process among several.
+    pub(super) here: Option<&'a LaunchedProcess>,
+}
+
+impl TimedPrograms<'_> {
+    /// Times the programs. Adds a line about the devices to `text`.
+    ///
+    /// # Errors
+    /// Those of loading and of running, or if outputs differ.
+    pub(super) fn time_all(
+        &self,
+        engine: &RunEngine,
+        text: &mut String,
+        io: &mut ToolIo<'_>,
+    ) -> Result<Vec<Measurement>, RunFailure> {
+        let TimedPrograms { entries, bench, options, profiler, here } = *self;
+        let rounds = RoundCounter::default();
+        let (wanted, all) = (progress::is_wanted(options, io), bench.round_count());
+        progress::show_progress(
+            wanted,
+            || rounds.progress_text(all),
+            |line| match engine {
+                RunEngine::Cpu => time_on_cpu(entries, bench, options, &rounds, io),
+                RunEngine::Null { null, .. } => time_on_null(entries, bench, null, &rounds, io),
+                RunEngine::Cuda(cuda) => {
+                    let programs = entries.iter().map(|entry| (&entry.loaded.source, &entry.prepared)).collect();
+                    let watched = WatchedRun { programs, format: options.format, here };
+                    let timing = GpuTiming { entries, bench, options, profiler, here, line, rounds: &rounds };
+                    cuda.run_watched(watched, io, |io| cuda.time_programs(&timing, text, io))
+                }
+            },
+        )
+    }
 }
 
 /// A line for each program.

@@ -1,6 +1,6 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
-use super::arguments::{Arguments, CheckArguments, LaunchArguments};
+use super::arguments::{Arguments, CheckArguments, LaunchArguments, ModelArguments};
 pub(super) use super::arguments::{BackendChoice, PlanForm};
 pub(super) use super::backend_names::{Transport, Transports};
 use super::backend_names::{map_transports, other_spelling};
@@ -22,6 +22,7 @@ use hostir::diag::Diag;
 use hostir::diag::message;
 use hostir::ir::{DType, GivenSizes};
 use hostir::ops::OpRegistry;
+use hostir::plan::cost::{CostModel, IssueMode};
 use hostir_tool_support::command_line::{ToolWords, match_arguments};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -48,7 +49,7 @@ pub(super) struct GpuOptions {
 pub(super) type KeyedValues<T> = Vec<(String, T)>;
 
 /// The options.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Options {
     /// The ops that programs may name.
     pub(super) ops: OpRegistry,
@@ -88,6 +89,12 @@ pub(super) struct Options {
     /// Memory that nothing has written holds patterns.
     pub(super) poison: bool,
     pub(super) kernels: KernelOptions,
+    /// The machine for which times are modelled.
+    pub(super) model: CostModel,
+    /// True if the command line names that machine.
+    pub(super) names_machine: bool,
+    /// The file for a machine that is measured.
+    pub(super) calibrate: Option<String>,
     /// Prints the plan in this form in the place of a run.
     pub(super) print_plan: Option<PlanForm>,
     /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
@@ -110,6 +117,12 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// The model of runs as the options say: as calls, or as a graph. Proofs and fixes compare orders, for which the
+    /// host's time does not count.
+    pub(super) fn run_model(&self) -> CostModel {
+        let issue = if self.gpu.graph { IssueMode::Graph } else { IssueMode::Calls };
+        self.model.clone().with_issue(issue)
+    }
     /// The program of a file that is meant, and the way it is read.
     pub(super) fn program_choice(&self) -> ProgramChoice {
         let container = self.container.and_then(ContainerChoice::number);
@@ -147,7 +160,8 @@ pub(super) fn parse_args(args: &[OsString], ops: OpRegistry, io: &mut ToolIo<'_>
     let (arguments, matches) = match_arguments::<Arguments>(args, io, WORDS)?;
     io.apply_coloring(arguments.print.color.when);
     let format = arguments.print.error_format;
-    read_options(arguments, &matches, ops).map_err(|diags| {
+    let model = CostModel::of_machine(arguments.model.machine.read_machine(format, io)?);
+    read_options(arguments, &matches, ops, model).map_err(|diags| {
         let failure = RunFailure::from(diags);
         io.report(format, &failure.source, &failure.diags);
         ToolStatus::Usage
@@ -155,8 +169,13 @@ pub(super) fn parse_args(args: &[OsString], ops: OpRegistry, io: &mut ToolIo<'_>
 }
 
 /// Reads the values that clap does not check.
-fn read_options(arguments: Arguments, matches: &ArgMatches, ops: OpRegistry) -> Result<Options, Vec<Diag>> {
-    let Arguments { program, sizes, data, checks, kernels, gpus, launch, bench, timelines, print } = arguments;
+fn read_options(
+    arguments: Arguments,
+    matches: &ArgMatches,
+    ops: OpRegistry,
+    model: CostModel,
+) -> Result<Options, Vec<Diag>> {
+    let Arguments { program, sizes, data, checks, model: ModelArguments { machine, calibrate }, kernels, gpus, launch, bench, timelines, print } = arguments;
     let mut values = ValueReader { matches, diags: Vec::new() };
     values.check_bench(&bench);
     values.check_exact(&checks, &bench);
@@ -194,6 +213,9 @@ fn read_options(arguments: Arguments, matches: &ArgMatches, ops: OpRegistry) -> 
         permuted: checks.permute_schedule,
         poison: checks.poison,
         kernels: kernels.into(),
+        model,
+        names_machine: machine.machine.is_some(),
+        calibrate,
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),
         gpu: GpuOptions {

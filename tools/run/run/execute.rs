@@ -12,7 +12,7 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions, prints,
+    bench, calibrate, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions, prints,
     progress, proof, reference, summary, tensor_options, timeline, user_kernels, work_summary,
 };
 use crate::launch::LaunchedProcess;
@@ -25,7 +25,6 @@ use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::lower::PreparedProgram;
-use hostir::plan::cost::CostModel;
 use hostir_gpu::user_kernel::KernelFiles;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -42,6 +41,12 @@ pub(super) fn execute_program(
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
+    if let Some(path) = &options.calibrate {
+        return match here {
+            Some(_) => Err(calibrate::one_process_error().into()),
+            None => calibrate::calibrate_machine(path, options, io),
+        };
+    }
     if options.container == Some(ContainerChoice::All) {
         return check_all_programs(options, here, io);
     }
@@ -186,7 +191,7 @@ fn check_program(
     }
     // The model is the same on all processes.
     if options.traced.is_any() && here.is_none_or(LaunchedProcess::is_first) {
-        let trace = simulate_run(prepared, &CostModel::default()).map_err(|diags| loaded.to_failure(diags))?;
+        let trace = simulate_run(prepared, &options.run_model()).map_err(|diags| loaded.to_failure(diags))?;
         text += &draw_alone(&trace, loaded, prepared, options, io)?;
     }
     Ok(text)
@@ -205,7 +210,7 @@ fn follow_program(
         let run = null.run_plans(prepared).map_err(|diags| loaded.to_failure(diags))?;
         return Ok(summary::null_run_summary(prepared, run.stats, options));
     }
-    let (run, trace) = null.run_traced(prepared).map_err(|diags| loaded.to_failure(diags))?;
+    let (run, trace) = null.run_traced(prepared, &options.run_model()).map_err(|diags| loaded.to_failure(diags))?;
     let mut text = summary::null_run_summary(prepared, run.stats, options);
     if let Some(trace) =
         gather::gather_timeline(here, prepared, Some(trace)).map_err(|diags| loaded.to_failure(diags))?

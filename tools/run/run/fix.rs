@@ -46,7 +46,7 @@ impl<'a, 'io> RunJudge<'a, 'io> {
         let planned = self.plan_text(text)?;
         let mut diags = planned.warnings;
         if planned.instructions <= MOST_JUDGED {
-            let report = judge_program(&planned.program, &planned.prepared, self.options.strict).report;
+            let report = judge_program(&planned.program, &planned.prepared, &self.options.model, self.options.strict).report;
             diags.extend(report.errors.into_iter().chain(report.warnings));
         }
         Ok(TextVerdict { diags, instructions: planned.instructions })
@@ -97,7 +97,7 @@ impl TextJudge for RunJudge<'_, '_> {
             return None;
         }
         let planned = self.plan_text(text).ok().filter(|planned| planned.instructions <= MOST_JUDGED)?;
-        weigh_program(&planned.prepared)
+        weigh_program(&planned.prepared, &self.options.model)
     }
 }
 

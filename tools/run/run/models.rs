@@ -11,7 +11,7 @@ use hostir::backend::simulation::simulate_run;
 use hostir::backend::usage::{RankUsage, rank_usages};
 use hostir::diag::message;
 use hostir::diag::{Diag, visible};
-use hostir::plan::cost::{CostModel, time_text};
+use hostir::plan::cost::{is_tie, time_text};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use std::fmt::Write as _;
@@ -45,7 +45,7 @@ pub(super) fn compare_models(options: &Options, engine: &RunEngine, io: &mut Too
     let mut text = String::new();
     for (place, figure) in figures.iter().enumerate() {
         let first = figures.first().filter(|_| place > 0);
-        let _ = writeln!(text, "{}", figure_line(figure, first));
+        let _ = writeln!(text, "{}", figure_line(figure, first, &options.model.machine.name));
     }
     Ok(visible::escape_block(&text).into_owned())
 }
@@ -72,7 +72,7 @@ fn model_program(options: &Options, engine: &RunEngine, io: &mut ToolIo<'_>) -> 
     let prepared = prepare_program(&loaded, options, engine, &bound, &whole)?;
     announce_program(options, &prepared, &loaded, engine, io);
     proof::judge_loaded(&prepared, &loaded, options, io)?;
-    let trace = simulate_run(&prepared, &CostModel::default()).map_err(|diags| loaded.to_failure(diags))?;
+    let trace = simulate_run(&prepared, &options.run_model()).map_err(|diags| loaded.to_failure(diags))?;
     Ok(ModelFigures {
         file: options.file.clone(),
         ranks: prepared.ranks,
@@ -83,11 +83,13 @@ fn model_program(options: &Options, engine: &RunEngine, io: &mut ToolIo<'_>) -> 
     })
 }
 
-/// `a.hir: 36.31 us by the model, 29% of the communication hidden, 4 ranks, 152 instructions, at most 208 KiB a rank`
-fn figure_line(figure: &ModelFigures, first: Option<&ModelFigures>) -> String {
-    let mut text = format!("{}: {} by the model", figure.file, time_text(figure.end_ns));
+/// `a.hir: 36.31 us by the model of h200x4, 29% of the communication hidden, 4 ranks, 152 instructions, at most 208 KiB a rank`
+fn figure_line(figure: &ModelFigures, first: Option<&ModelFigures>, machine: &str) -> String {
+    let mut text = format!("{}: {} by the model of {machine}", figure.file, time_text(figure.end_ns));
     if let Some(first) = first.filter(|first| first.end_ns > 0) {
-        let _ = write!(text, " ({:.3}x the time of the first)", figure.end_ns as f64 / first.end_ns as f64);
+        let ratio = figure.end_ns as f64 / first.end_ns as f64;
+        let tie = if is_tie(first.end_ns, figure.end_ns) { ": too close to tell apart" } else { "" };
+        let _ = write!(text, " ({ratio:.3}x the time of the first{tie})");
     }
     if let Some(hidden) = figure.hidden {
         let _ = write!(text, ", {}% of the communication hidden", (hidden * 100.0).floor());

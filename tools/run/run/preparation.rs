@@ -13,6 +13,7 @@ use hostir::lower;
 use hostir::lower::{PreparedProgram, SizeSettings, stream_count};
 use hostir::plan::Plan;
 use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::machines::devices_warning;
 use hostir_tool_support::source::NamedText;
 
 /// Binds sizes and plans all ranks; `kept` tensors follow the outputs.
@@ -93,6 +94,10 @@ pub(super) fn announce_program(
     }
     if let Some(unused) = engine.unused_options(options) {
         io.report(options.format, &loaded.source, &[unused]);
+    }
+    if options.check_only && options.names_machine {
+        let warning = devices_warning(&options.model.machine, prepared.ranks);
+        warning.into_iter().for_each(|warning| io.report(options.format, &loaded.source, &[warning]));
     }
     if !loaded.warnings.is_empty() {
         io.report(options.format, &loaded.source, &loaded.warnings);

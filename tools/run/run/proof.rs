@@ -20,7 +20,7 @@ pub(super) fn prove_loaded(
     options: &Options,
 ) -> Result<(), RunFailure> {
     let report = match options.strict {
-        true => judge_program(&loaded.program, prepared, true).report,
+        true => judge_program(&loaded.program, prepared, &options.model, true).report,
         false => prove_program(prepared),
     };
     refuse_errors(loaded, report.errors)
@@ -37,7 +37,7 @@ pub(super) fn judge_loaded(
     options: &Options,
     io: &mut ToolIo<'_>,
 ) -> Result<(), RunFailure> {
-    let JudgedProgram { report, verdict } = judge_program(&loaded.program, prepared, options.strict);
+    let JudgedProgram { report, verdict } = judge_program(&loaded.program, prepared, &options.model, options.strict);
     let ProofReport { errors, mut warnings, .. } = report;
     fix::add_fixes(&loaded.source, &mut warnings, options, io);
     io.report(options.format, &loaded.source, &warnings);

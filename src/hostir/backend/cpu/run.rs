@@ -95,7 +95,7 @@ pub fn run_traced(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> R
     let time = TimeSource::Host(Instant::now());
     let mut recorded = Vec::new();
     for rank in ranks {
-        let recorder = RankRecorder::new(rank.plan, time);
+        let recorder = RankRecorder::new(rank.plan, time.clone());
         recorded.push((rank, recorder));
     }
     let mut walk = PlanWalk::new(prepared, recorded);

@@ -33,7 +33,10 @@ pub(super) fn chart_heading(trace: &Trace) -> String {
             format!("measured on the devices, whose clocks agree within {}", time_text(trace.clock_skew_ns))
         }
         TraceClock::Device => "measured on the device".to_owned(),
-        TraceClock::Model => "worked out by a model, not measured".to_owned(),
+        TraceClock::Model => match &trace.machine {
+            Some(machine) => format!("worked out by the model of {machine}, not measured"),
+            None => "worked out by a model, not measured".to_owned(),
+        },
     };
     format!("timeline of {}, {}, {clock}\n", count_text(trace.ranks.len(), "rank"), time_text(trace.end_ns()))
 }

@@ -15,11 +15,14 @@ use std::io::{self, Write};
 /// # Errors
 /// Those of the writer.
 pub(super) fn write_trace(trace: &Trace, names: &SpanNames<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let about = json!({
+    let mut about = json!({
         "program": names.program_path(),
         "clock": clock_name(trace.clock),
         "ranks may be apart by (us)": to_micros(trace.clock_skew_ns),
     });
+    if let Some(machine) = &trace.machine {
+        about["machine"] = json!(machine);
+    }
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{about},\n\"traceEvents\":[")?;
     let mut events = EventWriter { out, separator: "\n" };
     for (rank, tracks) in trace.ranks.iter().enumerate() {

@@ -1,0 +1,146 @@
+//! The cost model's clock of one rank: when the host has issued each instruction, how long communications take, and
+//! which share of the device they leave to others.
+
+use crate::ir::CommBackend;
+use crate::plan::cost::{CostModel, LocalDemand, MessageCarrier, TransferTime};
+use crate::plan::{CommSlot, DeviceWork, Inst, InstId, InstKind, Plan};
+use crate::plan_checks::queues::CommunicationUnit;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A time in which a communication takes a share of the device's arithmetic.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct TakenShare {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) share: f64,
+}
+
+/// The model's clock of one rank.
+#[derive(Debug)]
+pub(super) struct ModelClock {
+    model: CostModel,
+    /// The time, which the simulation sets.
+    pub(super) ns: u64,
+    work: DeviceWork,
+    issued: IssueTimes,
+    /// By communicator: its backend, and the number of its members.
+    carriers: Vec<(CommBackend, usize)>,
+    /// By stream: the GEMM that it computes.
+    computing: FxHashSet<usize>,
+    /// The time until which messages without a communicator need the rank's link.
+    link_free: u64,
+    taken: Vec<TakenShare>,
+}
+
+impl ModelClock {
+    pub(super) fn new(plan: &Plan, model: CostModel) -> Self {
+        let work = DeviceWork::of_plan(plan);
+        let issued = IssueTimes::of_plan(plan, &model, &work);
+        let carriers = plan.communicators.iter().map(|(_, known)| (known.backend, known.team.len())).collect();
+        let (computing, taken) = (FxHashSet::default(), Vec::new());
+        Self { model, ns: 0, work, issued, carriers, computing, link_free: 0, taken }
+    }
+
+    /// The time at which the host has issued the instruction at a place of a stream.
+    pub(super) fn issue_time(&self, stream: usize, place: usize) -> u64 {
+        let times = self.issued.of_streams.get(stream).and_then(|times| times.get(place));
+        times.copied().unwrap_or(0)
+    }
+
+    /// The time at which the host has issued a communicator's unit.
+    pub(super) fn post_time(&self, unit: &CommunicationUnit) -> u64 {
+        let posts = unit.insts.iter().chain([&unit.label]);
+        posts.filter_map(|post| self.issued.of_posts.get(post)).copied().max().unwrap_or(0)
+    }
+
+    /// The demand of a local instruction that a stream begins; `None` if it takes no time.
+    pub(super) fn begin_local(&mut self, stream: usize, id: InstId, kind: &InstKind) -> Option<LocalDemand> {
+        if self.work.is_elided(id) {
+            return None;
+        }
+        if matches!(kind, InstKind::Gemm(_)) {
+            self.computing.insert(stream);
+        }
+        Some(if self.work.is_storing(id) { self.model.storing_demand(kind) } else { self.model.local_demand(kind) })
+    }
+
+    /// A stream has ended its instruction.
+    pub(super) fn end_local(&mut self, stream: usize) {
+        self.computing.remove(&stream);
+    }
+
+    /// The time of a communication of this rank.
+    pub(super) fn transfer_time(&self, id: InstId, inst: &Inst) -> TransferTime {
+        let backend = inst.kind.communicator().map(|comm| self.carriers[comm.0 as usize]);
+        let carrier = match backend {
+            None if self.work.is_stored(id) => MessageCarrier::Stores,
+            None | Some((CommBackend::Cuda, _)) => MessageCarrier::CopyEngine,
+            Some(_) if !self.computing.is_empty() => MessageCarrier::NcclBesideGemm,
+            Some(_) => MessageCarrier::Nccl,
+        };
+        match &inst.kind {
+            InstKind::Collective(collective) => {
+                let members = backend.map_or(1, |(_, members)| members);
+                self.model.collective_time(collective, members, carrier)
+            }
+            InstKind::Message { view, .. } => self.model.message_time(view, carrier),
+            _ => TransferTime::default(),
+        }
+    }
+
+    /// The end of a message without a communicator that starts at `start`: the rank's link carries one at a time.
+    pub(super) fn end_message(&mut self, start: u64, time: TransferTime) -> u64 {
+        let done = (start + time.start_ns).max(self.link_free) + time.link_ns;
+        self.link_free = done;
+        done + time.signal_ns
+    }
+
+    /// A communication of a communicator has taken part of the device.
+    pub(super) fn take_device(&mut self, comm: CommSlot, kind: &InstKind, start: u64, end: u64) {
+        let nccl = &self.model.machine.nccl;
+        let share = if kind.collective().is_some() { nccl.collective_share } else { nccl.message_share };
+        if self.carriers[comm.0 as usize].0 != CommBackend::Cuda && share.get() > 0.0 {
+            self.taken.push(TakenShare { start, end, share: share.get() });
+        }
+    }
+
+    /// The shares that were taken since the last call.
+    pub(super) fn taken_shares(&mut self) -> Vec<TakenShare> {
+        std::mem::take(&mut self.taken)
+    }
+}
+
+/// The times at which a host has issued the instructions of a plan; none for a graph.
+#[derive(Default, Debug)]
+struct IssueTimes {
+    /// By stream and place among its instructions.
+    of_streams: Vec<Vec<u64>>,
+    /// Of communicators' instructions.
+    of_posts: FxHashMap<InstId, u64>,
+}
+
+impl IssueTimes {
+    fn of_plan(plan: &Plan, model: &CostModel, work: &DeviceWork) -> Self {
+        if !model.has_issue_times() {
+            return Self::default();
+        }
+        let mut times = Self { of_streams: vec![Vec::new(); plan.streams as usize], ..Self::default() };
+        let (mut now, mut is_grouped) = (0, false);
+        for (id, inst) in plan.cursor() {
+            let kind = &inst.kind;
+            let takes_none = work.is_elided(id) || work.is_stored(id) || (is_grouped && kind.message().is_some());
+            match kind {
+                InstKind::GroupBegin => is_grouped = true,
+                InstKind::GroupEnd { .. } => is_grouped = false,
+                _ => {}
+            }
+            if kind.communicator().is_some() {
+                times.of_posts.insert(id, now);
+            } else if !matches!(kind, InstKind::GroupBegin) {
+                times.of_streams[inst.stream.0 as usize].push(now);
+            }
+            now += if takes_none { 0 } else { model.issue_ns(kind) };
+        }
+        times
+    }
+}
