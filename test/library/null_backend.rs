@@ -8,6 +8,7 @@ use hostir::backend::null::NullBackend;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
+use hostir::plan::cost::CostModel;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,13 +49,15 @@ fn outputs_are_absent() {
 #[test]
 fn processes_have_parts_of_one_timeline() {
     let prepared = prepared(GATHER);
-    let whole = NullBackend::default().run_traced(&prepared).unwrap().1;
+    let whole = NullBackend::default().run_traced(&prepared, &CostModel::of_default_machine()).unwrap().1;
     let ranks = ThreadControlPlane::new(2, Duration::from_secs(30));
     let parts = std::thread::scope(|scope| {
         let start = |control_plane: ThreadControlPlane| {
             let (rank, prepared) = (control_plane.rank(), &prepared);
             let null = NullBackend { control_plane: Some(Arc::new(control_plane)) };
-            scope.spawn(move || null.run_traced(prepared).unwrap().1.partial_trace(rank))
+            scope.spawn(move || {
+                null.run_traced(prepared, &CostModel::of_default_machine()).unwrap().1.partial_trace(rank)
+            })
         };
         let threads: Vec<_> = ranks.into_iter().map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()

@@ -69,7 +69,10 @@ impl TextJudge for OptJudge<'_, '_> {
         }
         let judged = self.io.with_null_streams(|io| (self.run)(self.cli, self.containers, text, io))?;
         let (programs, _) = hostir::load_with_options(text, &self.cli.read_options(true));
-        let weights = judged.proofs.into_iter().map(|(number, proof)| weigh_proved(programs.get(number)?, proof, &self.cli.model));
+        let weights = judged
+            .proofs
+            .into_iter()
+            .map(|(number, proof)| weigh_proved(programs.get(number)?, proof, &self.cli.model));
         let weights = weights.collect::<Option<Vec<TextWeight>>>()?;
         weights.into_iter().reduce(|mut all, mut weight| {
             all.time_ns += weight.time_ns;

@@ -13,8 +13,12 @@ use hostir::machine::{BUILTIN_NAMES, Machine};
 #[derive(Args)]
 pub struct MachineArgument {
     /// The file, or the name of a built-in machine.
-    #[arg(id = "machine", long = "machine", value_name = "FILE.toml|NAME",
-        help = "Machine for which times are modelled: a file, or h100x2, h100x4, h100x8, h200x2, h200x4 or h200x8 [default: h200x4]")]
+    #[arg(
+        id = "machine",
+        long = "machine",
+        value_name = "FILE.toml|NAME",
+        help = "Machine for which times are modelled: a file, or h100x2, h100x4, h100x8, h200x2, h200x4 or h200x8 [default: h200x4]"
+    )]
     pub machine: Option<String>,
 }
 

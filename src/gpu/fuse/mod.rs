@@ -184,10 +184,9 @@ impl<'p> KernelFusion<'p> {
         match &inst.kind {
             InstKind::Free { buffer } => inst.stream == own || kernel.inputs.iter().all(|view| view.buffer != *buffer),
             InstKind::Alloc { .. } => true,
-            kind if kind.is_local() => self
-                .written_views(between)
-                .iter()
-                .all(|out| kernel.inputs.iter().all(|view| are_disjoint(view, out))),
+            kind if kind.is_local() => {
+                self.written_views(between).iter().all(|out| kernel.inputs.iter().all(|view| are_disjoint(view, out)))
+            }
             _ => inst.stream != own && inst.kind.written_views().is_empty(),
         }
     }

@@ -8,6 +8,7 @@
 //! In a group the messages move at different times. One that begins early ends at an unknown time within the group:
 //! its length by the cost model, stretched by as much as the slowest message of the group was, is taken for it.
 
+use super::model_clock::ModelClock;
 use super::time_ranges::{TimeRange, merge_ranges, subtract_ranges};
 use super::trace::{SpanKind, Trace};
 use crate::plan::cost::CostModel;
@@ -41,12 +42,14 @@ impl Rendezvous {
         let sides = SideSpans::of_trace(trace, plans);
         let matching = PlanMatching::new(plans);
         let mut transfers: Vec<Vec<Transfer>> = vec![Vec::new(); trace.spans.len()];
+        let clocks = model_clocks(plans);
         let mut messages = Vec::new();
         for message in &matching.messages {
             let spans = sides.span_of(message.send).zip(sides.span_of(message.receive));
             let Some((send, receive)) = spans else { continue };
             messages.push(TracedMessage { send, receive });
-            add_transfer(&mut transfers, trace, plans, &[(send, message.send), (receive, message.receive)]);
+            let sides = [(send, message.send), (receive, message.receive)];
+            add_transfer(&mut transfers, trace, plans, &clocks, &sides);
         }
         for of_all in &matching.communicators {
             for number in 0..of_all.collectives.len() {
@@ -54,7 +57,7 @@ impl Rendezvous {
                 let members = members.iter().map(|member| RankInst { rank: member.rank, inst: member.inst });
                 let members = members.map(|side| Some((sides.span_of(side)?, side)));
                 if let Some(members) = members.collect::<Option<Vec<_>>>() {
-                    add_transfer(&mut transfers, trace, plans, &members);
+                    add_transfer(&mut transfers, trace, plans, &clocks, &members);
                 }
             }
         }
@@ -76,13 +79,25 @@ struct Transfer {
     length_ns: u64,
 }
 
+/// The cost model's clock of each rank, on the default machine: lengths are compared with each other only.
+fn model_clocks(plans: &[Plan]) -> Vec<ModelClock> {
+    plans.iter().map(|plan| ModelClock::new(plan, CostModel::of_default_machine())).collect()
+}
+
 /// Adds a communication to the spans of its sides.
-fn add_transfer(transfers: &mut [Vec<Transfer>], trace: &Trace, plans: &[Plan], sides: &[(usize, RankInst)]) {
-    let model = CostModel::default();
+fn add_transfer(
+    transfers: &mut [Vec<Transfer>],
+    trace: &Trace,
+    plans: &[Plan],
+    clocks: &[ModelClock],
+    sides: &[(usize, RankInst)],
+) {
     let start_ns = sides.iter().map(|&(span, _)| trace.spans[span].start_ns).max().unwrap_or(0);
     let lengths = sides.iter().filter_map(|(_, side)| {
-        let inst = plans.get(side.rank as usize)?.find_inst(side.inst)?;
-        Some(model.message_ns + model.transfer_ns(&inst.kind))
+        let rank = side.rank as usize;
+        let inst = plans.get(rank)?.find_inst(side.inst)?;
+        let time = clocks[rank].transfer_time(side.inst, &inst);
+        Some(time.start_ns + time.link_ns + time.signal_ns)
     });
     let length_ns = lengths.max().unwrap_or(1).max(1);
     sides.iter().for_each(|&(span, _)| transfers[span].push(Transfer { start_ns, length_ns }));

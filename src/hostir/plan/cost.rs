@@ -106,7 +106,9 @@ impl CostModel {
         let memory = if is_reduction { machine.device.reduction_gb_s } else { machine.device.memory_gb_s };
         let memory_ns = kind.traffic_bytes() as f64 / memory.get();
         let arithmetic_ns = match kind {
-            InstKind::Gemm(gemm) => return self.gemm_demand(gemm, LocalDemand { launch_ns, arithmetic_ns: 0.0, memory_ns }),
+            InstKind::Gemm(gemm) => {
+                return self.gemm_demand(gemm, LocalDemand { launch_ns, arithmetic_ns: 0.0, memory_ns });
+            }
             kind => {
                 let is_narrow = kind.written_view().is_none_or(|view| view.dtype.byte_size() <= 2);
                 let gemm = &machine.gemm;
@@ -175,7 +177,12 @@ impl CostModel {
     }
 
     /// The time of a collective of so many members, by one member's side.
-    pub fn collective_time(&self, collective: &CollectiveInst, members: usize, carrier: MessageCarrier) -> TransferTime {
+    pub fn collective_time(
+        &self,
+        collective: &CollectiveInst,
+        members: usize,
+        carrier: MessageCarrier,
+    ) -> TransferTime {
         let bytes = wire_bytes(collective, members);
         if carrier == MessageCarrier::CopyEngine {
             let copies = &self.machine.copies;

@@ -12,10 +12,10 @@
 //! destination have finished before the GEMM, too. And no instruction writes the source after the copy: work that is
 //! ordered after the copy, on any stream, follows all writes to the source.
 
+use super::Plan;
 use super::inst::{BufferKind, GemmInst, InstId, InstKind};
 use super::view::{BufferId, BufferView, ViewDim};
 use super::view_overlap::{are_disjoint, is_same_view};
-use super::Plan;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The GEMMs with redirected operands and the copies that they make unnecessary.

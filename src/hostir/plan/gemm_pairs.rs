@@ -10,10 +10,10 @@
 //! the message may: the stream has no work between the two. It writes the receiver's memory in the time in which the
 //! message may write it. It does not write the sender's memory, which nothing reads.
 
+use super::Plan;
 use super::inst::{BufferKind, GemmInst, InstId, InstKind, StreamSlot};
 use super::view::{BufferId, BufferView};
 use super::view_overlap::{are_disjoint, is_same_view};
-use super::Plan;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Work of a plan: one of its instructions, or several that were joined.
@@ -87,11 +87,7 @@ pub fn sole_reader_pairs<I: WorkItem>(
 }
 
 /// The pairs of a GEMM and the next item on its stream.
-fn neighbouring_pairs<I: WorkItem>(
-    plan: &Plan,
-    items: &[I],
-    accept: impl Fn(&GemmInst, &I) -> bool,
-) -> Vec<GemmPair> {
+fn neighbouring_pairs<I: WorkItem>(plan: &Plan, items: &[I], accept: impl Fn(&GemmInst, &I) -> bool) -> Vec<GemmPair> {
     let mut last: FxHashMap<StreamSlot, usize> = FxHashMap::default();
     let mut pairs = Vec::new();
     for (reader, item) in items.iter().enumerate() {

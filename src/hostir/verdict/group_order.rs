@@ -79,12 +79,7 @@ fn message_groups(insts: &[Inst]) -> Vec<MessageGroup> {
     groups
 }
 
-fn describe_chain(
-    prepared: &PreparedProgram,
-    [first, second]: [OpId; 2],
-    times: [u64; 2],
-    model: &CostModel,
-) -> Diag {
+fn describe_chain(prepared: &PreparedProgram, [first, second]: [OpId; 2], times: [u64; 2], model: &CostModel) -> Diag {
     let labels = &prepared.labels;
     let [before, after] = times.map(time_text);
     let message = message!(

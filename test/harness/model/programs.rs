@@ -52,7 +52,9 @@ pub(crate) fn way_program(row: &Row, way: &str) -> WayProgram {
     let depth = if is_sharded { depth / DEVICES } else { depth };
     let columns = if row.kind == "mlp" { columns / DEVICES } else { columns };
     let numbers = [("$m", rows / DEVICES), ("$M", rows), ("$k", depth), ("$n", columns)];
-    let text = numbers.iter().fold(template.replace("$on", ON), |text, (name, number)| text.replace(name, &number.to_string()));
+    let text = numbers
+        .iter()
+        .fold(template.replace("$on", ON), |text, (name, number)| text.replace(name, &number.to_string()));
     let streams = match (row.kind, way) {
         ("rs", _) | (_, "exchange") => 4,
         _ => 2,

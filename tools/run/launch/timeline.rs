@@ -59,7 +59,11 @@ pub(super) fn collect_trace(
             })
         })
         .collect::<Result<_, _>>()?;
-    Ok(Some(Trace { clock_skew_ns: trace.clock_skew_ns, machine: trace.machine.clone(), ..Trace::join_parts(trace.clock, parts) }))
+    Ok(Some(Trace {
+        clock_skew_ns: trace.clock_skew_ns,
+        machine: trace.machine.clone(),
+        ..Trace::join_parts(trace.clock, parts)
+    }))
 }
 
 /// The maximum number of bytes of a rank's timeline, as a message and in memory.

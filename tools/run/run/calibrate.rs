@@ -8,8 +8,8 @@ mod probes;
 mod solve;
 
 use super::backend_choice::RunEngine;
-use super::bench::measurement::BenchEntry;
 use super::bench::TimedPrograms;
+use super::bench::measurement::BenchEntry;
 use super::cli::{BackendChoice, BenchOptions, Options};
 use super::failure::RunFailure;
 use super::inputs::{self, InputData};
@@ -17,9 +17,9 @@ use super::preparation::plan_ranks;
 use super::program::SourceProgram;
 use super::tensor_options;
 use hostir::backend::simulation::simulate_run;
+use hostir::data::HostTensor;
 use hostir::data::generate::{TensorGenerator, generate_tensor};
 use hostir::diag::Diag;
-use hostir::data::HostTensor;
 use hostir::lower::PreparedProgram;
 use hostir::machine::{Count, Machine};
 use hostir::plan::cost::{CostModel, IssueMode};
@@ -66,8 +66,11 @@ fn no_gpu_error() -> Diag {
 
 /// The error for several processes, of which none has all GPUs.
 pub(super) fn one_process_error() -> Diag {
-    Diag::global_error(errors::CONFLICT, "`--calibrate` measures all GPUs from one process, but a launcher started several")
-        .with_note("run hir-run without the launcher, with as many GPUs as `-n` says")
+    Diag::global_error(
+        errors::CONFLICT,
+        "`--calibrate` measures all GPUs from one process, but a launcher started several",
+    )
+    .with_note("run hir-run without the launcher, with as many GPUs as `-n` says")
 }
 
 /// `mine` of `machines/mine.toml`.
@@ -149,8 +152,7 @@ fn load_probe(probe: &Probe, options: &Options) -> Result<BenchEntry, RunFailure
     let bound = tensor_options::bind_options(&loaded.program, options)?;
     let mut sizes = bound.fixed_sizes(options, &loaded.program);
     sizes.memory_limit = u64::MAX;
-    let prepared =
-        plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))?;
+    let prepared = plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))?;
     let inputs = match options.backend {
         BackendChoice::Null => Vec::new(),
         _ => probe_inputs(probe, &prepared, options.seed),
@@ -171,7 +173,8 @@ fn probe_inputs(probe: &Probe, prepared: &PreparedProgram, seed: u64) -> Vec<Vec
 
 /// The file: what was measured as comments, and the machine.
 fn machine_text(machine: &Machine, base: &Machine, times: &ProbeTimes, devices: u32) -> String {
-    let mut text = format!("# By `hir-run --calibrate`, on {devices} GPUs; medians of {ITERATIONS} runs in microseconds.\n");
+    let mut text =
+        format!("# By `hir-run --calibrate`, on {devices} GPUs; medians of {ITERATIONS} runs in microseconds.\n");
     if devices < 2 {
         let _ = writeln!(text, "# One GPU shows nothing of communications: their rates are those of {}.", base.name);
     }
@@ -181,4 +184,3 @@ fn machine_text(machine: &Machine, base: &Machine, times: &ProbeTimes, devices: 
     text.push('\n');
     text + &machine.to_toml()
 }
-

@@ -175,7 +175,19 @@ fn read_options(
     ops: OpRegistry,
     model: CostModel,
 ) -> Result<Options, Vec<Diag>> {
-    let Arguments { program, sizes, data, checks, model: ModelArguments { machine, calibrate }, kernels, gpus, launch, bench, timelines, print } = arguments;
+    let Arguments {
+        program,
+        sizes,
+        data,
+        checks,
+        model: ModelArguments { machine, calibrate },
+        kernels,
+        gpus,
+        launch,
+        bench,
+        timelines,
+        print,
+    } = arguments;
     let mut values = ValueReader { matches, diags: Vec::new() };
     values.check_bench(&bench);
     values.check_exact(&checks, &bench);

@@ -12,8 +12,8 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, calibrate, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions, prints,
-    progress, proof, reference, summary, tensor_options, timeline, user_kernels, work_summary,
+    bench, calibrate, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions,
+    prints, progress, proof, reference, summary, tensor_options, timeline, user_kernels, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;

@@ -46,7 +46,8 @@ impl<'a, 'io> RunJudge<'a, 'io> {
         let planned = self.plan_text(text)?;
         let mut diags = planned.warnings;
         if planned.instructions <= MOST_JUDGED {
-            let report = judge_program(&planned.program, &planned.prepared, &self.options.model, self.options.strict).report;
+            let report =
+                judge_program(&planned.program, &planned.prepared, &self.options.model, self.options.strict).report;
             diags.extend(report.errors.into_iter().chain(report.warnings));
         }
         Ok(TextVerdict { diags, instructions: planned.instructions })

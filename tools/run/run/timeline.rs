@@ -29,7 +29,11 @@ pub(super) fn check_options(options: &Options) -> Result<(), RunFailure> {
     let others = [
         (options.bench.is_some(), "`--bench`", "its events would be timed, too"),
         (options.print_plan.is_some(), "`--print-plan`", "nothing runs that could be traced"),
-        (options.gpu.graph && !options.check_only, "`--graph`", "a replayed graph cannot record events between its calls"),
+        (
+            options.gpu.graph && !options.check_only,
+            "`--graph`",
+            "a replayed graph cannot record events between its calls",
+        ),
     ];
     if let Some((_, other, why)) = others.iter().find(|(given, ..)| *given) {
         let message = message!("`{}` cannot be combined with {}: {}", wanted.flag_name(), other, why);

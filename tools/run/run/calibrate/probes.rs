@@ -98,9 +98,8 @@ fn communication_probes(devices: usize) -> Vec<Probe> {
         "scatter(P: f32[x:{d}, {d}, {MANY}]) -> () on d:\n  Y: f32[r.{d}, x:{d}, {MANY}] = alloc\n  \
          wait reduce_scatter(P -> Y)\n"
     );
-    let sum = format!(
-        "sum(P: f32[x:{d}, {MANY}]) -> () on d:\n  Y: f32[r.{d}, {MANY}] = alloc\n  wait allreduce(P -> Y)\n"
-    );
+    let sum =
+        format!("sum(P: f32[x:{d}, {MANY}]) -> () on d:\n  Y: f32[r.{d}, {MANY}] = alloc\n  wait allreduce(P -> Y)\n");
     let [to, from] = ring_neighbours(d);
     let stores = format!(
         "store(A: bf16[x:{d}, {EDGE}, {SHALLOW}], B: bf16[x:{d}, {SHALLOW}, {EDGE}]) -> () on d:\n  \

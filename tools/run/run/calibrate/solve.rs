@@ -107,11 +107,8 @@ fn solve_collectives(machine: &mut Machine, times: &ProbeTimes, devices: usize) 
     set_rate(&mut nccl.collective_us, Some(start.max(0.1)));
     set_rate(&mut nccl.allgather_gb_s, Some(rate));
     let start = nccl.collective_us.get();
-    let [scattered, summed] = [
-        ("reduce-scatter", many * shares),
-        ("allreduce", 2.0 * many * shares / devices as f64),
-    ]
-    .map(|(name, moved)| graph_us(times, name).map(|time| moved / (time - start) / 1e3));
+    let [scattered, summed] = [("reduce-scatter", many * shares), ("allreduce", 2.0 * many * shares / devices as f64)]
+        .map(|(name, moved)| graph_us(times, name).map(|time| moved / (time - start) / 1e3));
     set_rate(&mut nccl.reduce_scatter_gb_s, scattered);
     set_rate(&mut nccl.allreduce_gb_s, summed);
 }
