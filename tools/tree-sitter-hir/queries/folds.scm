@@ -1,0 +1,2 @@
+; Blocks, groups and containers fold.
+[(block) (group) (container)] @fold
