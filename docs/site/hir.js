@@ -5,7 +5,7 @@
   const WORDS = 'hir style sizes streams names mesh kernel import from on order logical split ex step current for in if else wait free stream sync share alias launch reads writes reference group assert print define';
   const TYPES = 'f64 f32 f16 bf16 f8e4m3 f8e5m2 f8e8m0 f4e2m1 f4e2m1x2 i8 i16 i32 i64 u8 u16 u32 u64 index bool c64 c128';
   const COMMUNICATIONS = 'allgather allreduce reduce_scatter broadcast send_recv reduce scatter gather all_to_all send recv permute';
-  const PRINTED_OPS = 'ALLOCATE';
+  const PRINTED_OPS = 'ALLOCATE Assert CollectivePermute Combine Communication CpAsync CpAsyncBulk CpAsyncBulkTensorTile CutlassNvfp4GroupedMmaOp Deallocate Dispatch EndCoalescing GetCurrentStream GroupedMmaOp GroupedReductionOp GroupedWelford HirAliasSelect LaunchKernel LdMatrix LdTMem P2PCommunication PostOnStream Print ScaledMmaOp SegmenterSet Set SetCurrentStream ShardByStream ShareMemHandles StMatrix StTMem StartCoalescing SymmetricContiguousView Synchronize TensorConstruct Wait Welford';
 
   function hir(hljs) {
     return {

@@ -7,6 +7,7 @@ mod checks {
     pub(crate) mod conformance;
     pub(crate) mod coverage;
     pub(crate) mod docs;
+    pub(crate) mod editor_words;
     pub(crate) mod figures;
     pub(crate) mod files;
     pub(crate) mod grammar_page;

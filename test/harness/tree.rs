@@ -46,7 +46,8 @@ fn collect(dir: &Path, suffix: &str, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() {
-            let skipped = name == "target" || (name.starts_with('.') && name != ".ci");
+            let skipped =
+                ["target", "node_modules"].contains(&name.as_str()) || (name.starts_with('.') && name != ".ci");
             if !skipped {
                 collect(&path, suffix, found);
             }

@@ -256,6 +256,7 @@ pub(crate) fn outdated() -> Vec<String> {
 fn generated() -> Vec<(String, String)> {
     let language = super::grammar_page::with_generated(&tree::read(&tree::root().join("docs/language.md")));
     let mut found = error_pages();
+    found.extend(super::editor_words::with_lists());
     found.extend([
         ("docs/errors.md".to_owned(), errors()),
         ("docs/language.md".to_owned(), language),

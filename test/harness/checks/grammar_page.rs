@@ -28,10 +28,42 @@ fn with_block(page: &str, start: &str, text: &str) -> String {
     format!("{before}{start}{text}{END}{after}")
 }
 
+/// The words with which alternatives of these rules begin, each once.
+pub(crate) fn first_words(rules: &[&str]) -> Vec<String> {
+    let rules: Vec<String> = rules.iter().map(|name| rule_name(name)).collect();
+    let (_, text) = printed_parts(hostir_grammar_reference::GRAMMAR);
+    let mut reader = RuleReader { lexemes: lexemes(text), at: 0 };
+    let mut found: Vec<String> = Vec::new();
+    while reader.peek() != &Lexeme::End {
+        if reader.skip(&Lexeme::Section) {
+            continue;
+        }
+        let rule = reader.read_rule();
+        for (alternative, _) in rule.alternatives.iter().filter(|_| rules.contains(&rule.name)) {
+            let first = alternative.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
+            let word = first.map(|(word, _)| word.to_owned());
+            found.extend(word.filter(|word| !found.contains(word)));
+        }
+    }
+    found
+}
+
+/// The words of the language, in the order of its terminals.
+pub(crate) fn keywords() -> Vec<String> {
+    let (head, _) = printed_parts(hostir_grammar_reference::GRAMMAR);
+    let words = head.lines().filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" => Tok::Word("));
+    words.map(|(word, _)| word.to_owned()).collect()
+}
+
+/// The terminals of a grammar, and its rules up to those that are not printed.
+fn printed_parts(grammar: &str) -> (&str, &str) {
+    let (head, rules) = grammar.split_once("// ---- files ----").unwrap_or_default();
+    (head, rules.split("// ---- not printed ----").next().unwrap_or_default())
+}
+
 /// The rules of a grammar up to those that are not printed, and its terminals that have a note.
 fn print_grammar(grammar: &str) -> String {
-    let (head, rules) = grammar.split_once("// ---- files ----").unwrap_or_default();
-    let rules = rules.split("// ---- not printed ----").next().unwrap_or_default();
+    let (head, rules) = printed_parts(grammar);
     let mut reader = RuleReader { lexemes: lexemes(rules), at: 0 };
     let mut out = String::new();
     while reader.peek() != &Lexeme::End {
