@@ -1,14 +1,15 @@
-// Starts hir-lsp for host programs and passes the settings on.
+// Starts hir-lsp for host programs, passes the settings on, and shows proofs and timelines of hir-run beside the text.
 'use strict';
 
 const vscode = require('vscode');
 const { LanguageClient } = require('vscode-languageclient/node');
+const { showProof, showTimeline } = require('./views');
 
 /** The settings as the server takes them (docs/editor.md). */
 function serverSettings() {
   const settings = vscode.workspace.getConfiguration('hir');
   const names = ['sizes', 'ranks', 'streams', 'proof', 'inlayHints', 'docs'];
-  return Object.fromEntries(names.map((name) => [name, settings.get(name)]));
+  return { timelineLens: true, ...Object.fromEntries(names.map((name) => [name, settings.get(name)])) };
 }
 
 /** The client, while the extension is active. */
@@ -22,6 +23,8 @@ async function activate(context) {
     synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher('**/*.hir') },
   });
   context.subscriptions.push(
+    vscode.commands.registerCommand('hir.timeline', showTimeline),
+    vscode.commands.registerCommand('hir.showProof', showProof),
     vscode.workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration('hir')) {
         client.sendNotification('workspace/didChangeConfiguration', { settings: serverSettings() });
