@@ -30,6 +30,7 @@ pub mod session;
 pub mod settings;
 pub mod snapshot;
 
+use hostir::ops::OpRegistry;
 use lsp_server::Connection;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -46,6 +47,11 @@ Server Protocol. docs/editor.md says how to set up Neovim, Vim and VS Code.
 
 /// Serves one client on standard input and output until it asks to exit.
 pub fn run_on_stdio(arguments: impl Iterator<Item = String>) -> ExitCode {
+    run_with_ops(arguments, OpRegistry::OURS)
+}
+
+/// Serves as [`run_on_stdio`] does a client whose texts may name these ops.
+pub fn run_with_ops(arguments: impl Iterator<Item = String>, ops: OpRegistry) -> ExitCode {
     for argument in arguments {
         let (text, status) = match argument.as_str() {
             "--stdio" => continue,
@@ -61,7 +67,7 @@ pub fn run_on_stdio(arguments: impl Iterator<Item = String>) -> ExitCode {
         return status;
     }
     let (connection, threads) = Connection::stdio();
-    let served = server::serve(connection);
+    let served = server::serve(connection, ops);
     // The threads end with the streams; a client that closed them early is no failure of the server.
     let joined = threads.join();
     match served {

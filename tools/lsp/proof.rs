@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use hostir::ReadOptions;
 use hostir::backend::weigh_program;
 use hostir::diag::{Diag, Diags, Span, codes};
-use hostir::ir::{GivenSizes, Program};
+use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, prepare_program};
 use hostir::plan::cost::CostModel;
 use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
@@ -186,7 +186,7 @@ fn add_fixes(section: &TextSection, diags: &mut [Diag], judge: &mut Judge<'_>) {
 
 /// Judges changed texts as the thread judges the text.
 struct Judge<'a> {
-    given: GivenSizes,
+    options: ReadOptions,
     values: &'a RunValues,
     cancelled: &'a AtomicBool,
     /// The number of the program that is proved; `None` if the texts are read and verified only.
@@ -202,7 +202,7 @@ const UNJUDGED: TextVerdict = TextVerdict { diags: Vec::new(), instructions: u64
 impl<'a> Judge<'a> {
     fn new(values: &'a RunValues, cancelled: &'a AtomicBool, proved: Option<usize>) -> Self {
         let (model, end) = (CostModel::of_default_machine(), Instant::now() + MOST_TRYING);
-        Self { given: values.given_sizes(), values, cancelled, proved, model, end }
+        Self { options: values.read_options(), values, cancelled, proved, model, end }
     }
 
     fn is_over(&self) -> bool {
@@ -211,7 +211,7 @@ impl<'a> Judge<'a> {
 
     /// The diagnostics of reading a text, and the program that is proved.
     fn read_text(&self, text: &str) -> (Vec<Diag>, Option<Program>) {
-        let section = TextSection::read_linked(text, &self.given);
+        let section = TextSection::read_linked(text, &self.options);
         let has_errors = section.has_errors();
         let program = self.proved.filter(|_| !has_errors).and_then(|at| section.programs.into_iter().nth(at));
         (section.diags, program)
@@ -226,7 +226,7 @@ impl<'a> Judge<'a> {
 
 impl TextJudge for Judge<'_> {
     fn read_options(&self) -> ReadOptions {
-        ReadOptions { given: self.given.clone(), ..ReadOptions::default() }
+        self.options.clone()
     }
 
     fn judge_text(&mut self, text: &str) -> TextVerdict {

@@ -62,8 +62,13 @@ fn whole_message(diag: &Diag) -> String {
     text
 }
 
+/// The page of a code: `docs` is the folder of the pages, or an address with `{code}` in the place of the code.
 fn code_page(docs: &str, code: &str) -> Option<CodeDescription> {
-    let href: Uri = format!("{}/errors/{code}.md", docs.trim_end_matches('/')).parse().ok()?;
+    let page = match docs.contains("{code}") {
+        true => docs.replace("{code}", code),
+        false => format!("{}/errors/{code}.md", docs.trim_end_matches('/')),
+    };
+    let href: Uri = page.parse().ok()?;
     Some(CodeDescription { href })
 }
 

@@ -10,6 +10,7 @@ use crate::requests;
 use crate::session::{EditorSession, OpenDocument, ProofState};
 use crate::settings::ClientSettings;
 use crossbeam_channel::{TryRecvError, select};
+use hostir::ops::OpRegistry;
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
 use lsp_types::notification::{
     Cancel, DidChangeConfiguration, DidChangeTextDocument, DidChangeWatchedFiles, DidCloseTextDocument,
@@ -52,26 +53,26 @@ enum NextEvent {
     Closed,
 }
 
-/// Serves a client until it asks to exit or closes the connection.
+/// Serves a client, whose texts may name these ops, until it asks to exit or closes the connection.
 ///
 /// # Errors
 /// A first message that is no request to initialize, and a connection that fails.
-pub fn serve(connection: Connection) -> Result<(), Box<dyn Error + Send + Sync>> {
+pub fn serve(connection: Connection, ops: OpRegistry) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (id, params) = connection.initialize_start()?;
     let params: InitializeParams = serde_json::from_value(params).unwrap_or_default();
     connection.initialize_finish(id, serde_json::to_value(requests::initialize_result())?)?;
-    Server::new(connection, &params)?.run()
+    Server::new(connection, &params, ops)?.run()
 }
 
 impl Server {
-    fn new(connection: Connection, params: &InitializeParams) -> std::io::Result<Self> {
+    fn new(connection: Connection, params: &InitializeParams, ops: OpRegistry) -> std::io::Result<Self> {
         let workspace = params.capabilities.workspace.as_ref();
         let lens = workspace.and_then(|workspace| workspace.code_lens.as_ref()?.refresh_support);
         let hints = workspace.and_then(|workspace| workspace.inlay_hint.as_ref()?.refresh_support);
         let abilities =
             ClientAbilities { refreshes_lenses: lens.unwrap_or_default(), refreshes_hints: hints.unwrap_or_default() };
         let settings = params.initialization_options.as_ref().map(ClientSettings::from_value).unwrap_or_default();
-        let session = EditorSession::new(connection, settings)?;
+        let session = EditorSession::new(connection, settings, ops)?;
         Ok(Self { session, waiting: VecDeque::new(), abilities, sent: 0, is_shut_down: false })
     }
 

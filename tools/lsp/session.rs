@@ -6,6 +6,7 @@ use crate::publish::protocol_diagnostics;
 use crate::settings::{ClientSettings, RunValues};
 use crate::snapshot::Snapshot;
 use hostir::diag::Diag;
+use hostir::ops::OpRegistry;
 use hostir_grammar::MAX_TEXT;
 use hostir_grammar::hir2::bundle::imported_paths;
 use lsp_server::{Connection, Notification};
@@ -84,14 +85,16 @@ pub struct EditorSession {
     pub(crate) documents: BTreeMap<Uri, OpenDocument>,
     /// The client's settings.
     pub settings: ClientSettings,
+    /// The ops that texts may name.
+    ops: OpRegistry,
     /// The thread that proves them.
     pub(crate) proofs: ProofThread,
 }
 
 impl EditorSession {
     /// A session without documents. It starts the thread of proofs.
-    pub(crate) fn new(connection: Connection, settings: ClientSettings) -> std::io::Result<Self> {
-        Ok(Self { connection, documents: BTreeMap::new(), settings, proofs: ProofThread::spawn()? })
+    pub(crate) fn new(connection: Connection, settings: ClientSettings, ops: OpRegistry) -> std::io::Result<Self> {
+        Ok(Self { connection, documents: BTreeMap::new(), settings, ops, proofs: ProofThread::spawn()? })
     }
 
     /// An open document with its text read; `None` if no such document is open.
@@ -119,7 +122,7 @@ impl EditorSession {
     /// Reads a document, publishes what reading says, and lets its programs be proved.
     pub(crate) fn read_text(&mut self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
         let Some(open) = self.documents.get(uri) else { return Ok(()) };
-        let values = RunValues::of_text(&open.document.text, &self.settings);
+        let values = RunValues { ops: self.ops, ..RunValues::of_text(&open.document.text, &self.settings) };
         let snapshot = Snapshot::from_text(&open.document.text, values, &mut |path| self.imported_text(uri, path));
         let snapshot = Arc::new(snapshot);
         let Some(open) = self.documents.get_mut(uri) else { return Ok(()) };

@@ -3,8 +3,10 @@
 //! The library adds those that the text proposes itself (`sizes`, `streams`). As on a command line, values of a RUN line
 //! come before them; the client's settings come before both.
 
+use hostir::ReadOptions;
 use hostir::ir::GivenSizes;
 use hostir::lower::{SizeSettings, stream_count};
+use hostir::ops::OpRegistry;
 use hostir::plan::PlanLimits;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -27,13 +29,23 @@ pub struct ClientSettings {
     pub proof: bool,
     /// True if types, streams and waits are shown in the text.
     pub inlay_hints: bool,
-    /// The URI of the folder of the documentation, to which codes link.
+    /// True if the client has the command [`TIMELINE`](crate::features::lenses::TIMELINE), for which lenses are shown.
+    pub timeline_lens: bool,
+    /// The URI of the folder of the documentation, to which codes link, or of their pages with `{code}` in it.
     pub docs: Option<String>,
 }
 
 impl Default for ClientSettings {
     fn default() -> Self {
-        Self { sizes: BTreeMap::new(), ranks: None, streams: None, proof: true, inlay_hints: true, docs: None }
+        Self {
+            sizes: BTreeMap::new(),
+            ranks: None,
+            streams: None,
+            proof: true,
+            inlay_hints: true,
+            timeline_lens: false,
+            docs: None,
+        }
     }
 }
 
@@ -46,8 +58,10 @@ impl ClientSettings {
 }
 
 /// The values for which the programs of a text are read and proved.
-#[derive(Clone, Default, PartialEq, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct RunValues {
+    /// The ops that the text may name.
+    pub ops: OpRegistry,
     /// Integers by name.
     pub set: BTreeMap<String, i64>,
     /// Reals by name.
@@ -76,7 +90,7 @@ impl RunValues {
     }
 
     fn has_values(&self) -> bool {
-        let RunValues { set, reals, every, ranks, streams, is_divided: _ } = self;
+        let RunValues { set, reals, every, ranks, streams, is_divided: _, ops: _ } = self;
         !set.is_empty() || !reals.is_empty() || every.is_some() || ranks.is_some() || streams.is_some()
     }
 
@@ -97,9 +111,10 @@ impl RunValues {
         }
     }
 
-    /// The part that reading a text needs.
-    pub fn given_sizes(&self) -> GivenSizes {
-        GivenSizes { set: self.set.clone(), devices: self.ranks, every: self.every, as_numbers: false }
+    /// The settings with which the text is read.
+    pub fn read_options(&self) -> ReadOptions {
+        let given = GivenSizes { set: self.set.clone(), devices: self.ranks, every: self.every, as_numbers: false };
+        ReadOptions { ops: self.ops, given }
     }
 
     /// The values for a plan of this program. The client's sizes are for all programs: each takes those that it names.

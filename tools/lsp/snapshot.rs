@@ -9,7 +9,7 @@ use hostir::diag::focus::narrow_places;
 use hostir::diag::{Diag, DiagLabel, Diags, Span, message};
 use hostir::hir2::read::DeclaredName;
 use hostir::hir2::{link_imports, notation_of, own_text};
-use hostir::ir::{GivenSizes, Program};
+use hostir::ir::Program;
 use hostir::symbols::SymbolTable;
 use hostir::{ParsedFile, ReadOptions};
 use hostir_grammar::hir2::ast::ItemSyntax;
@@ -57,8 +57,8 @@ impl Snapshot {
             true => hostir_grammar::split_input(text),
             false => vec![(0, text)],
         };
-        let given = values.given_sizes();
-        let sections = parts.into_iter().map(|(start, text)| TextSection::read(start as u32, text, &given, imports));
+        let options = values.read_options();
+        let sections = parts.into_iter().map(|(start, text)| TextSection::read(start as u32, text, &options, imports));
         let sections: Vec<TextSection> = sections.collect();
         let diags = sections.iter().flat_map(|section| section.place_diags(&section.diags)).collect();
         Self { values, sections, diags }
@@ -72,17 +72,16 @@ impl Snapshot {
 }
 
 impl TextSection {
-    fn read(start: u32, own: &str, given: &GivenSizes, imports: &mut ImportSource<'_>) -> Self {
+    fn read(start: u32, own: &str, options: &ReadOptions, imports: &mut ImportSource<'_>) -> Self {
         let text: Arc<str> = link_imports(own, imports).map_or_else(|| own.into(), Into::into);
-        Self { start, length: own.len() as u32, ..Self::read_linked(text, given) }
+        Self { start, length: own.len() as u32, ..Self::read_linked(text, options) }
     }
 
     /// Reads a text that is followed by those that it imports.
-    pub fn read_linked(text: impl Into<Arc<str>>, given: &GivenSizes) -> Self {
+    pub fn read_linked(text: impl Into<Arc<str>>, options: &ReadOptions) -> Self {
         let text = text.into();
         let (file, syntax) = ParsedFile::parse(&text);
-        let options = ReadOptions { given: given.clone(), ..ReadOptions::default() };
-        let mut reader = file.reader_with_options(&text, &options).with_declarations();
+        let mut reader = file.reader_with_options(&text, options).with_declarations();
         let mut diags = syntax.clone();
         // Errors about the file as a whole come with the first program.
         let programs = (0..file.program_count().max(1)).map(|number| {

@@ -5,7 +5,6 @@ use super::words::{LanguageWord, is_in_comment, language_words};
 use crate::session::RequestContext;
 use crate::snapshot::TextSection;
 use hostir::hir2::is_hir2;
-use hostir::ops::OpRegistry;
 use hostir::symbols::{NamedSymbol, SymbolKind};
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionList, CompletionParams, CompletionResponse, Documentation,
@@ -29,9 +28,10 @@ pub fn complete(context: &RequestContext<'_>, params: CompletionParams) -> Resul
     let mut items: Vec<CompletionItem> = names.map(|symbol| name_item(section, symbol)).collect();
     items.sort_by(|a, b| a.label.cmp(&b.label));
     items.dedup_by(|a, b| a.label == b.label);
+    let ops = context.snapshot.values.ops;
     match is_hir2(&section.text) {
-        true => items.extend(language_words().into_iter().map(word_item)),
-        false => items.extend(OpRegistry::OURS.head_words().map(|word| CompletionItem {
+        true => items.extend(language_words(ops).into_iter().map(word_item)),
+        false => items.extend(ops.head_words().map(|word| CompletionItem {
             label: word.to_owned(),
             kind: Some(CompletionItemKind::FUNCTION),
             ..CompletionItem::default()

@@ -31,7 +31,8 @@ pub fn show_hover(context: &RequestContext<'_>, params: HoverParams) -> Result<O
             let offset = document.positions.offset_of(&document.text, position);
             let word = word_at(&document.text, offset).filter(|_| !is_in_comment(&document.text, offset));
             let Some(span) = word else { return Ok(None) };
-            let Some(text) = describe_word(&document.text[span.as_usize_range()]) else { return Ok(None) };
+            let described = describe_word(&document.text[span.as_usize_range()], context.snapshot.values.ops);
+            let Some(text) = described else { return Ok(None) };
             (text, span)
         }
     };

@@ -9,7 +9,11 @@ use serde_json::json;
 /// The command that proves a document again; its argument is the URI.
 pub const PROVE: &str = "hir.prove";
 
-/// A lens above each program: its verdict, or that the proof is under way.
+/// The command with which a client shows the timeline of a document; its argument is the URI.
+pub const TIMELINE: &str = "hir.timeline";
+
+/// A lens above each program: its verdict, or that the proof is under way. A client that shows timelines has one for
+/// that, too.
 ///
 /// # Errors
 /// None.
@@ -18,7 +22,7 @@ pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Op
         return Ok(Some(Vec::new()));
     }
     let document = context.document();
-    let lenses = match &context.open.proof {
+    let mut lenses: Vec<CodeLens> = match &context.open.proof {
         Some(proof) => {
             proof.verdicts.iter().map(|verdict| lens(document, verdict.header, verdict.title.clone())).collect()
         }
@@ -31,7 +35,18 @@ pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Op
             headers.map(|header| lens(document, header, "proving ..".to_owned())).collect()
         }
     };
+    if context.settings.timeline_lens {
+        let timelines: Vec<CodeLens> = lenses.iter().map(timeline_beside).collect();
+        lenses.extend(timelines);
+    }
     Ok(Some(lenses))
+}
+
+/// A lens beside another one, which shows the timeline.
+fn timeline_beside(lens: &CodeLens) -> CodeLens {
+    let command = lens.command.clone();
+    let command = command.map(|prove| Command { title: "timeline".to_owned(), command: TIMELINE.to_owned(), ..prove });
+    CodeLens { command, ..lens.clone() }
 }
 
 /// A lens with this title, which proves the document again.

@@ -151,7 +151,7 @@ fn errors_of(diags: &[Diag]) -> impl Iterator<Item = &Diag> {
 fn check_renamed(found: &NameAtPosition<'_>, edits: &[TextEdit], values: &RunValues, name: &str) -> Result<(), String> {
     let section = found.section;
     let text = apply_edits(&section.text, edits).ok_or("the places of the name overlap")?;
-    let renamed = TextSection::read_linked(text, &values.given_sizes());
+    let renamed = TextSection::read_linked(text, &values.read_options());
     if errors_of(&renamed.diags).count() > errors_of(&section.diags).count() {
         let placed = renamed.place_diags(&renamed.diags);
         let first = errors_of(&placed).next();

@@ -40,9 +40,9 @@ pub fn is_in_comment(text: &str, offset: u32) -> bool {
     before.rsplit('\n').next().is_some_and(|line| line.contains("//"))
 }
 
-/// All words of `hir 2` that the table has, each once, in its order.
-pub fn language_words() -> Vec<LanguageWord> {
-    let mut words: Vec<LanguageWord> = OpRegistry::OURS.kinds().flat_map(words_of_kind).collect();
+/// All words of `hir 2` for these ops, each once, in their order.
+pub fn language_words(ops: OpRegistry) -> Vec<LanguageWord> {
+    let mut words: Vec<LanguageWord> = ops.kinds().flat_map(words_of_kind).collect();
     let functions = listed_functions().filter(|function| !function.is_operator()).map(|function| {
         let operands = ["A", "B", "C", "D"][..function.arity.min(4)].join(", ");
         LanguageWord {
@@ -86,10 +86,10 @@ fn words_of_kind(kind: OpKind) -> Vec<LanguageWord> {
 }
 
 /// The forms of a word and what it does, as Markdown.
-pub fn describe_word(word: &str) -> Option<String> {
-    let found = language_words().into_iter().find(|known| known.word == word);
+pub fn describe_word(word: &str, ops: OpRegistry) -> Option<String> {
+    let found = language_words(ops).into_iter().find(|known| known.word == word);
     let found = found.or_else(|| {
-        let kind = OpRegistry::OURS.find_op(word)?;
+        let kind = ops.find_op(word)?;
         let forms = statement_forms(kind);
         let forms = if forms.is_empty() { kind.name().to_owned() } else { forms };
         Some(LanguageWord { word: word.to_owned(), forms, summary: kind.spec().summary, is_statement: false })

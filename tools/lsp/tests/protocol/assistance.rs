@@ -28,7 +28,7 @@ gathered(X: f32[x:p, n]) -> (G: f32[p, n], S: f32[n]) on d:
   W = relu(V)
 ";
 
-fn complete(client: &mut Client, uri: &Uri, position: Position) -> Vec<CompletionItem> {
+pub(crate) fn complete(client: &mut Client, uri: &Uri, position: Position) -> Vec<CompletionItem> {
     let answer = client.request::<Completion>(CompletionParams {
         text_document_position: place(uri, position),
         work_done_progress_params: Default::default(),
@@ -159,6 +159,18 @@ fn lenses(client: &mut Client, uri: &Uri) -> Vec<(u32, String)> {
     });
     let lenses = answer.unwrap().into_iter().map(|lens| (lens.range.start.line, lens.command.unwrap().title));
     lenses.collect()
+}
+
+#[test]
+fn clients_that_show_timelines_have_lenses_for_them() {
+    let mut client = Client::start(&json!({ "timelineLens": true }));
+    let (uri, text) = file("docs/tutorial/1_collective.hir");
+    client.open(&uri, &text);
+    client.proved_diagnostics(&uri);
+    let titles: Vec<String> = lenses(&mut client, &uri).into_iter().map(|(_, title)| title).collect();
+    assert_eq!(titles.iter().filter(|title| *title == "timeline").count(), 2, "{titles:?}");
+    assert!(titles[0].starts_with("proved for"), "{titles:?}");
+    client.finish();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The client: it opens and changes documents, and waits for what the server says about them.
 
+use hostir::ops::OpRegistry;
 use lsp_server::{Connection, Message, Notification, Request, Response, ResponseError};
 use lsp_types::notification::{
     DidChangeTextDocument, DidCloseTextDocument, DidOpenTextDocument, Notification as Notice, PublishDiagnostics,
@@ -32,8 +33,13 @@ pub(crate) struct Client {
 impl Client {
     /// A server with these settings.
     pub(crate) fn start(settings: &Value) -> Self {
+        Self::start_with_ops(settings, OpRegistry::OURS)
+    }
+
+    /// A server with these settings, whose texts may name these ops.
+    pub(crate) fn start_with_ops(settings: &Value, ops: OpRegistry) -> Self {
         let (connection, other) = Connection::memory();
-        let server = std::thread::spawn(move || hostir_lsp::server::serve(other).is_ok());
+        let server = std::thread::spawn(move || hostir_lsp::server::serve(other, ops).is_ok());
         let mut client = Self { connection, server: Some(server), requests: 0, published: BTreeMap::new(), proofs: 0 };
         let abilities = json!({ "workspace": { "codeLens": { "refreshSupport": true } } });
         let answer = client.ask("initialize", json!({ "capabilities": abilities, "initializationOptions": settings }));

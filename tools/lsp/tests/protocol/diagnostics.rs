@@ -31,6 +31,16 @@ fn errors_have_code_place_and_severity() {
 }
 
 #[test]
+fn pages_of_codes_may_be_those_of_a_site() {
+    let mut client = Client::start(&json!({ "docs": "https://example.org/{code}.html" }));
+    client.open(&untitled(), WRONG);
+    let found = client.diagnostics(&untitled(), 0);
+    let page = found[0].code_description.as_ref().unwrap().href.as_str().to_owned();
+    assert_eq!(page, "https://example.org/H0101.html");
+    client.finish();
+}
+
+#[test]
 fn other_places_are_related() {
     let text = "hir 2\n\nf(A: f32[n]) -> (A: f32[n]):\n  A = relu(A)\n";
     let mut client = Client::start(&json!({}));

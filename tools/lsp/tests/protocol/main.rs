@@ -9,4 +9,5 @@ mod editing;
 mod errors;
 mod latency;
 mod names;
+mod own_ops;
 mod random_edits;
