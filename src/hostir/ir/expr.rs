@@ -218,6 +218,7 @@ impl ExprArena {
         self.map.get(expr).copied()
     }
     /// The expression.
+    #[inline]
     pub fn get(&self, id: ExprId) -> &Expr {
         &self.items[id.0 as usize]
     }
@@ -230,6 +231,7 @@ impl ExprArena {
         self.items.is_empty()
     }
     /// The value of an integer literal; `None` for other expressions.
+    #[inline]
     pub fn as_int(&self, id: ExprId) -> Option<i64> {
         match self.get(id) {
             Expr::Int(value) => Some(*value),
@@ -237,6 +239,7 @@ impl ExprArena {
         }
     }
     /// The symbol of a name; `None` for other expressions.
+    #[inline]
     pub fn as_name(&self, id: ExprId) -> Option<Symbol> {
         match self.get(id) {
             Expr::Name(name) => Some(*name),

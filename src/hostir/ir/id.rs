@@ -18,7 +18,9 @@ macro_rules! id {
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub struct $name(pub u32);
         impl $crate::ir::Id for $name {
+            #[inline]
             fn new(index: usize) -> Self { Self(index as u32) }
+            #[inline]
             fn index(self) -> usize { self.0 as usize }
         }
     };
@@ -41,6 +43,7 @@ impl<I, T> Default for IdVec<I, T> {
 
 impl<I: Id, T> IdVec<I, T> {
     /// Appends and returns the new id.
+    #[inline]
     pub fn push(&mut self, item: T) -> I {
         let id = I::new(self.items.len());
         self.items.push(item);
@@ -56,26 +59,32 @@ impl<I: Id, T> IdVec<I, T> {
         let _ = self.items.try_reserve_exact(count);
     }
     /// Number of items.
+    #[inline]
     pub fn len(&self) -> usize {
         self.items.len()
     }
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
     /// All ids in order.
+    #[inline]
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
         (0..self.items.len()).map(I::new)
     }
     /// Ids and items in order.
+    #[inline]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> {
         self.items.iter().enumerate().map(|(index, item)| (I::new(index), item))
     }
     /// The item, if the id is in range.
+    #[inline]
     pub fn get(&self, id: I) -> Option<&T> {
         self.items.get(id.index())
     }
     /// The items as a slice.
+    #[inline]
     pub fn as_slice(&self) -> &[T] {
         &self.items
     }
@@ -100,12 +109,14 @@ impl<I: Id, T: Clone> IdVec<I, T> {
 
 impl<I: Id, T> Index<I> for IdVec<I, T> {
     type Output = T;
+    #[inline]
     fn index(&self, id: I) -> &T {
         &self.items[id.index()]
     }
 }
 
 impl<I: Id, T> IndexMut<I> for IdVec<I, T> {
+    #[inline]
     fn index_mut(&mut self, id: I) -> &mut T {
         &mut self.items[id.index()]
     }

@@ -25,6 +25,7 @@ pub enum Value {
 
 impl Value {
     /// The tensor, if it is one.
+    #[inline]
     pub fn as_tensor(self) -> Option<TensorId> {
         match self {
             Value::Tensor(tensor) => Some(tensor),
@@ -32,6 +33,7 @@ impl Value {
         }
     }
     /// The scalar, if it is one.
+    #[inline]
     pub fn as_scalar(self) -> Option<ExprId> {
         match self {
             Value::Scalar(expr) => Some(expr),
@@ -286,10 +288,12 @@ impl Op {
         self
     }
     /// The attribute, if present.
+    #[inline]
     pub fn attr(&self, key: AttrKey) -> Option<&AttrValue> {
         self.attrs.iter().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
     /// The attribute as an expression.
+    #[inline]
     pub fn expr_attr(&self, key: AttrKey) -> Option<ExprId> {
         match self.attr(key)? {
             AttrValue::Expr(expr) => Some(*expr),
@@ -297,6 +301,7 @@ impl Op {
         }
     }
     /// The attribute as a word.
+    #[inline]
     pub fn word_attr(&self, key: AttrKey) -> Option<Symbol> {
         match self.attr(key)? {
             AttrValue::Word(word) => Some(*word),
@@ -333,19 +338,23 @@ impl Op {
         }
     }
     /// The tensors that the op reads, in operand order.
+    #[inline]
     pub fn input_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.operands.iter().filter_map(|value| value.as_tensor())
     }
     /// The tensors that the op writes.
+    #[inline]
     pub fn output_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.results.iter().filter_map(|value| value.as_tensor())
     }
     /// The tensors that the op writes and that hold something of its operands.
+    #[inline]
     pub fn dependent_results(&self) -> impl Iterator<Item = TensorId> + '_ {
         let count = self.results.len().saturating_sub(self.kind.whole_result_count());
         self.results[..count].iter().filter_map(|value| value.as_tensor())
     }
     /// The tensors that the op reads, then those that it writes.
+    #[inline]
     pub fn all_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.input_tensors().chain(self.output_tensors())
     }

@@ -245,6 +245,7 @@ impl Program {
         &self.names
     }
     /// The text of a name.
+    #[inline]
     pub fn name(&self, symbol: Symbol) -> &str {
         self.names.get(symbol)
     }
@@ -256,10 +257,12 @@ impl Program {
         }
     }
     /// Scalar expressions.
+    #[inline]
     pub fn exprs(&self) -> &ExprArena {
         &self.exprs
     }
     /// A mesh.
+    #[inline]
     pub fn mesh(&self, id: MeshId) -> &DeviceMesh {
         &self.meshes[id]
     }
@@ -268,10 +271,12 @@ impl Program {
         &self.meshes
     }
     /// A tensor.
+    #[inline]
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id]
     }
     /// All tensors.
+    #[inline]
     pub fn tensors(&self) -> &IdVec<TensorId, Tensor> {
         &self.tensors
     }
@@ -280,10 +285,12 @@ impl Program {
         self.domains.iter().map(|(_, domain)| domain)
     }
     /// A domain.
+    #[inline]
     pub fn domain(&self, id: DomainId) -> &IterDomain {
         &self.domains[id]
     }
     /// The domains of a tensor in printed order.
+    #[inline]
     pub fn domains(&self, id: TensorId) -> &[IterDomain] {
         let tensor = &self.tensors[id];
         &self.domains.as_slice()[tensor.domains_start as usize..tensor.domains_end as usize]
@@ -297,22 +304,27 @@ impl Program {
         }
     }
     /// The mesh of a tensor.
+    #[inline]
     pub fn tensor_mesh(&self, id: TensorId) -> Option<&DeviceMesh> {
         self.tensors[id].mesh.map(|mesh| &self.meshes[mesh])
     }
     /// An op.
+    #[inline]
     pub fn op(&self, id: OpId) -> &Op {
         &self.ops[id]
     }
     /// All ops ever made, including unlinked ones; use [`Program::walk`] for those of the program.
+    #[inline]
     pub fn ops(&self) -> &IdVec<OpId, Op> {
         &self.ops
     }
     /// A block.
+    #[inline]
     pub fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id]
     }
     /// The top-level block.
+    #[inline]
     pub fn body(&self) -> BlockId {
         self.body
     }
@@ -325,6 +337,7 @@ impl Program {
         &self.outputs
     }
     /// HostUnits in printed order.
+    #[inline]
     pub fn units(&self) -> &IdVec<UnitId, HostUnit> {
         &self.units
     }
@@ -350,6 +363,7 @@ impl Program {
         self.aliases.as_deref()
     }
     /// The tensor whose memory a tensor uses: its original in the `Aliases:` section, else the tensor itself.
+    #[inline]
     pub fn memory_tensor(&self, tensor: TensorId) -> TensorId {
         if self.memory.is_empty() {
             return tensor;
@@ -416,6 +430,7 @@ impl Program {
         &self.hints
     }
     /// The span of an op's statement.
+    #[inline]
     pub fn op_span(&self, id: OpId) -> Span {
         self.source.ops.get(id).copied().unwrap_or_default()
     }
@@ -458,6 +473,7 @@ impl Program {
         }
     }
     /// An expression; short for `exprs().get`.
+    #[inline]
     pub fn expr(&self, id: ExprId) -> &super::Expr {
         self.exprs.get(id)
     }
