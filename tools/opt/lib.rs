@@ -168,6 +168,10 @@ struct OptSession<'a> {
     lossy: bool,
     /// The text to print if all goes well.
     out: String,
+    /// The input is one text, whose programs are printed at the end, piece by piece.
+    is_printed_late: bool,
+    /// Programs to be printed after that text.
+    unprinted: Vec<Program>,
     /// Diagnostics about the whole input, in the order of its chunks.
     diags: Diags,
     /// Errors of the command line.
@@ -195,6 +199,8 @@ impl<'a> OptSession<'a> {
             source,
             lossy: false,
             out: String::new(),
+            is_printed_late: false,
+            unprinted: Vec::new(),
             diags: Diags::default(),
             faults: PipelineFaults::default(),
             reports: Vec::new(),
@@ -212,6 +218,8 @@ impl<'a> OptSession<'a> {
         let text = source.decoded_text();
         self.lossy = matches!(text, Cow::Owned(_));
         let chunks = chunk::split_input(&text, self.cli.split_input_file);
+        // The time of printing is in a table that is printed before.
+        self.is_printed_late = chunks.len() == 1 && !self.cli.timing;
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
             // With `--container` one program is printed, without text before or after it.
@@ -270,7 +278,9 @@ impl<'a> OptSession<'a> {
             }
             diags.items.extend(found.items);
         }
-        if !processed.is_empty() {
+        if self.is_printed_late && matches!(self.form, OutputForm::Printed(_)) {
+            self.unprinted = processed;
+        } else if !processed.is_empty() {
             let start = Instant::now();
             self.print_programs(&mut processed);
             self.phases[3] += start.elapsed().as_secs_f64();
@@ -297,14 +307,39 @@ impl<'a> OptSession<'a> {
         // nothing, but a text that outgrows it is copied. The memory of the syntax tree is free by now.
         let times = if self.cli.pipeline.steps.is_empty() { 1 } else { 2 };
         self.out.reserve((times * self.source.bytes.len()).saturating_sub(self.out.len()));
+        for (program, version) in self.with_version_lines(programs) {
+            hostir::print::print_into(program, PrintOptions { form, version }, &mut self.out);
+        }
+    }
+
+    /// Programs of one text, with the kind of version line of each.
+    fn with_version_lines<'p>(
+        &self,
+        programs: &'p [Program],
+    ) -> impl Iterator<Item = (&'p Program, VersionLine)> + use<'p> {
         // Names need the version line, which is above the first program of a text only.
         let is_part = programs.len() > 1 || self.cli.container.is_some();
         let is_named = is_part && programs.iter().any(Program::has_names);
-        let mut version = if is_named { VersionLine::Always } else { VersionLine::AsRead };
-        for program in programs.iter() {
-            hostir::print::print_into(program, PrintOptions { form, version }, &mut self.out);
-            version = VersionLine::Never;
+        let first = if is_named { VersionLine::Always } else { VersionLine::AsRead };
+        programs.iter().zip(std::iter::once(first).chain(std::iter::repeat(VersionLine::Never)))
+    }
+
+    /// Writes the result.
+    fn write_result(&mut self, io: &mut ToolIo<'_>) -> Result<(), Diag> {
+        let programs = std::mem::take(&mut self.unprinted);
+        let OutputForm::Printed(form) = self.form else {
+            return output::write_output(io, &self.cli.output, &self.out);
+        };
+        if programs.is_empty() {
+            return output::write_output(io, &self.cli.output, &self.out);
         }
+        let written = output::write_pieces(io, &self.cli.output, |take| {
+            for (program, version) in self.with_version_lines(&programs) {
+                hostir::print::print_pieces(program, PrintOptions { form, version }, take);
+            }
+        });
+        drop_in_background(programs);
+        written
     }
 
     /// The requested programs, each with its diagnostics.
@@ -433,7 +468,7 @@ impl<'a> OptSession<'a> {
         }
     }
 
-    fn finish(self, io: &mut ToolIo<'_>, ok: bool) -> ToolStatus {
+    fn finish(mut self, io: &mut ToolIo<'_>, ok: bool) -> ToolStatus {
         if let (Some(path), Some(text)) = (&self.cli.reproducer, &self.reproducer) {
             match output::write_output(io, path, text) {
                 Ok(()) => {
@@ -453,7 +488,7 @@ impl<'a> OptSession<'a> {
             // The repaired text is written.
             return ToolStatus::Ok;
         }
-        match output::write_output(io, &self.cli.output, &self.out) {
+        match self.write_result(io) {
             Ok(()) => ToolStatus::Ok,
             Err(diag) => {
                 io.report(self.cli.format, self.source, &[diag]);
@@ -463,7 +498,7 @@ impl<'a> OptSession<'a> {
     }
 }
 
-/// Drops programs; large ones on another thread, while their text is written.
+/// Drops programs; large ones on another thread, while other work goes on.
 fn drop_in_background(programs: Vec<Program>) {
     const LARGE: usize = 1 << 16;
     if programs.iter().any(|program| program.ops().len() > LARGE) {

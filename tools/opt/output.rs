@@ -5,7 +5,7 @@ use hostir::diag::Diag;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
-use hostir_tool_support::staged::write_whole;
+use hostir_tool_support::staged::{StagedFiles, write_whole};
 use hostir_tool_support::status::ToolStatus;
 use std::io;
 
@@ -25,6 +25,40 @@ pub(super) fn write_output(io: &mut ToolIo<'_>, path: &str, text: &str) -> Resul
         };
     }
     write_whole(path, io.resolve_path(path), text.as_bytes())
+}
+
+/// Writes a text that comes in pieces to `path`, as [`write_output`] does; `print` hands them over.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`] if that fails.
+pub(super) fn write_pieces(
+    io: &mut ToolIo<'_>,
+    path: &str,
+    print: impl FnOnce(&mut dyn FnMut(&str)),
+) -> Result<(), Diag> {
+    if path == "-" {
+        let written = write_each(&mut *io.stdout, print);
+        return match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(errors::cannot_write("standard output", &error))
+            }
+            _ => Ok(()),
+        };
+    }
+    let mut staged = StagedFiles::default();
+    staged.write_file(path, &io.resolve_path(path), |file| write_each(file, print))?;
+    staged.commit()
+}
+
+/// Writes pieces until one cannot be written.
+fn write_each(out: &mut dyn io::Write, print: impl FnOnce(&mut dyn FnMut(&str))) -> io::Result<()> {
+    let mut written = Ok(());
+    print(&mut |piece| {
+        if written.is_ok() {
+            written = out.write_all(piece.as_bytes());
+        }
+    });
+    written.and_then(|()| out.flush())
 }
 
 /// Reports a diagnostic about no text and gives back the status.

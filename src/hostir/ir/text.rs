@@ -32,6 +32,15 @@ impl TextCache {
         }
     }
 
+    /// Forgets all texts if they take more bytes than this: most are used again soon, or never.
+    pub(crate) fn limit_bytes(&mut self, most: usize) {
+        if self.buffer.len() > most {
+            self.buffer.clear();
+            self.tensors.fill(UNSEEN);
+            self.exprs.fill(UNSEEN);
+        }
+    }
+
     /// The full text of a tensor.
     pub(crate) fn cached_tensor_text(&mut self, program: &Program, id: TensorId) -> &str {
         let (mut start, mut end) = self.tensors[id.index()];

@@ -69,6 +69,17 @@ pub fn print_to_string(program: &Program) -> String {
 
 /// Appends the text of a program to `out`.
 pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
+    print_program(program, options, out, None);
+}
+
+/// Hands over the text of a program in pieces of whole statements, which takes less memory for a large one.
+pub fn print_pieces(program: &Program, options: PrintOptions, take: &mut dyn FnMut(&str)) {
+    let mut rest = String::new();
+    print_program(program, options, &mut rest, Some(take));
+    take(&rest);
+}
+
+fn print_program(program: &Program, options: PrintOptions, out: &mut String, take: Option<&mut dyn FnMut(&str)>) {
     let shifts = drop_index_shifts(program);
     let program = shifts.as_ref().unwrap_or(program);
     let axes = leave_inferred_axes_out(program);
@@ -77,8 +88,17 @@ pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
         printer.known = Some(FxHashMap::default());
     }
     printer.version = options.version;
+    if let Some(take) = take {
+        printer.take = Some(take);
+    }
     printer.print_program();
 }
+
+/// The number of bytes from which a piece of text is handed over.
+const PIECE: usize = 1 << 20;
+
+/// The number of bytes of texts of tensors that are kept from one piece to the next.
+const CACHED: usize = 16 << 20;
 
 /// The text of each op on one line, without its blocks, every tensor by its number alone.
 pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<String> {
@@ -101,6 +121,8 @@ struct ProgramPrinter<'p> {
     program: &'p Program,
     style: Style,
     out: &'p mut String,
+    /// Takes the text so far, if it is wanted in pieces.
+    take: Option<&'p mut dyn FnMut(&str)>,
     texts: TextCache,
     /// Comments by place; empty for most programs.
     comments: FxHashMap<CommentPlace, SmallVec<[u32; 1]>>,
@@ -130,6 +152,7 @@ impl<'p> ProgramPrinter<'p> {
             program,
             style,
             out,
+            take: None,
             texts,
             comments,
             known: None,
@@ -175,8 +198,20 @@ impl<'p> ProgramPrinter<'p> {
                 false => self.out.push('\n'),
             }
             self.print_blocks(op);
+            self.hand_over_piece();
         }
         self.print_comment_lines(CommentPlace::EndOf(block));
+    }
+
+    /// Hands over the text so far, if it is long enough.
+    fn hand_over_piece(&mut self) {
+        if self.out.len() >= PIECE
+            && let Some(take) = &mut self.take
+        {
+            take(self.out);
+            self.out.clear();
+            self.texts.limit_bytes(CACHED);
+        }
     }
 
     /// The blocks of an op, deeper.
