@@ -25,4 +25,5 @@ mod rank_rotation;
 mod table;
 mod timelines;
 mod verdicts;
+mod verified_edits;
 mod verify;

@@ -33,6 +33,7 @@ use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags, Message, codes};
 use hostir::ir::{OpKind, Program};
 use hostir::print::{PrintOptions, VersionLine};
+use hostir::verify::VerifiedState;
 use hostir_passes::ToolRegistries;
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
 use hostir_tool_support::errors;
@@ -365,7 +366,7 @@ impl<'a> OptSession<'a> {
     /// Verifies and transforms a program. `None` after an error.
     fn process_program(&mut self, mut program: Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> Option<Program> {
         let start = Instant::now();
-        hostir::verify::verify(&program, diags);
+        let verified = hostir::verify::verify_with_state(&program, diags);
         self.phases[2] += start.elapsed().as_secs_f64();
         if diags.has_errors() {
             return None;
@@ -373,7 +374,7 @@ impl<'a> OptSession<'a> {
         if self.cli.verify_roundtrip {
             roundtrip::verify_roundtrip(&program, self.cli.element_type, diags);
         }
-        if !self.run_pipeline(&mut program, diags, io) {
+        if !self.run_pipeline(&mut program, verified, diags, io) {
             return None;
         }
         if self.cli.verify_roundtrip && !self.cli.pipeline.steps.is_empty() && !diags.has_errors() {
@@ -386,7 +387,13 @@ impl<'a> OptSession<'a> {
         Some(program)
     }
 
-    fn run_pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> bool {
+    fn run_pipeline(
+        &mut self,
+        program: &mut Program,
+        verified: Option<VerifiedState>,
+        diags: &mut Diags,
+        io: &mut ToolIo<'_>,
+    ) -> bool {
         let config = manager::Config {
             model: self.cli.model.clone(),
             verify_input: false,
@@ -397,7 +404,9 @@ impl<'a> OptSession<'a> {
             ..manager::Config::for_passes(self.cli.registries.passes)
         };
         let mut dump = DumpWriter::new(&self.cli.dumps, self.form, &mut *io.stderr);
-        let result = panics::contain_panics(|| manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump));
+        let result = panics::contain_panics(|| {
+            manager::run_verified_pipeline(program, verified, &self.cli.pipeline, &config, &mut dump)
+        });
         self.ran.extend(dump.ran);
         match result {
             Ok(report) => {

@@ -12,6 +12,7 @@ use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 use hostir::plan::cost::CostModel;
 use hostir::verdict::ProofVerdict;
+use hostir::verify::{VerifiedState, verify_edit, verify_with_state};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -30,10 +31,11 @@ const MAX_DEPTH: usize = 8;
 /// The passes after which the manager verifies the program.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum VerifyEach {
-    /// Those that touched it, by the journal of their edit: after the others it is as verified before.
+    /// Those that touched it, by the journal of their edit: after the others it is as verified before. Rules of single
+    /// ops are checked for what the pass changed.
     #[default]
     Changed,
-    /// All.
+    /// All, and the whole program.
     Always,
     /// None.
     Never,
@@ -182,22 +184,37 @@ pub fn run_pipeline(
     config: &Config,
     observer: &mut dyn PassObserver,
 ) -> Result<PipelineReport, Box<PipelineFailure>> {
-    let mut manager = PassManager { config, observer, report: PipelineReport::default() };
+    let mut verified = None;
     if config.verify_input {
         let mut errors = Diags::default();
-        hostir::verify::verify(program, &mut errors);
+        verified = verify_with_state(program, &mut errors);
         if errors.has_errors() {
-            let remaining = pipeline.clone();
             return Err(Box::new(PipelineFailure {
                 errors,
                 faults: Vec::new(),
                 step: 0,
                 pass: None,
-                remaining,
-                report: manager.report,
+                remaining: pipeline.clone(),
+                report: PipelineReport::default(),
             }));
         }
     }
+    run_verified_pipeline(program, verified, pipeline, config, observer)
+}
+
+/// Runs `pipeline`, as [`run_pipeline`] does, on a program that the caller has verified, with the state that this left:
+/// after a pass only what it changed is then verified. Without the state the first verification is of the whole program.
+///
+/// # Errors
+/// As [`run_pipeline`], for a valid program.
+pub fn run_verified_pipeline(
+    program: &mut Program,
+    verified: Option<VerifiedState>,
+    pipeline: &Pipeline,
+    config: &Config,
+    observer: &mut dyn PassObserver,
+) -> Result<PipelineReport, Box<PipelineFailure>> {
+    let mut manager = PassManager { config, observer, verified, report: PipelineReport::default() };
     if let Err(stop) = manager.run_steps(program, &pipeline.steps, 0) {
         let StepFailure { errors, faults, step, pass, remaining } = stop;
         let remaining = Pipeline { steps: remaining };
@@ -238,9 +255,18 @@ impl StepFailure {
     }
 }
 
+/// The verification of what a pass left.
+struct ResultVerification {
+    state: Option<VerifiedState>,
+    time: Duration,
+    found: Diags,
+}
+
 struct PassManager<'a> {
     config: &'a Config,
     observer: &'a mut dyn PassObserver,
+    /// What the last verification left; `None` if the program changed since without one.
+    verified: Option<VerifiedState>,
     report: PipelineReport,
 }
 
@@ -328,10 +354,11 @@ impl PassManager<'_> {
             self.observer.after_failure(pass, program);
             return Err(StepFailure::new(step, errors).with_faults(faults));
         }
-        match self.contain_panic(pass, || self.verify_result(&edit)) {
-            Ok(None) => {}
-            Ok(Some((verify_time, found))) => {
-                self.report.runs[index].verify_time = verify_time;
+        let verified = self.verified.take();
+        match self.contain_panic(pass, || self.verify_result(&edit, verified)) {
+            Ok(ResultVerification { state, time, found }) => {
+                self.verified = state;
+                self.report.runs[index].verify_time = time;
                 if found.has_errors() {
                     self.observer.after_failure(pass, edit.program());
                     return Err(StepFailure::new(step, invalid_result(pass, found)));
@@ -352,21 +379,29 @@ impl PassManager<'_> {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panicked(pass, panic_text(&*panic)))
     }
 
-    /// Verifies the program that a pass left, if that is wanted: the time it took, and what it found.
-    fn verify_result(&self, edit: &Edit<'_>) -> Option<(Duration, Diags)> {
+    /// Verifies the program that a pass left, if that is wanted: what changed, given the state from before the pass, or
+    /// for [`VerifyEach::Always`] all of it.
+    fn verify_result(&self, edit: &Edit<'_>, before: Option<VerifiedState>) -> ResultVerification {
+        let is_untouched = edit.is_untouched();
         let is_wanted = match self.config.verify_each {
-            VerifyEach::Changed => !edit.is_untouched(),
+            VerifyEach::Changed => !is_untouched,
             VerifyEach::Always => true,
             VerifyEach::Never => false,
         };
-        tracing::debug!(target: PASS_MANAGER, untouched = edit.is_untouched(), verify = is_wanted, "returned");
+        tracing::debug!(target: PASS_MANAGER, untouched = is_untouched, verify = is_wanted, "returned");
         if !is_wanted {
-            return None;
+            let state = before.filter(|_| is_untouched);
+            return ResultVerification { state, time: Duration::ZERO, found: Diags::default() };
         }
         let start = Instant::now();
-        let mut errors = Diags::default();
-        hostir::verify::verify(edit.program(), &mut errors);
-        Some((start.elapsed(), errors))
+        let mut found = Diags::default();
+        let state = match self.config.verify_each {
+            VerifyEach::Always => verify_with_state(edit.program(), &mut found),
+            VerifyEach::Changed | VerifyEach::Never => {
+                verify_edit(edit.program(), &edit.edited_parts(), before, &mut found)
+            }
+        };
+        ResultVerification { state, time: start.elapsed(), found }
     }
 
     fn run_nested(

@@ -64,7 +64,7 @@ impl ExtentClasses {
     }
 
     /// Equates the extent of a device axis with its mesh.
-    fn link_mesh_axes(&mut self, program: &Program, tensor: TensorId) {
+    pub(crate) fn link_mesh_axes(&mut self, program: &Program, tensor: TensorId) {
         let Some(mesh) = program.tensor_mesh(tensor) else { return };
         for domain in program.domains(tensor) {
             let Some(extent) = mesh.axis_extent(domain.parallel) else { continue };

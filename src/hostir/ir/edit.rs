@@ -1,10 +1,11 @@
 //! Transactions: the only way to change a program.
 //!
 //! An [`Edit`] appends to arenas and replaces whole blocks or ops; it never inserts into a vector.
-//! Every replacement is recorded in a journal. An edit that is dropped without [`Edit::commit`] is rolled
-//! back, so a pass that refuses a program leaves it unchanged.
+//! Every replacement of something older than the edit is recorded in a journal. An edit that is dropped without
+//! [`Edit::commit`] is rolled back, so a pass that refuses a program leaves it unchanged.
 
 use super::expr::Expr;
+use super::id::{Id, IdVec};
 use super::ids::{BlockId, DomainId, ExprId, MeshId, OpId, TensorId, UnitId};
 use super::imports::Imports;
 use super::names::Symbol;
@@ -14,6 +15,7 @@ use super::style::Style;
 use super::tensor::{DeviceMesh, IterDomain, Tensor};
 use crate::diag::Span;
 
+/// A value from before the edit. The large and rare ones are boxed: a pass may replace all ops and tensors.
 enum UndoEntry {
     Block(BlockId, Block),
     Op(OpId, Op),
@@ -22,12 +24,12 @@ enum UndoEntry {
     Inputs(Vec<Value>),
     Outputs(Vec<Value>),
     Aliases(Option<Vec<(TensorId, TensorId)>>),
-    Unit(UnitId, HostUnit),
-    Style(Style),
+    Unit(UnitId, Box<HostUnit>),
+    Style(Box<Style>),
     Comments(Vec<SourceComment>),
     Frame(TextFrame),
-    Names(GivenNames),
-    Hints(RunHints),
+    Names(Box<GivenNames>),
+    Hints(Box<RunHints>),
     Definitions(Option<BlockId>),
 }
 
@@ -72,10 +74,10 @@ impl<'a> Edit<'a> {
     pub fn program(&self) -> &Program {
         self.program
     }
-    /// Commits the changes. Returns true if anything was replaced.
+    /// Commits the changes. Returns true if anything was replaced, or a unit added.
     pub fn commit(mut self) -> bool {
         self.committed = true;
-        let is_changed = !self.journal.is_empty();
+        let is_changed = !self.journal.is_empty() || self.program.units.len() != self.lengths.units;
         if is_changed {
             // The files may not have what the program has now.
             self.program.imports = Imports::default();
@@ -85,6 +87,35 @@ impl<'a> Edit<'a> {
     /// Whether the program is the one that the edit began with: nothing was replaced, and nothing appended.
     pub fn is_untouched(&self) -> bool {
         self.journal.is_empty() && ArenaLengths::of_program(self.program) == self.lengths
+    }
+    /// The parts of the program that the edit changed so far.
+    pub fn edited_parts(&self) -> EditedParts {
+        let (program, lengths) = (&*self.program, &self.lengths);
+        let mut parts = EditedParts {
+            ops: flags_from(lengths.ops, program.ops.len()),
+            tensors: flags_from(lengths.tensors, program.tensors.len()),
+            domains: flags_from(lengths.domains, program.domains.len()),
+            units: flags_from(lengths.units, program.units.len()),
+            is_global: false,
+        };
+        for entry in &self.journal {
+            match entry {
+                UndoEntry::Op(id, _) => parts.ops[*id] = true,
+                UndoEntry::Tensor(id, old) => parts.tensors[*id] |= old.differs_in_type(&program.tensors[*id]),
+                UndoEntry::Domain(id, _) => parts.domains[*id] = true,
+                UndoEntry::Block(..) | UndoEntry::Comments(_) | UndoEntry::Outputs(_) => {}
+                UndoEntry::Inputs(_)
+                | UndoEntry::Aliases(_)
+                | UndoEntry::Unit(..)
+                | UndoEntry::Style(_)
+                | UndoEntry::Frame(_)
+                | UndoEntry::Names(_)
+                | UndoEntry::Hints(_)
+                | UndoEntry::Definitions(_) => parts.is_global = true,
+            }
+        }
+        parts.mark_tensors_of_domains(program, lengths.domains);
+        parts
     }
     /// Interns a name.
     pub fn intern_name(&mut self, text: &str) -> Symbol {
@@ -138,25 +169,36 @@ impl<'a> Edit<'a> {
     pub fn add_unit(&mut self, unit: HostUnit) -> UnitId {
         self.program.units.push(unit)
     }
-    /// Replaces the ops of a block.
+    /// Replaces the ops of a block. The ops that it has already are no change.
     pub fn set_block(&mut self, id: BlockId, ops: Vec<OpId>) {
+        if self.program.blocks[id].ops == ops {
+            return;
+        }
         let old = std::mem::replace(&mut self.program.blocks[id], Block { ops });
-        self.journal.push(UndoEntry::Block(id, old));
+        if id.index() < self.lengths.blocks {
+            self.journal.push(UndoEntry::Block(id, old));
+        }
     }
     /// Replaces an op, keeping its id and span.
     pub fn set_op(&mut self, id: OpId, op: Op) {
         let old = std::mem::replace(&mut self.program.ops[id], op);
-        self.journal.push(UndoEntry::Op(id, old));
+        if id.index() < self.lengths.ops {
+            self.journal.push(UndoEntry::Op(id, old));
+        }
     }
     /// Replaces a tensor's declaration (not its domains).
     pub fn set_tensor(&mut self, id: TensorId, tensor: Tensor) {
         let old = std::mem::replace(&mut self.program.tensors[id], tensor);
-        self.journal.push(UndoEntry::Tensor(id, old));
+        if id.index() < self.lengths.tensors {
+            self.journal.push(UndoEntry::Tensor(id, old));
+        }
     }
     /// Replaces a domain in place.
     pub fn set_domain(&mut self, id: DomainId, domain: IterDomain) {
         let old = std::mem::replace(&mut self.program.domains[id], domain);
-        self.journal.push(UndoEntry::Domain(id, old));
+        if id.index() < self.lengths.domains {
+            self.journal.push(UndoEntry::Domain(id, old));
+        }
     }
     /// Replaces the program's inputs.
     pub fn set_inputs(&mut self, inputs: Vec<Value>) {
@@ -191,12 +233,14 @@ impl<'a> Edit<'a> {
     /// Replaces a HostUnit's declaration (not the ops of its body).
     pub fn set_unit(&mut self, id: UnitId, unit: HostUnit) {
         let old = std::mem::replace(&mut self.program.units[id], unit);
-        self.journal.push(UndoEntry::Unit(id, old));
+        if id.index() < self.lengths.units {
+            self.journal.push(UndoEntry::Unit(id, Box::new(old)));
+        }
     }
     /// Replaces the spelling features.
     pub fn set_style(&mut self, style: Style) {
         let old = std::mem::replace(&mut self.program.style, style);
-        self.journal.push(UndoEntry::Style(old));
+        self.journal.push(UndoEntry::Style(Box::new(old)));
     }
     /// Replaces the comments, for passes that move ops and their comments.
     pub fn set_comments(&mut self, comments: Vec<SourceComment>) {
@@ -211,12 +255,12 @@ impl<'a> Edit<'a> {
     /// Replaces the names of the program, its handles, streams and meshes.
     pub fn set_given_names(&mut self, names: GivenNames) {
         let old = std::mem::replace(&mut self.program.given, names);
-        self.journal.push(UndoEntry::Names(old));
+        self.journal.push(UndoEntry::Names(Box::new(old)));
     }
     /// Replaces the values that the text proposes for a run.
     pub fn set_run_hints(&mut self, hints: RunHints) {
         let old = std::mem::replace(&mut self.program.hints, hints);
-        self.journal.push(UndoEntry::Hints(old));
+        self.journal.push(UndoEntry::Hints(Box::new(old)));
     }
     /// Removes the `Aliases:` and `Index definitions:` sections if they are empty.
     pub fn drop_empty_sections(&mut self) {
@@ -243,15 +287,52 @@ impl<'a> Edit<'a> {
                 self.program.aliases = aliases;
                 self.program.resolve_aliases();
             }
-            UndoEntry::Unit(id, unit) => self.program.units[id] = unit,
-            UndoEntry::Style(style) => self.program.style = style,
+            UndoEntry::Unit(id, unit) => self.program.units[id] = *unit,
+            UndoEntry::Style(style) => self.program.style = *style,
             UndoEntry::Comments(comments) => self.program.source.comments = comments,
             UndoEntry::Frame(frame) => self.program.frame = frame,
-            UndoEntry::Names(names) => self.program.given = names,
-            UndoEntry::Hints(hints) => self.program.hints = hints,
+            UndoEntry::Names(names) => self.program.given = *names,
+            UndoEntry::Hints(hints) => self.program.hints = *hints,
             UndoEntry::Definitions(block) => self.program.index_definitions = block,
         }
     }
+}
+
+/// The parts of a program that an edit changed, for work that is to be done again for these alone.
+#[derive(Debug)]
+pub struct EditedParts {
+    /// By op: true if it is new or was replaced. The blocks that hold ops do not count.
+    pub ops: IdVec<OpId, bool>,
+    /// By tensor: true if it is new, or its type or a domain of it was replaced. Its memory, name and positions do not
+    /// count.
+    pub tensors: IdVec<TensorId, bool>,
+    /// By domain: true if it is new or was replaced.
+    pub domains: IdVec<DomainId, bool>,
+    /// By unit: true if it is new.
+    pub units: IdVec<UnitId, bool>,
+    /// True if something was replaced on which any statement may depend: inputs, aliases, old units, spelling, names,
+    /// hints or definitions.
+    pub is_global: bool,
+}
+
+impl EditedParts {
+    /// Marks the tensors with a domain that was replaced in its place; new domains belong to tensors that are marked.
+    fn mark_tensors_of_domains(&mut self, program: &Program, old: usize) {
+        let domains = self.domains.as_slice();
+        if !domains[..old].contains(&true) {
+            return;
+        }
+        for (id, tensor) in program.tensors.iter() {
+            self.tensors[id] |= domains[tensor.domains_start as usize..tensor.domains_end as usize].contains(&true);
+        }
+    }
+}
+
+/// A table that is true from an id on.
+fn flags_from<I: Id>(first: usize, len: usize) -> IdVec<I, bool> {
+    let mut flags = IdVec::filled(false, first);
+    flags.grow(len, true);
+    flags
 }
 
 impl Drop for Edit<'_> {

@@ -52,19 +52,23 @@ impl IterDomain {
         Self::new(IterType::Broadcast, ParallelType::Serial, one)
     }
     /// Whether the axis has no storage.
+    #[inline]
     pub fn is_reduction(&self) -> bool {
         self.iter == IterType::Reduction
     }
     /// Whether the axis is a broadcast.
+    #[inline]
     pub fn is_broadcast(&self) -> bool {
         self.iter == IterType::Broadcast
     }
     /// Returns true if the axis is sharded: distributed over devices and stored.
+    #[inline]
     pub fn is_sharded(&self) -> bool {
         self.parallel.is_device() && !self.is_reduction()
     }
 
     /// Returns true if the axis is distributed over devices or streams.
+    #[inline]
     pub fn is_distributed(&self) -> bool {
         self.parallel.is_device() || self.parallel == ParallelType::Stream
     }
@@ -191,5 +195,15 @@ impl Tensor {
     /// Returns true if the reader of the text inferred the axes before the splits, which no text gives.
     pub fn has_inferred_axes(&self) -> bool {
         self.split && self.logical.is_some()
+    }
+
+    /// Returns true if two declarations differ in more than memory, name and positions.
+    pub(crate) fn differs_in_type(&self, other: &Tensor) -> bool {
+        let Tensor { number, name: _, memory: _, dtype, domains_start, domains_end, positions: _, .. } = self;
+        let Tensor { mesh, axes, split, logical, unit, .. } = self;
+        (number, dtype, domains_start, domains_end)
+            != (&other.number, &other.dtype, &other.domains_start, &other.domains_end)
+            || (mesh, axes, split, logical, unit)
+                != (&other.mesh, &other.axes, &other.split, &other.logical, &other.unit)
     }
 }

@@ -74,7 +74,8 @@ pub(super) fn check_integers(program: &Program, diags: &mut Diags) {
     program.walk_with_units(&mut |id| check_op(program, id, diags));
 }
 
-fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
+/// Checks the declared extents of a tensor.
+pub(super) fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
     let span = tensor_span(program, tensor);
     for domain in program.domains(tensor) {
         let parts = [Some(domain.extent), domain.start, domain.stop, domain.expanded];
@@ -121,7 +122,8 @@ fn check_broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &m
     diags.push(Diag::error(codes::BROADCAST_EXTENT, span, message).with_note(note));
 }
 
-fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
+/// Checks the integer operands of an op.
+pub(super) fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
     let op: &Op = program.op(id);
     let span = program.op_span(id);
     for (key, value) in &op.attrs {

@@ -79,6 +79,7 @@
 //! - V49 iterations on several streams do not all write one buffer that they keep (H0236)
 
 mod aliases;
+mod changes;
 mod communications;
 mod declarations;
 mod definitions;
@@ -92,7 +93,8 @@ mod units;
 use crate::analysis::ExtentClasses;
 use crate::diag::components::{VERIFIER, codes_of};
 use crate::diag::{Diag, DiagLabel, Diags, PartKind, Severity, Span, codes};
-use crate::ir::{Program, TensorId};
+use crate::ir::{IdVec, OpId, Program, TensorId};
+pub use changes::{VerifiedState, verify_edit};
 
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
 const PARALLEL: usize = 4096;
@@ -110,15 +112,22 @@ const PARALLEL: usize = 4096;
 /// assert_eq!(diags.items[0].message, "output `T1` is never defined");
 /// ```
 pub fn verify(program: &Program, diags: &mut Diags) {
-    let (OpFindings { rules, extents }, (mut found, rest)) = if program.ops().len() < PARALLEL {
-        (check_ops_and_extents(program), (check_structure(program), check_posts_and_names(program)))
-    } else {
-        // Whoever is done first takes what is left.
-        rayon::join(
-            || check_ops_and_extents(program),
-            || rayon::join(|| check_structure(program), || check_posts_and_names(program)),
-        )
-    };
+    let _not_needed = verify_with_state(program, diags);
+}
+
+/// Checks a program, as [`verify`] does. Returns what [`verify_edit`] needs to check the program after an edit; `None`
+/// after an error.
+pub fn verify_with_state(program: &Program, diags: &mut Diags) -> Option<VerifiedState> {
+    let (OpFindings { rules, extents, state }, (mut found, rest)) = join_checks(
+        program,
+        || check_ops_and_extents(program),
+        || check_structure(program),
+        || {
+            let mut found = check_posts_and_names(program);
+            integers::check_integers(program, &mut found);
+            found
+        },
+    );
     report_family("declarations and definitions", &found);
     report_family("single ops", &rules);
     report_family("posts, units and names", &rest);
@@ -130,7 +139,23 @@ pub fn verify(program: &Program, diags: &mut Diags) {
     let consequences = all - found.items.len();
     tracing::debug!(target: VERIFIER, ops = program.ops().len(), found = found.items.len(), consequences, "verified");
     found.sort_by_place();
+    let is_valid = !found.has_errors();
     diags.items.append(&mut found.items);
+    state.filter(|_| is_valid)
+}
+
+/// Makes three checks of a program; of a large one at the same time.
+fn join_checks<A: Send, B: Send, C: Send>(
+    program: &Program,
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+    third: impl FnOnce() -> C + Send,
+) -> (A, (B, C)) {
+    if program.ops().len() < PARALLEL {
+        return (first(), (second(), third()));
+    }
+    // Whoever is done first takes what is left.
+    rayon::join(first, || rayon::join(second, third))
 }
 
 /// Tells who debugs the verifier what a family of rules found.
@@ -150,7 +175,7 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     let mut found = Diags::default();
     let referenced = declarations::ReferencedTensors::new(program);
     declarations::check_declarations(program, &referenced, &mut found);
-    let OpFindings { rules, extents } = check_ops_and_extents(program);
+    let OpFindings { rules, extents, .. } = check_ops_and_extents(program);
     let rules = without_duplicates(program, &found, rules);
     found.items.extend(rules.items);
     if !program.source().unread.is_lost() {
@@ -228,19 +253,24 @@ fn check_structure(program: &Program) -> Diags {
 struct OpFindings {
     rules: Diags,
     extents: Diags,
+    /// What later checks need; `None` if extents need two values.
+    state: Option<VerifiedState>,
 }
 
 /// Checks each op by itself, and the extents that follow from the links of all.
 fn check_ops_and_extents(program: &Program) -> OpFindings {
-    let mut found = OpFindings { rules: Diags::default(), extents: Diags::default() };
+    let (mut rules, mut extents) = (Diags::default(), Diags::default());
     let (mut classes, mut links) = (ExtentClasses::of_meshes(program), Vec::new());
+    let mut checked: IdVec<OpId, bool> = IdVec::filled(false, program.ops().len());
     program.walk_with_units(&mut |id| {
         links.clear();
-        program.op(id).kind.spec().verify_links(program, id, &mut links, &mut found.rules);
+        program.op(id).kind.spec().verify_links(program, id, &mut links, &mut rules);
         classes.link_op(program, id, &links);
+        checked[id] = true;
     });
-    scalars::check_extent_conflicts(program, &classes, &mut found.extents);
-    found
+    scalars::check_extent_conflicts(program, &classes, &mut extents);
+    let state = classes.conflicts().is_empty().then(|| VerifiedState::new(checked, classes));
+    OpFindings { rules, extents, state }
 }
 
 /// Runs the checks of single ops, except on ops that use the tensors in `but`.
@@ -255,7 +285,7 @@ fn check_ops(program: &Program, but: &[TensorId]) -> Diags {
     found
 }
 
-/// Posts, units and names of scalars.
+/// Posts, units, streams and names of scalars.
 fn check_posts_and_names(program: &Program) -> Diags {
     let mut found = Diags::default();
     communications::check_posts(program, &mut found);
@@ -263,6 +293,5 @@ fn check_posts_and_names(program: &Program) -> Diags {
     scalars::check_scalars(program, &mut found);
     definitions::check_definitions(program, &mut found);
     streams::check_streams(program, &mut found);
-    integers::check_integers(program, &mut found);
     found
 }
