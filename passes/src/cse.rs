@@ -129,13 +129,13 @@ impl ProgramFacts {
         }
         let mut blocks = vec![program.body()];
         visit_host_ops(program, &mut |op| blocks.extend_from_slice(&program.op(op).blocks));
-        let mut op_blocks: FxHashMap<OpId, BlockId> = FxHashMap::default();
+        let mut op_blocks: IdVec<OpId, Option<BlockId>> = IdVec::filled(None, program.ops().len());
         for block in blocks {
-            op_blocks.extend(program.block(block).ops.iter().map(|&op| (op, block)));
+            program.block(block).ops.iter().for_each(|&op| op_blocks[op] = Some(block));
         }
         let mut at = 0;
         visit_host_ops(program, &mut |op| {
-            let mention = Mention { op, block: op_blocks.get(&op).copied(), at };
+            let mention = Mention { op, block: op_blocks[op], at };
             visit_accesses(program, op, &mut |tensor, access| {
                 facts.note_access(program, mention, tensor, access);
                 if matches!(access, TensorAccess::Write | TensorAccess::Both | TensorAccess::Free) {

@@ -3,7 +3,6 @@
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{MovedDomains, is_tensor_op, mixed_meshes_error};
-use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::order::permuted_results;
@@ -43,13 +42,14 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run_finalize_domains(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let resharding = cx.resharding_ops(edit);
     let program = edit.program();
     let ops: Vec<OpId> = program.block(program.body()).ops.clone();
     check_meshes(program, &ops)?;
     let mut seen = vec![false; program.tensors().len()];
     let mut found = Vec::new();
     let permuted = permuted_outputs(program);
-    for &op in ops.iter().filter(|&&op| is_tensor_op(program, op) && !is_resharding(program, op)) {
+    for &op in ops.iter().filter(|&&op| is_tensor_op(program, op) && !resharding.contains(op)) {
         for tensor in program.op(op).all_tensors() {
             let new = !std::mem::replace(&mut seen[tensor.index()], true);
             if new && !permuted[tensor.index()] && has_inner_device_axis(program, tensor) {

@@ -9,6 +9,7 @@
 mod framework;
 mod support;
 
+pub use framework::analyses::ReshardingOps;
 pub use framework::options::{OptionSpec, OptionType, OptionValue, Options};
 pub use framework::pass::{ChoiceRule, PipelineWay, PipelineWays};
 pub use framework::pass::{OptionFault, PassAction, PassCx, PassExample, PassInfo, StatisticSpec};

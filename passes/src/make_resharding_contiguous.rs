@@ -1,9 +1,9 @@
 //! make-resharding-contiguous: makes data that moves between devices contiguous.
 
+use crate::framework::analyses::ReshardingOps;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{declare_stored_copy, strided_over};
-use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
@@ -48,10 +48,11 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run_make_contiguous(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let resharding = cx.resharding_ops(edit);
     let program = edit.program();
     let body = program.body();
     let ops = program.block(body).ops.clone();
-    let strided = find_strided_operands(program, &ops)?;
+    let strided = find_strided_operands(program, &ops, &resharding)?;
     if strided.is_empty() {
         return Ok(());
     }
@@ -71,7 +72,11 @@ fn run_make_contiguous(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), D
 }
 
 /// The strided operands of ops that move data, in order. Reports strided results.
-fn find_strided_operands(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags> {
+fn find_strided_operands(
+    program: &Program,
+    ops: &[OpId],
+    resharding: &ReshardingOps,
+) -> Result<Vec<(OpId, TensorId)>, Diags> {
     let mut diags = Diags::default();
     let mut strided = vec![false; program.tensors().len()];
     let mut found = Vec::new();
@@ -83,7 +88,7 @@ fn find_strided_operands(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, T
             }
             continue;
         }
-        if !is_resharding(program, id) {
+        if !resharding.contains(id) {
             continue;
         }
         if let Some(tensor) = op.output_tensors().find(|tensor| strided[tensor.index()]) {

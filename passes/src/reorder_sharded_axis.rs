@@ -7,7 +7,6 @@ use crate::support::reshard::{
     MovedDomains, OpLinks, axes_with_domains, declare_local_tensor, refuse_splits, stored_axes, takes_room,
 };
 use crate::support::rewrite::rebuild_body;
-use hostir::analysis::is_resharding;
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
@@ -61,12 +60,13 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run_reorder_sharded_axis(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let resharding = cx.resharding_ops(edit);
     let program = edit.program();
     let ops = program.block(program.body()).ops.clone();
     let mut diags = Diags::default();
     let mut work = Vec::new();
     let needed_only = cx.options().bool_value("only_where_needed");
-    for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
+    for &op in ops.iter().filter(|&&op| resharding.contains(op)) {
         if needed_only && is_streamed(program, op) {
             continue;
         }

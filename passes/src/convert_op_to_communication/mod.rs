@@ -8,6 +8,7 @@ mod change;
 mod own_rank;
 mod table;
 
+use crate::framework::analyses::ReshardingOps;
 use crate::framework::options::{OptionSpec, OptionType, Options};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::{CollectiveSpec, OpBuilder};
@@ -15,7 +16,6 @@ use crate::support::comm_options::communicator_backend;
 use crate::support::keep::IterationAllocations;
 use crate::support::rewrite::{self, CommentMoves};
 use branches::RankBranches;
-use hostir::analysis::is_resharding;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -129,7 +129,8 @@ pub(crate) fn refuse_in_any_order(program: &Program, op: OpId) -> Option<Diag> {
 
 fn run_convert_to_communication(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let config = Config::new(cx.options());
-    let decisions = decide_conversions(edit.program())?;
+    let resharding = cx.resharding_ops(edit);
+    let decisions = decide_conversions(edit.program(), &resharding)?;
     if decisions.is_empty() && config.rank.is_none() {
         return Ok(());
     }
@@ -173,7 +174,7 @@ fn run_convert_to_communication(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Res
 }
 
 /// The resharding ops of the host program with their replacements, by id. Reports all that cannot be converted.
-fn decide_conversions(program: &Program) -> Result<Vec<(OpId, CommDecision)>, Diags> {
+fn decide_conversions(program: &Program, resharding: &ReshardingOps) -> Result<Vec<(OpId, CommDecision)>, Diags> {
     let mut decisions = Vec::new();
     let mut diags = Diags::default();
     let mut selects = FxHashMap::default();
@@ -183,7 +184,7 @@ fn decide_conversions(program: &Program) -> Result<Vec<(OpId, CommDecision)>, Di
         if what.kind.effect() == OpEffect::Alias {
             selects.extend(what.output_tensors().map(|slice| (slice, op)));
         }
-        if !is_resharding(program, op) {
+        if !resharding.contains(op) {
             return;
         }
         match table::decide_communication(program, op) {

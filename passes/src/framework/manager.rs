@@ -1,6 +1,7 @@
 //! Runs a pipeline: verifies around every pass, rolls back changes that a pass must not leave, and records time,
 //! statistics, op counts and remarks.
 
+use crate::framework::analyses::KnownAnalyses;
 use crate::framework::choice;
 use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo, PipelineWays};
 use crate::framework::pipeline::{self, Pipeline, PipelineStep};
@@ -214,7 +215,14 @@ pub fn run_verified_pipeline(
     config: &Config,
     observer: &mut dyn PassObserver,
 ) -> Result<PipelineReport, Box<PipelineFailure>> {
-    let mut manager = PassManager { config, observer, verified, report: PipelineReport::default() };
+    let mut manager = PassManager {
+        config,
+        observer,
+        verified,
+        analyses: KnownAnalyses::default(),
+        op_count: count_ops(program),
+        report: PipelineReport::default(),
+    };
     if let Err(stop) = manager.run_steps(program, &pipeline.steps, 0) {
         let StepFailure { errors, faults, step, pass, remaining } = stop;
         let remaining = Pipeline { steps: remaining };
@@ -267,6 +275,10 @@ struct PassManager<'a> {
     observer: &'a mut dyn PassObserver,
     /// What the last verification left; `None` if the program changed since without one.
     verified: Option<VerifiedState>,
+    /// The analyses of the program as it is.
+    analyses: KnownAnalyses,
+    /// Its number of ops.
+    op_count: usize,
     report: PipelineReport,
 }
 
@@ -284,7 +296,7 @@ impl PassManager<'_> {
 
     fn run_step(&mut self, program: &mut Program, step: &PipelineStep, depth: usize) -> Result<(), StepFailure> {
         let pass = step.pass;
-        let index = self.begin_pass(pass, depth, program);
+        let index = self.begin_pass(pass, depth);
         let span = tracing::debug_span!(target: PASS_MANAGER, "pass", name = pass.name, options = %step.options);
         let _entered = span.enter();
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
@@ -306,7 +318,10 @@ impl PassManager<'_> {
         };
         let run = &mut self.report.runs[index];
         run.time = start.elapsed().saturating_sub(run.verify_time);
-        run.ops_after = count_ops(program);
+        if changed {
+            self.op_count = count_ops(program);
+        }
+        run.ops_after = self.op_count;
         run.changed = changed;
         let (ops_before, ops_after) = (run.ops_before, run.ops_after);
         tracing::debug!(target: PASS_MANAGER, changed, ops_before, ops_after, "done");
@@ -317,8 +332,8 @@ impl PassManager<'_> {
         Ok(())
     }
 
-    fn begin_pass(&mut self, pass: &'static PassInfo, depth: usize, program: &Program) -> usize {
-        let ops = count_ops(program);
+    fn begin_pass(&mut self, pass: &'static PassInfo, depth: usize) -> usize {
+        let ops = self.op_count;
         self.report.runs.push(PassRun {
             pass,
             depth,
@@ -341,9 +356,13 @@ impl PassManager<'_> {
         action: fn(&mut Edit<'_>, &mut PassCx<'_>) -> Result<(), Diags>,
     ) -> Result<bool, StepFailure> {
         let pass = step.pass;
-        let mut cx = PassCx::new(pass, &step.options, &self.config.model, self.config.remarks);
+        let analyses = std::mem::take(&mut self.analyses);
+        let mut cx = PassCx::new(pass, &step.options, &self.config.model, self.config.remarks).with_analyses(analyses);
         let mut edit = Edit::new(program);
         let result = self.contain_panic(pass, || action(&mut edit, &mut cx)).flatten();
+        if edit.is_untouched() {
+            self.analyses = cx.take_analyses();
+        }
         self.report.verdicts.append(&mut cx.take_verdicts());
         let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);

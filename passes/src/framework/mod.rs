@@ -2,6 +2,7 @@
 //!
 //! The framework knows neither a pass nor the table of passes: its callers provide the table.
 
+pub(crate) mod analyses;
 mod choice;
 pub mod doc;
 pub mod manager;

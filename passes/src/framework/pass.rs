@@ -4,12 +4,14 @@
 //! `--list-passes`, `docs/passes.md`, option parsing and messages follow from that data. The contract:
 //! valid in, valid out; a pass that returns an error has changed nothing (its edit is rolled back).
 
+use crate::framework::analyses::{KnownAnalyses, ReshardingOps};
 use crate::framework::options::{OptionSpec, Options, is_same_name};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::machine::Machine;
 use hostir::plan::cost::CostModel;
 use hostir::verdict::ProofVerdict;
+use std::rc::Rc;
 
 /// One row of the pass table. The diagnostic codes of a pass are constants of its own files.
 #[derive(Debug)]
@@ -145,6 +147,7 @@ pub struct PassCx<'a> {
     faults: Vec<OptionFault>,
     verdicts: Vec<ProofVerdict>,
     wants_remarks: bool,
+    analyses: KnownAnalyses,
 }
 
 /// An error in the values of options, and so in the pipeline: the program is not at fault.
@@ -162,7 +165,21 @@ impl<'a> PassCx<'a> {
     pub fn new(info: &'static PassInfo, options: &'a Options, model: &'a CostModel, wants_remarks: bool) -> Self {
         let counts = vec![0; info.statistics.len()];
         let (notices, faults, verdicts) = (Diags::default(), Vec::new(), Vec::new());
-        Self { info, options, model, counts, notices, faults, verdicts, wants_remarks }
+        let analyses = KnownAnalyses::default();
+        Self { info, options, model, counts, notices, faults, verdicts, wants_remarks, analyses }
+    }
+    /// The context with the analyses of the program as it is.
+    pub(crate) fn with_analyses(self, analyses: KnownAnalyses) -> Self {
+        Self { analyses, ..self }
+    }
+    /// The analyses of the program as it was before the pass, which are taken out.
+    pub(crate) fn take_analyses(&mut self) -> KnownAnalyses {
+        std::mem::take(&mut self.analyses)
+    }
+    /// The ops of the host program that move data between devices. The pass asks before it changes anything: then they
+    /// are found once for all passes until one changes the program.
+    pub fn resharding_ops(&mut self, edit: &Edit<'_>) -> Rc<ReshardingOps> {
+        self.analyses.resharding_ops(edit)
     }
     /// The parsed options.
     pub fn options(&self) -> &'a Options {

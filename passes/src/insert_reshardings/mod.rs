@@ -5,13 +5,14 @@
 
 mod reduce;
 
+use crate::framework::analyses::ReshardingOps;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{
     MovedDomains, OpLinks, declare_stored_copy, parallel_types_like, refuse_mixed_meshes, refuse_splits,
 };
 use crate::support::rewrite::rebuild_body;
-use hostir::analysis::{has_different_shardings, is_resharding, is_standalone, shards_made_axis};
+use hostir::analysis::{has_different_shardings, is_standalone, shards_made_axis};
 use hostir::axes::logical_axes;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
@@ -90,9 +91,10 @@ pub(crate) struct InsertionForm {
 
 /// Inserts the reshardings of the ops of the body. Counts `sets-inserted` and `reductions-split`.
 pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: InsertionForm) -> Result<(), Diags> {
+    let resharding = cx.resharding_ops(edit);
     let program = edit.program();
     let ops = program.block(program.body()).ops.clone();
-    let work = plan_insertions(program, &ops, form)?;
+    let work = plan_insertions(program, &ops, form, &resharding)?;
     if work.is_empty() {
         return Ok(());
     }
@@ -119,10 +121,15 @@ enum InsertionStep {
 }
 
 /// The ops that need a resharding, in order. Reports all that cannot be resharded.
-fn plan_insertions(program: &Program, ops: &[OpId], form: InsertionForm) -> Result<Vec<(OpId, InsertionStep)>, Diags> {
+fn plan_insertions(
+    program: &Program,
+    ops: &[OpId],
+    form: InsertionForm,
+    resharding: &ReshardingOps,
+) -> Result<Vec<(OpId, InsertionStep)>, Diags> {
     let mut diags = Diags::default();
     let mut work = Vec::new();
-    for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
+    for &op in ops.iter().filter(|&&op| resharding.contains(op)) {
         let step = diags.keep_error(decide_step(program, op, form)).flatten();
         work.extend(step.map(|step| (op, step)));
     }

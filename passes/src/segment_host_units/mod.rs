@@ -7,17 +7,17 @@ mod group;
 mod memory;
 mod unit;
 
+use crate::framework::analyses::ReshardingOps;
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use group::{BodyRun, SegmentGroup, belongs_in_unit};
-use hostir::analysis::is_resharding;
 use hostir::analysis::storage::StorageClasses;
 use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId, quoted_op};
 use memory::AllocatedTensors;
-use unit::HostUses;
+use unit::{GroupTensors, HostUses};
 
 /// segment-host-units: an op for a HostUnit that moves data between devices.
 const RESHARDING_UNIT: &str = "H0363";
@@ -82,16 +82,18 @@ T3
 ";
 
 fn run_segment_host_units(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let resharding = cx.resharding_ops(edit);
     let program = edit.program();
     let body = program.body();
     let ops = program.block(body).ops.clone();
     if ops.iter().all(|&op| !belongs_in_unit(program, op)) {
         return Ok(());
     }
-    refuse_resharding(program, &ops)?;
+    refuse_resharding(program, &ops, &resharding)?;
     let mut storage = StorageClasses::from_program(program);
     let uses = HostUses::from_program(program, &mut storage);
     let runs = group::split_runs(program, &mut storage, &ops);
+    let mut tensors = GroupTensors::of_program(program);
     let mut build = OpBuilder::new(edit);
     let mut out = Vec::with_capacity(ops.len());
     let mut memory = AllocatedTensors::from_program(build.program());
@@ -103,7 +105,7 @@ fn run_segment_host_units(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<()
             }
             BodyRun::Groups(groups) => {
                 for group in groups {
-                    place_group(&mut build, cx, &uses, &mut memory, group, &mut out);
+                    place_group(&mut build, cx, &uses, &mut tensors, &mut memory, group, &mut out);
                 }
             }
         }
@@ -137,6 +139,7 @@ fn place_group(
     build: &mut OpBuilder<'_, '_>,
     cx: &mut PassCx<'_>,
     uses: &HostUses,
+    tensors: &mut GroupTensors,
     memory: &mut AllocatedTensors,
     group: SegmentGroup,
     out: &mut Vec<OpId>,
@@ -149,7 +152,7 @@ fn place_group(
         SegmentGroup::Fused(ops) => {
             cx.add_count("units", 1);
             cx.add_count("ops-fused", ops.len() as u64);
-            let post = unit::make_unit(build, uses, &ops);
+            let post = unit::make_unit(build, uses, tensors, &ops);
             for tensor in memory.missing_allocations(build.program(), post) {
                 cx.add_count("allocations", 1);
                 out.push(build.build_allocate(tensor));
@@ -160,10 +163,10 @@ fn place_group(
     }
 }
 
-fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
+fn refuse_resharding(program: &Program, ops: &[OpId], resharding: &ReshardingOps) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for &op in ops.iter().filter(|&&op| belongs_in_unit(program, op)) {
-        if is_resharding(program, op) {
+        if resharding.contains(op) {
             let name = quoted_op(program, op);
             let what: Vec<String> = program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
             let message = message!(

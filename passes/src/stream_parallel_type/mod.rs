@@ -48,6 +48,9 @@ fn run_stream_parallel_type(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<
     }
     let body = edit.program().body();
     let ops = edit.program().block(body).ops.clone();
+    if !ops.iter().any(|&op| has_stream_axis(edit.program(), op)) {
+        return Ok(());
+    }
     let map = AxisMap::new(edit.program(), ops.iter().copied());
     let items = group::group_ops(edit.program(), &map, &config, &ops)?;
     if !items.iter().any(|item| matches!(item, BodyItem::Loop(_))) {
@@ -69,6 +72,12 @@ fn run_stream_parallel_type(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<
     diags.or_value(())?;
     edit.set_block(body, out);
     Ok(())
+}
+
+/// True if an op has a result with a domain on the streams: only such ops move into loops.
+fn has_stream_axis(program: &Program, op: OpId) -> bool {
+    let mut results = program.op(op).output_tensors();
+    results.any(|tensor| program.domains(tensor).iter().any(is_stored_stream_domain))
 }
 
 /// Inputs have no stream-parallel axis.

@@ -1,6 +1,6 @@
 //! Sharding: which axes are distributed over devices, and which ops move data between devices.
 
-use crate::axes::{LastAxes, LogicalAxes, logical_axes};
+use crate::axes::{LastAxes, LogicalAxis, logical_axes, plain_order};
 use crate::ir::{AxisLink, IterDomain, OpEffect, OpKind};
 use crate::ir::{OpId, ParallelType, Program, TensorId};
 
@@ -28,15 +28,29 @@ impl Sharding {
 
 /// Returns how a tensor is sharded over devices.
 pub fn tensor_sharding(program: &Program, tensor: TensorId) -> Sharding {
-    sharding_of_axes(&logical_axes(program, tensor))
+    sharding_and_splits(program, tensor).0
 }
 
-fn sharding_of_axes(axes: &LogicalAxes) -> Sharding {
-    let axes = DEVICE_TYPES.map(|kind| {
-        let place = axes.axes.iter().position(|axis| axis.device_type() == Some(kind));
-        place.map(|k| k as u32)
-    });
-    Sharding { axes }
+/// How a tensor is sharded over devices, and true if splits hide its axes.
+fn sharding_and_splits(program: &Program, tensor: TensorId) -> (Sharding, bool) {
+    // Most tensors have plain axes, which need not be made to be looked at.
+    if let Some(order) = plain_order(program, tensor) {
+        return (sharding_of_types(order.map(|(_, domain)| domain.is_sharded().then_some(domain.parallel))), false);
+    }
+    let axes = logical_axes(program, tensor);
+    (sharding_of_types(axes.axes.iter().map(LogicalAxis::device_type)), axes.split)
+}
+
+/// The sharding of axes with these device types; of one type the first.
+fn sharding_of_types(types: impl Iterator<Item = Option<ParallelType>>) -> Sharding {
+    let mut sharding = Sharding::default();
+    for (found, k) in types.zip(0..) {
+        let at = DEVICE_TYPES.iter().position(|kind| found == Some(*kind));
+        if let Some(at) = at {
+            sharding.axes[at].get_or_insert(k);
+        }
+    }
+    sharding
 }
 
 /// The devices of all meshes of an op's tensors, in ascending order; `None` if a tensor has no mesh, so that every
@@ -169,9 +183,9 @@ pub fn has_different_shardings(
     consumer: TensorId,
     links: &[AxisLink],
 ) -> bool {
-    let (p, c) = (logical_axes(program, producer), logical_axes(program, consumer));
-    let (sharded, wanted) = (sharding_of_axes(&p), sharding_of_axes(&c));
-    if p.split || c.split {
+    let [(sharded, is_split), (wanted, is_result_split)] =
+        [producer, consumer].map(|tensor| sharding_and_splits(program, tensor));
+    if is_split || is_result_split {
         return sharded.axes.map(|axis| axis.is_some()) != wanted.axes.map(|axis| axis.is_some());
     }
     let to = |k: u32| links.iter().find(|l| l.from == (producer, k) && l.to.0 == consumer).map(|l| l.to.1);

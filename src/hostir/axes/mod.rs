@@ -37,6 +37,7 @@ pub struct LogicalAxis {
 }
 
 impl LogicalAxis {
+    #[inline]
     fn from_domain(domain: &IterDomain, printed: u32) -> Self {
         Self {
             iter: domain.iter,
@@ -52,14 +53,17 @@ impl LogicalAxis {
         program.domains(tensor).get(self.printed as usize)?.number
     }
     /// Whether the axis has no storage.
+    #[inline]
     pub fn is_reduction(&self) -> bool {
         self.iter == IterType::Reduction
     }
     /// Whether the axis is a broadcast.
+    #[inline]
     pub fn is_broadcast(&self) -> bool {
         self.iter == IterType::Broadcast
     }
     /// Returns true if the axis is stored and sharded over devices.
+    #[inline]
     pub fn is_sharded(&self) -> bool {
         self.device_type().is_some()
     }
@@ -68,6 +72,7 @@ impl LogicalAxis {
         self.is_sharded() && self.parts.is_none()
     }
     /// The device type over which the axis is stored, if any.
+    #[inline]
     pub fn device_type(&self) -> Option<ParallelType> {
         (self.parallel.is_device() && !self.is_reduction()).then_some(self.parallel)
     }
@@ -157,7 +162,7 @@ pub fn stored_axis_number(program: &Program, tensor: TensorId, printed: u32) -> 
 
 /// The printed domains in the order of the axes, each with its position, if no axis was split and no text gives the
 /// axes: then they are the logical axes.
-fn plain_order(program: &Program, id: TensorId) -> Option<impl Iterator<Item = (u32, &IterDomain)>> {
+pub(crate) fn plain_order(program: &Program, id: TensorId) -> Option<impl Iterator<Item = (u32, &IterDomain)>> {
     let domains = program.domains(id);
     let places = 0..domains.len();
     is_plain(program, id).then(|| places.filter_map(move |at| plain_domain(program, id, at)))
