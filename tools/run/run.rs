@@ -43,6 +43,7 @@ mod progress;
 mod proof;
 mod quantities;
 mod reference;
+mod simulated;
 mod summary;
 mod tensor_options;
 mod time_limits;

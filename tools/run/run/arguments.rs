@@ -19,6 +19,7 @@ pub(super) enum BackendChoice {
     Cpu,
     Cuda,
     Null,
+    Sim,
 }
 
 /// The form of printed plans.
@@ -321,10 +322,11 @@ fn plan_form_parser() -> impl TypedValueParser<Value = PlanForm> {
 }
 
 fn backend_parser() -> impl TypedValueParser<Value = BackendChoice> {
-    PossibleValuesParser::new(["auto", "cpu", "cuda", "null"]).map(|text| match text.as_str() {
+    PossibleValuesParser::new(["auto", "cpu", "cuda", "null", "sim"]).map(|text| match text.as_str() {
         "cpu" => BackendChoice::Cpu,
         "cuda" => BackendChoice::Cuda,
         "null" => BackendChoice::Null,
+        "sim" => BackendChoice::Sim,
         _ => BackendChoice::Auto,
     })
 }

@@ -23,6 +23,8 @@ pub(super) enum RunEngine {
         null: NullBackend,
         asked: bool,
     },
+    /// The cost model, which has times and no results.
+    Sim,
 }
 
 impl RunEngine {
@@ -39,8 +41,13 @@ impl RunEngine {
         refuse_unpermuted(options)?;
         let engine = match options.backend {
             BackendChoice::Null => {
-                refuse_result_flags(options)?;
+                refuse_result_flags(options, "null")?;
                 RunEngine::null_engine(here, true)
+            }
+            BackendChoice::Sim => {
+                refuse_result_flags(options, "sim")?;
+                refuse_turns(options)?;
+                if is_dry_run(options) && here.is_none() { RunEngine::null_engine(None, false) } else { RunEngine::Sim }
             }
             BackendChoice::Cpu if here.is_some() => RunEngine::Cpu,
             _ if is_dry_run(options) => RunEngine::null_engine(here, false),
@@ -55,7 +62,7 @@ impl RunEngine {
             }
         };
         match (&engine, here) {
-            (RunEngine::Cpu, Some(here)) => Err(single_process_error(here)),
+            (RunEngine::Cpu | RunEngine::Sim, Some(here)) => Err(single_process_error(&engine, here)),
             _ => Ok(engine),
         }
     }
@@ -98,6 +105,7 @@ impl RunEngine {
         }
         let elsewhere = match self {
             RunEngine::Cpu => Some("the program runs on the CPU"),
+            RunEngine::Sim => Some("nothing runs"),
             _ if self.backend_name().is_none() => Some("nothing runs"),
             _ => None,
         };
@@ -113,16 +121,17 @@ impl RunEngine {
     pub(super) fn take_warnings(&self) -> Vec<Diag> {
         match self {
             RunEngine::Cuda(cuda) => cuda.take_warnings(),
-            RunEngine::Cpu | RunEngine::Null { .. } => Vec::new(),
+            RunEngine::Cpu | RunEngine::Null { .. } | RunEngine::Sim => Vec::new(),
         }
     }
 
-    /// `CPU`, `CUDA`, `null`; `None` if nothing is to run.
+    /// `CPU`, `CUDA`, `null`, `sim`; `None` if nothing is to run.
     pub(super) fn backend_name(&self) -> Option<&'static str> {
         match self {
             RunEngine::Cpu => Some("CPU"),
             RunEngine::Cuda(_) => Some("CUDA"),
             RunEngine::Null { asked, .. } => asked.then_some("null"),
+            RunEngine::Sim => Some("sim"),
         }
     }
 }
@@ -138,7 +147,7 @@ fn process_control_plane(here: &LaunchedProcess) -> Arc<dyn ControlPlane> {
 
 /// Refuses other orders of the queues for backends whose queues are not executed one after the other.
 fn refuse_unpermuted(options: &Options) -> Result<(), Diag> {
-    let elsewhere = matches!(options.backend, BackendChoice::Cuda | BackendChoice::Null);
+    let elsewhere = matches!(options.backend, BackendChoice::Cuda | BackendChoice::Null | BackendChoice::Sim);
     let timed = options.bench.is_some() || options.traced.is_any();
     if options.permuted.is_none() || !(elsewhere || timed) {
         return Ok(());
@@ -149,16 +158,31 @@ fn refuse_unpermuted(options: &Options) -> Result<(), Diag> {
 }
 
 /// Refuses what would look at results.
-fn refuse_result_flags(options: &Options) -> Result<(), Diag> {
+fn refuse_result_flags(options: &Options, backend: &str) -> Result<(), Diag> {
     let Some(flag) = options.wants_results() else { return Ok(()) };
-    let message = message!("`{}` needs results, but `--backend=null` computes nothing", flag);
+    let message = message!("`{}` needs results, but `--backend={}` computes nothing", flag, backend);
     Err(Diag::global_error(errors::CONFLICT, message).with_note(message!("remove `{}`", flag)))
 }
 
-fn single_process_error(here: &LaunchedProcess) -> Diag {
+/// Refuses turns of timed runs where nothing is timed.
+fn refuse_turns(options: &Options) -> Result<(), Diag> {
+    if !options.bench.as_ref().is_some_and(|bench| bench.turns) {
+        return Ok(());
+    }
+    let message = "`--turns` times runs in turn with those of another process, but `--backend=sim` times nothing";
+    Err(Diag::global_error(errors::CONFLICT, message)
+        .with_note("remove `--turns`: the model's time is always the same"))
+}
+
+fn single_process_error(engine: &RunEngine, here: &LaunchedProcess) -> Diag {
     let (world, source) = (here.place.world, here.place.launcher.name());
-    let message =
-        message!("the CPU backend runs all ranks in one process, but {} sets this process as one of {}", source, world);
+    let name = engine.backend_name().unwrap_or("CPU");
+    let message = message!(
+        "the {} backend runs all ranks in one process, but {} sets this process as one of {}",
+        name,
+        source,
+        world
+    );
     Diag::global_error(errors::ONE_PROCESS, message).with_note(message!(
         "use `--devices {}` in one process to run {} ranks; `--backend=null` tests a launch without GPUs",
         world,

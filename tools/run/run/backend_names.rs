@@ -10,8 +10,11 @@ const OTHER_BACKENDS: &[(&str, &str, &str)] = &[
     ("nccl", "cuda", "runs on NVIDIA GPUs, with NCCL where the program says so"),
     ("host", "cpu", "runs all ranks on the CPU"),
     ("interpreter", "cpu", "runs all ranks on the CPU"),
-    ("none", "null", "simulates a run without computing anything"),
-    ("dry", "null", "simulates a run without computing anything"),
+    ("none", "null", "follows a run without computing anything"),
+    ("dry", "null", "follows a run without computing anything"),
+    ("model", "sim", "computes the times of a run by the cost model"),
+    ("simulate", "sim", "computes the times of a run by the cost model"),
+    ("simulation", "sim", "computes the times of a run by the cost model"),
 ];
 
 /// A better message about an argument that two of ours begin with, or about a backend by another name.

@@ -11,6 +11,7 @@ use super::inputs::{self, InputData};
 use super::preparation::{announce_program, poison_memory, prepare_program, report_cache_warnings};
 use super::program::SourceProgram;
 use super::progress::{self, RoundCounter};
+use super::simulated::SimulatedRun;
 use super::{gather, proof, tensor_options, user_kernels};
 use crate::launch::LaunchedProcess;
 use hostir::backend::cpu;
@@ -19,6 +20,7 @@ use hostir::diag::{Diag, visible};
 use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::InstKind;
+use hostir::plan::cost::CostModel;
 use hostir_gpu::user_kernel::KernelFiles;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -66,7 +68,9 @@ pub(super) fn run_benchmark(
     let figures: Vec<Value> =
         entries.iter().zip(&times).map(|(entry, measured)| program_figure(entry, measured)).collect();
     text += &figure_lines(&entries, &figures);
-    let all = json!({ "backend": engine.backend_name(), "iterations": bench.iterations, "programs": figures });
+    // The model has one time.
+    let iterations = if matches!(engine, RunEngine::Sim) { 1 } else { bench.iterations };
+    let all = json!({ "backend": engine.backend_name(), "iterations": iterations, "programs": figures });
     write_figures(bench.json.as_deref(), &format!("{all:#}\n"), text, options, io)
 }
 
@@ -100,6 +104,7 @@ impl TimedPrograms<'_> {
             |line| match engine {
                 RunEngine::Cpu => time_on_cpu(entries, bench, options, &rounds, io),
                 RunEngine::Null { null, .. } => time_on_null(entries, bench, null, &rounds, io),
+                RunEngine::Sim => entries.iter().map(|entry| time_by_model(entry, &options.run_model())).collect(),
                 RunEngine::Cuda(cuda) => {
                     let programs = entries.iter().map(|entry| (&entry.loaded.source, &entry.prepared)).collect();
                     let watched = WatchedRun { programs, format: options.format, here };
@@ -167,7 +172,7 @@ fn load_entry(
         proof::prove_loaded(&prepared, &loaded, &options)?;
     }
     let prepared = poison_memory(prepared, &options, engine);
-    if matches!(engine, RunEngine::Null { .. }) {
+    if matches!(engine, RunEngine::Null { .. } | RunEngine::Sim) {
         return Ok(BenchEntry { file: file.to_owned(), loaded, prepared, kernels, inputs: Vec::new() });
     }
     let inputs: Vec<InputData> = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
@@ -211,6 +216,14 @@ fn time_on_null(
     })
 }
 
+/// The time of a program by the cost model.
+fn time_by_model(entry: &BenchEntry, model: &CostModel) -> Result<Measurement, RunFailure> {
+    let run = SimulatedRun::of_program(&entry.prepared, &entry.loaded, model)?;
+    let modelled = run.modelled_figures(&entry.loaded, &entry.prepared);
+    let times = Times::from_unsorted(vec![run.end_ns() as f64 / 1e6]);
+    Ok(Measurement { times, issue: None, modelled: Some(modelled) })
+}
+
 /// Runs every program once in each round, warm-up rounds first. `run` takes the number of the round, and returns
 /// milliseconds.
 fn time_rounds(
@@ -238,7 +251,11 @@ fn time_rounds(
         }
         Ok(())
     })?;
-    Ok(times.into_iter().map(|times| Measurement { times: Times::from_unsorted(times), issue: None }).collect())
+    let measured = times.into_iter().map(|times| {
+        let times = Times::from_unsorted(times);
+        Measurement { times, issue: None, modelled: None }
+    });
+    Ok(measured.collect())
 }
 
 /// Floating-point operations of all GEMMs, and the bytes that the busiest rank receives.
@@ -267,9 +284,10 @@ fn count_work(prepared: &PreparedProgram) -> (f64, f64) {
     (flop, most)
 }
 
-fn program_figure(entry: &BenchEntry, Measurement { times, issue }: &Measurement) -> Value {
-    // Without inputs nothing was computed: the null backend.
-    let (flop, received) = if entry.inputs.is_empty() { (0.0, 0.0) } else { count_work(&entry.prepared) };
+fn program_figure(entry: &BenchEntry, Measurement { times, issue, modelled }: &Measurement) -> Value {
+    // Without inputs and a model nothing was computed: the null backend.
+    let followed = entry.inputs.is_empty() && modelled.is_none();
+    let (flop, received) = if followed { (0.0, 0.0) } else { count_work(&entry.prepared) };
     let median = times.percentile(50);
     let mut figure = json!({
         "file": entry.file,
@@ -279,8 +297,11 @@ fn program_figure(entry: &BenchEntry, Measurement { times, issue }: &Measurement
         "p90_ms": times.percentile(90),
         "samples_ms": times.in_order(),
     });
-    if entry.inputs.is_empty() {
+    if followed {
         figure["followed"] = json!(true);
+    }
+    if let Some(modelled) = modelled {
+        figure["modelled"] = modelled.clone();
     }
     if let Some(issue) = issue {
         figure["issue_us"] = json!(issue);
@@ -296,13 +317,12 @@ fn program_figure(entry: &BenchEntry, Measurement { times, issue }: &Measurement
 
 /// `a.hir: 1.234 ms (p10 1.2, p90 1.3), 714.3 TFLOP/s, 123.4 GB/s received a rank, 1.21x the first`
 fn figure_line(file: &str, figure: &Value, first: Option<&Value>) -> String {
-    let mut text = format!(
-        "{}: {} ms (p10 {}, p90 {})",
-        visible::escape_line(file),
-        show_number(figure, "median_ms"),
-        show_number(figure, "p10_ms"),
-        show_number(figure, "p90_ms")
-    );
+    let mut text = format!("{}: {} ms", visible::escape_line(file), show_number(figure, "median_ms"));
+    if figure.get("modelled").is_some() {
+        text.push_str(" by the model");
+    } else {
+        let _ = write!(text, " (p10 {}, p90 {})", show_number(figure, "p10_ms"), show_number(figure, "p90_ms"));
+    }
     if figure.get("followed").is_some() {
         text.push_str(", followed only: nothing was computed");
     }

@@ -13,7 +13,7 @@ use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
     bench, calibrate, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions,
-    prints, progress, proof, reference, summary, tensor_options, timeline, user_kernels, work_summary,
+    prints, progress, proof, reference, simulated, summary, tensor_options, timeline, user_kernels, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
@@ -109,6 +109,9 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     let prepared = poison_memory(prepared, options, &engine);
     if matches!(engine, RunEngine::Cpu) {
         cpu::check_memory(&prepared)?;
+    }
+    if matches!(engine, RunEngine::Sim) {
+        return simulated::simulate_program(&prepared, &loaded, options, io);
     }
     if let RunEngine::Null { null, .. } = &engine {
         return follow_program(null, &prepared, &loaded, options, here, io);
@@ -261,7 +264,7 @@ impl RunWork<'_> {
                 let watched = WatchedRun { programs, format: options.format, here };
                 cuda.run_watched(watched, io, |io| self.compute(engine, parts, io))
             }
-            RunEngine::Cpu | RunEngine::Null { .. } => self.compute(engine, parts, io),
+            RunEngine::Cpu | RunEngine::Null { .. } | RunEngine::Sim => self.compute(engine, parts, io),
         };
         report_cache_warnings(engine, options, &loaded.source, io);
         run.map_err(|diags| loaded.to_failure(diags))
@@ -289,6 +292,7 @@ impl RunWork<'_> {
                     _ => cpu::run_with_progress(prepared, parts, &steps).map(|result| (result, None)),
                 },
                 RunEngine::Null { null, .. } => null.run_plans(prepared).map(|result| (result, None)),
+                RunEngine::Sim => NullBackend::default().run_plans(prepared).map(|result| (result, None)),
                 RunEngine::Cuda(cuda) => {
                     let checked = options.kernels.are_checked.then_some(options.given);
                     let run = GpuRun { loaded, prepared, inputs: &parts, kernels, profiler, traced, checked };

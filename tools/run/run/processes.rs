@@ -74,9 +74,10 @@ fn check_children(options: &Options) -> Result<(), Diag> {
     if files.into_iter().any(|file| file == "-") {
         return conflict("`--processes` cannot pass standard input to several processes", "pass the program as a file");
     }
-    if options.backend == BackendChoice::Cpu {
+    if matches!(options.backend, BackendChoice::Cpu | BackendChoice::Sim) {
+        let name = if options.backend == BackendChoice::Cpu { "CPU" } else { "sim" };
         return conflict(
-            "`--processes` starts one process per rank, but the CPU backend runs all ranks in one process",
+            &format!("`--processes` starts one process per rank, but the {name} backend runs all ranks in one process"),
             "remove `--processes`; `--backend=null` tests a launch without GPUs",
         );
     }

@@ -5,6 +5,8 @@ mod perfetto;
 pub(super) mod span_names;
 mod svg;
 
+pub(super) use chart::truncate_text;
+
 use super::cli::Options;
 use super::failure::RunFailure;
 use super::program::SourceProgram;
@@ -42,6 +44,11 @@ pub(super) fn check_options(options: &Options) -> Result<(), RunFailure> {
     Ok(())
 }
 
+/// The columns of texts: those of the terminal, if there is one.
+pub(super) fn text_width(io: &ToolIo<'_>) -> usize {
+    io.columns.unwrap_or(chart::WIDTH)
+}
+
 /// Draws all requested forms: the files are ready to be moved into place, the chart is returned.
 ///
 /// # Errors
@@ -66,7 +73,7 @@ pub(super) fn draw_timelines(
     }
     let mut drawn = String::new();
     if wanted.chart {
-        let width = io.columns.unwrap_or(chart::WIDTH);
+        let width = text_width(io);
         let colored = options.coloring.is_colored(io.columns.is_some(), io.env);
         drawn = chart::draw_chart(trace, &names, width, colored);
     }

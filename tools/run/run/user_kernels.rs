@@ -54,7 +54,7 @@ pub(super) fn read_kernels(
     if !options.kernels.are_allowed {
         return match engine {
             RunEngine::Cuda(_) => Err(loaded.to_failure(vec![permission_error(&loaded.program, first)])),
-            RunEngine::Cpu | RunEngine::Null { .. } => Ok(KernelFiles::new()),
+            RunEngine::Cpu | RunEngine::Null { .. } | RunEngine::Sim => Ok(KernelFiles::new()),
         };
     }
     let path = io.resolve_path(&options.file);

@@ -10,6 +10,7 @@ use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
 use hostir_gpu::user_kernel::KernelFiles;
+use serde_json::Value;
 
 /// A program with its inputs, as far as the command line fixes them.
 pub(in crate::run) struct BenchEntry {
@@ -31,6 +32,8 @@ pub(in crate::run) struct Measurement {
     pub(in crate::run) times: Times,
     /// The host time of a run, in microseconds.
     pub(in crate::run) issue: Option<f64>,
+    /// The critical path and the exposed times, if the times are the cost model's.
+    pub(in crate::run) modelled: Option<Value>,
 }
 
 /// Times in milliseconds.

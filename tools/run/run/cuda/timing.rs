@@ -121,7 +121,7 @@ impl GpuTiming<'_> {
         for ((program, entry), times) in programs.iter_mut().zip(entries).zip(times) {
             let issues = program.issue_times(ISSUES).map_err(|diags| entry.loaded.to_failure(diags))?;
             let issue = Some(Times::from_unsorted(issues).percentile(50) * 1e6);
-            all.push(Measurement { times: Times::from_unsorted(times), issue });
+            all.push(Measurement { times: Times::from_unsorted(times), issue, modelled: None });
         }
         Ok(all)
     }

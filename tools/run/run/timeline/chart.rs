@@ -220,7 +220,7 @@ fn op_label(usage: &OpUsage, names: &SpanNames<'_>) -> String {
 }
 
 /// The start of a text that fits so many columns, with a sign that there is more.
-pub(super) fn truncate_text(text: &str, columns: usize) -> String {
+pub(in crate::run) fn truncate_text(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }
