@@ -38,7 +38,7 @@ def timeline(
 ) -> str:
     """The timeline of a program by the cost model, as a chart in text: its last lines are the sums for each rank.
 
-    - `path`: also writes it there, as a picture (`.svg`) or a trace for Perfetto (`.json`).
+    - `path`: also writes it there, as a picture (`.svg`), a page (`.html`) or a trace for Perfetto (`.json`).
     - `devices`, `sizes`, `shapes`, `streams`: as for `check`.
 
     The program is proved first. Raises `HostIrError` if it is wrong, and for another kind of file (`H0610`).
@@ -66,10 +66,10 @@ def _file_options(path: str | os.PathLike[str] | None) -> list[str]:
     if path is None:
         return []
     target = Path(path).absolute()
-    kinds = {".svg": "--timeline", ".json": "--trace"}
+    kinds = {".svg": "--timeline", ".html": "--timeline", ".json": "--trace"}
     if target.suffix not in kinds:
-        what = f"`path` is {os.fspath(path)}, but a timeline is a picture (.svg) or a trace (.json)"
-        _native.raise_error("H0610", what, "end it with `.svg` or `.json`")
+        what = f"`path` is {os.fspath(path)}, but a timeline is a picture (.svg), a page (.html) or a trace (.json)"
+        _native.raise_error("H0610", what, "end it with `.svg`, `.html` or `.json`")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}")
     return [f"{kinds[target.suffix]}={target}"]

@@ -194,6 +194,8 @@ def test_timelines_need_no_gpu(tutorial, tmp_path):
     assert program.timeline(devices=4, sizes={"m": 32}) == chart
     assert program.timeline(tmp_path / "ring.svg", shapes={"A": (4, 32, 128)}) == chart
     assert (tmp_path / "ring.svg").read_text().startswith("<svg")
+    assert program.timeline(tmp_path / "ring.html", devices=4, sizes={"m": 32}) == chart
+    assert (tmp_path / "ring.html").read_text().startswith("<!doctype html>")
 
 
 def test_timelines_that_cannot_be(tutorial, tmp_path):

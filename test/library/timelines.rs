@@ -3,10 +3,13 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what is shared by tests fails as tests do")]
 
 use hostir::backend::cpu;
+use hostir::backend::rendezvous::Rendezvous;
 use hostir::backend::simulation::simulate_run;
+use hostir::backend::time_ranges::TimeRange;
 use hostir::backend::trace::{SpanKind, Trace, TraceClock, TraceSpan};
 use hostir::backend::usage::rank_usages;
 use hostir::data::HostTensor;
+use hostir::ir::MessageDirection;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, shard_input};
 use hostir::plan::cost::CostModel;
 use hostir::plan::{InstKind, Plan};
@@ -70,10 +73,31 @@ fn check(prepared: &PreparedProgram, trace: &Trace) {
     }
     let waits = trace.spans.iter().filter(|span| span.kind == SpanKind::Wait).count();
     assert_eq!(targets.len(), waits, "one arrow for each wait");
+    check_sides(prepared, trace);
     for usage in rank_usages(trace) {
         assert!(usage.exposed <= usage.communication);
         assert!(usage.communication <= trace.end_ns());
     }
+}
+
+/// Each message has its two sides, and only communications wait for peers, never to their ends.
+fn check_sides(prepared: &PreparedProgram, trace: &Trace) {
+    let sides = Rendezvous::of_trace(trace, &prepared.plans);
+    let sends = prepared.plans.iter().flat_map(Plan::iter).filter(|inst| is_send(&inst.kind)).count();
+    assert_eq!(sides.messages.len(), sends, "each message is one pair");
+    for message in &sides.messages {
+        let (send, receive) = (&trace.spans[message.send], &trace.spans[message.receive]);
+        assert_ne!(send.rank, receive.rank);
+        assert!(receive.end_ns >= send.start_ns, "{send:?} {receive:?}");
+    }
+    for (span, waits) in trace.spans.iter().zip(&sides.peer_waits) {
+        assert!(waits.is_empty() || span.kind == SpanKind::Communication);
+        assert!(waits.iter().all(|wait| span.start_ns <= wait.start_ns && wait.end_ns <= span.end_ns), "{span:?}");
+    }
+}
+
+fn is_send(kind: &InstKind) -> bool {
+    kind.is_message(MessageDirection::Send)
 }
 
 const COPIES: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS2{3}] (DeviceMesh{0 1})) -> (T1_g_float[ideviceIdx.x1{2}, iS3{3}] (DeviceMesh{0 1})) :
@@ -184,6 +208,27 @@ fn partners_that_come_late() {
         (span.start_ns, span.end_ns)
     };
     assert_eq!((gather(0), gather(1)), ((0, 15_001), (5_000, 15_001)));
+    let waits = peer_waits(&prepared, &trace);
+    assert_eq!(waits, [(0, TimeRange { start_ns: 0, end_ns: 5_000 })]);
+}
+
+/// The time in which ranks wait for others within their communications, in order.
+fn peer_waits(prepared: &PreparedProgram, trace: &Trace) -> Vec<(u32, TimeRange)> {
+    let sides = Rendezvous::of_trace(trace, &prepared.plans);
+    let waits = trace.spans.iter().zip(sides.peer_waits);
+    waits.flat_map(|(span, waits)| waits.into_iter().map(|wait| (span.rank, wait))).collect()
+}
+
+/// Three ranks pass a message of 14.4 MB on, 50 us; rank 1 copies before, 200 us. The message from rank 2 to rank 0 moves
+/// at once, and both then wait for rank 1.
+#[test]
+fn groups_wait_between_their_messages() {
+    let text = include_str!("../run/timeline_peers.hir");
+    let prepared = prepared(text, &[]);
+    let trace = checked_model(text, &[]);
+    assert_eq!(trace.end_ns(), 250_000);
+    let wait = TimeRange { start_ns: 50_000, end_ns: 200_000 };
+    assert_eq!(peer_waits(&prepared, &trace), [(0, wait), (2, wait)]);
 }
 
 /// Products on two streams, in a program without loops: `depth` is the number of products of each element of the second.

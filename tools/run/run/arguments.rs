@@ -285,9 +285,11 @@ pub(super) struct TimelineArguments {
     pub(super) trace: Option<String>,
     #[arg(long, help = "Mark the ops of calls for a profiler such as Nsight Systems")]
     pub(super) nvtx: bool,
-    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, require_equals = true,
-        help = "Draw the timeline of all streams in the terminal or to a picture; with --check-only, that of the cost model")]
+    #[arg(long, value_name = "FILE.svg|html", num_args = 0..=1, require_equals = true,
+        help = "Draw the timeline of all streams in the terminal, or to a picture or page; with --check-only, that of the cost model")]
     pub(super) timeline: Vec<String>,
+    #[arg(long, help = "Join each send in a timeline to its receive")]
+    pub(super) timeline_pairs: bool,
 }
 
 #[derive(Args)]

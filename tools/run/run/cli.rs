@@ -241,7 +241,7 @@ fn read_options(
         },
         launch: launch.into_flags(),
         bench: bench.into_bench(),
-        traced: values.read_timelines(timelines.trace),
+        traced: values.read_timelines(timelines.trace, timelines.timeline_pairs),
         nvtx: timelines.nvtx,
         summary: print.summary,
         quiet: print.quiet,
@@ -271,6 +271,11 @@ struct SetValues {
     every: Option<i64>,
 }
 
+/// Whether a file is a picture or a page.
+fn is_drawing(file: &str) -> bool {
+    file.ends_with(".svg") || file.ends_with(".html")
+}
+
 /// Reads values that clap does not check, and collects what is wrong with them.
 struct ValueReader<'a> {
     matches: &'a ArgMatches,
@@ -281,7 +286,7 @@ impl ValueReader<'_> {
     /// Refuses several programs where one runs.
     fn check_files(&mut self, files: &[String], may_be_several: bool) {
         let [first, second, ..] = files else { return };
-        let picture = [first, second].into_iter().find(|file| file.ends_with(".svg"));
+        let picture = [first, second].into_iter().find(|file| is_drawing(file));
         if may_be_several && picture.is_none() {
             return;
         }
@@ -376,20 +381,25 @@ impl ValueReader<'_> {
         }
         found
     }
-    /// `--trace FILE`, `--timeline` and `--timeline=FILE.svg`, which may both be given.
-    fn read_timelines(&mut self, trace: Option<String>) -> TimelineForms {
-        let mut wanted = TimelineForms { file: trace, ..TimelineForms::default() };
+    /// `--trace FILE`, `--timeline`, `--timeline=FILE.svg` and `--timeline=FILE.html`, which may all be given.
+    fn read_timelines(&mut self, trace: Option<String>, pairs: bool) -> TimelineForms {
+        let mut wanted = TimelineForms { file: trace, pairs, ..TimelineForms::default() };
         let given = self.matches.get_occurrences::<String>("timeline").into_iter().flatten();
         for mut values in given {
             match values.next() {
                 None => wanted.chart = true,
                 Some(file) if file.ends_with(".svg") => wanted.picture = Some(file.clone()),
+                Some(file) if is_drawing(file) => wanted.page = Some(file.clone()),
                 Some(file) => {
-                    let message = message!("`--timeline={}`: a picture must be a .svg file", file);
+                    let message = message!("`--timeline={}`: a picture must be a .svg file, a page a .html file", file);
                     let note = "use `--timeline` without a file to draw in the terminal";
                     self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
                 }
             }
+        }
+        if pairs && !wanted.is_drawn() {
+            let message = "`--timeline-pairs` joins sends to receives in a timeline, but none is drawn";
+            self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note("add `--timeline`"));
         }
         wanted
     }

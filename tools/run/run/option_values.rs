@@ -53,12 +53,21 @@ pub(super) struct TimelineForms {
     pub(super) chart: bool,
     /// A picture.
     pub(super) picture: Option<String>,
+    /// A page.
+    pub(super) page: Option<String>,
+    /// True if each send is joined to its receive.
+    pub(super) pairs: bool,
 }
 
 impl TimelineForms {
     /// Whether there is one.
     pub(super) fn is_any(&self) -> bool {
-        self.file.is_some() || self.chart || self.picture.is_some()
+        self.file.is_some() || self.is_drawn()
+    }
+
+    /// Whether there is one that is drawn, as a chart, a picture or a page.
+    pub(super) fn is_drawn(&self) -> bool {
+        self.chart || self.picture.is_some() || self.page.is_some()
     }
 
     /// The flag that asks for it, for messages.

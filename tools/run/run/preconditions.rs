@@ -74,7 +74,12 @@ fn output_places(options: &Options) -> Vec<OutputPlace> {
     let mut targets: Vec<OutputPlace> = outputs.map(|name| OutputPlace { what: "an output", name }).collect();
     let traced = &options.traced;
     let json = options.bench.as_ref().and_then(|bench| bench.json.as_ref());
-    let others = [("the trace", traced.file.as_ref()), ("the picture", traced.picture.as_ref()), ("the figures", json)];
+    let others = [
+        ("the trace", traced.file.as_ref()),
+        ("the picture", traced.picture.as_ref()),
+        ("the page", traced.page.as_ref()),
+        ("the figures", json),
+    ];
     for (what, name) in others {
         targets.extend(name.map(|name| OutputPlace { what, name: name.clone() }));
     }

@@ -1,9 +1,13 @@
-//! Requested timelines: a chart in the terminal, a picture, a file for Perfetto.
+//! Requested timelines: a chart in the terminal, a picture, a page, a file for Perfetto.
 
 mod chart;
+mod html;
+mod line_sums;
 mod perfetto;
 pub(super) mod span_names;
+mod sums;
 mod svg;
+mod view;
 
 pub(super) use chart::truncate_text;
 
@@ -18,6 +22,7 @@ use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
 use span_names::SpanNames;
+use view::TimelineView;
 
 /// Refuses, before anything runs, options that conflict with a timeline.
 ///
@@ -67,15 +72,21 @@ pub(super) fn draw_timelines(
     if let Some(path) = &wanted.file {
         staged.write_file(path, &io.resolve_path(path), |out| perfetto::write_trace(trace, &names, out))?;
     }
+    if !wanted.is_drawn() {
+        return Ok(String::new());
+    }
+    let view = TimelineView::new(trace, prepared, &names, wanted.pairs);
     if let Some(path) = &wanted.picture {
-        let picture = svg::draw_svg(trace, &names);
-        staged.add_file(path, &io.resolve_path(path), picture.as_bytes())?;
+        staged.add_file(path, &io.resolve_path(path), svg::draw_svg(&view).as_bytes())?;
+    }
+    if let Some(path) = &wanted.page {
+        staged.add_file(path, &io.resolve_path(path), html::draw_page(&view).as_bytes())?;
     }
     let mut drawn = String::new();
     if wanted.chart {
         let width = text_width(io);
         let colored = options.coloring.is_colored(io.columns.is_some(), io.env);
-        drawn = chart::draw_chart(trace, &names, width, colored);
+        drawn = chart::draw_chart(&view, width, colored);
     }
     Ok(drawn)
 }

@@ -1,29 +1,23 @@
 //! Lanes and figures.
 
 use super::*;
-use hostir::ir::OpId;
-use hostir::plan::{InstOrigin, IterationId};
+use hostir::backend::time_ranges::TimeRange;
 
-fn span(kind: SpanKind, start_ns: u64, end_ns: u64) -> TraceSpan {
-    let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
-    let more = Box::default();
-    TraceSpan { rank: 0, track: 0, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
-}
-
-/// The row of these spans in 10 columns of 10 ns.
-fn row(spans: &[(SpanKind, u64, u64)]) -> String {
-    let spans: Vec<TraceSpan> = spans.iter().map(|&(kind, from, to)| span(kind, from, to)).collect();
-    let kinds = dominant_kinds(&spans.iter().collect::<Vec<_>>(), 100, 10);
+/// The row of these parts in 10 columns of 10 ns.
+fn row(parts: &[(PartKind, u64, u64)]) -> String {
+    let parts = parts.iter().map(|&(kind, start_ns, end_ns)| SpanPart { kind, time: TimeRange { start_ns, end_ns } });
+    let kinds = dominant_kinds(&parts.collect::<Vec<_>>(), 100, 10);
     kinds.iter().map(|kind| kind.map_or(' ', |kind| kind_glyph(kind).0)).collect()
 }
 
 #[test]
 fn lanes_show_what_takes_most_and_lose_nothing() {
-    use SpanKind::{Communication, Compute, Copy, Wait};
+    use PartKind::{Compute, Copy, Exposed, Hidden, PeerWait, Wait};
     assert_eq!(row(&[]), "          ");
     assert_eq!(row(&[(Compute, 0, 50), (Wait, 50, 80)]), "#####...  ");
-    assert_eq!(row(&[(Compute, 0, 26), (Communication, 26, 100)]), "###=======");
-    assert_eq!(row(&[(Compute, 0, 24), (Communication, 24, 100)]), "##========");
+    assert_eq!(row(&[(Compute, 0, 26), (Hidden, 26, 100)]), "###=======");
+    assert_eq!(row(&[(Compute, 0, 24), (Hidden, 24, 100)]), "##========");
+    assert_eq!(row(&[(PeerWait, 0, 39), (Exposed, 39, 64), (Hidden, 64, 100)]), "~~~!!!====");
     // A moment of work between waits, and one at the very end.
     assert_eq!(row(&[(Wait, 0, 44), (Copy, 44, 45), (Wait, 45, 100)]), "....+.....");
     assert_eq!(row(&[(Copy, 100, 100)]), "         +");

@@ -82,6 +82,18 @@ impl<'a> SpanNames<'a> {
         self.lines.partition_point(|line| *line <= start)
     }
 
+    /// The lines of the op's statement, from 1.
+    pub(in crate::run) fn line_numbers(&self, op: OpId) -> Vec<usize> {
+        let span = self.prepared.labels.op_span(op);
+        let last = self.lines.partition_point(|line| *line < span.end as usize);
+        (self.line_number(op)..=last.max(self.line_number(op))).collect()
+    }
+
+    /// The program's text.
+    pub(in crate::run) fn source_text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.loaded.source.bytes)
+    }
+
     /// `prog.hir:12`.
     pub(in crate::run) fn source_location(&self, op: OpId) -> String {
         format!("{}:{}", self.program_path(), self.line_number(op))

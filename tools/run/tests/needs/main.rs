@@ -1,4 +1,4 @@
-//! Tests of the programs that need something of the machine, a C compiler or a user without processes: where it is
+//! Tests of the programs that need something of the machine, a browser, a C compiler or a user without processes: where it is
 //! missing, they are reported as ignored.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -7,6 +7,7 @@
 mod limits;
 #[path = "../../../../test/library/common/needs.rs"]
 mod needs;
+mod pages;
 #[path = "../programs/signals.rs"]
 mod signals;
 #[path = "../programs/site.rs"]
@@ -20,6 +21,7 @@ mod user_kernels;
 
 fn main() -> std::process::ExitCode {
     let mut tests = limits::tests();
+    tests.extend(pages::tests());
     tests.extend(stuck::tests());
     #[cfg(feature = "cuda")]
     {

@@ -148,6 +148,59 @@ fn failures_leave_no_file() {
     }
 }
 
+/// The names of the elements of an XML text in order, with their classes; the reader checks that they are nested well.
+fn xml_elements(text: &str) -> Vec<(String, String)> {
+    let mut reader = quick_xml::Reader::from_str(text);
+    let mut elements = Vec::new();
+    loop {
+        match reader.read_event().unwrap() {
+            quick_xml::events::Event::Eof => return elements,
+            quick_xml::events::Event::Start(element) | quick_xml::events::Event::Empty(element) => {
+                let class = element.attributes().map(Result::unwrap).find(|one| one.key.as_ref() == b"class");
+                let class = class.map(|one| String::from_utf8(one.value.into_owned()).unwrap());
+                let name = String::from_utf8(element.name().as_ref().to_vec()).unwrap();
+                elements.push((name, class.unwrap_or_default()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Four equal ranks are drawn once: a copy, 3 groups and 4 GEMMs, whatever the statements have for characters.
+#[test]
+fn pictures_and_pages_of_a_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = ["--set", "i1=64", "--set", "i2=128", "--set", "i3=32", "-q", "--check-only"];
+    let forms = ["--timeline=t.svg", "--timeline=t.html"];
+    let (status, _, err) = run(folder.path(), PIPELINE, &sizes.iter().chain(&forms).copied().collect::<Vec<_>>());
+    assert_eq!(status, 0, "{err}");
+    let picture = std::fs::read_to_string(folder.path().join("t.svg")).unwrap();
+    let elements = xml_elements(&picture);
+    assert_eq!(elements[0], ("svg".to_owned(), String::new()));
+    let names: Vec<&str> = elements[1..4].iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["title", "desc", "style"]);
+    // One box of each is in the legend.
+    let counts = ["compute", "copy"].map(|wanted| elements.iter().filter(|(_, class)| class == wanted).count() - 1);
+    assert_eq!(counts, [4, 1]);
+    let page = std::fs::read_to_string(folder.path().join("t.html")).unwrap();
+    let data = page.split_once("id=\"timeline-data\">").unwrap().1.split_once("</script>").unwrap().0;
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["groups"].as_array().unwrap().len(), 1);
+    assert_eq!(data["groups"][0]["ranks"], serde_json::json!([0, 1, 2, 3]));
+    // Each rank sends one message to each other one.
+    let messages = data["messages"].as_array().unwrap();
+    let ends = messages.iter().map(|one| (one["from"].as_u64().unwrap(), one["to"].as_u64().unwrap()));
+    let ends: std::collections::BTreeSet<(u64, u64)> = ends.filter(|(from, to)| from != to).collect();
+    assert_eq!((messages.len(), ends.len()), (12, 12));
+    let lines: Vec<&str> = PIPELINE.lines().collect();
+    assert_eq!(data["source"].as_array().unwrap().len(), lines.len());
+    for op in data["ops"].as_array().unwrap() {
+        let line = lines[op["lines"][0].as_u64().unwrap() as usize - 1].trim();
+        let start = line.split([' ', '(']).next().unwrap();
+        assert!(op["text"].as_str().unwrap().contains(start), "{op} is at {line}");
+    }
+}
+
 /// On a terminal the chart has its width and colours; the test also sets NO_COLOR.
 #[test]
 fn a_chart_on_a_terminal() {
@@ -157,9 +210,11 @@ fn a_chart_on_a_terminal() {
     let (status, out, err) = run(folder.path(), PIPELINE, &all);
     assert_eq!((status, err.as_str()), (0, ""));
     assert!(out.contains("\x1b[34m#"), "{out}");
-    for line in out.lines().filter(|line| line.starts_with("rank 0 ") && line.ends_with('|')) {
+    let lanes: Vec<&str> = out.lines().filter(|line| line.starts_with("ranks 0-3 ") && line.ends_with('|')).collect();
+    assert!(lanes.len() >= 4, "{out}");
+    for line in lanes {
         let mut plain = line.replace("\x1b[0m", "");
-        for code in [34, 36, 33, 90] {
+        for code in [34, 36, 33, 31, 90] {
             plain = plain.replace(&format!("\x1b[{code}m"), "");
         }
         assert_eq!(plain.chars().count(), 80, "{plain}");
