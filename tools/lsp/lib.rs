@@ -16,11 +16,13 @@
 //! | [`documents`], [`positions`] | texts and their changes; places in UTF-16 |
 //! | [`snapshot`] | all that reading says about a text |
 //! | [`proof`], [`settings`] | proofs in the background, and the sizes for them |
+//! | [`model_times`], [`timeline_page`] | times by the cost model, and the page of a timeline |
 //! | [`publish`] | diagnostics as the protocol has them |
 //! | [`features`] | the answers to requests, a file each |
 
 pub mod documents;
 pub mod features;
+pub mod model_times;
 pub mod positions;
 pub mod proof;
 pub mod publish;
@@ -29,6 +31,7 @@ pub mod server;
 pub mod session;
 pub mod settings;
 pub mod snapshot;
+pub mod timeline_page;
 
 use hostir::ops::OpRegistry;
 use lsp_server::Connection;

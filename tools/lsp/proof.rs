@@ -3,6 +3,7 @@
 //! The thread works on one text at a time. A change of the text cancels its work: it looks between programs, stages and
 //! candidates of fixes, and a result that comes too late is dropped.
 
+use crate::model_times::{ModelTimes, ProgramPlace, model_program};
 use crate::settings::RunValues;
 use crate::snapshot::{Snapshot, TextSection};
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -45,8 +46,17 @@ pub struct ProofResult {
     pub snapshot: Arc<Snapshot>,
     /// All diagnostics about it, with tested fixes and places in the document.
     pub diags: Vec<Diag>,
+    /// The outcomes of its programs.
+    pub outcomes: ProgramOutcomes,
+}
+
+/// The outcomes of the proofs of a text's programs.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ProgramOutcomes {
     /// The verdicts, for the headers of programs.
     pub verdicts: Vec<ProgramVerdict>,
+    /// The times of those that are proved.
+    pub times: Vec<ModelTimes>,
 }
 
 /// The outcome of a program's proof in words.
@@ -102,21 +112,17 @@ fn is_cancelled(flag: &AtomicBool) -> bool {
 
 /// Proves the programs of a text one after the other.
 fn prove_text(job: &ProofJob) -> ProofResult {
-    let (mut diags, mut verdicts) = (Vec::new(), Vec::new());
-    for section in &job.snapshot.sections {
-        let found = prove_section(section, &job.snapshot.values, &job.cancelled, &mut verdicts);
-        diags.extend(section.place_diags(&found));
+    let (mut diags, mut outcomes) = (Vec::new(), ProgramOutcomes::default());
+    for number in 0..job.snapshot.sections.len() {
+        let found = prove_section(job, number, &mut outcomes);
+        diags.extend(job.snapshot.sections[number].place_diags(&found));
     }
-    ProofResult { uri: job.uri.clone(), snapshot: job.snapshot.clone(), diags, verdicts }
+    ProofResult { uri: job.uri.clone(), snapshot: job.snapshot.clone(), diags, outcomes }
 }
 
-/// All diagnostics about a text.
-fn prove_section(
-    section: &TextSection,
-    values: &RunValues,
-    cancelled: &AtomicBool,
-    verdicts: &mut Vec<ProgramVerdict>,
-) -> Vec<Diag> {
+/// All diagnostics about a text of a document.
+fn prove_section(job: &ProofJob, text: usize, outcomes: &mut ProgramOutcomes) -> Vec<Diag> {
+    let (section, values, cancelled) = (&job.snapshot.sections[text], &job.snapshot.values, &*job.cancelled);
     let mut all = section.diags.clone();
     if section.has_errors() {
         let mut judge = Judge::new(values, cancelled, None);
@@ -132,6 +138,10 @@ fn prove_section(
             Ok(prepared) => {
                 let judged = judge_program(program, &prepared, &CostModel::of_default_machine(), false);
                 let found: Vec<Diag> = judged.report.errors.into_iter().chain(judged.report.warnings).collect();
+                if judged.verdict.outcome == ProofOutcome::Proved {
+                    let place = ProgramPlace { section: text, program: number };
+                    outcomes.times.extend(model_program(section, program, &prepared, place));
+                }
                 (found, verdict_title(&judged.verdict))
             }
             Err(refused) => refusal(refused),
@@ -139,7 +149,7 @@ fn prove_section(
         let mut judge = Judge::new(values, cancelled, Some(number));
         add_fixes(section, &mut found, &mut judge);
         all.extend(found);
-        verdicts.push(ProgramVerdict { header, title });
+        outcomes.verdicts.push(ProgramVerdict { header, title });
     }
     let mut sorted = Diags { items: all };
     sorted.sort_by_place();

@@ -1,7 +1,9 @@
 //! The methods of requests, and the capabilities that announce them.
 
 use crate::features::{actions, completion, formatting, hints, hover, lenses, navigation, outline, tokens};
+use crate::model_times::ProgramPlace;
 use crate::session::{EditorSession, RequestContext};
+use crate::timeline_page::draw_timeline;
 use lsp_server::{ErrorCode, Request, RequestId, Response};
 use lsp_types::request::{
     CodeActionRequest, CodeLensRequest, Completion, DocumentHighlightRequest, DocumentSymbolRequest, ExecuteCommand,
@@ -83,7 +85,7 @@ pub fn initialize_result() -> InitializeResult {
             inlay_hint_provider: Some(OneOf::Left(true)),
             code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
             execute_command_provider: Some(ExecuteCommandOptions {
-                commands: vec![lenses::PROVE.to_owned()],
+                commands: vec![lenses::PROVE.to_owned(), lenses::TIMELINE.to_owned()],
                 ..ExecuteCommandOptions::default()
             }),
             ..ServerCapabilities::default()
@@ -154,13 +156,25 @@ fn execute_command(session: &mut EditorSession, request: Request) -> Response {
         Err(response) => return response,
     };
     let uri: Option<Uri> = params.arguments.first().and_then(|uri| uri.as_str()?.parse().ok());
-    match uri.filter(|_| params.command == lenses::PROVE) {
-        Some(uri) if session.prove_again(&uri) => Response::new_ok(id, ()),
-        _ => {
-            let message = format!("the command `{}` needs an open document", params.command);
+    let done = match (params.command.as_str(), uri, program_place(&params.arguments)) {
+        (lenses::PROVE, Some(uri), _) if session.prove_again(&uri) => Ok(()),
+        (lenses::TIMELINE, Some(uri), Some(place)) => draw_timeline(session, &uri, place),
+        (lenses::TIMELINE, ..) => Err("it needs a document and the numbers of its text and program".to_owned()),
+        _ => Err("it needs an open document".to_owned()),
+    };
+    match done {
+        Ok(()) => Response::new_ok(id, ()),
+        Err(why) => {
+            let message = format!("the command `{}` failed: {why}", params.command);
             Response::new_err(id, ErrorCode::InvalidParams as i32, message)
         }
     }
+}
+
+/// The place of a program in the arguments of a command, after the URI.
+fn program_place(arguments: &[serde_json::Value]) -> Option<ProgramPlace> {
+    let [_, section, program] = arguments else { return None };
+    Some(ProgramPlace { section: section.as_u64()?.try_into().ok()?, program: program.as_u64()?.try_into().ok()? })
 }
 
 fn parameters<P: DeserializeOwned>(request: Request) -> Result<(RequestId, P), Response> {

@@ -72,7 +72,10 @@ impl Server {
         let abilities =
             ClientAbilities { refreshes_lenses: lens.unwrap_or_default(), refreshes_hints: hints.unwrap_or_default() };
         let settings = params.initialization_options.as_ref().map(ClientSettings::from_value).unwrap_or_default();
-        let session = EditorSession::new(connection, settings, ops)?;
+        let mut session = EditorSession::new(connection, settings, ops)?;
+        let window = params.capabilities.window.as_ref();
+        session.shows_documents =
+            window.is_some_and(|window| window.show_document.as_ref().is_some_and(|shows| shows.support));
         Ok(Self { session, waiting: VecDeque::new(), abilities, sent: 0, is_shut_down: false })
     }
 
@@ -211,7 +214,7 @@ impl Server {
             return Ok(());
         }
         let shown = open.diags() == result.diags;
-        open.proof = Some(ProofState { diags: result.diags, verdicts: result.verdicts });
+        open.proof = Some(ProofState { diags: result.diags, outcomes: result.outcomes });
         if !shown {
             self.session.publish_diags(&result.uri)?;
         }

@@ -1,7 +1,7 @@
 //! The state between messages: the open documents with what is known about them, and the client's settings.
 
 use crate::documents::{Document, file_of_uri, uri_beside};
-use crate::proof::{ProgramVerdict, ProofJob, ProofThread};
+use crate::proof::{ProgramOutcomes, ProofJob, ProofThread};
 use crate::publish::protocol_diagnostics;
 use crate::settings::{ClientSettings, RunValues};
 use crate::snapshot::Snapshot;
@@ -33,8 +33,8 @@ pub struct OpenDocument {
 pub struct ProofState {
     /// All diagnostics, those of reading included.
     pub diags: Vec<Diag>,
-    /// The verdicts, for the headers of programs.
-    pub verdicts: Vec<ProgramVerdict>,
+    /// The outcomes of its programs.
+    pub outcomes: ProgramOutcomes,
 }
 
 impl OpenDocument {
@@ -89,12 +89,15 @@ pub struct EditorSession {
     ops: OpRegistry,
     /// The thread that proves them.
     pub(crate) proofs: ProofThread,
+    /// True if the client shows files on request.
+    pub(crate) shows_documents: bool,
 }
 
 impl EditorSession {
     /// A session without documents. It starts the thread of proofs.
     pub(crate) fn new(connection: Connection, settings: ClientSettings, ops: OpRegistry) -> std::io::Result<Self> {
-        Ok(Self { connection, documents: BTreeMap::new(), settings, ops, proofs: ProofThread::spawn()? })
+        let proofs = ProofThread::spawn()?;
+        Ok(Self { connection, documents: BTreeMap::new(), settings, ops, proofs, shows_documents: false })
     }
 
     /// An open document with its text read; `None` if no such document is open.

@@ -29,23 +29,16 @@ pub struct ClientSettings {
     pub proof: bool,
     /// True if types, streams and waits are shown in the text.
     pub inlay_hints: bool,
-    /// True if the client has the command [`TIMELINE`](crate::features::lenses::TIMELINE), for which lenses are shown.
-    pub timeline_lens: bool,
     /// The URI of the folder of the documentation, to which codes link, or of their pages with `{code}` in it.
     pub docs: Option<String>,
+    /// The command of `hir-run`, which draws timelines.
+    pub run: Option<String>,
 }
 
 impl Default for ClientSettings {
     fn default() -> Self {
-        Self {
-            sizes: BTreeMap::new(),
-            ranks: None,
-            streams: None,
-            proof: true,
-            inlay_hints: true,
-            timeline_lens: false,
-            docs: None,
-        }
+        let (sizes, ranks, streams, docs, run) = (BTreeMap::new(), None, None, None, None);
+        Self { sizes, ranks, streams, proof: true, inlay_hints: true, docs, run }
     }
 }
 

@@ -8,8 +8,8 @@ const { showProof, showTimeline } = require('./views');
 /** The settings as the server takes them (docs/editor.md). */
 function serverSettings() {
   const settings = vscode.workspace.getConfiguration('hir');
-  const names = ['sizes', 'ranks', 'streams', 'proof', 'inlayHints', 'docs'];
-  return { timelineLens: true, ...Object.fromEntries(names.map((name) => [name, settings.get(name)])) };
+  const names = ['sizes', 'ranks', 'streams', 'proof', 'inlayHints', 'docs', 'run'];
+  return Object.fromEntries(names.map((name) => [name, settings.get(name)]));
 }
 
 /** The client, while the extension is active. */
@@ -23,7 +23,7 @@ async function activate(context) {
     synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher('**/*.hir') },
   });
   context.subscriptions.push(
-    vscode.commands.registerCommand('hir.timeline', showTimeline),
+    vscode.commands.registerCommand('hir.showTimeline', showTimeline),
     vscode.commands.registerCommand('hir.showProof', showProof),
     vscode.workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration('hir')) {

@@ -1,4 +1,4 @@
-//! Inlay hints: the types of results that a text leaves out, and what a wait waits for.
+//! Inlay hints: the types of results that a text leaves out, what a wait waits for, and exposed time by the cost model.
 
 use super::streams::StreamWork;
 use super::types::type_text;
@@ -8,7 +8,7 @@ use crate::snapshot::TextSection;
 use hostir::diag::Span;
 use hostir::ir::{OpId, Program, Value, statement_label};
 use hostir::symbols::SymbolKind;
-use lsp_types::{InlayHint, InlayHintKind, InlayHintLabel, InlayHintParams};
+use lsp_types::{InlayHint, InlayHintKind, InlayHintLabel, InlayHintParams, InlayHintTooltip};
 use std::collections::BTreeMap;
 
 /// The hints in a range of a document.
@@ -29,8 +29,20 @@ pub fn list_hints(context: &RequestContext<'_>, params: InlayHintParams) -> Resu
             hints.extend(sync_hints(document, section, program, range));
         }
     }
+    hints.extend(exposed_hints(context, range));
     hints.sort_by_key(|hint| hint.position);
     Ok(Some(hints))
+}
+
+/// After each statement because of which ranks do not compute, for how long they do not. The text is proved then.
+fn exposed_hints(context: &RequestContext<'_>, range: Span) -> Vec<InlayHint> {
+    let Some(proof) = &context.open.proof else { return Vec::new() };
+    let statements = proof.outcomes.times.iter().flat_map(|times| &times.exposed);
+    let hints = statements.filter(|statement| is_inside(range, statement.span)).map(|statement| InlayHint {
+        tooltip: Some(InlayHintTooltip::String(statement.about.clone())),
+        ..hint(context.document(), statement.span.end, statement.label.clone(), None)
+    });
+    hints.collect()
 }
 
 fn is_inside(range: Span, place: Span) -> bool {

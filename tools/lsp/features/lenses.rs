@@ -1,6 +1,7 @@
-//! Code lenses: the verdict of the proof above each program.
+//! Code lenses: the verdict of the proof and the time by the cost model above each program.
 
 use crate::documents::Document;
+use crate::model_times::ModelTimes;
 use crate::session::RequestContext;
 use hostir::diag::Span;
 use lsp_types::{CodeLens, CodeLensParams, Command};
@@ -9,11 +10,10 @@ use serde_json::json;
 /// The command that proves a document again; its argument is the URI.
 pub const PROVE: &str = "hir.prove";
 
-/// The command with which a client shows the timeline of a document; its argument is the URI.
+/// The command that shows the timeline of a program; its arguments are the URI and the numbers of text and program.
 pub const TIMELINE: &str = "hir.timeline";
 
-/// A lens above each program: its verdict, or that the proof is under way. A client that shows timelines has one for
-/// that, too.
+/// Lenses above each program: its verdict, or that the proof is under way, and the time of a proved one.
 ///
 /// # Errors
 /// None.
@@ -24,7 +24,9 @@ pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Op
     let document = context.document();
     let mut lenses: Vec<CodeLens> = match &context.open.proof {
         Some(proof) => {
-            proof.verdicts.iter().map(|verdict| lens(document, verdict.header, verdict.title.clone())).collect()
+            let verdicts = &proof.outcomes.verdicts;
+            let proved = verdicts.iter().map(|verdict| proof_lens(document, verdict.header, verdict.title.clone()));
+            proved.chain(proof.outcomes.times.iter().map(|times| timeline_lens(document, times))).collect()
         }
         None => {
             let sections = context.snapshot.sections.iter().filter(|section| !section.has_errors());
@@ -32,32 +34,25 @@ pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Op
                 let programs = section.programs.iter();
                 programs.map(|program| section.span_in_document(program.source().header))
             });
-            headers.map(|header| lens(document, header, "proving ..".to_owned())).collect()
+            headers.map(|header| proof_lens(document, header, "proving ..".to_owned())).collect()
         }
     };
-    if context.settings.timeline_lens {
-        let timelines: Vec<CodeLens> = lenses.iter().map(timeline_beside).collect();
-        lenses.extend(timelines);
-    }
     Ok(Some(lenses))
 }
 
-/// A lens beside another one, which shows the timeline.
-fn timeline_beside(lens: &CodeLens) -> CodeLens {
-    let command = lens.command.clone();
-    let command = command.map(|prove| Command { title: "timeline".to_owned(), command: TIMELINE.to_owned(), ..prove });
-    CodeLens { command, ..lens.clone() }
+/// A lens with this title, which proves the document again.
+fn proof_lens(document: &Document, header: Span, title: String) -> CodeLens {
+    let arguments = vec![json!(document.uri.as_str())];
+    command_lens(document, header, Command { title, command: PROVE.to_owned(), arguments: Some(arguments) })
 }
 
-/// A lens with this title, which proves the document again.
-fn lens(document: &Document, header: Span, title: String) -> CodeLens {
-    CodeLens {
-        range: document.positions.range_of(header),
-        command: Some(Command {
-            title,
-            command: PROVE.to_owned(),
-            arguments: Some(vec![json!(document.uri.as_str())]),
-        }),
-        data: None,
-    }
+/// A lens with the time of a program, which shows its timeline.
+fn timeline_lens(document: &Document, times: &ModelTimes) -> CodeLens {
+    let arguments = vec![json!(document.uri.as_str()), json!(times.place.section), json!(times.place.program)];
+    let title = format!("timeline: {}", times.title);
+    command_lens(document, times.header, Command { title, command: TIMELINE.to_owned(), arguments: Some(arguments) })
+}
+
+fn command_lens(document: &Document, header: Span, command: Command) -> CodeLens {
+    CodeLens { range: document.positions.range_of(header), command: Some(command), data: None }
 }

@@ -24,7 +24,7 @@ function M.start(buffer)
       on_attach = function(_, attached)
         M.show_lenses(attached)
       end,
-      init_options = vim.tbl_extend('force', config.init_options, { timelineLens = true }, options.settings),
+      init_options = vim.tbl_extend('force', config.init_options, options.settings),
     })
   end
   if M.client then

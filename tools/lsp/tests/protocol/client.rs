@@ -5,7 +5,7 @@ use lsp_server::{Connection, Message, Notification, Request, Response, ResponseE
 use lsp_types::notification::{
     DidChangeTextDocument, DidCloseTextDocument, DidOpenTextDocument, Notification as Notice, PublishDiagnostics,
 };
-use lsp_types::request::{CodeLensRefresh, Request as Method, Shutdown};
+use lsp_types::request::{CodeLensRefresh, Request as Method, ShowDocument, Shutdown};
 use lsp_types::{
     Diagnostic, DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams, Position,
     PublishDiagnosticsParams, Range, TextDocumentContentChangeEvent, TextDocumentIdentifier, TextDocumentItem,
@@ -28,6 +28,8 @@ pub(crate) struct Client {
     published: BTreeMap<Uri, PublishDiagnosticsParams>,
     /// Results of proofs that the server has announced.
     proofs: usize,
+    /// The files that the server has asked to show.
+    shown: Vec<String>,
 }
 
 impl Client {
@@ -40,8 +42,12 @@ impl Client {
     pub(crate) fn start_with_ops(settings: &Value, ops: OpRegistry) -> Self {
         let (connection, other) = Connection::memory();
         let server = std::thread::spawn(move || hostir_lsp::server::serve(other, ops).is_ok());
-        let mut client = Self { connection, server: Some(server), requests: 0, published: BTreeMap::new(), proofs: 0 };
-        let abilities = json!({ "workspace": { "codeLens": { "refreshSupport": true } } });
+        let (published, shown) = (BTreeMap::new(), Vec::new());
+        let mut client = Self { connection, server: Some(server), requests: 0, published, proofs: 0, shown };
+        let abilities = json!({
+            "workspace": { "codeLens": { "refreshSupport": true } },
+            "window": { "showDocument": { "support": true } },
+        });
         let answer = client.ask("initialize", json!({ "capabilities": abilities, "initializationOptions": settings }));
         assert!(answer.unwrap()["capabilities"].is_object());
         client.notify("initialized", json!({}));
@@ -88,6 +94,9 @@ impl Client {
             Message::Response(response) => Some(response),
             Message::Request(request) => {
                 self.proofs += usize::from(request.method == CodeLensRefresh::METHOD);
+                if request.method == ShowDocument::METHOD {
+                    self.shown.push(request.params["uri"].as_str().unwrap().to_owned());
+                }
                 self.connection.sender.send(Response::new_ok(request.id, ()).into()).unwrap();
                 None
             }
@@ -145,6 +154,14 @@ impl Client {
             self.receive();
         }
         self.published[uri].diagnostics.clone()
+    }
+
+    /// The next file that the server asks to show.
+    pub(crate) fn shown_file(&mut self) -> PathBuf {
+        while self.shown.is_empty() {
+            self.receive();
+        }
+        self.shown.remove(0).strip_prefix("file://").unwrap().into()
     }
 
     /// The diagnostics of a document that were published last.
