@@ -158,10 +158,11 @@ const MESSAGES: usize = 40;
 
 fn write_messages(text: &mut String, view: &TimelineView<'_>, width: usize) {
     let messages = &view.rendezvous.messages;
+    let shown = messages.iter().take(MESSAGES);
     let mut rows: Vec<Vec<String>> =
-        messages.iter().take(MESSAGES).map(|message| vec![view.message_text(*message)]).collect();
+        shown.map(|message| vec![view.message_time(*message), view.message_text(*message)]).collect();
     if let Some(more) = messages.len().checked_sub(MESSAGES).filter(|more| *more > 0) {
-        rows.push(vec![format!("and {more} more")]);
+        rows.push(vec![String::new(), format!("and {more} more")]);
     }
     write_list(text, "messages, from the start of the send to the end of the receive:", &rows, width);
 }

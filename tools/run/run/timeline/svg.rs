@@ -284,7 +284,8 @@ fn draw_messages(out: &mut String, view: &TimelineView<'_>, layout: &SvgLayout) 
         let (Some(y1), Some(y2)) = (layout.row_top(send), layout.row_top(receive)) else { continue };
         let (x1, x2) = (layout.x_position(send.start_ns), layout.x_position(receive.end_ns));
         let (y1, y2) = (y1 + LANE / 2.0, y2 + LANE / 2.0);
-        let title = escape_xml(&view.message_text(*message));
+        let title = format!("{} ({})", view.message_text(*message), view.message_time(*message));
+        let title = escape_xml(&title);
         let _ = writeln!(
             out,
             "<g><title>{title}</title><path class=\"message\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>\

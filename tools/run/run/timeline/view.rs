@@ -191,12 +191,17 @@ impl<'a> TimelineView<'a> {
         self.row_tracks.get(span.rank as usize)?.iter().position(|&track| track == span.track as usize)
     }
 
-    /// `rank 0 to rank 1: send(...)  s=0`, with the time from the send's start to the receive's end.
+    /// `rank 0 to rank 1: send(...)  s=0`.
     pub(super) fn message_text(&self, message: TracedMessage) -> String {
         let (send, receive) = (self.span(message.send), self.span(message.receive));
         let name = self.names.span_name(send.rank, send.origin);
-        let time = time_text(receive.end_ns.saturating_sub(send.start_ns));
-        format!("rank {} to rank {}: {name} ({time})", send.rank, receive.rank)
+        format!("rank {} to rank {}: {name}", send.rank, receive.rank)
+    }
+
+    /// The time from the start of a message's send to the end of its receive.
+    pub(super) fn message_time(&self, message: TracedMessage) -> String {
+        let (send, receive) = (self.span(message.send), self.span(message.receive));
+        time_text(receive.end_ns.saturating_sub(send.start_ns))
     }
 
     /// A span by its position in the trace.
