@@ -13,7 +13,7 @@ use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpEffect, OpId, Program, TensorId, Value, quoted_head,
+    AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpEffect, OpId, Program, TensorId, Value, quoted_op,
 };
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
@@ -272,7 +272,7 @@ impl CseWalk {
                     return true;
                 }
                 Some(why) => cx.add_remark(|| {
-                    let text = message!("`{}` equals an earlier op but is kept: {}", quoted_head(op.kind.name()), why);
+                    let text = message!("`{}` equals an earlier op but is kept: {}", quoted_op(program, id), why);
                     Diag::error(NOT_REPLACED, program.op_span(id), text)
                         .with_label(program.op_span(earlier.op), "the earlier op")
                 }),
@@ -286,7 +286,7 @@ impl CseWalk {
         let is_view = kind.effect() == OpEffect::Alias;
         cx.add_count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
         cx.add_remark(|| {
-            let text = message!("`{}` was replaced by an equal earlier op", quoted_head(kind.name()));
+            let text = message!("`{}` was replaced by an equal earlier op", quoted_op(program, id));
             Diag::error(REPLACED, program.op_span(id), text).with_label(program.op_span(earlier), "the earlier op")
         });
     }

@@ -13,7 +13,7 @@ use hostir::diag::message;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
-use hostir::ir::{AttrKey, Id, IdVec, OpEffect, OpId, Program, TensorId, quoted_head};
+use hostir::ir::{AttrKey, Id, IdVec, OpEffect, OpId, Program, TensorId, quoted_op};
 use rustc_hash::FxHashSet;
 
 /// dce: an op was removed.
@@ -133,7 +133,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
     let op = program.op(id);
     let tensors: Vec<String> =
         op.output_tensors().chain(op.input_tensors()).take(1).map(|tensor| program.tensor_name(tensor)).collect();
-    let message = message!("removed `{}`: {} is never read", quoted_head(op.kind.name()), tensors.join(""));
+    let message = message!("removed `{}`: {} is never read", quoted_op(program, id), tensors.join(""));
     Diag::error(REMOVED, program.op_span(id), message)
 }
 

@@ -27,6 +27,7 @@ static FLIP: OpSpec = OpSpec {
     relate: Some(link_flip),
     infer: Infer::Result(infer_copy),
     checks: &[check_one_dtype, check_dim_argument],
+    repair: None,
     lower: Lower::Instructions(lower_flip),
 };
 
@@ -41,6 +42,7 @@ static RUNNING_SUM: OpSpec = OpSpec {
     relate: Some(link_running_sum),
     infer: Infer::Result(infer_copy),
     checks: &[check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lower_running_sum),
 };
 

@@ -351,6 +351,8 @@ impl Parser<'_> {
         let spelled = match (rest.starts_with("range"), numbers.as_slice()) {
             (true, [end]) => format!("0..{end}"),
             (true, [start, end]) => format!("{start}..{end}"),
+            // A device is in a mesh once: these are the lengths of its axes.
+            (_, [rows, columns]) if rows == columns || rest.contains('"') => format!("[y:{rows}, x:{columns}]"),
             _ => format!("[{}]", numbers.join(", ")),
         };
         let span = Span::new(start, start + rest.len());

@@ -6,8 +6,7 @@ use hostir::diag::message;
 use hostir::diag::{Diag, Diags, Message, Quoted};
 use hostir::ir::{AttrKey, GemmForm};
 use hostir::ir::{
-    AxisLink, Id, IdVec, Op, OpEffect, OpId, ParallelType, Program, TensorId, Value, domain_text, quoted_axis,
-    quoted_op,
+    AxisLink, Id, IdVec, Op, OpEffect, OpId, ParallelType, Program, TensorId, Value, quoted_axis, quoted_op,
 };
 
 /// chunk: an op that cannot be split into chunks.
@@ -117,8 +116,8 @@ impl ChunkedAxes {
         let text = quoted_axis(program, domain);
         if let Some(second) = hits.next() {
             let other = program.domains(tensor).get(second.printed as usize);
-            let other = other.map_or_else(String::new, |domain| domain_text(program, domain));
-            let message = message!("the axis to split occurs twice in {}, as `{}` and `{}`", name, text, other);
+            let other = other.map(|domain| message!(" and `{}`", quoted_axis(program, domain))).unwrap_or_default();
+            let message = message!("the axis to split occurs twice in {}, as `{}`{}", name, text, other);
             let note = "split another axis: chunks of this one would depend on each other";
             return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));
         }
@@ -152,8 +151,8 @@ impl ChunkedAxes {
         if !self.needs_chunking(op) {
             return None;
         }
-        if op.kind.effect() != OpEffect::Pure || !top {
-            return Some(("it is part of a lowered program", "split the axis before lowering"));
+        if let Some(found) = lowered_obstacle(op, top) {
+            return Some(found);
         }
         if op.output_tensors().any(|result| program.inputs().contains(&Value::Tensor(result))) {
             return Some(("it writes an input", "write to another tensor"));
@@ -218,6 +217,26 @@ impl ChunkedAxes {
 
     fn is_vector(&self, program: &Program, tensor: TensorId) -> bool {
         self.stored_chunked_axis(tensor).is_some() && logical_axes(program, tensor).stored_positions().len() < 2
+    }
+}
+
+/// The reason why an op that is not plain math, or that a loop or branch has, cannot work on chunks, and the repair.
+fn lowered_obstacle(op: &Op, top: bool) -> Option<(&'static str, &'static str)> {
+    match op.kind.effect() {
+        OpEffect::Opaque => Some((
+            "the pass does not know how the kernel uses the axis",
+            "split an axis that it does not have, or write what it computes as ops of the program",
+        )),
+        OpEffect::Pure if top => None,
+        OpEffect::Pure => Some((
+            "it is in a loop or a branch",
+            "chunks are made of plain math: split the axis before the loop is written",
+        )),
+        OpEffect::Communicate(_) => Some((
+            "it is a communication, which the pass does not split",
+            "chunks are made of plain math: split the axis before communications are inserted",
+        )),
+        _ => Some(("it is part of a lowered program", "split the axis before lowering")),
     }
 }
 

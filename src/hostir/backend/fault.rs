@@ -109,20 +109,10 @@ impl ExecutionFault {
         };
         let diag = Diag::error(codes::INDEX, labels.op_span(origin.op), message);
         let diag = diag.with_note(fault_place(prepared, plan, origin));
-        let diag = match (entry.kind, counted) {
-            (BufferKind::Input(_), Some(_)) => diag,
-            _ => match default_integers_note(prepared, plan) {
-                Some(note) => diag.with_note(note),
-                None => diag,
-            },
-        };
         Some(match (entry.kind, counted) {
-            (BufferKind::Input(_), Some(item)) => diag.with_note(message!(
-                "integers that a run does not give are from -8 to 7: give {} an {} for each element, or compute \
-                 them from `iota`",
-                name,
-                item
-            )),
+            (BufferKind::Input(_), Some(item)) => {
+                diag.with_note(message!("give {} an {} for each element, or compute them from `iota`", name, item))
+            }
             _ => diag,
         })
     }
@@ -137,22 +127,6 @@ impl ExecutionFault {
         let diag = Diag::error(fault.code, prepared.labels.op_span(origin.op), message);
         Some(diag.with_note(fault_place(prepared, plan, origin)).with_note(fault.note))
     }
-}
-
-/// The values of integer inputs that a run does not give, from which indices may be computed.
-fn default_integers_note(prepared: &PreparedProgram, plan: &Plan) -> Option<Message> {
-    let inputs = plan.buffers.iter().filter(|(_, entry)| matches!(entry.kind, BufferKind::Input(_)));
-    let integers = inputs.filter(|(_, entry)| entry.dtype.is_integer());
-    let names: Vec<Message> =
-        integers.map(|(_, entry)| message!("{}", prepared.labels.quoted_tensor(entry.tensor))).collect();
-    let first = names.first()?;
-    Some(message!(
-        "integers that a run does not give are from -8 to 7 (here inputs of integers: {}): `--input {}=iota` counts from \
-         0, `--input {}=FILE.npy` reads them",
-        Message::join(&names, ", "),
-        first,
-        first
-    ))
 }
 
 /// The op, the rank and the iteration of a fault.

@@ -250,6 +250,8 @@ codes! {
     LAUNCH_EXTENTS = "H0287";
     /// A reference that does not take what a launch reads, or give what it writes.
     LAUNCH_REFERENCE = "H0288";
+    /// Factors of a GEMM whose extents fit by name only in the other order.
+    SWAPPED_FACTORS = "H0289";
 
     /// A size that is not determined.
     SIZE_UNKNOWN = "H0401";

@@ -90,6 +90,25 @@ impl BinaryOp {
     pub fn symbol(self) -> &'static str {
         Self::ALL[self as usize].1
     }
+    /// The strength with which it binds, from 1 on: `a * b` binds more strongly than `a + b`.
+    pub fn strength(self) -> u8 {
+        match self {
+            BinaryOp::Or => 1,
+            BinaryOp::And => 2,
+            BinaryOp::BitOr => 3,
+            BinaryOp::BitXor => 4,
+            BinaryOp::BitAnd => 5,
+            BinaryOp::Eq | BinaryOp::Ne => 6,
+            BinaryOp::Ge | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Lt => 7,
+            BinaryOp::Shl | BinaryOp::Shr => 8,
+            BinaryOp::Add | BinaryOp::Sub => 9,
+            BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => 10,
+        }
+    }
+    /// Returns true for an operator that compares.
+    pub fn is_comparison(self) -> bool {
+        (BinaryOp::Eq.strength()..=BinaryOp::Lt.strength()).contains(&self.strength())
+    }
     /// The operator of a text.
     pub fn parse(text: &str) -> Option<BinaryOp> {
         Self::ALL.iter().find(|(_, symbol)| *symbol == text).map(|(op, _)| *op)

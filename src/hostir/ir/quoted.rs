@@ -1,18 +1,15 @@
 //! The names of a program's parts as messages quote them: typed, and in the spelling of each notation.
 
-use super::expr::Expr;
 use super::hir2_words::{argument_word, collective_word, statement_word, word_of_dtype};
 use super::ids::{ExprId, MeshId, OpId, TensorId};
 use super::op::AttrKey;
 use super::program::Program;
+use super::short_expr::{STREAM_COUNT, short_expr_text};
 use super::statement_label::{handle_label, op_display_name, statement_label};
 use super::tensor::IterDomain;
 use super::text::{domain_text, expr_text};
 use super::types::{DType, IterType, ParallelType};
 use crate::diag::{PartKind, Quoted};
-
-/// The name of the number of streams in the printed form.
-const STREAM_COUNT: &str = "numberOfStreams";
 
 impl Program {
     /// The tensor's name in a message.
@@ -69,7 +66,15 @@ pub fn quoted_type(dtype: DType) -> Quoted {
 
 /// An axis in a message: `ideviceIdx.x10{4}`, or `x:4`.
 pub fn quoted_axis(program: &Program, domain: &IterDomain) -> Quoted {
-    axis_of_text(domain, domain_text(program, domain))
+    let axis = axis_of_text(domain, domain_text(program, domain));
+    let is_plain = domain.start.is_none() && domain.stop.is_none() && domain.expanded.is_none();
+    match short_axis_words(domain).filter(|_| is_plain) {
+        Some(words) => {
+            let short = format!("{words}{}", short_expr_text(program, domain.extent));
+            Quoted::spelled(PartKind::Axis, axis.printed().to_owned(), short)
+        }
+        None => axis,
+    }
 }
 
 /// A broadcast in a message as one that is expanded to its extent: `bS0{1 ex 4}`, or `b.1 ex 4`.
@@ -87,6 +92,11 @@ fn axis_of_text(domain: &IterDomain, printed: String) -> Quoted {
 /// An axis as types of `hir 2` write it; `None` for one that these cannot write.
 fn short_axis(domain: &IterDomain, printed: &str) -> Option<String> {
     let (_, extent) = printed.strip_suffix('}')?.split_once('{')?;
+    Some(format!("{}{}", short_axis_words(domain)?, without_brackets(extent)))
+}
+
+/// The words in front of an axis's extent: `r.x:`.
+fn short_axis_words(domain: &IterDomain) -> Option<String> {
     let kind = match domain.iter {
         IterType::Iteration => "",
         IterType::Reduction => "r.",
@@ -101,7 +111,7 @@ fn short_axis(domain: &IterDomain, printed: &str) -> Option<String> {
         ParallelType::Stream => "st:",
         _ => return None,
     };
-    Some(format!("{kind}{place}{}", without_brackets(extent)))
+    Some(format!("{kind}{place}"))
 }
 
 /// The devices or streams that an axis is distributed over, in a message: `deviceIdx.x`, or `x`.
@@ -117,22 +127,14 @@ pub fn quoted_parallel_type(parallel: ParallelType) -> Quoted {
 
 /// An expression in a message: `( i % numberOfStreams )`, or `( i % streams )`.
 pub fn quoted_expr(program: &Program, expr: ExprId) -> Quoted {
-    let printed = expr_text(program, expr);
-    match program.expr(expr) {
-        Expr::Typed(dtype, value) => {
-            let short = format!("{}({})", word_of_dtype(*dtype), program.name(*value));
-            Quoted::spelled(PartKind::Scalar, printed, short)
-        }
-        _ => quoted_scalar(printed),
-    }
+    Quoted::spelled(PartKind::Scalar, expr_text(program, expr), short_expr_text(program, expr))
 }
 
 /// An expression in a message, without its outer brackets.
 pub fn quoted_bare_expr(program: &Program, expr: ExprId) -> Quoted {
-    match program.expr(expr) {
-        Expr::Typed(..) => quoted_expr(program, expr),
-        _ => quoted_scalar(expr_text(program, expr).trim_start_matches("( ").trim_end_matches(" )").to_owned()),
-    }
+    let printed = expr_text(program, expr);
+    let bare = printed.trim_start_matches("( ").trim_end_matches(" )").to_owned();
+    Quoted::spelled(PartKind::Scalar, bare, short_expr_text(program, expr))
 }
 
 /// A scalar or the text of an expression in a message.

@@ -32,6 +32,7 @@ pub const FOR: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[check_loop_bounds, check_empty_block],
+    repair: None,
     lower: Lower::Loop,
 };
 
@@ -55,6 +56,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[check_loop_bounds, check_empty_block],
+    repair: None,
     lower: Lower::Loop,
 };
 
@@ -73,6 +75,7 @@ pub const IF: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[check_empty_block],
+    repair: None,
     lower: Lower::Branch,
 };
 

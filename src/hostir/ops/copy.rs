@@ -34,6 +34,7 @@ pub const SET: OpSpec = OpSpec {
     relate: Some(pairing::link_copy),
     infer: Infer::Result(infer_copy),
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lower_set),
 };
 
@@ -50,6 +51,7 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
     relate: Some(link_permute),
     infer: Infer::Result(infer_permute),
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lower_set_permute),
 };
 
@@ -65,6 +67,7 @@ pub const SEGMENTER_SET: OpSpec = OpSpec {
     relate: Some(pairing::link_copy),
     infer: Infer::Result(infer_copy),
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lower_set),
 };
 
@@ -81,6 +84,7 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
     relate: Some(link_permute),
     infer: Infer::Result(infer_permute),
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lower_set_permute),
 };
 

@@ -23,6 +23,7 @@ pub const FULL: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[check_full_extents, literals::check_fill_literal],
+    repair: None,
     lower: Lower::Instructions(lower_full),
 };
 
@@ -40,6 +41,7 @@ pub const IOTA: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[tensor_checks::check_named_type, literals::check_iota_literals],
+    repair: None,
     lower: Lower::Instructions(lower_iota),
 };
 
@@ -52,6 +54,7 @@ pub const EYE: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[tensor_checks::check_named_type],
+    repair: None,
     lower: Lower::Instructions(lower_eye),
 };
 
@@ -68,6 +71,7 @@ pub const TENSOR_CONSTRUCT: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lower_tensor_construct),
 };
 

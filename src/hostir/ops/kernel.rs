@@ -78,6 +78,7 @@ const fn kernel_op(name: &'static str, summary: &'static str) -> OpSpec {
         relate: None,
         infer: Infer::Written,
         checks: &[],
+        repair: None,
         lower: Lower::Instructions(refuse_kernel_op),
     }
 }

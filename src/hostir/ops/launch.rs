@@ -9,7 +9,7 @@ use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
 use crate::ir::places::{count_text, with_declaration};
 use crate::ir::{
     AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId,
-    Value, quoted_expr, quoted_type,
+    Value, quoted_expr, quoted_type, word_of_dtype,
 };
 use rustc_hash::FxHashMap;
 
@@ -28,6 +28,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     relate: Some(link_post_on_stream),
     infer: Infer::Results(infer_posted),
     checks: &[check_post],
+    repair: None,
     lower: Lower::Post,
 };
 
@@ -55,6 +56,7 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[check_user_launch],
+    repair: None,
     lower: Lower::Launch,
 };
 
@@ -142,10 +144,12 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
                 Quoted::spelled(PartKind::Word, "unit", "kernel"),
                 inner
             );
-            diags.push(
-                Diag::error(codes::UNIT_PORT, program.op_span(op), message)
-                    .with_note("inputs and outputs are matched by position"),
+            let note = Message::advice(
+                "inputs and outputs are matched by position",
+                "inputs are matched by position; in a kernel's head an input with a type is a tensor, and one without is \
+                 a scalar",
             );
+            diags.push(Diag::error(codes::UNIT_PORT, program.op_span(op), message).with_note(note));
         }
         _ => {}
     }
@@ -167,9 +171,16 @@ fn argument_text(program: &Program, value: Value) -> Message {
 fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, diags: &mut Diags) {
     let (a, b) = (program.tensor(host).dtype, program.tensor(inner).dtype);
     if a != b {
+        let wanted = word_of_dtype(b);
         let (name, other) = (program.quoted_tensor(host), program.quoted_tensor(inner));
-        let message = message!("`{}` is {}, but the unit declares `{}` as {}", name, quoted_type(a), other, b.name());
-        let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message);
+        let unit = Quoted::spelled(PartKind::Word, "unit", "kernel");
+        let [a, b] = [a, b].map(quoted_type);
+        let message = message!("`{}` is {}, but the {} declares `{}` as {}", name, a, unit, other, b);
+        let note = Message::advice(
+            "give both one element type",
+            format!("convert it in front of the call, as in `U = {wanted}({})`", program.tensor_name(host)),
+        );
+        let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message).with_note(note);
         diags.push(with_declaration(diag, program, inner, op));
     }
 }

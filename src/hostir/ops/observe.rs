@@ -34,6 +34,7 @@ pub const ASSERT: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[check_constant_assertion],
+    repair: None,
     lower: Lower::Instructions(lower_assert),
 };
 
@@ -52,6 +53,7 @@ pub const PRINT: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lower_print),
 };
 

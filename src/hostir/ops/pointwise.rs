@@ -34,6 +34,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     relate: Some(link_pointwise),
     infer: Infer::Result(infer_pointwise),
     checks: &[check_function, check_operand_literals],
+    repair: None,
     lower: Lower::Instructions(lower_pointwise),
 };
 

@@ -34,6 +34,7 @@ pub const BLOCK_QUANTIZE: OpSpec = OpSpec {
     relate: Some(link_block_quantize),
     infer: Infer::Written,
     checks: &[check_block_quantize],
+    repair: None,
     lower: Lower::Instructions(lower_block_quantize),
 };
 
@@ -53,6 +54,7 @@ pub const GROUPED_BLOCK_QUANTIZE: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(refuse_blocked_scales),
 };
 
@@ -79,6 +81,7 @@ pub const PREPROCESS_GROUPED_SCALES: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(refuse_blocked_scales),
 };
 
@@ -107,6 +110,7 @@ pub const CUTLASS_GROUPED_MATMUL: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(refuse_blocked_scales),
 };
 

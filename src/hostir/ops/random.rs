@@ -21,6 +21,7 @@ pub const RNG_UNIFORM: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[tensor_checks::check_named_type, check_random_type],
+    repair: None,
     lower: Lower::Instructions(|cx, id| lower_random(cx, id, Distribution::Uniform)),
 };
 
@@ -36,6 +37,7 @@ pub const RNG_UNIFORM_RANGE: OpSpec = OpSpec {
         SEED,
         OFFSET,
     ],
+    repair: None,
     lower: Lower::Instructions(|cx, id| lower_random(cx, id, Distribution::UniformRange)),
     ..RNG_UNIFORM
 };
@@ -44,6 +46,7 @@ pub const RNG_UNIFORM_RANGE: OpSpec = OpSpec {
 pub const RNG_NORMAL_STANDARD: OpSpec = OpSpec {
     identity: OpIdentity { name: "rng_normal_standard", ..RNG_UNIFORM.identity },
     summary: "Makes random numbers of mean 0 and deviation 1: extents, element type, seed.",
+    repair: None,
     lower: Lower::Instructions(|cx, id| lower_random(cx, id, Distribution::NormalStandard)),
     ..RNG_UNIFORM
 };
@@ -60,6 +63,7 @@ pub const RNG_NORMAL_GENERAL: OpSpec = OpSpec {
         SEED,
         OFFSET,
     ],
+    repair: None,
     lower: Lower::Instructions(|cx, id| lower_random(cx, id, Distribution::NormalGeneral)),
     ..RNG_UNIFORM
 };

@@ -53,6 +53,7 @@ pub const REDUCTION: OpSpec = OpSpec {
     relate: Some(link_reduction),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, check_initial_literal],
+    repair: None,
     lower: Lower::Instructions(lower_reduction),
 };
 
@@ -85,6 +86,7 @@ pub const GROUPED_REDUCTION: OpSpec = OpSpec {
     relate: Some(link_grouped_reduction),
     infer: Infer::Written,
     checks: &[check_group],
+    repair: None,
     lower: Lower::Instructions(lower_grouped_reduction),
 };
 

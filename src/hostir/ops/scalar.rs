@@ -12,6 +12,7 @@ pub const DEFINE: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(super::copy::lower_set),
 };
 

@@ -31,6 +31,7 @@ pub const SCAN: OpSpec = OpSpec {
     relate: Some(link_other_axes),
     infer: Infer::Result(infer_copy),
     checks: &[tensor_checks::check_one_dtype, tensor_checks::check_dim_argument, literals::check_initial_literal],
+    repair: None,
     lower: Lower::Instructions(lower_scan),
 };
 

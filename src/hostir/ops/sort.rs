@@ -47,6 +47,7 @@ pub const ARGSORT: OpSpec = OpSpec {
     relate: Some(link_other_axes),
     infer: Infer::Result(infer_argsort),
     checks: &[tensor_checks::check_dim_argument, check_positions],
+    repair: None,
     lower: Lower::Instructions(lower_argsort),
 };
 
@@ -71,6 +72,7 @@ pub const TOPK: OpSpec = OpSpec {
     relate: Some(link_other_axes),
     infer: Infer::Results(infer_topk),
     checks: &[tensor_checks::check_dim_argument, check_positions, check_topk],
+    repair: None,
     lower: Lower::Instructions(lower_topk),
 };
 

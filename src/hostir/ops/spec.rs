@@ -7,7 +7,7 @@
 use super::result_types::{TensorType, TypeList};
 use super::tensor_checks;
 use crate::axes::pairing::LinkFn;
-use crate::diag::{Diag, Diags};
+use crate::diag::{Diag, Diags, Message};
 use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Expr, Op, OpId, OpIdentity, Program, Style, TensorId, Value};
 use crate::plan::{ComputedIndexFault, PlanBuilder};
 
@@ -272,6 +272,10 @@ pub enum Infer {
 /// A check of one op.
 pub type OpCheck = fn(&Program, OpId, &mut Diags);
 
+/// The repair of an op whose tensors have other extents than it needs: what to write in `hir 2`. `None` if it is none that
+/// only this op has.
+pub type ExtentRepair = fn(&Program, OpId) -> Option<Message>;
+
 /// A head word, and a function that returns true if a style uses it.
 pub type HeadSpelling = (&'static str, fn(&Style) -> bool);
 
@@ -291,6 +295,8 @@ pub struct OpSpec {
     pub infer: Infer,
     /// Checks beyond the generic ones and those of `relate`.
     pub checks: &'static [OpCheck],
+    /// The repair of unequal extents, if a mistake is usual with it.
+    pub repair: Option<ExtentRepair>,
     /// Appends its instructions to a rank's plan.
     pub lower: Lower,
 }
@@ -305,6 +311,7 @@ impl OpSpec {
         relate: None,
         infer: Infer::Written,
         checks: &[],
+        repair: None,
         lower: Lower::Unsupported,
     };
 

@@ -20,6 +20,7 @@ pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lower_get_current_stream),
 };
 
@@ -38,6 +39,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lower_set_current_stream),
 };
 
@@ -56,6 +58,7 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lower_synchronize),
 };
 

@@ -6,7 +6,9 @@ use crate::axes::{LastAxes, axis_place, logical_axes};
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, AxisLink, DType, OpId, Program, TensorId, Transfer, quoted_axis, quoted_op, quoted_type};
+use crate::ir::{
+    AttrKey, AxisLink, DType, OpId, Program, TensorId, Transfer, quoted_axis, quoted_op, quoted_type, word_of_dtype,
+};
 use smallvec::SmallVec;
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal. Appends the links to an empty list.
@@ -86,67 +88,14 @@ fn report_extents(program: &Program, id: OpId, found: &[UnequalAxes], diags: &mu
 
 /// The text to write, in `hir 2`.
 fn repair_note(program: &Program, id: OpId, found: &UnequalAxes) -> Option<Message> {
-    let turned = turn_note(program, id, found).or_else(|| turned_copy_note(program, id, found));
-    let note =
-        cat_note(program, id).or_else(|| needed_form_note(program, id)).or_else(|| addend_note(program, id)).or(turned);
-    let note = note.map(Message::from);
-    note.or_else(|| result_note(program, id, found))
-}
-
-/// The repair if the operands of a `cat` make up its result along another axis.
-fn cat_note(program: &Program, id: OpId) -> Option<String> {
-    let op = program.op(id);
-    if op.kind.name() != "cat" {
-        return None;
-    }
-    let inputs: Vec<Vec<Option<i64>>> = op.input_tensors().map(|tensor| constant_extents(program, tensor)).collect();
-    let result = constant_extents(program, op.output_tensors().next()?);
-    let axis = (0..result.len()).find(|axis| make_up(&inputs, &result, *axis))?;
-    let names: Vec<String> = op.input_tensors().map(|tensor| program.tensor_name(tensor)).collect();
-    Some(format!("along axis {axis} they make up the result: `cat({}, {axis})`", names.join(", ")))
+    let own = program.op(id).kind.spec().repair.and_then(|repair| repair(program, id));
+    let turned = || turn_note(program, id, found).or_else(|| turned_copy_note(program, id, found));
+    own.or_else(|| turned().map(Message::from)).or_else(|| result_note(program, id, found))
 }
 
 /// The extents of a tensor's axes, where they are constants.
-fn constant_extents(program: &Program, tensor: TensorId) -> Vec<Option<i64>> {
+pub(super) fn constant_extents(program: &Program, tensor: TensorId) -> Vec<Option<i64>> {
     logical_axes(program, tensor).axes.iter().map(|axis| program.exprs().as_int(axis.extent)).collect()
-}
-
-/// Returns true if the extents of the inputs along an axis are those of the result in sum, and equal along the others.
-fn make_up(inputs: &[Vec<Option<i64>>], result: &[Option<i64>], axis: usize) -> bool {
-    let sum = inputs.iter().map(|input| input.get(axis).copied().flatten()).sum::<Option<i64>>();
-    let mut others = (0..result.len()).filter(|other| *other != axis);
-    sum.is_some() && sum == result[axis] && others.all(|k| inputs.iter().all(|input| input.get(k) == result.get(k)))
-}
-
-/// The form of axes or tensors that an op needs.
-fn needed_form_note(program: &Program, id: OpId) -> Option<String> {
-    let op = program.op(id);
-    match op.kind.name() {
-        "Combine" => Some(
-            "`topk_weights` and `src_idx` are what `Dispatch` wrote to `out_topk_weights` and `out_src_idx`".to_owned(),
-        ),
-        "expand" => {
-            let names =
-                [op.input_tensors().next()?, op.output_tensors().next()?].map(|tensor| program.tensor_name(tensor));
-            Some(format!(
-                "an axis that repeats is `b.1` in the type of `{}`, and `b.1 ex n` in that of `{}`",
-                names[0], names[1]
-            ))
-        }
-        _ => None,
-    }
-}
-
-/// The repair if what is added to a product is written in front of its factors.
-fn addend_note(program: &Program, id: OpId) -> Option<String> {
-    let op = program.op(id);
-    let inputs: Vec<TensorId> = op.input_tensors().collect();
-    let &[addend, a, b] = &inputs[..] else { return None };
-    let is_sum = op.kind.name() == "matmul_add";
-    let is_first =
-        is_sum && constant_extents(program, addend) == constant_extents(program, op.output_tensors().next()?);
-    let [addend, a, b] = [addend, a, b].map(|tensor| program.tensor_name(tensor));
-    is_first.then(|| format!("what is added comes last: `matmul_add({a}, {b}, {addend})`"))
 }
 
 /// The repair if a copy's result is the transposed operand.
@@ -216,10 +165,27 @@ pub(crate) fn report_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorI
     let message = message!("`{}` needs equal element types, but {} and {}", name, first, second);
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
     let diag = with_declaration(with_declaration(diag, program, a, id), program, b, id);
-    diags.push(diag.with_note(Message::advice(
-        "convert with a cast, for example `__to_float(..)`",
-        "convert one of them in a statement of its own, as in `U = f32(X)`",
-    )));
+    diags.push(diag.with_note(conversion_note(program, id, a, b)));
+}
+
+/// The conversion that makes two element types equal: of the operand that differs from the result, or of the result.
+fn conversion_note(program: &Program, id: OpId, a: TensorId, b: TensorId) -> Message {
+    let op = program.op(id);
+    let is_result = |tensor: TensorId| op.output_tensors().any(|result| result == tensor);
+    let [operand, kept] = if is_result(a) { [b, a] } else { [a, b] };
+    let [from, to] = [operand, kept].map(|tensor| word_of_dtype(program.tensor(tensor).dtype));
+    let name = program.tensor_name(operand);
+    let inputs: Vec<DType> = op.input_tensors().map(|tensor| program.tensor(tensor).dtype).collect();
+    let are_alike = inputs.windows(2).all(|pair| pair[0] == pair[1]);
+    let hir2 = match is_result(kept) && are_alike {
+        // Only the result differs.
+        true => format!(
+            "the result is {from}: convert it in a statement of its own, as in `U = ..` and `{} = {to}(U)`",
+            program.tensor_name(kept)
+        ),
+        false => format!("convert one of them in a statement of its own, as in `U = {to}({name})`"),
+    };
+    Message::advice("convert with a cast, for example `__to_float(..)`", hir2)
 }
 
 /// V55: the result of an op that names its element type has this type.

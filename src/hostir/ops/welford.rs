@@ -50,6 +50,7 @@ pub const WELFORD: OpSpec = OpSpec {
     relate: Some(link_welford),
     infer: Infer::Written,
     checks: &[check_welford],
+    repair: None,
     lower: Lower::Instructions(lower_welford),
 };
 
@@ -70,6 +71,7 @@ pub const GROUPED_WELFORD: OpSpec = OpSpec {
     relate: Some(link_welford),
     infer: Infer::Written,
     checks: &[check_welford],
+    repair: None,
     lower: Lower::Instructions(lower_welford),
 };
 

@@ -93,7 +93,9 @@ fn check_kinds(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]) -> Result
                 other.rank,
                 describe_collective(&other.collective)
             );
-            return Err(disagreement(prepared, collective_side(first), collective_side(other), message));
+            let note = agreement_note(&first.collective, &other.collective);
+            let error = disagreement(prepared, collective_side(first), collective_side(other), message);
+            return Err(error.with_note(note));
         }
         check_element_types(prepared, first, other)?;
     }
@@ -132,12 +134,23 @@ fn is_same_collective(a: &CollectiveInst, b: &CollectiveInst) -> bool {
     (a.kind, a.root, a.red_op) == (b.kind, b.root, b.red_op)
 }
 
+/// The way to make two members start the same collective.
+fn agreement_note(one: &CollectiveInst, other: &CollectiveInst) -> &'static str {
+    match one.kind == other.kind {
+        true if one.root != other.root => "all members of a team name one root: write the same one on each path",
+        true => "all members of a team reduce by one operation, and start their collectives in one order",
+        false => {
+            "the first collective that each member starts is one, then the second: start them in one order on all ranks"
+        }
+    }
+}
+
 fn collective_side(end: &CollectiveEnd<'_>) -> NamedSide {
     NamedSide { rank: end.rank, inst: end.inst }
 }
 
 fn describe_collective(collective: &CollectiveInst) -> Message {
-    let root = collective.root.map_or(String::new(), |root| format!(" with root number {root}"));
+    let root = collective.root.map_or(String::new(), |root| format!(" with root number {root} of the team"));
     let op = if collective.kind.is_reducing() { format!(" {}", collective.red_op.word()) } else { String::new() };
     message!("{}{}{}", bare_head(collective.kind.name()), op, root)
 }

@@ -95,7 +95,7 @@ pub fn compare_tensors(
     }
     let floats = is_real_dtype(found.dtype()) && is_real_dtype(expected.dtype());
     if !floats && comparison_dtype(found.dtype()) != comparison_dtype(expected.dtype()) {
-        let (found, expected) = (quoted_type(found.dtype()), expected.dtype().name());
+        let [found, expected] = [found, expected].map(|tensor| quoted_type(tensor.dtype()));
         return Err(DataError::new(message!("its element type is {}, but the reference has {}", found, expected)));
     }
     let tolerance = choose_tolerance(found.dtype(), expected, roundings, given);

@@ -79,47 +79,63 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
         return models::compare_models(options, &engine, io);
     }
     let loaded = SourceProgram::read_program(&options.file, options.program_choice(), io)?;
+    let result = execute_loaded(&loaded, options, &engine, profiler.as_ref(), here, io);
+    result.map_err(|failure| failure.in_words_of(&loaded))
+}
+
+/// Runs a program that was read as its options say.
+fn execute_loaded(
+    loaded: &SourceProgram,
+    options: &Options,
+    engine: &RunEngine,
+    profiler: Option<&Profiler>,
+    here: Option<&LaunchedProcess>,
+    io: &mut ToolIo<'_>,
+) -> Result<String, RunFailure> {
     let bound = tensor_options::bind_options(&loaded.program, options)?;
     let whole = inputs::read_whole(&loaded.program, &bound, io)?;
-    let prepared = prepare_program(&loaded, options, &engine, &bound, &whole)?;
-    announce_program(options, &prepared, &loaded, &engine, io);
-    let kernels = user_kernels::read_kernels(&loaded, &prepared, options, &engine, io)?;
-    gather::compare_processes(here, &[&loaded], &[&prepared], &[&kernels], options)?;
+    let prepared = prepare_program(loaded, options, engine, &bound, &whole)?;
+    announce_program(options, &prepared, loaded, engine, io);
+    let kernels = user_kernels::read_kernels(loaded, &prepared, options, engine, io)?;
+    gather::compare_processes(here, &[loaded], &[&prepared], &[&kernels], options)?;
     if let Some(form) = options.print_plan {
-        return print_plans(&poison_memory(prepared, options, &engine), form);
+        return print_plans(&poison_memory(prepared, options, engine), form);
     }
     if let Some(shared) = options.print_calls {
-        let prepared = poison_memory(prepared, options, &engine);
+        let prepared = poison_memory(prepared, options, engine);
         let refused = prepared.print_error().map_or(Ok(()), |error| Err(vec![error]));
         let listed = refused.and_then(|()| command_listing::list_calls(&prepared, &options.gpu, shared));
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
     outputs::check_files(&prepared, options, &bound, io)?;
-    permuted::compare_schedules(&prepared, &loaded, options, io)?;
+    permuted::compare_schedules(&prepared, loaded, options, io)?;
     if options.check_only {
-        let text = check_program(&prepared, &loaded, options, here, io)?;
-        let proved = exact::prove_meaning(&prepared, &loaded, &bound, &whole, options, io)?;
+        let text = check_program(&prepared, loaded, options, here, io)?;
+        let proved = exact::prove_meaning(&prepared, loaded, &bound, &whole, options, io)?;
         return Ok(text + &summary::comparison_lines(&proved, options));
     }
     // Other orders of the queues are tried to judge a program independently of the proof.
     if !options.no_check && options.permuted.is_none() {
-        proof::prove_loaded(&prepared, &loaded, options)?;
+        proof::prove_loaded(&prepared, loaded, options)?;
     }
-    let proved = exact::prove_meaning(&prepared, &loaded, &bound, &whole, options, io)?;
-    let prepared = poison_memory(prepared, options, &engine);
+    let proved = exact::prove_meaning(&prepared, loaded, &bound, &whole, options, io)?;
+    let prepared = poison_memory(prepared, options, engine);
     if matches!(engine, RunEngine::Cpu) {
         cpu::check_memory(&prepared)?;
     }
     if matches!(engine, RunEngine::Sim) {
-        return simulated::simulate_program(&prepared, &loaded, options, io);
+        return simulated::simulate_program(&prepared, loaded, options, io);
     }
-    if let RunEngine::Null { null, .. } = &engine {
-        return follow_program(null, &prepared, &loaded, options, here, io);
+    if let RunEngine::Null { null, .. } = engine {
+        return follow_program(null, &prepared, loaded, options, here, io);
     }
     let inputs = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
-    let work =
-        RunWork { loaded: &loaded, prepared: &prepared, kernels: &kernels, options, profiler: profiler.as_ref() };
-    let (run, trace) = work.run_watched(&engine, &inputs, here, io)?;
+    let work = RunWork { loaded, prepared: &prepared, kernels: &kernels, options, profiler };
+    let run = work.run_watched(engine, &inputs, here, io);
+    let (run, trace) = run.map_err(|mut failure| {
+        inputs::explain_default_integers(&mut failure.diags, &prepared, &bound);
+        failure
+    })?;
     finish_run(Computed { work, bound, inputs, run, trace, proved }, here, io)
 }
 

@@ -1,6 +1,8 @@
 //! Failures of a run.
 
+use super::program::SourceProgram;
 use hostir::diag::{Diag, Severity};
+use hostir::hir2::notation_of;
 use hostir_tool_support::errors;
 use hostir_tool_support::source::NamedText;
 use hostir_tool_support::status::ToolStatus;
@@ -19,6 +21,13 @@ impl RunFailure {
         let first = diags.iter().find(|diag| diag.severity == Severity::Error);
         let status = first.map_or(ToolStatus::Program, |diag| errors::status_of_code(diag.code));
         Self { source, diags, status }
+    }
+
+    /// The failure in the words of a program's notation, also if it is not about a place in the text.
+    pub(super) fn in_words_of(mut self, loaded: &SourceProgram) -> Self {
+        let notation = notation_of(&loaded.source.decoded_text());
+        self.diags.iter_mut().for_each(|diag| *diag = diag.in_notation(notation));
+        self
     }
 }
 

@@ -7,8 +7,8 @@ use super::tensor_options::BoundOptions;
 use crate::data::bracketed_list;
 use hostir::data::HostTensor;
 use hostir::data::generate::{TensorGenerator, generate_tensor};
-use hostir::diag::Diag;
 use hostir::diag::message;
+use hostir::diag::{Diag, codes};
 use hostir::ir::{DType, Program, quoted_type};
 use hostir::lower;
 use hostir::lower::SizeSettings;
@@ -107,6 +107,25 @@ fn bind_input(
     }
 }
 
+/// Explains an index that is out of range by the values of integer inputs that the run does not give.
+pub(super) fn explain_default_integers(diags: &mut [Diag], prepared: &PreparedProgram, bound: &BoundOptions<'_>) {
+    let defaults = prepared
+        .inputs
+        .iter()
+        .zip(&bound.inputs)
+        .filter(|(input, content)| content.is_none() && input.dtype.is_integer());
+    let names: Vec<&str> = defaults.map(|(input, _)| input.name.as_str()).collect();
+    let Some(first) = names.first() else { return };
+    let note = message!(
+        "integers that a run does not give are from -8 to 7 (here inputs of integers: {}): `--input {}=iota` counts from \
+         0, `--input {}=FILE.npy` reads them",
+        names.join(", "),
+        first,
+        first
+    );
+    diags.iter_mut().filter(|diag| diag.code == codes::INDEX).for_each(|diag| diag.notes.push(note.clone()));
+}
+
 fn generate_input(
     generator: TensorGenerator,
     io_tensor: &IoTensor,
@@ -148,7 +167,7 @@ fn check_tensor(io_tensor: &IoTensor, shape: &[usize], file: &DataFile, tensor: 
         let message = message!(
             "`{}` contains {}, but {} is {}",
             file.to_string(),
-            tensor.dtype().name(),
+            quoted_type(tensor.dtype()),
             name,
             quoted_type(io_tensor.dtype)
         );

@@ -38,7 +38,40 @@ fn foreign_call(text: &str) -> Option<&'static str> {
         "softmax" => "there is no softmax: write it with `exp`, a `reduction` and a division",
         "to" | "astype" | "cast" => "conversions are named as their types: `f16(X)`",
         "clone" | "copy" | "copy_" | "contiguous" => "a copy is written `Set(X)`",
-        other => return operator_call(other),
+        "concat" | "concatenate" | "vstack" | "hstack" | "stack" => {
+            "tensors are joined along an axis by `cat(A, B, 0)`, with the type of its result"
+        }
+        "split" | "chunk" | "narrow" => {
+            "a part of a tensor is `X[i]`, or `slice(X, ranges=[[0, 4, 1]])` with the type of its result"
+        }
+        "arange" | "linspace" => "numbers that count up are written `iota`; a loop's index is a scalar",
+        "amax" | "argmax" | "amin" | "argmin" => {
+            "a maximum along an axis is written `reduction(X, op=max, init=f32(-inf), allreduce=false)`"
+        }
+        other => return runtime_call(other).or_else(|| operator_call(other)),
+    })
+}
+
+/// What orders work and ranks here, for calls of CUDA, MPI and torch.distributed.
+fn runtime_call(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "barrier" | "MPI_Barrier" => {
+            "ranks need no barrier: a communication waits for its partners, and `wait h` orders what follows after it"
+        }
+        "synchronize" | "cudaDeviceSynchronize" | "cudaStreamSynchronize" | "cudaStreamWaitEvent" | "wait_stream" => {
+            "`sync 1` makes the current stream wait for stream 1, and `wait h` for a communication"
+        }
+        "all_reduce" | "MPI_Allreduce" | "ncclAllReduce" => "a sum over ranks is written `wait allreduce(X -> Y)`",
+        "all_gather" | "all_gather_into_tensor" | "MPI_Allgather" | "ncclAllGather" => {
+            "all ranks' shards are gathered by `wait allgather(X -> G)`"
+        }
+        "reduce_scatter_tensor" | "ncclReduceScatter" => {
+            "a sum of which each rank keeps a shard is written `wait reduce_scatter(X -> Y)`"
+        }
+        "all_to_all_single" | "MPI_Alltoall" => "shards are exchanged by `wait all_to_all(X -> Y)`",
+        "isend" | "MPI_Send" | "MPI_Isend" | "ncclSend" => "a message is sent by `h = send(X, to=1)`",
+        "irecv" | "MPI_Recv" | "MPI_Irecv" | "ncclRecv" => "a message is received by `h = recv(Y, from=0)`",
+        _ => return None,
     })
 }
 
@@ -69,13 +102,23 @@ fn operator_call(name: &str) -> Option<&'static str> {
 
 /// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`, and of functions with other names here.
 pub(super) fn method_of(ops: OpRegistry, text: &str) -> Option<String> {
+    if let Some((owner, "wait" | "synchronize")) = text.rsplit_once('.')
+        && !owner.contains('.')
+        && !is_module_name(owner)
+    {
+        return Some(format!("write `wait {owner}` for a communication, and `sync {owner}` for a stream"));
+    }
     if let Some(note) = foreign_call(text) {
         return Some(note.to_owned());
     }
     let (owner, name) = text.rsplit_once('.')?;
-    let is_module = matches!(owner, "torch" | "np" | "numpy" | "jnp" | "math" | "F" | "tl") || owner.contains('.');
+    let is_module = is_module_name(owner) || owner.contains('.');
     let operand = if is_module { "X" } else { owner };
     is_function(ops, name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
+}
+
+fn is_module_name(owner: &str) -> bool {
+    matches!(owner, "torch" | "np" | "numpy" | "jnp" | "math" | "F" | "tl" | "dist" | "cuda" | "comm")
 }
 
 /// The names of new results in the note of [`method_of`].

@@ -219,6 +219,10 @@ pub(super) fn report_no_scalar(file: &FileSyntax, name: Symbol, meaning: Meaning
     let text = file.symbol_text(name);
     let note = match meaning {
         Meaning::Handle(_) => format!("`wait {text}` waits for a communication"),
+        Meaning::Tensor(_) => format!(
+            "the host computes with scalars and reads no tensors: an input without a type, `{text}`, is a scalar; \
+             `where(c, A, B)` chooses elements by a tensor of truth values"
+        ),
         _ => String::new(),
     };
     push(diags, codes::WRONG_KIND, span, format!("`{text}` is {what}, but a scalar is needed here"), note);

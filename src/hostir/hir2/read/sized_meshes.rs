@@ -242,8 +242,9 @@ impl MeshSolver<'_> {
     ) -> Option<Vec<(Symbol, i64)>> {
         let most = i64::from(devices).min(MOST_DIVISORS);
         let proposed = |name: Symbol| self.file.head.sizes.iter().find(|size| size.name == name).map(|size| size.value);
+        // An axis of 1 would be no axis.
         let choices: Vec<Vec<i64>> =
-            fixed.iter().map(|name| proposed(*name).into_iter().chain(1..=most).collect()).collect();
+            fixed.iter().map(|name| proposed(*name).into_iter().chain(2..=most.max(2)).collect()).collect();
         let mut trials = 0;
         let mut places = vec![0; fixed.len()];
         loop {

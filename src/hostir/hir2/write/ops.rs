@@ -1,7 +1,6 @@
 //! Statements that are not communications: calls of ops and functions, allocations, definitions.
 
 use super::ProgramWriter;
-use super::scalars::binding_strength;
 use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, is_positional, keeps_by_default, word_of_dtype, word_of_function,
     written_arguments,
@@ -287,7 +286,7 @@ impl ProgramWriter<'_> {
                 self.push(if literal { ")" } else { "" });
             }
             ([a, b], _, Some(infix)) => {
-                let strength = binding_strength(infix);
+                let strength = infix.strength();
                 self.write_operand(*a, strength);
                 self.push(" ");
                 self.push(infix.symbol());

@@ -5,42 +5,14 @@ use super::names::{ScalarSpelling, TensorSpelling, is_reserved_word};
 use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
 use crate::ir::functions::{CASTS, cast_result};
 use crate::ir::text::{push_integer, push_number};
-use crate::ir::{BinaryOp, DType, Expr, ExprId, Program, Symbol, TensorId, UnaryOp, expr_text};
-use crate::ir::{is_given_name, is_identifier};
+use crate::ir::{BinaryOp, DType, Expr, ExprId, Symbol, TensorId, UnaryOp, expr_text};
+use crate::ir::{is_given_name, is_identifier, wrapped_parts};
 use crate::ops::OpRegistry;
 
 /// The strength with which a prefix operator binds; more than all infix operators.
 const PREFIX: u8 = 11;
-/// `==` and `!=`.
-const EQUALITY: u8 = 6;
-/// `<` and its like.
-const ORDER: u8 = 7;
 /// Calls, indices, names, literals.
 const ATOM: u8 = 12;
-
-/// The strength with which an infix operator binds.
-pub(super) fn binding_strength(op: BinaryOp) -> u8 {
-    match op {
-        BinaryOp::Or => 1,
-        BinaryOp::And => 2,
-        BinaryOp::BitOr => 3,
-        BinaryOp::BitXor => 4,
-        BinaryOp::BitAnd => 5,
-        BinaryOp::Eq | BinaryOp::Ne => EQUALITY,
-        BinaryOp::Ge | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Lt => ORDER,
-        BinaryOp::Shl | BinaryOp::Shr => 8,
-        BinaryOp::Add | BinaryOp::Sub => 9,
-        BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => 10,
-    }
-}
-
-/// `e` and `n` of `( ( ( e % n ) + n ) % n )`.
-fn wrapped_parts(program: &Program, expr: &Expr) -> Option<(ExprId, ExprId)> {
-    let &Expr::Binary(BinaryOp::Mod, sum, n) = expr else { return None };
-    let &Expr::Binary(BinaryOp::Add, remainder, added) = program.expr(sum) else { return None };
-    let &Expr::Binary(BinaryOp::Mod, e, divisor) = program.expr(remainder) else { return None };
-    (added == n && divisor == n).then_some((e, n))
-}
 
 /// Returns true if a function of scalars can be called by its name.
 fn is_function_name(ops: OpRegistry, name: &str) -> bool {
@@ -192,18 +164,20 @@ impl ProgramWriter<'_> {
 
     fn write_infix(&mut self, id: ExprId, op: BinaryOp, [a, b]: [ExprId; 2], least: u8) {
         if op == BinaryOp::Mod
-            && let Some((e, n)) = wrapped_parts(self.program, self.program.expr(id))
+            && let Some(parts) = wrapped_parts(self.program, id)
         {
             self.out.push_str("wrap(");
-            self.write_expr_list(&[e, n]);
+            self.write_expr_list(&parts);
             self.out.push(')');
             return;
         }
-        let strength = binding_strength(op);
+        let strength = op.strength();
         self.open_parenthesis(least > strength);
         // Nested comparisons have brackets: the reader refuses `a < b < c`, and others are hard to read.
-        let [left, right] =
-            if (EQUALITY..=ORDER).contains(&strength) { [ORDER + 1; 2] } else { [strength, strength + 1] };
+        let [left, right] = match op.is_comparison() {
+            true => [BinaryOp::Lt.strength() + 1; 2],
+            false => [strength, strength + 1],
+        };
         self.write_bound_expr(a, left);
         self.out.push(' ');
         self.out.push_str(op.symbol());

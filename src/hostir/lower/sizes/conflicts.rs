@@ -6,7 +6,9 @@ use super::joins::{AxisOf, JoinPath, OpJoin};
 use crate::axes::{LogicalAxis, list_axes, stored_position};
 use crate::diag::message;
 use crate::diag::{Diag, Message, PartKind, Quoted, Span, codes};
-use crate::ir::{AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, quoted_expr, quoted_statement};
+use crate::ir::{
+    AttrKey, Expr, OpId, TensorId, expr_text, op_display_name, quoted_expr, quoted_statement, short_expr_text,
+};
 use rustc_hash::FxHashSet;
 
 /// Statements that an error shows; those between them are left out.
@@ -78,6 +80,10 @@ impl SizeSolver<'_> {
             let path = conflict.origin.map(|origin| self.joins_between(origin, conflict.node)).unwrap_or_default();
             let gemm = path.ops.iter().find_map(|join| self.mismatched_gemm(join.op));
             let misfit = path.ops.iter().find(|join| gemm.is_none() && self.short_operand(join).is_some());
+            // Further conflicts of a GEMM are no cause of others.
+            if gemm.as_ref().is_some_and(|gemm| told.gemms.contains(&gemm.op)) {
+                continue;
+            }
             let sources = conflict.sources();
             if told.has_cause(&sources) || path.ops.iter().any(|join| told.misfits.contains(&join.op)) {
                 continue;
@@ -88,8 +94,10 @@ impl SizeSolver<'_> {
             }
             told.sources.push(sources);
             let diag = match (gemm, misfit, path.ops.as_slice()) {
-                (Some(gemm), ..) if !told.gemms.insert(gemm.op) => continue,
-                (Some(gemm), ..) => self.gemm_error(&gemm),
+                (Some(gemm), ..) => {
+                    told.gemms.insert(gemm.op);
+                    self.gemm_error(&gemm)
+                }
                 (None, None, [join]) if !path.has_alias => self.single_op_error(&conflict, join),
                 (None, Some(join), _) => self.single_op_error(&conflict, join),
                 (None, None, _) => self.general_error(&conflict, &path),
@@ -213,8 +221,12 @@ impl SizeSolver<'_> {
             [&left, &right].map(|(axis, known)| self.sized_axis_text(*axis, known.map(|known| known.value)));
         let label = quoted_statement(self.program, gemm.op);
         let message = message!("`{}` sums over {} and {}, which must be of one size", label, one, other);
-        let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(gemm.op), message)
-            .with_primary_text("the last axis of the first operand meets the last but one of the second");
+        let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(gemm.op), message).with_primary_text(
+            match self.program.op(gemm.op).kind.gemm().is_some_and(|form| form.transposed) {
+                true => "the last axis of the first operand meets the last one of the weight",
+                false => "the last axis of the first operand meets the last but one of the second",
+            },
+        );
         let sources: Vec<Message> =
             [left.1, right.1].into_iter().flatten().map(|known| message!("{} ({})", known.value, known.why)).collect();
         diag.with_note(message!("the sizes are {}", Message::join(&sources, " and "))).with_note(gemm.advice.clone())
@@ -224,7 +236,10 @@ impl SizeSolver<'_> {
     /// transposed.
     fn mismatched_gemm(&self, op: OpId) -> Option<SummedAxes> {
         let found = self.program.op(op);
-        let form = found.kind.gemm().filter(|form| !form.transposed)?;
+        let form = found.kind.gemm()?;
+        if form.transposed {
+            return self.mismatched_weight(op);
+        }
         let [a, b, ..] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
         let (left, right) = (self.last_axes(a)?, self.last_axes(b)?);
         let [summed, over] = [left[1], right[0]].map(|axis| self.claimed_size(axis).map(|known| known.value));
@@ -252,6 +267,25 @@ impl SizeSolver<'_> {
             return None;
         };
         Some(SummedAxes { op, left: left[1], right: right[0], advice })
+    }
+
+    /// A product with a transposed weight that would fit if the weight were not taken as transposed.
+    fn mismatched_weight(&self, op: OpId) -> Option<SummedAxes> {
+        let found = self.program.op(op);
+        let [a, weight, ..] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
+        let (left, right) = (self.last_axes(a)?, self.last_axes(weight)?);
+        let [summed, over] = [left[1], right[1]].map(|axis| self.claimed_size(axis).map(|known| known.value));
+        if summed? == over? || !self.are_alike(left[1], right[0]) {
+            return None;
+        }
+        let [x, y] = [a, weight].map(|tensor| self.program.tensor_name(tensor));
+        let advice = format!(
+            "{x} is {} and {y} is {}, but `{}` takes a weight of shape [out, in]: `matmul({x}, {y})` takes [in, out]",
+            self.shape_text(a),
+            self.shape_text(weight),
+            found.kind.name()
+        );
+        Some(SummedAxes { op, left: left[1], right: right[1], advice })
     }
 
     /// Returns true if the result of a GEMM has these axes at its end, and not those that it would have as written.
@@ -294,7 +328,8 @@ impl SizeSolver<'_> {
     /// `[i2, i3]`: the extents of the axes that a tensor stores.
     fn shape_text(&self, tensor: TensorId) -> String {
         let stored = self.axes.stored_axes(tensor);
-        let extents: Vec<String> = stored.map(|axis| expr_text(self.program, axis.extent)).collect();
+        let text = if self.program.is_hir2() { short_expr_text } else { expr_text };
+        let extents: Vec<String> = stored.map(|axis| text(self.program, axis.extent)).collect();
         format!("[{}]", extents.join(", "))
     }
 }

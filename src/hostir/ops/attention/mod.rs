@@ -46,6 +46,7 @@ pub const SDPA: OpSpec = OpSpec {
     relate: Some(links::link_sdpa),
     infer: Infer::Results(types::infer_sdpa),
     checks: &[checks::check_sdpa],
+    repair: None,
     lower: Lower::Instructions(forward::lower_sdpa),
 };
 
@@ -76,5 +77,6 @@ pub const SDPA_BWD: OpSpec = OpSpec {
     relate: Some(links::link_sdpa_bwd),
     infer: Infer::Results(types::infer_sdpa_bwd),
     checks: &[checks::check_sdpa_bwd],
+    repair: None,
     lower: Lower::Instructions(backward::lower_sdpa_bwd),
 };

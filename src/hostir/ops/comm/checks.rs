@@ -22,6 +22,7 @@ pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags
             "SendRecv" => (false, false),
             _ => (true, true),
         };
+        check_members(program, id, members, diags);
         if let Some(tensor) = input.filter(|&tensor| senders && has_one_mesh_axis(program, tensor)) {
             check_in_team(program, id, tensor, "input", members, diags);
         }
@@ -100,6 +101,21 @@ fn check_team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>
         return None;
     }
     Some(members.to_vec())
+}
+
+/// Checks that the members of a team are devices of meshes, if all tensors of the communication have a mesh.
+fn check_members(program: &Program, id: OpId, team: &[i64], diags: &mut Diags) {
+    if program.op(id).all_tensors().any(|tensor| program.tensor_mesh(tensor).is_none()) {
+        return;
+    }
+    let devices = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
+    let Some(last) = devices.max().map(i64::from) else { return };
+    if let Some(member) = team.iter().find(|&&member| member > last) {
+        let message = message!("device {} of the team is in no mesh", member);
+        let note =
+            message!("the devices of the meshes go up to {}: name one of them, or add {} to a mesh", last, member);
+        diags.push(Diag::error(codes::BAD_TEAM, program.op_span(id), message).with_note(note));
+    }
 }
 
 /// V41: the devices of a mesh are in the team.

@@ -63,6 +63,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
     relate: Some(links::link_communication),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, checks::check_communication],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_communication),
 };
 
@@ -90,6 +91,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[checks::check_p2p],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_p2p),
 };
 
@@ -119,6 +121,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
     relate: Some(links::link_collective_permute),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, checks::check_collective_permute],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_collective_permute),
 };
 
@@ -137,6 +140,7 @@ pub const START_COALESCING: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_start_coalescing),
 };
 
@@ -155,6 +159,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_end_coalescing),
 };
 
@@ -174,6 +179,7 @@ pub const WAIT: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(handles::lower_wait),
 };
 
@@ -192,6 +198,7 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_share_mem_handles),
 };
 

@@ -59,6 +59,7 @@ pub const GROUPED_MATMUL: OpSpec = OpSpec {
     relate: Some(link_grouped_matmul),
     infer: Infer::Result(infer_grouped_matmul),
     checks: &[check_grouped_dtypes, check_grouped_extents],
+    repair: None,
     lower: Lower::Indexed(lower_grouped_matmul, OFFSET_FAULT),
 };
 

@@ -2,10 +2,14 @@
 //!
 //! The result may end in the contracted axis as a reduction (`rS8{i3}`).
 
-use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
+use crate::axes::pairing::{
+    AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
+};
 use crate::diag::message;
-use crate::diag::{Message, PartKind, Quoted, codes};
+use crate::diag::{Message, codes};
 use crate::ir::{AxisLink, OpId, ParallelType, Program, quoted_head};
+use crate::ops::result_types::result_types;
+use crate::ops::tensor_checks::type_text;
 
 /// The axes of a GEMM: operands, result, contracted axis.
 struct GemmAxes {
@@ -44,18 +48,42 @@ fn scalar_operand_mismatch(program: &Program, op: OpId, side: &LinkSide) -> Axis
     }
 }
 
-fn gemm_rank_mismatch(program: &Program, op: OpId, out: &LinkSide, need: usize, found: usize) -> AxisMismatch {
-    let name = quoted_head(program.op(op).kind.name());
-    let tensor = program.quoted_tensor(out.tensor);
-    AxisMismatch {
-        code: codes::RANK,
-        message: message!("`{}` needs a result with {} stored axes, but `{}` has {}", name, need, tensor, found),
-        note: message!(
-            "only the contracted axis may follow them, as a reduction such as `{}`",
-            Quoted::spelled(PartKind::Axis, "rS8{i3}", "r.i3")
-        ),
-        tensor: Some(out.tensor),
-    }
+/// The result has another number of axes than the operands make.
+fn gemm_rank_mismatch(program: &Program, op: OpId, gemm: &GemmAxes, need: usize) -> AxisMismatch {
+    let [a, b, out] = [&gemm.a, &gemm.b, &gemm.out]
+        .map(|side| message!("`{}` has {}", program.quoted_tensor(side.tensor), side.stored_positions().len()));
+    let message = message!(
+        "`{}` makes a result of {}, since {} and {}, but {}",
+        quoted_head(program.op(op).kind.name()),
+        axis_count_text(need),
+        a,
+        b,
+        out
+    );
+    let found = gemm.out.stored_positions().len();
+    let batch = [&gemm.b, &gemm.a].into_iter().filter(|side| side.stored_positions().len() > found.max(2));
+    let note = batch.max_by_key(|side| side.stored_positions().len()).map(|side| batch_note(program, side));
+    let (tensor, type_note) = (Some(gemm.out.tensor), result_type_note(program, op));
+    let note = match (note, type_note) {
+        (Some(batch), Some(result)) => message!("{}; or {}", batch, result),
+        (batch, result) => batch.or(result).unwrap_or_default(),
+    };
+    AxisMismatch { code: codes::RANK, message, note, tensor }
+}
+
+/// The repair of an operand with an axis in front of its matrices.
+fn batch_note(program: &Program, side: &LinkSide) -> Message {
+    let name = program.quoted_tensor(side.tensor);
+    let first = side.stored_positions().first().copied();
+    let index = if device_of(side, first.as_ref()).is_some() { "own" } else { "0" };
+    let part = Message::advice("a Select", format!("`{}[{index}]`", program.tensor_name(side.tensor)));
+    message!("the first axis of `{}` is a list of matrices, and stays in the result: take one of them, {}", name, part)
+}
+
+/// The type of the result that the operands make.
+fn result_type_note(program: &Program, op: OpId) -> Option<Message> {
+    let ty = result_types(program, program.op(op))?.into_iter().next()?.without(|_, domain| domain.is_reduction());
+    Some(message!("the result is `{}`", type_text(program, &ty)))
 }
 
 /// matmul: [.., M, K] x [.., K, N] -> [.., M, N, r(K)]; one-dimensional operands lose M or N.
@@ -74,7 +102,7 @@ pub(super) fn link_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     let (batch_b, k_b) = if n == 1 { (&b[..b.len() - 2], b[b.len() - 2]) } else { (&b[..0], b[0]) };
     let need = batch_a.len().max(batch_b.len()) + m + n;
     if c.len() != need {
-        return Err(gemm_rank_mismatch(program, op, &gemm.out, need, c.len()));
+        return Err(gemm_rank_mismatch(program, op, &gemm, need));
     }
     gemm.link_contracted(k_a, k_b, links);
     if m == 1 {
@@ -134,7 +162,7 @@ pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     let n = usize::from(w.len() == 2);
     let need = a.len() - 1 + n;
     if c.len() != need {
-        return Err(gemm_rank_mismatch(program, op, &gemm.out, need, c.len()));
+        return Err(gemm_rank_mismatch(program, op, &gemm, need));
     }
     link_pairs(&gemm.a, &gemm.out, &a[..a.len() - 1], &c[..a.len() - 1], links);
     if n == 1 {

@@ -9,10 +9,14 @@ mod types;
 pub use grouped::GROUPED_MATMUL;
 pub use scaled::SCALED_MATMUL;
 
+use super::result_types::stored_domains;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
-use super::tensor_checks;
-use crate::diag::Diags;
-use crate::ir::{DType, GemmForm, Op, OpId, OpIdentity, OpKind, OpLayout, Program, StandaloneRule, TensorId, Value};
+use super::tensor_checks::{self, constant_extents};
+use crate::diag::{Diag, Diags, Message, codes, message};
+use crate::ir::{
+    DType, ExprId, GemmForm, Op, OpId, OpIdentity, OpKind, OpLayout, Program, StandaloneRule, TensorId, Value,
+    quoted_expr,
+};
 
 /// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
@@ -28,7 +32,8 @@ pub const MATMUL: OpSpec = OpSpec {
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_matmul),
     infer: Infer::Result(types::infer_matmul),
-    checks: &[check_gemm_dtypes],
+    checks: &[check_gemm_dtypes, check_factor_order],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_matmul),
 };
 
@@ -46,7 +51,8 @@ pub const MATMUL_ADD: OpSpec = OpSpec {
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_matmul_add),
     infer: Infer::Result(types::infer_matmul_add),
-    checks: &[check_gemm_dtypes],
+    checks: &[check_gemm_dtypes, check_factor_order],
+    repair: Some(addend_repair),
     lower: Lower::Instructions(lowering::lower_matmul_add),
 };
 
@@ -69,6 +75,7 @@ pub const LINEAR: OpSpec = OpSpec {
     relate: Some(links::link_linear),
     infer: Infer::Result(types::infer_linear),
     checks: &[check_gemm_dtypes],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_linear),
 };
 
@@ -88,6 +95,44 @@ fn check_gemm_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     if let Some(bias) = tensors.next().filter(|&bias| program.tensor(bias).dtype != out) {
         tensor_checks::report_dtypes(program, id, bias, result, diags);
     }
+}
+
+/// Warns about factors whose extents have equal names only if they are exchanged: extents of one size hide that.
+fn check_factor_order(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let (Some(result), [a, b, ..]) = (op.output_tensors().next(), &op.input_tensors().collect::<Vec<_>>()[..]) else {
+        return;
+    };
+    let extents = [*a, *b, result].map(|tensor| -> Vec<ExprId> {
+        let named = stored_domains(program, tensor).into_iter().map(|domain| domain.extent);
+        named.filter(|&extent| program.exprs().as_name(extent).is_some()).collect()
+    });
+    let [[m, k], [l, n], [rows, columns]] = [0, 1, 2].map(|at: usize| extents[at].as_slice()) else { return };
+    let fits = k == l && m == rows && n == columns;
+    let fits_exchanged = n == m && l == rows && k == columns;
+    if fits || !fits_exchanged {
+        return;
+    }
+    let [x, y, product] = [*a, *b, result].map(|tensor| program.quoted_tensor(tensor));
+    let message = message!(
+        "are the factors `{}` and `{}` exchanged? as they are, `{}` must equal `{}`",
+        x,
+        y,
+        quoted_expr(program, *k),
+        quoted_expr(program, *l)
+    );
+    let note = message!("the product of `{}` and `{}` has the axes of `{}`", y, x, product);
+    diags.push(Diag::error(codes::SWAPPED_FACTORS, program.op_span(id), message).with_note(note).into_warning());
+}
+
+/// The repair if what is added to a product is written in front of its factors.
+fn addend_repair(program: &Program, id: OpId) -> Option<Message> {
+    let op = program.op(id);
+    let inputs: Vec<TensorId> = op.input_tensors().collect();
+    let &[addend, a, b] = &inputs[..] else { return None };
+    let [first, result] = [addend, op.output_tensors().next()?].map(|tensor| constant_extents(program, tensor));
+    let [addend, a, b] = [addend, a, b].map(|tensor| program.quoted_tensor(tensor));
+    (first == result).then(|| message!("what is added comes last: `matmul_add({}, {}, {})`", a, b, addend))
 }
 
 /// The GEMM of two factors, without its result: with scales of rows and columns, `scaled_matmul`, to which a bias is

@@ -44,6 +44,7 @@ pub const SCALED_MATMUL: OpSpec = OpSpec {
     relate: Some(link_scaled_matmul),
     infer: Infer::Result(infer_scaled_matmul),
     checks: &[check_scaled_dtypes],
+    repair: None,
     lower: Lower::Instructions(lower_scaled_matmul),
 };
 

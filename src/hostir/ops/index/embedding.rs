@@ -57,6 +57,7 @@ pub const EMBEDDING: OpSpec = OpSpec {
     relate: Some(link_embedding),
     infer: Infer::Result(infer_embedding),
     checks: &[check_embedding],
+    repair: None,
     lower: Lower::Instructions(lower_embedding),
 };
 

@@ -41,6 +41,7 @@ const fn index_op(
         relate: Some(functions.relate),
         infer: functions.infer,
         checks: functions.checks,
+        repair: None,
         lower: Lower::Instructions(functions.lower),
     }
 }

@@ -3,7 +3,8 @@
 use crate::axes::LogicalAxis;
 use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, bare_head};
+use crate::ir::places::count_text;
+use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, bare_head, quoted_type};
 use crate::ops::comm::emit_mesh_allgather;
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, stream_part};
@@ -34,6 +35,12 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
     Ok(())
 }
 
+/// ``B (8 elements of f32)``: a tensor with what a rank stores of it.
+fn sized_tensor_text(cx: &PlanBuilder<'_>, tensor: TensorId, shape: &[usize]) -> Message {
+    let elements = count_text(count_elements(shape), "element", "elements");
+    message!("{} ({} of {} on a rank)", cx.quoted_tensor(tensor), elements, quoted_type(cx.tensor_dtype(tensor)))
+}
+
 /// Binds a tensor to the first elements of another one's memory.
 fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: TensorId) -> Result<(), Diag> {
     let (memory, shape) = (cx.input_view(original)?.stored_part(), cx.local_shape(tensor)?);
@@ -49,14 +56,14 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
             .with_note("share the memory of a tensor that is not a slice, or of a slice of its first axis"));
     }
     if count_elements(&need) > count_elements(&have) || memory.dtype != cx.tensor_dtype(tensor) {
-        let message = format!(
-            "{} of local shape {need:?} does not fit into the memory of {} of local shape {have:?}",
-            cx.tensor_name(tensor),
-            cx.tensor_name(original)
-        );
-        return Err(cx
-            .error_here(codes::ALIAS_SHAPE, message)
-            .with_note("omit `.alias=`, or name a tensor of the same type that is large enough"));
+        let [part, whole] =
+            [(tensor, &need[..]), (original, &have[..])].map(|(tensor, shape)| sized_tensor_text(cx, tensor, shape));
+        let message = message!("{} does not fit into the memory of {}", part, whole);
+        return Err(cx.error_here(codes::ALIAS_SHAPE, message).with_note(Message::advice(
+            "omit `.alias=`, or name a tensor of the same type that is large enough",
+            "write `alloc` for memory of its own, or share that of a tensor with the same element type that is large \
+             enough",
+        )));
     }
     if count_elements(&need) < count_elements(&have)
         && let Some(error) = uneven_split(cx, &[tensor])

@@ -41,6 +41,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[checks::check_allocate],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_allocate),
 };
 
@@ -59,6 +60,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     relate: None,
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_deallocate),
 };
 
@@ -75,6 +77,7 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
     relate: Some(links::link_select),
     infer: Infer::Result(types::infer_select),
     checks: &[tensor_checks::check_one_dtype, checks::check_select_index],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_select),
 };
 
@@ -96,6 +99,7 @@ pub const SELECT: OpSpec = OpSpec {
     relate: Some(links::link_select),
     infer: Infer::Result(types::infer_select),
     checks: &[tensor_checks::check_one_dtype, checks::check_select_index],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_select),
 };
 
@@ -117,6 +121,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
     relate: Some(links::link_shard_by_stream),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_shard_by_stream),
 };
 
@@ -134,6 +139,7 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     relate: Some(pairing::link_copy),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_symmetric_view),
 };
 

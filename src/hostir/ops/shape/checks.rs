@@ -1,8 +1,9 @@
-//! V35: ranges of a slice.
+//! V35: ranges of a slice. Repairs of unequal extents.
 
 use crate::axes::logical_axes;
-use crate::diag::{Diag, Diags, PartKind, Quoted, codes, message};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes, message};
 use crate::ir::{AttrKey, AttrValue, OpId, Program, expr_text};
+use crate::ops::tensor_checks::constant_extents;
 
 /// V35: constant ranges of a slice run forwards and stay inside their axes.
 pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags) {
@@ -34,4 +35,29 @@ pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags)
             });
         }
     }
+}
+
+/// The repair if the operands of a `cat` make up its result along another axis.
+pub(super) fn cat_repair(program: &Program, id: OpId) -> Option<Message> {
+    let op = program.op(id);
+    let inputs: Vec<Vec<Option<i64>>> = op.input_tensors().map(|tensor| constant_extents(program, tensor)).collect();
+    let result = constant_extents(program, op.output_tensors().next()?);
+    let axis = (0..result.len()).find(|axis| make_up(&inputs, &result, *axis))?;
+    let names: Vec<Message> = op.input_tensors().map(|tensor| message!("{}", program.quoted_tensor(tensor))).collect();
+    Some(message!("along axis {} they make up the result: `cat({}, {})`", axis, Message::join(&names, ", "), axis))
+}
+
+/// Returns true if the extents of the inputs along an axis are those of the result in sum, and equal along the others.
+fn make_up(inputs: &[Vec<Option<i64>>], result: &[Option<i64>], axis: usize) -> bool {
+    let sum = inputs.iter().map(|input| input.get(axis).copied().flatten()).sum::<Option<i64>>();
+    let mut others = (0..result.len()).filter(|other| *other != axis);
+    sum.is_some() && sum == result[axis] && others.all(|k| inputs.iter().all(|input| input.get(k) == result.get(k)))
+}
+
+/// The axes that an `expand` needs.
+pub(super) fn expand_repair(program: &Program, id: OpId) -> Option<Message> {
+    let op = program.op(id);
+    let [from, to] =
+        [op.input_tensors().next()?, op.output_tensors().next()?].map(|tensor| program.quoted_tensor(tensor));
+    Some(message!("an axis that repeats is `b.1` in the type of `{}`, and `b.1 ex n` in that of `{}`", from, to))
 }

@@ -21,6 +21,7 @@ pub const BROADCAST: OpSpec = OpSpec {
     relate: Some(links::link_broadcast),
     infer: Infer::Result(types::infer_broadcast),
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_broadcast),
 };
 
@@ -33,6 +34,7 @@ pub const SQUEEZE: OpSpec = OpSpec {
     relate: Some(links::link_squeeze),
     infer: Infer::Result(types::infer_squeeze),
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_squeeze),
 };
 
@@ -45,6 +47,7 @@ pub const EXPAND: OpSpec = OpSpec {
     relate: Some(links::link_expand),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
+    repair: Some(checks::expand_repair),
     lower: Lower::Instructions(lowering::lower_expand),
 };
 
@@ -62,6 +65,7 @@ pub const REPEAT: OpSpec = OpSpec {
     relate: Some(links::link_repeat),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_repeat),
 };
 
@@ -78,6 +82,7 @@ pub const VIEW_AS_SCALAR: OpSpec = OpSpec {
     relate: Some(links::link_view_as_scalar),
     infer: Infer::Written,
     checks: &[],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_view_as_scalar),
 };
 
@@ -96,6 +101,7 @@ pub const VIEW: OpSpec = OpSpec {
     relate: Some(links::link_view),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_view),
 };
 
@@ -108,6 +114,7 @@ pub const SLICE: OpSpec = OpSpec {
     relate: Some(links::link_slice),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, checks::check_slice_ranges],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_slice),
 };
 
@@ -124,6 +131,7 @@ pub const PAD: OpSpec = OpSpec {
     relate: Some(links::link_pad),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, check_fill_literal],
+    repair: None,
     lower: Lower::Instructions(lowering::lower_pad),
 };
 
@@ -136,6 +144,7 @@ pub const CAT: OpSpec = OpSpec {
     relate: Some(links::link_cat),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, tensor_checks::check_dim_argument],
+    repair: Some(checks::cat_repair),
     lower: Lower::Instructions(lowering::lower_cat),
 };
 

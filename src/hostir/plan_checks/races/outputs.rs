@@ -79,6 +79,14 @@ impl FindingReport<'_> {
         if !ranks.is_empty() {
             diag = diag.with_note(message!("so it is on {}", ranks.join(", ")));
         }
+        if self.misses_own_slices(found, others) {
+            let name = &io_tensor.name;
+            return diag.with_note(message!(
+                "each rank misses the slice of its own number along the first axis, which it need not receive: copy it \
+                 there, in `hir 2` as `{}[rank] = Set(..)`",
+                name
+            ));
+        }
         match self.only_writer(found, others) {
             Some(writer) => {
                 let mesh = self.single_rank_mesh(writer);
@@ -95,6 +103,18 @@ impl FindingReport<'_> {
             Some(size) => format!("last = {size} - 1..{size}"),
             None => format!("one = {rank}..{}", rank + 1),
         }
+    }
+
+    /// Returns true if what each rank has not written is the slice of its number along the output's first axis.
+    fn misses_own_slices(&self, found: &UnwrittenOutput, others: &[&UnwrittenOutput]) -> bool {
+        let Some(axis) = self.prepared.outputs[found.output].axes.first() else { return false };
+        let slice = found.all / axis.local_extent().max(1);
+        let mut all = others.iter().copied().chain([found]);
+        let are_own = all.all(|missing| {
+            let first = self.plan_of(missing.rank).rank as usize * slice;
+            missing.elements.count == slice && missing.elements.first == first
+        });
+        axis.shards == 1 && !others.is_empty() && are_own
     }
 
     /// The only rank that writes an output of which every rank returns all elements.

@@ -103,3 +103,8 @@ fn check_mesh(program: &Program, id: OpId, diags: &mut Diags) {
         diags.push(with_declaration(with_declaration(diag, program, first, id), program, other, id));
     }
 }
+
+/// The tensors that a Combine needs.
+pub(super) fn combine_repair(_program: &Program, _id: OpId) -> Option<Message> {
+    Some("`topk_weights` and `src_idx` are what `Dispatch` wrote to `out_topk_weights` and `out_src_idx`".into())
+}

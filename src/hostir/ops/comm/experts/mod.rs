@@ -63,6 +63,7 @@ pub const DISPATCH: OpSpec = OpSpec {
     relate: Some(links::link_dispatch),
     infer: Infer::Written,
     checks: &[checks::check_dispatch],
+    repair: None,
     lower: Lower::Indexed(lowering::lower_dispatch, CAPACITY_FAULT),
 };
 
@@ -87,5 +88,6 @@ pub const COMBINE: OpSpec = OpSpec {
     relate: Some(links::link_combine),
     infer: Infer::Written,
     checks: &[checks::check_combine],
+    repair: Some(checks::combine_repair),
     lower: Lower::Indexed(lowering::lower_combine, SOURCE_FAULT),
 };
