@@ -1,13 +1,16 @@
 //! Candidates of a repair: changed texts, the likeliest first.
 
+use super::agreement_candidates::make_agree;
 use super::memory_candidates::{clear_sum, delete_waste, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
 use super::outline::Outline;
+use super::range_candidates::whole_ranges;
 use super::skew_candidates::skew_loop_at;
 use super::text_change::Candidate;
+use super::unwritten_candidates::{allocate_output, write_first};
 use super::wait_candidates::match_waits;
 use crate::ReadOptions;
-use crate::diag::{Applicability, Diag, codes};
+use crate::diag::{Applicability, Diag, Span, codes};
 use crate::ops::OpRegistry;
 
 /// Returns true if there are candidates for such a diagnostic, or it has fixes that were not tried yet.
@@ -27,6 +30,11 @@ const REPAIRABLE: &[&str] = &[
     codes::KEPT_BUFFER,
     codes::POSTS,
     codes::UNINITIALISED,
+    codes::UNWRITTEN_OUTPUT,
+    codes::NO_MEMORY_HERE,
+    codes::DEADLOCK,
+    codes::DISAGREEMENT,
+    codes::POST_ORDER,
 ];
 
 /// The candidates for a diagnostic about a text, which may name these ops.
@@ -37,11 +45,17 @@ pub(super) fn list_candidates(text: &str, diag: &Diag, ops: OpRegistry) -> Vec<C
     let Some(label) = &diag.primary else { return Vec::new() };
     let (programs, _) = crate::load_with_options(text, &ReadOptions::with_ops(ops));
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
-    let mut holding = outlines.filter(|outline| !outline.statements_at(label.span).is_empty());
+    let spans: Vec<Span> = std::iter::once(label).chain(&diag.labels).map(|label| label.span).collect();
+    let mut holding = outlines.filter(|outline| spans.iter().any(|&span| !outline.statements_at(span).is_empty()));
     let Some(outline) = holding.next() else { return Vec::new() };
     let others: Vec<usize> = diag.labels.iter().flat_map(|label| outline.statements_at(label.span)).collect();
     let mut found = Vec::new();
-    for primary in outline.statements_at(label.span) {
+    // The place of an error about an output is its declaration.
+    let mut primaries = outline.statements_at(label.span);
+    if primaries.is_empty() {
+        primaries.clone_from(&others);
+    }
+    for primary in primaries {
         found.extend(statement_candidates(&outline, diag.code, primary, &others));
     }
     remove_repeated(&mut found);
@@ -58,7 +72,15 @@ fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, other
         codes::ENDED_NAME | codes::FREED => free_later(outline, primary, others),
         codes::KEPT_BUFFER => keep_private(outline, primary),
         codes::POSTS => match_waits(outline, primary, others),
-        codes::UNINITIALISED => clear_sum(outline, primary),
+        codes::UNINITIALISED => {
+            let mut found = write_first(outline, primary);
+            found.extend(clear_sum(outline, primary));
+            found
+        }
+        codes::UNWRITTEN_OUTPUT if outline.kind(primary).is_deallocation() => delete_waste(outline, primary),
+        codes::UNWRITTEN_OUTPUT => whole_ranges(outline, primary),
+        codes::NO_MEMORY_HERE => allocate_output(outline, primary),
+        codes::DEADLOCK | codes::DISAGREEMENT | codes::POST_ORDER => make_agree(outline, primary, others),
         _ => Vec::new(),
     }
 }

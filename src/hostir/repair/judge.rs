@@ -20,6 +20,8 @@ pub struct TextWeight {
     pub time_ns: u64,
     /// The writes that it loses.
     pub lost_writes: Vec<LostWrite>,
+    /// A digest of what it computes of inputs that are whole numbers; `None` for a program that is too large to run.
+    pub outputs: Option<u64>,
 }
 
 /// Reads and proves a text, with everything that the user has fixed beside it.

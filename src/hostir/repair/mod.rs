@@ -5,18 +5,23 @@
 //! and proves the result. A change that leaves an error, or brings a new one, is not shown. Warnings are repaired
 //! only if there are no errors: a wrong program may need its waste elsewhere.
 
+mod agreement_candidates;
 mod candidates;
+mod group_candidates;
 mod judge;
 mod layout;
 mod memory_candidates;
 mod order_candidates;
 mod outline;
+mod range_candidates;
+mod rank_condition;
 mod search;
 mod skew_candidates;
 mod slot_candidates;
 mod statement_text;
 mod text_change;
 mod twin;
+mod unwritten_candidates;
 mod wait_candidates;
 mod weighing;
 

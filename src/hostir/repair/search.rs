@@ -35,7 +35,7 @@ const MOST_BRANCHES: usize = 4;
 
 /// Returns true if the changes that repair a diagnostic are compared by the time that they cost.
 fn is_weighed(diag: &Diag) -> bool {
-    [codes::RACE, codes::POSTS].contains(&diag.code)
+    [codes::RACE, codes::POSTS, codes::DEADLOCK, codes::DISAGREEMENT, codes::POST_ORDER].contains(&diag.code)
 }
 
 /// Whether a diagnostic is an error.

@@ -1,6 +1,8 @@
 //! Texts of inserted statements, in the form of the file.
 
 use super::outline::{Outline, Place, StreamName};
+use crate::ir::{ExprId, TensorId, expr_text};
+use crate::ops::result_types::stored_domains;
 
 /// A statement to insert.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +37,40 @@ impl NewStatement {
     pub(super) fn inside(mut self, branch: usize) -> Self {
         self.around.push(branch);
         self
+    }
+
+    /// `StartCoalescing`.
+    pub(super) fn start_group(outline: &Outline<'_>) -> Self {
+        let text = if outline.program.style().call_form { "StartCoalescing()" } else { "StartCoalescing" };
+        Self { text: text.to_owned(), around: Vec::new() }
+    }
+
+    /// `EndCoalescing 3`.
+    pub(super) fn end_group(outline: &Outline<'_>, number: u32) -> Self {
+        let text = match outline.program.style().call_form {
+            true => format!("EndCoalescing {number}()"),
+            false => format!("EndCoalescing {number}"),
+        };
+        Self { text, around: Vec::new() }
+    }
+
+    /// `T1 = ALLOCATE(..)` of an output; `None` if its size is no text.
+    pub(super) fn allocate(outline: &Outline<'_>, tensor: TensorId) -> Option<Self> {
+        let program = outline.program;
+        let extents: Vec<ExprId> = stored_domains(program, tensor).iter().map(|domain| domain.extent).collect();
+        let numbers: Option<Vec<i64>> = extents.iter().map(|&extent| program.exprs().as_int(extent)).collect();
+        let size = match numbers {
+            Some(numbers) => numbers.iter().product::<i64>().to_string(),
+            None => {
+                let texts = extents.iter().map(|&extent| expr_text(program, extent));
+                texts.reduce(|product, extent| format!("( {product} * {extent} )"))?
+            }
+        };
+        let name = format!("T{}", program.tensor(tensor).number);
+        let text = format!(
+            "{name} = ALLOCATE(buffer={name}, mem_type=global, size={size}, zero_init=false, resets_to_zero=false)"
+        );
+        Some(Self { text, around: Vec::new() })
     }
 
     /// `GetCurrentStream into Stream 0`.

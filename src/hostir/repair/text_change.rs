@@ -25,6 +25,8 @@ pub(super) enum CandidateIdea {
     Overlap,
     /// The iterations of a loop alternate between slots of a buffer, which other statements may have meant otherwise.
     Slots,
+    /// Another change may have been meant, if it works and the program then computes something else.
+    Guess,
 }
 
 impl Candidate {
@@ -100,9 +102,24 @@ impl<'o, 'a> TextChange<'o, 'a> {
         Some(self)
     }
 
-    /// Moves a statement with its lines.
-    pub(super) fn with_moved(mut self, statement: usize, place: Place) -> Option<Self> {
+    /// Moves a statement with its lines, to a place outside of groups.
+    pub(super) fn with_moved(self, statement: usize, place: Place) -> Option<Self> {
         let place = self.outline.outside_groups(place);
+        self.with_moved_lines(statement, place)
+    }
+
+    /// Moves a statement beside another one: inside of a group, if both are in it, and slices in front of it.
+    pub(super) fn with_moved_beside(self, statement: usize, place: Place) -> Option<Self> {
+        let (Place::Before(beside) | Place::After(beside)) = place;
+        let group = self.outline.group_of(beside);
+        match group.is_some() && group == self.outline.group_of(statement) && self.outline.kind(statement).is_message()
+        {
+            true => self.with_moved_lines(statement, place),
+            false => self.with_moved(statement, place),
+        }
+    }
+
+    fn with_moved_lines(mut self, statement: usize, place: Place) -> Option<Self> {
         let lines = self.outline.moved_lines(statement, self.outline.place_indentation(place)?)?;
         let lines = if lines.ends_with('\n') { lines } else { lines + "\n" };
         // A branch that holds nothing else goes.
@@ -113,6 +130,22 @@ impl<'o, 'a> TextChange<'o, 'a> {
         // A branch is named by what it holds.
         let named = if self.outline.kind(statement).is_branch() { statement + 1 } else { statement };
         self.actions.push(TextAction::new("move", format!("`{}`", self.outline.short_text(named))));
+        Some(self)
+    }
+
+    /// Puts what a branch holds in its place.
+    pub(super) fn with_unwrapped(mut self, branch: usize) -> Option<Self> {
+        let indentation = self.outline.indentation(branch)?;
+        let span = self.outline.whole_lines(branch)?;
+        let header = self.outline.statements[branch].span.start.checked_sub(indentation.len())?;
+        let mut lines = self.outline.text.get(span.start as usize..header)?.to_owned();
+        let mut at = branch + 1;
+        while at < self.outline.statements[branch].next {
+            lines += &self.outline.moved_lines(at, indentation)?;
+            at = self.outline.statements[at].next;
+        }
+        self.edits.push(TextEdit { span, text: lines });
+        self.actions.push(TextAction::new("delete", format!("`{}`", self.outline.short_text(branch))));
         Some(self)
     }
 

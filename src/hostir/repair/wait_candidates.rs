@@ -27,6 +27,15 @@ pub(super) fn waits_of(outline: &Outline<'_>, number: u32) -> impl Iterator<Item
     waits.filter(move |&statement| outline.op(statement).operands.contains(&Value::Handle(number)))
 }
 
+/// The communications that a Wait waits for, or the group.
+pub(super) fn posts_of_wait(outline: &Outline<'_>, wait: usize) -> Vec<usize> {
+    let operands = &outline.op(wait).operands;
+    let posts = (0..outline.statements.len()).filter(|&at| outline.kind(at).is_post());
+    let posts =
+        posts.filter(|&at| ending_number(outline, at).is_some_and(|number| operands.contains(&Value::Handle(number))));
+    posts.collect()
+}
+
 /// Returns true if a post is in a branch that does not contain its only Wait: without the branch there is nothing to
 /// wait for, and with it the Wait is needed.
 fn is_in_other_branch(outline: &Outline<'_>, post: usize, wait: usize) -> bool {

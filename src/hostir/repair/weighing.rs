@@ -41,16 +41,26 @@ pub(super) fn choose_order(found: Vec<WeighedChange>, race: &RacePair) -> Option
     let least = graded.iter().map(|(doubt, _)| *doubt).min()?;
     graded.retain(|(doubt, _)| *doubt == least);
     let chosen = choose_change(graded.into_iter().map(|(_, change)| change).collect())?;
-    Some(ChosenChange { is_doubtful: least > OrderDoubt::None, ..chosen })
+    Some(ChosenChange { is_doubtful: chosen.is_doubtful || least > OrderDoubt::None, ..chosen })
+}
+
+/// Returns true if what is chosen among some changes decides what the program computes: one of them is a guess, and
+/// their programs compute different outputs, or the outputs are unknown.
+fn are_ambiguous(found: &[WeighedChange]) -> bool {
+    let mut outputs = found.iter().map(|change| change.weight.as_ref().and_then(|weight| weight.outputs));
+    let has_guess = found.iter().any(|change| change.change.idea == CandidateIdea::Guess);
+    let first = outputs.next().flatten();
+    has_guess && found.len() > 1 && (first.is_none() || outputs.any(|other| other != first))
 }
 
 /// Chooses the change that leaves the fewest warnings, of those that are hardly slower than the fastest.
 pub(super) fn choose_change(mut found: Vec<WeighedChange>) -> Option<ChosenChange> {
+    let is_doubtful = are_ambiguous(&found);
     let fastest = found.iter().map(WeighedChange::time_ns).min()?;
     found.retain(|change| !is_slow(change.time_ns(), fastest));
     let chosen = found.into_iter().min_by_key(|change| change.warnings)?;
     let time_ns = chosen.weight.map(|weight| weight.time_ns);
-    Some(ChosenChange { change: chosen.change, is_doubtful: false, time_ns })
+    Some(ChosenChange { change: chosen.change, is_doubtful, time_ns })
 }
 
 /// Returns true if a run takes longer than another one, and not only a little.
@@ -112,7 +122,7 @@ impl RacePair {
         match change.change.idea {
             _ if self.loses_write(change) => OrderDoubt::LostWrite,
             CandidateIdea::Slots => OrderDoubt::OtherSlots,
-            CandidateIdea::Plain | CandidateIdea::Overlap => OrderDoubt::None,
+            CandidateIdea::Plain | CandidateIdea::Overlap | CandidateIdea::Guess => OrderDoubt::None,
         }
     }
 

@@ -1,0 +1,132 @@
+//! Candidates for ranks that do not agree: deadlocks, and communications whose sides or orders differ.
+
+use super::group_candidates::{group_messages, start_earlier};
+use super::outline::Outline;
+use super::range_candidates::equal_ranges;
+use super::rank_condition::condition_of_rank_0;
+use super::text_change::{Candidate, CandidateIdea, TextChange};
+use super::wait_candidates::posts_of_wait;
+use crate::ir::AttrKey;
+
+/// The arguments that the sides of a communication give alike. Those that are guesses decide what is computed.
+const COMMON_ARGUMENTS: &[(&str, CandidateIdea)] = &[
+    ("protocol", CandidateIdea::Plain),
+    ("backend", CandidateIdea::Plain),
+    ("comm", CandidateIdea::Plain),
+    ("team", CandidateIdea::Guess),
+    ("root", CandidateIdea::Guess),
+    ("red_op", CandidateIdea::Guess),
+];
+
+/// Candidates for a diagnostic about communications of several ranks.
+pub(super) fn make_agree(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
+    let mut posts: Vec<usize> = Vec::new();
+    for &at in std::iter::once(&primary).chain(others) {
+        let found = if outline.kind(at).is_wait() { posts_of_wait(outline, at) } else { vec![at] };
+        posts.extend(found.into_iter().filter(|&post| outline.kind(post).is_communication()));
+    }
+    posts.dedup();
+    let mut found: Vec<Candidate> = Vec::new();
+    for (number, &first) in posts.iter().enumerate() {
+        for &second in posts[number + 1..].iter().filter(|&&second| second != first) {
+            found.extend(give_alike(outline, first, second));
+            found.extend(equal_ranges(outline, first, second));
+        }
+    }
+    for &post in &posts {
+        found.extend(group_messages(outline, post));
+        found.extend(start_earlier(outline, post));
+    }
+    found.extend(same_path(outline, &posts));
+    found.extend(posts.iter().filter_map(|&post| start_on_all(outline, post)));
+    found
+}
+
+/// Candidates that give two communications of one kind the same argument.
+fn give_alike(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
+    let kinds = [first, second].map(|at| {
+        let kind = outline.op(at).word_attr(AttrKey::Type).map(|word| outline.program.name(word));
+        (outline.kind(at).is_message(), kind.filter(|_| !outline.kind(at).is_message()))
+    });
+    if kinds[0] != kinds[1] {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (word, idea) in COMMON_ARGUMENTS {
+        let [one, other] = [first, second].map(|at| argument_text(outline.statement_text(at), word));
+        if one == other {
+            continue;
+        }
+        let changes = [(second, other, one), (first, one, other)];
+        let changes = changes.into_iter().filter_map(|(at, old, new)| with_argument(outline, at, old, new));
+        found.extend(changes.map(|change| change.with_idea(*idea)));
+    }
+    found
+}
+
+/// A statement with another argument in the place of one that it may have.
+fn with_argument(outline: &Outline<'_>, at: usize, old: Option<&str>, new: Option<&str>) -> Option<Candidate> {
+    let change = TextChange::new(outline);
+    let change = match (old, new) {
+        (Some(old), Some(new)) => change.with_changed(at, old, new),
+        (Some(old), None) => change.with_changed(at, &format!(", {old}"), ""),
+        (None, Some(new)) => change.with_argument(at, new),
+        (None, None) => None,
+    };
+    change?.into_candidate()
+}
+
+/// `root=0` of a statement, if its text has the argument.
+fn argument_text<'t>(statement: &'t str, word: &str) -> Option<&'t str> {
+    let head = format!("{word}=");
+    let start = statement.match_indices(&head).map(|(at, _)| at);
+    let start = start.filter(|&at| statement[..at].ends_with([' ', '('])).last()?;
+    let mut depth = 0_u32;
+    let end = statement[start..].char_indices().find(|&(_, c)| match c {
+        '(' | '{' => {
+            depth += 1;
+            false
+        }
+        ')' | '}' if depth > 0 => {
+            depth -= 1;
+            false
+        }
+        ',' | ')' => depth == 0,
+        _ => false,
+    });
+    statement.get(start..start + end?.0)
+}
+
+/// The candidate that lets all ranks start the collective of a branch which only some of them take.
+fn start_on_all(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
+    let branch = outline.statements[post].parent.filter(|&outer| outline.kind(outer).is_branch())?;
+    let op = outline.op(branch);
+    let has_choice = op.blocks.iter().skip(1).any(|&block| !outline.program.block(block).ops.is_empty());
+    if has_choice || outline.kind(post).is_message() || condition_of_rank_0(outline.program, op).is_none() {
+        return None;
+    }
+    TextChange::new(outline).with_unwrapped(branch)?.into_candidate()
+}
+
+/// The candidate that lets all ranks take the path of rank 0 through branches that choose among communications.
+fn same_path(outline: &Outline<'_>, posts: &[usize]) -> Option<Candidate> {
+    let mut branches: Vec<usize> = posts.iter().flat_map(|&post| outline.ancestors(post)).collect();
+    branches.retain(|&at| outline.kind(at).is_branch());
+    branches.sort_unstable();
+    branches.dedup();
+    let mut change = TextChange::new(outline);
+    let mut is_changed = false;
+    for branch in branches {
+        let Some(condition) = condition_of_rank_0(outline.program, outline.op(branch)) else { continue };
+        let holds_collective = (branch + 1..outline.statements[branch].next).any(|at| {
+            outline.kind(at).is_communication() && !outline.kind(at).is_message() && outline.kind(at).is_post()
+        });
+        if !holds_collective {
+            continue;
+        }
+        let (old, new) = condition?;
+        change = change.with_changed(branch, &old, &new)?;
+        is_changed = true;
+    }
+    if is_changed { change.into_candidate() } else { None }
+}

@@ -1,0 +1,73 @@
+//! Candidates about the order in which a rank starts its communications: together in a group, or another one first.
+
+use super::outline::{Outline, Place};
+use super::statement_text::NewStatement;
+use super::text_change::{Candidate, TextChange};
+use super::wait_candidates::waits_of;
+use crate::hir2::defaults::is_host_select;
+
+/// Candidates that start a message together with the next one of its block.
+pub(super) fn group_messages(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
+    if !outline.kind(post).is_message() || outline.group_of(post).is_some() {
+        return Vec::new();
+    }
+    let beside: Vec<usize> = outline.statements_beside(post).collect();
+    let messages: Vec<usize> =
+        beside.iter().copied().filter(|&at| outline.kind(at).is_message() && outline.group_of(at).is_none()).collect();
+    let pairs = messages.windows(2).filter(|pair| pair.contains(&post));
+    pairs.filter_map(|pair| make_group(outline, pair[0], pair[1])).collect()
+}
+
+/// Makes a group of two messages between which there are only waits and slices.
+fn make_group(outline: &Outline<'_>, first: usize, second: usize) -> Option<Candidate> {
+    let numbers = [outline.op(first).number()?, outline.op(second).number()?];
+    let between = first + 1..second;
+    let is_clear = between.clone().all(|at| outline.kind(at).is_wait() || is_host_select(outline.kind(at)));
+    if !is_clear {
+        return None;
+    }
+    let waits: Vec<usize> = numbers.iter().flat_map(|&number| waits_of(outline, number)).collect();
+    let group = free_number(outline);
+    let mut change = TextChange::new(outline);
+    for select in between.filter(|&at| is_host_select(outline.kind(at))) {
+        change = change.with_moved(select, Place::Before(first))?;
+    }
+    change = change.with_inserted(&NewStatement::start_group(outline), Place::Before(first))?;
+    for &wait in &waits {
+        change = change.with_deleted(wait)?;
+    }
+    change = change.with_inserted(&NewStatement::end_group(outline, group), Place::After(second))?;
+    let late = waits.iter().copied().filter(|&wait| wait > second).min();
+    let place = late.map_or(Place::After(second), Place::Before);
+    change.with_inserted(&NewStatement::wait(outline, group), place)?.into_candidate()
+}
+
+/// A number that no communication has.
+fn free_number(outline: &Outline<'_>) -> u32 {
+    let numbers = (0..outline.statements.len()).filter_map(|at| outline.op(at).number());
+    numbers.max().map_or(1, |largest| largest.saturating_add(1))
+}
+
+/// Candidates that start a later communication of the block first, or this one before an earlier one; each with its
+/// slices, and with the Wait right after it.
+pub(super) fn start_earlier(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
+    let beside: Vec<usize> = outline.statements_beside(post).filter(|&at| outline.kind(at).is_post()).collect();
+    let later = beside.iter().copied().find(|&at| at > post).map(|later| (later, post));
+    let earlier = beside.iter().copied().rfind(|&at| at < post).map(|earlier| (post, earlier));
+    [later, earlier].into_iter().flatten().filter_map(|(moved, place)| start_before(outline, moved, place)).collect()
+}
+
+fn start_before(outline: &Outline<'_>, moved: usize, place: usize) -> Option<Candidate> {
+    let number = outline.op(moved).number()?;
+    let read: Vec<_> = outline.op(moved).all_tensors().collect();
+    let between = place + 1..moved;
+    let slices = between.filter(|&at| {
+        is_host_select(outline.kind(at)) && outline.op(at).output_tensors().all(|part| read.contains(&part))
+    });
+    let wait = waits_of(outline, number).find(|&wait| wait == moved + 1);
+    slices
+        .chain([moved])
+        .chain(wait)
+        .try_fold(TextChange::new(outline), |change, at| change.with_moved_beside(at, Place::Before(place)))?
+        .into_candidate()
+}
