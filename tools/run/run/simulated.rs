@@ -162,7 +162,7 @@ pub(super) fn simulate_program(
     options: &Options,
     io: &ToolIo<'_>,
 ) -> Result<String, RunFailure> {
-    let run = SimulatedRun::of_program(prepared, loaded, &CostModel::default())?;
+    let run = SimulatedRun::of_program(prepared, loaded, &options.run_model())?;
     let names = SpanNames::new(run.named_ops(), loaded, prepared);
     let mut staged = StagedFiles::default();
     let chart = timeline::draw_timelines(&run.trace, loaded, prepared, options, &mut staged, io)?;
