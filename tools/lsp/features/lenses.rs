@@ -22,7 +22,7 @@ pub fn list_lenses(context: &RequestContext<'_>, _: CodeLensParams) -> Result<Op
         return Ok(Some(Vec::new()));
     }
     let document = context.document();
-    let mut lenses: Vec<CodeLens> = match &context.open.proof {
+    let lenses = match &context.open.proof {
         Some(proof) => {
             let verdicts = &proof.outcomes.verdicts;
             let proved = verdicts.iter().map(|verdict| proof_lens(document, verdict.header, verdict.title.clone()));
