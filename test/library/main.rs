@@ -3,6 +3,7 @@
 //! `kernels`, `collectives` and `communication` compare results with plain loops; `forms`, `layouts` and `parts` are
 //! about text, `errors` and `verify` about errors that no tool can provoke.
 
+mod critical_paths;
 mod caller_ops;
 mod collectives;
 mod common;

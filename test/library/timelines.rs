@@ -2,6 +2,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what is shared by tests fails as tests do")]
 
+use crate::critical_paths::check_paths;
 use hostir::backend::cpu;
 use hostir::backend::rendezvous::Rendezvous;
 use hostir::backend::simulation::simulate_run;
@@ -78,6 +79,7 @@ fn check(prepared: &PreparedProgram, trace: &Trace) {
         assert!(usage.exposed <= usage.communication);
         assert!(usage.communication <= trace.end_ns());
     }
+    check_paths(prepared, trace);
 }
 
 /// Each message has its two sides, and only communications wait for peers, never to their ends.

@@ -60,8 +60,8 @@ impl<'t> SpanCauses<'t> {
     /// The cause of a span's start, on its rank.
     fn cause_of_start(&mut self, span: usize) -> EndCause {
         let from_ns = self.trace.spans[span].start_ns;
-        let (trace, plan) = (self.trace, self.plans.get(self.trace.spans[span].rank as usize));
-        let before = self.rank_of(span).zip(plan).and_then(|(rank, plan)| rank.span_before(span, trace, plan));
+        let trace = self.trace;
+        let before = self.rank_of(span).and_then(|rank| rank.span_before(span, trace));
         EndCause { from_ns, before }
     }
 
@@ -99,7 +99,9 @@ impl<'t> SpanCauses<'t> {
 
     /// The spans in which other ranks take part in a communication.
     fn other_sides(&mut self, span: usize) -> Vec<usize> {
-        let Some(insts) = self.rank_of(span).map(|own| own.insts_of(span).to_vec()) else { return Vec::new() };
+        let Some(insts) = self.rank_of(span).map(|own| own.insts_of(span).collect::<Vec<InstId>>()) else {
+            return Vec::new();
+        };
         let rank = self.trace.spans[span].rank;
         let sides: Vec<(u32, InstId)> = insts.into_iter().flat_map(|inst| self.partners(rank, inst)).collect();
         let spans = sides.into_iter().map(|(rank, inst)| self.rank_spans(rank as usize)?.span_of(inst));

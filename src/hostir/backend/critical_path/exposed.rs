@@ -5,7 +5,6 @@ use super::rank_spans::RankSpans;
 use crate::backend::trace::{SpanKind, Trace};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
-use crate::plan::Plan;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
@@ -40,7 +39,7 @@ pub fn exposed_waits(trace: &Trace, prepared: &PreparedProgram) -> Vec<ExposedWa
         .zip(spans_by_rank(trace, plans.len()))
         .map(|(plan, places)| {
             let spans = RankSpans::of_plan(plan, trace, places.clone());
-            ExposedRank { trace, plan, spans, awaited: &awaited }.collect_waits(places)
+            ExposedRank { trace, spans, awaited: &awaited }.collect_waits(places)
         })
         .collect();
     let mut waits: BTreeMap<(Option<OpId>, Option<OpId>), ExposedWait> = BTreeMap::new();
@@ -71,7 +70,6 @@ struct ExposedInterval {
 /// One rank of a trace.
 struct ExposedRank<'t> {
     trace: &'t Trace,
-    plan: &'t Plan,
     spans: RankSpans,
     awaited: &'t [Option<u32>],
 }
@@ -136,7 +134,7 @@ impl ExposedRank<'_> {
         if source.end_ns > own.start_ns {
             return LocalCause { from_ns: source.end_ns, taking: awaited, before: Some(awaited) };
         }
-        if source.kind == SpanKind::Event && !self.spans.insts_of(awaited).is_empty() {
+        if source.kind == SpanKind::Event && self.spans.insts_of(awaited).len() > 0 {
             // The other side of a message moves its data, from when this side announces it.
             return LocalCause { taking: awaited, ..before };
         }
@@ -144,7 +142,7 @@ impl ExposedRank<'_> {
     }
 
     fn span_before(&self, span: usize) -> Option<usize> {
-        self.spans.span_before(span, self.trace, self.plan)
+        self.spans.span_before(span, self.trace)
     }
 }
 

@@ -5,8 +5,15 @@
 //! on a stream and the stream's communications and events.
 
 use crate::backend::trace::{SpanKind, Trace};
-use crate::plan::{CommSlot, InstId, InstOrigin, Plan, QueueAction};
+use crate::plan::{CommSlot, InstId, InstOrigin, Plan, QueueAction, StreamSlot};
 use std::ops::Range;
+
+/// A collective, send or receive, and the stream that issues it.
+#[derive(Clone, Copy, Debug)]
+struct IssuedInst {
+    inst: InstId,
+    stream: StreamSlot,
+}
 
 /// Communications of a plan that a span shows.
 #[derive(Clone, Debug)]
@@ -37,7 +44,7 @@ pub(super) struct RankSpans {
     /// By span of the rank: its position on its track.
     track_places: Vec<u32>,
     /// Collectives, sends and receives, unit by unit.
-    insts: Vec<InstId>,
+    insts: Vec<IssuedInst>,
     /// The spans of communications, in order.
     units: Vec<UnitSpan>,
     /// The spans of collectives, sends and receives, in the order of the instructions.
@@ -65,7 +72,7 @@ impl RankSpans {
         spans.units.sort_unstable_by_key(|unit| unit.span);
         for unit in &spans.units {
             let insts = &spans.insts[unit.insts.start as usize..unit.insts.end as usize];
-            spans.of_insts.extend(insts.iter().map(|&inst| (inst, unit.span)));
+            spans.of_insts.extend(insts.iter().map(|issued| (issued.inst, unit.span)));
         }
         spans.of_insts.sort_unstable();
         spans
@@ -79,28 +86,28 @@ impl RankSpans {
             |kind| kind.is_group_bound() || kind.collective().is_some() || kind.message().is_some(),
             |id, stored| {
                 let next = self.insts.len() as u32;
-                let (track, start) = match stored.queue_action() {
-                    QueueAction::GroupBegin => {
-                        group = Some(next);
-                        return;
-                    }
+                let action = stored.queue_action();
+                if action == QueueAction::GroupBegin {
+                    group = Some(next);
+                    return;
+                }
+                let inst = stored.unfold_inst();
+                let (track, start) = match action {
                     QueueAction::GroupEnd(comm, _) => (self.comm_track(comm), group.take().unwrap_or(next)),
-                    QueueAction::Collective(comm, _) => {
-                        self.insts.push(id);
-                        (self.comm_track(comm), next)
-                    }
+                    QueueAction::Collective(comm, _) => (self.comm_track(comm), next),
                     QueueAction::Message(header) => {
-                        self.insts.push(id);
-                        match header.comm {
-                            Some(_) if group.is_some() => return,
-                            Some(comm) => (self.comm_track(comm), next),
-                            None => (stored.template().stream.0 as usize, next),
-                        }
+                        (header.comm.map_or(inst.stream.0 as usize, |comm| self.comm_track(comm)), next)
                     }
                     _ => return,
                 };
-                let insts = start..self.insts.len() as u32;
-                of_tracks[track].push(PlanUnit { label: stored.unfold_inst().origin, insts });
+                if !inst.kind.is_group_bound() {
+                    self.insts.push(IssuedInst { inst: id, stream: inst.stream });
+                }
+                let is_of_group = group.is_some() && inst.kind.message().is_some() && track >= self.streams;
+                if !is_of_group {
+                    let insts = start..self.insts.len() as u32;
+                    of_tracks[track].push(PlanUnit { label: inst.origin, insts });
+                }
             },
         );
         of_tracks
@@ -119,15 +126,18 @@ impl RankSpans {
             if !matches!(entry.kind, SpanKind::Communication | SpanKind::Event) {
                 continue;
             }
-            let found = unit_of_span(units, next, entry.origin, on_stream);
-            let Some(found) = found else { continue };
+            let Some(found) = unit_of_span(units, next, entry.origin, on_stream) else { continue };
             next = found + 1;
             self.units.push(UnitSpan { span, insts: units[found].insts.clone() });
         }
     }
 
     /// The collective, or the sends and receives, that a span shows.
-    pub(super) fn insts_of(&self, span: usize) -> &[InstId] {
+    pub(super) fn insts_of(&self, span: usize) -> impl ExactSizeIterator<Item = InstId> {
+        self.issued_insts(span).iter().map(|issued| issued.inst)
+    }
+
+    fn issued_insts(&self, span: usize) -> &[IssuedInst] {
         let Ok(place) = self.units.binary_search_by_key(&(span as u32), |unit| unit.span) else { return &[] };
         let insts = &self.units[place].insts;
         &self.insts[insts.start as usize..insts.end as usize]
@@ -142,7 +152,7 @@ impl RankSpans {
     /// The span of this rank that had to end before one of its spans could start: of a communication, the later one of
     /// the communication before it in its queue and of the last spans on the streams that issue it; else the one before
     /// it on its track.
-    pub(super) fn span_before(&self, span: usize, trace: &Trace, plan: &Plan) -> Option<usize> {
+    pub(super) fn span_before(&self, span: usize, trace: &Trace) -> Option<usize> {
         let TrackPlace { track, place } = self.track_place(span, trace)?;
         let on_track = place.checked_sub(1).map(|place| self.tracks[track][place] as usize);
         if track < self.streams {
@@ -150,8 +160,8 @@ impl RankSpans {
         }
         let start = trace.spans[span].start_ns;
         let mut before = on_track;
-        for inst in self.insts_of(span) {
-            let stream = plan.stored_inst(*inst).template().stream.0 as usize;
+        for issued in self.issued_insts(span) {
+            let stream = issued.stream.0 as usize;
             let ended = self.tracks[stream].partition_point(|&span| trace.spans[span as usize].end_ns <= start);
             let issuer = ended.checked_sub(1).map(|place| self.tracks[stream][place] as usize);
             before = later_span(trace, before, issuer);
