@@ -12,9 +12,15 @@ use hostir::backend::usage::rank_usages;
 use hostir::data::HostTensor;
 use hostir::ir::MessageDirection;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, shard_input};
+use hostir::machine::Machine;
 use hostir::plan::cost::CostModel;
 use hostir::plan::{InstKind, Plan};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A machine whose times can be worked out by hand.
+fn round_model() -> CostModel {
+    CostModel::of_machine(Machine::from_toml(include_str!("../machines/round.toml")).unwrap())
+}
 
 fn prepared(text: &str, set: &[(&str, i64)]) -> PreparedProgram {
     let (programs, diags) = hostir::load(text);
@@ -30,7 +36,7 @@ fn timelines(prepared: &PreparedProgram) -> [Trace; 2] {
     let parts = |rank| (0..whole.len()).map(|at| shard_input(prepared, at, rank, &whole[at])).collect();
     let inputs = (0..prepared.ranks).map(parts).collect();
     let (_, measured) = cpu::run_traced(prepared, inputs).unwrap();
-    let model = simulate_run(prepared, &CostModel::of_default_machine()).unwrap();
+    let model = simulate_run(prepared, &round_model()).unwrap();
     assert_eq!((measured.clock, model.clock), (TraceClock::Host, TraceClock::Model));
     [measured, model]
 }
@@ -167,9 +173,9 @@ fn the_model_by_hand() {
 } // %HostIrContainer
 ";
     let prepared = prepared(text, &[]);
-    let trace = simulate_run(&prepared, &CostModel::of_default_machine()).unwrap();
+    let trace = simulate_run(&prepared, &round_model()).unwrap();
     check(&prepared, &trace);
-    assert_eq!(trace, simulate_run(&prepared, &CostModel::of_default_machine()).unwrap());
+    assert_eq!(trace, simulate_run(&prepared, &round_model()).unwrap());
     assert_eq!(trace.end_ns(), 210_000);
     for rank in [0, 1] {
         let times = |track, kind| -> Vec<(u64, u64)> {
@@ -204,7 +210,7 @@ fn partners_that_come_late() {
 } // %HostIrContainer
 ";
     let prepared = prepared(text, &[]);
-    let trace = simulate_run(&prepared, &CostModel::of_default_machine()).unwrap();
+    let trace = simulate_run(&prepared, &round_model()).unwrap();
     let gather = |rank| {
         let span = of(&trace, rank, "NCCL 0 1", SpanKind::Communication)[0];
         (span.start_ns, span.end_ns)
@@ -259,7 +265,7 @@ fn two_products(depth: u32) -> String {
 fn streams_share_the_device() {
     for (depth, ends) in [(1000, [83_000, 83_000]), (100, [47_000, 11_000])] {
         let prepared = prepared(&two_products(depth), &[]);
-        let trace = simulate_run(&prepared, &CostModel::of_default_machine()).unwrap();
+        let trace = simulate_run(&prepared, &round_model()).unwrap();
         check(&prepared, &trace);
         for (track, end) in ["stream 1", "stream 2"].into_iter().zip(ends) {
             let product = of(&trace, 0, track, SpanKind::Compute)[0];
@@ -285,7 +291,7 @@ fn a_pipeline_is_faster_than_its_iterations_in_turn() {
 
 fn checked_model(text: &str, set: &[(&str, i64)]) -> Trace {
     let prepared = prepared(text, set);
-    let trace = simulate_run(&prepared, &CostModel::of_default_machine()).unwrap();
+    let trace = simulate_run(&prepared, &round_model()).unwrap();
     check(&prepared, &trace);
     trace
 }
@@ -300,6 +306,6 @@ fn hidden_ns(trace: &Trace) -> u64 {
 fn deadlocks_have_no_timeline() {
     let text = include_str!("../../docs/examples/printed/deadlock.hir");
     let prepared = prepared(text, &[("i1", 8), ("i2", 6), ("i3", 10)]);
-    let diags = simulate_run(&prepared, &CostModel::of_default_machine()).unwrap_err();
+    let diags = simulate_run(&prepared, &round_model()).unwrap_err();
     assert_eq!(diags[0].code, "H0510");
 }

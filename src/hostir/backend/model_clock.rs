@@ -98,9 +98,13 @@ impl ModelClock {
     /// A communication of a communicator has taken part of the device.
     pub(super) fn take_device(&mut self, comm: CommSlot, kind: &InstKind, start: u64, end: u64) {
         let nccl = &self.model.machine.nccl;
-        let share = if kind.collective().is_some() { nccl.collective_share } else { nccl.message_share };
-        if self.carriers[comm.0 as usize].0 != CommBackend::Cuda && share.get() > 0.0 {
-            self.taken.push(TakenShare { start, end, share: share.get() });
+        // A send and a receive take half of what messages take.
+        let share = match kind.collective() {
+            Some(_) => nccl.collective_share.get(),
+            None => nccl.message_share.get() / 2.0,
+        };
+        if self.carriers[comm.0 as usize].0 != CommBackend::Cuda && share > 0.0 {
+            self.taken.push(TakenShare { start, end, share });
         }
     }
 

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
 pub use builtin::{BUILTIN_NAMES, DEFAULT_NAME};
-pub use quantities::{Count, Quantity, Share};
+pub use quantities::{Count, Micros, Quantity, Share};
 
 /// The number of hexadecimal digits of [`Machine::short_hash`].
 const HASH_DIGITS: usize = 12;
@@ -64,7 +64,7 @@ pub struct GemmRates {
     /// The columns of the result that a multiprocessor computes at a time.
     pub tile_columns: Count,
     /// The time of a product that no operation explains: its first loads and its last stores.
-    pub start_us: Quantity,
+    pub start_us: Micros,
 }
 
 /// The rates of one GPU.
@@ -78,7 +78,7 @@ pub struct DeviceRates {
     /// The same of reductions.
     pub reduction_gb_s: Quantity,
     /// The time between the end of a kernel and the start of the next one of its stream.
-    pub launch_us: Quantity,
+    pub launch_us: Micros,
 }
 
 /// The host's time for issuing work call by call. A graph is issued as a whole, and takes none.
@@ -86,11 +86,11 @@ pub struct DeviceRates {
 #[serde(deny_unknown_fields)]
 pub struct HostTimes {
     /// A kernel, a copy or a message of copy engines.
-    pub call_us: Quantity,
+    pub call_us: Micros,
     /// An event, or a wait for one.
-    pub event_us: Quantity,
+    pub event_us: Micros,
     /// A collective, a message or a group of messages over NCCL.
-    pub communication_us: Quantity,
+    pub communication_us: Micros,
 }
 
 /// Communications over NCCL, whose kernels take multiprocessors of the GPU.
@@ -98,7 +98,7 @@ pub struct HostTimes {
 #[serde(deny_unknown_fields)]
 pub struct NcclRates {
     /// The start of a collective.
-    pub collective_us: Quantity,
+    pub collective_us: Micros,
     /// The bytes of an allgather, and of other collectives that move data, that cross a GPU's link.
     pub allgather_gb_s: Quantity,
     /// Those of a reduce-scatter or a reduce.
@@ -106,14 +106,14 @@ pub struct NcclRates {
     /// Those of an all-reduce, which is a reduce-scatter and an allgather.
     pub allreduce_gb_s: Quantity,
     /// The start of a message or a group of messages.
-    pub message_us: Quantity,
+    pub message_us: Micros,
     /// The bytes of a message.
     pub message_gb_s: Quantity,
     /// The same beside a product.
     pub message_beside_gb_s: Quantity,
     /// The share of the multiprocessors that a collective takes.
     pub collective_share: Share,
-    /// The share of the multiprocessors that messages take.
+    /// The share of the multiprocessors that messages take: half of it a send, half of it a receive.
     pub message_share: Share,
 }
 
@@ -122,7 +122,7 @@ pub struct NcclRates {
 #[serde(deny_unknown_fields)]
 pub struct CopyRates {
     /// The start of a copy.
-    pub start_us: Quantity,
+    pub start_us: Micros,
     /// The bytes of a copy.
     pub copy_gb_s: Quantity,
 }
@@ -141,7 +141,7 @@ pub struct StoreRates {
 #[serde(deny_unknown_fields)]
 pub struct SemaphoreTimes {
     /// The time from one rank's write to the end of another rank's wait.
-    pub signal_us: Quantity,
+    pub signal_us: Micros,
 }
 
 /// Several hosts of one kind, and the network between them.
@@ -153,7 +153,7 @@ pub struct HostLinks {
     /// The bytes that one GPU sends or receives over the network.
     pub network_gb_s: Quantity,
     /// The start of a communication over the network.
-    pub network_us: Quantity,
+    pub network_us: Micros,
 }
 
 impl Machine {

@@ -10,6 +10,11 @@ const LARGEST: f64 = 1e9;
 #[serde(try_from = "f64")]
 pub struct Quantity(f64);
 
+/// A time in microseconds, at least 0 and at most a billion.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
+#[serde(try_from = "f64")]
+pub struct Micros(f64);
+
 /// A share from 0 to 1.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
 #[serde(try_from = "f64")]
@@ -21,6 +26,13 @@ pub struct Share(f64);
 pub struct Count(u32);
 
 impl Quantity {
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Micros {
     /// The number.
     pub fn get(self) -> f64 {
         self.0
@@ -48,6 +60,17 @@ impl TryFrom<f64> for Quantity {
         match value > 0.0 && value <= LARGEST {
             true => Ok(Self(value)),
             false => Err(format!("{value} is not above 0 and at most a billion")),
+        }
+    }
+}
+
+impl TryFrom<f64> for Micros {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Self, String> {
+        match (0.0..=LARGEST).contains(&value) {
+            true => Ok(Self(value)),
+            false => Err(format!("{value} is not between 0 and a billion")),
         }
     }
 }

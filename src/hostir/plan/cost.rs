@@ -7,7 +7,7 @@
 
 use super::inst::{CollectiveInst, CollectiveKind, GemmInst, InstKind};
 use super::view::BufferView;
-use crate::machine::{Machine, Quantity};
+use crate::machine::{Machine, Micros, Quantity};
 use std::sync::Arc;
 
 /// The floating-point operations of an instruction: two for each multiplication and addition of a GEMM, one for
@@ -249,7 +249,7 @@ fn bytes_ns(bytes: usize, rate: Quantity) -> u64 {
 }
 
 /// Microseconds in whole nanoseconds.
-fn to_ns(time_us: Quantity) -> u64 {
+fn to_ns(time_us: Micros) -> u64 {
     (time_us.get() * 1e3).round() as u64
 }
 

@@ -2,27 +2,35 @@
 
 use super::rows::ROWS;
 use super::{PreparedWay, compare_rows, median_and_most, modelled_times};
-use hostir::machine::{Machine, Quantity};
+use hostir::machine::{Machine, Micros, Quantity};
 
-/// A constant of a machine.
-type Constant = fn(&mut Machine) -> &mut Quantity;
+/// Multiplies a constant of a machine.
+type ScaleConstant = fn(&mut Machine, f64);
 
-const CONSTANTS: &[Constant] = &[
-    |machine| &mut machine.gemm.bits16_tflops,
-    |machine| &mut machine.gemm.start_us,
-    |machine| &mut machine.device.memory_gb_s,
-    |machine| &mut machine.device.reduction_gb_s,
-    |machine| &mut machine.nccl.collective_us,
-    |machine| &mut machine.nccl.allgather_gb_s,
-    |machine| &mut machine.nccl.allreduce_gb_s,
-    |machine| &mut machine.nccl.message_us,
-    |machine| &mut machine.nccl.message_gb_s,
-    |machine| &mut machine.nccl.message_beside_gb_s,
-    |machine| &mut machine.copies.start_us,
-    |machine| &mut machine.stores.store_gb_s,
-    |machine| &mut machine.semaphores.signal_us,
-    |machine| &mut machine.host.call_us,
+const CONSTANTS: &[ScaleConstant] = &[
+    |machine, factor| scale_rate(&mut machine.gemm.bits16_tflops, factor),
+    |machine, factor| scale_time(&mut machine.gemm.start_us, factor),
+    |machine, factor| scale_rate(&mut machine.device.memory_gb_s, factor),
+    |machine, factor| scale_rate(&mut machine.device.reduction_gb_s, factor),
+    |machine, factor| scale_time(&mut machine.nccl.collective_us, factor),
+    |machine, factor| scale_rate(&mut machine.nccl.allgather_gb_s, factor),
+    |machine, factor| scale_rate(&mut machine.nccl.allreduce_gb_s, factor),
+    |machine, factor| scale_time(&mut machine.nccl.message_us, factor),
+    |machine, factor| scale_rate(&mut machine.nccl.message_gb_s, factor),
+    |machine, factor| scale_rate(&mut machine.nccl.message_beside_gb_s, factor),
+    |machine, factor| scale_time(&mut machine.copies.start_us, factor),
+    |machine, factor| scale_rate(&mut machine.stores.store_gb_s, factor),
+    |machine, factor| scale_time(&mut machine.semaphores.signal_us, factor),
+    |machine, factor| scale_time(&mut machine.host.call_us, factor),
 ];
+
+fn scale_rate(rate: &mut Quantity, factor: f64) {
+    *rate = Quantity::try_from(rate.get() * factor).unwrap_or(*rate);
+}
+
+fn scale_time(time: &mut Micros, factor: f64) {
+    *time = Micros::try_from(time.get() * factor).unwrap_or(*time);
+}
 
 /// The mean of the logarithms' distances, without a row.
 fn distance(ways: &[PreparedWay], machine: &Machine, left_out: usize) -> f64 {
@@ -44,9 +52,7 @@ fn fitted_machine(ways: &[PreparedWay], machine: &Machine, left_out: usize) -> M
             for constant in CONSTANTS {
                 for factor in [step, 1.0 / step] {
                     let mut tried = best.clone();
-                    let value = constant(&mut tried);
-                    let Ok(changed) = Quantity::try_from(value.get() * factor) else { continue };
-                    *value = changed;
+                    constant(&mut tried, factor);
                     let found = distance(ways, &tried, left_out);
                     if found < least {
                         (best, least) = (tried, found);

@@ -1,7 +1,7 @@
 //! From the times of probes to the rates of a machine: the cost model's rules, solved for their constants.
 
 use super::probes::{CHAIN, COPIED, EDGE, EDGE_32, EDGE_64, FEW, MANY, MOST, REPEATS, SHALLOW, SMALL_EDGE};
-use hostir::machine::{Machine, Quantity, Share};
+use hostir::machine::{Machine, Micros, Quantity, Share};
 use std::collections::BTreeMap;
 
 /// The median times of a probe.
@@ -35,6 +35,13 @@ fn set_rate(rate: &mut Quantity, found: Option<f64>) {
     }
 }
 
+/// Sets a time if it was found; below 0 it is 0.
+fn set_time(time: &mut Micros, found: Option<f64>) {
+    if let Some(found) = found.and_then(|found| Micros::try_from(found.max(0.0)).ok()) {
+        *time = found;
+    }
+}
+
 fn graph_us(times: &ProbeTimes, name: &str) -> Option<f64> {
     times.get(name).map(|time| time.graph_us)
 }
@@ -49,7 +56,7 @@ fn wave_flop(machine: &Machine, [rows, columns, depth]: [usize; 3]) -> f64 {
 
 fn solve_local(machine: &mut Machine, times: &ProbeTimes) {
     let kernels = graph_us(times, "kernels");
-    set_rate(&mut machine.device.launch_us, kernels.map(|time| time / CHAIN as f64));
+    set_time(&mut machine.device.launch_us, kernels.map(|time| time / CHAIN as f64));
     let launch = machine.device.launch_us.get();
     let copied = graph_us(times, "copy").map(|time| (2 * COPIED * 4) as f64 / (time - launch) / 1e3);
     set_rate(&mut machine.device.memory_gb_s, copied);
@@ -72,18 +79,18 @@ fn solve_local(machine: &mut Machine, times: &ProbeTimes) {
         set_rate(&mut gemm.bits64_tflops, bits64);
         let small = graph_us(times, "gemm16-small").map(|time| {
             let computed = wave_flop(machine, [SMALL_EDGE; 3]) / machine.gemm.bits16_tflops.get() / 1e6;
-            (time / CHAIN as f64 - launch - computed).max(0.1)
+            time / CHAIN as f64 - launch - computed
         });
-        set_rate(&mut machine.gemm.start_us, small);
+        set_time(&mut machine.gemm.start_us, small);
     }
 }
 
 fn solve_host(machine: &mut Machine, times: &ProbeTimes) {
     let host = &mut machine.host;
-    set_rate(&mut host.call_us, issue_us(times, "kernels", CHAIN));
+    set_time(&mut host.call_us, issue_us(times, "kernels", CHAIN));
     // Each `sync` records an event and waits for it.
-    set_rate(&mut host.event_us, issue_us(times, "events", 4 * CHAIN));
-    set_rate(&mut host.communication_us, issue_us(times, "allgather-small", REPEATS));
+    set_time(&mut host.event_us, issue_us(times, "events", 4 * CHAIN));
+    set_time(&mut host.communication_us, issue_us(times, "allgather-small", REPEATS));
 }
 
 /// The host's time for each of so many operations of a probe.
@@ -104,7 +111,7 @@ fn solve_collectives(machine: &mut Machine, times: &ProbeTimes, devices: usize) 
     let Some((small, large)) = small.zip(graph_us(times, "allgather")) else { return };
     let (start, rate) = solve_line((few * shares, small), (many * shares, large));
     let nccl = &mut machine.nccl;
-    set_rate(&mut nccl.collective_us, Some(start.max(0.1)));
+    set_time(&mut nccl.collective_us, Some(start));
     set_rate(&mut nccl.allgather_gb_s, Some(rate));
     let start = nccl.collective_us.get();
     let [scattered, summed] = [("reduce-scatter", many * shares), ("allreduce", 2.0 * many * shares / devices as f64)]
@@ -126,7 +133,7 @@ fn message_line(times: &ProbeTimes, small: &str, large: &str) -> Option<(f64, f6
 
 fn solve_messages(machine: &mut Machine, times: &ProbeTimes) {
     if let Some((start, rate)) = message_line(times, "message-small", "message") {
-        set_rate(&mut machine.nccl.message_us, Some(start.max(0.1)));
+        set_time(&mut machine.nccl.message_us, Some(start));
         set_rate(&mut machine.nccl.message_gb_s, Some(rate));
         solve_beside(machine, times);
     }
@@ -134,8 +141,8 @@ fn solve_messages(machine: &mut Machine, times: &ProbeTimes) {
         // A copy starts, and the other side waits for its semaphore: a tiny one takes only that.
         let tiny = graph_us(times, "copies-tiny").map_or(start, |time| time / REPEATS as f64);
         let signal = machine.semaphores.signal_us.get().min(tiny / 2.0);
-        set_rate(&mut machine.semaphores.signal_us, Some(signal));
-        set_rate(&mut machine.copies.start_us, Some((start - signal).max(0.1)));
+        set_time(&mut machine.semaphores.signal_us, Some(signal));
+        set_time(&mut machine.copies.start_us, Some(start - signal));
         set_rate(&mut machine.copies.copy_gb_s, Some(rate));
     }
     if let Some(time) = graph_us(times, "stores") {
