@@ -8,7 +8,7 @@ use hostir::diag::{Diag, message};
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
 use hostir::plan::InstKind;
-use hostir::plan::cost::{CostModel, is_tie, time_text};
+use hostir::plan::cost::{CostModel, IssueMode, is_tie, time_text};
 use hostir::verdict::model_time;
 
 /// The way to lower a program that was chosen among several.
@@ -32,6 +32,8 @@ pub(super) struct WayChoice {
 pub(super) fn choose_way(program: &Program, ways: &PipelineWays, config: &Config) -> Option<WayChoice> {
     let first = ways.ways.first()?;
     let model = ways.machine.clone().map_or_else(|| config.model.clone(), CostModel::of_machine);
+    // A run is issued call by call unless its user asks for a graph.
+    let model = model.with_issue(IssueMode::Calls);
     let quiet = Config {
         remarks: false,
         verify_input: false,
