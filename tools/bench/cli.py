@@ -27,6 +27,7 @@ BENCHMARKS = {
     "cpu": Benchmark("bench.cpu", "text, passes, starting, and the CPU's GEMM; mlir-opt and NumPy beside them"),
     "gpu": Benchmark("bench.gpu", "figures of docs/benchmarks.md that need GPUs, beside torch and bare CUDA"),
     "versions": Benchmark("bench.versions", "the CPU time of two versions of hir-opt and hir-run"),
+    "model": Benchmark("bench.model", "the cost model beside measured times of nine rows: errors, choices and regret"),
     "patterns": Benchmark("bench.patterns", "the programs of docs/patterns with one stream and with several"),
     "gemm-kernels": Benchmark("bench.kernels.gemm_kernels", "our kernels for large products beside cuBLASLt, on a Hopper GPU"),
     "scaled-gemm": Benchmark("bench.kernels.scaled_gemm", "scaled_matmul beside torch._scaled_mm, on a GPU"),
