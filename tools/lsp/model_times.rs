@@ -57,7 +57,7 @@ pub fn model_program(
     if prepared.plans.iter().map(|plan| plan.inst_count()).sum::<usize>() > MOST_MODELLED {
         return None;
     }
-    let trace = simulate_run(prepared, &CostModel::default()).ok()?;
+    let trace = simulate_run(prepared, &CostModel::of_default_machine()).ok()?;
     let run = time_text(trace.end_ns());
     let hidden = RankUsage::of_all(&rank_usages(&trace)).hidden_fraction();
     let hidden = hidden
