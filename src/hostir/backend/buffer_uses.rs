@@ -14,7 +14,7 @@ impl BufferUses {
         let mut uses = Self { counts: vec![0; plan.buffers.len()] };
         let mut reader = InstReader::default();
         for (_, stored) in plan.stored_cursor() {
-            let inst = reader.read(stored);
+            let inst = reader.read_inst(stored);
             for view in inst.kind.read_views().into_iter().chain(inst.kind.written_views()) {
                 uses.counts[view.buffer.0 as usize] += 1;
             }

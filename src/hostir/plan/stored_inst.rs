@@ -137,7 +137,7 @@ pub(crate) struct InstReader {
 
 impl InstReader {
     /// The instruction, until the next one is read.
-    pub(crate) fn read(&mut self, stored: StoredInst<'_>) -> &Inst {
+    pub(crate) fn read_inst(&mut self, stored: StoredInst<'_>) -> &Inst {
         let place = stored.number as usize;
         if place >= self.insts.len() {
             self.insts.resize(place + 1, None);

@@ -72,7 +72,7 @@ impl PlanComparison {
     fn are_alike_unrolled(mut self, first: &Plan, plan: &Plan) -> bool {
         let (mut ours, mut theirs) = (InstReader::default(), InstReader::default());
         let mut pairs = first.stored_cursor().zip(plan.stored_cursor());
-        pairs.all(|((_, one), (_, other))| self.matches(ours.read(one), theirs.read(other), ViewMotion::None))
+        pairs.all(|((_, one), (_, other))| self.matches(ours.read_inst(one), theirs.read_inst(other), ViewMotion::None))
             && self.are_alike_outputs(first, plan)
     }
 

@@ -192,7 +192,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         if !self.queues.can_proceed(stored.queue_action()) {
             return Ok(false);
         }
-        let step = StreamStep { stream, id, inst: self.reader.read(stored) };
+        let step = StreamStep { stream, id, inst: self.reader.read_inst(stored) };
         if let Some(note) = self.deadline.and_then(|deadline| deadline.expiry_note()) {
             return Err(late_error(note));
         }
@@ -252,20 +252,20 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 
     fn communication_end(&mut self, start: u64, inst: InstId) -> u64 {
-        self.clock.communication_end(start, inst, self.reader.read(self.queues.stored_inst(inst)))
+        self.clock.communication_end(start, inst, self.reader.read_inst(self.queues.stored_inst(inst)))
     }
 
     /// An instruction of a communicator's started unit, which started at `start`, is done at `end`.
     fn finish_inst(&mut self, comm: CommSlot, inst: InstId, start: u64, end: u64) {
-        self.clock.end_communication(comm, self.reader.read(self.queues.stored_inst(inst)), start, end);
+        self.clock.end_communication(comm, self.reader.read_inst(self.queues.stored_inst(inst)), start, end);
         self.queues.finish_inst(comm, inst);
-        self.executor.release_views(self.reader.read(self.queues.stored_inst(inst)));
+        self.executor.release_views(self.reader.read_inst(self.queues.stored_inst(inst)));
         self.end_unit(comm);
     }
 
     /// A message on streams that this rank initiates is done at `end`.
     fn finish_initiated(&mut self, stream: usize, id: InstId, end: u64) {
-        let inst = self.reader.read(self.queues.stored_inst(id));
+        let inst = self.reader.read_inst(self.queues.stored_inst(id));
         if let Some(work) = self.queues.finish_message(id) {
             self.clock.end_initiated(&StreamStep { stream, id, inst }, work, end);
         }
@@ -279,7 +279,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         if let Some(work) = self.queues.finish_message(id) {
             self.clock.end_announced(id, work, end);
         }
-        self.executor.release_views(self.reader.read(self.queues.stored_inst(id)));
+        self.executor.release_views(self.reader.read_inst(self.queues.stored_inst(id)));
         self.has_ended = true;
     }
 }

@@ -329,7 +329,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             StepAction::Local => {
                 let clock = &mut state.streams[stream].clock;
                 let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
-                let inst = self.readers[rank].read(step.inst);
+                let inst = self.readers[rank].read_inst(step.inst);
                 let accesses = accesses_of(rank, step.id, inst, AccessEnd::Point(clock.next_point(chain)));
                 if !accesses.is_empty() {
                     self.observer.observe_accesses(&self.ends, &accesses, clock);
@@ -363,7 +363,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let clock = &mut self.ranks[rank].streams[stream].clock;
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
         let end = AccessEnd::Message(message.partner.unwrap_or(own));
-        let inst = self.readers[rank].read(step.inst);
+        let inst = self.readers[rank].read_inst(step.inst);
         self.observer.observe_accesses(&self.ends, &accesses_of(rank, step.id, inst, end), clock);
         clock.advance_chain(chain);
         self.starts.insert(own, StartedSide { clock: clock.clone(), work: Some(message.work), readers: 1 });
@@ -379,7 +379,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         clock.join_clock(&announced);
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
         let point = clock.next_point(chain);
-        let inst = self.readers[rank].read(step.inst);
+        let inst = self.readers[rank].read_inst(step.inst);
         let accesses = accesses_of(rank, step.id, inst, AccessEnd::Point(point));
         self.observer.observe_accesses(&self.ends, &accesses, clock);
         clock.advance_chain(chain);
@@ -430,7 +430,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         unit.is_started = true;
         let end = AccessEnd::Point(unit.clock.next_point(chain));
         for UnitInst { id, inst, .. } in &unit.insts {
-            let inst = self.readers[rank].read(*inst);
+            let inst = self.readers[rank].read_inst(*inst);
             let accesses = accesses_of(rank, *id, inst, end);
             self.observer.observe_accesses(&self.ends, &accesses, &mut unit.clock);
         }
