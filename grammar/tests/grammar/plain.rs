@@ -40,10 +40,11 @@ fn folder_of_tests() -> PathBuf {
 
 /// The printed programs of this repository.
 fn printed_files(folder: &Path, found: &mut Vec<String>) {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let entries = std::fs::read_dir(folder).expect("the folder can be read");
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry can be read").path()).collect();
     entries.sort();
     for path in entries {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() && !name.starts_with('.') && name != "target" {
             printed_files(&path, found);
         } else if path.extension().is_some_and(|ext| ext == "hir" || ext == "txt")
@@ -64,8 +65,8 @@ fn shown(output: &ParseOutput) -> String {
     let mut shown = String::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("Symbol(") {
-        let (number, after) = after.split_once(')').unwrap();
-        let symbol = hostir_grammar::ast::Symbol(number.parse().unwrap());
+        let (number, after) = after.split_once(')').expect("the number of a symbol ends");
+        let symbol = hostir_grammar::ast::Symbol(number.parse().expect("a symbol is a number"));
         shown += before;
         shown += &format!("{:?}", ast.symbol_text(symbol));
         rest = after;
