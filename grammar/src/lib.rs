@@ -92,8 +92,8 @@ pub fn parse(text: &str) -> ParseOutput {
     parse_in_one(text, false)
 }
 
-/// Reads a text as [`fn@parse`] does, but all of its statements by the grammar alone, in more time. The results are equal;
-/// tests compare them.
+/// Reads a text as [`fn@parse`] does, but all of its statements by the grammar alone, in more time. The results are
+/// equal; tests compare them.
 pub fn parse_by_grammar(text: &str) -> ParseOutput {
     parse_in_one(text, true)
 }
