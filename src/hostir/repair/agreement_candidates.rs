@@ -69,7 +69,9 @@ fn with_argument(outline: &Outline<'_>, at: usize, old: Option<&str>, new: Optio
     let change = TextChange::new(outline);
     let change = match (old, new) {
         (Some(old), Some(new)) => change.with_changed(at, old, new),
-        (Some(old), None) => change.with_changed(at, &format!(", {old}"), ""),
+        (Some(old), None) => change
+            .with_changed(at, &format!(", {old}"), "")
+            .map(|change| change.described("delete", format!("`{old}` of `{}`", outline.op(at).kind.name()))),
         (None, Some(new)) => change.with_argument(at, new),
         (None, None) => None,
     };
