@@ -20,11 +20,16 @@ async function activate(context) {
   client = new LanguageClient('hir', 'Host programs', { command }, {
     documentSelector: [{ language: 'hir' }],
     initializationOptions: serverSettings(),
+    // The timeline of a lens is shown here, not in the browser: its arguments are the document, and numbers of text and program.
+    middleware: {
+      executeCommand: (command, given, next) =>
+        command === 'hir.timeline' ? showTimeline(given[0], given[2]) : next(command, given),
+    },
     synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher('**/*.hir') },
   });
   context.subscriptions.push(
-    vscode.commands.registerCommand('hir.showTimeline', showTimeline),
-    vscode.commands.registerCommand('hir.showProof', showProof),
+    vscode.commands.registerCommand('hir.showTimeline', () => showTimeline()),
+    vscode.commands.registerCommand('hir.showProof', () => showProof()),
     vscode.workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration('hir')) {
         client.sendNotification('workspace/didChangeConfiguration', { settings: serverSettings() });

@@ -18,7 +18,7 @@ async function documentOf(uri) {
 async function runTool(document, flags) {
   await document.save();
   const settings = vscode.workspace.getConfiguration('hir', document.uri);
-  const command = settings.get('run', 'hir-run');
+  const command = settings.get('run') ?? 'hir-run';
   const values = runFlags(settings);
   return new Promise((resolve, reject) => {
     execFile(command, [document.fileName, ...values, ...flags], { maxBuffer: 1 << 26 }, (error, output, messages) => {
@@ -72,13 +72,14 @@ async function withDocument(uri, show) {
   }
 }
 
-/** Shows the timeline of a program by the cost model; its messages if it has none. */
-function showTimeline(uri) {
+/** Shows the timeline of a program by the cost model, of the first or of this number; its messages if it has none. */
+function showTimeline(uri, program) {
+  const container = Number.isInteger(program) ? [`--container=${program + 1}`] : [];
   return withDocument(uri, async (document) => {
     const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'hir-'));
     const file = path.join(folder, 'timeline.html');
     try {
-      const output = await runTool(document, ['--check-only', `--timeline=${file}`]);
+      const output = await runTool(document, [...container, '--check-only', `--timeline=${file}`]);
       const page = await fs.readFile(file, 'utf8').catch(() => null);
       return page === null ? showOutput('timeline', document, output) : showPage('timeline', document, withPolicy(page));
     } finally {

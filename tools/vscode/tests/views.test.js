@@ -57,8 +57,9 @@ test('the timeline is shown, and its links lead to lines', async () => {
 });
 
 test('a program without a timeline shows its messages', async () => {
-  const panel = await showTimeline('wrong.hir');
+  const panel = await showTimeline('wrong.hir', 1);
   assert.ok(panel.webview.html.includes('ran &lt;'));
+  assert.ok(panel.webview.html.includes('--container=2'));
 });
 
 test('a proof has the sizes of the settings', async () => {
