@@ -33,11 +33,31 @@ pub(super) fn find_symbols(file: &FileSyntax, text: &str, declared: &[DeclaredNa
         finder.place_name(found);
     }
     let mut symbols = finder.symbols;
+    let targets = target_places(file);
     for symbol in &mut symbols {
         symbol.places.sort_unstable();
         symbol.places.dedup();
+        if symbol.kind == SymbolKind::Handle {
+            move_declaration(symbol, &targets);
+        }
     }
     symbols
+}
+
+/// The places of names on the left sides of assignments.
+fn target_places(file: &FileSyntax) -> FxHashSet<Span> {
+    let names = file.targets.iter().map(|target| match *file.expr(target.value) {
+        ExprNode::Index(base, _) => file.expr_span(base),
+        _ => file.expr_span(target.value),
+    });
+    names.collect()
+}
+
+/// A communication is declared where it starts, also if an earlier line waits for the one of the step before.
+fn move_declaration(handle: &mut NamedSymbol, targets: &FxHashSet<Span>) {
+    if let Some(start) = handle.places.iter().find(|place| targets.contains(place)) {
+        handle.declaration = *start;
+    }
 }
 
 /// A program or kernel of the text.

@@ -138,6 +138,17 @@ fn definitions_are_declarations() {
     client.finish();
 }
 
+/// A step waits for the messages of the step before, in an earlier line than the one that starts them.
+#[test]
+fn communications_are_defined_where_they_start() {
+    let mut client = Client::start(&json!({ "proof": false }));
+    let (uri, text) = file("docs/tutorial/race.hir");
+    client.open(&uri, &text);
+    let found = definition(&mut client, &uri, start_of(&text, "h\n"));
+    assert_eq!(found.unwrap().start, start_of(&text, "h = { send"));
+    client.finish();
+}
+
 #[test]
 fn hovers_tell_types_shapes_and_uses() {
     let mut client = Client::start(&json!({ "proof": false }));
