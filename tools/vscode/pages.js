@@ -16,16 +16,22 @@ function runFlags(settings) {
   return flags;
 }
 
-/** The script of a view: a link to a line of the text (`#L12`, `file.hir:12`) selects that line in the editor. */
+/**
+ * The script of a view: a click on a link to a line (`#L12`, `ring.hir:12`), and one that selects a line of the program in the
+ * page of a timeline, selects that line in the editor.
+ */
 const LINKS = `
   const editor = acquireVsCodeApi();
+  let shown;
+  function lineOf(text) {
+    return Number(/(?:^|#)L(\\d+)$|:(\\d+)(?::\\d+)?$/.exec(text ?? '')?.slice(1).find(Boolean) ?? 0);
+  }
   document.addEventListener('click', (event) => {
-    const link = event.target.closest('a');
-    const line = /(?:#L|:)(\\d+)(?::\\d+)?$/.exec(link?.getAttribute('href') ?? link?.getAttributeNS('http://www.w3.org/1999/xlink', 'href') ?? '');
-    if (line) {
-      event.preventDefault();
-      editor.postMessage({ line: Number(line[1]) });
-    }
+    const link = lineOf(event.target.closest('a')?.getAttribute('href'));
+    const selected = lineOf(document.querySelector('#lines .selected')?.id);
+    if (link) event.preventDefault();
+    if (link || (selected && selected !== shown)) editor.postMessage({ line: link || selected });
+    shown = selected;
   });
 `;
 
@@ -38,4 +44,4 @@ function withPolicy(page) {
   return `${page.slice(0, start)}${meta}<script>${LINKS}</script>${page.slice(start)}`;
 }
 
-module.exports = { escapeHtml, runFlags, withPolicy };
+module.exports = { escapeHtml, LINKS, runFlags, withPolicy };
