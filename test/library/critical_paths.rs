@@ -13,7 +13,7 @@ use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
 
 const MODEL: CostModel =
-    CostModel { narrow_flop: 1.0, wide_flop: 1.0, memory: 1e12, link: 1.0, launch_ns: 0, message_ns: 10 };
+    CostModel { narrow_flop: 1.0, wide_flop: 1.0, memory: 1e12, link: 1.0, launch_ns: 0, message_ns: 10, hosts: None };
 
 /// A program with its timeline by the model above.
 struct ModelledRun {

@@ -3,11 +3,11 @@
 //! `kernels`, `collectives` and `communication` compare results with plain loops; `forms`, `layouts` and `parts` are
 //! about text, `errors` and `verify` about errors that no tool can provoke.
 
-mod critical_paths;
 mod caller_ops;
 mod collectives;
 mod common;
 mod communication;
+mod critical_paths;
 #[path = "common/effort.rs"]
 mod effort;
 mod errors;
@@ -16,6 +16,7 @@ mod hang_report;
 mod kernels;
 mod layouts;
 mod many_programs;
+mod networks;
 mod null_backend;
 mod parts;
 mod pointwise;

@@ -2,7 +2,9 @@
 //! which share of the device they leave to others.
 
 use crate::ir::CommBackend;
+use crate::machine::HostLinks;
 use crate::plan::cost::{CostModel, LocalDemand, MessageCarrier, TransferTime};
+use crate::plan::network::{NetworkTime, TeamPlacement};
 use crate::plan::{CommSlot, DeviceWork, Inst, InstId, InstKind, Plan};
 use crate::plan_checks::queues::CommunicationUnit;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -29,6 +31,7 @@ pub(super) struct ModelClock {
     computing: FxHashSet<usize>,
     /// The time until which messages without a communicator need the rank's link.
     link_free: u64,
+    network: RankNetwork,
     taken: Vec<TakenShare>,
 }
 
@@ -38,7 +41,8 @@ impl ModelClock {
         let issued = IssueTimes::of_plan(plan, &model, &work);
         let carriers = plan.communicators.iter().map(|(_, known)| (known.backend, known.team.len())).collect();
         let (computing, taken) = (FxHashSet::default(), Vec::new());
-        Self { model, ns: 0, work, issued, carriers, computing, link_free: 0, taken }
+        let network = RankNetwork::new(plan, model.machine.hosts);
+        Self { model, ns: 0, work, issued, carriers, computing, link_free: 0, network, taken }
     }
 
     /// The time at which the host has issued the instruction at a place of a stream.
@@ -88,9 +92,21 @@ impl ModelClock {
         }
     }
 
+    /// The end of the data of a communication that starts at `start`; the rank's links are free from `linked` on.
+    pub(super) fn end_data(&mut self, start: u64, linked: u64, inst: &Inst, time: TransferTime) -> u64 {
+        let ready = start + time.start_ns;
+        match self.network.network_time(&inst.kind) {
+            None => ready.max(linked) + time.link_ns,
+            Some(network) => {
+                let ready = (ready + network.start_ns).max(linked);
+                self.network.carry_data(ready, time.link_ns.max(network.transfer_ns))
+            }
+        }
+    }
+
     /// The end of a message without a communicator that starts at `start`: the rank's link carries one at a time.
-    pub(super) fn end_message(&mut self, start: u64, time: TransferTime) -> u64 {
-        let done = (start + time.start_ns).max(self.link_free) + time.link_ns;
+    pub(super) fn end_message(&mut self, start: u64, inst: &Inst, time: TransferTime) -> u64 {
+        let done = self.end_data(start, self.link_free, inst, time);
         self.link_free = done;
         done + time.signal_ns
     }
@@ -111,6 +127,40 @@ impl ModelClock {
     /// The shares that were taken since the last call.
     pub(super) fn taken_shares(&mut self) -> Vec<TakenShare> {
         std::mem::take(&mut self.taken)
+    }
+}
+
+/// A rank's share of the network between hosts.
+#[derive(Debug)]
+struct RankNetwork {
+    rank: u32,
+    /// The hosts of the machine, if there are several.
+    hosts: Option<HostLinks>,
+    /// By communicator: the hosts of its team.
+    placements: Vec<TeamPlacement>,
+    /// The time until which the last transfer needs the share.
+    busy_ns: u64,
+}
+
+impl RankNetwork {
+    fn new(plan: &Plan, hosts: Option<HostLinks>) -> Self {
+        let teams = plan.communicators.iter().map(|(_, communicator)| &communicator.team);
+        let placements =
+            hosts.map_or_else(Vec::new, |hosts| teams.map(|team| TeamPlacement::of_team(team, &hosts)).collect());
+        Self { rank: plan.rank, hosts, placements, busy_ns: 0 }
+    }
+
+    /// The time that a communication needs of the network; `None` within a host.
+    fn network_time(&self, kind: &InstKind) -> Option<NetworkTime> {
+        let hosts = self.hosts?;
+        let comm = kind.communicator().and_then(|comm| self.placements.get(comm.0 as usize).copied());
+        hosts.network_time(kind, self.rank, comm.unwrap_or_default())
+    }
+
+    /// Carries data that are ready at a time, after earlier ones; returns the end.
+    fn carry_data(&mut self, ready_ns: u64, transfer_ns: u64) -> u64 {
+        self.busy_ns = ready_ns.max(self.busy_ns) + transfer_ns;
+        self.busy_ns
     }
 }
 

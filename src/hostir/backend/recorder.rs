@@ -255,11 +255,10 @@ impl RankClock for RankRecorder {
         let RecordedClock::Model(clock) = &mut self.time else { return self.now_or(start) };
         let time = clock.transfer_time(id, inst);
         let Some(comm) = inst.kind.communicator().map(|comm| comm.0 as usize) else {
-            return clock.end_message(start, time);
+            return clock.end_message(start, inst, time);
         };
-        let ready = start + time.start_ns;
         let linked = self.beside[comm].iter().map(|&other| self.linked[other]).max();
-        let done = ready.max(linked.unwrap_or(0)) + time.link_ns;
+        let done = clock.end_data(start, linked.unwrap_or(0), inst, time);
         self.linked[comm] = done;
         done + time.signal_ns
     }

@@ -172,15 +172,4 @@ impl Machine {
         text.truncate(HASH_DIGITS);
         text
     }
-
-    /// The number of GPUs of one host.
-    pub fn host_devices(&self) -> u32 {
-        self.hosts.map_or(u32::MAX, |hosts| hosts.devices.get())
-    }
-
-    /// Returns true if two ranks are on one host.
-    pub fn has_one_host(&self, first: u32, second: u32) -> bool {
-        let devices = self.host_devices();
-        first / devices == second / devices
-    }
 }

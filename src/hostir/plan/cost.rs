@@ -7,7 +7,7 @@
 
 use super::inst::{CollectiveInst, CollectiveKind, GemmInst, InstKind};
 use super::view::BufferView;
-use crate::machine::{Machine, Micros, Quantity};
+use crate::machine::{HostLinks, Machine, Micros, Quantity};
 use std::sync::Arc;
 
 /// The floating-point operations of an instruction: two for each multiplication and addition of a GEMM, one for
@@ -95,6 +95,13 @@ impl CostModel {
     #[must_use]
     pub fn with_issue(mut self, issue: IssueMode) -> Self {
         self.issue = issue;
+        self
+    }
+
+    /// The same machine on other hosts.
+    #[must_use]
+    pub fn with_hosts(mut self, hosts: HostLinks) -> Self {
+        Arc::make_mut(&mut self.machine).hosts = Some(hosts);
         self
     }
 

@@ -31,6 +31,7 @@ mod layout;
 mod library_gemm;
 mod loop_scope;
 mod matching;
+pub mod network;
 mod packed_insts;
 mod participation;
 mod poison;

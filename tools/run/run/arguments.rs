@@ -2,10 +2,11 @@
 
 use super::bench_options::BenchArguments;
 use super::kernel_options::KernelArguments;
-use super::option_values::{ContainerChoice, PermutedSchedules, parse_container, parse_schedules};
+use super::option_values::{ContainerChoice, PermutedSchedules, parse_container, parse_hosts, parse_schedules};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, value_parser};
 use hostir::ir::DType;
+use hostir::machine::HostLinks;
 use hostir_tool_support::command_line::{ColorArgument, GENERATED, format_parser, parse_element_type};
 use hostir_tool_support::events::DebugArgument;
 use hostir_tool_support::machines::MachineArgument;
@@ -121,6 +122,9 @@ pub(super) struct ProgramArguments {
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = backend_parser(),
         help = "Backend to run on")]
     pub(super) backend: BackendChoice,
+    #[arg(long, value_name = "GPUS,GB/S,US", value_parser = parse_hosts,
+        help = "Hosts of the cost model: GPUs of each, GB/s of a GPU over the network, us from host to host [default: one host]")]
+    pub(super) hosts: Option<HostLinks>,
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
         help = "Number of streams [default: what the program proposes, else 4]")]
     pub(super) streams: Option<u32>,

@@ -39,6 +39,7 @@ impl RunEngine {
         io: &ToolIo<'_>,
     ) -> Result<Self, Diag> {
         refuse_unpermuted(options)?;
+        refuse_hosts(options)?;
         let engine = match options.backend {
             BackendChoice::Null => {
                 refuse_result_flags(options, "null")?;
@@ -162,6 +163,16 @@ fn refuse_result_flags(options: &Options, backend: &str) -> Result<(), Diag> {
     let Some(flag) = options.wants_results() else { return Ok(()) };
     let message = message!("`{}` needs results, but `--backend={}` computes nothing", flag, backend);
     Err(Diag::global_error(errors::CONFLICT, message).with_note(message!("remove `{}`", flag)))
+}
+
+/// Refuses hosts of the cost model where it has no part.
+fn refuse_hosts(options: &Options) -> Result<(), Diag> {
+    let is_modelled = options.backend == BackendChoice::Sim || options.check_only;
+    if options.hosts.is_none() || is_modelled {
+        return Ok(());
+    }
+    let message = "`--hosts` describes hosts to the cost model, but the program runs";
+    Err(Diag::global_error(errors::CONFLICT, message).with_note("add `--backend=sim`, or remove `--hosts`"))
 }
 
 /// Refuses turns of timed runs where nothing is timed.

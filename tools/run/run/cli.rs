@@ -21,6 +21,7 @@ use hostir::ReadOptions;
 use hostir::diag::Diag;
 use hostir::diag::message;
 use hostir::ir::{DType, GivenSizes};
+use hostir::machine::HostLinks;
 use hostir::ops::OpRegistry;
 use hostir::plan::cost::{CostModel, IssueMode};
 use hostir_tool_support::command_line::{ToolWords, match_arguments};
@@ -93,6 +94,8 @@ pub(super) struct Options {
     pub(super) model: CostModel,
     /// True if the command line names that machine.
     pub(super) names_machine: bool,
+    /// Hosts on the command line, in the place of the machine's.
+    pub(super) hosts: Option<HostLinks>,
     /// The file for a machine that is measured.
     pub(super) calibrate: Option<String>,
     /// Prints the plan in this form in the place of a run.
@@ -121,7 +124,11 @@ impl Options {
     /// host's time does not count.
     pub(super) fn run_model(&self) -> CostModel {
         let issue = if self.gpu.graph { IssueMode::Graph } else { IssueMode::Calls };
-        self.model.clone().with_issue(issue)
+        let model = self.model.clone().with_issue(issue);
+        match self.hosts {
+            Some(hosts) => model.with_hosts(hosts),
+            None => model,
+        }
     }
     /// The program of a file that is meant, and the way it is read.
     pub(super) fn program_choice(&self) -> ProgramChoice {
@@ -226,6 +233,7 @@ fn read_options(
         poison: checks.poison,
         kernels: kernels.into(),
         model,
+        hosts: program.hosts,
         names_machine: machine.machine.is_some(),
         calibrate,
         print_plan: print.print_plan,

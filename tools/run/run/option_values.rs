@@ -3,6 +3,7 @@
 use super::data_files::DataFile;
 use hostir::data::generate::TensorGenerator;
 use hostir::diag::nearest_candidate;
+use hostir::machine::{Count, HostLinks, Micros, Quantity};
 
 /// The contents of an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +43,20 @@ pub(super) fn parse_schedules(text: &str) -> Result<PermutedSchedules, String> {
         "all" => Ok(PermutedSchedules::All),
         _ => text.parse().map(PermutedSchedules::Seeded).map_err(|_| "a seed is a number from 0 up, or `all`".into()),
     }
+}
+
+/// `8,50,10`: the GPUs of a host, GB/s of each over the network, and microseconds from host to host.
+pub(super) fn parse_hosts(text: &str) -> Result<HostLinks, String> {
+    let parts: Vec<&str> = text.split(',').collect();
+    if let [devices, network_gb_s, network_us] = parts[..]
+        && let Some(devices) = devices.parse::<u32>().ok().and_then(|devices| Count::try_from(devices).ok())
+        && let Some(network_gb_s) = network_gb_s.parse::<f64>().ok().and_then(|rate| Quantity::try_from(rate).ok())
+        && let Some(network_us) = network_us.parse::<f64>().ok().and_then(|time| Micros::try_from(time).ok())
+    {
+        return Ok(HostLinks { devices, network_gb_s, network_us });
+    }
+    Err("hosts are given by the GPUs of each, GB/s of a GPU over the network, and us from host to host: `8,50,10`"
+        .into())
 }
 
 /// The requested forms of a run's timeline.
