@@ -29,6 +29,7 @@ BENCHMARKS = {
     "versions": Benchmark("bench.versions", "the CPU time of two versions of hir-opt and hir-run"),
     "model": Benchmark("bench.model", "the cost model beside measured times of nine rows: errors, choices and regret"),
     "patterns": Benchmark("bench.patterns", "the programs of docs/patterns with one stream and with several"),
+    "scaling": Benchmark("bench.scaling", "ways to write collectives and pipelines on 8 to 1,024 ranks, by the cost model"),
     "gemm-kernels": Benchmark("bench.kernels.gemm_kernels", "our kernels for large products beside cuBLASLt, on a Hopper GPU"),
     "scaled-gemm": Benchmark("bench.kernels.scaled_gemm", "scaled_matmul beside torch._scaled_mm, on a GPU"),
     "graph-gaps": Benchmark("bench.kernels.graph_gaps", "what stands between two GEMMs of a CUDA graph"),

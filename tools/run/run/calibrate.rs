@@ -44,7 +44,7 @@ pub(super) fn calibrate_machine(path: &str, options: &Options, io: &mut ToolIo<'
     let devices = options.devices.unwrap_or(1);
     let probes = list_probes(devices as usize, true);
     let times = match options.backend {
-        BackendChoice::Null => modelled_times(&probes, options)?,
+        BackendChoice::Null | BackendChoice::Sim => modelled_times(&probes, options)?,
         BackendChoice::Cpu => return Err(no_gpu_error().into()),
         BackendChoice::Auto | BackendChoice::Cuda => measured_times(&probes, options, io)?,
     };
