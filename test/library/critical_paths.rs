@@ -10,10 +10,25 @@ use hostir::backend::trace::{SpanKind, Trace};
 use hostir::backend::usage::rank_usages;
 use hostir::ir::OpId;
 use hostir::lower::PreparedProgram;
+use hostir::machine::Machine;
 use hostir::plan::cost::CostModel;
 
-const MODEL: CostModel =
-    CostModel { narrow_flop: 1.0, wide_flop: 1.0, memory: 1e12, link: 1.0, launch_ns: 0, message_ns: 10, hosts: None };
+/// A machine that computes an operation in a nanosecond, and sends a byte in one after 10.
+fn slow_model() -> CostModel {
+    let round = include_str!("../machines/round.toml");
+    let changes = [
+        ("= 1200.0", "= 0.001"),
+        ("= 600.0", "= 0.001"),
+        ("= 50.0", "= 0.001"),
+        ("= 4000.0", "= 1e9"),
+        ("launch_us = 3.0", "launch_us = 0.0"),
+        ("_us = 10.0", "_us = 0.01"),
+        ("= 360.0", "= 1.0"),
+        ("= 180.0", "= 1.0"),
+    ];
+    let text = changes.iter().fold(round.to_owned(), |text, (from, to)| text.replace(from, to));
+    CostModel::of_machine(Machine::from_toml(&text).unwrap())
+}
 
 /// A program with its timeline by the model above.
 struct ModelledRun {
@@ -25,7 +40,7 @@ struct ModelledRun {
 impl ModelledRun {
     fn new(text: &str) -> Self {
         let prepared = Case::new(text, &[]).prepare().unwrap();
-        let trace = simulate_run(&prepared, &MODEL).unwrap();
+        let trace = simulate_run(&prepared, &slow_model()).unwrap();
         check_paths(&prepared, &trace);
         Self { text: text.to_owned(), prepared, trace }
     }
