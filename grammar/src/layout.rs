@@ -113,7 +113,7 @@ impl LayoutScanner {
             let token = src.peek(b, at);
             // Most tokens neither end a statement nor change its nesting.
             let is_inner = before != Tok::RParen && !token.starts_line() && cut.is_none() && at < MAX_TOKENS;
-            if is_inner && token.tok.is_quiet() {
+            if is_inner && token.tok.keeps_nesting() {
                 before = token.tok;
                 at += 1;
                 continue;

@@ -254,7 +254,7 @@ impl Tok {
     }
 
     /// True if this neither opens, closes, ends nor nests anything.
-    pub(crate) fn is_quiet(self) -> bool {
+    pub(crate) fn keeps_nesting(self) -> bool {
         let operand = matches!(self, Tok::Word(_) | Tok::Tensor(_) | Tok::Domain(_) | Tok::Int(_) | Tok::Bool(..));
         operand || matches!(self, Tok::Stream | Tok::To | Tok::Into | Tok::In | Tok::Equal)
     }

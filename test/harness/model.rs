@@ -3,7 +3,12 @@
 //! `tools/benchmark model` prints the table. `HIR_MACHINE=FILE.toml` tries another machine than the built-in one;
 //! `HIR_FIT=1` looks for better constants, also with each row left out in turn.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "failures panic, and the table is for people")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "failures panic, and the table is for people"
+)]
 
 #[path = "model/fit.rs"]
 mod fit;

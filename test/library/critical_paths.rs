@@ -156,7 +156,7 @@ ring(A: f32[x:p, 10, 10], B: f32[10, 2]) -> (C: f32[p, 10, 2]) on d:
 }
 
 /// An all-reduce waits for the rank that multiplies twice: the others wait for 2000 of its time, which belongs to the
-/// all-reduce. It takes 10 and then 400 for the 100 floats.
+/// all-reduce. It takes 10 and then twice two thirds of the 400 bytes of 100 floats, in whole bytes of each third: 532.
 #[test]
 fn a_collective_that_waits_for_one_rank() {
     let run = ModelledRun::new(
@@ -172,12 +172,12 @@ sum(X: f32[10, 10], W: f32[10, 10]) -> (Y: f32[10, 10]) on d:
   Y = matmul(S, W)
 ",
     );
-    assert_eq!(run.trace.end_ns(), 2000 + 2000 + 410 + 2000);
-    assert_eq!(run.exposed(), [(10, 9, 2 * 2410 + 410, 2410)]);
+    assert_eq!(run.trace.end_ns(), 2000 + 2000 + 542 + 2000);
+    assert_eq!(run.exposed(), [(10, 9, 2 * 2542 + 542, 2542)]);
     let path = run.path();
     assert_eq!(
         path.iter().map(|(_, line, ns)| (*line, *ns)).collect::<Vec<_>>(),
-        [(7, 2000), (8, 2000), (9, 410), (10, 2000)]
+        [(7, 2000), (8, 2000), (9, 542), (10, 2000)]
     );
     assert!(path[..2].iter().all(|(rank, ..)| *rank == 2), "{path:?}");
 }

@@ -34,7 +34,7 @@ UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 def model_ms(command: Sequence[str]) -> float:
     """The time of the run by the cost model, in milliseconds."""
     chart = subprocess.run([*command, "--check-only", "--timeline"], check=True, capture_output=True, text=True).stdout
-    found = re.search(r"ranks?, ([0-9.]+) (\w+), worked out by a model", chart)
+    found = re.search(r"ranks?, ([0-9.]+) (\w+), worked out by the model of", chart)
     if found is None:
         raise ValueError(f"{' '.join(command)} prints no time")
     return float(found[1]) * UNITS[found[2]]

@@ -30,7 +30,7 @@ pub struct ModelTimes {
     pub place: ProgramPlace,
     /// Its header in the document.
     pub header: Span,
-    /// `36.31 us by the model, 29% of the communication hidden`.
+    /// `36.31 us by the model of h200x4, 29% of the communication hidden`.
     pub title: String,
     /// The statements with exposed time.
     pub exposed: Vec<ExposedStatement>,
@@ -59,6 +59,7 @@ pub fn model_program(
     }
     let trace = simulate_run(prepared, &CostModel::of_default_machine()).ok()?;
     let run = time_text(trace.end_ns());
+    let machine = trace.machine.as_deref().map_or_else(String::new, |machine| format!(" of {machine}"));
     let hidden = RankUsage::of_all(&rank_usages(&trace)).hidden_fraction();
     let hidden = hidden
         .map_or_else(String::new, |hidden| format!(", {}% of the communication hidden", (hidden * 100.0).floor()));
@@ -80,7 +81,7 @@ pub fn model_program(
     Some(ModelTimes {
         place,
         header: section.span_in_document(program.source().header),
-        title: format!("{run} by the model{hidden}"),
+        title: format!("{run} by the model{machine}{hidden}"),
         exposed: exposed.collect(),
     })
 }

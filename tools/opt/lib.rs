@@ -161,6 +161,14 @@ fn report_failure(io: &mut ToolIo<'_>, cli: &OptArgs, diag: Diag) -> i32 {
     status.exit_code()
 }
 
+/// Programs that are printed after everything else, piece by piece.
+#[derive(Default)]
+struct LatePrinting {
+    /// True if the input is one text, whose programs are printed so.
+    is_wanted: bool,
+    programs: Vec<Program>,
+}
+
 /// One run over one input.
 struct OptSession<'a> {
     cli: &'a OptArgs,
@@ -169,10 +177,7 @@ struct OptSession<'a> {
     lossy: bool,
     /// The text to print if all goes well.
     out: String,
-    /// The input is one text, whose programs are printed at the end, piece by piece.
-    is_printed_late: bool,
-    /// Programs to be printed after that text.
-    unprinted: Vec<Program>,
+    late: LatePrinting,
     /// Diagnostics about the whole input, in the order of its chunks.
     diags: Diags,
     /// Errors of the command line.
@@ -200,8 +205,7 @@ impl<'a> OptSession<'a> {
             source,
             lossy: false,
             out: String::new(),
-            is_printed_late: false,
-            unprinted: Vec::new(),
+            late: LatePrinting::default(),
             diags: Diags::default(),
             faults: PipelineFaults::default(),
             reports: Vec::new(),
@@ -220,7 +224,7 @@ impl<'a> OptSession<'a> {
         self.lossy = matches!(text, Cow::Owned(_));
         let chunks = chunk::split_input(&text, self.cli.split_input_file);
         // The time of printing is in a table that is printed before.
-        self.is_printed_late = chunks.len() == 1 && !self.cli.timing;
+        self.late.is_wanted = chunks.len() == 1 && !self.cli.timing;
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
             // With `--container` one program is printed, without text before or after it.
@@ -279,8 +283,8 @@ impl<'a> OptSession<'a> {
             }
             diags.items.extend(found.items);
         }
-        if self.is_printed_late && matches!(self.form, OutputForm::Printed(_)) {
-            self.unprinted = processed;
+        if self.late.is_wanted && matches!(self.form, OutputForm::Printed(_)) {
+            self.late.programs = processed;
         } else if !processed.is_empty() {
             let start = Instant::now();
             self.print_programs(&mut processed);
@@ -327,7 +331,7 @@ impl<'a> OptSession<'a> {
 
     /// Writes the result.
     fn write_result(&mut self, io: &mut ToolIo<'_>) -> Result<(), Diag> {
-        let programs = std::mem::take(&mut self.unprinted);
+        let programs = std::mem::take(&mut self.late.programs);
         let OutputForm::Printed(form) = self.form else {
             return output::write_output(io, &self.cli.output, &self.out);
         };

@@ -13,7 +13,7 @@ const MAX_ENTITY: usize = 10;
 /// The text without additions of a terminal or a web page; `None` if there are none.
 pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
     let bytes = text.as_bytes();
-    let (controls, html) = find_marks(bytes, memmem::find(bytes, OPEN.as_bytes()).is_some());
+    let (controls, html) = find_markup(bytes, memmem::find(bytes, OPEN.as_bytes()).is_some());
     if !controls && !html {
         return None;
     }
@@ -28,7 +28,7 @@ pub(super) fn strip_markup(text: &str) -> Option<PiecedText> {
 
 /// Searches control sequences, and entities of HTML; returns which of the two a text has. All are searched in one block
 /// after the other, which stays in the processor's cache: a long text is read from memory once.
-fn find_marks(bytes: &[u8], is_log: bool) -> (bool, bool) {
+fn find_markup(bytes: &[u8], is_log: bool) -> (bool, bool) {
     const BLOCK: usize = 1 << 15;
     let mut marks = vec![&b"\x1b"[..], "\u{9b}".as_bytes()];
     if is_log {

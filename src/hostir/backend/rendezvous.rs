@@ -41,7 +41,7 @@ impl Rendezvous {
     pub fn of_trace(trace: &Trace, plans: &[Plan]) -> Self {
         let sides = SideSpans::of_trace(trace, plans);
         let matching = PlanMatching::new(plans);
-        let mut transfers: Vec<Vec<Transfer>> = vec![Vec::new(); trace.spans.len()];
+        let mut transfers: Vec<Vec<SideTransfer>> = vec![Vec::new(); trace.spans.len()];
         let clocks = model_clocks(plans);
         let mut messages = Vec::new();
         for message in &matching.messages {
@@ -74,7 +74,7 @@ impl Rendezvous {
 /// A message or collective within a span: the moment at which all its sides are there, and its length by the cost model,
 /// in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Transfer {
+struct SideTransfer {
     start_ns: u64,
     length_ns: u64,
 }
@@ -86,7 +86,7 @@ fn model_clocks(plans: &[Plan]) -> Vec<ModelClock> {
 
 /// Adds a communication to the spans of its sides.
 fn add_transfer(
-    transfers: &mut [Vec<Transfer>],
+    transfers: &mut [Vec<SideTransfer>],
     trace: &Trace,
     plans: &[Plan],
     clocks: &[ModelClock],
@@ -100,11 +100,11 @@ fn add_transfer(
         Some(time.start_ns + time.link_ns + time.signal_ns)
     });
     let length_ns = lengths.max().unwrap_or(1).max(1);
-    sides.iter().for_each(|&(span, _)| transfers[span].push(Transfer { start_ns, length_ns }));
+    sides.iter().for_each(|&(span, _)| transfers[span].push(SideTransfer { start_ns, length_ns }));
 }
 
 /// When nothing moves in a span with these transfers.
-fn waiting_ranges(span: TimeRange, transfers: &[Transfer], least_ns: u64) -> Vec<TimeRange> {
+fn waiting_ranges(span: TimeRange, transfers: &[SideTransfer], least_ns: u64) -> Vec<TimeRange> {
     let stretch = transfers.iter().map(|one| span.end_ns.saturating_sub(one.start_ns) as f64 / one.length_ns as f64);
     let Some(stretch) = stretch.min_by(f64::total_cmp) else { return Vec::new() };
     let moving = transfers.iter().filter_map(|one| {
@@ -123,7 +123,7 @@ struct SideSpans {
 
 impl SideSpans {
     fn of_trace(trace: &Trace, plans: &[Plan]) -> Self {
-        let mut unclaimed: Vec<RankSpans> = plans.iter().map(|_| RankSpans::default()).collect();
+        let mut unclaimed: Vec<UnclaimedSpans> = plans.iter().map(|_| UnclaimedSpans::default()).collect();
         for (at, span) in trace.spans.iter().enumerate() {
             if let Some(rank) = unclaimed.get_mut(span.rank as usize) {
                 rank.add_span(at, span.kind, span.origin);
@@ -139,12 +139,12 @@ impl SideSpans {
 
 /// A rank's spans that can be sides, by the origin of their instructions, in order of time.
 #[derive(Default)]
-struct RankSpans {
+struct UnclaimedSpans {
     communications: FxHashMap<InstOrigin, VecDeque<usize>>,
     events: FxHashMap<InstOrigin, VecDeque<usize>>,
 }
 
-impl RankSpans {
+impl UnclaimedSpans {
     fn add_span(&mut self, at: usize, kind: SpanKind, origin: InstOrigin) {
         match kind {
             SpanKind::Communication => self.communications.entry(origin).or_default().push_back(at),
@@ -156,7 +156,7 @@ impl RankSpans {
 
 /// The spans of a rank's communications: those of one origin are in the order of its instructions. A device may have several
 /// calls, and spans, for one instruction; which of them are whose is not known, and such an origin has no sides.
-fn claim_spans(plan: &Plan, mut spans: RankSpans) -> FxHashMap<InstId, usize> {
+fn claim_spans(plan: &Plan, mut spans: UnclaimedSpans) -> FxHashMap<InstId, usize> {
     let mut claims: FxHashMap<InstOrigin, Vec<Vec<InstId>>> = FxHashMap::default();
     let queues = RankQueues::new(plan);
     for comm in 0..queues.communicator_count() {
@@ -200,14 +200,14 @@ mod tests {
     /// 10 and from 30 to 70.
     #[test]
     fn groups_wait_between_their_messages() {
-        let early = Transfer { start_ns: 10, length_ns: 20 };
-        let late = Transfer { start_ns: 70, length_ns: 30 };
+        let early = SideTransfer { start_ns: 10, length_ns: 20 };
+        let late = SideTransfer { start_ns: 70, length_ns: 30 };
         let span = range(0, 100);
         assert_eq!(waiting_ranges(span, &[early, late], 0), [range(0, 10), range(30, 70)]);
         // Clocks that may differ by 10 say nothing of the first 10.
         assert_eq!(waiting_ranges(span, &[early, late], 10), [range(30, 70)]);
         // A message that took twice its length: so did the other one.
-        let slow = Transfer { start_ns: 70, length_ns: 15 };
+        let slow = SideTransfer { start_ns: 70, length_ns: 15 };
         assert_eq!(waiting_ranges(span, &[early, slow], 0), [range(0, 10), range(50, 70)]);
         // One of which nothing is known is all transfer.
         assert!(waiting_ranges(span, &[], 0).is_empty());

@@ -19,12 +19,9 @@ fn describe_error(text: &str, error: &toml::de::Error) -> Diag {
     let what = error.message().lines().next().unwrap_or_default();
     let message = message!("the file is not a machine: {}", what);
     let diag = match error.span() {
-        // A missing field has the place of its table, which is all of the file for the outermost one.
-        Some(span) if span != (0..text.len()) && !what.starts_with("missing field") => {
-            Diag::error(codes::MACHINE, span_of(span), message)
-        }
+        // A missing field has the place of its table, whose first line is shown.
         Some(span) if !span.is_empty() => Diag::error(codes::MACHINE, span_of(first_line(text, span)), message),
-        _ => Diag::error(codes::MACHINE, Span::new(0, 0), message),
+        _ => Diag::error(codes::MACHINE, span_of(first_line(text, 0..text.len())), message),
     };
     diag.with_note("docs/machines.md lists the fields, and `hir-run --calibrate FILE` writes a file")
 }

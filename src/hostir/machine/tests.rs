@@ -1,3 +1,5 @@
+//! Tests of the files of machines: what is read, and the places of mistakes.
+
 use super::{BUILTIN_NAMES, DEFAULT_NAME, Machine};
 use crate::diag::codes;
 

@@ -132,11 +132,11 @@ impl CostModel {
         let [.., rows, columns] = &gemm.out.dims[..] else { return other };
         let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
         let batch: usize = gemm.out.dims[..gemm.out.dims.len() - 2].iter().map(|dim| dim.extent).product();
-        let [tile_rows, tile_columns] = [rates.tile_rows, rates.tile_columns].map(|extent| extent.get() as usize);
-        let tiles = batch * rows.extent.div_ceil(tile_rows) * columns.extent.div_ceil(tile_columns);
         let processors = self.machine.device.processors.get() as usize;
-        let waves = tiles.div_ceil(processors);
-        let flop = 2.0 * (waves * processors * tile_rows * tile_columns) as f64 * depth as f64;
+        let largest = [rates.tile_rows, rates.tile_columns].map(|extent| extent.get() as usize);
+        let tile = fitting_tile([rows.extent, columns.extent], batch, largest, processors);
+        let waves = (batch * count_tiles([rows.extent, columns.extent], tile)).div_ceil(processors);
+        let flop = 2.0 * (waves * processors * tile[0] * tile[1]) as f64 * depth as f64;
         let rate = match gemm.a.dtype.byte_size().max(gemm.b.dtype.byte_size()) {
             0 | 1 => rates.bits8_tflops,
             2 => rates.bits16_tflops,
@@ -228,6 +228,24 @@ impl CostModel {
             _ => to_ns(host.call_us),
         }
     }
+}
+
+/// The smallest rows and columns of a tile: one `wgmma` multiplies 64 rows.
+const SMALLEST_TILE: usize = 64;
+
+/// The number of tiles of a matrix.
+fn count_tiles(extents: [usize; 2], tile: [usize; 2]) -> usize {
+    extents[0].div_ceil(tile[0]) * extents[1].div_ceil(tile[1])
+}
+
+/// The tile of a product: halved along its longer side as long as there are fewer tiles than multiprocessors.
+fn fitting_tile(extents: [usize; 2], batch: usize, largest: [usize; 2], processors: usize) -> [usize; 2] {
+    let mut tile = largest;
+    while batch * count_tiles(extents, tile) < processors && tile[0].max(tile[1]) >= 2 * SMALLEST_TILE {
+        let longer = usize::from(tile[1] >= tile[0]);
+        tile[longer] /= 2;
+    }
+    tile
 }
 
 /// The bytes of a collective that cross a member's link in the direction with more of them.

@@ -318,8 +318,9 @@ fn program_figure(entry: &BenchEntry, Measurement { times, issue, modelled }: &M
 /// `a.hir: 1.234 ms (p10 1.2, p90 1.3), 714.3 TFLOP/s, 123.4 GB/s received a rank, 1.21x the first`
 fn figure_line(file: &str, figure: &Value, first: Option<&Value>) -> String {
     let mut text = format!("{}: {} ms", visible::escape_line(file), show_number(figure, "median_ms"));
-    if figure.get("modelled").is_some() {
-        text.push_str(" by the model");
+    if let Some(modelled) = figure.get("modelled") {
+        let machine = modelled["machine"].as_str().unwrap_or_default();
+        let _ = write!(text, " by the model of {machine}");
     } else {
         let _ = write!(text, " (p10 {}, p90 {})", show_number(figure, "p10_ms"), show_number(figure, "p90_ms"));
     }

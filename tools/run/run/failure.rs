@@ -23,10 +23,12 @@ impl RunFailure {
         Self { source, diags, status }
     }
 
-    /// The failure in the words of a program's notation, also if it is not about a place in the text.
+    /// The failure with its messages about no place in the words of a program's notation. Those about a place get them
+    /// when they are rendered, after fixes were searched: the search compares messages with those of changed texts.
     pub(super) fn in_words_of(mut self, loaded: &SourceProgram) -> Self {
         let notation = notation_of(&loaded.source.decoded_text());
-        self.diags.iter_mut().for_each(|diag| *diag = diag.in_notation(notation));
+        let global = self.diags.iter_mut().filter(|diag| diag.primary.is_none());
+        global.for_each(|diag| *diag = diag.in_notation(notation));
         self
     }
 }

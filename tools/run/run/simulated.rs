@@ -78,13 +78,17 @@ impl SimulatedRun {
                 "longest_rank": wait.longest_rank,
             })
         });
-        json!({ "critical_path": path.collect::<Vec<_>>(), "exposed": exposed.collect::<Vec<_>>() })
+        let (path, exposed): (Vec<_>, Vec<_>) = (path.collect(), exposed.collect());
+        json!({ "machine": self.trace.machine, "critical_path": path, "exposed": exposed })
     }
 
     /// The time, the critical path and the exposed times as text.
     fn summary(&self, names: &SpanNames<'_>, ranks: u32, width: usize) -> String {
         let mut text =
             format!("simulated: {}, {} by the model", count_text(ranks as usize, "rank"), time_text(self.end_ns()));
+        if let Some(machine) = &self.trace.machine {
+            let _ = write!(text, " of {machine}");
+        }
         if let Some(hidden) = RankUsage::of_all(&rank_usages(&self.trace)).hidden_fraction() {
             let _ = write!(text, ", {}% of the communication hidden", (hidden * 100.0).floor());
         }

@@ -91,6 +91,19 @@ local function check_edits()
   expect('the layout of the language', vim.fn.getline('.') == '  Gathered[rank] = Set(A[own])')
 end
 
+-- Whether the server has code actions for the line of the cursor.
+local function has_actions()
+  local params = vim.lsp.util.make_range_params()
+  params.context = { diagnostics = vim.lsp.diagnostic.get_line_diagnostics() }
+  local answers = vim.lsp.buf_request_sync(0, 'textDocument/codeAction', params, 10000)
+  for _, answer in pairs(answers or {}) do
+    if #(answer.result or {}) > 0 then
+      return true
+    end
+  end
+  return false
+end
+
 local function check_fix()
   wait_for('the race after the edits', function()
     return has_code('H0701')
@@ -101,6 +114,10 @@ local function check_fix()
     choose(items[1], 1)
   end
   place_cursor('C[at] = matmul')
+  -- The diagnostic may be that of the text before the edits: the fix comes with the proof of this text.
+  wait_for('a fix', function()
+    return has_actions()
+  end)
   vim.lsp.buf.code_action()
   wait_for('the fix as a code action, applied', function()
     return line_with('if s > 0: wait h') > 0 and line_with('if s > 0: wait h') < line_with('C[at] = matmul')

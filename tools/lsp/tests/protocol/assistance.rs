@@ -188,8 +188,8 @@ fn lenses_have_verdicts() {
     client.finish();
 }
 
-/// A ring step of 4 MB: each rank sends 4e6 bytes at 360 a nanosecond after 10 us, 21.11 us, and computes nothing
-/// meanwhile; then a relu of 3 us and 8e6 bytes at 4e3 a nanosecond, 5 us.
+/// A ring step of 4 MB by the figures of h200x4: each rank sends 4e6 bytes at 158 a nanosecond after 30 us, 55.32 us,
+/// and computes nothing meanwhile; then a relu of 1.5 us and 8e6 bytes at 4e3 a nanosecond, 3.5 us.
 const STEP: &str = "hir 2
 mesh d = 0..2
 
@@ -206,7 +206,7 @@ fn proved_programs_have_times() {
     let mut client = Client::start(&json!({}));
     client.open(&untitled(), STEP);
     assert_eq!(client.proved_diagnostics(&untitled()), []);
-    let title = "timeline: 26.11 us by the model, 0% of the communication hidden".to_owned();
+    let title = "timeline: 58.82 us by the model of h200x4, 0% of the communication hidden".to_owned();
     assert_eq!(lenses(&mut client, &untitled())[1], (3, title));
     let whole = Range::new(Position::new(0, 0), Position::new(99, 0));
     let exposed: Vec<(u32, String)> = hints(&mut client, &untitled(), whole)
@@ -214,7 +214,7 @@ fn proved_programs_have_times() {
         .filter(|(_, text)| text.contains("exposed"))
         .map(|(position, text)| (position.line, text))
         .collect();
-    assert_eq!(exposed, [(6, "21.11 us exposed".to_owned())]);
+    assert_eq!(exposed, [(6, "55.32 us exposed".to_owned())]);
     client.change(&untitled(), 1, Some(range_of(STEP, "wait h\n  ")), "");
     client.proved_diagnostics(&untitled());
     let found = lenses(&mut client, &untitled());

@@ -224,9 +224,9 @@ fn draw_span(out: &mut String, view: &TimelineView<'_>, at: usize, top: f64, lay
             "<rect class=\"critical\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
         );
     }
-    let moving = parts.iter().filter(|part| part.kind.is_work()).map(|part| part.time);
-    if let Some(first) = moving.clone().next() {
-        let (from, to) = (first.start_ns, moving.last().map_or(first.end_ns, |part| part.end_ns));
+    let mut moving = parts.iter().filter(|part| part.kind.is_work()).map(|part| part.time);
+    if let Some(first) = moving.next() {
+        let (from, to) = (first.start_ns, moving.next_back().map_or(first.end_ns, |part| part.end_ns));
         let x = layout.x_position(from);
         let (op, iteration) = (view.names.op_text(span.origin.op), view.names.iteration_text(span.rank, span.origin));
         let columns = ((layout.x_position(to) - x - 6.0) / LETTER).max(0.0) as usize;

@@ -56,11 +56,15 @@ fn find_browser() -> Option<&'static str> {
     })
 }
 
+/// A machine of round figures.
+const ROUND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../test/machines/round.toml");
+
 /// The page of the program's timeline.
 fn draw_page(folder: &Path) -> String {
     std::fs::write(folder.join("late.hir"), PROGRAM).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
-    command.args(["late.hir", "-q", "--check-only", "--timeline=late.html"]).current_dir(folder);
+    let machine = format!("--machine={ROUND}");
+    command.args(["late.hir", "-q", "--check-only", "--timeline=late.html", &machine]).current_dir(folder);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::read_to_string(folder.join("late.html")).unwrap()
