@@ -134,8 +134,9 @@ def flash_ms(factors: Sequence[torch.Tensor], is_causal: bool) -> float:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
+    queries, keys, values = factors
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        return event_ms(lambda: scaled_dot_product_attention(*factors, is_causal=is_causal))
+        return event_ms(lambda: scaled_dot_product_attention(queries, keys, values, is_causal=is_causal))
 
 
 def measure_fused(runs: TimedRuns) -> None:

@@ -2,7 +2,7 @@
 //!
 //! Both follow causes backwards. A span of a stream starts when the one before it on its track has ended. A wait ends
 //! with the communication or event that it waits for. A communication starts when its last side takes part: when that
-//! rank's queue is free, and the streams that issue it have reached it ([`rank_spans`]).
+//! rank's queue is free, and the streams that issue it have reached it (`rank_spans`).
 //!
 //! - The **critical path** ([`find_critical_path`]) starts at the end of the run and follows causes over all ranks to
 //!   its start. If one of its segments were shorter and nothing else became critical, the run would end as much
