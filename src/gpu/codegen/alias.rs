@@ -1,4 +1,4 @@
-//! Whether a result overlaps an operand.
+//! The overlap of a result with its operands.
 
 use crate::unsupported::Unsupported;
 use hostir::plan::{BufferView, are_disjoint, is_same_view};

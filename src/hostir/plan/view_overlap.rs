@@ -1,4 +1,4 @@
-//! Whether two views share elements, as far as their strides tell.
+//! The elements that two views share, as far as their strides tell.
 
 use super::view::{BufferView, ViewDim};
 
