@@ -92,8 +92,7 @@ impl DeviceMesh {
     }
     /// The device's position along the mesh axis of a device parallel type.
     pub fn device_coordinate(&self, device: u32, parallel: ParallelType) -> Option<u32> {
-        let index = self.devices.iter().position(|&d| d == device)? as u32;
-        self.coordinate_at(index, parallel)
+        self.coordinate_at(self.index_of(device)? as u32, parallel)
     }
     /// The coordinate of the device at an index of the list of devices.
     fn coordinate_at(&self, mut index: u32, parallel: ParallelType) -> Option<u32> {
@@ -108,14 +107,17 @@ impl DeviceMesh {
     }
     /// The devices with the coordinates of a device along all other axes, in order along this one.
     pub fn line_through(&self, device: u32, parallel: ParallelType) -> Option<Vec<u32>> {
-        parallel.mesh_axis_from_inside().filter(|_| self.contains(device))?;
-        let own = self.place_beside(device, parallel);
-        Some(self.devices.iter().copied().filter(|&other| self.place_beside(other, parallel) == own).collect())
+        let inside = parallel.mesh_axis_from_inside()?;
+        let index = self.index_of(device)?;
+        let stride = self.shape.iter().rev().take(inside).map(|&extent| extent as usize).product::<usize>().max(1);
+        let extent = self.axis_extent(parallel)?.max(1) as usize;
+        let first = index - index / stride % extent * stride;
+        (0..extent).map(|place| self.devices.get(first + place * stride).copied()).collect()
     }
-    /// The coordinates of a device along the axes other than this one.
-    fn place_beside(&self, device: u32, parallel: ParallelType) -> [Option<u32>; 3] {
-        [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz]
-            .map(|axis| self.device_coordinate(device, axis).filter(|_| axis != parallel))
+    /// The index of a device in the list. Meshes of all devices have each at its own number.
+    fn index_of(&self, device: u32) -> Option<usize> {
+        let own = device as usize;
+        if self.devices.get(own) == Some(&device) { Some(own) } else { self.devices.iter().position(|&d| d == device) }
     }
     /// The coordinates that the mesh has: one along each axis, and its size.
     pub fn mesh_coordinates(&self) -> impl Iterator<Item = (MeshCoordinate, &'static str)> + '_ {
@@ -156,7 +158,7 @@ impl DeviceMesh {
     }
     /// Returns true if the device is in the mesh.
     pub fn contains(&self, device: u32) -> bool {
-        self.devices.contains(&device)
+        self.index_of(device).is_some()
     }
 }
 
@@ -205,5 +207,32 @@ impl Tensor {
             != (&other.number, &other.dtype, &other.domains_start, &other.domains_end)
             || (mesh, axes, split, logical, unit)
                 != (&other.mesh, &other.axes, &other.split, &other.logical, &other.unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DeviceMesh, ParallelType};
+
+    /// The devices that a loop over all coordinates finds.
+    #[test]
+    fn lines_through_devices() {
+        let devices: Vec<u32> = (0..24).map(|place| 30 - place).collect();
+        let mesh = DeviceMesh { shape: vec![2, 3, 4], devices };
+        let at = |z: u32, y: u32, x: u32| 30 - (z * 12 + y * 4 + x);
+        for z in 0..2 {
+            for y in 0..3 {
+                for x in 0..4 {
+                    let line = |axis| mesh.line_through(at(z, y, x), axis);
+                    assert_eq!(line(ParallelType::DIDx), Some((0..4).map(|x| at(z, y, x)).collect()));
+                    assert_eq!(line(ParallelType::DIDy), Some((0..3).map(|y| at(z, y, x)).collect()));
+                    assert_eq!(line(ParallelType::DIDz), Some((0..2).map(|z| at(z, y, x)).collect()));
+                }
+            }
+        }
+        assert_eq!(mesh.line_through(31, ParallelType::DIDx), None);
+        let row = DeviceMesh { shape: vec![3], devices: vec![0, 2, 1] };
+        assert_eq!(row.line_through(2, ParallelType::DIDx), Some(vec![0, 2, 1]));
+        assert_eq!(row.line_through(2, ParallelType::DIDy), Some(vec![2]));
     }
 }
