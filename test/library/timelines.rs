@@ -90,7 +90,7 @@ fn check(prepared: &PreparedProgram, trace: &Trace) {
 
 /// Each message has its two sides, and only communications wait for peers, never to their ends.
 fn check_sides(prepared: &PreparedProgram, trace: &Trace) {
-    let sides = Rendezvous::of_trace(trace, &prepared.plans);
+    let sides = Rendezvous::of_trace(trace, &prepared.plans, &CostModel::of_default_machine());
     let sends = prepared.plans.iter().flat_map(Plan::iter).filter(|inst| is_send(&inst.kind)).count();
     assert_eq!(sides.messages.len(), sends, "each message is one pair");
     for message in &sides.messages {
@@ -222,7 +222,7 @@ fn partners_that_come_late() {
 
 /// The time in which ranks wait for others within their communications, in order.
 fn peer_waits(prepared: &PreparedProgram, trace: &Trace) -> Vec<(u32, TimeRange)> {
-    let sides = Rendezvous::of_trace(trace, &prepared.plans);
+    let sides = Rendezvous::of_trace(trace, &prepared.plans, &CostModel::of_default_machine());
     let waits = trace.spans.iter().zip(sides.peer_waits);
     waits.flat_map(|(span, waits)| waits.into_iter().map(|wait| (span.rank, wait))).collect()
 }

@@ -37,12 +37,12 @@ pub struct Rendezvous {
 
 impl Rendezvous {
     /// Finds the sides of the communications of a trace of these plans. Communications without spans are left out, and
-    /// waiting that is shorter than the clocks of two ranks may differ.
-    pub fn of_trace(trace: &Trace, plans: &[Plan]) -> Self {
+    /// waiting that is shorter than the clocks of two ranks may differ. The lengths of messages are those of `model`.
+    pub fn of_trace(trace: &Trace, plans: &[Plan], model: &CostModel) -> Self {
         let sides = SideSpans::of_trace(trace, plans);
         let matching = PlanMatching::new(plans);
         let mut transfers: Vec<Vec<SideTransfer>> = vec![Vec::new(); trace.spans.len()];
-        let clocks = model_clocks(plans);
+        let clocks: Vec<ModelClock> = plans.iter().map(|plan| ModelClock::new(plan, model.clone())).collect();
         let mut messages = Vec::new();
         for message in &matching.messages {
             let spans = sides.span_of(message.send).zip(sides.span_of(message.receive));
@@ -77,11 +77,6 @@ impl Rendezvous {
 struct SideTransfer {
     start_ns: u64,
     length_ns: u64,
-}
-
-/// The cost model's clock of each rank, on the default machine: lengths are compared with each other only.
-fn model_clocks(plans: &[Plan]) -> Vec<ModelClock> {
-    plans.iter().map(|plan| ModelClock::new(plan, CostModel::of_default_machine())).collect()
 }
 
 /// Adds a communication to the spans of its sides.
@@ -161,7 +156,7 @@ fn claim_spans(plan: &Plan, mut spans: UnclaimedSpans) -> FxHashMap<InstId, usiz
     let queues = RankQueues::new(plan);
     for comm in 0..queues.communicator_count() {
         for unit in queues.open_units(CommSlot(comm as u32)) {
-            claims.entry(plan.inst(unit.label).origin).or_default().push(unit.insts.clone());
+            claims.entry(plan.inst(unit.label).origin).or_default().push(unit.insts.to_vec());
         }
     }
     let mut found = FxHashMap::default();

@@ -75,7 +75,7 @@ pub(super) fn draw_timelines(
     if !wanted.is_drawn() {
         return Ok(String::new());
     }
-    let view = TimelineView::new(trace, prepared, &names, wanted.pairs);
+    let view = TimelineView::new(trace, prepared, &names, &options.run_model(), wanted.pairs);
     if let Some(path) = &wanted.picture {
         staged.add_file(path, &io.resolve_path(path), svg::draw_svg(&view).as_bytes())?;
     }

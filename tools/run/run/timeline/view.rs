@@ -8,7 +8,7 @@ use hostir::backend::time_ranges::{TimeRange, merge_ranges, ranges_within, subtr
 use hostir::backend::trace::{SpanKind, Trace, TraceSpan};
 use hostir::backend::usage::{self, RankUsage};
 use hostir::lower::PreparedProgram;
-use hostir::plan::cost::time_text;
+use hostir::plan::cost::{CostModel, time_text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a part of a span is drawn as. Those before [`PartKind::PeerWait`] are work.
@@ -146,10 +146,16 @@ pub(super) struct TimelineView<'a> {
 
 impl<'a> TimelineView<'a> {
     /// The view of a trace of a program.
-    pub(super) fn new(trace: &'a Trace, prepared: &PreparedProgram, names: &'a SpanNames<'a>, pairs: bool) -> Self {
+    pub(super) fn new(
+        trace: &'a Trace,
+        prepared: &PreparedProgram,
+        names: &'a SpanNames<'a>,
+        model: &CostModel,
+        pairs: bool,
+    ) -> Self {
         let rows = track_rows(trace);
         let path = find_critical_path(trace, prepared);
-        let rendezvous = Rendezvous::of_trace(trace, &prepared.plans);
+        let rendezvous = Rendezvous::of_trace(trace, &prepared.plans, model);
         let exposed = usage::exposed_ranges(trace);
         let mut view = Self {
             trace,
