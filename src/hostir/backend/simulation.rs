@@ -16,7 +16,7 @@ use crate::plan::cost::CostModel;
 use crate::plan::{CommSlot, InstKind, Plan};
 use crate::plan_checks::walk::{OrderOnly, PlanWalk};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Simulates a run on the machine of a cost model, without data, memory or arithmetic. Equal programs give equal
 /// timelines.
@@ -60,8 +60,6 @@ struct SimulatedRank {
     places: Vec<usize>,
     /// By communicator: true if the communications know the unit that it has started.
     started: Vec<bool>,
-    /// A unit has started since the communications were last carried out.
-    is_noted: bool,
     turns: DeviceTurns,
 }
 
@@ -73,7 +71,6 @@ impl SimulatedRank {
             busy: vec![false; plan.streams as usize],
             places: vec![0; plan.communicators.len()],
             started: vec![false; plan.communicators.len()],
-            is_noted: false,
             turns: DeviceTurns::of_plan(plan),
         }
     }
@@ -85,8 +82,8 @@ struct SimulatedRun<'p> {
     walk: PlanWalk<'p, OrderOnly, RankRecorder>,
     ranks: Vec<SimulatedRank>,
     events: BinaryHeap<Reverse<TimedEvent>>,
-    /// The matched communicators whose communications may be able to continue.
-    posted: BTreeSet<usize>,
+    /// By matched communicator: the ranks that have started a unit of it since its communications were last carried out.
+    posted: BTreeMap<usize, Vec<usize>>,
     /// Messages on streams may be able to continue.
     has_stream_posts: bool,
 }
@@ -104,7 +101,11 @@ impl<'p> SimulatedRun<'p> {
                 }
             }
         }
-        let posted = (0..walk.matching.communicators.len()).collect();
+        let teams = walk.matching.communicators.iter().map(|of_all| &of_all.communicator.team);
+        let members = teams.map(|team| {
+            team.iter().map(|&rank| rank as usize).filter(|&rank| rank < ranks.len()).collect::<Vec<usize>>()
+        });
+        let posted = members.enumerate().collect();
         Self { prepared, walk, ranks, events: BinaryHeap::new(), posted, has_stream_posts: true }
     }
 
@@ -141,18 +142,22 @@ impl<'p> SimulatedRun<'p> {
         Ok(())
     }
 
-    /// Carries out all communications whose sides are there. Only those of posted communicators can be.
+    /// Carries out all communications whose sides are there. Only those of posted units can be.
     fn run_communications(&mut self) -> Result<(), Diag> {
         while self.has_stream_posts || !self.posted.is_empty() {
-            let places = std::mem::take(&mut self.posted);
-            self.walk.run_communicators(places.iter().copied())?;
+            let mut changed = BTreeSet::new();
+            for (place, members) in std::mem::take(&mut self.posted) {
+                changed.extend(self.walk.run_posted(place, &members)?);
+                changed.extend(members);
+            }
             if std::mem::take(&mut self.has_stream_posts) {
                 self.has_stream_posts = self.walk.run_stream_messages()?;
+                let ended = self.walk.ranks.iter().enumerate().filter(|(_, rank)| rank.has_ended());
+                changed.extend(ended.map(|(rank, _)| rank));
             }
-            for rank in 0..self.ranks.len() {
-                if self.walk.ranks[rank].take_ended() | std::mem::take(&mut self.ranks[rank].is_noted) {
-                    self.continue_rank(rank);
-                }
+            for rank in changed {
+                self.walk.ranks[rank].take_ended();
+                self.continue_rank(rank);
             }
         }
         Ok(())
@@ -179,8 +184,7 @@ impl<'p> SimulatedRun<'p> {
         let has_started = self.walk.ranks[rank].queues.started_unit(CommSlot(comm as u32)).is_some();
         let state = &mut self.ranks[rank];
         if has_started && !state.started[comm] {
-            self.posted.insert(state.places[comm]);
-            state.is_noted = true;
+            self.posted.entry(state.places[comm]).or_default().push(rank);
         }
         state.started[comm] = has_started;
     }

@@ -59,6 +59,13 @@ pub struct CollectiveMember<'p> {
 }
 
 impl MatchedCommunicator<'_> {
+    /// The position of a rank in the team. Teams of all ranks have each at its own number.
+    pub(crate) fn position_of(&self, rank: u32) -> Option<usize> {
+        let team = &self.communicator.team;
+        let own = rank as usize;
+        if team.get(own) == Some(&rank) { Some(own) } else { team.iter().position(|&member| member == rank) }
+    }
+
     /// The sides of the members that issue the communicator's collective of a number, in team order.
     pub fn collective_members<'p>(&self, number: usize, plans: &'p [Plan]) -> Vec<CollectiveMember<'p>> {
         let insts = self.collectives.get(number).map_or(&[][..], Vec::as_slice);

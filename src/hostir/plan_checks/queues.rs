@@ -8,6 +8,7 @@ use crate::ir::MessageDirection;
 use crate::plan::{
     CommSlot, EventId, Inst, InstId, MessageHeader, Plan, QueueAction, StoredInst, StreamSlot, WorkSlot,
 };
+use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
 /// A point of a stream: the number of its completed instructions.
@@ -21,13 +22,13 @@ pub(crate) struct StreamPosition {
 #[derive(Clone, Debug)]
 pub(crate) struct CommunicationUnit {
     /// One collective, or sends and receives.
-    pub(crate) insts: Vec<InstId>,
+    pub(crate) insts: SmallVec<[InstId; 4]>,
     /// By instruction: it is done.
-    done: Vec<bool>,
+    done: SmallVec<[bool; 16]>,
     /// Points that the streams must reach before the unit starts.
-    pub(crate) after: Vec<StreamPosition>,
+    pub(crate) after: SmallVec<[StreamPosition; 2]>,
     /// Works that end with it.
-    pub(crate) works: Vec<WorkSlot>,
+    pub(crate) works: SmallVec<[WorkSlot; 4]>,
     /// The instruction that a message names: the last one of a group.
     pub(crate) label: InstId,
 }
@@ -35,14 +36,22 @@ pub(crate) struct CommunicationUnit {
 impl CommunicationUnit {
     /// The unit of one instruction.
     fn of_inst(inst: InstId, after: StreamPosition, work: WorkSlot) -> Self {
-        let (insts, done) = (vec![inst], vec![false]);
-        Self { insts, done, after: vec![after], works: vec![work], label: inst }
+        let (insts, done) = (smallvec![inst], smallvec![false]);
+        Self { insts, done, after: smallvec![after], works: smallvec![work], label: inst }
     }
 
     /// An empty group.
     fn empty_group(label: InstId) -> Self {
-        let (after, works) = (Vec::new(), Vec::new());
-        Self { insts: Vec::new(), done: Vec::new(), after, works, label }
+        let (after, works) = (SmallVec::new(), SmallVec::new());
+        Self { insts: SmallVec::new(), done: SmallVec::new(), after, works, label }
+    }
+
+    /// Adds a point that a stream must reach: of several of one stream in a row, the last.
+    fn wait_for(&mut self, position: StreamPosition) {
+        match self.after.last_mut().filter(|last| last.stream == position.stream) {
+            Some(last) => last.count = last.count.max(position.count),
+            None => self.after.push(position),
+        }
     }
 
     /// The instructions that are not done.
@@ -118,7 +127,7 @@ impl<'p> RankQueues<'p> {
                 let alone = CommunicationUnit::of_inst(id, after, work);
                 let mut unit = group.take().unwrap_or(alone);
                 unit.label = id;
-                unit.after.push(after);
+                unit.wait_for(after);
                 unit.works.push(work);
                 self.communicators[comm.0 as usize].items.push(unit);
             }
@@ -129,7 +138,7 @@ impl<'p> RankQueues<'p> {
                 Some(unit) => {
                     unit.insts.push(id);
                     unit.done.push(false);
-                    unit.after.push(after);
+                    unit.wait_for(after);
                     unit.works.push(work);
                 }
                 None => {
@@ -256,6 +265,12 @@ impl<'p> RankQueues<'p> {
             Some(OpenMessage { inst, peer: message.peer as usize })
         });
         open.collect()
+    }
+
+    /// The sends and receives of a communicator's started unit that are not done, without their data.
+    pub(crate) fn open_sides(&self, comm: CommSlot) -> impl Iterator<Item = MessageHeader> {
+        let open = self.started_unit(comm).into_iter().flat_map(CommunicationUnit::open_insts);
+        open.filter_map(move |inst| self.message(inst))
     }
 
     /// Returns true if an instruction of a communicator's started unit is not done.

@@ -21,6 +21,7 @@ use crate::plan::{
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// A stream's next instruction.
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +217,12 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         }
     }
 
-    /// Returns true if a communication has ended since the last call.
+    /// Returns true if a communication has ended since the flag was taken.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Takes the flag that a communication has ended.
     pub(crate) fn take_ended(&mut self) -> bool {
         std::mem::take(&mut self.has_ended)
     }
@@ -368,7 +374,7 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
 
     /// Carries out the communications of some matched communicators whose sides are all there; returns true if there was
     /// any.
-    pub(crate) fn run_communicators(&mut self, places: impl Iterator<Item = usize>) -> Result<bool, Diag> {
+    fn run_communicators(&mut self, places: impl Iterator<Item = usize>) -> Result<bool, Diag> {
         let mut progress = false;
         let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
         for place in places {
@@ -380,10 +386,65 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         Ok(progress)
     }
 
+    /// Carries out the communications of a matched communicator whose sides are all there, if only those of some members
+    /// can be: these have started a unit since the last call. Returns the ranks that took part in one.
+    pub(crate) fn run_posted(&mut self, place: usize, members: &[usize]) -> Result<Vec<usize>, Diag> {
+        let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
+        let (of_all, done) = (&self.matching.communicators[place], &mut self.collectives_done[place]);
+        let (mut waiting, mut ended) = (WaitingSenders::default(), Vec::new());
+        for &rank in members {
+            ranks.add_senders(of_all, rank, &mut waiting);
+        }
+        loop {
+            if ranks.run_collective(of_all, done)? {
+                for &rank in &of_all.communicator.team {
+                    ended.push(rank as usize);
+                    ranks.add_senders(of_all, rank as usize, &mut waiting);
+                }
+                waiting.restart();
+            } else if let Some(position) = waiting.next_position() {
+                let ran = ranks.run_messages_from(of_all, &self.matching, position)?;
+                for rank in ran {
+                    ended.push(rank);
+                    ranks.add_senders(of_all, rank, &mut waiting);
+                }
+            } else {
+                return Ok(ended);
+            }
+        }
+    }
+
     /// Carries out the messages on streams whose sides are both there; returns true if there was any.
     pub(crate) fn run_stream_messages(&mut self) -> Result<bool, Diag> {
         let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
         ranks.run_stream_messages(&self.matching)
+    }
+}
+
+/// The members of a communicator whose messages may be able to be carried out, by their positions in the team. They are
+/// visited in the order of the team, over and over.
+#[derive(Default)]
+struct WaitingSenders {
+    positions: BTreeSet<usize>,
+    /// The position from which the order goes on.
+    next: usize,
+}
+
+impl WaitingSenders {
+    fn add_position(&mut self, position: usize) {
+        self.positions.insert(position);
+    }
+
+    fn next_position(&mut self) -> Option<usize> {
+        let position = self.positions.range(self.next..).next().or_else(|| self.positions.first()).copied()?;
+        self.positions.remove(&position);
+        self.next = position + 1;
+        Some(position)
+    }
+
+    /// Goes on from the first member.
+    fn restart(&mut self) {
+        self.next = 0;
     }
 }
 
@@ -440,25 +501,54 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
 
     /// Carries out the messages of a communicator whose sides are both there; returns true if there was any.
     fn run_messages(&mut self, of_all: &MatchedCommunicator<'_>, matching: &PlanMatching<'_>) -> Result<bool, Diag> {
-        let team = &of_all.communicator.team;
         let mut progress = false;
-        for (&from, slot) in team.iter().zip(&of_all.slots) {
-            let (Some(slot), from) = (*slot, from as usize) else { continue };
-            for open in self.ranks[from].queues.open_messages(slot, MessageDirection::Send) {
-                let Some(send) = message_end(&self.ranks[from].queues, from as u32, open.inst) else { continue };
-                let Some((peer_slot, receive)) = self.receive_of(of_all, matching, &send) else {
-                    continue;
-                };
-                self.run_message(&send, &receive)?;
-                let joined = self.ranks[from].join_time(slot);
-                let start = joined.max(self.ranks[receive.rank].join_time(peer_slot));
-                let end = self.ranks[from].communication_end(start, send.inst);
-                self.ranks[from].finish_inst(slot, send.inst, start, end);
-                self.ranks[receive.rank].finish_inst(peer_slot, receive.inst, start, end);
-                progress = true;
-            }
+        for position in 0..of_all.communicator.team.len() {
+            progress |= !self.run_messages_from(of_all, matching, position)?.is_empty();
         }
         Ok(progress)
+    }
+
+    /// Carries out the messages that a member of a communicator sends and whose sides are both there; returns the ranks
+    /// of their sides.
+    fn run_messages_from(
+        &mut self,
+        of_all: &MatchedCommunicator<'_>,
+        matching: &PlanMatching<'_>,
+        position: usize,
+    ) -> Result<Vec<usize>, Diag> {
+        let mut ran = Vec::new();
+        let (Some(slot), from) = (of_all.slots[position], of_all.communicator.team[position] as usize) else {
+            return Ok(ran);
+        };
+        for open in self.ranks[from].queues.open_messages(slot, MessageDirection::Send) {
+            let Some(send) = message_end(&self.ranks[from].queues, from as u32, open.inst) else { continue };
+            let Some((peer_slot, receive)) = self.receive_of(of_all, matching, &send) else {
+                continue;
+            };
+            self.run_message(&send, &receive)?;
+            let joined = self.ranks[from].join_time(slot);
+            let start = joined.max(self.ranks[receive.rank].join_time(peer_slot));
+            let end = self.ranks[from].communication_end(start, send.inst);
+            self.ranks[from].finish_inst(slot, send.inst, start, end);
+            self.ranks[receive.rank].finish_inst(peer_slot, receive.inst, start, end);
+            ran.extend([from, receive.rank]);
+        }
+        Ok(ran)
+    }
+
+    /// Adds the members that send messages of which a member's started unit has a side.
+    fn add_senders(&self, of_all: &MatchedCommunicator<'_>, rank: usize, waiting: &mut WaitingSenders) {
+        let Some(position) = of_all.position_of(rank as u32) else { return };
+        let Some((slot, state)) = of_all.slots[position].zip(self.ranks.get(rank)) else { return };
+        for message in state.queues.open_sides(slot) {
+            let sender = match message.direction {
+                MessageDirection::Send => Some(position),
+                MessageDirection::Recv => of_all.position_of(message.peer),
+            };
+            if let Some(position) = sender {
+                waiting.add_position(position);
+            }
+        }
     }
 
     /// The receive that matches a started send on a communicator, if it has started too, and the receiver's slot for
@@ -470,8 +560,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         send: &MessageEnd<'_>,
     ) -> Option<(CommSlot, MessageEnd<'p>)> {
         let partner = matching.message_partner(send.rank as u32, send.inst)?;
-        let position = of_all.communicator.team.iter().position(|&rank| rank == partner.rank)?;
-        let slot = of_all.slots[position]?;
+        let slot = of_all.slots[of_all.position_of(partner.rank)?]?;
         let queues = &self.ranks.get(partner.rank as usize)?.queues;
         if !queues.is_open(slot, partner.inst) {
             return None;

@@ -118,7 +118,7 @@ impl<'t> SpanCauses<'t> {
         };
         let mut communicators = self.matching.communicators.iter();
         let Some((of_all, position)) = communicators.find_map(|of_all| {
-            let position = of_all.communicator.team.iter().position(|&member| member == rank)?;
+            let position = of_all.position_of(rank)?;
             (of_all.slots.get(position) == Some(&Some(collective.comm))).then_some((of_all, position))
         }) else {
             return Vec::new();
