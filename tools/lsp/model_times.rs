@@ -52,12 +52,13 @@ pub fn model_program(
     section: &TextSection,
     program: &Program,
     prepared: &PreparedProgram,
+    model: &CostModel,
     place: ProgramPlace,
 ) -> Option<ModelTimes> {
     if prepared.plans.iter().map(|plan| plan.inst_count()).sum::<usize>() > MOST_MODELLED {
         return None;
     }
-    let trace = simulate_run(prepared, &CostModel::of_default_machine()).ok()?;
+    let trace = simulate_run(prepared, model).ok()?;
     let run = time_text(trace.end_ns());
     let machine = trace.machine.as_deref().map_or_else(String::new, |machine| format!(" of {machine}"));
     let hidden = RankUsage::of_all(&rank_usages(&trace)).hidden_fraction();

@@ -134,13 +134,14 @@ fn prove_section(job: &ProofJob, text: usize, outcomes: &mut ProgramOutcomes) ->
             break;
         }
         let header = section.span_in_document(program.source().header);
+        let model = values.cost_model();
         let (mut found, title) = match prepare_program(program, &values.size_settings(program)) {
             Ok(prepared) => {
-                let judged = judge_program(program, &prepared, &CostModel::of_default_machine(), false);
+                let judged = judge_program(program, &prepared, &model, false);
                 let found: Vec<Diag> = judged.report.errors.into_iter().chain(judged.report.warnings).collect();
                 if judged.verdict.outcome == ProofOutcome::Proved {
                     let place = ProgramPlace { section: text, program: number };
-                    outcomes.times.extend(model_program(section, program, &prepared, place));
+                    outcomes.times.extend(model_program(section, program, &prepared, &model, place));
                 }
                 (found, verdict_title(&judged.verdict))
             }
@@ -211,7 +212,7 @@ const UNJUDGED: TextVerdict = TextVerdict { diags: Vec::new(), instructions: u64
 
 impl<'a> Judge<'a> {
     fn new(values: &'a RunValues, cancelled: &'a AtomicBool, proved: Option<usize>) -> Self {
-        let (model, end) = (CostModel::of_default_machine(), Instant::now() + MOST_TRYING);
+        let (model, end) = (values.cost_model(), Instant::now() + MOST_TRYING);
         Self { options: values.read_options(), values, cancelled, proved, model, end }
     }
 

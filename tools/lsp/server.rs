@@ -158,8 +158,7 @@ impl Server {
     }
 
     fn change_settings(&mut self, params: DidChangeConfigurationParams) {
-        self.session.settings = ClientSettings::from_value(&params.settings);
-        self.session.documents.values_mut().for_each(OpenDocument::forget);
+        self.session.change_settings(ClientSettings::from_value(&params.settings));
     }
 
     // Requests.

@@ -6,12 +6,13 @@ use crate::publish::protocol_diagnostics;
 use crate::settings::{ClientSettings, RunValues};
 use crate::snapshot::Snapshot;
 use hostir::diag::Diag;
+use hostir::machine::Machine;
 use hostir::ops::OpRegistry;
 use hostir_grammar::MAX_TEXT;
 use hostir_grammar::hir2::bundle::imported_paths;
 use lsp_server::{Connection, Notification};
-use lsp_types::notification::PublishDiagnostics;
-use lsp_types::{PublishDiagnosticsParams, Uri};
+use lsp_types::notification::{PublishDiagnostics, ShowMessage};
+use lsp_types::{MessageType, PublishDiagnosticsParams, ShowMessageParams, Uri};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ pub struct EditorSession {
     pub(crate) documents: BTreeMap<Uri, OpenDocument>,
     /// The client's settings.
     pub settings: ClientSettings,
+    /// The machine that they name.
+    machine: Option<Machine>,
     /// The ops that texts may name.
     ops: OpRegistry,
     /// The thread that proves them.
@@ -96,8 +99,23 @@ pub struct EditorSession {
 impl EditorSession {
     /// A session without documents. It starts the thread of proofs.
     pub(crate) fn new(connection: Connection, settings: ClientSettings, ops: OpRegistry) -> std::io::Result<Self> {
-        let proofs = ProofThread::spawn()?;
-        Ok(Self { connection, documents: BTreeMap::new(), settings, ops, proofs, shows_documents: false })
+        let (documents, proofs) = (BTreeMap::new(), ProofThread::spawn()?);
+        let (machine, shows_documents) = (None, false);
+        let mut session =
+            Self { connection, documents, settings: ClientSettings::default(), machine, ops, proofs, shows_documents };
+        session.change_settings(settings);
+        Ok(session)
+    }
+
+    /// Takes new settings; the client hears of a machine that there is not. Every document is read again.
+    pub(crate) fn change_settings(&mut self, settings: ClientSettings) {
+        self.settings = settings;
+        self.machine = self.settings.read_machine().unwrap_or_else(|message| {
+            // An error of the connection is met again when something else is sent.
+            let _ = self.notify::<ShowMessage>(ShowMessageParams { typ: MessageType::WARNING, message });
+            None
+        });
+        self.documents.values_mut().for_each(OpenDocument::forget);
     }
 
     /// An open document with its text read; `None` if no such document is open.
@@ -125,7 +143,8 @@ impl EditorSession {
     /// Reads a document, publishes what reading says, and lets its programs be proved.
     pub(crate) fn read_text(&mut self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
         let Some(open) = self.documents.get(uri) else { return Ok(()) };
-        let values = RunValues { ops: self.ops, ..RunValues::of_text(&open.document.text, &self.settings) };
+        let mut values = RunValues { ops: self.ops, ..RunValues::of_text(&open.document.text, &self.settings) };
+        values.machine = self.machine.clone().or(values.machine);
         let snapshot = Snapshot::from_text(&open.document.text, values, &mut |path| self.imported_text(uri, path));
         let snapshot = Arc::new(snapshot);
         let Some(open) = self.documents.get_mut(uri) else { return Ok(()) };

@@ -6,8 +6,11 @@
 use hostir::ReadOptions;
 use hostir::ir::GivenSizes;
 use hostir::lower::{SizeSettings, stream_count};
+use hostir::machine::Machine;
 use hostir::ops::OpRegistry;
 use hostir::plan::PlanLimits;
+use hostir::plan::cost::CostModel;
+use hostir_tool_support::machines::find_machine_here;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,12 +36,14 @@ pub struct ClientSettings {
     pub docs: Option<String>,
     /// The command of `hir-run`, which draws timelines.
     pub run: Option<String>,
+    /// The machine for which times are modelled: the name of a built-in one, or a file.
+    pub machine: Option<String>,
 }
 
 impl Default for ClientSettings {
     fn default() -> Self {
-        let (sizes, ranks, streams, docs, run) = (BTreeMap::new(), None, None, None, None);
-        Self { sizes, ranks, streams, proof: true, inlay_hints: true, docs, run }
+        let (sizes, ranks, streams) = (BTreeMap::new(), None, None);
+        Self { sizes, ranks, streams, proof: true, inlay_hints: true, docs: None, run: None, machine: None }
     }
 }
 
@@ -47,6 +52,15 @@ impl ClientSettings {
     pub fn from_value(value: &serde_json::Value) -> Self {
         let value = value.get("hir").unwrap_or(value);
         Self::deserialize(value).unwrap_or_default()
+    }
+
+    /// Reads the machine; `None` if the settings name none.
+    ///
+    /// # Errors
+    /// The message about a word that names none.
+    pub fn read_machine(&self) -> Result<Option<Machine>, String> {
+        let found = self.machine.as_deref().map(find_machine_here).transpose();
+        found.map_err(|missing| format!("{}: {}", missing.source.name, missing.error.message.as_str()))
     }
 }
 
@@ -65,6 +79,8 @@ pub struct RunValues {
     pub ranks: Option<u32>,
     /// The number of streams.
     pub streams: Option<u32>,
+    /// The machine for which times are modelled.
+    pub machine: Option<Machine>,
     /// True if the text is several, divided by lines `// -----`.
     pub is_divided: bool,
 }
@@ -83,8 +99,9 @@ impl RunValues {
     }
 
     fn has_values(&self) -> bool {
-        let RunValues { set, reals, every, ranks, streams, is_divided: _, ops: _ } = self;
-        !set.is_empty() || !reals.is_empty() || every.is_some() || ranks.is_some() || streams.is_some()
+        let RunValues { set, reals, every, ranks, streams, machine, is_divided: _, ops: _ } = self;
+        let has_sizes = !set.is_empty() || !reals.is_empty() || every.is_some();
+        has_sizes || ranks.is_some() || streams.is_some() || machine.is_some()
     }
 
     fn set_integer(&mut self, name: &str, value: i64) {
@@ -102,6 +119,11 @@ impl RunValues {
             (_, Ok(value)) => drop(self.reals.insert(name.to_owned(), value)),
             _ => {}
         }
+    }
+
+    /// The model of the machine.
+    pub fn cost_model(&self) -> CostModel {
+        self.machine.clone().map_or_else(CostModel::of_default_machine, CostModel::of_machine)
     }
 
     /// The settings with which the text is read.
@@ -155,6 +177,9 @@ fn values_of_line(line: &str) -> RunValues {
         match flag {
             "--set" => values.set_scalar(attached.or_else(|| words.next()).unwrap_or_default()),
             "-n" | "--devices" => values.ranks = attached.or_else(|| words.next()).and_then(|text| text.parse().ok()),
+            "--machine" => {
+                values.machine = attached.or_else(|| words.next()).and_then(Machine::find_builtin);
+            }
             "--streams" => values.streams = attached.or_else(|| words.next()).and_then(|text| text.parse().ok()),
             _ => {}
         }
@@ -168,11 +193,12 @@ mod tests {
 
     #[test]
     fn values_of_run_lines() {
-        let text = "// RUN: hir-opt %s\n// RUN: not hir-run %s --set p=4 --set '*=8' --set=a=0.5 -n 2 | FileCheck %s\n";
+        let text = "// RUN: hir-opt %s\n// RUN: not hir-run %s --set p=4 --set '*=8' --set=a=0.5 -n 2 --machine=h100x2 | FileCheck %s\n";
         let values = RunValues::of_text(text, &ClientSettings::default());
         assert_eq!(values.set, BTreeMap::from([("p".to_owned(), 4)]));
         assert_eq!(values.reals, BTreeMap::from([("a".to_owned(), 0.5)]));
         assert_eq!((values.every, values.ranks, values.streams), (Some(8), Some(2), None));
+        assert_eq!(values.cost_model().machine.name, "h100x2");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::session::EditorSession;
 use crate::settings::RunValues;
 use crossbeam_channel::Sender;
 use hostir::ir::Program;
+use hostir::machine::Machine;
 use lsp_server::{Message, Notification, Request};
 use lsp_types::notification::{Notification as _, ShowMessage};
 use lsp_types::request::{Request as _, ShowDocument};
@@ -28,6 +29,7 @@ pub fn draw_timeline(session: &mut EditorSession, uri: &Uri, place: ProgramPlace
         text: section.text.clone(),
         command: session.settings.run.clone().map_or_else(hir_run, PathBuf::from),
         arguments: run_arguments(&snapshot.values, program, place.program),
+        machine: snapshot.values.machine.as_ref().map(Machine::to_toml),
         sender: session.connection.sender.clone(),
         is_shown: session.shows_documents,
     };
@@ -52,6 +54,8 @@ struct PageDrawing {
     text: Arc<str>,
     command: PathBuf,
     arguments: Vec<String>,
+    /// The file of the machine, if the settings or the text name one.
+    machine: Option<String>,
     sender: Sender<Message>,
     /// True if the client shows the page; else it hears where it is.
     is_shown: bool,
@@ -75,6 +79,10 @@ impl PageDrawing {
         std::fs::write(folder.join("program.hir"), self.text.as_bytes()).map_err(|error| error.to_string())?;
         let mut command = Command::new(&self.command);
         command.args(["program.hir", "--check-only", "--quiet", "--timeline=timeline.html"]).args(&self.arguments);
+        if let Some(machine) = &self.machine {
+            std::fs::write(folder.join("machine.toml"), machine).map_err(|error| error.to_string())?;
+            command.arg("--machine=machine.toml");
+        }
         command.current_dir(&folder).stdin(Stdio::null());
         let output =
             command.output().map_err(|error| format!("`{}` cannot be started: {error}", self.command.display()))?;

@@ -8,6 +8,7 @@ use crate::status::ToolStatus;
 use clap::Args;
 use hostir::diag::{Diag, message};
 use hostir::machine::{BUILTIN_NAMES, Machine};
+use std::fs::File;
 
 /// `--machine`.
 #[derive(Args)]
@@ -29,22 +30,53 @@ impl MachineArgument {
     /// The exit status of an error, which was reported: of a name that no machine has, of a file that cannot be read or
     /// is not a machine.
     pub fn read_machine(&self, format: DiagFormat, io: &mut ToolIo<'_>) -> Result<Machine, ToolStatus> {
-        let Some(text) = &self.machine else { return Ok(Machine::default_machine()) };
-        let (source, error) = match Machine::find_builtin(text) {
-            Some(machine) => return Ok(machine),
-            None if is_path(text) => match io.read_source(text) {
-                Ok(source) => match Machine::from_toml(&source.decoded_text()) {
-                    Ok(machine) => return Ok(machine),
-                    Err(error) => (source, error),
-                },
-                Err(error) => (NamedText::new(text.as_str(), ""), error),
-            },
-            None => (NamedText::new("--machine", ""), unknown_name(text)),
-        };
-        let status = errors::status_of_code(error.code);
-        io.report(format, &source, &[error]);
-        Err(status)
+        let Some(word) = &self.machine else { return Ok(Machine::default_machine()) };
+        find_machine(word, |path| io.read_source(path)).map_err(|missing| {
+            let status = errors::status_of_code(missing.error.code);
+            io.report(format, &missing.source, &[missing.error]);
+            status
+        })
     }
+}
+
+/// The error of a word that names no machine.
+#[derive(Debug)]
+pub struct MissingMachine {
+    /// The file that the error is about, or the name of an empty text.
+    pub source: NamedText,
+    /// The error.
+    pub error: Diag,
+}
+
+/// Finds the machine of a word: the built-in one of this name, or that of a file, which `read` reads.
+///
+/// # Errors
+/// A name that no machine has, a file that cannot be read or is not a machine.
+pub fn find_machine(
+    word: &str,
+    read: impl FnOnce(&str) -> Result<NamedText, Diag>,
+) -> Result<Machine, Box<MissingMachine>> {
+    if let Some(machine) = Machine::find_builtin(word) {
+        return Ok(machine);
+    }
+    let named = || NamedText::new(word, "");
+    if !is_path(word) {
+        return Err(Box::new(MissingMachine { source: named(), error: unknown_name(word) }));
+    }
+    let source = read(word).map_err(|error| Box::new(MissingMachine { source: named(), error }))?;
+    Machine::from_toml(&source.decoded_text()).map_err(|error| Box::new(MissingMachine { source, error }))
+}
+
+/// The same with the files of this process's folder.
+///
+/// # Errors
+/// Those of [`find_machine`].
+pub fn find_machine_here(word: &str) -> Result<Machine, Box<MissingMachine>> {
+    find_machine(word, |path| {
+        let file = File::open(path).map_err(|error| errors::cannot_read(path, &error))?;
+        let length = file.metadata().map_or(0, |found| found.len());
+        NamedText::read_path(path, path, file, length)
+    })
 }
 
 /// The warning for a machine that the command line names, and whose rates hold for another number of GPUs than the
@@ -70,7 +102,7 @@ fn is_path(text: &str) -> bool {
 }
 
 fn unknown_name(text: &str) -> Diag {
-    let message = message!("`--machine {}`: no built-in machine has this name", text);
+    let message = message!("no built-in machine has the name `{}`", text);
     let known = BUILTIN_NAMES.join(", ");
     let note = message!("built in are {}; a file is named with its ending, as in `{}.toml`", known, text);
     Diag::global_error(errors::VALUE, message).with_note(note)

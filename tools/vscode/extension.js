@@ -8,7 +8,7 @@ const { showProof, showTimeline } = require('./views');
 /** The settings as the server takes them (docs/editor.md). */
 function serverSettings() {
   const settings = vscode.workspace.getConfiguration('hir');
-  const names = ['sizes', 'ranks', 'streams', 'proof', 'inlayHints', 'docs', 'run'];
+  const names = ['sizes', 'ranks', 'streams', 'proof', 'inlayHints', 'docs', 'run', 'machine'];
   return Object.fromEntries(names.map((name) => [name, settings.get(name)]));
 }
 

@@ -215,6 +215,12 @@ fn proved_programs_have_times() {
         .map(|(position, text)| (position.line, text))
         .collect();
     assert_eq!(exposed, [(6, "55.32 us exposed".to_owned())]);
+    // By round figures: 4e6 bytes at 360 a nanosecond after 10 us, then 3 us and 8e6 bytes at 4e3 a nanosecond.
+    let round = concat!(env!("CARGO_MANIFEST_DIR"), "/../../test/machines/round.toml");
+    client.notify("workspace/didChangeConfiguration", json!({ "settings": { "machine": round } }));
+    client.proved_diagnostics(&untitled());
+    let title = "timeline: 26.11 us by the model of round, 0% of the communication hidden".to_owned();
+    assert_eq!(lenses(&mut client, &untitled())[1], (3, title));
     client.change(&untitled(), 1, Some(range_of(STEP, "wait h\n  ")), "");
     client.proved_diagnostics(&untitled());
     let found = lenses(&mut client, &untitled());
@@ -229,13 +235,14 @@ fn timelines_are_drawn_and_shown() {
     let script = folder.path().join("draw");
     std::fs::write(&script, "#!/bin/sh\ncat program.hir > timeline.html\necho \"$@\" >> timeline.html\n").unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut client = Client::start(&json!({ "run": script, "sizes": { "n": 6 }, "ranks": 2 }));
+    let mut client = Client::start(&json!({ "run": script, "sizes": { "n": 6 }, "ranks": 2, "machine": "h100x2" }));
     client.open(&untitled(), STEP);
     client.proved_diagnostics(&untitled());
     let command = json!({ "command": "hir.timeline", "arguments": ["untitled:one", 0, 0] });
     assert!(client.ask("workspace/executeCommand", command).is_ok());
     let page = client.shown_file();
-    let arguments = "program.hir --check-only --quiet --timeline=timeline.html --container=1 --devices=2\n";
+    let arguments =
+        "program.hir --check-only --quiet --timeline=timeline.html --container=1 --devices=2 --machine=machine.toml\n";
     assert_eq!(std::fs::read_to_string(&page).unwrap(), format!("{STEP}{arguments}"));
     std::fs::remove_dir_all(page.parent().unwrap()).unwrap();
     for arguments in [json!(["untitled:one", 0, 9]), json!(["untitled:one"]), json!(["untitled:two", 0, 0])] {
