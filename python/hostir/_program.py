@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from hostir import _native
 from hostir._arrays import as_input, as_output
 from hostir._errors import Diagnostic, HostIrError, read_diagnostics
-from hostir._settings import MOST_RANKS, MOST_SEED, read_mapping, read_number, read_shapes, read_sizes, read_timeout
+from hostir._settings import (
+    MOST_RANKS,
+    MOST_SEED,
+    read_machine,
+    read_mapping,
+    read_number,
+    read_shapes,
+    read_sizes,
+    read_timeout,
+)
 
 if TYPE_CHECKING:
     import numpy
@@ -25,8 +34,12 @@ if TYPE_CHECKING:
     class _ProofSettings(_SizeSettings, total=False):
         timeout: float | None
 
+    class _TimelineSettings(_SizeSettings, total=False):
+        machine: str | os.PathLike[str] | None
+
     class _CheckSettings(_ProofSettings, total=False):
         strict: bool
+        machine: str | os.PathLike[str] | None
 
     class _RunSettings(_ProofSettings, total=False):
         seed: int
@@ -103,10 +116,10 @@ class Program:
         """Verifies the program; see `hostir.verify`."""
         return list(read_diagnostics(self._handle.verify()))
 
-    def run_passes(self, pipeline: str) -> Program:
+    def run_passes(self, pipeline: str, *, machine: str | os.PathLike[str] | None = None) -> Program:
         """The program after passes; see `hostir.run_passes`."""
         _check_text("pipeline", pipeline, 'write the passes in one text: `"host-ir-lower,dce"`')
-        made, warnings = self._handle.run_passes(pipeline)
+        made, warnings = self._handle.run_passes(pipeline, read_machine(machine))
         return Program(made, self.pass_warnings + read_diagnostics(warnings))
 
     def check(self, **settings: Unpack[_CheckSettings]) -> Verdict:
@@ -117,7 +130,7 @@ class Program:
         """Runs the program on the CPU; see `hostir.run`."""
         return run(self, inputs, **settings)
 
-    def timeline(self, path: str | os.PathLike[str] | None = None, **settings: Unpack[_SizeSettings]) -> str:
+    def timeline(self, path: str | os.PathLike[str] | None = None, **settings: Unpack[_TimelineSettings]) -> str:
         """The program's timeline by the cost model, as a chart in text; see `hostir.timeline`."""
         from hostir._timeline import timeline
 
@@ -240,12 +253,14 @@ def verify(program: Program) -> list[Diagnostic]:
     return _checked_program(program).verify()
 
 
-def run_passes(program: Program, pipeline: str) -> Program:
+def run_passes(program: Program, pipeline: str, *, machine: str | os.PathLike[str] | None = None) -> Program:
     """The program after a pipeline of passes, `"host-ir-lower,dce"` or `"pass{option=value}"`.
+
+    `machine` is the one for which `overlap-lower{choose=model}` chooses, as for `check`.
 
     Raises `HostIrError` for a malformed pipeline, for a program that is invalid, and if a pass rejects it.
     """
-    return _checked_program(program).run_passes(pipeline)
+    return _checked_program(program).run_passes(pipeline, machine=machine)
 
 
 def check(
@@ -257,6 +272,7 @@ def check(
     streams: int | None = None,
     strict: bool = False,
     timeout: float | None = None,
+    machine: str | os.PathLike[str] | None = None,
 ) -> Verdict:
     """Proves that a program is free of races, deadlocks and reads of what nothing has written, without running it.
 
@@ -266,11 +282,14 @@ def check(
     - `streams`: the number of streams; without it the one that the text proposes, else 4.
     - `strict`: warnings count as errors.
     - `timeout`: seconds for planning.
+    - `machine`: the machine for which times are modelled, on which warnings about waste and the order of fixes depend:
+      a built-in one by its name, `"h100x4"`, or the path of a file. Without it `"h200x4"`.
 
     Raises `HostIrError` if there is nothing to prove: the program is invalid, or sizes are open or contradict each
     other. What the proof finds is in the verdict.
     """
     settings = _settings(devices, sizes, shapes, streams, strict, timeout)
+    settings["machine"] = read_machine(machine)
     found = _native.check(_checked_program(program)._handle, settings)
     return Verdict(
         outcome=found["outcome"],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+import os
 import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from hostir import _native
 
-__all__ = ["read_mapping", "read_number", "read_shapes", "read_sizes", "read_timeout"]
+__all__ = ["read_machine", "read_mapping", "read_number", "read_shapes", "read_sizes", "read_timeout"]
 
 MOST_RANKS = 2**32 - 1
 MOST_SEED = 2**64 - 1
@@ -44,6 +45,15 @@ def read_shapes(value: Any) -> dict[str, list[int]]:
     """Shapes by name."""
     shapes = read_mapping("shapes", value, '{"x": (4, 8)}')
     return {name: _shape(name, found) for name, found in shapes.items()}
+
+
+def read_machine(value: Any) -> str | None:
+    """The name of a built-in machine, or the path of a file."""
+    try:
+        return None if value is None else os.fsdecode(value)
+    except TypeError:
+        message = f"`machine` is {_shown(value)}, but needs the name of a machine or the path of a file"
+        _refuse(message, 'write `machine="h100x4"`')
 
 
 def read_timeout(value: Any) -> float | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hostir import _native
 from hostir._program import Program, check
+from hostir._settings import read_machine
 
 __all__ = ["timeline"]
 
@@ -35,18 +36,21 @@ def timeline(
     sizes: Mapping[str, int | float] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     streams: int | None = None,
+    machine: str | os.PathLike[str] | None = None,
 ) -> str:
     """The timeline of a program by the cost model, as a chart in text: its last lines are the sums for each rank.
 
     - `path`: also writes it there, as a picture (`.svg`), a page (`.html`) or a trace for Perfetto (`.json`).
-    - `devices`, `sizes`, `shapes`, `streams`: as for `check`.
+    - `devices`, `sizes`, `shapes`, `streams`, `machine`: as for `check`.
 
     The program is proved first. Raises `HostIrError` if it is wrong, and for another kind of file (`H0610`).
     """
-    check(program, devices=devices, sizes=sizes, shapes=shapes, streams=streams).raise_if_wrong()
+    proof = check(program, devices=devices, sizes=sizes, shapes=shapes, streams=streams, machine=machine)
+    proof.raise_if_wrong()
     options = ["--check-only", "--quiet", "--timeline", *_file_options(path)]
     options += [] if devices is None else [f"--devices={devices}"]
     options += [] if streams is None else [f"--streams={streams}"]
+    options += _machine_options(read_machine(machine))
     for name, value in (sizes or {}).items():
         options += ["--set", f"{name}={value}"]
     for name, shape in (shapes or {}).items():
@@ -60,6 +64,14 @@ def timeline(
     if done.returncode != 0:
         raise RuntimeError(f"hir-run ended with status {done.returncode}: {done.stderr.strip()}")
     return done.stdout
+
+
+def _machine_options(machine: str | None) -> list[str]:
+    if machine is None:
+        return []
+    # The tool works in another folder.
+    is_file = "/" in machine or "." in machine
+    return [f"--machine={Path(machine).absolute() if is_file else machine}"]
 
 
 def _file_options(path: str | os.PathLike[str] | None) -> list[str]:

@@ -6,7 +6,6 @@ use crate::program::{NativeProgram, SourcedProgram};
 use crate::settings::Settings;
 use crate::worker::run_detached;
 use hostir::lower::PreparedProgram;
-use hostir::plan::cost::CostModel;
 use hostir::verdict::judge_program;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -57,12 +56,12 @@ pub(crate) fn prove_for_python<'py>(
 }
 
 fn check_program(program: &SourcedProgram, settings: Settings) -> Result<Checked, Failure> {
-    let settings = Arc::new(settings.without_limit());
+    let (model, settings) = (settings.read_model()?, Arc::new(settings.without_limit()));
     let program = &program.for_sizes(settings.given_sizes())?;
     let found = program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let prepared = settings.prepare(&program.program);
     let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(settings.clone())))?;
-    let judged = judge_program(&program.program, &prepared, &CostModel::of_default_machine(), settings.strict);
+    let judged = judge_program(&program.program, &prepared, &model, settings.strict);
     let (mut errors, verdict) = (judged.report.errors, judged.verdict);
     let mut warnings = found;
     warnings.extend(judged.report.warnings);

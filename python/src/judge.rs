@@ -26,9 +26,23 @@ const MOST_TEXT: usize = 256 << 10;
 pub(crate) struct TextRecipe {
     pub(crate) source: NamedText,
     pub(crate) container: usize,
-    pub(crate) pipelines: Vec<Pipeline>,
+    pub(crate) pipelines: Vec<ModelledPipeline>,
     /// Values of the sizes that give the text's meshes.
     pub(crate) given: GivenSizes,
+}
+
+/// Passes, and the model of the machine for which they choose.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelledPipeline {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) model: CostModel,
+}
+
+impl ModelledPipeline {
+    /// The settings of the pass manager.
+    pub(crate) fn config(&self) -> Config {
+        Config { model: self.model.clone(), ..Config::default() }
+    }
 }
 
 /// The way in which a changed text is judged.
@@ -49,7 +63,7 @@ impl TextRecipe {
     }
 
     /// The same with further passes.
-    pub(crate) fn with_pipeline(&self, pipeline: Pipeline) -> Self {
+    pub(crate) fn with_pipeline(&self, pipeline: ModelledPipeline) -> Self {
         let mut longer = self.clone();
         longer.pipelines.push(pipeline);
         longer
@@ -80,8 +94,8 @@ impl TextRecipe {
             diags.sort_by_place();
             return Err(diags.items);
         }
-        for pipeline in &self.pipelines {
-            let result = run_pipeline(&mut program, pipeline, &Config::default(), &mut SilentObserver);
+        for passes in &self.pipelines {
+            let result = run_pipeline(&mut program, &passes.pipeline, &passes.config(), &mut SilentObserver);
             result.map_err(|failure| failure.errors.items)?;
         }
         Ok(program)
@@ -91,7 +105,13 @@ impl TextRecipe {
     pub(crate) fn add_fixes(&self, diags: &mut [Diag], judged: Judged) {
         let Ok(text) = std::str::from_utf8(&self.source.bytes) else { return };
         if text.len() <= MOST_TEXT && is_about_text(&self.source, diags) {
-            add_tested_fixes(text, diags, &mut Judge { recipe: self, judged, end: Instant::now() + MOST_TIME });
+            let model = match &judged {
+                Judged::Proof(settings) => settings.read_model().ok(),
+                Judged::Text | Judged::Passes => None,
+            };
+            let model = model.unwrap_or_else(CostModel::of_default_machine);
+            let mut judge = Judge { recipe: self, judged, model, end: Instant::now() + MOST_TIME };
+            add_tested_fixes(text, diags, &mut judge);
         }
     }
 }
@@ -111,6 +131,7 @@ pub(crate) fn verify_program(program: &Program) -> Result<Vec<Diag>, Vec<Diag>> 
 struct Judge<'a> {
     recipe: &'a TextRecipe,
     judged: Judged,
+    model: CostModel,
     end: Instant,
 }
 
@@ -130,7 +151,7 @@ impl Judge<'_> {
         let prepared = settings.without_limit().prepare(&program)?;
         let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
         if instructions <= MOST_JUDGED {
-            let report = judge_program(&program, &prepared, &CostModel::of_default_machine(), settings.strict).report;
+            let report = judge_program(&program, &prepared, &self.model, settings.strict).report;
             diags.extend(report.errors.into_iter().chain(report.warnings));
         }
         Ok(TextVerdict { diags, instructions })
@@ -159,6 +180,6 @@ impl TextJudge for Judge<'_> {
         if instructions > MOST_JUDGED {
             return None;
         }
-        weigh_program(&prepared, &CostModel::of_default_machine())
+        weigh_program(&prepared, &self.model)
     }
 }

@@ -1,7 +1,8 @@
 //! Programs: reads, verifies, changes and writes them.
 
 use crate::failure::{Failure, diags_as_json};
-use crate::judge::{Judged, TextRecipe, verify_program};
+use crate::judge::{Judged, ModelledPipeline, TextRecipe, verify_program};
+use crate::settings::read_model;
 use crate::worker::run_detached;
 use hostir::ParsedFile;
 use hostir::analysis::written::written_inputs;
@@ -10,8 +11,8 @@ use hostir::ir::{GivenSizes, Program, Value};
 use hostir::lower::io_names::tensor_ids;
 use hostir::print::{PrintForm, PrintOptions};
 use hostir_passes::PASSES;
-use hostir_passes::manager::{Config, PipelineFailure, SilentObserver, run_pipeline};
-use hostir_passes::pipeline::{Pipeline, parse_pipeline};
+use hostir_passes::manager::{PipelineFailure, SilentObserver, run_pipeline};
+use hostir_passes::pipeline::parse_pipeline;
 use hostir_tool_support::errors;
 use hostir_tool_support::source::NamedText;
 use pyo3::prelude::*;
@@ -61,7 +62,8 @@ impl SourcedProgram {
     }
 
     /// The program after some passes, which work on numbers in the place of sizes that give its meshes.
-    fn run_passes(&self, pipeline: &str) -> Result<PassResult, Failure> {
+    fn run_passes(&self, pipeline: &str, machine: Option<&str>) -> Result<PassResult, Failure> {
+        let model = read_model(machine)?;
         let text = NamedText::new("passes", pipeline);
         let parsed = parse_pipeline(pipeline, PASSES).map_err(|diags| Failure::new(&text, diags.items))?;
         let given = GivenSizes {
@@ -71,24 +73,25 @@ impl SourcedProgram {
         };
         let this = self.for_sizes(given)?;
         let mut program = Program::clone(&this.program);
-        match run_pipeline(&mut program, &parsed, &Config::default(), &mut SilentObserver) {
+        let passes = ModelledPipeline { pipeline: parsed, model };
+        match run_pipeline(&mut program, &passes.pipeline, &passes.config(), &mut SilentObserver) {
             Ok(report) => {
-                let recipe = this.recipe.with_pipeline(parsed);
+                let recipe = this.recipe.with_pipeline(passes);
                 let made = SourcedProgram { program: Arc::new(program), recipe: Arc::new(recipe) };
                 Ok(PassResult { made, notices: report.notices.items })
             }
-            Err(failure) => Err(this.pass_failure(&text, parsed, *failure)),
+            Err(failure) => Err(this.pass_failure(&text, passes, *failure)),
         }
     }
 
     /// The error of a pipeline: about its text if an option is at fault, else about the program's.
-    fn pass_failure(&self, text: &NamedText, parsed: Pipeline, failure: PipelineFailure) -> Failure {
+    fn pass_failure(&self, text: &NamedText, passes: ModelledPipeline, failure: PipelineFailure) -> Failure {
         if !failure.faults.is_empty() {
-            let located = failure.faults.iter().map(|fault| parsed.locate_fault(failure.step, fault));
+            let located = failure.faults.iter().map(|fault| passes.pipeline.locate_fault(failure.step, fault));
             return Failure::new(text, located.collect());
         }
         let mut diags = failure.errors.items;
-        self.recipe.with_pipeline(parsed).add_fixes(&mut diags, Judged::Passes);
+        self.recipe.with_pipeline(passes).add_fixes(&mut diags, Judged::Passes);
         Failure::new(&self.recipe.source, diags)
     }
 }
@@ -189,10 +192,15 @@ impl NativeProgram {
         result.map_err(|failure| failure.into_exception(py))
     }
 
-    /// The program after some passes, and their warnings as JSON.
-    fn run_passes(&self, py: Python<'_>, pipeline: String) -> PyResult<(NativeProgram, String)> {
+    /// The program after some passes, and their warnings as JSON. Passes that choose do so for a machine.
+    fn run_passes(
+        &self,
+        py: Python<'_>,
+        pipeline: String,
+        machine: Option<String>,
+    ) -> PyResult<(NativeProgram, String)> {
         let inner = self.inner.clone();
-        let result = run_detached(py, move || inner.run_passes(&pipeline))?;
+        let result = run_detached(py, move || inner.run_passes(&pipeline, machine.as_deref()))?;
         let PassResult { made, notices } = result.map_err(|failure| failure.into_exception(py))?;
         let notices = diags_as_json(&made.recipe.source, &notices);
         Ok((NativeProgram { inner: made }, notices))

@@ -1,11 +1,14 @@
 //! Sizes, ranks and streams that a caller fixes.
 
+use crate::failure::Failure;
 use hostir::diag::{Diag, codes, nearest_candidate};
 use hostir::ir::{GivenSizes, Program};
 use hostir::lower::io_names::{describe_settable, find_named_tensor, scalar_names, tensor_ids};
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
 use hostir::plan::PlanLimits;
+use hostir::plan::cost::CostModel;
 use hostir_tool_support::errors;
+use hostir_tool_support::machines::find_machine_here;
 use pyo3::prelude::*;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,9 +50,20 @@ pub(crate) struct Settings {
     /// The seed of random numbers for which the program has none.
     #[pyo3(default)]
     random_seed: u64,
+    /// The machine for which times are modelled: the name of a built-in one, or a file.
+    #[pyo3(default)]
+    machine: Option<String>,
 }
 
 impl Settings {
+    /// The model of the machine.
+    ///
+    /// # Errors
+    /// A name that no machine has, a file that cannot be read or is not a machine.
+    pub(crate) fn read_model(&self) -> Result<CostModel, Failure> {
+        read_model(self.machine.as_deref())
+    }
+
     /// The same for plans that are not run.
     pub(crate) fn without_limit(&self) -> Self {
         Self { unlimited: true, ..self.clone() }
@@ -166,6 +180,16 @@ impl Settings {
             }
         }
     }
+}
+
+/// The model of a machine: the built-in one of a name, or that of a file; the default one without either.
+///
+/// # Errors
+/// A name that no machine has, a file that cannot be read or is not a machine.
+pub(crate) fn read_model(machine: Option<&str>) -> Result<CostModel, Failure> {
+    let Some(word) = machine else { return Ok(CostModel::of_default_machine()) };
+    let found = find_machine_here(word).map_err(|missing| Failure::new(&missing.source, vec![missing.error]))?;
+    Ok(CostModel::of_machine(found))
 }
 
 /// The error for an invalid value of all open extents.

@@ -1,6 +1,7 @@
 """Proofs, and fixes as data."""
 
 import json
+from pathlib import Path
 
 import numpy
 import pytest
@@ -224,3 +225,31 @@ def test_too_few_devices_are_told_in_words_of_python(tutorial):
         hostir.parse(text).check(devices=2).raise_if_wrong()
     assert caught.value.code == "H0405" and caught.value.message.endswith(", but `devices` is 2")
     assert caught.value.notes == ("use `devices=4`",) and "--" not in str(caught.value)
+
+
+STEP = """hir 2
+mesh d = 0..2
+
+step(x: f32[1000000]) -> (y: f32[1000000], z: f32[1000000]) on d:
+  y = alloc
+  z = alloc
+  h = { send(x, to=1 - rank); recv(y, from=1 - rank) }
+  wait h
+  z = relu(x)
+"""
+
+
+def test_machines(tmp_path):
+    round_figures = Path(__file__).parents[2] / "test" / "machines" / "round.toml"
+    step = hostir.parse(STEP)
+    # 4e6 bytes at 360 a nanosecond after 10 us, then 3 us and 8e6 bytes at 4e3 a nanosecond.
+    assert "26.11 us" in step.timeline(machine=round_figures)
+    assert "h100x2" in step.timeline(machine="h100x2")
+    assert step.check(machine=round_figures).ok
+    for wrong in ["h100", tmp_path / "none.toml"]:
+        with pytest.raises(hostir.HostIrError):
+            step.check(machine=wrong)
+        with pytest.raises(hostir.HostIrError):
+            step.run_passes("dce", machine=wrong)
+    with pytest.raises(hostir.HostIrError, match="machine"):
+        step.check(machine=4)
