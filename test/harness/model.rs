@@ -20,7 +20,7 @@ mod rows;
 use hostir::backend::simulation::simulate_run;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
 use hostir::machine::Machine;
-use hostir::plan::cost::{CostModel, IssueMode};
+use hostir::plan::cost::{CostModel, IssueMode, is_tie};
 use hostir_passes::PASSES;
 use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
 use hostir_passes::pipeline::parse_pipeline;
@@ -79,16 +79,41 @@ pub(crate) fn median_and_most(mut values: Vec<f64>) -> [f64; 2] {
     [at(0.5), at(0.9)]
 }
 
-/// A choice among the ways of a row: the one that the model takes for the fastest.
-struct RowChoice {
-    chosen: &'static str,
+/// A choice among the ways of a row: the one that the model takes for the fastest, or the serial one if it cannot tell
+/// them apart, as `overlap-lower{choose=model}` does.
+pub(crate) struct RowChoice {
+    pub(crate) chosen: &'static str,
     /// Its measured time over that of the fastest way.
-    regret: f64,
+    pub(crate) regret: f64,
 }
 
-fn choose_way(ways: &[(&PreparedWay, [f64; 2])], mode: usize) -> RowChoice {
+/// The choices of all rows.
+#[derive(Default)]
+pub(crate) struct RowChoices {
+    regrets: Vec<f64>,
+    /// The rows whose choice is within 2% of the best way.
+    pub(crate) right: usize,
+    pub(crate) largest: f64,
+}
+
+impl RowChoices {
+    pub(crate) fn add_regret(&mut self, regret: f64) {
+        self.regrets.push(regret);
+        self.right += usize::from(regret <= 1.02);
+        self.largest = self.largest.max(regret);
+    }
+
+    pub(crate) fn mean_regret(&self) -> f64 {
+        self.regrets.iter().sum::<f64>() / self.regrets.len() as f64
+    }
+}
+
+pub(crate) fn choose_way(ways: &[(&PreparedWay, [f64; 2])], mode: usize) -> RowChoice {
     let whole = ways.iter().filter(|(way, _)| !ALONE.contains(&way.way));
-    let (chosen, _) = whole.clone().min_by(|(_, a), (_, b)| a[mode].total_cmp(&b[mode])).unwrap();
+    let fastest = whole.clone().min_by(|(_, a), (_, b)| a[mode].total_cmp(&b[mode])).unwrap();
+    let modelled_ns = |(_, times): &(&PreparedWay, [f64; 2])| (times[mode] * 1e6) as u64;
+    let serial = ways.iter().find(|(way, _)| way.way == "serial");
+    let (chosen, _) = serial.filter(|own| is_tie(modelled_ns(own), modelled_ns(fastest))).unwrap_or(fastest);
     let best = whole.map(|(way, _)| way.measured[mode]).fold(f64::INFINITY, f64::min);
     RowChoice { chosen: chosen.way, regret: chosen.measured[mode] / best }
 }
@@ -108,7 +133,7 @@ pub(crate) struct ModelFigures {
 pub(crate) fn compare_rows(ways: &[PreparedWay], machine: &Machine) -> ModelFigures {
     use std::fmt::Write as _;
     let mut text = format!("model of {} ({})\n", machine.name, machine.short_hash());
-    let (mut errors, mut right, mut regrets) = (Vec::new(), [0; 2], [Vec::new(), Vec::new()]);
+    let (mut errors, mut choices) = (Vec::new(), [RowChoices::default(), RowChoices::default()]);
     for (number, row) in ROWS.iter().enumerate() {
         let own: Vec<(&PreparedWay, [f64; 2])> =
             ways.iter().filter(|way| way.row == number).map(|way| (way, modelled_times(way, machine))).collect();
@@ -127,15 +152,12 @@ pub(crate) fn compare_rows(ways: &[PreparedWay], machine: &Machine) -> ModelFigu
             let RowChoice { chosen, regret } = choose_way(&own, mode);
             let name = ["calls", "graph"][mode];
             let _ = writeln!(text, "  chosen as {name}: {chosen}, {regret:.3}x the time of the best way");
-            right[mode] += usize::from(regret <= 1.02);
-            regrets[mode].push(regret);
+            choices[mode].add_regret(regret);
         }
     }
     let errors = median_and_most(errors);
-    let regrets = regrets.map(|of_mode| {
-        let mean = of_mode.iter().sum::<f64>() / of_mode.len() as f64;
-        [mean, of_mode.into_iter().fold(1.0, f64::max)]
-    });
+    let right = choices.each_ref().map(|of_mode| of_mode.right);
+    let regrets = choices.map(|of_mode| [of_mode.mean_regret(), of_mode.largest]);
     let _ = writeln!(
         text,
         "error: median {:.1}%, nine tenths {:.1}%; right choices of {}: {right:?}; mean and largest regret: {regrets:.3?}",
