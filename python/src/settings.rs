@@ -8,7 +8,7 @@ use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count
 use hostir::plan::PlanLimits;
 use hostir::plan::cost::CostModel;
 use hostir_tool_support::errors;
-use hostir_tool_support::machines::find_machine_here;
+use hostir_tool_support::machines::{MissingMachine, find_machine_here};
 use pyo3::prelude::*;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,8 +188,13 @@ impl Settings {
 /// A name that no machine has, a file that cannot be read or is not a machine.
 pub(crate) fn read_model(machine: Option<&str>) -> Result<CostModel, Failure> {
     let Some(word) = machine else { return Ok(CostModel::of_default_machine()) };
-    let found = find_machine_here(word).map_err(|missing| Failure::new(&missing.source, vec![missing.error]))?;
-    Ok(CostModel::of_machine(found))
+    match find_machine_here(word) {
+        Ok(found) => Ok(CostModel::of_machine(found)),
+        Err(missing) => {
+            let MissingMachine { source, error } = *missing;
+            Err(Failure::new(&source, vec![error]))
+        }
+    }
 }
 
 /// The error for an invalid value of all open extents.

@@ -32,8 +32,9 @@ impl MachineArgument {
     pub fn read_machine(&self, format: DiagFormat, io: &mut ToolIo<'_>) -> Result<Machine, ToolStatus> {
         let Some(word) = &self.machine else { return Ok(Machine::default_machine()) };
         find_machine(word, |path| io.read_source(path)).map_err(|missing| {
-            let status = errors::status_of_code(missing.error.code);
-            io.report(format, &missing.source, &[missing.error]);
+            let MissingMachine { source, error } = *missing;
+            let status = errors::status_of_code(error.code);
+            io.report(format, &source, &[error]);
             status
         })
     }
