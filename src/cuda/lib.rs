@@ -62,3 +62,14 @@ pub fn device_count() -> Result<usize, Error> {
     let _access = runtime::library_access::LibraryAccess::acquire()?;
     sys::driver::device_count()
 }
+
+/// The devices of a program of so many ranks in this process, and the versions of libraries, as
+/// [`LoadedProgram::platform_summary`] has them.
+///
+/// # Errors
+/// Those of [`device_count`], or if there is no device.
+pub fn platform_summary(ranks: usize) -> Result<String, Error> {
+    let _access = runtime::library_access::LibraryAccess::acquire()?;
+    let count = sys::driver::device_count()?.min(ranks);
+    runtime::loaded_program::describe_platform(count, &sys::driver::device_name(0)?)
+}

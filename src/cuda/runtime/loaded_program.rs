@@ -158,7 +158,9 @@ fn open_program<'p>(
     let over_nccl = transport::uses_nccl(teams, options.routes);
     let site = find_local_devices(prepared, process_group, options, (over_nccl, callers))?;
     clock.record_phase("devices");
-    let about = describe_platform(&site).map_err(|error| vec![global_diag(&error)])?;
+    let name = site.devices[0].name();
+    let about =
+        name.and_then(|name| describe_platform(site.count, &name)).map_err(|error| vec![global_diag(&error)])?;
     let messages = p2p::plan_messages(prepared, options.routes);
     let has_messages = !messages.list.is_empty();
     let shared = !site.one_rank_per_device && has_messages;
@@ -386,10 +388,9 @@ fn assign_ordinals(
 }
 
 /// `4 x NVIDIA H200, driver CUDA 13.0, cuBLASLt 13.0.2, NVRTC 13.0`.
-fn describe_platform(site: &LocalDevices) -> Result<String, Error> {
-    let name = site.devices[0].name()?;
+pub(crate) fn describe_platform(count: usize, name: &str) -> Result<String, Error> {
     let (major, minor) = driver::version()?;
-    let mut text = format!("{} x {name}, driver CUDA {major}.{minor}", site.count);
+    let mut text = format!("{count} x {name}, driver CUDA {major}.{minor}");
     if blas::is_present() {
         let (major, minor, patch) = blas::version();
         text.push_str(&format!(", cuBLASLt {major}.{minor}.{patch}"));

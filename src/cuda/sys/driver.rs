@@ -37,6 +37,23 @@ pub(crate) fn device_count() -> Result<usize, Error> {
     Ok(count.max(0) as usize)
 }
 
+/// The product name of a device, which need not be open.
+pub(crate) fn device_name(ordinal: usize) -> Result<String, Error> {
+    let mut device = 0;
+    // SAFETY: the pointer is to an integer of this frame.
+    unsafe { tables::driver().cuDeviceGet(&raw mut device, ordinal as c_int) }.into_result()?;
+    read_device_name(device)
+}
+
+fn read_device_name(device: CUdevice) -> Result<String, Error> {
+    let mut name = [0u8; 256];
+    let (place, bytes) = (name.as_mut_ptr().cast(), name.len() as c_int);
+    // SAFETY: the place has as many bytes as the call is told.
+    unsafe { tables::driver().cuDeviceGetName(place, bytes, device) }.into_result()?;
+    let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
 /// The driver's CUDA version, `(13, 0)`.
 pub(crate) fn version() -> Result<(i32, i32), Error> {
     let mut version = 0;
@@ -108,12 +125,7 @@ impl CudaDevice {
 
     /// Its product name.
     pub(crate) fn name(&self) -> Result<String, Error> {
-        let mut name = [0u8; 256];
-        let (place, bytes) = (name.as_mut_ptr().cast(), name.len() as c_int);
-        // SAFETY: the place has as many bytes as the call is told.
-        unsafe { tables::driver().cuDeviceGetName(place, bytes, self.device) }.into_result()?;
-        let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        Ok(String::from_utf8_lossy(text).into_owned())
+        read_device_name(self.device)
     }
 
     /// Returns the identifier that is unique to this device.
