@@ -19,8 +19,8 @@ that are summed over devices become rings of accumulating GEMMs (`matmul-reduce-
 
 docs/overlap.md shows which pattern becomes which program. With `choose=model` the pass lowers in each of five ways,
 for the sizes that the text proposes, and takes the fastest by the cost model of `--machine` or `machine=NAME`; the
-serial way stays if the model cannot tell it from the fastest. A remark lists the times. To measure the ways, compare
-them with `hir-run --bench a.hir b.hir`.",
+serial way stays if the model cannot tell it from the fastest. A remark lists the times. To measure the ways, write
+each to a file and give all to `hir-run --tune`.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {

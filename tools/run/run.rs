@@ -48,6 +48,8 @@ mod summary;
 mod tensor_options;
 mod time_limits;
 mod timeline;
+mod tune;
+mod tune_options;
 mod user_kernels;
 mod work_summary;
 

@@ -62,6 +62,8 @@ codes! {
         KERNEL_FILE = "H0681";
         /// The file of a kernel that a link leads out of the program's folder.
         KERNEL_OUTSIDE = "H0682";
+        /// A file of `--tune-file` that has no choices, or is of another version.
+        TUNE_FILE = "H0654";
         /// A process of `--processes`, or a thread, that cannot be started.
         START = "H0649";
     }
@@ -78,6 +80,10 @@ codes! {
         CONFLICT = "H0614";
         /// A machine whose rates hold for another number of GPUs than the program has ranks (warning).
         MACHINE_DEVICES = "H0652";
+        /// Programs of `--tune` with other inputs, outputs or ranks.
+        WAYS = "H0653";
+        /// Times of `--tune-file` that hold for earlier programs, or elsewhere (warning).
+        TUNE_MISS = "H0655";
         /// An option that has no effect on this backend (warning).
         UNUSED = "H0619";
         /// A launcher's environment, or options that replace it, with a missing or malformed part.

@@ -3,6 +3,7 @@
 use super::bench_options::BenchArguments;
 use super::kernel_options::KernelArguments;
 use super::option_values::{ContainerChoice, PermutedSchedules, parse_container, parse_hosts, parse_schedules};
+use super::tune_options::TuneArguments;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, value_parser};
 use hostir::ir::DType;
@@ -58,6 +59,9 @@ Examples:
       One file a rank: x.0.npy, x.1.npy, ... hold the ranks' parts.
   hir-run a.hir b.hir --bench --set '*=1024' --json - | jq .programs
       Time two programs in turn; the figures go to another program.
+  hir-run serial.hir ring.hir --tune --tune-file choices.toml
+      Choose the faster one, by the cost model if that can tell, else by
+      measuring both; the next call takes the times of choices.toml.
   hir-run prog.hir --check-only --fix
       Prove a program, and repair it in its file where that is sure.
   nvfuser_test 2>&1 | hir-run - --container=2 --check-only
@@ -96,6 +100,8 @@ pub(super) struct Arguments {
     pub(super) launch: LaunchArguments,
     #[command(flatten)]
     pub(super) bench: BenchArguments,
+    #[command(flatten)]
+    pub(super) tune: TuneArguments,
     #[command(flatten)]
     pub(super) timelines: TimelineArguments,
     #[command(flatten)]

@@ -63,6 +63,15 @@ pub(super) struct Transports {
     pub(super) ucc: Option<Transport>,
 }
 
+impl Transports {
+    /// The values of `--map-backend` that say the same.
+    pub(super) fn mappings(self) -> impl Iterator<Item = &'static str> {
+        let nccl = (self.nccl == Transport::Copies).then_some("NCCL=CUDA");
+        let ucc = self.ucc.map(|ucc| if ucc == Transport::Copies { "UCC=CUDA" } else { "UCC=NCCL" });
+        nccl.into_iter().chain(ucc)
+    }
+}
+
 /// The transports that `--map-backend` sets. `UCC=NCCL` with `NCCL=CUDA` sends both over copies.
 pub(super) fn map_transports(given: &[String]) -> Transports {
     let [nccl_by_copies, ucc_by_copies, ucc_by_nccl] =

@@ -7,7 +7,7 @@ use super::backend_choice::RunEngine;
 use super::cli::{BenchOptions, Options};
 use super::cuda::{GpuTiming, Profiler, WatchedRun};
 use super::failure::RunFailure;
-use super::inputs::{self, InputData};
+use super::inputs::{self, InputData, WholeTensors};
 use super::preparation::{announce_program, poison_memory, prepare_program, report_cache_warnings};
 use super::program::SourceProgram;
 use super::progress::{self, RoundCounter};
@@ -16,6 +16,7 @@ use super::{gather, proof, tensor_options, user_kernels};
 use crate::launch::LaunchedProcess;
 use hostir::backend::cpu;
 use hostir::backend::null::NullBackend;
+use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
 use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
@@ -127,7 +128,10 @@ fn figure_lines(entries: &[BenchEntry], figures: &[Value]) -> String {
 }
 
 /// Writes the figures to a file, or returns them instead of the lines for users, which then go to standard error.
-fn write_figures(
+///
+/// # Errors
+/// A file that cannot be written.
+pub(super) fn write_figures(
     path: Option<&str>,
     figures: &str,
     text: String,
@@ -162,6 +166,23 @@ fn load_entry(
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
 ) -> Result<BenchEntry, RunFailure> {
+    let (mut entry, whole) = prepare_entry(file, options, engine, io)?;
+    if !matches!(engine, RunEngine::Null { .. } | RunEngine::Sim) {
+        entry.inputs = bind_entry_inputs(&entry, whole, options, here, io)?;
+    }
+    Ok(entry)
+}
+
+/// A program that is planned and proved, without inputs; and the tensors of its files.
+///
+/// # Errors
+/// Those of reading, of planning and of the proof.
+pub(super) fn prepare_entry(
+    file: &str,
+    options: &Options,
+    engine: &RunEngine,
+    io: &mut ToolIo<'_>,
+) -> Result<(BenchEntry, WholeTensors), RunFailure> {
     let options = Options { file: file.to_owned(), ..options.clone() };
     let loaded = SourceProgram::read_program(file, options.program_choice(), io)?;
     let bound = tensor_options::bind_options(&loaded.program, &options)?;
@@ -172,12 +193,23 @@ fn load_entry(
         proof::prove_loaded(&prepared, &loaded, &options)?;
     }
     let prepared = poison_memory(prepared, &options, engine);
-    if matches!(engine, RunEngine::Null { .. } | RunEngine::Sim) {
-        return Ok(BenchEntry { file: file.to_owned(), loaded, prepared, kernels, inputs: Vec::new() });
-    }
-    let inputs: Vec<InputData> = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
-    let inputs = inputs::rank_inputs(&prepared, &inputs, here.map(|here| here.place.rank));
-    Ok(BenchEntry { file: file.to_owned(), loaded, prepared, kernels, inputs })
+    Ok((BenchEntry { file: file.to_owned(), loaded, prepared, kernels, inputs: Vec::new() }, whole))
+}
+
+/// The inputs of a program, by rank and position.
+///
+/// # Errors
+/// Inputs of another type or shape.
+pub(super) fn bind_entry_inputs(
+    entry: &BenchEntry,
+    whole: WholeTensors,
+    options: &Options,
+    here: Option<&LaunchedProcess>,
+    io: &ToolIo<'_>,
+) -> Result<Vec<Vec<HostTensor>>, RunFailure> {
+    let bound = tensor_options::bind_options(&entry.loaded.program, options)?;
+    let inputs: Vec<InputData> = inputs::bind_inputs(&entry.prepared, &bound, whole, options.seed, io)?;
+    Ok(inputs::rank_inputs(&entry.prepared, &inputs, here.map(|here| here.place.rank)))
 }
 
 fn time_on_cpu(

@@ -40,9 +40,9 @@ pub(super) struct BenchArguments {
 }
 
 impl BenchArguments {
-    /// Their meaning; `None` if nothing is timed.
-    pub(super) fn into_bench(self) -> Option<BenchOptions> {
-        let BenchArguments { bench, iters: iterations, warmup, turns, json } = self;
-        bench.then_some(BenchOptions { iterations, warmup, turns, json })
+    /// Their meaning.
+    pub(super) fn into_runs(self) -> BenchOptions {
+        let BenchArguments { bench: _, iters: iterations, warmup, turns, json } = self;
+        BenchOptions { iterations, warmup, turns, json }
     }
 }

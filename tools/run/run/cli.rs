@@ -13,6 +13,7 @@ pub(super) use super::option_values::{ContainerChoice, InputContent, PermutedSch
 use super::option_values::{data_file, missing_part, parse_bytes, parse_content, parse_number, parse_shape};
 use super::program::ProgramChoice;
 use super::tensor_options::whole_numbers;
+use super::tune_options::{FEWEST_RUNS, TuneArguments, TuneOptions};
 use crate::data::compare::GivenTolerances;
 use crate::launch::LaunchFlags;
 use clap::ArgMatches;
@@ -107,6 +108,8 @@ pub(super) struct Options {
     pub(super) launch: LaunchFlags,
     /// Timed runs, if asked for.
     pub(super) bench: Option<BenchOptions>,
+    /// A choice among the programs, if asked for.
+    pub(super) tune: Option<TuneOptions>,
     /// Timelines that are asked for.
     pub(super) traced: TimelineForms,
     /// A profiler is told the calls of the host.
@@ -192,14 +195,17 @@ fn read_options(
         gpus,
         launch,
         bench,
+        tune,
         timelines,
         print,
     } = arguments;
     let mut values = ValueReader { matches, diags: Vec::new() };
-    values.check_bench(&bench);
-    values.check_exact(&checks, &bench);
+    values.check_bench(&bench, &tune);
+    values.check_tune(&program.files, &bench, &tune);
+    values.check_exact(&checks, &bench, &tune);
     let set = values.read_set(&sizes.set);
-    values.check_files(&program.files, bench.bench || checks.check_only);
+    values.check_files(&program.files, bench.bench || tune.tune || checks.check_only);
+    let (is_timed, runs) = (bench.bench, bench.into_runs());
     let mut files = program.files.into_iter();
     let options = Options {
         ops,
@@ -248,7 +254,8 @@ fn read_options(
             timeout_ms: program.timeout_ms,
         },
         launch: launch.into_flags(),
-        bench: bench.into_bench(),
+        tune: tune.into_tune(&runs),
+        bench: is_timed.then_some(runs),
         traced: values.read_timelines(timelines.trace, timelines.timeline_pairs),
         nvtx: timelines.nvtx,
         summary: print.summary,
@@ -301,13 +308,43 @@ impl ValueReader<'_> {
         let message = message!("one program runs at a time, but `{}` and `{}` were given", first, second);
         let note = match picture {
             Some(picture) => format!("write the name of a picture after `=`: `--timeline={picture}`"),
-            None => "`--reference FILE` compares results, `--bench` times, `--check-only` cost models".to_owned(),
+            None => {
+                "`--reference FILE` compares results, `--bench` times, `--check-only` cost models; `--tune` chooses"
+                    .to_owned()
+            }
         };
         self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
     }
 
+    /// Reports a choice for which there are too few programs or runs, and turns, which it does not have.
+    fn check_tune(&mut self, files: &[String], bench: &BenchArguments, tune: &TuneArguments) {
+        if !tune.tune {
+            return;
+        }
+        if let [only] = files {
+            let message = message!("`--tune` chooses among programs, but only `{}` was given", only);
+            let note = "name the files of programs that compute the same; `--bench` times one";
+            self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
+        }
+        if (1..FEWEST_RUNS).contains(&bench.iters) {
+            let message = message!("`--iters {}`: {} runs are needed for a 95% interval", bench.iters, FEWEST_RUNS);
+            self.diags.push(Diag::global_error(errors::VALUE, message));
+        }
+        if bench.turns {
+            let message = "`--turns` cannot be combined with `--tune`, which times its programs in turn by itself";
+            self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note("use `--bench`"));
+        }
+        if !(tune.tune_margin >= 0.0 && tune.tune_margin.is_finite()) {
+            let message = message!("`--tune-margin {}`: a margin must be a non-negative number", tune.tune_margin);
+            self.diags.push(
+                Diag::global_error(errors::VALUE, message)
+                    .with_note("20 times the programs of up to 1.2 times the least modelled time"),
+            );
+        }
+    }
+
     /// Reports options about timed runs where none are.
-    fn check_bench(&mut self, bench: &BenchArguments) {
+    fn check_bench(&mut self, bench: &BenchArguments, tune: &TuneArguments) {
         if bench.iters == 0 {
             let message = "`--iters 0` would time no run";
             let note = "use at least 1; without `--bench`, the program runs once and is not timed";
@@ -319,7 +356,7 @@ impl ValueReader<'_> {
         }
         for flag in ["iters", "warmup", "turns", "json"] {
             let source = self.matches.value_source(flag);
-            if bench.bench || source != Some(ValueSource::CommandLine) {
+            if bench.bench || tune.tune || source != Some(ValueSource::CommandLine) {
                 continue;
             }
             let message = message!("`--{}` applies to timed runs, but `--bench` is not given", flag);
@@ -330,8 +367,8 @@ impl ValueReader<'_> {
         }
     }
     /// Reports a proof of equality without a program to compare with, and beside timed runs.
-    fn check_exact(&mut self, checks: &CheckArguments, bench: &BenchArguments) {
-        if checks.exact && checks.reference.is_none() {
+    fn check_exact(&mut self, checks: &CheckArguments, bench: &BenchArguments, tune: &TuneArguments) {
+        if checks.exact && checks.reference.is_none() && !tune.tune {
             let message = "`--exact` proves that a program computes what another one does, but none is given";
             let note = "add `--reference FILE`, the plain math of the program";
             self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));

@@ -168,6 +168,14 @@ pub(super) fn count_devices() -> Result<usize, Diag> {
     }
 }
 
+/// The devices of a program of so many ranks, and the versions of libraries.
+///
+/// # Errors
+/// A driver that does not answer.
+pub(super) fn platform_summary(ranks: u32) -> Result<String, Diag> {
+    hostir_cuda::platform_summary(ranks as usize).map_err(|error| device_failure(&error))
+}
+
 /// The options that determine the meaning of a program.
 fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
     let routes = command_listing::gpu_routes(&gpu.transports);

@@ -132,6 +132,14 @@ pub(super) fn count_devices() -> Result<usize, Diag> {
     Err(missing_backend())
 }
 
+/// Describes the devices.
+///
+/// # Errors
+/// Fails always.
+pub(super) fn platform_summary(_ranks: u32) -> Result<String, Diag> {
+    Err(missing_backend())
+}
+
 /// Opens the profiler that started this process.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use super::cli::Options;
 use super::failure::RunFailure;
-use super::inputs::{self, WholeTensors};
+use super::inputs::{self, InputData, WholeTensors};
 use super::program::SourceProgram;
 use super::quantities::four_digits;
 use super::reference::{LoadedReference, reference_name, whole_tensors};
@@ -28,23 +28,64 @@ pub(super) fn prove_meaning(
     let (true, Some(file)) = (options.exact, &options.reference) else { return Ok(Vec::new()) };
     let inputs = inputs::bind_inputs(prepared, bound, whole.clone(), options.seed, io)?;
     let reference = LoadedReference::load_reference(file, loaded, &inputs, prepared, options, io)?;
-    let given = whole_tensors(&inputs)?.into_iter().map(|tensor| (!tensor.dtype().is_float()).then(|| tensor.clone()));
-    let given: Vec<Option<HostTensor>> = given.collect();
     let name = reference_name(file);
-    let request = ExactRequest {
-        program: prepared,
-        reference: &reference.prepared,
+    let sides = ExactSides {
+        program: loaded,
+        prepared,
+        reference: &reference.loaded,
+        reference_prepared: &reference.prepared,
         name: &name,
-        given: &given,
-        seed: options.seed,
+        given: &integer_tensors(&inputs)?,
     };
-    let report = prove_equal(&request).map_err(|SideFailure { side, diags }| match side {
-        ExactSide::Program => loaded.to_failure(diags),
-        ExactSide::Reference => reference.loaded.to_failure(diags),
-    })?;
-    let proof = report_proof(report, loaded, &reference.loaded, options, io)?;
+    let proof = sides.prove_sides(options, io)?;
     let outputs = prepared.outputs.iter().take(prepared.results);
     Ok(outputs.map(|io_tensor| proof_line(&io_tensor.name, &name, proof)).collect())
+}
+
+/// A program, and another one that has to compute the same.
+pub(super) struct ExactSides<'a> {
+    /// The program.
+    pub(super) program: &'a SourceProgram,
+    /// Its plans.
+    pub(super) prepared: &'a PreparedProgram,
+    /// The other one.
+    pub(super) reference: &'a SourceProgram,
+    /// Its plans.
+    pub(super) reference_prepared: &'a PreparedProgram,
+    /// The other one in messages.
+    pub(super) name: &'a str,
+    /// By input: the values of integers.
+    pub(super) given: &'a [Option<HostTensor>],
+}
+
+impl ExactSides<'_> {
+    /// Proves that both compute the same.
+    ///
+    /// # Errors
+    /// If one of them does not run, or outputs are not proved equal.
+    pub(super) fn prove_sides(&self, options: &Options, io: &mut ToolIo<'_>) -> Result<ExactProof, RunFailure> {
+        let request = ExactRequest {
+            program: self.prepared,
+            reference: self.reference_prepared,
+            name: self.name,
+            given: self.given,
+            seed: options.seed,
+        };
+        let report = prove_equal(&request).map_err(|SideFailure { side, diags }| match side {
+            ExactSide::Program => self.program.to_failure(diags),
+            ExactSide::Reference => self.reference.to_failure(diags),
+        })?;
+        report_proof(report, self.program, self.reference, options, io)
+    }
+}
+
+/// By input: the whole tensor if it has integers, whose values a proof takes as they are.
+///
+/// # Errors
+/// An input that was given in parts.
+pub(super) fn integer_tensors(inputs: &[InputData]) -> Result<Vec<Option<HostTensor>>, Diag> {
+    let whole = whole_tensors(inputs)?.into_iter();
+    Ok(whole.map(|tensor| (!tensor.dtype().is_float()).then(|| tensor.clone())).collect())
 }
 
 /// Writes warnings; those about the program are errors with `--strict`.
@@ -74,7 +115,7 @@ fn report_proof(
 }
 
 /// `T2: equal to the reference `plain.hir` for all inputs of these sizes (3 runs modulo 2^61-1, error below 1e-50)`.
-fn proof_line(output: &str, name: &str, proof: ExactProof) -> String {
+pub(super) fn proof_line(output: &str, name: &str, proof: ExactProof) -> String {
     let ExactProof { seeds, error } = proof;
     let error = four_digits(error);
     format!("{output}: equal to {name} for all inputs of these sizes ({seeds} runs modulo 2^61-1, error below {error})")

@@ -13,7 +13,7 @@ use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
     bench, calibrate, comparison, exact, fix, gather, inputs, models, outputs, permuted, plan_json, preconditions,
-    prints, progress, proof, reference, simulated, summary, tensor_options, timeline, user_kernels, work_summary,
+    prints, progress, proof, reference, simulated, summary, tensor_options, timeline, tune, user_kernels, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
@@ -74,6 +74,9 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     let profiler = engine.open_profiler(options, io)?;
     if let Some(bench) = &options.bench {
         return bench::run_benchmark(options, bench, &engine, profiler.as_ref(), here, io);
+    }
+    if let Some(tune) = &options.tune {
+        return tune::tune_programs(options, tune, &engine, here, io);
     }
     if !options.others.is_empty() {
         return models::compare_models(options, &engine, io);

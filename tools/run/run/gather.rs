@@ -34,7 +34,7 @@ pub(super) fn compare_processes(
 }
 
 /// All contents of files with kernels, each after its length.
-fn kernel_bytes(files: &KernelFiles) -> Vec<u8> {
+pub(super) fn kernel_bytes(files: &KernelFiles) -> Vec<u8> {
     let parts = files.values().flat_map(KernelFile::contents);
     parts.flat_map(|part| [&(part.len() as u64).to_le_bytes()[..], part].concat()).collect()
 }

@@ -73,12 +73,15 @@ fn output_places(options: &Options) -> Vec<OutputPlace> {
     let outputs = options.outputs.iter().map(|(_, file)| file.of_rank(0).path);
     let mut targets: Vec<OutputPlace> = outputs.map(|name| OutputPlace { what: "an output", name }).collect();
     let traced = &options.traced;
-    let json = options.bench.as_ref().and_then(|bench| bench.json.as_ref());
+    let runs = options.bench.as_ref().or(options.tune.as_ref().map(|tune| &tune.runs));
+    let json = runs.and_then(|runs| runs.json.as_ref());
+    let choices = options.tune.as_ref().and_then(|tune| tune.file.as_ref());
     let others = [
         ("the trace", traced.file.as_ref()),
         ("the picture", traced.picture.as_ref()),
         ("the page", traced.page.as_ref()),
         ("the figures", json),
+        ("the choices", choices),
     ];
     for (what, name) in others {
         targets.extend(name.map(|name| OutputPlace { what, name: name.clone() }));

@@ -54,6 +54,10 @@ impl Times {
         let at = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
         self.sorted.get(at).copied().unwrap_or(f64::NAN)
     }
+    /// From the smallest to the largest.
+    pub(in crate::run) fn sorted(&self) -> &[f64] {
+        &self.sorted
+    }
     /// The times in the order of their measurement.
     pub(in crate::run) fn in_order(&self) -> &[f64] {
         &self.in_order

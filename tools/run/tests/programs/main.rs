@@ -17,3 +17,4 @@ mod sustained_tuning;
 #[cfg(unix)]
 mod terminal;
 mod trace_files;
+mod tuned_choices;
