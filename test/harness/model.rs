@@ -12,6 +12,8 @@
 
 #[path = "model/fit.rs"]
 mod fit;
+#[path = "model/layers.rs"]
+mod layers;
 #[path = "model/programs.rs"]
 mod programs;
 #[path = "model/rows.rs"]
@@ -201,4 +203,14 @@ fn measured_rows() {
     assert!(errors[0] <= 0.08 && errors[1] <= 0.20, "{errors:?}");
     assert!(right.iter().all(|&right| right >= 8), "{right:?}");
     assert!(regrets.iter().all(|&[mean, most]| mean <= 1.008 && most <= 1.08), "{regrets:?}");
+}
+
+#[test]
+fn llama_layers() {
+    let found = layers::compare_layers(&Machine::find_builtin("h100x2").unwrap());
+    println!("{}", found.text);
+    let [middle, most] = median_and_most(found.regions);
+    println!("regions: median {:.1}%, nine tenths {:.1}%", middle * 100.0, most * 100.0);
+    assert!(middle <= 0.08 && most <= 0.20, "{middle} {most}");
+    assert!(found.steps.iter().all(|error| *error <= 0.06), "{:?}", found.steps);
 }

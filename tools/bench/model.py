@@ -1,10 +1,11 @@
-"""The cost model beside the measured times of nine rows of tools/overlap-bench on 4 H100s.
+"""The cost model beside the measured times of nine rows of tools/overlap-bench on 4 H100s, and of layers of Llama on 2.
 
 usage: tools/benchmark model [--machine FILE.toml] [--fit]
 
 Prints the error of each way of a row, as calls and as a graph, the way that the model would choose, and the regret of
-the choice. --machine tries another machine than h100x4; --fit looks for constants that come closer, also with each row
-left out in turn (minutes).
+the choice; and the error of each region of a layer, as torch has it and as a program, and of the step that follows from
+that of torch and what the regions save. --machine tries another machine than h100x4 for the rows; --fit looks for
+constants that come closer, also with each row left out in turn (minutes).
 """
 
 from __future__ import annotations
