@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What all tests of a run share.
+/// The settings that all tests of a run share.
 #[derive(Debug, Default)]
 pub struct RunSettings {
     /// Tools that run in this process.

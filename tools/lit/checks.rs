@@ -22,7 +22,7 @@ impl CheckArguments {
     /// Reads arguments.
     ///
     /// # Errors
-    /// What FileCheck says about them.
+    /// FileCheck's messages about them.
     pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
         let line = CommandLine::parse(args).map_err(|failure| failure.message)?;
         let CommandLine { options, check_file, input_file, .. } = line;

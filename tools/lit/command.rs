@@ -98,7 +98,7 @@ struct ReportFiles {
     time_tests: bool,
 }
 
-/// What changes tests.
+/// The options that change tests.
 #[derive(clap::Args, Debug)]
 struct Changes {
     /// Write the CHECK lines that the tools' outputs give
@@ -136,7 +136,7 @@ pub fn main_with(args: &[OsString], tools: Vec<InProcessTool>) -> u8 {
         }
     };
     if arguments.needs_supervisor(&tools) {
-        // Where no second process can be started, one has to do.
+        // If no second process can be started, one has to do.
         if let Ok(status) = run_supervised(args) {
             return status;
         }

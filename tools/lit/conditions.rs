@@ -7,7 +7,7 @@ const LONGEST: usize = 200;
 /// do.
 ///
 /// # Errors
-/// What is wrong with the condition's text.
+/// The fault in the condition's text.
 pub fn holds(condition: &str, has: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     let tokens = tokenize(condition);
     if tokens.len() > LONGEST {

@@ -37,7 +37,7 @@ pub type Environment = Arc<BTreeMap<String, String>>;
 pub struct UncheckedCall {
     /// Its arguments.
     pub args: Vec<String>,
-    /// What it was to compare.
+    /// The text that it was to compare.
     pub input: String,
 }
 

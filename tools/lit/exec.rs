@@ -17,7 +17,7 @@ const SHOWN_LINES: usize = 60;
 pub struct Shell {
     context: Context,
     cwd: PathBuf,
-    /// What ran so far, for people.
+    /// The log so far, for people.
     log: String,
 }
 
@@ -48,7 +48,7 @@ enum Target {
 /// Runs one substituted command line of a test that has no other.
 ///
 /// # Errors
-/// What a person needs to see: every command that ran, its exit status and its standard error.
+/// The log for a person: every command that ran, its exit status and its standard error.
 pub fn run_single_line(line: &str, context: &Context) -> Result<(), String> {
     let mut shell = Shell::new(context.clone());
     shell.run_line(line).map_err(|_| shell.take_log())
@@ -60,7 +60,7 @@ impl Shell {
         Self { cwd: context.scratch.clone(), context, log: String::new() }
     }
 
-    /// What ran since the last call: commands, exit statuses and outputs.
+    /// The log since the last call: commands, exit statuses and outputs.
     pub fn take_log(&mut self) -> String {
         std::mem::take(&mut self.log)
     }
@@ -68,7 +68,7 @@ impl Shell {
     /// Runs one substituted command line.
     ///
     /// # Errors
-    /// How it failed; [`Shell::take_log`] has the rest.
+    /// The reason of the failure; [`Shell::take_log`] has the rest.
     pub fn run_line(&mut self, line: &str) -> Result<(), LineFailure> {
         let lists = shell::parse_line(line).map_err(|error| {
             let _ = writeln!(self.log, "{error}\n  in: {line}");

@@ -78,7 +78,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The commands with their outputs, or the reason why none ran.
     pub report: String,
-    /// How long it took.
+    /// Its time.
     pub time: Duration,
 }
 

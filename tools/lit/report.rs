@@ -22,7 +22,7 @@ pub(crate) struct ReportOptions {
     pub(crate) show_all: bool,
     /// Nothing about tests that did not fail.
     pub(crate) failures_only: bool,
-    /// How long tests took.
+    /// The times of tests.
     pub(crate) time_tests: bool,
 }
 
@@ -155,7 +155,7 @@ fn failed_tests(ended: &[(&TestCase, &Outcome)]) -> String {
     text
 }
 
-/// How many tests there are of each verdict.
+/// The number of tests of each verdict.
 fn totals(ended: &[(&TestCase, &Outcome)]) -> String {
     let all = ended.len();
     let mut text = format!("Total Discovered Tests: {all}\n");

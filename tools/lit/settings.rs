@@ -55,7 +55,7 @@ pub struct FeatureRule {
     pub file: Option<PathBuf>,
     /// A command of the system's shell that has to succeed.
     pub command: Option<String>,
-    /// What a person does to have it, in reports.
+    /// The way to get it, in reports.
     pub about: Option<String>,
 }
 

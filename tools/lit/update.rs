@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// So often a file is written at most.
 const MOST_ROUNDS: usize = 4;
 
-/// What became of a test.
+/// The fate of a test.
 enum Update {
     /// It is as it was, for this reason.
     Same(String),

@@ -45,7 +45,7 @@ impl OpMistake {
             true => diag.clone(),
             false => with_fix_notes(self.program, &Diag { notes: Vec::new(), ..diag.clone() }),
         };
-        // Where and when come first, what to write last.
+        // Place and time come first, the text to write last.
         if let Some(note) = noted.notes.last() {
             out.push_str(&format!("  = {}\n", note.as_str().trim_end().replace('\n', "\n    ")));
         }

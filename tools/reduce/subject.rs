@@ -90,7 +90,7 @@ impl Subject {
         Self { body, ..self.clone() }
     }
 
-    /// What is wrong with the programs.
+    /// The errors of the programs.
     pub(crate) fn errors(&self) -> Diags {
         let (programs, mut diags) = self.read_programs();
         if !diags.has_errors() {

@@ -62,7 +62,7 @@ pub fn parse_size(pair: &str) -> Result<(String, i64), String> {
     size.ok_or_else(|| "write a name and an integer, `--set p=4`".to_owned())
 }
 
-/// What a tool adds to clap's words.
+/// The words of a tool beside clap's.
 #[derive(Clone, Copy)]
 pub struct ToolWords<'a> {
     /// Better messages for some errors.

@@ -46,7 +46,7 @@ pub enum Tok {
     Sign(Sign),
     /// An operator.
     Op(&'static str),
-    /// What the language does not have at this place.
+    /// A token that the language does not have at this place.
     Error,
 }
 

@@ -130,7 +130,7 @@ impl ChunkedAxes {
         }
         self.cuts[tensor] = Some(ChunkedAxis { axis: first.axis, reduced: axis.is_reduction() });
         if literal.is_some() || program.inputs().iter().any(|i| i.as_tensor() == Some(tensor)) {
-            // What callers give says most.
+            // The callers' values say most.
             let known = program.exprs().as_int(self.extent).is_some();
             self.extent = if known { self.extent } else { axis.extent };
         }

@@ -273,7 +273,7 @@ struct ResultVerification {
 struct PassManager<'a> {
     config: &'a Config,
     observer: &'a mut dyn PassObserver,
-    /// What the last verification left; `None` if the program changed since without one.
+    /// The result of the last verification; `None` if the program changed since without one.
     verified: Option<VerifiedState>,
     /// The analyses of the program as it is.
     analyses: KnownAnalyses,

@@ -106,7 +106,7 @@ fn is_class_name(name: &str, text: &str) -> bool {
     name.bytes().filter(|byte| *byte != b'-').eq(text.bytes().map(|byte| byte.to_ascii_lowercase()))
 }
 
-/// What stands in the braces of a pass.
+/// The options in the braces of a pass.
 #[derive(Default)]
 struct GivenOptions<'a> {
     own: Vec<GivenOption<'a>>,

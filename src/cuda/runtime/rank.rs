@@ -205,7 +205,7 @@ impl<'p> RankRuntime<'p> {
         self.recorder.graph = None;
         self.recorder.create_external_events(&self.device, &self.tracker.waits)?;
         self.streams.main().begin_capture()?;
-        // What is recorded is not in flight.
+        // Recorded commands are not in flight.
         let queued = self.tracker.queued;
         self.recorder.recording = true;
         let issued = self.issue_run();

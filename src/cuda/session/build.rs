@@ -71,7 +71,7 @@ impl Builder {
             program: None,
             ops: OpRegistry::OURS,
             container: None,
-            // What fits is for the devices to say.
+            // The devices decide how much memory fits.
             sizes: SizeSettings { memory_limit: u64::MAX, ..SizeSettings::default() },
             inputs: Vec::new(),
             options: GivenOptions::default(),

@@ -31,7 +31,7 @@ pub fn tensor_sharding(program: &Program, tensor: TensorId) -> Sharding {
     sharding_and_splits(program, tensor).0
 }
 
-/// How a tensor is sharded over devices, and true if splits hide its axes.
+/// The sharding of a tensor over devices, and true if splits hide its axes.
 fn sharding_and_splits(program: &Program, tensor: TensorId) -> (Sharding, bool) {
     // Most tensors have plain axes, which need not be made to be looked at.
     if let Some(order) = plain_order(program, tensor) {

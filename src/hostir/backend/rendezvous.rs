@@ -98,7 +98,7 @@ fn add_transfer(
     sides.iter().for_each(|&(span, _)| transfers[span].push(SideTransfer { start_ns, length_ns }));
 }
 
-/// When nothing moves in a span with these transfers.
+/// The parts of a span with these transfers in which nothing moves.
 fn waiting_ranges(span: TimeRange, transfers: &[SideTransfer], least_ns: u64) -> Vec<TimeRange> {
     let stretch = transfers.iter().map(|one| span.end_ns.saturating_sub(one.start_ns) as f64 / one.length_ns as f64);
     let Some(stretch) = stretch.min_by(f64::total_cmp) else { return Vec::new() };

@@ -11,7 +11,7 @@ pub struct ImportLine {
     pub names: Vec<Box<str>>,
 }
 
-/// What a text imports. A program that an edit has changed imports nothing: its kernels are its own, since the files
+/// The imports of a text. A program that an edit has changed imports nothing: its kernels are its own, since the files
 /// may not have what it has now.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Imports {

@@ -417,7 +417,7 @@ impl Program {
             || self.units.iter().any(|(_, unit)| unit.name.is_some())
             || self.hints != RunHints::default()
     }
-    /// What the text imports; nothing once the program was changed.
+    /// The imports of the text; none once the program was changed.
     pub fn imports(&self) -> &Imports {
         &self.imports
     }

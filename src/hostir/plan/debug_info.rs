@@ -17,7 +17,7 @@ pub struct ComputedIndexFault {
     pub finding: &'static str,
     /// The repair.
     pub note: &'static str,
-    /// What an index among the operands counts, if it does not count along an axis: `expert`.
+    /// The things that an index among the operands counts, if it does not count along an axis: `expert`.
     pub counted: Option<&'static str>,
 }
 

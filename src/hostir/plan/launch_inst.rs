@@ -15,7 +15,7 @@ pub struct UserKernel {
     pub entry: Arc<str>,
 }
 
-/// What a parameter of a kernel gets.
+/// The value of a kernel's parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LaunchArgument {
     /// The address of a view's first element.
@@ -69,11 +69,11 @@ pub struct LaunchInst {
     pub block: [u32; 3],
     /// Bytes of shared memory that the launch adds to those of the kernel.
     pub shared: u32,
-    /// What its parameters get, in order.
+    /// The values of its parameters, in order.
     pub arguments: Vec<LaunchArgument>,
-    /// What it is declared to read.
+    /// The views that it is declared to read.
     pub reads: Vec<BufferView>,
-    /// What it is declared to write, each element of it.
+    /// The views that it is declared to write, each element of them.
     pub writes: Vec<BufferView>,
     /// Instructions of memory and of one stream that do the same; `None` if the program has no reference.
     pub reference: Option<Vec<InstKind>>,

@@ -44,7 +44,7 @@ impl TeamPlacement {
     }
 }
 
-/// What the network adds to a communication.
+/// The time that the network adds to a communication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NetworkTime {
     /// Nanoseconds until the first byte, beside the start of a communication within a host.

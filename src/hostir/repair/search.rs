@@ -231,7 +231,7 @@ impl<'a> RepairSearch<'a> {
     /// Judges a changed text; `None` if enough has been tried.
     fn try_text(&mut self, trial: &Trial, text: &str) -> Option<TrialOutcome> {
         let spent = self.trials >= trial.limit.min(MOST_TRIALS);
-        // What was judged tells what judging costs.
+        // The verdict so far shows the cost of the next one.
         if spent || self.instructions + self.verdict.instructions > MOST_INSTRUCTIONS {
             return None;
         }

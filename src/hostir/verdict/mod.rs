@@ -61,7 +61,7 @@ pub struct ProofVerdict {
     pub warnings: usize,
     /// The version of the rules.
     pub rules: u32,
-    /// What the proof takes as it is declared.
+    /// The launches that the proof takes as they are declared.
     pub trusted: Vec<TrustedLaunch>,
 }
 

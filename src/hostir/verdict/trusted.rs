@@ -11,9 +11,9 @@ pub struct TrustedLaunch {
     pub file: String,
     /// The kernel.
     pub entry: String,
-    /// What it is declared to read, as the text names it.
+    /// The tensors that it is declared to read, as the text names them.
     pub reads: Vec<String>,
-    /// What it is declared to write.
+    /// The tensors that it is declared to write.
     pub writes: Vec<String>,
     /// The launch in the text.
     pub span: Span,

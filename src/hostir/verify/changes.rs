@@ -11,7 +11,7 @@ use crate::analysis::ExtentClasses;
 use crate::ir::edit::EditedParts;
 use crate::ir::{AttrValue, IdVec, OpEffect, OpId, OpIdentity, Program, TensorId, Value};
 
-/// What the verification of a valid program leaves for the next one, after an edit.
+/// The results of verifying a valid program that the next verification, after an edit, starts from.
 #[derive(Debug)]
 pub struct VerifiedState {
     /// By op: true if it is a part of the program, and keeps the rules of single ops.

@@ -253,7 +253,7 @@ fn check_structure(program: &Program) -> Diags {
 struct OpFindings {
     rules: Diags,
     extents: Diags,
-    /// What later checks need; `None` if extents need two values.
+    /// The state that later checks need; `None` if extents need two values.
     state: Option<VerifiedState>,
 }
 

@@ -11,9 +11,9 @@ use std::io;
 pub struct Finished {
     /// The exit status: 0 for a match, 1 for a mismatch or a command line that cannot be read, 2 for another misuse.
     pub status: u8,
-    /// What the command wrote to its standard output.
+    /// The command's standard output.
     pub stdout: String,
-    /// What it wrote to its standard error.
+    /// The command's standard error.
     pub stderr: String,
 }
 
@@ -86,7 +86,7 @@ pub fn split_arguments(text: &str) -> Vec<String> {
     words
 }
 
-/// What `--version` prints.
+/// The text of `--version`.
 const VERSION: &str = concat!("filecheck ", env!("CARGO_PKG_VERSION"), ", the language of LLVM's FileCheck 19");
 
 const HELP: &str = "\

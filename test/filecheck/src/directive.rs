@@ -55,7 +55,7 @@ impl DirectiveKind {
         }
     }
 
-    /// How many matches it asks for.
+    /// The number of matches that it asks for.
     pub(crate) fn match_count(self) -> u32 {
         match self {
             DirectiveKind::Plain(count) => count,
@@ -103,7 +103,7 @@ pub(crate) struct DirectiveFinder<'a> {
     text: &'a [u8],
     /// Each prefix, the longest first, and where it occurs next.
     prefixes: Vec<PrefixPlace<'a>>,
-    /// How far the text was searched.
+    /// The end of the searched text.
     searched: usize,
 }
 
@@ -145,7 +145,7 @@ impl<'a> DirectiveFinder<'a> {
         }
     }
 
-    /// How far the text was searched when no more directive was found.
+    /// The end of the text that was searched when no more directive was found.
     pub(crate) fn searched(&self) -> usize {
         self.searched
     }

@@ -23,7 +23,7 @@ struct Mark {
     sign: Sign,
 }
 
-/// How a mark looks.
+/// The look of a mark.
 #[derive(Debug, Clone)]
 struct Sign {
     head: char,
@@ -63,7 +63,7 @@ pub(crate) fn dump_input(
     )
 }
 
-/// How many annotations each directive has, and had so far.
+/// The number of annotations of each directive, in all and so far.
 struct LabelNumbers(BTreeMap<Place, (usize, usize)>);
 
 impl LabelNumbers {
@@ -147,7 +147,7 @@ struct Printer<'t> {
     held: String,
 }
 
-/// How many lines show that lines are left out.
+/// The number of lines that show that lines are left out.
 const DOT_LINES: usize = 3;
 
 impl Printer<'_> {

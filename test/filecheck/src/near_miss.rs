@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 pub(crate) struct NearMiss {
     /// The place of the word.
     pub(crate) at: usize,
-    /// What it is, and what it may be meant to be.
+    /// The message: the text that was found, and its likely meaning.
     pub(crate) message: String,
 }
 

@@ -25,28 +25,28 @@ pub struct Options {
     pub implicit_check_nots: Vec<String>,
     /// Variables with values, `NAME=VALUE` or `#NAME=EXPRESSION` (`-D`).
     pub definitions: Vec<String>,
-    /// What is reported.
+    /// The reports.
     pub output: OutputOptions,
     /// The name of the input in messages.
     pub input_name: String,
 }
 
-/// What is reported, and how.
+/// The reports and their form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputOptions {
-    /// How much is said about what went well (`-v`, `-vv`).
+    /// The amount of output about matches (`-v`, `-vv`).
     pub verbosity: Verbosity,
     /// When the input is printed with notes (`--dump-input`).
     pub dump_input: DumpInput,
-    /// Which of its lines; all if the dump is always printed, otherwise those with errors (`--dump-input-filter`).
+    /// Its lines; all if the dump is always printed, otherwise those with errors (`--dump-input-filter`).
     pub dump_filter: Option<DumpFilter>,
-    /// How many lines around those (`--dump-input-context`).
+    /// The number of lines around those (`--dump-input-context`).
     pub dump_context: usize,
     /// Use the colours of a terminal (`--color`).
     pub color: bool,
 }
 
-/// How much is said about what went well.
+/// The amount of output about matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Verbosity {
     /// Nothing.
@@ -98,7 +98,7 @@ impl Default for OutputOptions {
 }
 
 impl OutputOptions {
-    /// Which lines of the input are printed.
+    /// The lines of the input that are printed.
     pub(crate) fn shown_lines(&self) -> DumpFilter {
         let is_always = self.dump_input == DumpInput::Always;
         self.dump_filter.unwrap_or(if is_always { DumpFilter::All } else { DumpFilter::Error })

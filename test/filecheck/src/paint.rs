@@ -10,7 +10,7 @@ pub(crate) enum Paint {
     Coloured,
 }
 
-/// How a text looks: an escape sequence without its first two characters.
+/// The look of a text: an escape sequence without its first two characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style(&'static str);
 

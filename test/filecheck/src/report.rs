@@ -1,4 +1,4 @@
-//! What a comparison found: messages for the reader, and notes for the dump of the input.
+//! The results of a comparison: messages for the reader, and notes for the dump of the input.
 
 use crate::checks::{CheckFile, Directive};
 use crate::directive::DirectiveKind;
@@ -10,7 +10,7 @@ use crate::source::{Message, Place, Severity, Source};
 use crate::variables::VariableValues;
 use std::ops::Range;
 
-/// What is said about a part of the input.
+/// A note on a part of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Annotation {
     pub(crate) kind: DirectiveKind,
@@ -23,7 +23,7 @@ pub(crate) struct Annotation {
     pub(crate) note: String,
 }
 
-/// How a search ended.
+/// The end of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// A match, as expected.
@@ -44,12 +44,12 @@ pub(crate) enum Outcome {
     Intended,
 }
 
-/// Which of several matches of a directive a search is for.
+/// The one of a directive's several matches that a search is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// The number of this match, from one.
     pub(crate) number: u32,
-    /// How many the directive asks for.
+    /// The number that the directive asks for.
     pub(crate) count: u32,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Reporter<'a> {
         (self.messages, self.annotations.unwrap_or_default())
     }
 
-    /// How much is said about what went well.
+    /// The amount of output about matches.
     pub(crate) fn verbosity(&self) -> Verbosity {
         self.verbosity
     }
@@ -249,7 +249,7 @@ fn captured_note(name: &str) -> String {
     format!("captured var \"{name}\"")
 }
 
-/// How far a text that is like the pattern is looked for.
+/// The distance within which a text like the pattern is looked for.
 const NEAREST_LIMIT: usize = 4096;
 
 /// The most pairs of bytes that are compared to find it.

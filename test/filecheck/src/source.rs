@@ -69,7 +69,7 @@ impl Source {
         Source { name: name.to_owned(), content, line_starts }
     }
 
-    /// What messages call the text.
+    /// The name of the text in messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Stack of a tool's thread: what a program's main thread has.
 const STACK: usize = 8 << 20;
 
-/// What a tool's thread gets.
+/// The arguments of a tool's thread.
 struct ToolCall {
     tool: InProcessTool,
     words: Vec<OsString>,

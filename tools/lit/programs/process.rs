@@ -34,7 +34,7 @@ pub(super) fn run_file(path: &Path, name: &str, args: &[String], invocation: Inv
 fn run_command(mut command: Command, invocation: Invocation<'_>) -> io::Result<Finished> {
     let deadline = invocation.context.deadline;
     if deadline.is_some() {
-        // What it starts can be ended with it.
+        // The processes that it starts can be ended with it.
         command.process_group(0);
     }
     let (reader, writer) = io::pipe()?;

@@ -1,4 +1,4 @@
-//! How long tests take: the slowest ones, and a histogram.
+//! The times of tests: the slowest ones, and a histogram.
 
 use crate::case::TestCase;
 use crate::outcome::Outcome;

@@ -14,7 +14,7 @@ const DIRECTIVES: [&str; 9] =
 
 /// The text of a test in the course of its update.
 pub(super) struct TestText {
-    /// What begins a comment, with the blanks after it.
+    /// The start of a comment, with the blanks after it.
     comment: String,
     /// The lines of a person.
     kept: Vec<String>,
@@ -78,7 +78,7 @@ impl TestText {
         Ok(())
     }
 
-    /// How many lines of the input the CHECK lines of a person match, which come first.
+    /// The number of lines of the input that the CHECK lines of a person match, which come first.
     fn matched_lines(&self, prefix: &str, call: &CheckCall) -> Result<usize, String> {
         let own = directive_pattern([prefix])?;
         if !self.kept.iter().any(|line| own.is_match(line)) {
@@ -184,7 +184,7 @@ struct PatternWriter {
     numbers: Option<BTreeMap<String, usize>>,
     /// Patterns match whole lines.
     whole_lines: bool,
-    /// What is between a directive and its pattern.
+    /// The blanks between a directive and its pattern.
     space: &'static str,
 }
 

@@ -6,7 +6,7 @@ use regex::Regex;
 /// The words that `UPDATE:` takes.
 const WORDS: [&str; 4] = ["functions=", "lines=", "none", "numbers"];
 
-/// What `UPDATE:` lines ask for.
+/// The options of `UPDATE:` lines.
 #[derive(Debug, Default)]
 pub(super) struct SampleOptions {
     /// Only blocks that begin with a line with one of these names.

@@ -289,7 +289,7 @@ impl<'a> JoinServer<'a> {
     fn wait_for_input(&self) {
         let listener = std::os::fd::AsFd::as_fd(self.listener);
         let mut all = vec![PollFd::from_borrowed_fd(listener, PollFlags::IN)];
-        // What is not read would not let it wait.
+        // Unread bytes would not let it wait.
         let heard = self.guests.iter().filter(|guest| guest.bytes_wanted() > 0);
         all.extend(heard.map(|guest| PollFd::new(&guest.stream, PollFlags::IN)));
         let _ = poll(&mut all, Some(&PAUSE));

@@ -1,4 +1,4 @@
-//! What `print` statements show: after a run, the values that they found, rank by rank in the order of the statements.
+//! The output of `print` statements: after a run, the values that they found, rank by rank in the order of the statements.
 //!
 //! The layout is numpy's: nested brackets, columns of one width, and the edges alone of a large tensor.
 

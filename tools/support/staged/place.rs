@@ -223,7 +223,7 @@ impl PathWalk {
     fn is_trusted(&self, stat: &Stat) -> Result<bool, WriteRefusal> {
         let folder = rustix::fs::fstat(&*self.folder)?;
         let user = rustix::process::geteuid().as_raw();
-        // Where everybody may write, somebody else may have given a link of the user a second name there.
+        // In a folder that everybody may write to, somebody else may have given a link of the user a second name there.
         let placed = stat.st_nlink <= 1 || folder.st_mode & WRITABLE_BY_ALL == 0;
         Ok(placed && is_trusted(stat.st_uid, folder.st_uid, folder.st_mode, user))
     }

@@ -62,7 +62,7 @@ pub struct TypeParts {
     pub memory: Option<NameSyntax>,
     /// The axes.
     pub axes: Vec<AxisSyntax>,
-    /// What follows the axes.
+    /// The suffixes after the axes.
     pub suffixes: Vec<Suffix>,
     /// The whole type.
     pub span: Span,

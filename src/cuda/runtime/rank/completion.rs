@@ -139,7 +139,7 @@ impl RankRuntime<'_> {
         }
         self.failures.alarm.set_failed(self.plan.rank);
         self.recorder.retire_graph();
-        // Where it fails, the device is lost.
+        // If that fails, the device is lost.
         let _ = self.streams.follow_caller();
         // SAFETY: the thread drops these before it says that it is over, and until then the rank, which owns the
         // streams, is not dropped (`Drop` of `LoadedProgram`).

@@ -159,7 +159,7 @@ impl ElementProbe<'_> {
         }
         let axes: Vec<Vec<AxisSlice>> = (0..whole.len()).map(|axis| self.axis_slices(input, &whole, axis)).collect();
         let affected: Vec<Vec<usize>> = axes.iter().map(|slices| slice_indices(slices, |_| true)).collect();
-        // What is sharded says most.
+        // Sharded tensors say most.
         let mut order: Vec<usize> = (0..whole.len()).collect();
         order.sort_by_key(|axis| io_tensor.axes[*axis].device.is_none());
         let Some(axis) = order.into_iter().find(|axis| explains_difference(&axes[*axis], whole[*axis].len())) else {

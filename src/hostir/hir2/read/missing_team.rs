@@ -19,7 +19,7 @@ impl ProgramReader<'_> {
         self.diags.push(Diag::error(codes::MISSING_ARGUMENT, span, message).with_note(note));
     }
 
-    /// How a tensor gets a mesh: from the kernel that its value comes from, or from the program.
+    /// Advice on the mesh of a tensor: from the kernel that its value comes from, or from the program.
     fn mesh_advice(&self, tensor: TensorId) -> Message {
         let HeaderMesh::Known(Some(mesh)) = self.header_mesh else {
             return "give the program a mesh, `on d:`, or write `team=[0, 1]`".into();

@@ -1,4 +1,4 @@
-//! What the errors about sizes propose: the repair of mistakes that are made often.
+//! Proposals of the errors about sizes: the repair of mistakes that are made often.
 
 use super::SizeSolver;
 use super::classes::SizeConflict;

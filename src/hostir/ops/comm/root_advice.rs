@@ -1,4 +1,4 @@
-//! How to repair a collective whose root is in another team, or has no data.
+//! The repair of a collective whose root is in another team, or has no data.
 
 use crate::diag::{Diag, Message, message};
 use crate::ir::{MeshCoordinate, Op, Program, RootAs, TensorId, quoted_argument};

@@ -28,7 +28,7 @@ struct OutputWriter {
     runs: Vec<Range<usize>>,
 }
 
-/// How to repair an output that one rank writes and every rank returns.
+/// The repair of an output that one rank writes and every rank returns.
 fn single_writer_advice(output: &str, writer: u32, mesh: &str) -> Message {
     let (name, _) = mesh.split_once(" = ").unwrap_or((mesh, ""));
     let mesh = Message::advice(

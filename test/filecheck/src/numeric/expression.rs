@@ -22,13 +22,13 @@ pub(crate) struct Operation {
     pub(crate) operator: Operator,
     pub(crate) left: NumericExpression,
     pub(crate) right: NumericExpression,
-    /// How the operation is written.
+    /// The text of the operation.
     pub(crate) text: String,
-    /// Where it starts.
+    /// Its start.
     pub(crate) at: usize,
 }
 
-/// What an operation does.
+/// An operation on numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {
     Add,

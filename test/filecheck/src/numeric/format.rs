@@ -1,4 +1,4 @@
-//! How a number is written: `%u`, `%d`, `%x` and `%X`, with a least number of digits and `0x` before it.
+//! The format of a number: `%u`, `%d`, `%x` and `%X`, with a least number of digits and `0x` before it.
 
 use num_bigint::{BigInt, Sign};
 use std::fmt;

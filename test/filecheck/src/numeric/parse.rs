@@ -24,7 +24,7 @@ pub(crate) struct NumericBlock {
     pub(crate) format: NumberFormat,
 }
 
-/// What a block is read for.
+/// The purpose and place of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockPlace {
     /// The place of the block's text, for errors.
@@ -35,7 +35,7 @@ pub(crate) struct BlockPlace {
     pub(crate) is_legacy: bool,
 }
 
-/// What an operand may be.
+/// The operands that a place allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AllowedOperand {
     Any,

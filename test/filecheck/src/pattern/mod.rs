@@ -50,16 +50,16 @@ pub(crate) struct Template {
 /// A value in an expression.
 #[derive(Debug, Clone)]
 struct Substitution {
-    /// Where in the expression it goes.
+    /// Its place in the expression.
     insert_at: usize,
-    /// How it is written.
+    /// Its text.
     text: String,
     /// The place of its text.
     at: usize,
     value: SubstitutedValue,
 }
 
-/// What is substituted.
+/// The value that is substituted.
 #[derive(Debug, Clone)]
 enum SubstitutedValue {
     Text(String),

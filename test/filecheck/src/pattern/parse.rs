@@ -14,7 +14,7 @@ use memchr::memmem;
 /// The highest number of a group that can be referred to.
 const BACK_REFERENCE_LIMIT: usize = 20;
 
-/// Where a pattern is, and what it belongs to.
+/// The place of a pattern, and its directive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PatternPlace<'a> {
     /// The place of its text.

@@ -157,7 +157,7 @@ struct Run<'a> {
     undo: Vec<Undo>,
 }
 
-/// What to do when a way fails, the last one first.
+/// A step to take back when a way fails, the last one first.
 enum Undo {
     Continue { step: usize, at: usize },
     Slot { slot: usize, old: Option<usize> },

@@ -1,4 +1,4 @@
-//! Which text each group has in a match whose ends are known.
+//! The text of each group in a match whose ends are known.
 //!
 //! As in POSIX and LLVM, a part of a sequence takes the longest text with which the rest still matches, from left to
 //! right; of several alternatives with this text the first counts; a group that is repeated has its last text.

@@ -1,4 +1,4 @@
-//! Where parts of an expression can end and start: sets of positions, forwards and backwards.
+//! The ends and starts of parts of an expression: sets of positions, forwards and backwards.
 //!
 //! A part takes a set of positions to the set of positions at which it can end if it starts at one of them. Both
 //! directions take time in proportion to the text for a part without nested repetitions, whatever alternatives it has,
@@ -42,12 +42,12 @@ impl<'t> Reach<'t> {
         self.steps > STEP_LIMIT
     }
 
-    /// Where `node` can end if it starts at one of `from`.
+    /// The ends of `node` if it starts at one of `from`.
     pub(super) fn ends(&mut self, node: &Node, from: &[usize]) -> Positions {
         self.follow(node, from, Direction::Forward)
     }
 
-    /// Where `node` can start if it ends at one of `to`.
+    /// The starts of `node` if it ends at one of `to`.
     pub(super) fn starts(&mut self, node: &Node, to: &[usize]) -> Positions {
         self.follow(node, to, Direction::Backward)
     }

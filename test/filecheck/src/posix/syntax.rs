@@ -46,7 +46,7 @@ pub(crate) enum Assertion {
     WordEnd,
 }
 
-/// How often something is repeated.
+/// The number of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Repetition {
     /// At least.
@@ -261,7 +261,7 @@ impl ExpressionParser<'_> {
         Ok(Node::Group(number, Box::new(body)))
     }
 
-    /// What follows a backslash: `\1` to `\9`, `\g{12}`, or a byte that stands for itself.
+    /// Parses the text after a backslash: `\1` to `\9`, `\g{12}`, or a byte that stands for itself.
     fn parse_escape(&mut self) -> Result<Node, String> {
         let escaped = self.next_byte().ok_or("trailing backslash (\\)")?;
         let number = match escaped {

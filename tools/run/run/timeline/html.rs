@@ -83,7 +83,7 @@ impl PageIndex {
     }
 }
 
-/// What the script draws.
+/// The data that the script draws.
 fn page_data(view: &TimelineView<'_>) -> Value {
     let mut index = PageIndex::default();
     let mut spans = Vec::new();

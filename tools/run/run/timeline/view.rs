@@ -11,7 +11,7 @@ use hostir::lower::PreparedProgram;
 use hostir::plan::cost::{CostModel, time_text};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a part of a span is drawn as. Those before [`PartKind::PeerWait`] are work.
+/// The look of a part of a span. Those before [`PartKind::PeerWait`] are work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum PartKind {
     /// GEMMs, kernels, fills.
@@ -306,7 +306,7 @@ fn exposed_peer_waits(trace: &Trace, rendezvous: &Rendezvous, exposed: &[Vec<Tim
     ranks.map(|(exposed, moving)| total_duration(&subtract_ranges(exposed, &merge_ranges(moving)))).collect()
 }
 
-/// What follows the name of a communicator whose team differs between folded ranks.
+/// The text after the name of a communicator whose team differs between folded ranks.
 const OTHER_TEAMS: &str = ", other teams";
 
 /// By rank: a row for each track with spans that take time.

@@ -227,7 +227,7 @@ impl Routing {
         emit_sum(cx, by_rank.clone(), 1, sent.clone())?;
         let first = self.emit_first_places(cx, by_rank)?;
 
-        // How many tokens of its expert there are up to each token.
+        // The number of tokens of its expert up to each token.
         let running = emit_running_sums(cx, self.tokens, one_hot)?;
         let column = BufferView {
             dims: self.experts.dims.iter().copied().chain([ViewDim { extent: 1, stride: 0 }]).collect(),
