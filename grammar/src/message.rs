@@ -114,87 +114,111 @@ fn repair_hint(found: Tok, before: Option<Tok>, index: usize) -> String {
     }
 }
 
+/// An expectation of the grammar at a place, in the words of messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expectation {
+    Value,
+    Domain,
+    Name,
+    Number,
+    Operator,
+    StatementEnd,
+    /// The word or sign itself, in backquotes.
+    Sign(&'static str),
+}
+
+impl Expectation {
+    /// The expectation of a terminal; `None` for unimportant ones.
+    fn of_terminal(terminal: &str) -> Option<Self> {
+        Some(match terminal {
+            "tensor" | "hex" | "float" | "typed" | "cast" | "bool" => Self::Value,
+            "domain" => Self::Domain,
+            "name" => Self::Name,
+            "int" => Self::Number,
+            "infix" | "infix or prefix" => Self::Operator,
+            "<next>" => Self::StatementEnd,
+            "Stream" => Self::Sign("`Stream`"),
+            "(" => Self::Sign("`(`"),
+            ")" => Self::Sign("`)`"),
+            "{" => Self::Sign("`{`"),
+            "}" => Self::Sign("`}`"),
+            "[" => Self::Sign("`[`"),
+            "]" => Self::Sign("`]`"),
+            "," => Self::Sign("`,`"),
+            ":" => Self::Sign("`:`"),
+            "=" => Self::Sign("`=`"),
+            "->" => Self::Sign("`->`"),
+            "FOR" => Self::Sign("`FOR`"),
+            "IF" => Self::Sign("`IF`"),
+            "in" => Self::Sign("`in`"),
+            "from" => Self::Sign("`from`"),
+            "to" => Self::Sign("`to`"),
+            _ => return None,
+        })
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Value => "a value",
+            Self::Domain => "a domain",
+            Self::Name => "a name",
+            Self::Number => "a number",
+            Self::Operator => "an operator",
+            Self::StatementEnd => "the end of the statement",
+            Self::Sign(text) => text,
+        }
+    }
+
+    /// Returns true for what a value also begins with: words that are names as well, brackets, domains.
+    fn is_part_of_value(self) -> bool {
+        match self {
+            Self::Name | Self::Number | Self::Domain | Self::Operator => true,
+            Self::Sign(text) => matches!(text, "`{`" | "`(`" | "`Stream`" | "`in`" | "`from`" | "`to`"),
+            Self::Value | Self::StatementEnd => false,
+        }
+    }
+
+    /// The place in a list: closing brackets and separators first, then values, then the rest.
+    fn list_order(self) -> u8 {
+        match self {
+            Self::Sign("`)`" | "`}`" | "`]`") => 0,
+            Self::Sign("`,`" | "`=`" | "`:`" | "`->`") => 1,
+            Self::Value | Self::Domain => 2,
+            Self::Sign("`in`" | "`from`") => 3,
+            Self::Sign("`to`") => 4,
+            Self::Name | Self::Number => 5,
+            Self::Operator | Self::StatementEnd | Self::Sign(_) => 6,
+        }
+    }
+}
+
 /// `a value, `,` or `)``.
 fn expected_text(expected: &[String], at_start: bool) -> String {
     if at_start {
         return "a statement".to_owned();
     }
-    let mut names: Vec<&str> = Vec::new();
-    for text in expected {
-        let name = describe_terminal(text.trim_matches('"'));
-        if !name.is_empty() && !names.contains(&name) {
-            names.push(name);
+    let mut found: Vec<Expectation> = Vec::new();
+    for one in expected.iter().filter_map(|text| Expectation::of_terminal(text.trim_matches('"'))) {
+        if !found.contains(&one) {
+            found.push(one);
         }
     }
-    // Where a value is possible, its other beginnings (words that are names as well) add nothing.
-    if names.contains(&"a value") {
-        names.retain(|name| {
-            !matches!(
-                *name,
-                "a name"
-                    | "a number"
-                    | "`{`"
-                    | "`(`"
-                    | "`Stream`"
-                    | "a domain"
-                    | "an operator"
-                    | "`in`"
-                    | "`from`"
-                    | "`to`"
-            )
-        });
+    // If a value is possible, its other beginnings add nothing.
+    if found.contains(&Expectation::Value) {
+        found.retain(|one| !one.is_part_of_value());
     }
     // After an expression that may end the statement, only the name of a stream is in braces.
-    if names.contains(&"the end of the statement") && names.contains(&"an operator") {
-        names.retain(|name| *name != "`{`");
+    if found.contains(&Expectation::StatementEnd) && found.contains(&Expectation::Operator) {
+        found.retain(|one| *one != Expectation::Sign("`{`"));
     }
-    names.sort_by_key(|name| terminal_order(name));
-    names.truncate(MAX_EXPECTED);
-    match names.split_last() {
+    found.sort_by_key(|one| one.list_order());
+    found.truncate(MAX_EXPECTED);
+    match found.split_last() {
         None => "nothing more".to_owned(),
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-    }
-}
-
-/// A terminal of the grammar in plain words; empty for unimportant ones.
-fn describe_terminal(terminal: &str) -> &'static str {
-    match terminal {
-        "tensor" | "hex" | "float" | "typed" | "cast" | "bool" => "a value",
-        "domain" => "a domain",
-        "name" => "a name",
-        "int" => "a number",
-        "infix" | "infix or prefix" => "an operator",
-        "Stream" => "`Stream`",
-        "(" => "`(`",
-        ")" => "`)`",
-        "{" => "`{`",
-        "}" => "`}`",
-        "[" => "`[`",
-        "]" => "`]`",
-        "," => "`,`",
-        ":" => "`:`",
-        "=" => "`=`",
-        "->" => "`->`",
-        "<next>" => "the end of the statement",
-        "FOR" => "`FOR`",
-        "IF" => "`IF`",
-        "in" => "`in`",
-        "from" => "`from`",
-        "to" => "`to`",
-        _ => "",
-    }
-}
-
-/// Closing brackets and separators first, then values, then the rest.
-fn terminal_order(name: &str) -> u8 {
-    match name {
-        "`)`" | "`}`" | "`]`" => 0,
-        "`,`" | "`=`" | "`:`" | "`->`" => 1,
-        "a value" | "a domain" => 2,
-        "`in`" | "`from`" => 3,
-        "`to`" => 4,
-        "a name" | "a number" => 5,
-        _ => 6,
+        Some((last, [])) => last.text().to_owned(),
+        Some((last, rest)) => {
+            let rest: Vec<&str> = rest.iter().map(|one| one.text()).collect();
+            format!("{} or {}", rest.join(", "), last.text())
+        }
     }
 }

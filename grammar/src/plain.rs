@@ -41,11 +41,11 @@ struct PlainReader<'r, 'b, 't> {
 impl PlainReader<'_, '_, '_> {
     // ---- tokens ----
 
-    fn tok(&self) -> Tok {
-        self.tok_ahead(0)
+    fn current_token(&self) -> Tok {
+        self.token_ahead(0)
     }
 
-    fn tok_ahead(&self, ahead: usize) -> Tok {
+    fn token_ahead(&self, ahead: usize) -> Tok {
         self.tokens.get(self.at + ahead).map_or(Tok::End, |token| token.tok)
     }
 
@@ -65,7 +65,7 @@ impl PlainReader<'_, '_, '_> {
     }
 
     fn expect(&mut self, tok: Tok) -> Option<()> {
-        (self.tok() == tok).then(|| self.skip())
+        (self.current_token() == tok).then(|| self.skip())
     }
 
     /// `;`, if there is one.
@@ -76,7 +76,7 @@ impl PlainReader<'_, '_, '_> {
     // ---- statements ----
 
     fn read_statement(&mut self) -> Option<StmtId> {
-        match (self.tok(), self.tok_ahead(1)) {
+        match (self.current_token(), self.token_ahead(1)) {
             (Tok::Word(_) | Tok::Tensor(_), Tok::Equal | Tok::Comma) => self.read_assignment(),
             (Tok::Word(name), _) => self.read_headed(name),
             (Tok::For, _) => self.read_loop(),
@@ -90,14 +90,14 @@ impl PlainReader<'_, '_, '_> {
         let mut count = 0;
         loop {
             let l = self.start();
-            let result = match self.tok() {
+            let result = match self.current_token() {
                 Tok::Word(name) => self.b.name_expr(name, l, self.tokens[self.at].span.end),
                 Tok::Tensor(tensor) => self.b.tensor_expr(tensor, l, self.tokens[self.at].span.end),
                 _ => return None,
             };
             self.skip();
             count += self.b.push_item(ValueSyntax::Expr(result), l, self.end());
-            match self.tok() {
+            match self.current_token() {
                 Tok::Comma => self.skip(),
                 Tok::Equal => break,
                 _ => return None,
@@ -122,14 +122,14 @@ impl PlainReader<'_, '_, '_> {
         let mut shape = StmtShape::Words;
         let mut operands = 0;
         let mut args = ArgRange::default();
-        match self.tok() {
+        match self.current_token() {
             Tok::LParen => (shape, args) = (StmtShape::Call, self.read_list(Tok::RParen)?),
             Tok::LBrace => (shape, args) = (StmtShape::Braces, self.read_list(Tok::RBrace)?),
             Tok::Int(number) => {
                 u32::try_from(number).ok()?;
                 self.skip();
                 head = self.b.number_head(head, number);
-                if self.tok() == Tok::LParen {
+                if self.current_token() == Tok::LParen {
                     (shape, args) = (StmtShape::Call, self.read_list(Tok::RParen)?);
                 }
             }
@@ -157,7 +157,7 @@ impl PlainReader<'_, '_, '_> {
         let index = self.read_expr()?;
         let mut count = self.b.push_item(ValueSyntax::Expr(index), first, self.end());
         self.expect(Tok::In)?;
-        let Tok::Domain(domain) = self.tok() else { return None };
+        let Tok::Domain(domain) = self.current_token() else { return None };
         let start = self.start();
         self.skip();
         count += self.b.push_item(ValueSyntax::Domain(domain), start, self.end());
@@ -170,9 +170,9 @@ impl PlainReader<'_, '_, '_> {
     fn read_list(&mut self, closer: Tok) -> Option<ArgRange> {
         self.skip();
         let mut count = 0;
-        while self.tok() != closer {
+        while self.current_token() != closer {
             count += self.read_item()?;
-            if self.tok() != closer {
+            if self.current_token() != closer {
                 self.expect(Tok::Comma)?;
             }
         }
@@ -181,7 +181,7 @@ impl PlainReader<'_, '_, '_> {
     }
 
     fn read_item(&mut self) -> Option<u32> {
-        match (self.tok(), self.tok_ahead(1)) {
+        match (self.current_token(), self.token_ahead(1)) {
             (Tok::Word(key), Tok::Equal | Tok::Colon | Tok::Word(_)) => self.read_keyed(key),
             _ => self.read_plain_item(),
         }
@@ -191,11 +191,11 @@ impl PlainReader<'_, '_, '_> {
     fn read_keyed(&mut self, mut key: Symbol) -> Option<u32> {
         let l = self.start();
         self.skip();
-        while let Tok::Word(word) = self.tok() {
+        while let Tok::Word(word) = self.current_token() {
             key = self.b.join_key(key, word);
             self.skip();
         }
-        let spaced = match self.tok() {
+        let spaced = match self.current_token() {
             Tok::Equal => {
                 let spaced = self.start() > self.end();
                 self.skip();
@@ -208,7 +208,7 @@ impl PlainReader<'_, '_, '_> {
             _ => return None,
         };
         let start = self.start();
-        let count = match self.tok() {
+        let count = match self.current_token() {
             Tok::Quoted(text) => {
                 self.skip();
                 self.b.push_item(ValueSyntax::Text(text), start, self.end())
@@ -221,17 +221,17 @@ impl PlainReader<'_, '_, '_> {
     /// A value without a key.
     fn read_plain_item(&mut self) -> Option<u32> {
         let l = self.start();
-        let value = match (self.tok(), self.tok_ahead(1)) {
+        let value = match (self.current_token(), self.token_ahead(1)) {
             (Tok::Domain(domain), _) => {
                 self.skip();
                 ValueSyntax::Domain(domain)
             }
             (Tok::Stream, _) => return self.read_stream_item(),
-            (Tok::Word(word), Tok::Int(number)) if self.tok_ahead(2) == Tok::LParen => {
+            (Tok::Word(word), Tok::Int(number)) if self.token_ahead(2) == Tok::LParen => {
                 self.read_nested(word, number)?
             }
             (Tok::Word(word), Tok::Int(_)) => return self.read_handle_item(word),
-            (Tok::LParen, Tok::Int(_)) if matches!(self.tok_ahead(2), Tok::Int(_)) => self.read_team()?,
+            (Tok::LParen, Tok::Int(_)) if matches!(self.token_ahead(2), Tok::Int(_)) => self.read_team()?,
             _ => {
                 let expr = self.read_expr()?;
                 self.b.expr_value(expr)
@@ -252,7 +252,7 @@ impl PlainReader<'_, '_, '_> {
     fn read_handle_item(&mut self, word: Symbol) -> Option<u32> {
         let l = self.start();
         self.skip();
-        let Tok::Int(number) = self.tok() else { return None };
+        let Tok::Int(number) = self.current_token() else { return None };
         u32::try_from(number).ok()?;
         self.skip();
         let value = self.b.handle_value(word, number, l, self.end());
@@ -274,7 +274,7 @@ impl PlainReader<'_, '_, '_> {
     fn read_team(&mut self) -> Option<ValueSyntax> {
         self.skip();
         let mut count = 0;
-        while let Tok::Int(member) = self.tok() {
+        while let Tok::Int(member) = self.current_token() {
             let l = self.start();
             self.skip();
             count += self.b.push_member(member, l, self.end());
@@ -288,7 +288,7 @@ impl PlainReader<'_, '_, '_> {
 
     fn read_expr(&mut self) -> Option<ExprId> {
         let mut left = self.read_operand()?;
-        while let Tok::Infix(op) | Tok::Both(op) = self.tok() {
+        while let Tok::Infix(op) | Tok::Both(op) = self.current_token() {
             self.skip();
             let right = self.read_operand()?;
             left = self.b.infix_expr(left, op, right);
@@ -298,7 +298,7 @@ impl PlainReader<'_, '_, '_> {
 
     fn read_operand(&mut self) -> Option<ExprId> {
         let l = self.start();
-        let (Tok::Prefix(op) | Tok::Both(op)) = self.tok() else { return self.read_postfix() };
+        let (Tok::Prefix(op) | Tok::Both(op)) = self.current_token() else { return self.read_postfix() };
         self.skip();
         let operand = self.read_operand()?;
         Some(self.b.prefix_expr(op, operand, l, self.end()))
@@ -308,7 +308,7 @@ impl PlainReader<'_, '_, '_> {
         let l = self.start();
         let mut expr = self.read_atom()?;
         loop {
-            match self.tok() {
+            match self.current_token() {
                 Tok::LBracket => {
                     self.skip();
                     let index = self.read_expr()?;
@@ -325,13 +325,13 @@ impl PlainReader<'_, '_, '_> {
     }
 
     fn read_atom(&mut self) -> Option<ExprId> {
-        let (l, tok) = (self.start(), self.tok());
+        let (l, tok) = (self.start(), self.current_token());
         match tok {
             Tok::LBrace => {
                 let list = self.read_list(Tok::RBrace)?;
                 return Some(self.b.braces_expr(list, l, self.end()));
             }
-            Tok::Word(name) | Tok::Cast(name) if self.tok_ahead(1) == Tok::LParen => {
+            Tok::Word(name) | Tok::Cast(name) if self.token_ahead(1) == Tok::LParen => {
                 self.skip();
                 let args = self.read_list(Tok::RParen)?;
                 return Some(self.b.call_expr(name, args, l, self.end()));
