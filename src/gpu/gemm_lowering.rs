@@ -1,19 +1,12 @@
-//! Lowers GEMMs to cuBLASLt: layouts of strided views, without copies.
-//!
-//! cuBLASLt's matrices are column-major. A row-major GEMM `out[m, n] = a[m, k] * b[k, n]` is the column-major GEMM of
-//! the transposed matrices in the other order, `out'[n, m] = b'[n, k] * a'[k, m]`, and a row-major matrix read as
-//! column-major is its own transpose: no data is moved.
+//! Lowers GEMMs to calls of cuBLASLt: its types, scales and alignments. [`LibraryGemm`] has the layouts of the strided
+//! views, without copies.
 
 pub mod fp8;
 
 use crate::gemm_shape::{GemmBias, GemmNumerics, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use crate::memory_layout::ALIGNMENT;
 use hostir::ir::DType;
-use hostir::plan::{BufferView, GemmInst, MatrixOrder, ViewDim, has_library_types};
-
-/// A value for each operand of a call: the library's `a`, `b`, bias and `d` (ours `b`, `a`, bias and `out`), the scales
-/// of its `a` and of its `b`.
-pub type PerOperand<T> = [T; 6];
+use hostir::plan::{BatchAxis, BufferView, GemmInst, LibraryBias, LibraryGemm, MatrixOrder, PerOperand, ViewDim};
 
 /// One call of the library: a shape, and the addresses of its operands.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,140 +40,55 @@ struct GemmTypes {
 }
 
 impl GemmTypes {
-    /// The types, if the library computes with them.
+    /// The types, if the library has them.
     fn for_gemm(gemm: &GemmInst) -> Option<Self> {
         let factors = [matrix_element(gemm.b.dtype)?, matrix_element(gemm.a.dtype)?];
-        let element = matrix_element(gemm.out.dtype)?;
-        has_library_types(gemm).then_some(Self { element, factors })
+        Some(Self { element: matrix_element(gemm.out.dtype)?, factors })
     }
 }
 
 /// The calls that compute a GEMM, without loss of precision; `None` if a kernel of our own has to.
 pub fn gemm_calls(gemm: &GemmInst) -> Option<Vec<GemmCall>> {
-    let [row_scale, column_scale] = [0, 1].map(|at| gemm.scale_views().get(at));
-    let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out), column_scale, row_scale];
-    let views = views.map(|view| view.cloned());
-    if views.iter().flatten().any(|view| view.is_empty() || view.dims.len() < 2) {
-        return None;
-    }
     let types = GemmTypes::for_gemm(gemm)?;
-    let views = fold_rows(views);
-    let (outer, inner) = batch_axes(&views);
-    each_offset(&outer).iter().map(|offsets| gemm_call(&views, offsets, inner, types)).collect()
+    let library = LibraryGemm::of_gemm(gemm)?;
+    library.call_offsets().iter().map(|offsets| gemm_call(&library, offsets, types)).collect()
+}
+
+fn gemm_call(
+    library: &LibraryGemm,
+    offsets: &PerOperand<usize>,
+    GemmTypes { element, factors }: GemmTypes,
+) -> Option<GemmCall> {
+    let BatchAxis { extent: batch, strides } = library.batch;
+    let operands: PerOperand<Option<BufferView>> = std::array::from_fn(|at| {
+        let view = library.operands[at].as_ref()?;
+        Some(BufferView { offset: view.offset + offsets[at], ..view.clone() })
+    });
+    let [a, b] = [0, 1].map(|at| (batched_layout(library.factors[at], strides[at]), library.factors[at].is_turned));
+    let shape = GemmShape {
+        element,
+        factors,
+        numerics: GemmNumerics::default(),
+        a,
+        b,
+        d: batched_layout(library.result, strides[3]),
+        bias: match library.bias {
+            LibraryBias::Absent => GemmBias::None,
+            LibraryBias::Row => GemmBias::Rows,
+            LibraryBias::Matrix(order) => GemmBias::Matrix(batched_layout(order, strides[2])),
+        },
+        scales: scale_form(&operands, batch, [strides[4], strides[5]])?,
+        batch: i32::try_from(batch).ok()?,
+        remote: false,
+        alignments: [0, 1, 2, 3].map(|at| view_alignment(operands[at].as_ref())),
+    };
+    is_supported(&shape).then_some(GemmCall { shape, operands })
 }
 
 /// Rank-2 tails of the views: matrices.
 fn matrix_tail(view: &BufferView) -> (ViewDim, ViewDim) {
     let n = view.dims.len();
     (view.dims[n - 2], view.dims[n - 1])
-}
-
-/// Folds the innermost batch axis into the rows, if `b` is the same for the whole axis and the rows of `a` and `out`
-/// (and the bias and the scales) continue from one matrix of it to the next.
-fn fold_rows(mut views: PerOperand<Option<BufferView>>) -> PerOperand<Option<BufferView>> {
-    while let [Some(b), Some(a), bias, Some(out), column_scale, row_scale] = &views {
-        let n = out.dims.len();
-        if n < 3 || b.dims[n - 3].stride != 0 && b.dims[n - 3].extent != 1 {
-            break;
-        }
-        let others = bias.iter().chain(column_scale).chain(row_scale);
-        if ![a, out].into_iter().chain(others).all(|view| has_joinable_rows(view, n)) {
-            break;
-        }
-        for (at, view) in views.iter_mut().enumerate() {
-            let Some(view) = view else { continue };
-            let batch = view.dims.remove(n - 3);
-            if at != 0 {
-                view.dims[n - 3].extent *= batch.extent;
-            }
-        }
-    }
-    views
-}
-
-/// Returns true if the rows of a matrix of rank `n` follow those of the matrix before it in the innermost batch axis.
-fn has_joinable_rows(view: &BufferView, n: usize) -> bool {
-    let (batch, rows) = (view.dims[n - 3], view.dims[n - 2]);
-    batch.extent == 1 || batch.stride == rows.stride * rows.extent
-}
-
-/// A batch axis: its extent and the operands' strides.
-type BatchAxis = (usize, PerOperand<usize>);
-
-fn batch_axes(views: &PerOperand<Option<BufferView>>) -> (Vec<BatchAxis>, BatchAxis) {
-    let rank = views[3].as_ref().map_or(2, |out| out.dims.len());
-    let mut merged: Vec<BatchAxis> = Vec::new();
-    for next in (0..rank - 2).map(|at| batch_axis(views, at)).filter(|(extent, _)| *extent != 1) {
-        match merged.last_mut() {
-            Some((extent, strides)) if strides.iter().zip(next.1).all(|(outer, inner)| *outer == inner * next.0) => {
-                (*extent, *strides) = (*extent * next.0, next.1);
-            }
-            _ => merged.push(next),
-        }
-    }
-    let inner = merged.pop().unwrap_or((1, PerOperand::default()));
-    (merged, inner)
-}
-
-fn batch_axis(views: &PerOperand<Option<BufferView>>, at: usize) -> BatchAxis {
-    let strides = views.each_ref().map(|view| view.as_ref().map_or(0, |view| view.dims[at].stride));
-    (views[3].as_ref().map_or(1, |out| out.dims[at].extent), strides)
-}
-
-/// Offsets of the views at each index of the outer batch axes.
-fn each_offset(outer: &[BatchAxis]) -> Vec<PerOperand<usize>> {
-    let mut all = vec![PerOperand::default()];
-    for (extent, strides) in outer {
-        all = all
-            .iter()
-            .flat_map(|base| (0..*extent).map(move |index| (base, index)))
-            .map(|(base, index)| std::array::from_fn(|at| base[at] + index * strides[at]))
-            .collect();
-    }
-    all
-}
-
-fn gemm_call(
-    views: &PerOperand<Option<BufferView>>,
-    offsets: &PerOperand<usize>,
-    (batch, strides): BatchAxis,
-    GemmTypes { element, factors }: GemmTypes,
-) -> Option<GemmCall> {
-    let (d, turned) = batched_layout(views[3].as_ref()?, strides[3])?;
-    if turned {
-        return None;
-    }
-    let bias = match &views[2] {
-        None => GemmBias::None,
-        Some(view) => {
-            let (rows, columns) = matrix_tail(view);
-            // The epilogue's vector is the same for the whole batch.
-            let vector = (rows.stride == 0 || rows.extent == 1) && columns.stride == 1;
-            match vector && (batch == 1 || strides[2] == 0) && element != MatrixElement::F64 {
-                true => GemmBias::Rows,
-                false => GemmBias::Matrix(batched_layout(view, strides[2]).filter(|(_, turned)| !turned)?.0),
-            }
-        }
-    };
-    let operands: PerOperand<Option<BufferView>> = std::array::from_fn(|at| {
-        let view = views[at].as_ref()?;
-        Some(BufferView { offset: view.offset + offsets[at], ..view.clone() })
-    });
-    let alignments = [0, 1, 2, 3].map(|at| view_alignment(operands[at].as_ref()));
-    let shape = GemmShape {
-        element,
-        factors,
-        numerics: GemmNumerics::default(),
-        a: batched_layout(views[0].as_ref()?, strides[0])?,
-        b: batched_layout(views[1].as_ref()?, strides[1])?,
-        d,
-        bias,
-        scales: scale_form(&operands, batch, [strides[4], strides[5]])?,
-        batch: i32::try_from(batch).ok()?,
-        remote: false,
-        alignments,
-    };
-    is_supported(&shape).then_some(GemmCall { shape, operands })
 }
 
 /// The form of the scales, if the library supports it: one for each factor, or, for a single GEMM of `__e4m3` in
@@ -208,10 +116,9 @@ fn is_dense(dim: ViewDim) -> bool {
     dim.stride == 1 || dim.extent == 1
 }
 
-/// The layout of the matrices of a view, and whether it is transposed.
-fn batched_layout(view: &BufferView, batch_stride: usize) -> Option<(MatrixLayout, bool)> {
-    let MatrixOrder { is_turned, rows, columns, leading } = MatrixOrder::of_view(view)?;
-    Some((MatrixLayout { rows, columns, leading, batch_stride: batch_stride as i64 }, is_turned))
+/// The layout of the matrices of a batch.
+fn batched_layout(MatrixOrder { rows, columns, leading, .. }: MatrixOrder, batch_stride: usize) -> MatrixLayout {
+    MatrixLayout { rows, columns, leading, batch_stride: batch_stride as i64 }
 }
 
 /// Returns true if cuBLASLt supports a shape: always, except for some shapes of 8-bit floats ([`fp8`]).

@@ -245,20 +245,7 @@ fn nccl_reduction(collective: &CollectiveInst) -> Result<RedOp, Unsupported> {
 /// Returns true if NCCL moves elements of a type. Narrower floats than 16 bits and truth values are bytes for it, and
 /// 16-bit integers pairs of bytes, which `gathered_reduction` reduces.
 pub fn is_nccl_type(dtype: DType) -> bool {
-    dtype.is_integer()
-        || matches!(
-            dtype,
-            DType::Double
-                | DType::Float
-                | DType::Half
-                | DType::BFloat16
-                | DType::Float8E4M3
-                | DType::Float8E5M2
-                | DType::Float8E8M0
-                | DType::Float4E2M1
-                | DType::Float4E2M1x2
-                | DType::Bool
-        )
+    dtype.is_integer() || dtype.is_float() || dtype == DType::Bool
 }
 
 #[cfg(test)]

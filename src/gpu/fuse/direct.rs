@@ -1,8 +1,6 @@
 //! GEMMs that store their result in the memory of another rank ([`hostir::plan::direct_store_pairs`]).
 
 use crate::fused_inst::FusedInst;
-use crate::gemm_lowering;
-use crate::gemm_lowering::fp8;
 use hostir::plan::{GemmInst, GemmPair, InstId, Plan, WorkItem, direct_store_pairs};
 
 /// Replaces each GEMM whose result only a message sends, and the message, by one item at the message's place, if
@@ -21,10 +19,4 @@ pub fn join_sends(plan: &Plan, items: Vec<FusedInst>, accept: impl Fn(&GemmInst,
         };
     }
     items.into_iter().flatten().collect()
-}
-
-/// Returns true if the library computes a GEMM wherever its result is. For 8-bit factors that depends on the device,
-/// and on the place of the result.
-pub(super) fn is_library_gemm(gemm: &GemmInst) -> bool {
-    !fp8::has_fp8_factors(gemm) && gemm_lowering::gemm_calls(gemm).is_some()
 }

@@ -22,7 +22,7 @@ use hostir::ir::IdVec;
 use hostir::ir::functions::FunctionCost;
 use hostir::plan::InstId;
 use hostir::plan::{BufferId, BufferKind, BufferView, Function, GemmInst, InstKind, KernelStep, Plan, PointwiseKernel};
-use hostir::plan::{ElidedCopies, are_disjoint, elide_copies};
+use hostir::plan::{ElidedCopies, are_disjoint, elide_copies, is_library_gemm};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
@@ -45,7 +45,7 @@ pub fn fuse_kernels(plan: &Plan) -> Vec<FusedInst> {
     }
     fusion.absorb_postponed();
     let items = accumulate::join_sums(plan, fusion.into_fused());
-    join_sends(plan, items, |gemm, _| direct::is_library_gemm(gemm))
+    join_sends(plan, items, |gemm, _| is_library_gemm(gemm))
 }
 
 struct KernelFusion<'p> {

@@ -78,7 +78,7 @@ pub use inst_questions::InstRole;
 pub(crate) use issued_communications::HandlePost;
 pub use launch_inst::{LaunchArgument, LaunchInst, UserKernel};
 pub(crate) use layout::shard_place;
-pub use library_gemm::{MatrixOrder, has_library_types, is_library_gemm};
+pub use library_gemm::{BatchAxis, LibraryBias, LibraryGemm, MatrixOrder, PerOperand, is_library_gemm};
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
 pub use red_op::RedOp;
@@ -142,7 +142,7 @@ pub struct EndedOwner {
 pub struct PlanNotes {
     /// Buffers whose tensor a Deallocate ended while other tensors were bound to them, in issue order.
     pub ended_owners: Vec<EndedOwner>,
-    /// What is shown after a run, in issue order.
+    /// The values to show after a run, in issue order.
     pub prints: Vec<PlanPrint>,
 }
 
