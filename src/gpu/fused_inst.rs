@@ -54,7 +54,7 @@ pub enum FusedInst {
 impl FusedInst {
     /// The instruction that gives the item its stream and origin: its own, the last one of a kernel, or the message for
     /// which a GEMM stores.
-    pub fn position(&self) -> InstId {
+    pub fn plan_position(&self) -> InstId {
         match self {
             FusedInst::Inst(at) | FusedInst::Gemm { at, .. } | FusedInst::DirectGemm { send: at, .. } => *at,
             FusedInst::Kernel { of, .. } | FusedInst::Reduce { of, .. } => of.last().copied().unwrap_or(InstId(0)),
@@ -63,8 +63,8 @@ impl FusedInst {
 }
 
 impl WorkItem for FusedInst {
-    fn position(&self) -> InstId {
-        FusedInst::position(self)
+    fn plan_position(&self) -> InstId {
+        FusedInst::plan_position(self)
     }
     fn plain_inst(&self) -> Option<InstId> {
         match self {

@@ -134,7 +134,7 @@ fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
     }
     let waits = first_waits(plan, items);
     for (at, item) in items.iter().enumerate() {
-        let inst = plan.inst(item.position());
+        let inst = plan.inst(item.plan_position());
         let (stream, buffers) = (inst.stream, accessed_buffers(&inst, item).into_iter());
         match inst.kind.issued_work() {
             // Its stream continues when the communication has ended, which is one more use of that stream.
@@ -161,7 +161,7 @@ fn first_waits(plan: &Plan, items: &[FusedInst]) -> Vec<Option<(usize, StreamSlo
     let mut groups: Vec<(Vec<WorkSlot>, WorkSlot)> = Vec::new();
     let mut open: Option<Vec<WorkSlot>> = None;
     for (at, item) in items.iter().enumerate() {
-        let inst = plan.inst(item.position());
+        let inst = plan.inst(item.plan_position());
         match &inst.kind {
             InstKind::GroupBegin => open = Some(Vec::new()),
             InstKind::GroupEnd { work, .. } => groups.extend(open.take().map(|all| (all, *work))),

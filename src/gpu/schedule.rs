@@ -250,7 +250,7 @@ pub fn build_schedule(
     builder.record_event(0);
     let items = fuse::join_sends(plan, fuse::fuse_kernels(plan), |gemm, send| builder.stores_fp8_gemm(gemm, send));
     for item in &items {
-        builder.at = item.position();
+        builder.at = item.plan_position();
         builder.schedule_item(item).map_err(|what| UnsupportedInst { inst: builder.at, what, instead: None })?;
     }
     builder.join_streams();

@@ -112,7 +112,7 @@ pub(crate) fn answer_request(session: &mut EditorSession, request: Request) -> R
         Rename::METHOD => answer::<Rename>(session, request, navigation::rename),
         DocumentSymbolRequest::METHOD => answer::<DocumentSymbolRequest>(session, request, outline::list_symbols),
         FoldingRangeRequest::METHOD => answer::<FoldingRangeRequest>(session, request, outline::list_folds),
-        Completion::METHOD => answer::<Completion>(session, request, completion::complete),
+        Completion::METHOD => answer::<Completion>(session, request, completion::list_completions),
         SemanticTokensFullRequest::METHOD => answer::<SemanticTokensFullRequest>(session, request, tokens::list_tokens),
         InlayHintRequest::METHOD => answer::<InlayHintRequest>(session, request, hints::list_hints),
         CodeLensRequest::METHOD => answer::<CodeLensRequest>(session, request, lenses::list_lenses),

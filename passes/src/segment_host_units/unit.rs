@@ -66,7 +66,7 @@ impl GroupTensors {
         self.group += 1;
     }
     /// The row of a tensor, and true if it is the first time in this group that somebody asks for it.
-    fn row(&mut self, tensor: TensorId) -> (&mut GroupTensor, bool) {
+    fn tensor_row(&mut self, tensor: TensorId) -> (&mut GroupTensor, bool) {
         let row = &mut self.rows[tensor.index()];
         let is_new = row.group != self.group;
         if is_new {
@@ -119,7 +119,7 @@ fn unit_interface(program: &Program, uses: &HostUses, tensors: &mut GroupTensors
     for &id in ops {
         let op = program.op(id);
         for tensor in op.input_tensors() {
-            let (row, is_new) = tensors.row(tensor);
+            let (row, is_new) = tensors.tensor_row(tensor);
             if row.is_made {
                 row.reads += 1;
             } else if is_new {
@@ -128,12 +128,12 @@ fn unit_interface(program: &Program, uses: &HostUses, tensors: &mut GroupTensors
         }
         scalars.add_op(program, uses, ops, op, &mut ports.scalars);
         for tensor in op.output_tensors() {
-            let (row, _) = tensors.row(tensor);
+            let (row, _) = tensors.tensor_row(tensor);
             (row.is_made, row.reads) = (true, 0);
         }
     }
     for tensor in ops.iter().flat_map(|&op| program.op(op).output_tensors()) {
-        let inside = tensors.row(tensor).0.reads;
+        let inside = tensors.tensor_row(tensor).0.reads;
         let all = uses.reads[tensor.index()];
         if all > inside || all == 0 || uses.shared[tensor.index()] {
             ports.outputs.push(tensor);
@@ -191,7 +191,7 @@ impl UnitTensors<'_> {
 
     fn map_tensor(&mut self, build: &mut OpBuilder<'_, '_>, tensor: TensorId) -> TensorId {
         let unit = self.unit;
-        let (row, _) = self.tensors.row(tensor);
+        let (row, _) = self.tensors.tensor_row(tensor);
         *row.own.get_or_insert_with(|| {
             let program = build.program();
             let domains: SmallVec<[IterDomain; 6]> = program.domains(tensor).into();

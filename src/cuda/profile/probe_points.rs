@@ -60,7 +60,7 @@ pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe
 pub(crate) fn trace_part(plan: &Plan, schedule: &RankSchedule, times: &[Option<(u64, u64)>]) -> PartialTrace {
     let mut builder = Builder {
         plan,
-        items: schedule.items.iter().map(|item| (item.position(), item)).collect(),
+        items: schedule.items.iter().map(|item| (item.plan_position(), item)).collect(),
         part: PartialTrace { tracks: trace::plan_tracks(plan), ..PartialTrace::default() },
         last: vec![None; schedule.streams],
         free: vec![0; schedule.streams],

@@ -126,7 +126,7 @@ pub struct RankLocation {
 
 impl RankLocation {
     /// The location as a position for a report of all ranks.
-    pub fn position(self) -> RankPosition {
+    pub fn rank_position(self) -> RankPosition {
         RankPosition { rank: self.rank, progress: RankProgress::At(self.inst) }
     }
     /// Adds to a diagnostic of this program the rank's location: its op and iteration.

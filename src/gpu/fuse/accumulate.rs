@@ -19,8 +19,8 @@ pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     for GemmPair { gemm, reader } in found {
         let joined = items[gemm].as_ref().zip(items[reader].as_ref()).and_then(|(gemm_item, sum)| {
             let gemm = accumulating_gemm(&gemm_item.own_gemm(plan)?, &kernel_of_item(plan, sum)?)?;
-            let of = replaced_positions(gemm_item).chain(replaced_positions(sum)).chain([sum.position()]);
-            Some(FusedInst::Gemm { gemm: Box::new(gemm), at: gemm_item.position(), of: of.collect() })
+            let of = replaced_positions(gemm_item).chain(replaced_positions(sum)).chain([sum.plan_position()]);
+            Some(FusedInst::Gemm { gemm: Box::new(gemm), at: gemm_item.plan_position(), of: of.collect() })
         });
         if joined.is_some() {
             items[gemm] = None;
@@ -32,7 +32,7 @@ pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
 
 /// The positions that an item replaces besides its own.
 fn replaced_positions(item: &FusedInst) -> impl Iterator<Item = hostir::plan::InstId> + '_ {
-    let own = item.position();
+    let own = item.plan_position();
     let of = match item {
         FusedInst::Gemm { of, .. } | FusedInst::Kernel { of, .. } => of.as_slice(),
         _ => &[],

@@ -27,7 +27,7 @@ impl DeviceTurns {
         let mut after_event = vec![LAST_TURN; plan.events as usize];
         for id in (0..plan.inst_count()).rev().map(InstId::new) {
             let inst = plan.stored_inst(id);
-            let after = &mut after_stream[inst.template().stream.0 as usize];
+            let after = &mut after_stream[inst.template_inst().stream.0 as usize];
             match inst.queue_action() {
                 QueueAction::WaitEvent(event) => {
                     let of_event = &mut after_event[event.0 as usize];

@@ -281,7 +281,7 @@ impl RankClock for RankRecorder {
         let mut more: Vec<InstOrigin> = Vec::new();
         let mut bytes = 0;
         for inst in unit.insts.iter().map(|&id| plan.stored_inst(id)) {
-            bytes += inst.template().kind.traffic_bytes();
+            bytes += inst.template_inst().kind.traffic_bytes();
             more.extend(Some(inst.origin()).filter(|origin| *origin != label.origin));
         }
         let entry = &mut self.part.spans[span];

@@ -192,7 +192,7 @@ impl<'p> SimulatedRun<'p> {
     /// Posts what a rank, one of whose streams has continued, takes part in and the communications do not know of.
     fn note_posts(&mut self, rank: usize, stream: usize) {
         let queues = &self.walk.ranks[rank].queues;
-        let head = queues.stream_head(stream).map(|head| queues.stored_inst(head).template());
+        let head = queues.stream_head(stream).map(|head| queues.stored_inst(head).template_inst());
         self.has_stream_posts |= head.is_some_and(|head| head.kind.initiates_transfer());
         for comm in 0..self.ranks[rank].started.len() {
             if !self.ranks[rank].started[comm] {
@@ -223,7 +223,7 @@ impl<'p> SimulatedRun<'p> {
     fn run_stream(&mut self, rank: usize, stream: usize, ns: u64) -> Result<(), Diag> {
         let queues = &self.walk.ranks[rank].queues;
         let Some(head) = queues.stream_head(stream) else { return Ok(()) };
-        let kind = &queues.stored_inst(head).template().kind;
+        let kind = &queues.stored_inst(head).template_inst().kind;
         if !needs_device(kind) {
             return self.end_step(rank, stream, ns);
         }
@@ -261,7 +261,7 @@ impl<'p> SimulatedRun<'p> {
     /// Ends a stream's next instruction, and makes events for what follows.
     fn end_step(&mut self, rank: usize, stream: usize, ns: u64) -> Result<(), Diag> {
         let state = &mut self.walk.ranks[rank];
-        let ended = state.queues.stream_head(stream).map(|head| &state.queues.stored_inst(head).template().kind);
+        let ended = state.queues.stream_head(stream).map(|head| &state.queues.stored_inst(head).template_inst().kind);
         state.clock.set_model_time(stream, ns);
         state.run_step(stream, self.prepared)?;
         self.ranks[rank].busy[stream] = false;

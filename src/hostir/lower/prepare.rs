@@ -131,7 +131,7 @@ impl PreparedProgram {
 /// The bytes of a plan's buffers, and of the operands of its largest instruction.
 fn plan_bytes(plan: &Plan) -> u64 {
     let insts = plan.repeated_bodies().flat_map(RepeatedBody::first_round);
-    let largest = insts.map(|inst| inst.template().kind.traffic_bytes()).max().unwrap_or(0);
+    let largest = insts.map(|inst| inst.template_inst().kind.traffic_bytes()).max().unwrap_or(0);
     plan.peak_bytes.saturating_add(largest.saturating_mul(2))
 }
 

@@ -115,7 +115,7 @@ impl<'a> PlanBuilder<'a> {
         let printed = std::mem::take(&mut self.plan.outputs);
         self.plan.outputs = outputs.map(|tensor| self.tensor_binding(tensor).cloned()).collect();
         self.plan.outputs.extend(printed);
-        self.plan.insts.complete();
+        self.plan.insts.drop_build_state();
         Ok(self.plan)
     }
 

@@ -166,11 +166,6 @@ impl TeamTransfers {
         all
     }
 
-    /// Number of team members.
-    pub fn member_count(&self) -> usize {
-        self.members.len()
-    }
-
     /// Returns the transfer from one member to another; `None` if there is none.
     pub fn transfer_between(&self, from: usize, to: usize) -> Option<CollectiveTransfer> {
         let (sender, receiver) = (self.members.get(from)?, self.members.get(to)?);

@@ -175,7 +175,7 @@ impl Plan {
         is_wanted: impl Fn(&InstKind) -> bool,
         mut visit: impl FnMut(InstId, StoredInst<'p>),
     ) {
-        let is_wanted: Vec<bool> = self.insts.templates().insts().map(|inst| is_wanted(&inst.kind)).collect();
+        let is_wanted: Vec<bool> = self.insts.templates().template_insts().map(|inst| is_wanted(&inst.kind)).collect();
         let mut start = 0;
         for body in self.repeated_bodies() {
             let places = body.wanted_places(&is_wanted);

@@ -63,7 +63,7 @@ impl DeviceWork {
 /// Returns true if a plan has a GEMM, and a copy or a message by which it could save work.
 fn has_candidates(plan: &Plan) -> bool {
     let (mut computes, mut moves) = (false, false);
-    for inst in plan.insts.templates().insts() {
+    for inst in plan.insts.templates().template_insts() {
         computes |= matches!(inst.kind, InstKind::Gemm(_));
         moves |= matches!(inst.kind, InstKind::Copy { .. }) || inst.kind.initiates_transfer();
         if computes && moves {
@@ -80,7 +80,7 @@ struct PlanItem {
 }
 
 impl WorkItem for PlanItem {
-    fn position(&self) -> InstId {
+    fn plan_position(&self) -> InstId {
         self.at
     }
     fn plain_inst(&self) -> Option<InstId> {

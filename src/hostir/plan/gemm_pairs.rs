@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Work of a plan: one of its instructions, or several that were joined.
 pub trait WorkItem {
     /// The instruction that gives the work its stream.
-    fn position(&self) -> InstId;
+    fn plan_position(&self) -> InstId;
     /// The instruction that the work is, if it is an unchanged one.
     fn plain_inst(&self) -> Option<InstId>;
     /// The GEMM that it computes, whose result is in the rank's own memory.
@@ -91,7 +91,7 @@ fn neighbouring_pairs<I: WorkItem>(plan: &Plan, items: &[I], accept: impl Fn(&Ge
     let mut last: FxHashMap<StreamSlot, usize> = FxHashMap::default();
     let mut pairs = Vec::new();
     for (reader, item) in items.iter().enumerate() {
-        let inst = plan.inst(item.position());
+        let inst = plan.inst(item.plan_position());
         if matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }) {
             continue;
         }

@@ -94,7 +94,7 @@ pub(super) const MESSAGE_WORK_FIELD: u32 = 2;
 impl InstSteps {
     /// The steps between the numbers of an instruction and of its counterparts one and two rounds later; `None` if they
     /// differ by more than constant steps.
-    pub(super) fn between(rounds: [InstNumbers<'_>; 3]) -> Option<Self> {
+    pub(super) fn of_rounds(rounds: [InstNumbers<'_>; 3]) -> Option<Self> {
         let [first, second, third] = rounds;
         let mut fields = SmallVec::new();
         for (field, ((a, b), c)) in (0u32..).zip(first.iter().zip(second.iter()).zip(third.iter())) {

@@ -66,7 +66,7 @@ impl<'p> RepeatedBody<'p> {
     }
     /// The places in a round of the instructions whose templates are wanted.
     pub(super) fn wanted_places(self, is_wanted: &[bool]) -> Vec<usize> {
-        let insts = self.insts.insts().iter().enumerate();
+        let insts = self.insts.packed_insts().iter().enumerate();
         insts.filter(|(_, inst)| is_wanted[inst.template as usize]).map(|(at, _)| at).collect()
     }
 }
@@ -87,7 +87,7 @@ impl InstList {
         insts.into_iter().for_each(|inst| {
             list.push(inst);
         });
-        list.complete();
+        list.drop_build_state();
         list
     }
     /// Number of instructions.
@@ -153,12 +153,12 @@ impl InstList {
                 self.segments.push(Segment::plain(self.len - 1, body));
             }
         }
-        split.bytes()
+        split.byte_count()
     }
 
     /// No instructions follow: what only they would need is dropped.
-    pub(super) fn complete(&mut self) {
-        self.templates.complete();
+    pub(super) fn drop_build_state(&mut self) {
+        self.templates.drop_build_state();
         if let Some(last) = self.segments.last_mut() {
             last.body.shrink_to_fit();
         }
@@ -196,14 +196,15 @@ impl InstList {
         let Some(Segment { first, body, .. }) = plain else { return false };
         let (from, length) = (start - first, (self.len - start) / 3);
         let is_same = |at: &usize| {
-            let [one, two, three] = [0, length, 2 * length].map(|more| body.insts()[at + more].template);
+            let [one, two, three] = [0, length, 2 * length].map(|more| body.packed_insts()[at + more].template);
             one == two && two == three
         };
         if !(from..from + length).all(|at| is_same(&at)) {
             return false;
         }
         let rounds_of = |at: usize| [0, length, 2 * length].map(|more| body.numbers(at + more, templates));
-        let steps: Option<Vec<InstSteps>> = (from..from + length).map(|at| InstSteps::between(rounds_of(at))).collect();
+        let steps: Option<Vec<InstSteps>> =
+            (from..from + length).map(|at| InstSteps::of_rounds(rounds_of(at))).collect();
         let Some(steps) = steps else { return false };
         let body = body.copy_range(from..from + length, templates);
         self.drop_tail(start);
@@ -220,7 +221,7 @@ impl InstList {
             && part.len() == next.len()
             && part.zip(0..).all(|(at, place)| {
                 let (first, later) = (body.numbers(at, &self.templates), next.numbers(place, &self.templates));
-                body.insts()[at].template == next.insts()[place].template
+                body.packed_insts()[at].template == next.packed_insts()[place].template
                     && segment.steps[at].lead_to(first, later, segment.rounds)
             })
     }
@@ -282,7 +283,7 @@ impl LoopRecorder {
             return 0;
         }
         if self.open_run(list) {
-            return list.segments.last().map_or(0, |segment| 2 * segment.body.bytes());
+            return list.segments.last().map_or(0, |segment| 2 * segment.body.byte_count());
         }
         if ATTEMPTS.last() == Some(&rounds) {
             (self.idle, self.pause) = (self.pause, (self.pause * 2).min(LONGEST_PAUSE));
@@ -314,7 +315,7 @@ impl LoopRecorder {
         if !has_length || (from < to && !list.continues(run.segment, from..to)) {
             return None;
         }
-        let bytes = list.segments.get(run.segment + 1).map_or(0, |plain| plain.body.bytes());
+        let bytes = list.segments.get(run.segment + 1).map_or(0, |plain| plain.body.byte_count());
         list.segments.truncate(run.segment + 1);
         run.taken += 1;
         if run.taken == run.ends.len() {
@@ -337,7 +338,7 @@ impl LoopRecorder {
             let numbers = segment.body.numbers(at, &list.templates);
             let moved: SmallVec<[u32; 8]> = steps.moved_numbers(numbers, segment.rounds).collect();
             let numbers = InstNumbers { iteration: moved[0], others: &moved[1..] };
-            body.push_numbers(segment.body.insts()[at].template, numbers);
+            body.push_numbers(segment.body.packed_insts()[at].template, numbers);
         }
         let next = run.segment + 1;
         match list.segments.get_mut(next) {

@@ -35,7 +35,7 @@ impl SplitInst {
     const LEAST_BYTES: usize = 3 * size_of::<u32>();
 
     /// The bytes that the instruction takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn byte_count(&self) -> usize {
         let numbers = if self.numbers.len() < 2 { 0 } else { self.numbers.len() * size_of::<u32>() };
         Self::LEAST_BYTES + numbers + self.template_bytes
     }
@@ -58,12 +58,12 @@ const MOST_COMPARED: usize = 4;
 
 impl TemplateTable {
     /// The template of a number.
-    pub(super) fn template(&self, number: u32) -> &InstTemplate {
+    pub(super) fn inst_template(&self, number: u32) -> &InstTemplate {
         &self.templates[number as usize]
     }
 
     /// The instructions of all templates, by their numbers.
-    pub(super) fn insts(&self) -> impl Iterator<Item = &Inst> {
+    pub(super) fn template_insts(&self) -> impl Iterator<Item = &Inst> {
         self.templates.iter().map(|template| &template.inst)
     }
 
@@ -87,7 +87,7 @@ impl TemplateTable {
     }
 
     /// No templates follow: how they are found is dropped.
-    pub(super) fn complete(&mut self) {
+    pub(super) fn drop_build_state(&mut self) {
         self.index = FxHashMap::default();
         self.templates.shrink_to_fit();
     }

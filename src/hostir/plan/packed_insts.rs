@@ -34,11 +34,11 @@ impl PackedInsts {
         self.insts.is_empty()
     }
     /// The instructions.
-    pub(super) fn insts(&self) -> &[PackedInst] {
+    pub(super) fn packed_insts(&self) -> &[PackedInst] {
         &self.insts
     }
     /// The bytes of the list.
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn byte_count(&self) -> usize {
         size_of_val(self.insts.as_slice()) + size_of_val(self.numbers.as_slice())
     }
     /// Makes room for one more instruction; returns false if memory or places are short.
@@ -67,7 +67,7 @@ impl PackedInsts {
     /// The numbers of an instruction.
     pub(super) fn numbers<'p>(&'p self, at: usize, templates: &TemplateTable) -> InstNumbers<'p> {
         let inst = &self.insts[at];
-        let others = match templates.template(inst.template).numbers as usize {
+        let others = match templates.inst_template(inst.template).numbers as usize {
             0 => &[],
             1 => std::slice::from_ref(&inst.number),
             count => &self.numbers[inst.number as usize..][..count],
@@ -87,7 +87,7 @@ impl PackedInsts {
     /// Drops the instructions from a place on.
     pub(super) fn truncate(&mut self, length: usize, templates: &TemplateTable) {
         let mut dropped = self.insts.iter().skip(length);
-        if let Some(inst) = dropped.find(|inst| templates.template(inst.template).numbers > 1) {
+        if let Some(inst) = dropped.find(|inst| templates.inst_template(inst.template).numbers > 1) {
             self.numbers.truncate(inst.number as usize);
         }
         self.insts.truncate(length);

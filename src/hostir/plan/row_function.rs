@@ -47,20 +47,6 @@ impl RowElements<'_> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The elements as reals.
-    pub fn to_reals(&self) -> Vec<f64> {
-        match self {
-            RowElements::Reals(values) => values.to_vec(),
-            RowElements::Integers(values) => values.iter().map(|&value| value as f64).collect(),
-        }
-    }
-    /// The elements as integers; reals lose their fraction.
-    pub fn to_integers(&self) -> Vec<i64> {
-        match self {
-            RowElements::Reals(values) => values.iter().map(|&value| value as i64).collect(),
-            RowElements::Integers(values) => values.to_vec(),
-        }
-    }
 }
 
 /// One row of an operand.

@@ -47,9 +47,9 @@ pub(crate) enum QueueAction {
 impl<'p> StoredInst<'p> {
     /// The instruction of a round of a body; `at` is its index there.
     pub(super) fn of_body(body: RepeatedBody<'p>, round: usize, at: usize) -> Self {
-        let number = body.insts.insts()[at].template;
+        let number = body.insts.packed_insts()[at].template;
         Self {
-            template: &body.templates.template(number).inst,
+            template: &body.templates.inst_template(number).inst,
             number,
             round: round as u32,
             numbers: body.insts.numbers(at, body.templates),
@@ -58,7 +58,7 @@ impl<'p> StoredInst<'p> {
     }
 
     /// An instruction of the same type with the same op, stream, communicator and extents, whose other numbers are 0.
-    pub(crate) fn template(self) -> &'p Inst {
+    pub(crate) fn template_inst(self) -> &'p Inst {
         self.template
     }
 

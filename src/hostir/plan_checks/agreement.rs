@@ -34,7 +34,7 @@ pub(super) fn check_all_sides(prepared: &PreparedProgram, matching: &PlanMatchin
 /// Returns true if the sides of a message have equally many elements of one type, equal in all rounds of a loop.
 fn are_equal_amounts(plans: &[Plan], message: &MatchedMessage) -> bool {
     let [one, other] = [message.send, message.receive].map(|side| {
-        let view = plans.get(side.rank as usize)?.stored_inst(side.inst).template().kind.message_view()?;
+        let view = plans.get(side.rank as usize)?.stored_inst(side.inst).template_inst().kind.message_view()?;
         Some((view.len(), view.dtype))
     });
     one.is_some() && one == other

@@ -87,7 +87,7 @@ pub(super) fn check_in_place(prepared: &PreparedProgram) -> Vec<Diag> {
 /// Returns true if a collective of the plan has its input and its output in one buffer.
 fn may_work_in_place(plan: &Plan) -> bool {
     let mut insts = plan.repeated_bodies().flat_map(RepeatedBody::first_round);
-    insts.any(|inst| inst.template().kind.collective().is_some() && shared_views(&inst.unfold_inst()).is_some())
+    insts.any(|inst| inst.template_inst().kind.collective().is_some() && shared_views(&inst.unfold_inst()).is_some())
 }
 
 /// A collective with its input and its output, if they are in one buffer.

@@ -118,7 +118,7 @@ impl<'p> RankQueues<'p> {
     }
 
     fn enqueue_inst(&mut self, id: InstId, inst: StoredInst<'p>, group: &mut Option<CommunicationUnit>) {
-        let stream = inst.template().stream;
+        let stream = inst.template_inst().stream;
         let count = self.streams[stream.0 as usize].items.len() as u32;
         let after = StreamPosition { stream, count };
         match inst.queue_action() {
@@ -174,7 +174,7 @@ impl<'p> RankQueues<'p> {
     }
 
     /// The progress of the rank.
-    pub(super) fn position(&self) -> RankPosition {
+    pub(super) fn rank_position(&self) -> RankPosition {
         let progress = self.first_pending().map_or(RankProgress::Ended, RankProgress::At);
         RankPosition { rank: self.plan.rank, progress }
     }
@@ -254,7 +254,7 @@ impl<'p> RankQueues<'p> {
     /// The collective that a communicator has started.
     pub(crate) fn started_collective(&self, comm: CommSlot) -> Option<InstId> {
         let &inst = self.started_unit(comm)?.insts.first()?;
-        self.stored_inst(inst).template().kind.collective().is_some().then_some(inst)
+        self.stored_inst(inst).template_inst().kind.collective().is_some().then_some(inst)
     }
 
     /// The sends (or receives) of a communicator's started unit that are not done.

@@ -211,7 +211,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
 
     /// The time at which a stream continues with its next instruction, which can run.
     pub(crate) fn ready_time(&self, stream: usize, inst: StoredInst<'_>) -> u64 {
-        match &inst.template().kind {
+        match &inst.template_inst().kind {
             kind if kind.is_wait() => self.clock.ready_time(stream, &inst.unfold_inst().kind),
             kind => self.clock.ready_time(stream, kind),
         }
@@ -349,7 +349,7 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         if !faults.iter().all(|fault| fault.code == codes::TIMEOUT) {
             return distinct_errors(faults);
         }
-        let positions: Vec<RankPosition> = self.ranks.iter().map(|rank| rank.queues.position()).collect();
+        let positions: Vec<RankPosition> = self.ranks.iter().map(|rank| rank.queues.rank_position()).collect();
         let notes = faults.into_iter().next().map(|fault| fault.notes).unwrap_or_default();
         let error = Diag { notes, ..Diag::global_error(codes::TIMEOUT, LATE) };
         vec![report_hang(self.prepared, error, &positions)]
@@ -603,7 +603,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         let here = message_end(queues, initiator as u32, inst);
         let there = message_end(&self.ranks[target].queues, partner.rank, partner.inst);
         let (Some(here), Some(there)) = (here, there) else { return Ok(false) };
-        let sends = stored.template().kind.is_message(MessageDirection::Send);
+        let sends = stored.template_inst().kind.is_message(MessageDirection::Send);
         let (send, receive) = if sends { (here, there) } else { (there, here) };
         let ready = self.ranks[initiator].ready_time(stream, stored);
         let start = ready.max(self.ranks[target].clock.announced_time(partner.inst));

@@ -15,7 +15,10 @@ use lsp_types::{
 ///
 /// # Errors
 /// None.
-pub fn complete(context: &RequestContext<'_>, params: CompletionParams) -> Result<Option<CompletionResponse>, String> {
+pub fn list_completions(
+    context: &RequestContext<'_>,
+    params: CompletionParams,
+) -> Result<Option<CompletionResponse>, String> {
     let document = context.document();
     let offset = document.positions.offset_of(&document.text, params.text_document_position.position);
     let section = context.snapshot.section_at(offset);

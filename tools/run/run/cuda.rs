@@ -125,7 +125,7 @@ impl CudaBackend {
     /// ranks.
     fn merge_positions(&self, prepared: &PreparedProgram, diags: Vec<Diag>) -> Vec<Diag> {
         let Some(peers) = self.peers.as_ref().filter(|peers| peers.has_timed_out()) else { return diags };
-        let own = self.cuda.options.watchdog.rank_locations().first().map(|place| place.position());
+        let own = self.cuda.options.watchdog.rank_locations().first().map(|place| place.rank_position());
         let rank = peers.rank();
         let own = own.unwrap_or(RankPosition { rank, progress: RankProgress::Unknown });
         peers.share_position(own.progress);

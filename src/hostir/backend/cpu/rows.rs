@@ -14,7 +14,7 @@ enum OperandValues {
 }
 
 impl OperandValues {
-    fn row(&self, row: usize, rows: usize) -> RowElements<'_> {
+    fn row_elements(&self, row: usize, rows: usize) -> RowElements<'_> {
         match self {
             OperandValues::Reals(values) => RowElements::Reals(row_of(values, row, rows)),
             OperandValues::Integers(values) => RowElements::Integers(row_of(values, row, rows)),
@@ -59,8 +59,10 @@ pub(super) fn run_rows(memory: &mut RankMemory, plan: &Plan, rows: &RowsInst) ->
 
 fn compute_one(rows: &RowsInst, operands: &[(OperandValues, Vec<usize>)], row: usize) -> Result<RowValues, String> {
     let count = rows.rows();
-    let operands: Vec<RowOperand<'_>> =
-        operands.iter().map(|(values, shape)| RowOperand { elements: values.row(row, count), shape }).collect();
+    let operands: Vec<RowOperand<'_>> = operands
+        .iter()
+        .map(|(values, shape)| RowOperand { elements: values.row_elements(row, count), shape })
+        .collect();
     let shape = rows.row_shape(&rows.output);
     let call = RowCall {
         operands: &operands,

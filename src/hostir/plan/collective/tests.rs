@@ -22,7 +22,6 @@ fn moved(kind: CollectiveKind, inputs: &MemberData, outputs: &[Option<usize>]) -
     let roles = inputs.iter().zip(outputs);
     let roles = roles.map(|(input, output)| MemberRole { sends: input.is_some(), receives: output.is_some() });
     let team = TeamTransfers::new(kind, roles);
-    assert_eq!(team.member_count(), inputs.len());
     let mut received: MemberData = Vec::new();
     for (to, length) in outputs.iter().enumerate() {
         let mut output = length.map(|length| vec![0; length]);

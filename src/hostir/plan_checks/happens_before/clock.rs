@@ -112,7 +112,7 @@ struct CountOrder {
 }
 
 impl CountOrder {
-    fn between(own: &[u32], other: &[u32]) -> Self {
+    fn of_counts(own: &[u32], other: &[u32]) -> Self {
         let (mut is_after, mut is_ahead) = (false, false);
         for (&own, &other) in own.iter().zip(other) {
             is_after |= own < other;
@@ -130,7 +130,7 @@ fn join_block(own: &mut CountBlock, other: &CountBlock) {
     if Rc::ptr_eq(own, other) {
         return;
     }
-    let order = CountOrder::between(own, other);
+    let order = CountOrder::of_counts(own, other);
     if order.is_after && order.is_ahead {
         Rc::make_mut(own).iter_mut().zip(&**other).for_each(|(own, &other)| *own = other.max(*own));
     } else if order.is_after {
@@ -145,7 +145,8 @@ impl VectorClock {
             return false;
         }
         let pairs = self.blocks.iter().zip(&*other.blocks).filter(|(own, other)| !Rc::ptr_eq(own, other));
-        let order = pairs.fold(CountOrder::default(), |order, (own, other)| order.or(CountOrder::between(own, other)));
+        let order =
+            pairs.fold(CountOrder::default(), |order, (own, other)| order.or(CountOrder::of_counts(own, other)));
         if order.is_after && order.is_ahead {
             let blocks = Rc::make_mut(&mut self.blocks);
             blocks.iter_mut().zip(&*other.blocks).for_each(|(own, other)| join_block(own, other));

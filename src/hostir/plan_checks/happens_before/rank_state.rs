@@ -268,7 +268,7 @@ impl<'p> RankState<'p> {
     }
 
     fn push_step(&mut self, step: IssuedStep<'p>) -> IssueOutcome {
-        let stream = step.inst.template().stream.0;
+        let stream = step.inst.template_inst().stream.0;
         let queue = &mut self.streams[stream as usize].issued;
         let outcome = if queue.is_empty() { IssueOutcome::Ready } else { IssueOutcome::Queued };
         if outcome == IssueOutcome::Ready && !self.busy.contains(&stream) {
@@ -377,7 +377,7 @@ impl<'p> RankState<'p> {
                 }
             }
         }
-        // What stands alone has an end of its own.
+        // A post alone has an end of its own.
         if unit.open_posts == 1 {
             unit.works.append(&mut unit.members);
         }

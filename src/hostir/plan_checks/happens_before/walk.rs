@@ -310,7 +310,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
 
     /// Carries out an item of a stream.
     fn run_step(&mut self, rank: usize, stream: usize, step: IssuedStep<'p>) {
-        let op = step.inst.template().origin.op;
+        let op = step.inst.template_inst().origin.op;
         let state = &mut self.ranks[rank];
         match step.action {
             StepAction::Post(place) => state.reach_post(stream, place),
@@ -510,7 +510,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             }
             UnitPart::Collective => {
                 sources.has_collective = true;
-                let collective = inst.inst.template().kind.collective();
+                let collective = inst.inst.template_inst().kind.collective();
                 sources.receives = collective.is_some_and(|collective| collective.output.is_some());
                 let (place, position) = queue.matched.ok_or(MissingSide::default())?;
                 self.push_members(place, queue.collectives, position, sources)
@@ -569,7 +569,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         for (&rank, inst) in
             of_all.communicator.team.iter().zip(insts).filter_map(|(rank, inst)| Some((rank, (*inst)?)))
         {
-            let own = self.plans.get(rank as usize)?.stored_inst(inst).template().kind.collective()?;
+            let own = self.plans.get(rank as usize)?.stored_inst(inst).template_inst().kind.collective()?;
             if own.input.is_some() {
                 clock.join_clock(&self.start_of(RankInst { rank, inst })?);
             }

@@ -62,7 +62,7 @@ fn is_mixed(prepared: &PreparedProgram, team: &[u32], members: &[Option<InstId>]
 }
 
 fn posted_op(prepared: &PreparedProgram, rank: u32, inst: InstId) -> OpId {
-    prepared.plans[rank as usize].stored_inst(inst).template().origin.op
+    prepared.plans[rank as usize].stored_inst(inst).template_inst().origin.op
 }
 
 /// The search for a collective that is one communication on a member and another one on a second member.

@@ -69,7 +69,7 @@ impl<'p> MemoryObserver<'p> {
     }
 
     fn op_of(&self, rank: usize, inst: InstId) -> OpId {
-        self.plans[rank].stored_inst(inst).template().origin.op
+        self.plans[rank].stored_inst(inst).template_inst().origin.op
     }
 
     /// Compares an access with those before it, and adds a race for the first unordered one.

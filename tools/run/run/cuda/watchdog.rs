@@ -121,7 +121,7 @@ impl WatchdogState<'_> {
         let Some((source, prepared)) = program else { return self.note_end(cause).into() };
         let places = places.into_iter().filter(|place| place.program == number);
         let located = match self.alone && cause.code == codes::TIMEOUT {
-            true => report_hang(prepared, cause, &places.map(RankLocation::position).collect::<Vec<_>>()),
+            true => report_hang(prepared, cause, &places.map(RankLocation::rank_position).collect::<Vec<_>>()),
             false => places.fold(cause, |located, place| place.annotate_diag(located, prepared)),
         };
         RunFailure::from_diags((*source).clone(), vec![self.note_end(located)])
