@@ -58,34 +58,19 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
 /// `SegmenterSet`.
 pub const SEGMENTER_SET: OpSpec = OpSpec {
     identity: OpIdentity { name: "SegmenterSet", ..OpIdentity::TENSOR_OP },
-    spellings: &[],
     summary: "Copies a tensor at the border of two segments.",
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
-    relate: Some(pairing::link_copy),
-    infer: Infer::Result(infer_copy),
-    checks: &[tensor_checks::check_one_dtype],
-    repair: None,
-    lower: Lower::Instructions(lower_set),
+    ..SET
 };
 
 /// `SegmenterSet.Permute`.
 pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
     identity: OpIdentity { name: "SegmenterSet.Permute", ..OpIdentity::TENSOR_OP },
-    spellings: &[],
     summary: "Copies a tensor at the border of two segments with its axes permuted.",
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
-        ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
-    ],
-    relate: Some(link_permute),
-    infer: Infer::Result(infer_permute),
-    checks: &[tensor_checks::check_one_dtype],
-    repair: None,
-    lower: Lower::Instructions(lower_set_permute),
+    ..SET_PERMUTE
 };
 
 /// `Set( T0, cache_op=Streaming )`, without its result.
