@@ -9,7 +9,7 @@ use crate::snapshot::{Snapshot, TextSection};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use hostir::ReadOptions;
 use hostir::backend::weigh_program;
-use hostir::diag::{Diag, Diags, Span, codes};
+use hostir::diag::{Diag, Diags, Span, codes, count_text};
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, prepare_program};
 use hostir::plan::cost::CostModel;
@@ -166,10 +166,6 @@ fn refusal(refused: Diags) -> (Vec<Diag>, String) {
         (count, _) => format!("not proved: {}", count_text(count, "error")),
     };
     (errors, title)
-}
-
-fn count_text(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn verdict_title(verdict: &ProofVerdict) -> String {

@@ -3,8 +3,7 @@
 
 use super::entry::KernelEntry;
 use super::parameter::{KernelParameter, NumberType, ParameterType};
-use hostir::diag::{Message, message};
-use hostir::ir::places::count_text;
+use hostir::diag::{Message, count_text, message};
 use hostir::ir::{DType, quoted_type};
 use hostir::plan::{LaunchArgument, ScalarValue};
 
@@ -34,8 +33,8 @@ pub fn argument_faults(
             "the kernel `{}` of `{}` has {}, but the launch passes {}",
             entry.name,
             file,
-            count_text(parameters.len(), "parameter", "parameters"),
-            count_text(arguments.len(), "argument", "arguments")
+            count_text(parameters.len(), "parameter"),
+            count_text(arguments.len(), "argument")
         );
         return vec![ArgumentFault { message, note: declaration(file, entry) }];
     }
@@ -57,7 +56,7 @@ fn declaration(file: &str, entry: &KernelEntry) -> Message {
 /// `int n`, or `8 bytes` in machine code.
 fn parameter_text(parameter: &KernelParameter) -> String {
     match parameter.ty {
-        ParameterType::Bytes(bytes) if parameter.text.is_empty() => count_text(bytes, "byte", "bytes"),
+        ParameterType::Bytes(bytes) if parameter.text.is_empty() => count_text(bytes, "byte").into(),
         _ => parameter.text.clone(),
     }
 }
@@ -70,15 +69,15 @@ fn argument_fault(
     name: &Message,
 ) -> ArgumentFault {
     let text = match (parameter.ty, parameter.text.as_str()) {
-        (ParameterType::Bytes(bytes), "") => count_text(bytes, "byte", "bytes"),
-        (_, text) => format!("`{text}`"),
+        (ParameterType::Bytes(bytes), "") => count_text(bytes, "byte"),
+        (_, text) => message!("`{}`", text),
     };
     let passed = match argument {
         LaunchArgument::Address(view) => {
             message!("the address of `{}`, of elements `{}`", name, quoted_type(view.dtype))
         }
         LaunchArgument::Scalar { dtype, .. } => {
-            let size = count_text(dtype.byte_size(), "byte", "bytes");
+            let size = count_text(dtype.byte_size(), "byte");
             message!("`{}`, a number of type `{}` of {}", name, quoted_type(*dtype), size)
         }
     };

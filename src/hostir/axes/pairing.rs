@@ -9,7 +9,7 @@
 
 use super::{LogicalAxes, logical_axes};
 use crate::diag::message;
-use crate::diag::{Message, codes};
+use crate::diag::{Message, codes, count_text};
 use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op};
 use smallvec::SmallVec;
 
@@ -56,15 +56,6 @@ impl LinkSide {
     pub fn all_positions(&self) -> AxisPositions {
         self.axes.all_positions()
     }
-}
-
-pub(crate) fn count_text(count: usize, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
-}
-
-/// `1 axis`, `3 axes`.
-pub(crate) fn axis_count_text(count: usize) -> String {
-    if count == 1 { "1 axis".to_owned() } else { format!("{count} axes") }
 }
 
 pub(crate) fn too_few_tensors(program: &Program, op: OpId, what: &str, needs: usize, has: usize) -> AxisMismatch {
@@ -136,7 +127,7 @@ pub(crate) fn rank_mismatch(
             "`{}` of `{}` needs a result of {}, but `{}` has {}",
             name,
             program.quoted_tensor(from.tensor),
-            axis_count_text(need),
+            count_text(need, "axis"),
             program.quoted_tensor(to.tensor),
             found
         ),
@@ -152,7 +143,7 @@ fn slice_note(program: &Program, [from, to]: [TensorId; 2], [need, found]: [usiz
     let (_, items) = to.split_once('[')?;
     let items = items.strip_suffix(']').filter(|items| !from.contains('[') && !items.contains('['))?;
     let taken = items.split(", ").filter(|item| *item != ":").count();
-    (need == found + taken).then(|| message!("`{}[{}]` has {}", from, items, axis_count_text(found)))
+    (need == found + taken).then(|| message!("`{}[{}]` has {}", from, items, count_text(found, "axis")))
 }
 
 /// The stored axes of two sides, which must have equal numbers; `None` if splits hide the axes of either.

@@ -9,7 +9,7 @@
 //! polls [`ControlPlane::peer_failure`] while its device works, ends with that error.
 
 use crate::diag::message;
-use crate::diag::{Diag, DiagLabel, Span, codes};
+use crate::diag::{Diag, DiagLabel, Span, codes, count_text};
 use crate::lower::PreparedProgram;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -191,12 +191,11 @@ pub fn check_process_count(
             "lower the program for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
         )]);
     }
-    let plural = if ranks == 1 { "" } else { "s" };
-    let message = message!("{} processes were started, but the program has {} rank{}", world, ranks, plural);
+    let message =
+        message!("{} processes were started, but the program has {}", world, count_text(ranks as usize, "rank"));
     Err(vec![Diag::global_error(codes::WORLD, message).with_note(message!(
-        "start {} process{}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={}}}`)",
-        ranks,
-        if ranks == 1 { "" } else { "es" },
+        "start {}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={}}}`)",
+        count_text(ranks as usize, "process"),
         world
     ))])
 }

@@ -92,6 +92,10 @@ impl PartKind {
             Self::Advice => "advice",
         }
     }
+    /// A name of this kind, as the text of the user spells it.
+    pub fn quote(self, text: impl Into<String>) -> Quoted {
+        Quoted::new(self, text.into())
+    }
 }
 
 /// Something that a message names, in the spelling of each notation.

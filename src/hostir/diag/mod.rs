@@ -8,6 +8,7 @@
 pub mod cause;
 pub mod codes;
 pub mod components;
+mod count;
 pub mod files;
 pub mod fix;
 pub mod focus;
@@ -17,6 +18,7 @@ pub mod render;
 pub mod visible;
 
 pub use cause::{Cause, Race, SkewPlaces};
+pub use count::count_text;
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
 pub use message::{Message, MessageArgument, Notation, PartKind, Quoted, RunOption, message};

@@ -3,11 +3,6 @@
 use crate::diag::{Diag, Span};
 use crate::ir::{OpId, Program, TensorId};
 
-/// `1 axis`, `2 axes`.
-pub fn count_text(number: usize, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
-}
-
 /// Adds a label at the first full text of a tensor, unless that is in the op's own statement.
 pub(crate) fn with_declaration(diag: Diag, program: &Program, tensor: TensorId, op: OpId) -> Diag {
     let (place, statement) = (tensor_span(program, tensor), program.op_span(op));

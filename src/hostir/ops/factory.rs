@@ -5,8 +5,7 @@ use super::literals;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::logical_axes;
-use crate::axes::pairing::axis_count_text;
-use crate::diag::{Diag, Diags, codes, message};
+use crate::diag::{Diag, Diags, codes, count_text, message};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AttrValue, CallPadding, DType, ExprId, OpId, OpIdentity, OpLayout, Program, quoted_expr, quoted_op,
@@ -88,7 +87,7 @@ fn check_full_extents(program: &Program, id: OpId, diags: &mut Diags) {
         _ if axes.split => return,
         false => (
             codes::RANK,
-            message!("`{}` makes {}, but `{}` has {}", name, axis_count_text(given.len()), tensor, stored.len()),
+            message!("`{}` makes {}, but `{}` has {}", name, count_text(given.len(), "axis"), tensor, stored.len()),
         ),
         true => match given.iter().zip(&stored).position(|(a, b)| are_unequal(program, *a, *b)) {
             None => return,

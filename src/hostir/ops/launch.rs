@@ -5,8 +5,8 @@ use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::user_launch::{ARGUMENTS, BLOCK, ENTRY, GRID, SHARED, check_user_launch};
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs};
 use crate::diag::message;
-use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
-use crate::ir::places::{count_text, with_declaration};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes, count_text};
+use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AxisLink, ExprId, Op, OpEffect, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program, TensorId, UnitId,
     Value, quoted_expr, quoted_type, word_of_dtype,
@@ -118,7 +118,7 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     let sides = [("input", inputs, unit.inputs.len()), ("output", op.results.len(), unit.outputs.len())];
     for (what, found, need) in sides {
         if found != need {
-            let found = count_text(found, what, &format!("{what}s"));
+            let found = count_text(found, what);
             let message = message!("{} has {}, but {} has {}", call_word(), found, program.unit_name(number), need);
             diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
         }

@@ -5,10 +5,9 @@ use super::result_types::{axis_list, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::pairing::{
-    AxisMismatch, ChosenAxes, LinkResult, LinkSide, both_sides, count_text, has_split_axis, link_equal_lists,
+    AxisMismatch, ChosenAxes, LinkResult, LinkSide, both_sides, has_split_axis, link_equal_lists,
 };
-use crate::diag::message;
-use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes, count_text, message};
 use crate::ir::{
     AttrKey, AttrValue, AxisLink, DType, ExprId, Op, OpId, OpIdentity, OpKind, OpLayout, OwnForm, Program,
     StandaloneRule, Symbol, TensorId, Transfer, Value, quoted_type,

@@ -4,8 +4,7 @@
 //! of `hir 2` share the rules: a type is left out exactly if they return it.
 
 use super::spec::Infer;
-use crate::axes::pairing::{axis_count_text, count_text};
-use crate::diag::{Message, codes, message};
+use crate::diag::{Message, codes, count_text, message};
 use crate::ir::{
     AttrKey, AttrValue, DType, ExprId, IterDomain, IterType, MeshId, Op, OpKind, Program, Symbol, TensorId,
     quoted_axis, quoted_head, quoted_type,
@@ -170,7 +169,7 @@ fn wrong_flags(program: &Program, op: &Op, operand: TensorId, flags: &[bool], ra
         count_text(flags.len(), "flag"),
         set,
         tensor,
-        axis_count_text(rank),
+        count_text(rank, "axis"),
         needed
     );
     let note = match adds {

@@ -229,11 +229,11 @@ impl ArgSpec {
     }
     /// The name of the argument in messages: its word, else its attribute, else "operand".
     pub fn display_name(&self) -> &'static str {
-        match (self.word, self.key) {
-            (Some(word), _) => word,
-            (None, Some(key)) => key.word(),
-            (None, None) => "operand",
-        }
+        self.own_name().unwrap_or("operand")
+    }
+    /// The word of the argument, else its attribute; operands have neither.
+    pub fn own_name(&self) -> Option<&'static str> {
+        self.word.or_else(|| Some(self.key?.word()))
     }
 }
 

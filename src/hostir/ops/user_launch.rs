@@ -5,8 +5,8 @@
 //! addresses that it gets besides; its results are what it is declared to write. Nothing checks a declaration but a run
 //! that compares memory, so a proof trusts them, and its verdict lists them.
 
-use crate::diag::{Diag, Diags, Message, Span, codes, message};
-use crate::ir::places::{count_text, with_declaration};
+use crate::diag::{Diag, Diags, Message, Span, codes, count_text, message};
+use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AttrValue, DType, Expr, ExprId, HostUnit, Op, OpId, OpKind, Program, Symbol, TensorId, Value,
     functions::cast_result, quoted_expr, quoted_type,
@@ -21,7 +21,7 @@ pub const GRID: AttrKey = AttrKey::Own(1);
 pub const BLOCK: AttrKey = AttrKey::Own(2);
 /// The bytes of shared memory; 0 if absent.
 pub const SHARED: AttrKey = AttrKey::Own(3);
-/// What the kernel's parameters get, by numbers of inputs and, after these, of outputs; all in order if absent.
+/// The values of the kernel's parameters, by numbers of inputs and, after these, of outputs; all in order if absent.
 pub const ARGUMENTS: AttrKey = AttrKey::Own(4);
 /// The endings of files with kernels: source, code for one architecture, code for any, and several of these.
 pub const KERNEL_FILES: &[&str] = &[".cu", ".cubin", ".ptx", ".fatbin"];
@@ -40,11 +40,11 @@ pub struct LaunchParts {
     pub block: Vec<ExprId>,
     /// Bytes of shared memory.
     pub shared: Option<ExprId>,
-    /// What the parameters get.
+    /// The values of the parameters.
     pub arguments: Vec<Value>,
-    /// What the kernel reads.
+    /// The tensors that the kernel reads.
     pub reads: Vec<TensorId>,
-    /// What the kernel writes.
+    /// The tensors that the kernel writes.
     pub writes: Vec<TensorId>,
     /// The number of the HostUnit that stands in for the kernel where it cannot run.
     pub reference: Option<u32>,
@@ -157,7 +157,7 @@ fn arguments(op: &Op) -> Vec<Value> {
     }
 }
 
-/// What is wrong with the name of a kernel's file; `None` if nothing is.
+/// The fault in the name of a kernel's file; `None` if it has none.
 ///
 /// A file is given relative to the folder of the program and cannot leave it.
 pub fn file_fault(file: &str) -> Option<&'static str> {
@@ -237,8 +237,7 @@ fn check_numbers(program: &Program, id: OpId, diags: &mut Diags) {
     let all = op.plain_operands().count() + op.results.len();
     let wrong = op.ints_attr(ARGUMENTS).unwrap_or_default().iter().find(|&&at| !(0..all as i64).contains(&at));
     if let Some(wrong) = wrong {
-        let message =
-            format!("`Arguments` names value {wrong}, but the launch has {}", count_text(all, "value", "values"));
+        let message = message!("`Arguments` names value {}, but the launch has {}", *wrong, count_text(all, "value"));
         let note = "inputs count from 0 on, and outputs after them";
         diags.push(Diag::error(codes::LAUNCH_PARTS, program.op_span(id), message).with_note(note));
     }
@@ -312,9 +311,7 @@ fn check_reference(program: &Program, id: OpId, diags: &mut Diags) {
 /// The error for a reference that declares `found` values where the launch has `needed`.
 fn reference_count(program: &Program, id: OpId, unit: &HostUnit, needed: usize, found: usize, what: &str) -> Diag {
     let name = program.unit_name(unit.number);
-    let many = format!("{what}s");
-    let message =
-        message!("{} has {}, but the launch gives it {}", name, count_text(found, what, &many), needed.to_string());
+    let message = message!("{} has {}, but the launch gives it {}", name, count_text(found, what), needed.to_string());
     let note = match what {
         "input" => "a reference gets what the kernel reads, in the order of `reads`, then the kernel's scalars or none",
         _ => "a reference gives what the kernel writes, in the order of `writes`",

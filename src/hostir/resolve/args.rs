@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::ir::{AttrKey, AttrValue, Op, OpKind, OpLayout, OwnForm, TensorId, Value};
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
-use crate::ops::{ArgPresence, ArgSpec, OpSpec};
+use crate::ops::{ArgKind, ArgPresence, ArgSpec, OpSpec};
 use hostir_grammar::ast::{ArgSyntax, StmtSyntax};
 
 impl Resolver<'_> {
@@ -47,7 +47,7 @@ impl Resolver<'_> {
             match self.resolve_value(arg) {
                 Some(value @ (Value::Tensor(_) | Value::Scalar(_))) => op.results.push(value),
                 Some(_) => {
-                    self.report_wrong_kind("result", "a tensor", arg);
+                    self.report_wrong_kind("result", ArgKind::Tensor, arg);
                     return false;
                 }
                 None => return false,

@@ -5,6 +5,7 @@ use super::tables::HeadMeaning;
 use crate::ir::scalar_names::is_generated;
 use crate::ir::{self, functions};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, StreamSpelling, UnaryOp};
+use crate::ops::ArgKind;
 use hostir_grammar::ast::{self, ArgRange, ValueSyntax};
 use hostir_grammar::{MeshGrid, Span, parse_mesh_grid};
 use smallvec::SmallVec;
@@ -247,7 +248,7 @@ impl Resolver<'_> {
             | ValueSyntax::Team(..)
             | ValueSyntax::Text(_)
             | ValueSyntax::Stmt(_) => {
-                self.report_wrong_kind("operand", "a scalar", arg);
+                self.report_wrong_operand(ArgKind::Expr, arg);
                 None
             }
         }

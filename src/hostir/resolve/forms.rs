@@ -124,7 +124,7 @@ impl Resolver<'_> {
             }
             return number;
         }
-        self.report_wrong_kind("operand", "a unit such as `HostUnit0`", arg);
+        self.report_wrong_operand("a unit such as `HostUnit0`", arg);
         None
     }
 
@@ -195,7 +195,7 @@ impl Resolver<'_> {
                 },
                 ast::ValueSyntax::Error => good = false,
                 _ => {
-                    self.report_wrong_kind("operand", "a communication such as `P2PCommunication 37 (...)`", arg);
+                    self.report_wrong_operand("a communication such as `P2PCommunication 37 (...)`", arg);
                     good = false;
                 }
             }
@@ -208,7 +208,7 @@ impl Resolver<'_> {
         if self.program.ops[id].kind.is_message() {
             return Some(Value::Op(id));
         }
-        self.report_wrong_kind("operand", "a communication such as `P2PCommunication 37 (...)`", arg);
+        self.report_wrong_operand("a communication such as `P2PCommunication 37 (...)`", arg);
         None
     }
 

@@ -43,7 +43,7 @@ impl Resolver<'_> {
                 _ if self.is_key(arg, "allreduce") => good &= self.resolve_once(&mut allreduce, spec, arg),
                 ast::ValueSyntax::Error => good = false,
                 _ => {
-                    self.report_wrong_kind("operand", "a reduction such as `T1 = reduction( .. )`", arg);
+                    self.report_wrong_operand("a reduction such as `T1 = reduction( .. )`", arg);
                     good = false;
                 }
             }
@@ -130,7 +130,7 @@ impl Resolver<'_> {
                 _ => match self.resolve_value(arg) {
                     Some(value @ Value::Tensor(_)) if arg.key.is_some() => op.results.push(value),
                     Some(_) => {
-                        self.report_wrong_kind("operand", "a statement such as `T3 (Count) = Welford ( .. )`", arg);
+                        self.report_wrong_operand("a statement such as `T3 (Count) = Welford ( .. )`", arg);
                         good = false;
                     }
                     None => good = false,
@@ -204,7 +204,7 @@ impl Resolver<'_> {
         let ast = self.ast;
         for (arg, mark) in ast.args_in(stmt.results).iter().zip(["Avg", "Var", "Count"]) {
             if !self.is_key(arg, mark) {
-                self.report_wrong_kind("result", &format!("a tensor with the mark `({mark})`"), arg);
+                self.report_wrong_kind("result", format!("a tensor with the mark `({mark})`").as_str(), arg);
                 return false;
             }
         }

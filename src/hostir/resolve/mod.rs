@@ -14,6 +14,7 @@ mod launches;
 mod names;
 mod order;
 mod report;
+mod report_texts;
 mod statement_map;
 mod stmt;
 mod style;

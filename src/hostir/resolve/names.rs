@@ -1,7 +1,7 @@
 //! Names that the user gave, in texts that begin with `hir 1`.
 
 use super::Resolver;
-use crate::diag::{Diag, Span, codes};
+use crate::diag::{Diag, PartKind, Span, codes, message};
 use crate::ir::{self, Expr, NO_MESH, Op, Value, is_given_name};
 use hostir_grammar::ast::{self, ArgSyntax, ContainerSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, ValueSyntax};
 
@@ -82,8 +82,11 @@ impl Resolver<'_> {
         if self.program.name(name) != NO_MESH {
             return Some(name);
         }
-        let message = format!("`{NO_MESH}` cannot be the name of a mesh");
-        let note = format!("`@{NO_MESH}` marks tensors without a mesh in `hir 2`; choose another name");
+        let message = message!("`{}` cannot be the name of a mesh", PartKind::Word.quote(NO_MESH));
+        let note = message!(
+            "`@{}` marks tensors without a mesh in `hir 2`; choose another name",
+            PartKind::Word.quote(NO_MESH)
+        );
         self.diags.push(Diag::error(codes::RESERVED_NAME, arg.span, message).with_note(note));
         None
     }
@@ -95,14 +98,17 @@ impl Resolver<'_> {
             if self.diags.items.iter().any(|diag| diag.code == codes::NAME_WITHOUT_VERSION) {
                 return None;
             }
-            let message = format!("the name `{text}` stands in a text of nvFuser's form, which has no names");
+            let message = message!(
+                "the name `{}` stands in a text of nvFuser's form, which has no names",
+                PartKind::Word.quote(text)
+            );
             self.diags.push(
                 Diag::error(codes::NAME_WITHOUT_VERSION, span, message).with_note("write `hir 1` as the first line"),
             );
             return None;
         }
         if !is_given_name(text) {
-            let message = format!("`{text}` cannot be a name");
+            let message = message!("`{}` cannot be a name", PartKind::Word.quote(text));
             self.diags.push(Diag::error(codes::RESERVED_NAME, span, message).with_note(
                 "a name is a word of letters, digits and `_` that is no word of the language and no number such as `T7`",
             ));
@@ -115,7 +121,7 @@ impl Resolver<'_> {
     pub(super) fn report_renamed(&mut self, before: Option<ir::Symbol>, name: ir::Symbol, span: Span) {
         let Some(before) = before.filter(|before| *before != name) else { return };
         let [before, name] = [before, name].map(|name| self.program.name(name));
-        let message = format!("`{name}` is called `{before}` before");
+        let message = message!("`{}` is called `{}` before", PartKind::Word.quote(name), PartKind::Word.quote(before));
         self.diags.push(Diag::error(codes::NAME_TWICE, span, message).with_note("give it one name"));
     }
 

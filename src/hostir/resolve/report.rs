@@ -1,10 +1,14 @@
 //! The errors of the resolver, each in one function.
 
 use super::Resolver;
-use crate::diag::{Diag, Span, codes, nearest_candidate, nearest_function, syntax_error};
+use super::report_texts::{
+    NeededValue, count_or_none, did_you_mean, example_text, infix_note, name_near, operator_of, signature_text,
+    written_form,
+};
+use crate::diag::{Diag, Message, PartKind, Span, codes, message, nearest_candidate, nearest_function, syntax_error};
 use crate::ir::functions;
 use crate::ir::{AttrKey, DType, Id, TensorId, result_count_text};
-use crate::ops::{ArgKind, ArgPresence, ArgSpec, OpRegistry, OpSpec};
+use crate::ops::{ArgKind, ArgSpec, OpRegistry, OpSpec};
 use hostir_grammar::ast::{self, ArgSyntax, ExprSyntax, HostUnitSyntax, StmtSyntax, Symbol, ValueSyntax};
 use std::ops::RangeInclusive;
 
@@ -13,7 +17,11 @@ impl Resolver<'_> {
     pub(super) fn report_untyped(&mut self) {
         let Some((number, span)) = self.element_types.first else { return };
         let word = self.element_types.element_type.name();
-        let message = format!("`T{number}` and other tensors have no element type, and are read as `{word}`");
+        let message = message!(
+            "`{}` and other tensors have no element type, and are read as `{}`",
+            PartKind::Tensor.quote(&format!("T{number}")),
+            PartKind::Type.quote(word)
+        );
         let note = "nvFuser printed no element types before December 2024; another one is chosen with `--element-type`";
         self.diags.push(Diag::error(codes::NO_ELEMENT_TYPE, span, message).with_note(note).into_remark());
     }
@@ -24,7 +32,7 @@ impl Resolver<'_> {
         match self.diags.items.len() {
             found if found < most => self.diags.push(diag),
             found if found == most => {
-                let message = format!("the program has at least {most} errors; checking stops here");
+                let message = message!("the program has at least {} errors; checking stops here", most);
                 let span = diag.primary.map(|label| label.span).unwrap_or_default();
                 let note = "the text after this place is not checked";
                 self.diags.push(Diag::error("H0023", span, message).with_note(note));
@@ -45,7 +53,11 @@ impl Resolver<'_> {
             return None;
         }
         let name = self.ast.symbol_text(stmt.name);
-        let mut diag = Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
+        let mut diag = Diag::error(
+            codes::UNKNOWN_OP,
+            stmt.name_span,
+            message!("unknown statement `{}`", PartKind::Op.quote(name)),
+        );
         if let Some((of, method)) = name.rsplit_once('.') {
             let note = self.method_note(stmt, of, method);
             self.report_error(diag.with_note(note));
@@ -64,31 +76,37 @@ impl Resolver<'_> {
     }
 
     /// The right spelling of `torch.relu(T0)` and `T0.relu()`.
-    fn method_note(&self, stmt: &StmtSyntax, of: &str, method: &str) -> String {
+    fn method_note(&self, stmt: &StmtSyntax, of: &str, method: &str) -> Message {
         let words = OpRegistry::of_program(&self.program).head_words();
         let known = words.chain(functions::function_names()).any(|name| name == method);
         let after = self.source.get(stmt.name_span.end as usize..stmt.span.end as usize);
         let arguments = after.unwrap_or("").trim().trim_end_matches(';');
         let pair = arguments.trim_matches(['(', ')']).split_once(',').filter(|(_, b)| !b.contains(','));
         if let (Some((a, b)), Some(sign)) = (pair, operator_of(method)) {
-            return format!("write `{} {sign} {}`", a.trim(), b.trim());
+            return message!("write `{} {} {}`", a.trim(), sign, b.trim());
         }
         let tensor = of.strip_prefix('T').is_some_and(|number| number.parse::<u32>().is_ok());
         match (known, tensor, arguments.trim_start_matches('(').trim_start()) {
-            (false, ..) => infix_note(method).to_owned(),
-            (true, false, _) => format!("write `{method}{arguments}`"),
-            (true, true, rest) if rest.starts_with(')') => format!("write `{method}({of}{rest}`"),
-            (true, true, rest) => format!("write `{method}({of}, {rest}`"),
+            (false, ..) => infix_note(method).into(),
+            (true, false, _) => message!("write `{}{}`", PartKind::Op.quote(method), arguments),
+            (true, true, rest) if rest.starts_with(')') => {
+                message!("write `{}({}{}`", PartKind::Op.quote(method), of, rest)
+            }
+            (true, true, rest) => message!("write `{}({}, {}`", PartKind::Op.quote(method), of, rest),
         }
     }
 
     pub(super) fn report_unknown_function(&mut self, name: &str, span: Span) {
         let casts = functions::CASTS.iter().map(|(new, _)| *new);
-        let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("unknown function `{name}` in a scalar"));
+        let diag = Diag::error(
+            codes::UNKNOWN_FUNCTION,
+            span,
+            message!("unknown function `{}` in a scalar", PartKind::Op.quote(name)),
+        );
         if let Some((_, method)) = name.rsplit_once('.')
             && functions::find_function(method, 1).is_some()
         {
-            self.report_error(diag.with_note(format!("write `{method}(..)`")));
+            self.report_error(diag.with_note(message!("write `{}(..)`", PartKind::Op.quote(method))));
             return;
         }
         let diag = match nearest_function(name, functions::function_names().chain(casts).chain(["getMetaData"])) {
@@ -102,9 +120,9 @@ impl Resolver<'_> {
 
     /// `*a` and `&a`.
     pub(super) fn report_prefix_operator(&mut self, symbol: &str, operand: ast::ExprId, span: Span) {
-        let message = format!("`{symbol}` is not a prefix operator");
+        let message = message!("`{}` is not a prefix operator", PartKind::Word.quote(symbol));
         let text = self.source.get(self.ast.exprs[operand.index()].1.as_usize_range()).unwrap_or("a");
-        let note = format!("write `{text}` alone: host programs have no pointers");
+        let note = message!("write `{}` alone: host programs have no pointers", text);
         self.report_error(Diag::error(codes::PREFIX_OPERATOR, span, message).with_note(note));
     }
 
@@ -117,37 +135,53 @@ impl Resolver<'_> {
         }
         let (left, right) = (ast.exprs[a.index()].1, ast.exprs[b.index()].1);
         let [base, exponent] = [left, right].map(|span| self.source.get(span.as_usize_range()).unwrap_or("a"));
-        let note = format!("a power is written `pow({base}, {exponent})`");
+        let note = message!("a power is written `pow({}, {})`", base, exponent);
         let diag = Diag::error(codes::PREFIX_OPERATOR, left.join(right), "the operator `**` does not exist");
         self.report_error(diag.with_note(note));
         true
     }
 
     pub(super) fn report_wrong_arity(&mut self, name: &str, needed: usize, found: usize, span: Span) {
-        let message = format!("`{name}` takes {}, found {found}", count_text(needed, "operand"));
+        let message =
+            message!("`{}` takes {}, found {}", PartKind::Op.quote(name), count_or_none(needed, "operand"), found);
         let operands = ["a", "b", "c", "d"][..needed.min(4)].join(", ");
-        let note = format!("write `{name}({operands})`");
+        let note = message!("write `{}({})`", PartKind::Op.quote(name), operands);
         self.report_error(Diag::error(codes::WRONG_ARITY, span, message).with_note(note));
     }
 
-    pub(super) fn report_wrong_kind(&mut self, title: &str, needed: &str, arg: &ArgSyntax) {
-        let found = self.describe_arg(arg);
-        let what = if title == "operand" { "this operand".to_owned() } else { format!("`{title}`") };
-        let message = format!("{what} needs {needed}, found {found}");
+    /// Reports an operand of another kind than the needed one.
+    pub(super) fn report_wrong_operand<'n>(&mut self, needed: impl Into<NeededValue<'n>>, arg: &ArgSyntax) {
+        self.report_wrong_value(None, needed.into(), arg);
+    }
+
+    /// Reports the value with the name `title` of another kind than the needed one.
+    pub(super) fn report_wrong_kind<'n>(&mut self, title: &str, needed: impl Into<NeededValue<'n>>, arg: &ArgSyntax) {
+        self.report_wrong_value(Some(title), needed.into(), arg);
+    }
+
+    pub(super) fn report_wrong_value(&mut self, title: Option<&str>, needed: NeededValue<'_>, arg: &ArgSyntax) {
+        let what = match title {
+            Some(title) => PartKind::Word.quote(title).in_backquotes().into(),
+            None => Message::from("this operand"),
+        };
+        let message = message!("{} needs {}, found {}", what, needed.text(), self.describe_arg(arg));
         let diag = Diag::error(codes::WRONG_KIND, self.value_span(arg), message);
         let text = self.source.get(self.value_span(arg).as_usize_range()).unwrap_or("");
         let note = match arg.value {
-            ValueSyntax::Expr(_) if needed == "`true` or `false`" => {
-                nearest_candidate(text, ["true", "false"]).map(|near| format!("did you mean `{near}`?"))
+            ValueSyntax::Expr(_) if needed == NeededValue::Kind(ArgKind::Bool) => {
+                nearest_candidate(text, ["true", "false"])
+                    .map(|near| message!("did you mean `{}`?", PartKind::Word.quote(near)))
             }
             ValueSyntax::Expr(expr)
-                if needed == "a tensor" && matches!(self.ast.exprs[expr.index()].0, ExprSyntax::Name(_)) =>
+                if needed == NeededValue::Kind(ArgKind::Tensor)
+                    && matches!(self.ast.exprs[expr.index()].0, ExprSyntax::Name(_)) =>
             {
-                Some("tensors are named `T0`, `T1` and so on; other names are scalars".to_owned())
+                Some("tensors are named `T0`, `T1` and so on; other names are scalars".into())
             }
-            ValueSyntax::Text(word) => {
-                Some(format!("words are written without quotes: `{}`", self.ast.symbol_text(word)))
-            }
+            ValueSyntax::Text(word) => Some(message!(
+                "words are written without quotes: `{}`",
+                PartKind::Word.quote(self.ast.symbol_text(word))
+            )),
             ValueSyntax::Expr(expr) => match self.ast.exprs[expr.index()].0 {
                 ExprSyntax::Index(of, _) => self.slice_note(self.ast.exprs[of.index()].1),
                 _ => None,
@@ -161,12 +195,12 @@ impl Resolver<'_> {
     }
 
     /// Returns a note with the spelling of a slice that other tools write as `T3[i]`; `tensor` is the span of `T3`.
-    fn slice_note(&self, tensor: Span) -> Option<String> {
+    fn slice_note(&self, tensor: Span) -> Option<Message> {
         let name = self.source.get(tensor.as_usize_range())?;
         let name = name.split('_').next().filter(|name| name.starts_with('T'))?;
         let inside = self.source.get(tensor.end as usize..)?.trim_start().strip_prefix('[')?;
         let at = inside.split([']', '\n']).next().filter(|at| !at.is_empty())?;
-        Some(format!("write a slice as `T9_l_float[..] = HirAliasSelect( {name}, axis = 0, index = {at} )`"))
+        Some(message!("write a slice as `T9_l_float[..] = HirAliasSelect( {}, axis = 0, index = {} )`", name, at))
     }
 
     /// Returns the span of an argument's value, without its key.
@@ -175,6 +209,12 @@ impl Resolver<'_> {
             ValueSyntax::Expr(expr) => self.ast.exprs[expr.index()].1,
             _ => arg.span,
         }
+    }
+
+    /// Returns true for the reference of a tensor.
+    fn is_tensor(&self, arg: &ArgSyntax) -> bool {
+        let ValueSyntax::Expr(expr) = arg.value else { return false };
+        matches!(self.ast.exprs[expr.index()].0, ExprSyntax::Tensor(_))
     }
 
     /// Describes an argument in words.
@@ -200,13 +240,14 @@ impl Resolver<'_> {
 
     pub(super) fn report_unknown_word(&mut self, title: &str, word: &str, words: &[&str], arg: &ArgSyntax) {
         let span = self.value_span(arg);
-        let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {title} `{word}`"));
+        let diag =
+            Diag::error(codes::UNKNOWN_WORD, span, message!("unknown {} `{}`", title, PartKind::Word.quote(word)));
         let place = self.word_place(span, word);
         self.report_error(did_you_mean(diag, place, word, words));
     }
 
     pub(super) fn report_unknown_predicate(&mut self, word: &str, words: &[&str], stmt: &StmtSyntax) {
-        let message = format!("unknown predicate `{word}`");
+        let message = message!("unknown predicate `{}`", PartKind::Word.quote(word));
         let diag = Diag::error(codes::UNKNOWN_WORD, stmt.name_span, message);
         let place = self.word_place(stmt.span, word);
         self.report_error(did_you_mean(diag, place, word, words));
@@ -220,8 +261,10 @@ impl Resolver<'_> {
 
     pub(super) fn report_missing(&mut self, spec: &OpSpec, declared: &ArgSpec, stmt: &StmtSyntax) {
         let message = match declared.word {
-            Some(word) => format!("`{}` needs `{word}=`", spec.identity.name),
-            None => format!("`{}` needs {}", spec.identity.name, declared.kind.describe()),
+            Some(word) => {
+                message!("`{}` needs `{}=`", PartKind::Op.quote(spec.identity.name), PartKind::Word.quote(word))
+            }
+            None => message!("`{}` needs {}", PartKind::Op.quote(spec.identity.name), declared.kind.describe()),
         };
         let memory = (declared.key == Some(AttrKey::MemType)).then(|| self.result_memory(stmt));
         let example = match memory.flatten() {
@@ -229,8 +272,8 @@ impl Resolver<'_> {
             None => example_text(declared),
         };
         let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message)
-            .with_note(format!("add {example}"))
-            .with_note(format!("its arguments are {}", signature_text(spec)));
+            .with_note(message!("add {}", example))
+            .with_note(message!("its arguments are {}", signature_text(spec)));
         self.report_error(diag);
     }
 
@@ -249,8 +292,12 @@ impl Resolver<'_> {
     pub(super) fn report_other_member(&mut self, stmt: &StmtSyntax, needed: &str) {
         let found = self.ast.symbol_text(stmt.name);
         let message = match found {
-            "" => format!("a member of this group must be a `{needed}`"),
-            _ => format!("a member of this group must be a `{needed}`, found `{found}`"),
+            "" => message!("a member of this group must be a `{}`", PartKind::Op.quote(needed)),
+            _ => message!(
+                "a member of this group must be a `{}`, found `{}`",
+                PartKind::Op.quote(needed),
+                PartKind::Op.quote(found)
+            ),
         };
         self.report_error(Diag::error(codes::WRONG_KIND, stmt.name_span, message));
     }
@@ -258,39 +305,45 @@ impl Resolver<'_> {
     /// Reports an argument of a Welford without a mark, or with another one.
     pub(super) fn report_unknown_tag(&mut self, key: &str, arg: &ArgSyntax) {
         let message = match key {
-            "" => "this value of a `Welford` has no mark".to_owned(),
-            _ => format!("`Welford` has no values with the mark `({key})`"),
+            "" => "this value of a `Welford` has no mark".into(),
+            _ => message!("`Welford` has no values with the mark `({})`", PartKind::Word.quote(key)),
         };
         let note = "the marks are `(Avg)`, `(Var)` and `(Count)`; `(N)` for the count after `initial value =`";
         self.report_error(Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message).with_note(note));
     }
 
     pub(super) fn report_missing_word(&mut self, spec: &OpSpec, word: &str, stmt: &StmtSyntax) {
-        let message = format!("`{}` needs `{word}`", spec.identity.name);
+        let message = message!("`{}` needs `{}`", PartKind::Op.quote(spec.identity.name), PartKind::Word.quote(word));
         let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message);
-        self.report_error(diag.with_note(format!("write `{}`", written_form(spec.identity.name))));
+        self.report_error(diag.with_note(message!("write `{}`", written_form(spec.identity.name))));
     }
 
     pub(super) fn report_unknown_argument(&mut self, spec: &OpSpec, key: &str, arg: &ArgSyntax) {
         let words: Vec<&str> = spec.args.iter().filter_map(|declared| declared.word).collect();
-        let message = format!("`{}` has no argument `{key}`", spec.identity.name);
+        let message =
+            message!("`{}` has no argument `{}`", PartKind::Op.quote(spec.identity.name), PartKind::Word.quote(key));
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
         let diag = match nearest_candidate(key, words.iter().copied()) {
             Some(near) => name_near(diag, self.word_place(arg.span, key), key, near),
             None if spec.args.is_empty() => diag.with_note("remove it"),
-            None => diag.with_note(format!("its arguments are {}", signature_text(spec))),
+            None => diag.with_note(message!("its arguments are {}", signature_text(spec))),
         };
         self.report_error(diag);
     }
 
     pub(super) fn report_unknown_list(&mut self, spec: &OpSpec, key: &str, arg: &ArgSyntax) {
-        let message = format!("`{}` has no argument `{key}`", spec.identity.name);
+        let message =
+            message!("`{}` has no argument `{}`", PartKind::Op.quote(spec.identity.name), PartKind::Word.quote(key));
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
         self.report_error(did_you_mean(diag, self.word_place(arg.span, key), key, &["Inputs", "Outputs"]));
     }
 
     pub(super) fn report_duplicate(&mut self, spec: &OpSpec, argument: &str, first: &ArgSyntax, arg: &ArgSyntax) {
-        let message = format!("`{}` has the argument `{argument}` twice", spec.identity.name);
+        let message = message!(
+            "`{}` has the argument `{}` twice",
+            PartKind::Op.quote(spec.identity.name),
+            PartKind::Word.quote(argument)
+        );
         let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
         self.report_error(diag.with_label(first.span, "first given here").with_note("remove one of them"));
     }
@@ -302,12 +355,16 @@ impl Resolver<'_> {
 
     pub(super) fn report_extra_operand(&mut self, spec: &OpSpec, arg: &ArgSyntax) {
         let needed = spec.args.iter().filter(|declared| declared.word.is_none()).count();
-        let message = format!("`{}` takes {}, and this is one more", spec.identity.name, count_text(needed, "operand"));
+        let message = message!(
+            "`{}` takes {}, and this is one more",
+            PartKind::Op.quote(spec.identity.name),
+            count_or_none(needed, "operand")
+        );
         let diag = Diag::error(codes::EXTRA_OPERAND, arg.span, message);
         let diag = if spec.args.is_empty() {
             diag
         } else {
-            diag.with_note(format!("its arguments are {}", signature_text(spec)))
+            diag.with_note(message!("its arguments are {}", signature_text(spec)))
         };
         self.report_error(diag);
     }
@@ -319,29 +376,33 @@ impl Resolver<'_> {
             [only] => only.span,
             [] => stmt.name_span,
         };
-        let message = format!("`{name}` has {}, found {found}", result_count_text(&counts));
+        let message = message!("`{}` has {}, found {}", PartKind::Op.quote(name), result_count_text(&counts), found);
         let diag = Diag::error(codes::WRONG_RESULTS, span, message);
         let diag = match counts.end() {
-            0 => diag.with_note(format!("write `{name}` without `=`")),
-            _ => diag.with_note(format!("write `T1_g_float[iS0{{i0}}] = {name}...`")),
+            0 => diag.with_note(message!("write `{}` without `=`", PartKind::Op.quote(name))),
+            _ => diag.with_note(message!("write `T1_g_float[iS0{{i0}}] = {}...`", PartKind::Op.quote(name))),
         };
         self.report_error(diag);
     }
 
     pub(super) fn report_wrong_number(&mut self, name: &str, needed: bool, stmt: &StmtSyntax) {
         let diag = if needed {
-            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` needs a number"))
-                .with_note(format!("write `{name} 1`; `Wait Communication 1` names it"))
+            Diag::error(codes::WRONG_NUMBER, stmt.name_span, message!("`{}` needs a number", PartKind::Op.quote(name)))
+                .with_note(message!("write `{} 1`; `Wait Communication 1` names it", PartKind::Op.quote(name)))
         } else if matches!(name, "Synchronize" | "SetCurrentStream" | "GetCurrentStream") {
             let number = stmt.number.unwrap_or_default();
-            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` needs a stream"))
-                .with_note(format!("write `Stream {number}` after it"))
+            Diag::error(codes::WRONG_NUMBER, stmt.name_span, message!("`{}` needs a stream", PartKind::Op.quote(name)))
+                .with_note(message!("write `Stream {}` after it", number))
         } else if name == "Wait" {
             Diag::error(codes::WRONG_NUMBER, stmt.name_span, "`Wait` needs a communication")
                 .with_note("write `Wait Communication 1`")
         } else {
-            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` does not take a number"))
-                .with_note("remove the number")
+            Diag::error(
+                codes::WRONG_NUMBER,
+                stmt.name_span,
+                message!("`{}` does not take a number", PartKind::Op.quote(name)),
+            )
+            .with_note("remove the number")
         };
         self.report_error(diag);
     }
@@ -360,32 +421,46 @@ impl Resolver<'_> {
         }
         let texts: Vec<String> = self.scope.numbers().iter().map(|number| format!("T{number}")).collect();
         let name = format!("T{number}");
-        let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("`{name}` was not written in full before"))
-            .with_note(format!("write it in full where it occurs first, for example `{name}_g_float[iS0{{i0}}]`"));
+        let diag = Diag::error(
+            codes::UNDEFINED_TENSOR,
+            span,
+            message!("`{}` was not written in full before", PartKind::Tensor.quote(&name)),
+        )
+        .with_note(message!(
+            "write it in full where it occurs first, for example `{}_g_float[iS0{{i0}}]`",
+            PartKind::Tensor.quote(&name)
+        ));
         let diag = match nearest_candidate(&name, texts.iter().map(String::as_str)) {
-            Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+            Some(near) => diag.with_note(message!("did you mean `{}`?", PartKind::Word.quote(near))),
             None => diag,
         };
         self.report_error(diag);
     }
 
     pub(super) fn report_unsupported_type(&mut self, word: &str, span: Span) {
-        let diag =
-            Diag::error(codes::UNSUPPORTED_TYPE, span, format!("type `{word}` is not supported in a host program"));
+        let diag = Diag::error(
+            codes::UNSUPPORTED_TYPE,
+            span,
+            message!("type `{}` is not supported in a host program", PartKind::Type.quote(word)),
+        );
         self.report_error(diag.with_note("valid element types are numbers such as `float`, `__bfloat` and `int64_t`"));
     }
 
     pub(super) fn report_bad_tensor_attribute(&mut self, arg: &ArgSyntax) {
         let key = arg.key.map_or("", |key| self.ast.symbol_text(key));
-        let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, format!("a tensor has no attribute `{key}`"));
+        let diag = Diag::error(
+            codes::UNKNOWN_ARGUMENT,
+            arg.span,
+            message!("a tensor has no attribute `{}`", PartKind::Word.quote(key)),
+        );
         self.report_error(did_you_mean(diag, self.word_place(arg.span, key), key, &["axes", "logical"]));
     }
 
     pub(super) fn report_wrong_axes(&mut self, rank: usize, arg: &ArgSyntax) {
-        let message = format!("`axes=` is not a permutation of the {}", count_text(rank, "printed domain"));
+        let message = message!("`axes=` is not a permutation of the {}", count_or_none(rank, "printed domain"));
         let note = match rank {
-            0 => "remove it: the tensor has no axes".to_owned(),
-            _ => format!("list each of the positions 0 to {} once, the outermost axis first", rank - 1),
+            0 => "remove it: the tensor has no axes".into(),
+            _ => message!("list each of the positions 0 to {} once, the outermost axis first", rank - 1),
         };
         self.report_error(Diag::error(codes::TENSOR_AXES, self.value_span(arg), message).with_note(note));
     }
@@ -401,7 +476,7 @@ impl Resolver<'_> {
             Some(key) => self.ast.symbol_text(key),
             None => &self.source[arg.span.as_usize_range()],
         };
-        let message = format!("a HostUnit has no attribute `{text}`");
+        let message = message!("a HostUnit has no attribute `{}`", text);
         self.report_error(Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message).with_note("remove it"));
     }
 
@@ -423,7 +498,7 @@ impl Resolver<'_> {
         }
         let diag = Diag::error(codes::NESTED_TENSOR_OP, span, "a tensor is not allowed inside a scalar expression");
         let note = self.slice_note(span).unwrap_or_else(|| {
-            "a statement has one tensor operation; write the inner one as a separate statement".to_owned()
+            "a statement has one tensor operation; write the inner one as a separate statement".into()
         });
         self.report_error(diag.with_note(note));
     }
@@ -433,7 +508,7 @@ impl Resolver<'_> {
         let diag = Diag::error(
             codes::WRONG_KIND,
             arg.span,
-            format!("a tensor must be the result of an operation, found {found}"),
+            message!("a tensor must be the result of an operation, found {}", found),
         );
         let slice = match arg.value {
             ValueSyntax::Expr(expr) => match self.ast.exprs[expr.index()].0 {
@@ -442,28 +517,28 @@ impl Resolver<'_> {
             },
             _ => None,
         };
-        let text = self.source.get(self.value_span(arg).as_usize_range()).filter(|_| found == "a tensor");
+        let text = self.source.get(self.value_span(arg).as_usize_range()).filter(|_| self.is_tensor(arg));
         let copy = || {
             let text = text.and_then(|text| text.split('_').next()).unwrap_or("T0");
-            format!("write a copy as `Set( {text}, cache_op=Streaming )`")
+            message!("write a copy as `Set( {}, cache_op=Streaming )`", text)
         };
         self.report_error(diag.with_note(slice.unwrap_or_else(copy)));
     }
 
     pub(super) fn report_no_such_axis(&mut self, at: i64, tensor: TensorId, arg: &ArgSyntax) {
-        let name = self.program.tensor_name(tensor);
+        let name = self.program.quoted_tensor(tensor);
         let domains = self.program.domains(tensor);
         let axes = domains.iter().filter(|domain| !domain.is_reduction()).count();
-        let message = format!("`{name}` has {}, found position {at}", count_text(axes, "axis"));
+        let message = message!("`{}` has {}, found position {}", name, count_or_none(axes, "axis"), at);
         let span = self.program.source.tensors.get(tensor).copied().unwrap_or_default();
         debug_assert!(tensor.index() < self.program.tensors.len());
         let diag = Diag::error(codes::NO_SUCH_AXIS, arg.span, message);
         let diag = if axes == 0 {
             diag
         } else {
-            diag.with_note(format!("valid positions are 0 to {}; reduction axes do not count", axes - 1))
+            diag.with_note(message!("valid positions are 0 to {}; reduction axes do not count", axes - 1))
         };
-        self.report_error(diag.with_label(span, format!("`{name}`")));
+        self.report_error(diag.with_label(span, message!("`{}`", name)));
     }
 
     pub(super) fn report_other_buffer(&mut self, stmt: &StmtSyntax, buffer: TensorId, result: Option<TensorId>) {
@@ -471,16 +546,23 @@ impl Resolver<'_> {
         let result = result.map(|result| self.program.tensor_name(result)).unwrap_or_default();
         let same = buffer == result;
         let message = if same {
-            format!("the result and the buffer of the ALLOCATE give `{buffer}` different types")
+            message!(
+                "the result and the buffer of the ALLOCATE give `{}` different types",
+                PartKind::Tensor.quote(buffer)
+            )
         } else {
-            format!("the result of the ALLOCATE is `{result}`, but its buffer is `{buffer}`")
+            message!(
+                "the result of the ALLOCATE is `{}`, but its buffer is `{}`",
+                PartKind::Tensor.quote(result),
+                PartKind::Tensor.quote(buffer)
+            )
         };
         let diag = Diag::error(codes::OTHER_BUFFER, stmt.span, message);
         self.report_error(diag.with_note("write the same tensor before `=` and after `buffer=`"));
     }
 
     pub(super) fn report_unit_lists_differ(&mut self, unit: &HostUnitSyntax, title: &str) {
-        let message = format!("HostUnit{} has two different lists of {title}", unit.number);
+        let message = message!("HostUnit{} has two different lists of {}", unit.number, title);
         let lists = [unit.fusion_inputs, unit.fusion_outputs];
         let list = self.ast.args_in(lists[usize::from(title == "Outputs")]);
         let span = match list {
@@ -489,110 +571,10 @@ impl Resolver<'_> {
             [] => Span { end: unit.span.start, ..unit.span },
         };
         let diag = Diag::error(codes::UNIT_LISTS, span, message);
-        self.report_error(
-            diag.with_note(format!("the lines under `{title}:` must repeat the list of `{title}={{..}}`")),
-        );
-    }
-}
-
-/// The operator for a function of two operands of other tools.
-fn operator_of(name: &str) -> Option<&'static str> {
-    let signs = [("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/")];
-    signs.iter().find(|(known, _)| *known == name).map(|(_, sign)| *sign)
-}
-
-/// Returns a note on the operator that this language has in place of another tool's function.
-fn infix_note(name: &str) -> &'static str {
-    match name {
-        "add" => "write `T2 = T0 + T1;`",
-        "sub" => "write `T2 = T0 - T1;`",
-        "mul" => "write `T2 = T0 * T1;`",
-        "div" => "write `T2 = T0 / T1;`",
-        "neg" => "write `T1 = -T0;`",
-        _ => "see docs/language.md for all statements",
-    }
-}
-
-fn did_you_mean(diag: Diag, place: Option<Span>, word: &str, words: &[&str]) -> Diag {
-    match nearest_candidate(word, words.iter().copied()) {
-        Some(near) => name_near(diag, place, word, near),
-        None => diag.with_note(format!("valid values are {}", words.join(", "))),
-    }
-}
-
-/// Names the nearest word, as a fix if the place of the wrong one is known.
-fn name_near(diag: Diag, place: Option<Span>, found: &str, near: &str) -> Diag {
-    match place {
-        Some(place) => diag.with_near_word(place, found, near),
-        None => diag.with_note(format!("did you mean `{near}`?")),
-    }
-}
-
-fn count_text(number: usize, what: &str) -> String {
-    match (number, what) {
-        (0, _) => format!("no {what}"),
-        (1, _) => format!("1 {what}"),
-        (_, "axis") => format!("{number} axes"),
-        _ => format!("{number} {what}s"),
-    }
-}
-
-/// The declared arguments in words.
-fn signature_text(spec: &OpSpec) -> String {
-    let parts: Vec<String> = spec
-        .args
-        .iter()
-        .map(|declared| {
-            let text = match declared.word {
-                Some(word) => format!("`{word}=`"),
-                None => declared.kind.describe().to_owned(),
-            };
-            let optional = declared.presence == ArgPresence::Optional;
-            if optional { format!("{text} (optional)") } else { text }
-        })
-        .collect();
-    parts.join(", ")
-}
-
-fn example_text(declared: &ArgSpec) -> String {
-    let value = match declared.kind {
-        ArgKind::Word(words) => words.first().copied().unwrap_or("word"),
-        ArgKind::Name => "second",
-        ArgKind::Text => "\"text\"",
-        ArgKind::Words(_) => "{add, mul}",
-        ArgKind::Bool => "false",
-        ArgKind::CapitalBool => "False",
-        ArgKind::Team => "(0 1 2 3)",
-        ArgKind::Expr | ArgKind::Int | ArgKind::Operand => "0",
-        ArgKind::Tensor => "T0_g_float[iS0{i0}]",
-        ArgKind::Axis => "iS0{i0}",
-        ArgKind::Bools => "{true, false}",
-        ArgKind::Array => "{ 0.5, 2 }",
-        ArgKind::Exprs | ArgKind::Ints => "{1, 0}",
-        ArgKind::Ranges => "{ {0, i0, 1} }",
-        ArgKind::DType => "float",
-        ArgKind::Stream => "Stream 0",
-        ArgKind::Handle => "Communication 1",
-    };
-    match declared.word {
-        Some(word) => format!("`{word}={value}`"),
-        None => format!("`{value}`"),
-    }
-}
-
-/// The written form of ops with one of their own.
-fn written_form(name: &str) -> &'static str {
-    match name {
-        "ALLOCATE" => "T0 = ALLOCATE(buffer=T0, mem_type=global, size=i0, zero_init=false, resets_to_zero=false)",
-        "PostOnStream" => "PostOnStream (HostUnit0, Inputs:{T0, }, Outputs:{T1, })",
-        "LaunchKernel" => "LaunchKernel(Group ID: 0, Inputs: {T0}, Outputs: {T1})",
-        "Welford" => "T1(Avg), T2(Var), T3(Count) = Welford ( T0(Avg), allreduce = false )",
-        "GroupedReductionOp" => {
-            "GroupedReductionOp( T1 = reduction( T0, op = add, initial value = float(0) ) allreduce = false )"
-        }
-        "GroupedWelford" => {
-            "GroupedWelford( T1 (Avg), T2 (Var), T3 (Count) = Welford ( T0 (Avg), float(0) (Var), 1 (Count) initial value = float(0) (Avg), float(0) (Var), 0 (Count) ) allreduce = false )"
-        }
-        _ => "GetCurrentStream into Stream 0",
+        self.report_error(diag.with_note(message!(
+            "the lines under `{}:` must repeat the list of `{}={{..}}`",
+            title,
+            title
+        )));
     }
 }

@@ -3,6 +3,7 @@
 use super::Resolver;
 use super::tables::HeadMeaning;
 use crate::ir::{Op, OpId, OpKind, OpLayout, OwnForm, Value, functions};
+use crate::ops::ArgKind;
 use crate::ops::OpRegistry;
 use crate::ops::pointwise::{POINTWISE, pointwise_op};
 use crate::ops::scalar::definition_op;
@@ -183,7 +184,7 @@ impl Resolver<'_> {
             ast::ValueSyntax::Expr(expr) if arg.key.is_none() => self.resolve_tensor_or_scalar(expr),
             ast::ValueSyntax::Error => None,
             _ => {
-                self.report_wrong_kind("operand", "a tensor or a scalar", arg);
+                self.report_wrong_operand(ArgKind::Operand, arg);
                 None
             }
         }
@@ -200,7 +201,7 @@ impl Resolver<'_> {
             value @ Value::Tensor(_) => Some((value, true)),
             value @ Value::Scalar(_) => Some((value, false)),
             _ => {
-                self.report_wrong_kind("result", "a tensor or a scalar", arg);
+                self.report_wrong_kind("result", ArgKind::Operand, arg);
                 None
             }
         }

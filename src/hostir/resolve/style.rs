@@ -5,7 +5,7 @@
 
 use super::Resolver;
 use super::features::FileFeatures;
-use crate::diag::{Diag, Span, codes};
+use crate::diag::{Diag, Span, codes, message};
 use crate::ir::{AttrKey, Era, OpId, RootAs, StreamSpelling, Style};
 use hostir_grammar::ast::{
     ArgRange, BlockId, ContainerSyntax, ExprId, ExprSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree, ValueSyntax,
@@ -206,10 +206,10 @@ impl Resolver<'_> {
             RootAs::Position => ("position in the team", "a rank"),
         };
         let message =
-            format!("the root is read as a {what}, but the text mixes the spellings of several nvFuser versions");
+            message!("the root is read as a {}, but the text mixes the spellings of several nvFuser versions", what);
         let note = "write `root_as=rank` or `root_as=position` after `root=`";
         let diag = Diag::error(codes::ROOT_SPELLING, self.program.op_span(id), message)
-            .with_label(unlike, format!("in texts with this spelling, a root is {other}"));
+            .with_label(unlike, message!("in texts with this spelling, a root is {}", other));
         self.diags.push(diag.with_note(note).into_warning());
     }
 }

@@ -20,7 +20,7 @@ impl Resolver<'_> {
             | ast::ValueSyntax::Team(..)
             | ast::ValueSyntax::Text(_)
             | ast::ValueSyntax::Stmt(_) => {
-                self.report_wrong_kind("value", "a tensor or a scalar", arg);
+                self.report_wrong_kind("value", ArgKind::Operand, arg);
                 None
             }
         }
@@ -41,7 +41,7 @@ impl Resolver<'_> {
             return self.resolve_tensor(tensor, span);
         }
         if arg.value != ast::ValueSyntax::Error {
-            self.report_wrong_kind("operand", "a tensor", arg);
+            self.report_wrong_operand(ArgKind::Tensor, arg);
         }
         None
     }
@@ -73,7 +73,7 @@ impl Resolver<'_> {
             (_, ast::ValueSyntax::Error) => return None,
             _ => {}
         }
-        self.report_wrong_kind(declared.display_name(), declared.kind.describe(), arg);
+        self.report_wrong_value(declared.own_name(), declared.kind.into(), arg);
         None
     }
 
@@ -150,7 +150,7 @@ impl Resolver<'_> {
             }
             _ => {}
         }
-        self.report_wrong_kind(declared.display_name(), declared.kind.describe(), arg);
+        self.report_wrong_value(declared.own_name(), declared.kind.into(), arg);
         None
     }
 
@@ -203,7 +203,7 @@ impl Resolver<'_> {
     /// The scalars of a list.
     pub(super) fn resolve_expr_list(&mut self, arg: &ArgSyntax) -> Option<Box<[ExprId]>> {
         let ast::ValueSyntax::List(list) = arg.value else {
-            self.report_wrong_kind("operand", ArgKind::Exprs.describe(), arg);
+            self.report_wrong_operand(ArgKind::Exprs, arg);
             return None;
         };
         let ast = self.ast;
@@ -212,14 +212,14 @@ impl Resolver<'_> {
     }
 
     fn resolve_bools(&mut self, list: ArgRange) -> Option<Box<[bool]>> {
-        self.resolve_literals(list, "`true` or `false`", |expr| match expr {
+        self.resolve_literals(list, ArgKind::Bool, |expr| match expr {
             ExprSyntax::Bool(value, _) => Some(value),
             _ => None,
         })
     }
 
     fn resolve_ints(&mut self, list: ArgRange) -> Option<Box<[i64]>> {
-        self.resolve_literals(list, "an integer", |expr| match expr {
+        self.resolve_literals(list, ArgKind::Int, |expr| match expr {
             ExprSyntax::Int(value) => Some(value),
             _ => None,
         })
@@ -229,7 +229,7 @@ impl Resolver<'_> {
     fn resolve_literals<T>(
         &mut self,
         list: ArgRange,
-        needed: &'static str,
+        needed: ArgKind,
         read: impl Fn(ExprSyntax) -> Option<T>,
     ) -> Option<Box<[T]>> {
         let ast = self.ast;

@@ -1,9 +1,9 @@
 //! V1 to V9: declarations of tensors, meshes, inputs and aliases.
 
 use crate::diag::message;
-use crate::diag::{Diag, DiagLabel, Diags, Message, Quoted, Span, codes};
+use crate::diag::{Diag, DiagLabel, Diags, Message, Quoted, Span, codes, count_text};
 use crate::ir::places::smallest_duplicate;
-use crate::ir::places::{count_text, tensor_span};
+use crate::ir::places::tensor_span;
 use crate::ir::{
     AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
     TensorNumbers, Value, expr_text, quoted_axis, quoted_expr, quoted_parallel_type, quoted_type,
@@ -126,7 +126,7 @@ fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> 
     }
     let (x, y) = (program.domains(first), program.domains(second));
     if x.len() != y.len() {
-        let [first, second] = [x, y].map(|domains| count_text(domains.len(), "axis", "axes"));
+        let [first, second] = [x, y].map(|domains| count_text(domains.len(), "axis"));
         parts.push(message!("{} and {}", first, second));
     } else if let Some(k) = (0..x.len()).find(|&k| x[k] != y[k]) {
         let (first, second) = (quoted_axis(program, &x[k]), quoted_axis(program, &y[k]));
@@ -242,7 +242,7 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, fault
         return;
     };
     if inside >= mesh.shape.len() {
-        let rank = count_text(mesh.shape.len(), "axis", "axes");
+        let rank = count_text(mesh.shape.len(), "axis");
         let parallel = quoted_parallel_type(domain.parallel);
         let message =
             message!("`{}` of `{}` needs a mesh axis for `{}`, but its mesh has {}", axis, name, parallel, rank);

@@ -1,13 +1,6 @@
-//! Counts, sizes and figures as words.
+//! Sizes and figures as words.
 
-/// `1 rank`, `4 ranks`, `2 copies`.
-pub(super) fn count_text(n: usize, what: &str) -> String {
-    match (n, what.strip_suffix('y')) {
-        (1, _) => format!("1 {what}"),
-        (_, Some(stem)) => format!("{n} {stem}ies"),
-        (_, None) => format!("{n} {what}s"),
-    }
-}
+use hostir::diag::count_text;
 
 /// `512 bytes`, `1.5 KiB`, `12 MiB`.
 pub(super) fn bytes_text(bytes: u64) -> String {
@@ -22,7 +15,7 @@ pub(super) fn bytes_text(bytes: u64) -> String {
         unit = Some(name);
     }
     match unit {
-        None => count_text(bytes as usize, "byte"),
+        None => count_text(bytes as usize, "byte").to_string(),
         Some(unit) => format!("{} {unit}", (value * 10.0).round() / 10.0),
     }
 }

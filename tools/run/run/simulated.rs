@@ -3,14 +3,13 @@
 use super::cli::Options;
 use super::failure::RunFailure;
 use super::program::SourceProgram;
-use super::quantities::count_text;
 use super::timeline::span_names::SpanNames;
 use super::timeline::{self, text_width, truncate_text};
 use hostir::backend::critical_path::{ExposedWait, PathShare, exposed_waits, find_critical_path, sum_path_by_op};
 use hostir::backend::simulation::simulate_run;
 use hostir::backend::trace::Trace;
 use hostir::backend::usage::{RankUsage, rank_usages};
-use hostir::diag::visible;
+use hostir::diag::{count_text, visible};
 use hostir::ir::OpId;
 use hostir::lower::PreparedProgram;
 use hostir::plan::cost::{CostModel, time_text};

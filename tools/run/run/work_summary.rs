@@ -1,7 +1,8 @@
 //! The work of a run in one line: kernels, communications, loop steps, streams, bytes.
 
-use super::quantities::{bytes_text, count_text};
+use super::quantities::bytes_text;
 use hostir::backend::RunStats;
+use hostir::diag::count_text;
 use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::{InstKind, Plan, RedOp};
@@ -63,7 +64,7 @@ impl InstTally {
         }
     }
     fn to_text(&self) -> String {
-        let parts: Vec<String> = self.kinds.iter().map(|&(kind, n)| count_text(n, kind)).collect();
+        let parts: Vec<String> = self.kinds.iter().map(|&(kind, n)| count_text(n, kind).into()).collect();
         let mut text = match parts.split_last() {
             None => "nothing".to_owned(),
             Some((last, [])) => last.clone(),

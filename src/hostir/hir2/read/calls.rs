@@ -288,29 +288,30 @@ impl ProgramReader<'_> {
     }
 
     fn flags_of(&mut self, items: NodeRange, arg: &ArgNode) -> Option<Box<[bool]>> {
-        let file = self.file;
-        let flags = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
+        let flags = self.literals_of(items, |node| match node {
             ExprNode::Bool(flag) => Some(flag),
             _ => None,
         });
-        let flags: Option<Vec<bool>> = flags.collect();
         if flags.is_none() {
             self.report_list("`true` and `false`", "[true, false]", arg);
         }
-        flags.map(Into::into)
+        flags
     }
 
     pub(super) fn integers_of(&mut self, items: NodeRange, arg: &ArgNode) -> Option<Box<[i64]>> {
-        let file = self.file;
-        let values = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
+        let values = self.literals_of(items, |node| match node {
             ExprNode::Int(value) => Some(value),
             _ => None,
         });
-        let values: Option<Vec<i64>> = values.collect();
         if values.is_none() {
             self.report_list("integers", "[0, 1]", arg);
         }
-        values.map(Into::into)
+        values
+    }
+
+    /// The elements of a list of literals; `None` if `read` refuses one.
+    fn literals_of<T>(&self, items: NodeRange, read: impl Fn(ExprNode) -> Option<T>) -> Option<Box<[T]>> {
+        self.file.expr_lists[items.indices()].iter().map(|&item| read(*self.file.expr(item))).collect()
     }
 
     fn ranges_of(&mut self, items: NodeRange, arg: &ArgNode) -> Option<Box<[[ExprId; 3]]>> {

@@ -4,7 +4,7 @@ use super::handles::{HandleRef, report_no_element};
 use super::program::ProgramReader;
 use super::report;
 use super::word_table::PostWord;
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Message, PartKind, codes, message};
 use crate::hir2::defaults::keyword;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team};
 use crate::ir::{
@@ -85,7 +85,7 @@ impl<'a> ProgramReader<'a> {
             None => format!(", after an `alloc` that gives `{result}` its type"),
         };
         let word = self.name_text(name.name);
-        let note = format!("write `wait {word}({operand} -> {result}{keyed})`{memory}");
+        let note = message!("write `wait {}({} -> {}{})`{}", PartKind::Op.quote(word), operand, result, keyed, memory);
         report::report_collective_result(word, note, name.span, self.diags);
     }
 
@@ -487,10 +487,10 @@ impl PostKeys {
 
 /// The fault in the devices of a team that the printed form cannot have; a last -1 stands for devices that nvFuser
 /// did not print.
-fn team_fault(devices: &[i64]) -> Option<String> {
+fn team_fault(devices: &[i64]) -> Option<Message> {
     let named = devices.strip_suffix(&[TEAM_CUT]).unwrap_or(devices);
     match named.iter().find(|device| **device < 0) {
-        Some(negative) => Some(format!("the team contains the negative device {negative}")),
-        None => named.is_empty().then(|| "the team is empty".to_owned()),
+        Some(negative) => Some(message!("the team contains the negative device {}", negative)),
+        None => named.is_empty().then(|| "the team is empty".into()),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
+use super::report_names;
 use super::scope::Meaning;
 use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op};
 use crate::ops::control::{PREDICATES, branch_op, loop_over_domain_op, loop_over_range_op};
@@ -36,7 +37,7 @@ impl ProgramReader<'_> {
         let before = self.tables.scope.get(index.name);
         self.check_name(index, Meaning::Scalar);
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
-            report::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
+            report_names::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
         }
         self.tables.scope.set_meaning(index.name, Meaning::Scalar, index.span);
         before

@@ -1,7 +1,7 @@
 //! Declarations of names.
 
 use super::program::ProgramReader;
-use super::report;
+use super::report_names;
 use super::scope::Meaning;
 use crate::ir::{is_numbered_name, is_reserved_word};
 use hostir_grammar::ast::Symbol;
@@ -15,7 +15,7 @@ impl ProgramReader<'_> {
         }
         if let Some(first) = self.tables.scope.get(name.name) {
             if first.meaning != Meaning::Poisoned {
-                report::report_taken(self.file, name, first.meaning, first.span, self.diags);
+                report_names::report_taken(self.file, name, first.meaning, first.span, self.diags);
             }
             return false;
         }
@@ -28,7 +28,7 @@ impl ProgramReader<'_> {
     pub(super) fn check_name(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
         let text = self.file.symbol_text(name.name);
         if is_reserved_word(text) {
-            report::report_reserved(text, name.span, self.diags);
+            report_names::report_reserved(text, name.span, self.diags);
             return false;
         }
         let is_own = match meaning {
@@ -39,7 +39,7 @@ impl ProgramReader<'_> {
             Meaning::Stream(_) | Meaning::Poisoned => false,
         };
         if is_numbered_name(text) && !is_own {
-            report::report_numbered(text, meaning, name.span, self.diags);
+            report_names::report_numbered(text, meaning, name.span, self.diags);
             return false;
         }
         true

@@ -2,7 +2,7 @@
 
 use super::program::ProgramReader;
 use super::scope::Meaning;
-use crate::diag::{Applicability, Diag, Diags, Fix};
+use crate::diag::{Applicability, Diag, Diags, Fix, message};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{AxisSyntax, ExprId, ExprNode};
@@ -74,7 +74,7 @@ fn report_division(sign: Span, is_sure: bool, diags: &mut Diags) {
         true => Diag::error(DIVISION_CODE, sign, message)
             .with_note(DIVISION_NOTE)
             .with_fix(Fix { applicability: Applicability::Untried, ..fix }),
-        false => Diag::error(DIVISION_CODE, sign, format!("{message}, which reads like a divisor"))
+        false => Diag::error(DIVISION_CODE, sign, message!("{}, which reads like a divisor", message))
             .into_warning()
             .with_note(DIVISION_NOTE)
             .with_fix(fix),

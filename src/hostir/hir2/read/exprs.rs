@@ -2,6 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
+use super::report_names;
 use super::scope::Meaning;
 use crate::diag::syntax_error;
 use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
@@ -64,7 +65,7 @@ impl ProgramReader<'_> {
             Some(Meaning::Poisoned) => None,
             Some(Meaning::Stream(stream)) => Some(stream),
             Some(meaning @ (Meaning::Tensor(_) | Meaning::Handle(_))) => {
-                report::report_no_scalar(self.file, name, meaning, span, self.diags);
+                report_names::report_no_scalar(self.file, name, meaning, span, self.diags);
                 None
             }
             Some(Meaning::Scalar) | None if self.name_text(name) == "own" => {
@@ -330,7 +331,7 @@ impl ProgramReader<'_> {
             None if self.unbound.is_silent => None,
             None => {
                 let known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Tensor(_)));
-                report::report_no_tensor(self.file.symbol_text(name.name), &known, name.span, self.diags);
+                report_names::report_no_tensor(self.file.symbol_text(name.name), &known, name.span, self.diags);
                 self.poison(name);
                 None
             }

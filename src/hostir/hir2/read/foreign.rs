@@ -1,6 +1,6 @@
 //! Names and spellings of other languages, and their equivalents here.
 
-use crate::diag::Cause;
+use crate::diag::{Cause, Message, PartKind, message};
 use crate::hir2::defaults::is_callable;
 use crate::ir::functions::function_names;
 use crate::ops::OpRegistry;
@@ -52,7 +52,7 @@ fn foreign_call(text: &str) -> Option<&'static str> {
     })
 }
 
-/// What orders work and ranks here, for calls of CUDA, MPI and torch.distributed.
+/// The statements that order work and ranks here, for calls of CUDA, MPI and torch.distributed.
 fn runtime_call(name: &str) -> Option<&'static str> {
     Some(match name {
         "barrier" | "MPI_Barrier" => {
@@ -101,20 +101,25 @@ fn operator_call(name: &str) -> Option<&'static str> {
 }
 
 /// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`, and of functions with other names here.
-pub(super) fn method_of(ops: OpRegistry, text: &str) -> Option<String> {
+pub(super) fn method_of(ops: OpRegistry, text: &str) -> Option<Message> {
     if let Some((owner, "wait" | "synchronize")) = text.rsplit_once('.')
         && !owner.contains('.')
         && !is_module_name(owner)
     {
-        return Some(format!("write `wait {owner}` for a communication, and `sync {owner}` for a stream"));
+        return Some(message!(
+            "write `wait {}` for a communication, and `sync {}` for a stream",
+            PartKind::Word.quote(owner),
+            PartKind::Word.quote(owner)
+        ));
     }
     if let Some(note) = foreign_call(text) {
-        return Some(note.to_owned());
+        return Some(note.into());
     }
     let (owner, name) = text.rsplit_once('.')?;
     let is_module = is_module_name(owner) || owner.contains('.');
     let operand = if is_module { "X" } else { owner };
-    is_function(ops, name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
+    is_function(ops, name)
+        .then(|| message!("functions stand in front of their operands: `{}({})`", PartKind::Op.quote(name), operand))
 }
 
 fn is_module_name(owner: &str) -> bool {

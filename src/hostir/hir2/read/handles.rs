@@ -2,8 +2,9 @@
 
 use super::program::ProgramReader;
 use super::report;
+use super::report_names;
 use super::scope::Meaning;
-use crate::diag::{Diag, Diags, codes, syntax_error};
+use crate::diag::{Diag, Diags, PartKind, codes, message, syntax_error};
 use crate::ir::{AttrKey, AttrValue, ExprId, Op};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
@@ -119,14 +120,14 @@ impl ProgramReader<'_> {
                 Some(number)
             }
             Some(meaning) => {
-                report::report_no_wait(self.name_text(name.name), meaning, name.span, self.diags);
+                report_names::report_no_wait(self.name_text(name.name), meaning, name.span, self.diags);
                 None
             }
             None => {
                 let mut posted: Vec<&str> =
                     self.posted_names().into_iter().map(|name| self.file.symbol_text(name)).collect();
                 posted.sort_unstable();
-                report::report_no_handle(self.file.symbol_text(name.name), &posted, name.span, self.diags);
+                report_names::report_no_handle(self.file.symbol_text(name.name), &posted, name.span, self.diags);
                 None
             }
         }
@@ -174,7 +175,8 @@ fn report_handle_index(span: Span, diags: &mut Diags) {
 
 /// `h[i] = Dispatch(..)`.
 pub(super) fn report_no_element(word: &str, span: Span, diags: &mut Diags) {
-    let message = format!("`{word}` starts nothing that an element of an array of handles could name");
+    let message =
+        message!("`{}` starts nothing that an element of an array of handles could name", PartKind::Op.quote(word));
     let note = "write it without a name: its stream waits for it, so no `wait` follows";
     diags.push(Diag::error(codes::HANDLE_INDEX, span, message).with_note(note));
 }

@@ -3,7 +3,7 @@
 //! An imported kernel becomes a HostUnit of each program that calls it, as if it were in front of that program. A file
 //! may pass on what it imports itself.
 
-use crate::diag::{Diag, Diags, codes, nearest_candidate};
+use crate::diag::{Diag, Diags, Message, PartKind, codes, message, nearest_candidate};
 use crate::ir::ImportLine;
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -139,14 +139,14 @@ impl<'f> ImportFinder<'f> {
             Ok(joined) => joined,
             Err(reason) => {
                 let note = "an import names a file in the folder of its own file or below it, as `\"lib/axpy.hir\"`";
-                self.report(codes::IMPORT_PATH, import.path_span, format!("`{path}` {reason}"), note);
+                self.report(codes::IMPORT_PATH, import.path_span, message!("`{}` {}", path, reason), note);
                 return None;
             }
         };
         let Some(&part) = self.parts.get(joined.as_str()) else {
             let note = "a program that is not read from a file gets the texts of its imports by \
                         `hostir::hir2::link_imports`, or after lines `file \"name.hir\"` at its end";
-            self.report(codes::IMPORT_FILE, import.path_span, format!("the text of `{joined}` is not given"), note);
+            self.report(codes::IMPORT_FILE, import.path_span, message!("the text of `{}` is not given", joined), note);
             return None;
         };
         let (reason, note) = match &self.file.parts[part].fault {
@@ -161,11 +161,16 @@ impl<'f> ImportFinder<'f> {
                 "only texts in `hir 2` are imported: convert the file with `hir-opt --form=hir2`",
             ),
         };
-        self.report(codes::IMPORT_FILE, import.path_span, format!("cannot import from `{joined}`: {reason}"), note);
+        self.report(
+            codes::IMPORT_FILE,
+            import.path_span,
+            message!("cannot import from `{}`: {}", joined, reason),
+            note,
+        );
         None
     }
 
-    fn report(&mut self, code: &'static str, span: Span, message: String, note: &'static str) {
+    fn report(&mut self, code: &'static str, span: Span, message: Message, note: &'static str) {
         self.diags.push(Diag::error(code, span, message).with_note(note));
     }
 
@@ -206,7 +211,7 @@ impl<'f> ImportFinder<'f> {
         let Some((&first, &last)) = circle.first().zip(circle.last()) else { return };
         let parts = circle.iter().chain([&first]).map(|part| &self.file.parts[*part]);
         let names: Vec<String> = parts.map(|part| format!("`{}`", part.path)).collect();
-        let message = format!("files import each other: {}", names.join(" imports "));
+        let message = message!("files import each other: {}", names.join(" imports "));
         let Some(place) = imports_in(&self.file.parts[last].items).nth(import) else { return };
         let note = "move the kernels that both need to a file of their own";
         self.report(codes::IMPORT_CYCLE, place.path_span, message, note);
@@ -235,7 +240,11 @@ impl<'f> ImportFinder<'f> {
                 self.sources[part][at].zip(next).and_then(|(source, next)| self.find_name(source, *next))
             }
             Some((_, ItemSyntax::Mesh(_))) => {
-                let message = format!("`{}` of `{}` is a mesh", file.symbol_text(name.name), file.parts[part].path);
+                let message = message!(
+                    "`{}` of `{}` is a mesh",
+                    PartKind::Mesh.quote(file.symbol_text(name.name)),
+                    file.parts[part].path
+                );
                 self.report(codes::IMPORT_NAME, name.span, message, "kernels are imported, and programs as kernels");
                 None
             }
@@ -254,11 +263,11 @@ impl<'f> ImportFinder<'f> {
         let known = part.items.iter().filter(|item| !matches!(item, ItemSyntax::Mesh(_))).flat_map(ItemSyntax::names);
         let known: Vec<&str> = known.map(|name| file.symbol_text(name.name)).collect();
         let note = match nearest_candidate(text, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if known.is_empty() => "the file has no kernels".to_owned(),
-            None => format!("the file has `{}`", known.join("`, `")),
+            Some(near) => message!("did you mean `{}`?", PartKind::Op.quote(near)),
+            None if known.is_empty() => "the file has no kernels".into(),
+            None => message!("the file has `{}`", known.join("`, `")),
         };
-        let message = format!("`{}` has no kernel `{text}`", part.path);
+        let message = message!("`{}` has no kernel `{}`", part.path, PartKind::Op.quote(text));
         self.diags.push(Diag::error(codes::IMPORT_NAME, name.span, message).with_note(note));
     }
 }
@@ -273,7 +282,7 @@ enum ImportVisit {
 
 /// Reports the mesh of an imported kernel.
 pub(super) fn report_imported_mesh(text: &str, span: Span, diags: &mut Diags) {
-    let message = format!("an imported kernel is on no mesh, but this one names `{text}`");
+    let message = message!("an imported kernel is on no mesh, but this one names `{}`", PartKind::Mesh.quote(text));
     let note = "leave the mesh out: the tensors of a kernel are those of the rank that runs it";
     diags.push(Diag::error(codes::IMPORTED_MESH, span, message).with_note(note));
 }

@@ -4,7 +4,7 @@ use super::program::ProgramReader;
 use super::report;
 use super::report_calls::ResultSource;
 use super::statements::ResultTarget;
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, PartKind, codes, message};
 use crate::ir::{ExprId, TensorId, Value};
 use crate::ops::user_launch::{LaunchParts, file_error, launch_op};
 use hostir_grammar::Span;
@@ -129,7 +129,8 @@ impl ProgramReader<'_> {
         if let Some(&unit) = self.kernels.by_name.get(&name.name) {
             return Some(self.program.units[unit].number);
         }
-        let message = format!("the reference `{}` is no kernel of this program", self.name_text(name.name));
+        let message =
+            message!("the reference `{}` is no kernel of this program", PartKind::Op.quote(self.name_text(name.name)));
         let note = "write `kernel NAME(..) -> (..):` above the program; it gets what the launch reads";
         self.diags.push(Diag::error(codes::LAUNCH_REFERENCE, name.span, message).with_note(note));
         None

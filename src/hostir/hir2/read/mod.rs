@@ -24,6 +24,7 @@ mod program;
 mod program_meshes;
 mod report;
 mod report_calls;
+mod report_names;
 mod scope;
 pub(crate) mod sized_meshes;
 mod slices;
@@ -211,12 +212,12 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
         for name in item.names() {
             let text = file.symbol_text(name.name);
             if RESERVED_WORDS.contains(&text) || (text == NO_MESH && matches!(item, ItemSyntax::Mesh(_))) {
-                report::report_reserved(text, name.span, diags);
+                report_names::report_reserved(text, name.span, diags);
             } else if is_numbered_name(text) {
-                report::report_numbered(text, Meaning::Poisoned, name.span, diags);
+                report_names::report_numbered(text, Meaning::Poisoned, name.span, diags);
             }
             if let Some(first) = names.insert(name.name, name.span) {
-                report::report_twice(file, *name, first, diags);
+                report_names::report_twice(file, *name, first, diags);
             }
         }
     }
@@ -224,7 +225,7 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
         report::report_lone_kernel(file, kernel, diags);
     }
     for given in file.head.given_names.iter().filter(|given| !names.contains_key(&given.name)) {
-        report::report_given_name(file.symbol_text(given.name), given.span, diags);
+        report_names::report_given_name(file.symbol_text(given.name), given.span, diags);
     }
 }
 

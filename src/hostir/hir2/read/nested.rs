@@ -2,7 +2,7 @@
 
 use super::foreign::transpose_of;
 use super::program::ProgramReader;
-use crate::diag::{Cause, Diag, Diags, codes};
+use crate::diag::{Cause, Diag, Diags, Message, codes, message};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::ExprNode;
@@ -74,7 +74,7 @@ fn result_placeholder(operation: usize) -> String {
 /// An operation inside of another one; `operations` are those that it consists of, the innermost first.
 fn report_nested(source: &str, operations: &[String], span: Span, diags: &mut Diags) {
     let text = source.get(span.as_usize_range()).unwrap_or_default();
-    let message = format!("`{text}` is an operation inside of another one");
+    let message = message!("`{}` is an operation inside of another one", text);
     let names = unused_names(source, operations.len(), diags);
     let mut lines = Vec::new();
     for (operation, name) in operations.iter().zip(&names) {
@@ -86,13 +86,15 @@ fn report_nested(source: &str, operations: &[String], span: Span, diags: &mut Di
     let last = names.last().cloned().unwrap_or_default();
     let note = match lines.split_last() {
         Some((only, [])) => {
-            format!("a statement is one operation: write {only} on a line of its own, and `{last}` here")
+            message!("a statement is one operation: write {} on a line of its own, and `{}` here", only, last)
         }
-        Some((end, lines)) => format!(
-            "a statement is one operation: write the lines {} and {end} above, and `{last}` here",
-            lines.join(", ")
+        Some((end, lines)) => message!(
+            "a statement is one operation: write the lines {} and {} above, and `{}` here",
+            lines.join(", "),
+            end,
+            last
         ),
-        None => String::new(),
+        None => Message::default(),
     };
     diags.push(Diag::error(codes::NESTED_TENSOR_OP, span, message).with_note(note).with_cause(Cause::NewNames(names)));
 }

@@ -4,7 +4,7 @@ use super::comments::CommentPlacer;
 use super::file_scope::{FilePlace, FileScope};
 use super::given_memory::GivenMemory;
 use super::numbering::{FirstNumbers, Numbering};
-use super::report;
+use super::report_names;
 use super::scope::{Meaning, Scope};
 use super::statement_index::StatementIndex;
 use super::stream_scope::StreamScope;
@@ -186,7 +186,7 @@ impl<'a> ProgramReader<'a> {
     fn read_kernel(&mut self, position: usize, item: &ProgramItem) {
         self.tables.scope.clear_scope();
         self.unbound.is_silent |= item.header_failed;
-        report::check_kernel_name(self.shared.ops, self.file, item.name, self.diags);
+        report_names::check_kernel_name(self.shared.ops, self.file, item.name, self.diags);
         let body = self.program.blocks.push(Block::default());
         let prefix = if self.tables.place.position == 0 {
             String::new()
@@ -241,7 +241,7 @@ impl<'a> ProgramReader<'a> {
         let mut first: FxHashMap<ast::Symbol, Span> = FxHashMap::default();
         for name in params.iter().filter(|param| param.ty.is_some()).map(|param| param.name) {
             if let Some(span) = first.insert(name.name, name.span) {
-                report::report_taken(self.file, name, Meaning::Tensor(TensorId(0)), span, self.diags);
+                report_names::report_taken(self.file, name, Meaning::Tensor(TensorId(0)), span, self.diags);
             }
         }
     }
@@ -273,7 +273,7 @@ impl<'a> ProgramReader<'a> {
             self.program.hints.sizes.push((name, size.value));
         }
         if self.tables.place.position == 0 {
-            report::check_hints(file, self.diags);
+            report_names::check_hints(file, self.diags);
         }
         self.program.hints.streams = file.head.streams.and_then(|streams| u32::try_from(streams.value).ok());
     }

@@ -1,7 +1,7 @@
 //! Errors about the operands, arguments, results and types of calls. Each ends in the text to write.
 
-use super::report::{count, push, report_argument_word};
-use crate::diag::{Diag, Diags, Message, codes};
+use super::report::{push, report_argument_word};
+use crate::diag::{Diag, Diags, Message, PartKind, codes, count_text, message};
 use crate::hir2::defaults::{describe_kind, is_host_select, is_positional, keyword};
 use crate::hir2::forms::statement_forms;
 use crate::ir::{OpKind, OpLayout, OwnForm};
@@ -10,9 +10,9 @@ use hostir_grammar::Span;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, FileSyntax};
 
 /// The form of an op, as a note.
-fn form_note(kind: OpKind) -> String {
+fn form_note(kind: OpKind) -> Message {
     let forms = statement_forms(kind);
-    forms.lines().next().map_or_else(String::new, |form| format!("its form is `{form}`"))
+    forms.lines().next().map_or_else(Message::default, |form| message!("its form is `{}`", form))
 }
 
 /// The statement that makes a result.
@@ -33,44 +33,61 @@ pub(super) fn report_no_type(ops: OpRegistry, source: ResultSource, text: &str, 
         }
         ResultSource::Op(kind, None) if !matches!(kind.spec().infer, Infer::Written) => {
             let name = kind.name();
-            format!("these arguments of `{name}` give none: write `{text}: f32[m, n] = {name}(..)`")
+            message!(
+                "these arguments of `{}` give none: write `{}: f32[m, n] = {}(..)`",
+                PartKind::Op.quote(name),
+                PartKind::Tensor.quote(text),
+                PartKind::Op.quote(name)
+            )
         }
-        ResultSource::Memory => format!("memory has the type that is written: `{text}: f32[m, n] = alloc`"),
+        ResultSource::Memory => {
+            message!("memory has the type that is written: `{}: f32[m, n] = alloc`", PartKind::Tensor.quote(text))
+        }
         ResultSource::Other | ResultSource::Op(..) => {
-            format!("write `{text}: f32[m, n] = ..`; types are inferred for {}", list_inferring_ops(ops))
+            message!(
+                "write `{}: f32[m, n] = ..`; types are inferred for {}",
+                PartKind::Tensor.quote(text),
+                list_inferring_ops(ops)
+            )
         }
     };
-    push(diags, codes::NO_TYPE, span, format!("`{text}` needs a type"), note);
+    push(diags, codes::NO_TYPE, span, message!("`{}` needs a type", PartKind::Tensor.quote(text)), note);
 }
 
 /// The statements whose results need no type, as a sentence lists them.
-fn list_inferring_ops(ops: OpRegistry) -> String {
-    let mut names: Vec<String> = ops.inferring_ops().map(inferring_statement).collect();
+fn list_inferring_ops(ops: OpRegistry) -> Message {
+    let mut names: Vec<Message> = ops.inferring_ops().map(inferring_statement).collect();
     let last = names.pop().unwrap_or_default();
-    format!("{} and {last}", names.join(", "))
+    message!("{} and {}", Message::join(&names, ", "), last)
 }
 
-fn inferring_statement(kind: OpKind) -> String {
+fn inferring_statement(kind: OpKind) -> Message {
     match kind.layout() {
-        OpLayout::Pointwise => "pointwise functions".to_owned(),
-        OpLayout::Own(OwnForm::PostOnStream) => "kernels".to_owned(),
-        _ if is_host_select(kind) => "slices".to_owned(),
-        _ => format!("`{}`", kind.name()),
+        OpLayout::Pointwise => "pointwise functions".into(),
+        OpLayout::Own(OwnForm::PostOnStream) => "kernels".into(),
+        _ if is_host_select(kind) => "slices".into(),
+        _ => message!("`{}`", PartKind::Op.quote(kind.name())),
     }
 }
 
 pub(super) fn report_result_count(kind: OpKind, needed: &str, found: usize, span: Span, diags: &mut Diags) {
-    let message = format!("`{}` has {needed}, not {found}", kind.name());
+    let message = message!("`{}` has {}, not {}", PartKind::Op.quote(kind.name()), needed, found);
     push(diags, codes::WRONG_RESULTS, span, message, form_note(kind));
 }
 
 pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
     let what = match (spec.word, spec.key) {
-        (Some(_), _) => format!("`{}=`", keyword(spec)),
-        (None, Some(key)) => format!("`{}`, {}", key.word(), spec.kind.describe()),
-        (None, None) => spec.kind.describe().to_owned(),
+        (Some(_), _) => message!("`{}=`", PartKind::Word.quote(keyword(spec))),
+        (None, Some(key)) => message!("`{}`, {}", PartKind::Word.quote(key.word()), spec.kind.describe()),
+        (None, None) => spec.kind.describe().into(),
     };
-    push(diags, codes::MISSING_ARGUMENT, span, format!("`{}` needs {what}", kind.name()), form_note(kind));
+    push(
+        diags,
+        codes::MISSING_ARGUMENT,
+        span,
+        message!("`{}` needs {}", PartKind::Op.quote(kind.name()), what),
+        form_note(kind),
+    );
 }
 
 pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNode, diags: &mut Diags) {
@@ -82,14 +99,18 @@ pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNo
         }
         None => {
             let most = kind.spec().args.iter().filter(|spec| is_positional(kind, spec)).count();
-            let message = format!("`{}` takes {}, this is one more", kind.name(), count(most, "operand", "operands"));
+            let message = message!(
+                "`{}` takes {}, this is one more",
+                PartKind::Op.quote(kind.name()),
+                count_text(most, "operand")
+            );
             let keyed = kind.spec().args.iter().filter(|spec| spec.key.is_some() && !is_positional(kind, spec));
             let words: Vec<&str> = keyed.map(keyword).collect();
             let is_list = matches!(file.expr(arg.value), ExprNode::List(_));
             let note = match (words.as_slice(), is_list) {
-                ([], true) => "a shape stands in the type of the result, as in `Y: f32[m, n] = view(X)`".to_owned(),
+                ([], true) => "a shape stands in the type of the result, as in `Y: f32[m, n] = view(X)`".into(),
                 ([], false) => form_note(kind),
-                (words, _) => format!("others have names, as `{}=`: {}", words.join("=`, `"), form_note(kind)),
+                (words, _) => message!("others have names, as `{}=`: {}", words.join("=`, `"), form_note(kind)),
             };
             push(diags, codes::EXTRA_OPERAND, arg.span, message, note);
         }
@@ -97,14 +118,15 @@ pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNo
 }
 
 pub(super) fn report_twice_given(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
-    let message = format!("`{}` is given twice to `{}`", keyword(spec), kind.name());
+    let message =
+        message!("`{}` is given twice to `{}`", PartKind::Word.quote(keyword(spec)), PartKind::Op.quote(kind.name()));
     push(diags, codes::DUPLICATE_ARGUMENT, span, message, "");
 }
 
 pub(super) fn report_argument(kind: Option<OpKind>, written: &str, spec: &ArgSpec, span: Span, diags: &mut Diags) {
     let needed = describe_kind(spec.kind);
-    let note = kind.map_or_else(String::new, form_note);
-    push(diags, codes::WRONG_KIND, span, format!("`{written}` needs {needed}"), note);
+    let note = kind.map_or_else(Message::default, form_note);
+    push(diags, codes::WRONG_KIND, span, message!("`{}` needs {}", PartKind::Word.quote(written), needed), note);
 }
 
 pub(super) fn report_kernel_counts(
@@ -114,12 +136,13 @@ pub(super) fn report_kernel_counts(
     span: Span,
     diags: &mut Diags,
 ) {
-    let message = format!(
-        "kernel `{text}` has {} and {}, but this call gives {} and takes {}",
-        count(needed[0], "input", "inputs"),
-        count(needed[1], "output", "outputs"),
+    let message = message!(
+        "kernel `{}` has {} and {}, but this call gives {} and takes {}",
+        PartKind::Op.quote(text),
+        count_text(needed[0], "input"),
+        count_text(needed[1], "output"),
         found[0],
         found[1]
     );
-    push(diags, codes::WRONG_RESULTS, span, message, format!("the kernel is `{head}`"));
+    push(diags, codes::WRONG_RESULTS, span, message, message!("the kernel is `{}`", head));
 }

@@ -1,7 +1,7 @@
 //! Meshes that are given by sizes: chooses the values of these sizes, and makes devices and canonical texts of the
 //! meshes.
 
-use crate::diag::{Diag, Diags, Message, Quoted, RunOption, codes, message};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, RunOption, codes, message};
 use crate::ir::{DeviceMesh, GivenSizes, MeshSizeSource, is_numbered_name, is_reserved_word};
 use hostir_grammar::Span;
 use hostir_grammar::ast::{self, Symbol};
@@ -41,7 +41,7 @@ pub(super) struct SizedMesh {
 /// A mesh that has no devices for the values of its sizes, or is no mesh for any.
 struct SizedMeshFault {
     span: Span,
-    message: String,
+    message: Message,
     note: &'static str,
 }
 
@@ -143,8 +143,10 @@ impl MeshSolver<'_> {
                     }
                     continue;
                 }
-                ExprNode::Name(name) => format!("`{}` is no size of a mesh", file.symbol_text(name)),
-                _ => "a mesh is not computed so".to_owned(),
+                ExprNode::Name(name) => {
+                    message!("`{}` is no size of a mesh", PartKind::Scalar.quote(file.symbol_text(name)))
+                }
+                _ => "a mesh is not computed so".into(),
             };
             report_fault(SizedMeshFault { span, message, note: OPERATORS_NOTE }, diags);
         }
@@ -221,7 +223,11 @@ impl MeshSolver<'_> {
         let given = self.names.iter().filter(|(other, _)| values.contains_key(other));
         let given: Vec<Symbol> = given.map(|(other, _)| *other).collect();
         let text = self.file.symbol_text(name);
-        let message = format!("no value of `{text}` gives the meshes of this text {devices} devices");
+        let message = message!(
+            "no value of `{}` gives the meshes of this text {} devices",
+            PartKind::Scalar.quote(text),
+            devices
+        );
         let note = match self.find_division(devices, &given, name, &SizeValues::default()) {
             Some(set) if !given.is_empty() => {
                 message!("use another number of ranks, or {}", set_options(self.file, &set))
@@ -270,8 +276,9 @@ impl MeshSolver<'_> {
 
     fn report_several(&self, devices: u32, open: &[(Symbol, Span)], values: &SizeValues, diags: &mut Diags) {
         let names: Vec<&str> = open.iter().map(|(name, _)| self.file.symbol_text(*name)).collect();
-        let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let message = format!("{devices} ranks do not say which values {} have", quoted.join(" and "));
+        let quoted: Vec<Message> =
+            names.iter().map(|name| PartKind::Scalar.quote(*name).in_backquotes().into()).collect();
+        let message = message!("{} ranks do not say which values {} have", devices, Message::join(&quoted, " and "));
         let rest: Vec<Symbol> = open[1..].iter().map(|(name, _)| *name).collect();
         let note = match self.find_division(devices, &rest, open[0].0, values) {
             Some(set) => message!("set all of them but one: {}", set_options(self.file, &set)),
@@ -407,8 +414,8 @@ fn no_devices(file: &FileSyntax, item: &MeshItem, sized: SizedMeshSyntax, values
     }
     let name = file.symbol_text(item.name.name);
     let message = match used.is_empty() {
-        true => format!("mesh `{name}` has no devices"),
-        false => format!("mesh `{name}` has no devices for {}", used.join(", ")),
+        true => message!("mesh `{}` has no devices", PartKind::Mesh.quote(name)),
+        false => message!("mesh `{}` has no devices for {}", PartKind::Mesh.quote(name), used.join(", ")),
     };
     SizedMeshFault {
         span: item.span,

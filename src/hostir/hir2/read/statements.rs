@@ -5,7 +5,7 @@ use super::report;
 use super::report_calls::{self, ResultSource};
 use super::scope::Meaning;
 use super::slices::SliceTarget;
-use crate::diag::Diag;
+use crate::diag::{Diag, PartKind, message};
 use crate::ir::{AttrKey, AttrValue, Block, BlockId, DomainId, Expr, IterDomain, Op, OpEffect, TensorId, Value};
 use crate::ops::memory::{allocation_op, deallocation_op};
 use crate::ops::observe::{assertion_op, print_op};
@@ -336,7 +336,7 @@ impl<'a> ProgramReader<'a> {
         let Some(missing) = explain_missing_type(&self.program, op, text) else { return Some(()) };
         let diag = match missing.message {
             Some(message) => Diag::error(missing.code, span, message),
-            None => Diag::error(missing.code, name.span, format!("`{text}` needs a type")),
+            None => Diag::error(missing.code, name.span, message!("`{}` needs a type", PartKind::Tensor.quote(text))),
         };
         self.diags.push(diag.with_note(missing.note));
         self.poison(name);

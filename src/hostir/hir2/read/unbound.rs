@@ -2,6 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
+use super::report_names;
 use super::scope::Meaning;
 use crate::diag::{Diag, Diags};
 use crate::ir::scalar_names::{RUNTIME, bound_names, defined_names, is_generated};
@@ -66,7 +67,7 @@ impl<'f> ProgramReader<'f> {
         if self.unbound.in_type && !is_tensor_number(text) {
             let is_new = self.unbound.known.insert(name);
             if is_new && is_reserved_word(text) && !RUNTIME.contains(&text) && text != "streams" {
-                report::report_reserved(text, span, self.diags);
+                report_names::report_reserved(text, span, self.diags);
             }
             return;
         }
@@ -89,7 +90,7 @@ impl<'f> ProgramReader<'f> {
     /// have been meant as a tensor.
     pub(super) fn report_other_meaning(&mut self, name: NameSyntax, meaning: Meaning) {
         let mut found = Diags::default();
-        report::report_needs_tensor(self.file.symbol_text(name.name), meaning, name.span, &mut found);
+        report_names::report_needs_tensor(self.file.symbol_text(name.name), meaning, name.span, &mut found);
         match self.unbound.doubtful.get(&name.name) {
             Some(&unknown) => {
                 self.unbound.deferred.extend(found.items.into_iter().map(|diag| (unknown, diag)));
@@ -107,7 +108,7 @@ impl<'f> ProgramReader<'f> {
         }
         let mut known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Tensor(_)));
         known.push("alloc");
-        report::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
+        report_names::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
     }
 
     /// The names that an unknown one may have been meant as: those with a meaning of some kind. None after many errors,
@@ -152,7 +153,7 @@ impl<'f> ProgramReader<'f> {
         let before = self.source.get(..used.span.start as usize).unwrap_or_default().trim_end();
         if before.ends_with("sync") || before.ends_with("stream") {
             let known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Stream(_)));
-            return report::report_no_stream(self.file.symbol_text(used.name), &known, used.span, self.diags);
+            return report_names::report_no_stream(self.file.symbol_text(used.name), &known, used.span, self.diags);
         }
         let mut known: Vec<&str> = near.into_iter().map(|near| self.file.symbol_text(near)).collect();
         known.extend(self.names_to_suggest(|meaning| meaning != Meaning::Poisoned));
@@ -160,7 +161,7 @@ impl<'f> ProgramReader<'f> {
             known.extend(bound.iter().map(|symbol| self.program.name(*symbol)));
         }
         known.extend(["rank", "streams"]);
-        report::report_no_name(self.file.symbol_text(used.name), &known, used.span, self.diags);
+        report_names::report_no_name(self.file.symbol_text(used.name), &known, used.span, self.diags);
     }
 }
 

@@ -6,11 +6,10 @@
 
 use super::attributes::written_causal;
 use crate::axes::pairing::{
-    AxisMismatch, LinkResult, LinkSide, axis_count_text, has_same_extent, has_split_axis, link_pairs, operand_side,
-    too_few_tensors,
+    AxisMismatch, LinkResult, LinkSide, has_same_extent, has_split_axis, link_pairs, operand_side, too_few_tensors,
 };
 use crate::diag::message;
-use crate::diag::{Message, codes};
+use crate::diag::{Message, codes, count_text};
 use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op};
 
 /// The axes of the queries that correspond to those of the result, counted from the batch.
@@ -112,7 +111,7 @@ fn query_rank(program: &Program, op: OpId, query: &LinkSide) -> Result<usize, Ax
         "`{}` needs queries with a batch, heads, rows and elements, but `{}` has {}",
         quoted_op(program, op),
         program.quoted_tensor(query.tensor),
-        axis_count_text(rank)
+        count_text(rank, "axis")
     );
     Err(rank_error(query.tensor, message))
 }
@@ -125,7 +124,7 @@ fn require_rank(program: &Program, op: OpId, side: &LinkSide, rank: usize) -> Li
     let message = message!(
         "`{}` needs {} in `{}`, as its queries tell, but it has {}",
         quoted_op(program, op),
-        axis_count_text(rank),
+        count_text(rank, "axis"),
         program.quoted_tensor(side.tensor),
         found
     );

@@ -2,11 +2,9 @@
 //!
 //! The result may end in the contracted axis as a reduction (`rS8{i3}`).
 
-use crate::axes::pairing::{
-    AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
-};
+use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
 use crate::diag::message;
-use crate::diag::{Message, codes};
+use crate::diag::{Message, codes, count_text};
 use crate::ir::{AxisLink, OpId, ParallelType, Program, quoted_head};
 use crate::ops::result_types::result_types;
 use crate::ops::tensor_checks::type_text;
@@ -55,7 +53,7 @@ fn gemm_rank_mismatch(program: &Program, op: OpId, gemm: &GemmAxes, need: usize)
     let message = message!(
         "`{}` makes a result of {}, since {} and {}, but {}",
         quoted_head(program.op(op).kind.name()),
-        axis_count_text(need),
+        count_text(need, "axis"),
         a,
         b,
         out

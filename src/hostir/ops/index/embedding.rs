@@ -7,11 +7,9 @@
 use super::checks::check_integer_index;
 use super::lowering::check_index_types;
 use crate::axes::logical_axes;
-use crate::axes::pairing::{
-    AxisMismatch, LinkResult, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
-};
+use crate::axes::pairing::{AxisMismatch, LinkResult, has_split_axis, link_pairs, operand_side, result_side};
 use crate::diag::message;
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, codes, count_text};
 use crate::ir::places::with_declaration;
 use crate::ir::{ArgumentsEnd, AttrKey, AxisLink, DType, Op, OpId, OpIdentity, OpLayout, Program, TensorId, quoted_op};
 use crate::ops::real_kernel::{RealKernel, real};
@@ -74,7 +72,7 @@ fn link_embedding(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Lin
             let message = message!(
                 "`{}` needs {} in `{}`, but it has {}",
                 name,
-                axis_count_text(need),
+                count_text(need, "axis"),
                 program.quoted_tensor(side.tensor),
                 found
             );

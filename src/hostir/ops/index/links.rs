@@ -4,10 +4,8 @@
 //! along it, so it must not be sharded. Sharding along the other axes is kept.
 
 use super::super::tensor_checks::swapped_index;
-use crate::axes::pairing::{
-    AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
-};
-use crate::diag::{Message, codes, message};
+use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
+use crate::diag::{Message, codes, count_text, message};
 use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_head};
 
 /// The mismatch for a tensor with another number of axes.
@@ -21,7 +19,7 @@ fn index_rank_mismatch(program: &Program, op: OpId, side: &LinkSide, need: Strin
             name,
             need,
             tensor,
-            axis_count_text(side.stored_positions().len())
+            count_text(side.stored_positions().len(), "axis")
         ),
         note: note.into(),
         tensor: Some(side.tensor),
@@ -75,9 +73,9 @@ impl GatherSides {
             return Ok(());
         };
         let what = if side.tensor == self.index.tensor { "an index" } else { "a result" };
-        let note = format!("`{}` has {}", program.tensor_name(self.input.tensor), axis_count_text(rank));
+        let note = format!("`{}` has {}", program.tensor_name(self.input.tensor), count_text(rank, "axis"));
         let mut mismatch =
-            index_rank_mismatch(program, op, side, format!("{what} of {}", axis_count_text(rank)), &note);
+            index_rank_mismatch(program, op, side, format!("{what} of {}", count_text(rank, "axis")), &note);
         if side.tensor == self.index.tensor
             && let Some(advice) = self.index_advice(program, op, rank)
         {
@@ -157,8 +155,14 @@ pub(super) fn link_scatter(program: &Program, op: OpId, links: &mut Vec<AxisLink
     }
     let (a, b) = (base.stored_positions(), out.stored_positions());
     if let Some(side) = sides.iter().find(|side| side.stored_positions().len() != a.len()) {
-        let note = format!("`{}` has {}", program.tensor_name(base.tensor), axis_count_text(a.len()));
-        return Err(index_rank_mismatch(program, op, side, format!("tensors of {}", axis_count_text(a.len())), &note));
+        let note = format!("`{}` has {}", program.tensor_name(base.tensor), count_text(a.len(), "axis"));
+        return Err(index_rank_mismatch(
+            program,
+            op,
+            side,
+            format!("tensors of {}", count_text(a.len(), "axis")),
+            &note,
+        ));
     }
     let Some(dim) = chosen_axis(program, op, a.len()) else { return Ok(()) };
     for k in (0..a.len()).filter(|&k| k != dim) {
@@ -194,8 +198,8 @@ pub(super) fn link_index_put(program: &Program, op: OpId, links: &mut Vec<AxisLi
     }
     for (side, what) in [(&value, "a value"), (&out, "a result")] {
         if side.stored_positions().len() != a.len() {
-            let note = format!("`{}` has {}", program.tensor_name(base.tensor), axis_count_text(a.len()));
-            let need = format!("{what} of {}", axis_count_text(a.len()));
+            let note = format!("`{}` has {}", program.tensor_name(base.tensor), count_text(a.len(), "axis"));
+            let need = format!("{what} of {}", count_text(a.len(), "axis"));
             return Err(index_rank_mismatch(program, op, side, need, &note));
         }
     }

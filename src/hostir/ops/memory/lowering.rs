@@ -2,8 +2,7 @@
 
 use crate::axes::LogicalAxis;
 use crate::diag::message;
-use crate::diag::{Diag, Message, codes};
-use crate::ir::places::count_text;
+use crate::diag::{Diag, Message, codes, count_text};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, bare_head, quoted_type};
 use crate::ops::comm::emit_mesh_allgather;
 use crate::ops::uneven_split::uneven_split;
@@ -37,7 +36,7 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
 
 /// ``B (8 elements of f32)``: a tensor with what a rank stores of it.
 fn sized_tensor_text(cx: &PlanBuilder<'_>, tensor: TensorId, shape: &[usize]) -> Message {
-    let elements = count_text(count_elements(shape), "element", "elements");
+    let elements = count_text(count_elements(shape), "element");
     message!("{} ({} of {} on a rank)", cx.quoted_tensor(tensor), elements, quoted_type(cx.tensor_dtype(tensor)))
 }
 

@@ -1,12 +1,11 @@
 //! Axis links of ops that change the shape of a tensor.
 
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, ChosenAxes, LinkResult, LinkSide, axis_count_text, both_sides, count_text,
-    equal_rank_positions, has_same_extent, has_split_axis, link_copy, link_equal_lists, link_kept_positions,
-    link_pairs, result_side,
+    AxisMismatch, AxisPositions, ChosenAxes, LinkResult, LinkSide, both_sides, equal_rank_positions, has_same_extent,
+    has_split_axis, link_copy, link_equal_lists, link_kept_positions, link_pairs, result_side,
 };
 use crate::diag::message;
-use crate::diag::{Message, codes};
+use crate::diag::{Message, codes, count_text};
 use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Op, OpId, Program, TensorId, quoted_op};
 use smallvec::SmallVec;
 
@@ -31,7 +30,7 @@ fn link_by_flags(program: &Program, op: OpId, flagged: &LinkSide, axes: &[u32]) 
                 name,
                 count_text(flags.len(), "flag"),
                 tensor,
-                axis_count_text(axes.len())
+                count_text(axes.len(), "axis")
             ),
             note: "write one flag for each axis".into(),
             tensor: Some(flagged.tensor),

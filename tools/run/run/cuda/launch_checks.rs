@@ -1,7 +1,7 @@
 //! `--check-launches`: errors for differences between kernels of the user and their launches.
 
 use crate::data::compare::{GivenTolerances, TensorComparison, compare_tensors};
-use hostir::diag::{Diag, Message, codes, message};
+use hostir::diag::{Diag, Message, codes, count_text, message};
 use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
 use hostir::plan::{BufferId, BufferView, InstKind, LaunchInst, Plan};
@@ -54,7 +54,7 @@ impl LaunchReporter<'_> {
                 let message = message!(
                     "the kernel `{}` writes {} that its launch does not declare, the first {}",
                     kernel,
-                    counted(*bytes, "byte", "bytes"),
+                    count_text(*bytes, "byte"),
                     place
                 );
                 (message, "declare in `writes(..)` all tensors and slices that the kernel writes")
@@ -63,7 +63,7 @@ impl LaunchReporter<'_> {
                 let message = message!(
                     "the kernel `{}` reads memory that its launch does not declare: {} of {} depend on it, the first at {}",
                     kernel,
-                    counted(elements.count, "element", "elements"),
+                    count_text(elements.count, "element"),
                     self.written_name(elements.written),
                     coordinates(&elements.first)
                 );
@@ -73,7 +73,7 @@ impl LaunchReporter<'_> {
                 let message = message!(
                     "the kernel `{}` does not write {} of {} that its launch declares, the first at {}",
                     kernel,
-                    counted(elements.count, "element", "elements"),
+                    count_text(elements.count, "element"),
                     self.written_name(elements.written),
                     coordinates(&elements.first)
                 );
@@ -112,10 +112,6 @@ impl LaunchReporter<'_> {
         let view: Option<&BufferView> = self.launch.writes.get(written);
         view.map_or_else(Message::default, |view| self.buffer_name(view.buffer))
     }
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    hostir::ir::places::count_text(count, one, many)
 }
 
 /// `[1, 0]`.

@@ -2,8 +2,8 @@
 
 use super::sums;
 use super::view::{PartKind, SpanPart, TimelineView, TrackRow};
-use crate::run::quantities::count_text;
 use hostir::backend::trace::{Trace, TraceClock};
+use hostir::diag::count_text;
 use hostir::plan::cost::time_text;
 use std::fmt::Write as _;
 

@@ -3,10 +3,9 @@
 
 use super::words::{OUT_EXPERTS, OUT_SOURCES, OUT_WEIGHTS};
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side,
-    result_side,
+    AxisMismatch, AxisPositions, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side,
 };
-use crate::diag::{Message, codes, message};
+use crate::diag::{Message, codes, count_text, message};
 use crate::ir::{AxisLink, OpId, Program, TensorId, Value, quoted_op};
 
 /// The axes of a tensor of tokens that are not spread over devices one by one, and those that are.
@@ -31,7 +30,7 @@ impl TokenAxes {
             return Ok(());
         }
         let (name, tensor) = (quoted_op(program, op), program.quoted_tensor(self.side.tensor));
-        let found = axis_count_text(self.rows.len());
+        let found = count_text(self.rows.len(), "axis");
         let message = match counts {
             [2] => {
                 message!("`{}` needs rows of elements, `[n, h]` on each device, but `{}` has {}", name, tensor, found)
