@@ -28,9 +28,13 @@ const METHODS: &[&str] = &[
 /// Files that search for words in texts which are no messages of ours, each with the reason.
 const OTHER_TEXTS: &[(&str, &str)] = &[
     ("src/cuda/runtime/user_kernels.rs", "finds the first error in the log of NVRTC"),
+    ("src/gpu/user_kernel/parameter.rs", "reads the names of C's types"),
     ("src/hostir/repair/statement_text.rs", "looks for a free stream in the text of a program"),
     ("src/hostir/hir2/write/outline.rs", "finds names in lines of `hir 2` that the writer has written"),
     ("src/hostir/hir2/read/unbound.rs", "reads what follows a word in the text of a program"),
+    ("src/hostir/hir2/write/ops.rs", "`initial value` is an argument of the printed form"),
+    ("src/hostir/hir2/defaults.rs", "`initial value` is an argument of the printed form"),
+    ("src/hostir/resolve/grouped.rs", "`initial value` is an argument of the printed form"),
     ("tools/lit/settings.rs", "reads which key the reader of TOML reports"),
     ("tools/run/run/backend_names.rs", "reads which option clap reports"),
     ("tools/support/errors.rs", "takes the number off an error of the operating system"),
@@ -65,7 +69,7 @@ fn is_shipped(name: &str) -> bool {
     is_crate && !is_test
 }
 
-/// The numbers and texts of lines that test a text with a word and a blank, or a message for equality.
+/// The numbers and texts of lines that search for, compare with or match a text with a word and a blank.
 fn tests_in(code: &str) -> impl Iterator<Item = String> + '_ {
     let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
     lines.filter(|(_, line)| is_test(line)).map(|(index, line)| format!("{}: {}", index + 1, line.trim()))
@@ -76,8 +80,36 @@ fn is_test(line: &str) -> bool {
         let calls = [format!(".{method}(\""), format!(".{method}(&format!(\"")];
         calls.iter().any(|call| line.split(call.as_str()).skip(1).any(|rest| is_phrase(literal(rest))))
     });
-    let by_equality = ["message == \"", "message != \"", "note == \"", "note != \""];
-    by_method || by_equality.iter().any(|test| line.contains(test))
+    let by_equality =
+        ["== \"", "!= \""].iter().any(|test| line.split(test).skip(1).any(|rest| is_phrase(literal(rest))));
+    by_method || by_equality || is_arm(line)
+}
+
+/// Whether a line is a pattern of a match that has a phrase.
+fn is_arm(line: &str) -> bool {
+    let (patterns, is_start) = match line.split_once(" =>") {
+        Some((patterns, _)) => (patterns, true),
+        None => (line, false),
+    };
+    let start = patterns.trim_start();
+    let is_pattern = start.starts_with("| \"") || is_start && start.starts_with('"');
+    is_pattern && patterns.split('"').skip(1).step_by(2).any(is_phrase)
+}
+
+#[test]
+fn phrases_are_found_in_every_kind_of_test() {
+    let tests = [
+        "if needed == \"a tensor\" {",
+        "        \"initial value\" => 0,",
+        "            | \"an operator\"",
+        "note.contains(\" may write it\")",
+    ];
+    for line in tests {
+        assert!(is_test(line), "{line}");
+    }
+    for line in ["if word == \"FOR\" {", "    \"FOR\" => \"a loop of statements\",", "let text = \"a tensor\";"] {
+        assert!(!is_test(line), "{line}");
+    }
 }
 
 /// A string literal up to its closing quote.
