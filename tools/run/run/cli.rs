@@ -1,6 +1,6 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
-use super::arguments::{Arguments, CheckArguments, LaunchArguments, ModelArguments};
+use super::arguments::{Arguments, CheckArguments, GpuArguments, LaunchArguments, ModelArguments};
 pub(super) use super::arguments::{BackendChoice, PlanForm};
 pub(super) use super::backend_names::{Transport, Transports};
 use super::backend_names::{map_transports, other_spelling};
@@ -244,15 +244,7 @@ fn read_options(
         calibrate,
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),
-        gpu: GpuOptions {
-            transports: map_transports(&gpus.map_backend),
-            tf32: gpus.tf32,
-            fp8_fast_accumulation: gpus.fp8_fast_accumulation,
-            tunes_sustained: gpus.tuning == "sustained",
-            gemm_kernels: gpus.gemm_kernels,
-            graph: gpus.graph,
-            timeout_ms: program.timeout_ms,
-        },
+        gpu: gpus.into_options(program.timeout_ms),
         launch: launch.into_flags(),
         tune: tune.into_tune(&runs),
         bench: is_timed.then_some(runs),
@@ -265,6 +257,20 @@ fn read_options(
         coloring: print.color.when,
     };
     if values.diags.is_empty() { Ok(options) } else { Err(values.diags) }
+}
+
+impl GpuArguments {
+    fn into_options(self, timeout_ms: Option<u64>) -> GpuOptions {
+        GpuOptions {
+            transports: map_transports(&self.map_backend),
+            tf32: self.tf32,
+            fp8_fast_accumulation: self.fp8_fast_accumulation,
+            tunes_sustained: self.tuning == "sustained",
+            gemm_kernels: self.gemm_kernels,
+            graph: self.graph,
+            timeout_ms,
+        }
+    }
 }
 
 impl LaunchArguments {
