@@ -174,5 +174,5 @@ def test_a_whole_decoder(mesh_of):
     assert len(report.fused) == 8 * shape.layers + 2, str(report)
     assert kept_reasons(report) == {
         ("reduce_scatter", Reason.NO_MATMUL_BEFORE): 1,
-        ("all_gather", Reason.NO_MATMUL_BEHIND): 2,
+        ("all_gather", Reason.NO_MATMUL_AFTER): 2,
     }, str(report)

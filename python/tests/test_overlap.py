@@ -591,13 +591,13 @@ def test_ops_of_users_with_names_of_torchs(group):
     assert not any("relu" in str(program.plain) for program in report.programs.values())
     assert "hostir_tests.relu.default" in op_names(module)
     _, report = overlapped(lambda x, w: own_transpose(gather(x, group), "rows") @ w, (4, 8), (8, 5))
-    assert [(line.reason, line.detail) for line in report.lines] == [(Reason.NO_MATMUL_BEHIND, "hostir_tests::transpose")]
+    assert [(line.reason, line.detail) for line in report.lines] == [(Reason.NO_MATMUL_AFTER, "hostir_tests::transpose")]
 
 
 def test_a_gather_that_views_take_elsewhere(group):
     """Views on the way to no matmul are no reason of their own."""
     _, report = overlapped(lambda x: torch.cat(gather(x, group).split(4, 0), 1).cos(), (4, 8))
-    assert [(line.reason, line.detail) for line in report.kept] == [(Reason.NO_MATMUL_BEHIND, "cos")]
+    assert [(line.reason, line.detail) for line in report.kept] == [(Reason.NO_MATMUL_AFTER, "cos")]
 
 
 def test_reasons_that_name_the_cause(group):
@@ -607,7 +607,7 @@ def test_reasons_that_name_the_cause(group):
     _, report = overlapped(lambda w, x: w @ gather(x, group).t(), (5, 8), (4, 8))
     assert [line.reason for line in report.lines] == [Reason.GATHERED_RIGHT], str(report)
     _, report = overlapped(lambda x, w: gather(x, group).cumsum(0) @ w, (4, 8), (8, 5))
-    assert [(line.reason, line.detail) for line in report.lines] == [(Reason.NO_MATMUL_BEHIND, "cumsum")]
+    assert [(line.reason, line.detail) for line in report.lines] == [(Reason.NO_MATMUL_AFTER, "cumsum")]
     for sent in (lambda p: p - 1.5, lambda p: p[:4], lambda p: torch.cat([p, p])):
         _, report = overlapped(summed(sent, group), (8, 6), (6, 4))
         assert [line.reason for line in report.lines] == [Reason.CHANGED_BEFORE_SUM], str(report)
@@ -618,7 +618,7 @@ def test_rows_that_a_matmul_adds(group):
     for moved in (lambda rows: rows, lambda rows: rows.view(2, 4, 8).view(8, 8), lambda rows: rows.t()):
         _, report = overlapped(lambda x, h, v: torch.addmm(moved(gather(x, group)), h, v), (4, 8), (8, 6), (6, 8))
         found = [(line.reason, line.detail) for line in report.lines]
-        assert found == [(Reason.NO_MATMUL_BEHIND, "addmm adds them to its product")], str(report)
+        assert found == [(Reason.NO_MATMUL_AFTER, "addmm adds them to its product")], str(report)
     _, report = overlapped(lambda x, h, b: torch.addmm(b, h, gather(x, group)), (4, 5), (6, 8), (5,))
     assert [line.reason for line in report.lines] == [Reason.GATHERED_RIGHT], str(report)
 
@@ -861,7 +861,7 @@ def in_place(x, w, group):
 
 # For each reason: a function that has it, and the shapes of its tensors.
 KEPT = {
-    Reason.NO_MATMUL_BEHIND: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
+    Reason.NO_MATMUL_AFTER: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
     Reason.NO_MATMUL_BEFORE: (lambda g: lambda x: scatter(x.cos(), g), [(4, 8)]),
     Reason.RESULT_UNUSED: (lambda g: lambda x: unused(x, g), [(4, 8)]),
     Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x: contracted_with_itself(gather(x, g)), [(4, 8)]),

@@ -170,7 +170,7 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
         return Kept(Reason.MATMUL_ELSEWHERE, ", ".join(dict.fromkeys(regions)))
     others = [f"{addend.name} adds them to its product" for addend in addends]
     others += [op_name(reader) or reader.op for reader in readers]
-    return Kept(Reason.NO_MATMUL_BEHIND, ", ".join(dict.fromkeys(others)))
+    return Kept(Reason.NO_MATMUL_AFTER, ", ".join(dict.fromkeys(others)))
 
 
 def _behind_views(users: list[Node]) -> list[Node]:

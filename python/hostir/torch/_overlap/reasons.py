@@ -12,7 +12,7 @@ __all__ = ["Kept", "Reason"]
 class Reason(Enum):
     """The reason that a collective was not fused. Each value is the sentence of the report; details follow it."""
 
-    NO_MATMUL_BEHIND = "no matmul reads the gathered rows"
+    NO_MATMUL_AFTER = "no matmul reads the gathered rows"
     NO_MATMUL_BEFORE = "no matmul makes what is summed"
     MATMUL_ELSEWHERE = "the matmul beside it is in another region"
     RESULT_UNUSED = "nothing in the graph reads its result; torch keeps it, lest ranks differ"
