@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch.distributed as dist
@@ -61,6 +61,10 @@ class Patience:
         self._last = now
         return self._left < 0 and not self._is_endless
 
+    def shorten(self, seconds: float) -> None:
+        """Leaves so many seconds at most."""
+        self._left = min(self._left, seconds)
+
 
 def exchange_of(group: Any, timeout: float) -> GroupExchange:
     """The exchange of a group, the same one at each call."""
@@ -104,6 +108,26 @@ class GroupExchange:
         self._count = 0
         self._seen: dict[int, tuple[bytes, float]] = {}
         self._turn = threading.Lock()
+        self._scope = ""
+        """The part of the store in which the steps are: all ranks begin a trial together, and count its steps from 1."""
+        self._is_over: Callable[[], str | None] | None = None
+        """While a session is on trial, what says that it is over."""
+
+    def begin_trial(self, scope: str, is_over: Callable[[], str | None]) -> None:
+        """Lets the steps that follow be those of a session that may be given up: a failure ends nothing but the trial.
+
+        `is_over` gives the reason if ranks need not be waited for.
+        """
+        self.begin_steps(scope)
+        self._is_over = is_over
+
+    def begin_steps(self, scope: str) -> None:
+        """Counts the steps of all ranks anew, from 1."""
+        self._scope, self._step = f"{scope}/", 0
+
+    def end_trial(self) -> None:
+        """Lets failures be those of runs again."""
+        self._is_over = None
 
     def gather(self, what: str, message: bytes) -> tuple[list[bytes], Trouble | None]:
         """The messages of all ranks, in their order; else no messages and why, as `ControlPlane` wants it."""
@@ -112,24 +136,27 @@ class GroupExchange:
         with self._turn:
             self._step += 1
             step, patience = self._step, Patience(self._timeout)
-            self._store.set(f"hostir/{step}/{self.rank}", what.encode() + b"\0" + message)
+            self._store.set(self._key(step, self.rank), what.encode() + b"\0" + message)
             messages = []
             for rank in range(self.world):
-                trouble = self._await(f"hostir/{step}/{rank}", rank, patience)
+                trouble = self._await(self._key(step, rank), rank, patience)
                 if trouble is not None:
                     return [], trouble
-                sent, _, content = self._store.get(f"hostir/{step}/{rank}").partition(b"\0")
+                sent, _, content = self._store.get(self._key(step, rank)).partition(b"\0")
                 if sent != what.encode():
                     raise RuntimeError(f"rank {rank} is at `{sent.decode()}`, but this rank at `{what}`")
                 messages.append(content)
             # All ranks have written this step, so all have read the one before.
             if step > 1:
-                self._store.delete_key(f"hostir/{step - 1}/{self.rank}")
+                self._store.delete_key(self._key(step - 1, self.rank))
             return messages, None
 
+    def _key(self, step: int, rank: int) -> str:
+        return f"hostir/{self._scope}{step}/{rank}"
+
     def report(self, why: str) -> None:
-        """Tells the other ranks that this one gives up."""
-        if self._is_here():
+        """Tells the other ranks that this one gives up. A session on trial has a vote for that."""
+        if self._is_here() and self._is_over is None:
             self._store.set("hostir/failed", f"{self.rank}\n{why}")
 
     def leave(self, finished: dict[str, Any] | None = None) -> None:
@@ -198,11 +225,14 @@ class GroupExchange:
                 failed = self.failed_rank()
                 if failed is not None:
                     return (*failed, True)
+                over = None if self._is_over is None else self._is_over()
+                if over is not None:
+                    return rank, over, False
                 if self._beats.check([f"hostir/left/{rank}"]):
                     return rank, "its process has ended", False
             if patience.is_over():
                 step = self._step
-                late = [other for other in range(self.world) if not self._store.check([f"hostir/{step}/{other}"])]
+                late = [other for other in range(self.world) if not self._store.check([self._key(step, other)])]
                 return late, self._timeout
             time.sleep(_POLL)
         return None

@@ -16,7 +16,7 @@ from hostir import _native
 from hostir._errors import HostIrError
 from hostir.torch._exchange import GroupExchange
 
-__all__ = ["watch_session"]
+__all__ = ["forget_session", "watch_session"]
 
 _INTERVAL = 0.5
 # Seconds for which a run is under way, and a rank gone, before that counts; and those that a process's end waits for its runs.
@@ -31,7 +31,9 @@ _SILENCE = 30.0
 class _Watched:
     """A session, the group whose ranks it has, its number among the group's, and since when its runs have been under way."""
 
-    def __init__(self, session: _native.Session, exchange: GroupExchange, number: int = 0) -> None:
+    def __init__(self, session: _native.Session, exchange: GroupExchange, number: int = 0, name: str = "") -> None:
+        self.name = name
+        """The op's name."""
         self.session = weakref.ref(session)
         self.exchange = exchange
         self.number = number
@@ -56,17 +58,25 @@ class _Monitor:
         self.ending = threading.Event()
         self.thread: threading.Thread | None = None
 
-    def add(self, session: _native.Session, exchange: GroupExchange) -> None:
+    def add(self, session: _native.Session, exchange: GroupExchange, name: str = "") -> None:
         _silence_limit()
         with self.lock:
-            number = self.counts.get(exchange, 0)
-            self.counts[exchange] = number + 1
-            self.watched.append(_Watched(session, exchange, number))
             if self.thread is None:
                 exchange.beat()
-                self.thread = threading.Thread(target=self.run, name="hostir-monitor", daemon=True)
-                self.thread.start()
+                thread = threading.Thread(target=self.run, name="hostir-monitor", daemon=True)
+                thread.start()
+                self.thread = thread
                 atexit.register(self.end)
+            number = self.counts.get(exchange, 0)
+            self.counts[exchange] = number + 1
+            self.watched.append(_Watched(session, exchange, number, name))
+
+    def remove(self, session: _native.Session) -> None:
+        """Forgets the session that was added last, and that no rank uses: ranks that never had it count as this one."""
+        with self.lock:
+            if self.watched and self.watched[-1].session() is session:
+                forgotten = self.watched.pop()
+                self.counts[forgotten.exchange] = forgotten.number
 
     def run(self) -> None:
         last = time.monotonic()
@@ -92,7 +102,7 @@ class _Monitor:
         now = time.monotonic()
         for watched in current:
             session = watched.session()
-            if session is None or not _is_busy(session):
+            if session is None or not _is_busy(session, watched):
                 watched.rest()
                 continue
             if watched.busy_since is None:
@@ -102,7 +112,7 @@ class _Monitor:
             lost = _lost_rank(watched, session, now)
             if lost is not None:
                 watched.exchange.control_plane.note_loss(*lost)
-                _is_busy(session)
+                _is_busy(session, watched)
 
     def end(self) -> None:
         """Looks at all runs a last time, and tells the other ranks that this process ends. A fork of it tells nobody."""
@@ -137,19 +147,27 @@ def _excuse(current: list[_Watched]) -> None:
         watched.rest()
 
 
-def _is_complete(session: _native.Session) -> bool | None:
+def _is_complete(session: _native.Session, watched: _Watched | None = None) -> bool | None:
     """False if a run is under way, None if another thread has the session. Ends the process if a run has failed: nobody knows
     what its results are used for.
     """
     try:
         return session.is_complete()
     except (HostIrError, RuntimeError) as error:
-        _end_process(error)
+        _end_process(error, "" if watched is None else _place_of(watched, session))
 
 
-def _is_busy(session: _native.Session) -> bool:
+def _is_busy(session: _native.Session, watched: _Watched | None = None) -> bool:
     """True if a run is known to be under way."""
-    return _is_complete(session) is False
+    return _is_complete(session, watched) is False
+
+
+def _place_of(watched: _Watched, session: _native.Session) -> str:
+    """The op, the rank and the run that has failed: ` (hostir::region_3f2a91c0_4d5e6f, rank 1, run 812)`."""
+    runs = _runs_of(session)
+    rank = getattr(watched.exchange, "rank", None)
+    known = [watched.name, "" if rank is None else f"rank {rank}", "" if runs is None else f"run {runs}"]
+    return f" ({', '.join(filter(None, known))})" if any(known) else ""
 
 
 def _busy_at_end(current: list[_Watched]) -> list[_Watched]:
@@ -157,7 +175,7 @@ def _busy_at_end(current: list[_Watched]) -> list[_Watched]:
     deadline = time.monotonic() + _AFTERMATH
     while True:
         known = [(watched, watched.session()) for watched in current]
-        busy = [watched for watched, session in known if session is not None and not _is_complete(session)]
+        busy = [watched for watched, session in known if session is not None and not _is_complete(session, watched)]
         if not busy or time.monotonic() > deadline:
             return busy
         time.sleep(0.01)
@@ -209,9 +227,9 @@ def _lost_rank(watched: _Watched, session: _native.Session, now: float) -> tuple
     return ended if now - watched.gone[1] >= _AFTERMATH else None
 
 
-def _end_process(error: Exception) -> NoReturn:
+def _end_process(error: Exception, place: str = "") -> NoReturn:
     """Ends the process, also where nobody can be told why: standard error may be closed, or a pipe that nobody reads."""
-    text = f"hostir: {error}\nhostir: the process ends, lest wrong results are used\n"
+    text = f"hostir: {error}\nhostir: the process ends, lest wrong results are used{place}\n"
     writer = threading.Thread(target=_write_error, args=(text,), daemon=True)
     try:
         writer.start()
@@ -264,6 +282,11 @@ def _start_anew() -> None:
 os.register_at_fork(after_in_child=_start_anew)
 
 
-def watch_session(session: _native.Session, exchange: GroupExchange) -> None:
-    """Looks after a session's runs until it is gone."""
-    _monitor.add(session, exchange)
+def watch_session(session: _native.Session, exchange: GroupExchange, name: str = "") -> None:
+    """Looks after the runs of an op's session until it is gone."""
+    _monitor.add(session, exchange, name)
+
+
+def forget_session(session: _native.Session) -> None:
+    """Takes back `watch_session`, before the next session is watched."""
+    _monitor.remove(session)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +49,7 @@ from hostir.torch._op_checks import (
 from hostir.torch._pickling import find_module_place, importable_op
 from hostir.torch._registration import own_results, register_op
 from hostir.torch._session import ProgramSessions, ResultLayout, Tuning
+from hostir.torch._session_vote import SessionRefused
 from hostir.torch._transforms import (
     is_differentiated,
     is_transformed,
@@ -59,6 +62,8 @@ from hostir.torch._transforms import (
 __all__ = ["Op", "op"]
 
 Body = Callable[..., Any]
+
+log = logging.getLogger(__name__)
 
 _MOST_FITTING = 256
 
@@ -116,6 +121,7 @@ class Op:
         args: Mapping[str, str],
         out: tuple[str, ...],
         tuning: Tuning = "quick",
+        fallback_sites: Sequence[str] | None = None,
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name
@@ -140,7 +146,11 @@ class Op:
         self._group_kind = None if self._group_argument is None else annotations[self._group_argument]
         self.tuning: Tuning = tuning
         """The way to choose algorithms of matmuls, also of the gradient's program."""
-        self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at, tuning)
+        self.fallback_sites = fallback_sites
+        """The kinds of collectives that the program does, if the body runs where ranks have no session; None for other ops."""
+        self.fallback: str | None = None
+        """The reason why the body runs on GPUs, if it does."""
+        self._sessions = self._sessions_of(program, outputs)
         self._fitting: set[Any] = set()
         """Shapes and element types of arguments that the program takes."""
         self.is_replaced = False
@@ -275,13 +285,21 @@ class Op:
         self._inputs = input_places(self, self.args, list(self._signature.parameters), program)
         self.program = program
         self._fitting.clear()
-        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs, self._group_at, self.tuning)
+        self.fallback = None
+        self._sessions = self._sessions_of(program, outputs)
+
+    def _sessions_of(self, program: Program, outputs: Sequence[int]) -> ProgramSessions:
+        at, sites = self._group_at, self.fallback_sites
+        return ProgramSessions(self.name, program, outputs, self._inputs, at, self.tuning, fallback_sites=sites)
 
     def check_parts(self, values: Sequence[Any]) -> None:
         """Raises for tensors of element types or shapes that the program cannot take, as on GPUs. Symbolic shapes are not known.
 
         Tensors that are all double are taken, whatever floats the program has: `torch.autograd.gradcheck` needs them.
         """
+        if self.fallback_sites is not None:
+            # The body is torch's own nodes, which take what they took before.
+            return
         key = tuple((tensor.dtype, _known_shape(tensor)) for tensor in (values[at] for at in self._inputs))
         if key in self._fitting:
             return
@@ -303,12 +321,29 @@ class Op:
         self._sessions.drop_all()
 
     def run_program(self, values: Sequence[Any]) -> list[torch.Tensor]:
-        """The program's results for tensors of a GPU, enqueued on torch's current stream."""
-        return self._sessions.run(*self._call(values))
+        """The program's results for tensors of a GPU, enqueued on torch's current stream; those of the body where no rank has a
+        session, and can do without.
+        """
+        try:
+            return self._sessions.run(*self._call(values))
+        except SessionRefused as refused:
+            return self._run_body_instead(values, str(refused))
 
     def run_program_into(self, values: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
         """As `run_program`, with the results in `out`."""
-        self._sessions.run_into(*self._call(values), out)
+        try:
+            self._sessions.run_into(*self._call(values), out)
+        except SessionRefused as refused:
+            for target, result in zip(out, self._run_body_instead(values, str(refused)), strict=True):
+                target.copy_(result)
+
+    def _run_body_instead(self, values: Sequence[Any], reason: str) -> list[torch.Tensor]:
+        """The body's results on all ranks, since none has a session."""
+        if self.fallback is None:
+            self.fallback = reason
+            warn_of_fallback(self.name, reason)
+        with torch.no_grad(), within_autograd():
+            return pytree.tree_leaves(own_results(self, self.body(*values), values))
 
     def _call(self, values: Sequence[Any]) -> tuple[list[torch.Tensor], tuple[Any, ...], Callable[[], list[ResultLayout]]]:
         others = tuple(value for value in values if not isinstance(value, torch.Tensor))
@@ -428,6 +463,19 @@ class Op:
         if len(self.outputs) == 1:
             return {"out": out}
         return {f"out{index}": value for index, value in enumerate(out)}
+
+
+_warned_of_fallback = False
+
+
+def warn_of_fallback(name: str, reason: str) -> None:
+    """Tells that torch's nodes run in the place of a program: the first time by a warning, each time by `logging`."""
+    global _warned_of_fallback
+    log.debug("%s runs torch's nodes: %s", name, reason)
+    if not _warned_of_fallback:
+        _warned_of_fallback = True
+        message = f"hir.Overlap: {name} runs torch's nodes on all ranks, since a program could not be prepared: {reason}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _known_shape(tensor: torch.Tensor) -> tuple[int, ...] | None:

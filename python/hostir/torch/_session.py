@@ -10,12 +10,14 @@ import torch
 import torch.distributed as dist
 
 from hostir import _native
+from hostir._errors import HostIrError
 from hostir._program import Program, _settings
 from hostir.torch._direct import make_dispatcher
 from hostir.torch._exchange import GroupExchange, are_limits_off, describe_trouble, exchange_of
 from hostir.torch._group import communicator_of, group_among
 from hostir.torch._libraries import preload_libraries
-from hostir.torch._monitor import watch_session
+from hostir.torch._monitor import forget_session, watch_session
+from hostir.torch._session_vote import SessionRefused, SessionVote, error_line
 from hostir.torch._symmetric import SymmetricPart, symmetric_part
 
 __all__ = ["ProgramSessions", "ResultLayout", "Tuning", "check_device", "check_out"]
@@ -51,7 +53,8 @@ class ProgramSessions:
 
     `inputs` are tensors in the order of the program's inputs, `outputs` positions of the program's outputs, `places` those
     of the inputs among the arguments of a call, `group_at` that of the process group among those that are no tensors, and
-    `tuning` is that of `hir.op`.
+    `tuning` is that of `hir.op`. With `fallback_sites`, the kinds of collectives that the program has taken the place of, all ranks
+    of the group vote on a session before its first run: `SessionRefused` is raised on all of them where one has none.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class ProgramSessions:
         group_at: int | None = None,
         tuning: Tuning = "quick",
         limit: int = 32,
+        fallback_sites: Sequence[str] | None = None,
     ) -> None:
         self.name = name
         self.program = program
@@ -71,6 +75,9 @@ class ProgramSessions:
         self.group_at = group_at
         self.tuning = tuning
         self.dispatcher = make_dispatcher(places)
+        self._fallback_sites = fallback_sites
+        self._refused: dict[Any, str] = {}
+        """The calls for which no rank uses a session, and why."""
 
     def run(
         self,
@@ -83,12 +90,22 @@ class ProgramSessions:
         `others` are the call's other arguments, of which one may name a group; `results()` says what the results for
         these arguments look like.
         """
-        found = self.dispatcher.run(inputs, others)
+        found = self._run_prepared(inputs, others)
         if found is None:
-            self._prepare(inputs, others, results)
-            found = self.dispatcher.run(inputs, others)
+            self._prepare_by_vote(inputs, others, results)
+            found = self._run_prepared(inputs, others)
             assert found is not None
         return found
+
+    def _run_prepared(self, inputs: Sequence[torch.Tensor], others: tuple[Any, ...]) -> list[torch.Tensor] | None:
+        """The results of a call that is prepared. An error tells the op, the rank and the run: others may be in the same run."""
+        try:
+            return self.dispatcher.run(inputs, others)
+        except HostIrError as error:
+            group, sessions = group_among(others, self.group_at), self.sessions()
+            rank = "" if group is None else f" on rank {dist.get_rank(group)}"
+            run = f", run {sessions[-1].runs()}" if sessions and hasattr(sessions[-1], "runs") else ""
+            raise HostIrError(f"{error}\n = in {self.name}{rank}{run}", *error.args[1:]) from error
 
     def run_into(
         self,
@@ -101,7 +118,7 @@ class ProgramSessions:
         if self.dispatcher.run_into(inputs, others, out):
             return
         if self._are_in_place(others, results, out):
-            self._prepare(inputs, others, results, out)
+            self._prepare_by_vote(inputs, others, results, out)
             if self.dispatcher.run_into(inputs, others, out):
                 return
         made = self.run(inputs, others, results)
@@ -112,6 +129,49 @@ class ProgramSessions:
     def sessions(self) -> list[_native.Session]:
         """The sessions, the least recently used one first."""
         return [prepared.session for prepared in self.dispatcher.prepared()]
+
+    def _prepare_by_vote(
+        self,
+        inputs: Sequence[torch.Tensor],
+        others: tuple[Any, ...],
+        results: Callable[[], Sequence[ResultLayout]],
+        out: Sequence[torch.Tensor] = (),
+    ) -> None:
+        """Prepares a session; where others can do without, all ranks have it or none.
+
+        A rank that has had a session for such calls may have peers that still use theirs: it raises if they do not come.
+        """
+        if self._fallback_sites is None:
+            self._prepare(inputs, others, results, out)
+            return
+        call = _call_key(inputs, others)
+        if call in self._refused:
+            raise SessionRefused(self._refused[call])
+        before, failure, vote = set(map(id, self.dispatcher.prepared())), None, None
+        try:
+            group = group_among(others, self.group_at)
+            if group is not None and dist.get_world_size(group) > 1:
+                vote = SessionVote(group, self.name, call, self._fallback_sites)
+                vote.begin(exchange_of(group, _TIMEOUT))
+            self._prepare(inputs, others, results, out)
+        except SessionRefused as refused:
+            self._refuse_call(call, str(refused))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the op's own function does the same
+            failure = error
+        reason = (None if failure is None else error_line(failure)) if vote is None else vote.close(failure)
+        if reason is None:
+            return
+        for prepared in self.dispatcher.prepared():
+            if id(prepared) not in before:
+                self.dispatcher.remove(prepared)
+                _give_up(prepared.session)
+        if vote is not None and vote.number > 1 and failure is not None:
+            raise failure
+        self._refuse_call(call, reason)
+
+    def _refuse_call(self, call: Any, reason: str) -> NoReturn:
+        self._refused[call] = reason
+        raise SessionRefused(reason)
 
     def _prepare(
         self,
@@ -152,11 +212,15 @@ class ProgramSessions:
                 "symmetric": symmetric.named_addresses(),
             },
         )
-        if exchange is not None:
-            watch_session(session, exchange)
-        recipes = [(tuple(shape), _dense_strides(shape), dtype) for shape, dtype in layouts]
-        fixed, kept = symmetric.fixed_addresses(session.symmetric() if symmetric.found else [])
-        self.dispatcher.insert(inputs, others, _Prepared(session, exchange, kept), recipes, fixed, out)
+        try:
+            if exchange is not None:
+                watch_session(session, exchange, self.name)
+            recipes = [(tuple(shape), _dense_strides(shape), dtype) for shape, dtype in layouts]
+            fixed, kept = symmetric.fixed_addresses(session.symmetric() if symmetric.found else [])
+            self.dispatcher.insert(inputs, others, _Prepared(session, exchange, kept), recipes, fixed, out)
+        except BaseException:
+            _give_up(session)
+            raise
 
     def _are_in_place(
         self, others: tuple[Any, ...], results: Callable[[], Sequence[ResultLayout]], out: Sequence[torch.Tensor]
@@ -195,6 +259,7 @@ class ProgramSessions:
 
     def drop_all(self) -> None:
         """Drops all sessions but those that a graph holds."""
+        self._refused.clear()
         for prepared in self.dispatcher.prepared():
             if not prepared.session.is_recorded():
                 self._drop(prepared)
@@ -233,6 +298,18 @@ class _SymmetricTensors:
         in_place = {index: found for index, found in self.found.items() if found[0] in used}
         fixed = {index: tensor.data_ptr() for index, (_, tensor, _) in in_place.items()}
         return fixed, [part for _, _, part in in_place.values()]
+
+
+def _give_up(session: _native.Session) -> None:
+    """Leaves a session that no run has used: other ranks may have its memory."""
+    forget_session(session)
+    session.abandon()
+
+
+def _call_key(inputs: Sequence[torch.Tensor], others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The call as all ranks have it: without devices' numbers and addresses."""
+    layouts = tuple((str(one.dtype), tuple(one.shape), tuple(one.stride())) for one in inputs)
+    return layouts, tuple(map(repr, others))
 
 
 def check_out(name: str, out: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> None:

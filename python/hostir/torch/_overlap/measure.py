@@ -30,10 +30,11 @@ from hostir.torch._overlap.ballot import Ballot, absent, ballot_of
 from hostir.torch._overlap.choices import choice_store
 from hostir.torch._overlap.layouts import TURNS, VIEWS
 from hostir.torch._overlap.nodes import MATMULS, Node, collective_of, op_name
+from hostir.torch._overlap.programs import op_of_region
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.times import Times
 
-__all__ = ["BURST", "Ways", "is_compiled_by_all", "measure_ways"]
+__all__ = ["BURST", "Ways", "agree_to_replace", "is_compiled_by_all", "is_live_group", "measure_ways"]
 
 Module = Callable[..., Any]
 Clock = Callable[[Module, list[torch.Tensor], int], float]
@@ -115,17 +116,45 @@ def measure_ways(
         return thread.submit(contextvars.copy_context().run, measure).result()
 
 
-def is_compiled_by_all(kind: str, name: str, group: str, timeout: float, is_known: bool) -> bool:
+def is_compiled_by_all(kind: str, name: str, group: str, timeout: float, is_known: bool, sites: Sequence[str] = ()) -> bool:
     """True if all ranks of the group have come to the region of this name, false if only some have, and its times are known.
 
     Raises `Kept`, on all ranks, if they have come to regions of other sizes, and for a region without times if one does not come
     within `timeout` seconds. Known times were known to all: a rank that compiles alone, as after a guard of its own, waits no
     longer than `ALONE` seconds.
     """
-    missing = ballot_of(_live_group(group)).meet(kind, name, min(timeout, ALONE) if is_known else timeout)
+    missing = ballot_of(_live_group(group)).meet(kind, name, min(timeout, ALONE) if is_known else timeout, sites)
     if missing and not is_known:
         raise absent(missing, timeout)
     return not missing
+
+
+def agree_to_replace(
+    kind: str, name: str, group: str, timeout: float, failure: Exception | None, sites: Sequence[str], *, is_known: bool
+) -> None:
+    """Raises this rank's failure to put a program into its graph; `Kept` if another rank has failed, or does not come.
+
+    A program that is known to be in the graphs of the others stays if they do not come: this rank compiles alone.
+    """
+    said = name if failure is None else f"rank {dist.get_rank(_live_group(group))} keeps torch's nodes"
+    try:
+        missing = ballot_of(_live_group(group)).meet(f"replace {kind}", said, min(timeout, ALONE) if is_known else timeout, sites)
+    except Kept:
+        if failure is None:
+            raise
+        missing = []
+    if failure is not None:
+        raise failure
+    if missing and not is_known:
+        raise absent(missing, timeout)
+
+
+def is_live_group(name: str) -> bool:
+    """True if there is a group of this name whose ranks can meet."""
+    try:
+        return _live_group(name) is not None
+    except Kept:
+        return False
 
 
 def _agree_on_name(ballot: Ballot, name: str, timeout: float) -> None:
@@ -196,7 +225,16 @@ def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, tim
         # The first run of a way brings what it needs to the device.
         times = [_on_all_ranks(ballot, timeout, lambda module=module: clock(module, tensors, 1)) for _ in range(2)]  # type: ignore[misc]
         runs.append(_runs_in_row(max(times[-1]), burst))
+    _check_programs_run(ways)
     return _on_all_ranks(ballot, timeout, lambda: _sample(modules, tensors, rounds, clock, runs))
+
+
+def _check_programs_run(ways: Ways) -> None:
+    """Raises `Kept` if torch's nodes run in the place of a program, since a rank has no session: so they do on all ranks."""
+    for module in ways.modules[1:]:
+        for op in map(op_of_region, (node.target for node in getattr(module, "graph", torch.fx.Graph()).nodes)):
+            if op is not None and op.fallback is not None:
+                raise Kept(Reason.RUN_FAILED, op.fallback)
 
 
 def _runs_in_row(milliseconds: float, burst: float) -> int:

@@ -19,11 +19,12 @@ from hostir._errors import HostIrError
 from hostir._program import parse
 from hostir.torch._op import Op
 from hostir.torch._op_checks import check_tolerances, check_tuning
+from hostir.torch._overlap.ballot import announce_failure, site_of
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.gathers import find_gather, with_narrow_products_whole
 from hostir.torch._overlap.joins import join_regions
-from hostir.torch._overlap.measure import BURST, Ways, is_compiled_by_all, measure_ways
+from hostir.torch._overlap.measure import BURST, Ways, agree_to_replace, is_compiled_by_all, is_live_group, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
 from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, kind_of, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
@@ -56,7 +57,8 @@ class Overlap(CustomGraphPass):
     - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` pays where steps keep a GPU at its power limit,
       where it also times regions; `"quick"` compiles sooner.
 
-    An error of its own never fails a compilation: the region stays torch's, the report has the error, and one warning tells it.
+    An error of its own never fails a job that torch finishes: the region stays torch's on all ranks, or its nodes run in the place of
+    a program that a rank cannot prepare. The report has the error, and one warning tells it.
 
     It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
     `torch.export.ExportedProgram` of aten ops, which it changes in place.
@@ -159,12 +161,15 @@ class Overlap(CustomGraphPass):
 
     def _change(self, graph: torch.fx.Graph) -> None:
         self._alone.clear()
+        ends: list[Collective] = []
         try:
+            ends = _collectives_of(graph)
             merge_waits(graph)
             merge_views(graph)
-            ends = [end for end in map(collective_of, graph.nodes) if end is not None]
+            ends = _collectives_of(graph)
             lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
         except Exception as error:  # noqa: BLE001 - whatever it is, the graph is torch's own
+            announce_failure(ends)
             self._warn("a graph stays as torch has it", error)
             return
         self._graphs += 1
@@ -179,14 +184,17 @@ class Overlap(CustomGraphPass):
         self, graph: torch.fx.Graph, end: Collective, ends: list[Collective], lines: dict[Node, Line], done: set[Node]
     ) -> set[Node]:
         """Tries the regions that a collective can be in. Gives the nodes of the collectives that are fused now."""
-        index = GraphIndex(graph)
         line = lines[end.node]
         try:
+            index = GraphIndex(graph)
             for candidate in _candidates(index, end, [other for other in ends if other.node not in done]):
                 try:
                     name, times = self._take(graph, index, candidate)
                 except Kept as kept:
                     line.reason, line.detail, line.times = kept.reason, kept.detail, kept.times
+                    if kept.reason is Reason.NOT_PROVED:
+                        # Other ranks may have proved it.
+                        announce_failure(candidate.region.collectives)
                     if kept.reason is not Reason.CHOICE_NEVER:
                         continue
                     # The largest region is the one that would be.
@@ -202,6 +210,7 @@ class Overlap(CustomGraphPass):
             if line.reason is None:
                 line.reason, line.detail = kept.reason, kept.detail
         except Exception as error:  # noqa: BLE001 - whatever it is, the graph is as it was before this region
+            announce_failure([end])
             line.reason, line.detail = Reason.INTERNAL_ERROR, _first_line(error)
             self._warn(f"the {end.kind} at {line.where} stays as torch has it", error)
         return set()
@@ -220,11 +229,26 @@ class Overlap(CustomGraphPass):
             part, times = self._fastest_part(index, candidate)
         else:
             (part, _), times = self._part(index, candidate.region), None
-        is_compiled = _is_in_inductor()
-        try_replacement(graph, part.region, part.written, part.target, is_compiled=is_compiled)
+        is_compiled, failure = _is_in_inductor(), None
+        try:
+            try_replacement(graph, part.region, part.written, part.target, is_compiled=is_compiled)
+        except Exception as error:  # noqa: BLE001 - the other ranks have to know before they change their graphs
+            failure = error
+        self._agree(part, failure)
         replace_region(graph, index, part.region, part.written, part.target, is_compiled=is_compiled)
         self._taken.add((part.target.name(), part.region.group))
         return part.written.name, times
+
+    def _agree(self, part: Part, failure: Exception | None) -> None:
+        """Raises unless all ranks put the program of a region into their graphs."""
+        group, name = part.region.group, part.target.name()
+        if group not in self._alone and is_live_group(group):
+            kind = kind_of(part.written.name, self._report.programs[part.written.name])
+            sites = [site_of(end) for end in part.region.collectives]
+            is_known = (name, group) in self._taken
+            agree_to_replace(kind, name, group, self.timeout, failure, sites, is_known=is_known)
+        if failure is not None:
+            raise failure
 
     def _fastest_part(self, index: GraphIndex, candidate: _Candidate) -> tuple[Part, Times]:
         """The region in the form that gains most. Raises `Kept` where none gains enough: that of the first form."""
@@ -262,7 +286,8 @@ class Overlap(CustomGraphPass):
         key = (part.target.name(), part.region.group)
         # Parts of different sizes are different regions, of which one rank may know its own.
         kind, is_known = kind_of(part.written.name, program), key in self._times
-        if part.region.group not in self._alone and not is_compiled_by_all(kind, *key, self.timeout, is_known):
+        sites = [site_of(end) for end in part.region.collectives]
+        if part.region.group not in self._alone and not is_compiled_by_all(kind, *key, self.timeout, is_known, sites):
             self._alone.add(part.region.group)
         if key not in self._times:
             self._times[key] = self._measure(index, candidate, part, program)
@@ -303,6 +328,10 @@ class Overlap(CustomGraphPass):
             return apart_module(index, candidate.region, written, parts)
         except (Kept, KeyError):
             return None
+
+
+def _collectives_of(graph: torch.fx.Graph) -> list[Collective]:
+    return [end for end in map(collective_of, graph.nodes) if end is not None]
 
 
 def _first_line(error: Exception) -> str:
@@ -373,7 +402,8 @@ class _Candidate:
 def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram, tuning: Tuning) -> Op:
     """The op of a region; a program that no op can have is refused as one that is not proved."""
     try:
-        return region_op(written, program, region_body(index, region, written), tuning)
+        sites = [site_of(end) for end in region.collectives]
+        return region_op(written, program, region_body(index, region, written), tuning, sites)
     except HostIrError as error:
         raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
 

@@ -146,14 +146,17 @@ def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
     return made
 
 
-def region_op(written: Written, program: RegionProgram, body: RegionBody, tuning: Tuning) -> Op:
-    """The op of torch that is a region: its program, and its own nodes as the specification."""
+def region_op(written: Written, program: RegionProgram, body: RegionBody, tuning: Tuning, sites: Sequence[str] = ()) -> Op:
+    """The op of torch that is a region: its program, and its own nodes as the specification, and where ranks have no session.
+
+    `sites` are the kinds of its collectives.
+    """
     variant = hashlib.sha256(f"{body.code}\n{program.passes}\n{tuning}".encode()).hexdigest()[:6]
     name = f"{written.name}_{variant}"
     if name not in _OPS:
         args = {argument.name.lower(): argument.name for argument in written.arguments}
         outputs = tuple(result.name for result in written.results)
-        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs, tuning)
+        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs, tuning, tuple(sites))
         _OPS[name] = (made, program)
     return _OPS[name][0]
 
