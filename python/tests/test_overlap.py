@@ -1184,6 +1184,40 @@ def test_layers_share_an_op(group):
     assert len(report.ops_of(program.name)) == 1, [made.op.name for made in report.ops.values()]
 
 
+def test_functions_of_gathered_rows_alone_are_computed_before_the_gather(group):
+    """Autocast converts gathered rows, once for each linear layer; each rank converts its own ones, and half the bytes are sent."""
+
+    def layers(x, w, v):
+        rows = gather(x, group)
+        scaled = [rows.to(torch.bfloat16) * 0.5 for _ in range(2)]
+        return scaled[0] @ w.to(torch.bfloat16), scaled[1].view(2, 4, 8) @ v.to(torch.bfloat16)
+
+    module, report = overlapped(layers, (4, 8), (8, 6), (8, 5))
+    assert not report.kept, str(report)
+    (program,) = report.programs.values()
+    lines = str(program.plain).splitlines()
+    assert "  C1 = bf16(X1)" in lines and "  C2 = C1 * f32(0.5)" in lines, program.plain
+    assert "  G = broadcast(C2, flags=[true, false, false, false])" in lines, program.plain
+    assert not any("c10d" in name for name in op_names(module))
+
+
+def test_functions_of_gathered_rows_beside_other_readers(group):
+    """Rows that something else reads, too, or that two functions read, arrive as they are."""
+    _, report = overlapped(lambda x, w: (gather(x, group).relu() @ w, gather(x, group) + 1), (4, 8), (8, 6))
+    assert [line.is_fused for line in report.lines] == [True, False], str(report)
+
+    def both(x, w):
+        rows = gather(x, group)
+        return rows.relu() @ w, rows + 1
+
+    _, report = overlapped(both, (4, 8), (8, 6))
+    assert [line.is_fused for line in report.lines] == [False], str(report)
+    # A gain may be another one on each rank.
+    for shape in ((8, 1), (8,), ()):
+        of_rows = overlapped(lambda x, w, s: (gather(x, group) * s) @ w, (4, 8), (8, 6), shape)[1]
+        assert [line.is_fused for line in of_rows.lines] == [False], str(of_rows)
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [

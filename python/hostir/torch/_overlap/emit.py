@@ -120,7 +120,9 @@ class _Writer:
         self.lines: list[_Line] = []
         self.counts: dict[str, int] = {}
         self.outputs: list[str] = []
-        self.summed = {matmul.node for matmul in region.summed}
+        self.summed = {*region.between, *(matmul.node for matmul in region.summed)}
+        self.rows = ("", "")
+        """The name and the type of the rank's own rows as they are gathered."""
         self.multiplies_parts = False
         """True if parts of gathered rows are multiplied as they arrive."""
 
@@ -187,11 +189,25 @@ class _Writer:
         width = shape_of(result)[-1]
         rows = _row_count(shape_of(source), width)
         form = forms.part_form(self.region.ranks, rows, width)
-        name = self._argument(source, "X", form)
+        name, element = self._argument(source, "X", form), element_type(result)
+        for function in self.region.prepared:
+            name, element = self._write_prepared(function, name, form), element_type(function.node)
+        self.rows = (name, element)
         axes = f"b.1, x:{self.region.ranks}, {rows}, {width}"
-        made, element = Form(axes, ()), element_type(result)
+        made = Form(axes, ())
         self.views.append(_Line("G", element, made, f"broadcast({name}, flags=[true, false, false, false])"))
         self.forms["G"], self.elements["G"] = made, element
+
+    def _write_prepared(self, function: Function, rows: str, form: Form) -> str:
+        """A function of the rank's own rows, before they are gathered."""
+        element = element_type(function.node)
+        operands = [rows if isinstance(given, torch.fx.Node) else literal(given, element) for given in function.operands]
+        self.forms[rows] = form
+
+        def write(element: str, expression: str, like: str) -> str:
+            return self._write(self.views, "C", element, self.forms[like] if like else form, expression)
+
+        return write_function(function, operands, write)
 
     def _write_value(self, node: Node) -> None:
         index = self.index
@@ -407,6 +423,9 @@ class _Writer:
 
     def _write_sum(self) -> None:
         """The matmul whose result is added up over ranks; of several, each adds to the one before."""
+        if self.region.has_functions:
+            self._write_sum_of_functions()
+            return
         first = self.region.summed[0]
         width, element = shape_of(first.node)[-1], element_type(first.node)
         form = self._rows_form(first.node, width)
@@ -419,8 +438,34 @@ class _Writer:
                 expression = f"matmul_add({left}, {right}, {summed})" if summed else self._product(matmul, left, right, form)
                 product = Form(f"{form.axes}, r.{shape_of(matmul.left)[-1]}", form.shape)
                 summed = self._write(self.lines, "P", element, product, expression)
-        made = self._sum_form(form, width)
+        self._write_reduction(summed, element, form)
+
+    def _write_reduction(self, summed: str, element: str, form: Form) -> None:
+        made = self._sum_form(form, form.shape[-1])
         self._write(self.lines, "Y", element, made, f"reduction({summed}, op=add, init={element}(0), allreduce=false)")
+
+    def _write_sum_of_functions(self) -> None:
+        """Products and functions of them, and the sum over ranks of the last one."""
+        products = {matmul.node: matmul for matmul in self.region.summed}
+        for node in sorted({*products, *self.region.between}, key=self.index.order.__getitem__):
+            if node in products:
+                self._write_product(products[node])
+            else:
+                self._write_value(node)
+        assert self.region.sum is not None
+        source = self.region.sum.source
+        self._write_reduction(self.names[source], element_type(source), self._rows_form(source, shape_of(source)[-1]))
+
+    def _write_product(self, matmul: Matmul) -> None:
+        """A product before functions of it."""
+        node = matmul.node
+        form, element = self._rows_form(node, shape_of(node)[-1]), element_type(node)
+        left, right = self._left_factor(matmul), self._weight(matmul.weight)
+        product = Form(f"{form.axes}, r.{shape_of(matmul.left)[-1]}", form.shape, form.before)
+        made = self._write(self.lines, "P", element, product, self._product(matmul, left, right, form))
+        if matmul.bias is not None:
+            made = self._write(self.lines, "V", element, form, f"{made} + {self._operand(matmul.bias, node, form)}")
+        self.names[node] = made
 
     def _write_joined_matmul(self, form: Form) -> str:
         """The summed matmuls as one product, whose result has this form."""
@@ -489,17 +534,13 @@ class _Writer:
     def _gathered_copy(self, width: int) -> str:
         """The name of the gathered rows as a tensor that every rank has, written once."""
         assert self.region.gather is not None
-        source = self.region.gather.source
-        expression = f"Set({self.arguments[((source,), self._part_axes(source, width))].name})"
+        source, (rows, element) = self.region.gather.source, self.rows
+        expression = f"Set({rows})"
         for line in self.first:
             if line.expression == expression:
                 return line.name
         form = forms.whole_form(self.region.ranks, 1, _row_count(shape_of(source), width), width)
-        return self._write(self.first, "X", element_type(source), form, expression)
-
-    def _part_axes(self, source: Node, width: int) -> str:
-        rows = _row_count(shape_of(source), width)
-        return forms.part_form(self.region.ranks, rows, width).axes
+        return self._write(self.first, "X", element, form, expression)
 
 
 def _row_count(shape: list[int], width: int) -> int:

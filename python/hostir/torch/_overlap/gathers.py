@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from hostir.torch._overlap.functions import Function
 from hostir.torch._overlap.layouts import COPIES, TURNS, VIEWS
 from hostir.torch._overlap.nodes import (
     Collective,
@@ -26,22 +27,79 @@ __all__ = ["find_gather", "with_narrow_products_whole"]
 
 
 def find_gather(index: GraphIndex, end: Collective) -> Region:
-    """An allgather and the matmuls of the rows."""
-    ranks = ranks_of(end)
-    shape = shape_of(end.result)
-    region = Region(end.group, ranks, gather=end)
-    region.gathered[end.result] = Rows(1, shape[-1])
-    for node in index.behind(end.result):
+    """An allgather and the matmuls of the rows, or of functions of them alone."""
+    region = Region(end.group, ranks_of(end), gather=end)
+    region.gathered[end.result] = Rows(1, shape_of(end.result)[-1])
+    try:
+        return _with_readers(index, region)
+    except Kept as kept:
+        prepared = region
+        while True:
+            # A conversion and a scale of the rows are two.
+            found = _with_prepared(index, prepared)
+            if found is None:
+                raise kept from None
+            prepared = found
+            try:
+                return _with_readers(index, replace(prepared, gathered=dict(prepared.gathered), through=set(prepared.through)))
+            except Kept:
+                continue
+
+
+def _with_prepared(index: GraphIndex, region: Region) -> Region | None:
+    """The region with what computes one function of all gathered rows in their place; None where other nodes read them."""
+    moved = replace(region, gathered=dict(region.gathered), through=set(region.through))
+    for node in index.behind(min(moved.gathered, key=index.order.__getitem__)):
+        _gather_move(index, moved, node)
+    readers = {user for node in moved.gathered for user in node.users} - moved.gathered.keys() - moved.through
+    functions = [index.functions[node] for node in sorted(readers, key=index.order.__getitem__) if node in index.functions]
+    kinds = {_kind_of_prepared(moved, function) for function in functions}
+    if len(functions) < len(readers) or len(kinds) != 1 or None in kinds:
+        return None
+    gathered = {}
+    for function in functions:
+        sources = {moved.gathered[tensor] for tensor in function.tensors if tensor in moved.gathered}
+        gathered[function.node] = next(iter(sources))
+    inside = moved.through | moved.gathered.keys()
+    return replace(region, prepared=(*region.prepared, functions[0]), gathered=gathered, through=inside | gathered.keys())
+
+
+def _kind_of_prepared(region: Region, function: Function) -> tuple[object, ...] | None:
+    """Equal for functions that make the same of gathered rows; None for one that reads other tensors."""
+    node, operands = function.node, []
+    value = node.meta["val"]
+    for operand in function.operands:
+        is_tensor = isinstance(operand, torch.fx.Node)
+        # Tensors of each rank's own, as a gain, are those of the rank that reads the rows, not of the one that has them.
+        if is_tensor and (operand not in region.gathered or shape_of(operand) != shape_of(node)):
+            return None
+        operands.append("rows" if is_tensor else operand)
+    return (function.name, value.dtype, *operands) if _element_kind(node) else None
+
+
+def _element_kind(node: Node) -> str | None:
+    """The element type; None for one that programs do not have."""
+    try:
+        return element_type(node)
+    except Kept:
+        return None
+
+
+def _with_readers(index: GraphIndex, region: Region) -> Region:
+    """The region with the moves of its gathered rows and the products that read them. Raises `Kept` without any."""
+    start = min(region.gathered, key=index.order.__getitem__)
+    for node in index.behind(start):
         _gather_move(index, region, node)
-    for node in index.behind(end.result):
+    for node in index.behind(start):
         matmul = index.matmul(node)
         if matmul is not None and matmul.left in region.gathered and _can_multiply(region, matmul):
             _add_scales(index, region, matmul)
             _add_matmul(region, matmul, region.gathered[matmul.left].before)
-    _add_contractions(index, region, end.result)
+    assert region.gather is not None
+    _add_contractions(index, region, region.gather.result)
     if not region.values and not region.contractions:
         raise _reason_of_no_matmul(index, region)
-    element_type(end.result)
+    element_type(region.gather.result)
     return region
 
 

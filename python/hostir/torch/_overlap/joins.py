@@ -33,11 +33,13 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
         ranks=gather.ranks,
         gather=gather.gather,
         sum=total.sum,
+        prepared=gather.prepared,
         gathered=gather.gathered,
         values={**inner, **total.values},
         contractions=gather.contractions,
         scales=gather.scales,
         summed=total.summed,
+        between=total.between,
         through=gather.through | total.through | through,
         weight_views=gather.weight_views | total.weight_views,
     )

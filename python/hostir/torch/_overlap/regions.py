@@ -45,8 +45,10 @@ class Region:
     ranks: int
     gather: Collective | None = None
     sum: Collective | None = None
+    prepared: tuple[Function, ...] = ()
+    """Functions of the gathered rows alone: the program computes them of the rank's own rows, and gathers what they make."""
     gathered: dict[Node, Rows] = field(default_factory=dict)
-    """The gathered rows, as the collective gives them and moved."""
+    """The gathered rows, as the collective gives them or the last of these functions, and moved."""
     values: dict[Node, Rows] = field(default_factory=dict)
     """Everything between, in the order of the graph: matmuls, functions, moves, ranges of columns."""
     contractions: list[Contraction] = field(default_factory=list)
@@ -55,6 +57,8 @@ class Region:
     """The scales of gathered rows as matmuls read them, and the collectives that gather them."""
     summed: list[Matmul] = field(default_factory=list)
     """The matmuls whose results are added up over the ranks; they have no results of their own."""
+    between: list[Node] = field(default_factory=list)
+    """Functions and moves of these results that make what is summed; empty for their plain sum."""
     through: set[Node] = field(default_factory=set)
     """Nodes that only lead from one to another."""
     weight_views: set[Node] = field(default_factory=set)
@@ -76,6 +80,11 @@ class Region:
         """The collectives that it replaces."""
         scales = dict.fromkeys(self.scales.values())
         return [end for end in (self.gather, *scales, self.sum) if end is not None]
+
+    @property
+    def has_functions(self) -> bool:
+        """True if functions of products are summed, with biases among them."""
+        return bool(self.between) or any(product.bias is not None for product in self.summed)
 
     @property
     def reduced(self) -> Node | None:
