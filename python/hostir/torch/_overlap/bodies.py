@@ -16,6 +16,7 @@ from hostir.torch._overlap.emit import Argument, Result, Written
 from hostir.torch._overlap.forms import add_call, from_program, to_program
 from hostir.torch._overlap.nodes import Node, changes_values, shape_of
 from hostir.torch._overlap.regions import GraphIndex, Region
+from hostir.torch._overlap.sizes import bind_graph, in_graph, number_of, sizes_in
 
 __all__ = ["Part", "RegionBody", "apart_module", "call_program", "program_module", "region_body", "torch_module"]
 
@@ -47,6 +48,7 @@ def region_body(index: GraphIndex, region: Region, written: Written) -> RegionBo
     env: dict[Node, Node] = {}
     given = [graph.placeholder(argument.name.lower()) for argument in written.arguments]
     group = graph.placeholder("group")
+    bind_graph(graph, {symbol: graph.placeholder(name) for symbol, name in zip(written.symbols, size_names(written))})
     for argument, value in zip(written.arguments, given, strict=True):
         env.update(_tensors_of_argument(graph, argument, value))
     _copy_nodes(graph, index, region, env, group)
@@ -87,11 +89,25 @@ def _copy_nodes(graph: Graph, index: GraphIndex, region: Region, env: dict[Node,
         if node in env:
             continue
         # Names are made anew: the same region of another layer is the same op.
-        args, kwargs = (torch.fx.node.map_arg(given, env.__getitem__) for given in (node.args, node.kwargs))
+        args, kwargs = (_mapped(graph, given, env) for given in (node.args, node.kwargs))
         copy = graph.create_node(node.op, node.target, args, kwargs)
         if node in groups:
             copy.args = tuple(group if value == region.group else value for value in copy.args)
         env[node] = copy
+
+
+def _mapped(graph: Graph, given: Any, env: Mapping[Node, Node]) -> Any:
+    """Arguments of a copy: nodes of the graph, and what computes their sizes."""
+
+    def mapped(node: Node) -> Any:
+        return env[node] if node in env else in_graph(graph, number_of(node))
+
+    return torch.fx.node.map_arg(given, mapped)
+
+
+def size_names(written: Written) -> list[str]:
+    """The names of the op's arguments for the values of symbols."""
+    return [f"size_{at}" for at in range(len(written.symbols))]
 
 
 def _with_signature(module: GraphModule, written: Written) -> Callable[..., Any]:
@@ -104,6 +120,7 @@ def _with_signature(module: GraphModule, written: Written) -> Callable[..., Any]
     names = [argument.name.lower() for argument in written.arguments]
     parameters = [inspect.Parameter(name, kind, annotation=torch.Tensor) for name in names]
     parameters.append(inspect.Parameter("group", kind, annotation=str))
+    parameters.extend(inspect.Parameter(name, kind, annotation=int) for name in size_names(written))
     single = len(written.results) == 1
     result = torch.Tensor if single else tuple[(torch.Tensor,) * len(written.results)]  # type: ignore[misc]
     body.__signature__ = inspect.Signature(parameters, return_annotation=result)  # type: ignore[attr-defined]
@@ -116,7 +133,7 @@ def _with_signature(module: GraphModule, written: Written) -> Callable[..., Any]
 def call_program(graph: Graph, written: Written, target: Any, env: Mapping[Node, Node], group: str) -> dict[Node, Node]:
     """Appends the op's call and the views around it; gives what stands for each result of the region."""
     given = _program_arguments(graph, written, env)
-    call = add_call(graph, target, *given, group)
+    call = add_call(graph, target, *given, group, *sizes_in(graph, written.symbols))
     parts = [call]
     if len(written.results) > 1:
         parts = [add_call(graph, operator.getitem, call, at) for at in range(len(written.results))]
@@ -209,9 +226,12 @@ def _copy_between(graph: Graph, index: GraphIndex, nodes: set[Node], needed: set
             found.add(node)
             queue.extend(node.all_input_nodes)
     for node in sorted(found, key=index.order.__getitem__):
-        env[node] = graph.node_copy(node, env.__getitem__)
-        env[node].meta = {}
+        args, kwargs = (_mapped(graph, given, env) for given in (node.args, node.kwargs))
+        env[node] = graph.create_node(node.op, node.target, args, kwargs)
 
 
 def _placeholders(graph: Graph, written: Written) -> dict[Node, Node]:
+    if written.sizes is not None:
+        # What is measured has the sizes of the example.
+        bind_graph(graph, {symbol: written.sizes.hint(symbol) for symbol in written.symbols})
     return {node: graph.placeholder(f"given_{at}") for at, node in enumerate(written.argument_nodes)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
@@ -13,9 +14,10 @@ from hostir.torch._overlap import forms
 from hostir.torch._overlap.forms import Form
 from hostir.torch._overlap.functions import Function, literal, write_function
 from hostir.torch._overlap.layouts import operand_kind
-from hostir.torch._overlap.nodes import Contraction, Matmul, Node, Weight, element_type, matmul_of, shape_of
+from hostir.torch._overlap.nodes import Contraction, Matmul, Node, Weight, element_type, is_static, matmul_of, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
+from hostir.torch._overlap.sizes import Sizes, current_sizes
 
 __all__ = ["Argument", "Result", "Written", "write_region"]
 
@@ -71,6 +73,12 @@ class Written:
     """True if a result is the gathered rows."""
     has_products_beside: bool = False
     """True if products that need nothing of a sum over ranks follow it."""
+    sizes: Sizes | None = None
+    """The sizes that its shapes stand for; None if all are known."""
+    symbols: tuple[Any, ...] = ()
+    """The symbols of its shapes; the op gets their values."""
+    values: Mapping[str, int] = field(default_factory=dict)
+    """The program's own sizes for those of the example."""
 
     @property
     def argument_nodes(self) -> list[Node]:
@@ -88,11 +96,25 @@ def write_region(index: GraphIndex, region: Region) -> Written:
     inputs = ", ".join(f"{given.name}: {given.element}[{given.form.axes}]" for given in arguments)
     outputs = ", ".join(f"{made.name}: {made.element}[{made.form.axes}]" for made in results)
     rest = f"({inputs}) -> ({outputs}) on d:\n{body}\n"
+    sizes = current_sizes()
+    values: dict[str, int] = {}
+    if sizes is not None:
+        named = sizes.named(rest)
+        if named is None:
+            raise Kept(Reason.SYMBOLIC_SHAPE, "an extent is no product of sizes")
+        rest, values = named
     head = f"hir 2\nmesh d = 0..{region.ranks}\n\n"
     name = f"region_{hashlib.sha256((head + rest).encode()).hexdigest()[:8]}"
     rows = any(node in region.gathered for result in results for node, _ in result.nodes)
     beside = region.gather is None and bool(region.contractions)
-    return Written(name, f"{head}{name}{rest}", arguments, results, rows, beside)
+    symbols = () if sizes is None else tuple(_symbols_of(sizes, region, arguments))
+    return Written(name, f"{head}{name}{rest}", arguments, results, rows, beside, sizes if symbols else None, symbols, values)
+
+
+def _symbols_of(sizes: Sizes, region: Region, arguments: Sequence[Argument]) -> list[Any]:
+    """The symbols of the shapes of all tensors."""
+    nodes = {*region.nodes, *region.weight_views, *(node for argument in arguments for node in argument.nodes)}
+    return sizes.symbols_in(extent for node in nodes if is_static(node) for extent in shape_of(node))
 
 
 @dataclass

@@ -14,6 +14,7 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
 from hostir.torch._overlap.nodes import Node
+from hostir.torch._overlap.sizes import in_graph, number_of
 
 __all__ = [
     "Form",
@@ -110,7 +111,10 @@ def whole_sum_form(ranks: int, rows: int, width: int) -> Form:
 
 
 def add_call(graph: torch.fx.Graph, target: Any, *args: Any, **kwargs: Any) -> Node:
-    """Appends a call at the graph's insert point. It has a fake result if all its operands have."""
+    """Appends a call at the graph's insert point, with nodes for numbers that stand for symbols. It has a fake result if all its
+    operands have.
+    """
+    args = pytree.tree_map(lambda value: in_graph(graph, value), args)
     node = graph.call_function(target, args, kwargs)
     nodes = [value for value in pytree.tree_leaves(args) if isinstance(value, torch.fx.Node)]
     if all("val" in operand.meta for operand in nodes):
@@ -158,6 +162,6 @@ def from_program(graph: torch.fx.Graph, tensor: Node, form: Form, shape: Sequenc
 
 def _reshape(graph: torch.fx.Graph, tensor: Node, shape: Sequence[int]) -> Node:
     value = tensor.meta.get("val")
-    if value is not None and list(value.shape) == list(shape):
+    if value is not None and [number_of(extent) for extent in value.shape] == list(shape):
         return tensor
     return add_call(graph, aten.reshape.default, tensor, list(shape))

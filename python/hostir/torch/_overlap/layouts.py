@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from hostir.torch._overlap.nodes import Node, is_static, op_name, shape_of
+from hostir.torch._overlap.sizes import number_of
 
 __all__ = ["COPIES", "TURNS", "VIEWS", "Columns", "Move", "columns_of", "move_of", "operand_kind", "permutation_of"]
 
@@ -122,8 +123,9 @@ def _piece_of_split(node: Node, split: Node, index: int) -> _Piece | None:
         return None
     axis = split.args[2] if len(split.args) > 2 else split.kwargs.get("dim", 0)
     axis %= len(shape_of(source))
-    extents = [value.shape[axis] for value in split.meta.get("val", ())]
-    if index >= len(extents) or not all(isinstance(extent, int) for extent in extents):
+    found = [number_of(value.shape[axis]) for value in split.meta.get("val", ())]
+    extents = [extent for extent in found if extent is not None]
+    if index >= len(extents) or len(extents) < len(found):
         return None
     start = sum(extents[:index])
     return _Piece(source, (split,), axis, start, start + extents[index])
@@ -136,9 +138,10 @@ def _piece_of_slice(node: Node) -> _Piece | None:
     axis, start, stop, step = [*given, *defaults[len(given) :]]
     shape = shape_of(source)
     axis %= len(shape)
-    if step != 1 or not all(value is None or isinstance(value, int) for value in (start, stop)):
+    bounds = [None if value is None else number_of(value) for value in (start, stop)]
+    if step != 1 or any(value is not None and bound is None for value, bound in zip((start, stop), bounds)):
         return None
-    first, last, _ = slice(start, stop).indices(shape[axis])
+    first, last, _ = slice(*bounds).indices(shape[axis])
     return _Piece(source, (), axis, first, last)
 
 

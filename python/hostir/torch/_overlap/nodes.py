@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from hostir.torch._group import rank_count
 from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._overlap.sizes import number_of
 
 __all__ = [
     "Collective",
@@ -188,16 +189,19 @@ def region_name(node: Node) -> str:
 
 
 def is_static(node: Node) -> bool:
-    """True if a node is a tensor whose shape is known."""
+    """True if a node is a tensor whose shape is known, or stands for all sizes."""
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and all(isinstance(extent, int) for extent in value.shape)
+    return isinstance(value, torch.Tensor) and all(number_of(extent) is not None for extent in value.shape)
 
 
 def shape_of(node: Node) -> list[int]:
-    """The shape; `Kept` if it is symbolic or unknown."""
-    if not is_static(node):
+    """The shape, with numbers in the place of symbols; `Kept` if it is unknown."""
+    value = node.meta.get("val")
+    shape = [number_of(extent) for extent in value.shape] if isinstance(value, torch.Tensor) else [None]
+    found = [extent for extent in shape if extent is not None]
+    if len(found) < len(shape):
         raise Kept(Reason.SYMBOLIC_SHAPE, node.name)
-    return list(node.meta["val"].shape)
+    return found
 
 
 def element_type(node: Node) -> str:
@@ -338,7 +342,7 @@ def _matrix_shape(node: Node) -> list[int]:
     """The last two extents, if others are repetitions or 1."""
     shape = shape_of(node)
     value = node.meta["val"]
-    outer = [extent for extent, stride in zip(shape[:-2], value.stride()) if extent != 1 and stride != 0]
+    outer = [extent for extent, stride in zip(shape[:-2], value.stride()) if extent != 1 and number_of(stride) != 0]
     return shape[-2:] if not outer else shape
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import warnings
@@ -31,6 +32,7 @@ from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
 from hostir.torch._overlap.report import Line, Report, source_line
 from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region, try_replacement
+from hostir.torch._overlap.sizes import current_sizes, example_of, read_inputs, sizes_of_graph
 from hostir.torch._overlap.sums import find_sum, with_factors_side_by_side, with_gradients_of_weights
 from hostir.torch._overlap.times import Times
 from hostir.torch._overlap.views import merge_views
@@ -165,8 +167,13 @@ class Overlap(CustomGraphPass):
         try:
             ends = _collectives_of(graph)
             merge_waits(graph)
-            merge_views(graph)
             ends = _collectives_of(graph)
+            attempts = sizes_of_graph(graph, [end.size for end in ends])
+            first = next(attempts)
+            if ends:
+                read_inputs(graph, first)
+            with first.bound():
+                merge_views(graph)
             lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
         except Exception as error:  # noqa: BLE001 - whatever it is, the graph is torch's own
             announce_failure(ends)
@@ -175,10 +182,12 @@ class Overlap(CustomGraphPass):
         self._graphs += 1
         self._report.lines.extend(lines.values())
         done: set[Node] = set()
-        # Sums first: a region with both ends is better than two.
-        for end in sorted(ends, key=lambda end: not end.is_sum):
-            if end.node not in done:
-                done |= self._fuse(graph, end, ends, lines, done)
+        for sizes in itertools.chain([first], attempts):
+            with sizes.bound():
+                # Sums first: a region with both ends is better than two.
+                for end in sorted(ends, key=lambda end: not end.is_sum):
+                    if end.node not in done:
+                        done |= self._fuse(graph, end, ends, lines, done)
 
     def _fuse(
         self, graph: torch.fx.Graph, end: Collective, ends: list[Collective], lines: dict[Node, Line], done: set[Node]
@@ -191,7 +200,7 @@ class Overlap(CustomGraphPass):
                 try:
                     name, times = self._take(graph, index, candidate)
                 except Kept as kept:
-                    line.reason, line.detail, line.times = kept.reason, kept.detail, kept.times
+                    line.reason, line.detail, line.times = kept.reason, _told(kept), kept.times
                     if kept.reason is Reason.NOT_PROVED:
                         # Other ranks may have proved it.
                         announce_failure(candidate.region.collectives)
@@ -199,7 +208,7 @@ class Overlap(CustomGraphPass):
                         continue
                     # The largest region is the one that would be.
                     for found in candidate.region.collectives:
-                        lines[found.node].reason, lines[found.node].detail = kept.reason, kept.detail
+                        lines[found.node].reason, lines[found.node].detail = kept.reason, _told(kept)
                     return {found.node for found in candidate.region.collectives}
                 taken = {found.node for found in candidate.region.collectives}
                 for node in taken:
@@ -208,7 +217,7 @@ class Overlap(CustomGraphPass):
                 return taken
         except Kept as kept:
             if line.reason is None:
-                line.reason, line.detail = kept.reason, kept.detail
+                line.reason, line.detail = kept.reason, _told(kept)
         except Exception as error:  # noqa: BLE001 - whatever it is, the graph is as it was before this region
             announce_failure([end])
             line.reason, line.detail = Reason.INTERNAL_ERROR, _first_line(error)
@@ -231,6 +240,8 @@ class Overlap(CustomGraphPass):
             (part, _), times = self._part(index, candidate.region), None
         is_compiled, failure = _is_in_inductor(), None
         try:
+            if part.written.sizes is not None and not part.written.sizes.guard_multiples(part.written.symbols):
+                raise Kept(Reason.ROWS_NOT_DIVISIBLE, "for sizes that no guard may exclude")
             try_replacement(graph, part.region, part.written, part.target, is_compiled=is_compiled)
         except Exception as error:  # noqa: BLE001 - the other ranks have to know before they change their graphs
             failure = error
@@ -283,7 +294,9 @@ class Overlap(CustomGraphPass):
         return Part(region, written, op._packet.default), program
 
     def _choose(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
-        key = (part.target.name(), part.region.group)
+        sizes, symbols = part.written.sizes, part.written.symbols
+        # Times are those of sizes up to twice as large.
+        key = (part.target.name() if sizes is None else f"{part.target.name()}{sizes.range_text(symbols)}", part.region.group)
         # Parts of different sizes are different regions, of which one rank may know its own.
         kind, is_known = kind_of(part.written.name, program), key in self._times
         sites = [site_of(end) for end in part.region.collectives]
@@ -293,6 +306,8 @@ class Overlap(CustomGraphPass):
             self._times[key] = self._measure(index, candidate, part, program)
         times = self._times[key]
         name = part.written.name
+        if sizes is not None:
+            sizes.guard_range(symbols, is_larger=times.is_faster(self.min_gain))
         if not times.is_faster(self.min_gain):
             detail = f"{name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
             raise Kept(Reason.NO_GAIN, detail, times)
@@ -312,7 +327,7 @@ class Overlap(CustomGraphPass):
         region, written = part.region, part.written
         own, ours = torch_module(index, region, written), program_module(region, written, part.target)
         ways = Ways(own, ours, self._apart(index, candidate, written))
-        inputs = [node.meta["val"] for node in written.argument_nodes]
+        inputs = [example_of(node.meta["val"]) for node in written.argument_nodes]
         name = part.target.name()
         # The op's name has a hash of the nodes that it replaces.
         text = f"{name} {ways.apart is not None}\n{program.lowered}" if self.reuse_times else None
@@ -332,6 +347,11 @@ class Overlap(CustomGraphPass):
 
 def _collectives_of(graph: torch.fx.Graph) -> list[Collective]:
     return [end for end in map(collective_of, graph.nodes) if end is not None]
+
+
+def _told(kept: Kept) -> str:
+    sizes = current_sizes()
+    return kept.detail if sizes is None else sizes.told(kept.detail)
 
 
 def _first_line(error: Exception) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from hostir.torch._overlap.emit import Argument, Written
 from hostir.torch._overlap.forms import from_program, to_program
 from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Node
 from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._overlap.sizes import bind_graph
 from hostir.torch._session import Tuning
 
 __all__ = [
@@ -49,6 +51,8 @@ class RegionProgram:
     """The program that runs: that after the passes, or the user's."""
     passes: str
     ranks: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Values of its sizes, for which it is proved; those of a call are proved when it comes."""
     is_override: bool = False
     generated: Program = field(init=False)
     """The program after the passes, also while the user's runs."""
@@ -68,35 +72,42 @@ class RegionOp:
 
     def check(self, rtol: float | None, atol: float | None) -> None:
         """Compares the program with the region's own nodes; all ranks of the group call it."""
-        self.op.check(*_random_arguments(self.written.arguments), self.group, rtol=rtol, atol=atol)
+        sizes = self.written.sizes
+        with contextlib.nullcontext() if sizes is None else sizes.bound():
+            arguments = _random_arguments(self.written)
+        hints = [] if sizes is None else [sizes.hint(symbol) for symbol in self.written.symbols]
+        self.op.check(*arguments, self.group, *hints, rtol=rtol, atol=atol)
 
 
-def _random_arguments(arguments: Sequence[Argument]) -> list[torch.Tensor]:
+def _random_arguments(written: Written) -> list[torch.Tensor]:
     """Random numbers for the arguments: the same ones for a tensor of the graph that is several of them, in other forms."""
     first: dict[tuple[Node, ...], tuple[Argument, torch.Tensor]] = {}
     made = []
-    for argument in arguments:
+    for argument in written.arguments:
         if argument.nodes in first:
-            made.append(_in_other_form(*first[argument.nodes], argument))
+            made.append(_in_other_form(written, *first[argument.nodes], argument))
             continue
-        made.append(_random_argument(argument))
+        made.append(_random_argument(written, argument))
         first[argument.nodes] = (argument, made[-1])
     return made
 
 
-def _in_other_form(given: Argument, numbers: torch.Tensor, wanted: Argument) -> torch.Tensor:
+def _in_other_form(written: Written, given: Argument, numbers: torch.Tensor, wanted: Argument) -> torch.Tensor:
     graph = torch.fx.Graph()
+    if written.sizes is not None:
+        bind_graph(graph, {symbol: written.sizes.hint(symbol) for symbol in written.symbols})
     tensor = from_program(graph, graph.placeholder("numbers"), given.form, given.shape)
     graph.output(to_program(graph, tensor, wanted.form))
     found: torch.Tensor = torch.fx.GraphModule(torch.nn.Module(), graph)(numbers)
     return found
 
 
-def _random_argument(argument: Argument) -> torch.Tensor:
+def _random_argument(written: Written, argument: Argument) -> torch.Tensor:
     """Random numbers for an argument. Sums of products of them are of the order of 1, whatever their length."""
     kinds = {**ELEMENT_TYPES, **FACTOR_TYPES}
     kind = next(kind for kind, element in kinds.items() if element == argument.element)
-    made = (torch.randn(argument.form.shape) / max(1, argument.form.shape[-1]) ** 0.5).to(kind)
+    shape = argument.form.shape if written.sizes is None else [written.sizes.hint_of(extent) for extent in argument.form.shape]
+    made = (torch.randn(shape) / max(1, shape[-1]) ** 0.5).to(kind)
     # A right factor of 8-bit floats lies column by column; torch takes no other.
     strides = argument.nodes[0].meta["val"].stride()
     is_turned = len(strides) == 2 and strides[0] == 1 and argument.element in FACTOR_TYPES.values()
@@ -133,10 +144,10 @@ def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
         plain = parse(written.text, written.name)
         plain.verify()
         lowered = plain.run_passes(passes)
-        _check_runs(lowered, ranks)
+        _check_runs(lowered, ranks, written.values)
     except HostIrError as error:
         raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
-    made = RegionProgram(written.name, plain, lowered, passes, ranks)
+    made = RegionProgram(written.name, plain, lowered, passes, ranks, written.values)
     if written.name in _OVERRIDES:
         _replace_program(made, _OVERRIDES[written.name])
     left = COLLECTIVE.search(str(made.lowered))
@@ -220,12 +231,12 @@ def _check_override(made: RegionProgram, program: Program) -> None:
         message = f"{made.name}: the program has other inputs or outputs than the region: {got}"
         _native.raise_error("H0631", message, f"the region has {wanted}")
     program.verify()
-    _check_runs(program, made.ranks)
+    _check_runs(program, made.ranks, made.sizes)
 
 
-def _check_runs(program: Program, ranks: int) -> None:
+def _check_runs(program: Program, ranks: int, sizes: Mapping[str, int]) -> None:
     """Raises if a program is not proved right, or if ranks cannot run it as it is."""
-    verdict = program.check(devices=ranks).raise_if_wrong()
+    verdict = program.check(devices=ranks, sizes=dict(sizes)).raise_if_wrong()
     if verdict.is_plain:
         message = f"`{program.name}` is plain math on whole tensors, which ranks cannot run"
         _native.raise_error("H0614", message, 'lower it: `program.run_passes("overlap-lower")`')

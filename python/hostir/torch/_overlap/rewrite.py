@@ -15,6 +15,7 @@ from hostir.torch._overlap.forms import add_call
 from hostir.torch._overlap.nodes import Node, any_in, changes_values, collective_of, graph_order, is_in_place, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
+from hostir.torch._overlap.sizes import bind_graph, symbol_node
 
 __all__ = ["check_convex", "check_in_place", "merge_waits", "replace_region", "try_replacement"]
 
@@ -125,11 +126,15 @@ def replace_region(
     last = max(written.argument_nodes, key=index.order.__getitem__)
     following = first if index.order[first] > index.order[last] else last.next
     env = {node: node for node in written.argument_nodes}
+    made_sizes = _bind_inputs(graph, written)
     with graph.inserting_before(following):
         made = call_program(graph, written, target, env, region.group)
         if not is_compiled:
             parts = [node for result in written.results if result.rows for node, _ in result.nodes]
             made |= {node: add_call(graph, torch.ops.aten.clone.default, made[node]) for node in parts}
+    for node in made_sizes:
+        if not node.users:
+            graph.erase_node(node)
     inside = region.nodes
     stack = next((end.node.meta["stack_trace"] for end in region.collectives if "stack_trace" in end.node.meta), None)
     for node, replacement in made.items():
@@ -144,6 +149,13 @@ def replace_region(
         for node in dict.fromkeys(made.values()):
             _copy_equal_sums(graph, node)
     graph.lint()
+
+
+def _bind_inputs(graph: torch.fx.Graph, written: Written) -> list[Node]:
+    """Finds the inputs of a graph that the symbols of a region are, or extents of. Gives the nodes that read these."""
+    before = set(graph.nodes)
+    bind_graph(graph, {symbol: symbol_node(graph, symbol) for symbol in written.symbols})
+    return [node for node in graph.nodes if node not in before]
 
 
 def _copy_equal_sums(graph: torch.fx.Graph, node: Node) -> None:
