@@ -24,6 +24,8 @@ pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMe
         None
     } else if region.chain.iter().any(|gemm| has_sliced_rows(program, gemm)) {
         Some("its left factor is a slice")
+    } else if !region.functions.is_empty() {
+        Some("the sum adds functions of products")
     } else if rows.is_some_and(|rows| rows % i64::from(count) != 0) {
         Some("the rows of a part do not divide into as many")
     } else {

@@ -64,8 +64,9 @@ pub(super) struct PartSum<'r> {
     pub(super) hop: ExprId,
     /// The chunks of each part, if there are several.
     pub(super) chunks: Option<PartChunks>,
-    /// The places of the results of a chain's GEMMs except the last, which they use in turn.
-    kept: Vec<Slice>,
+    /// The places of results inside of a part: of a chain's GEMMs except the last, which use them in turn, or of each
+    /// function.
+    pub(super) kept: Vec<Slice>,
     /// GEMMs that do not need the sum, and are computed while it is in transit.
     pub(super) inside: Vec<OpId>,
 }
@@ -78,6 +79,9 @@ impl<'r> PartSum<'r> {
     /// Allocates memory for intermediate results of a chain, for as many parts at a time. A GEMM does not read where it
     /// writes, so there are two.
     pub(super) fn chain_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32, chunks: u32) -> Vec<TensorId> {
+        if !self.region.functions.is_empty() {
+            return self.region.functions.iter().map(|&op| self.function_slots(build, op, count)).collect();
+        }
         let inside = self.region.chain.len().saturating_sub(1).min(2);
         (0..inside).map(|_| self.part_slots(build, count, chunks)).collect()
     }
@@ -90,17 +94,16 @@ impl<'r> PartSum<'r> {
     /// A tensor for as many parts: `[count, m, n]`, or `[count, chunk, m / chunks, n]`, which is not sharded over
     /// devices.
     pub(super) fn part_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32, chunks: u32) -> TensorId {
-        let count = build.int_expr(i64::from(count));
-        let mut domains = stored_domains(build.program(), self.region.partial);
-        domains.remove(DEVICES);
-        for domain in &mut domains {
-            *domain = IterDomain { iter: IterType::Iteration, parallel: ParallelType::Serial, ..*domain };
-        }
-        domains[0].extent = count;
-        if chunks > 1 {
-            domains = split_rows(build, domains, chunks);
-        }
+        let domains = part_domains(build, self.region.partial, count);
+        let domains = if chunks > 1 { split_rows(build, domains, chunks) } else { domains };
         build.new_tensor(self.region.partial, MemoryType::Global, &domains)
+    }
+
+    /// A tensor for a function's results of as many parts.
+    fn function_slots(&self, build: &mut OpBuilder<'_, '_>, op: OpId, count: u32) -> TensorId {
+        let made = build.program().op(op).output_tensors().next().unwrap_or(self.region.partial);
+        let domains = part_domains(build, made, count);
+        build.new_tensor(made, MemoryType::Global, &domains)
     }
 
     /// A part of slots, of a factor or of a result: its chunk, if parts have several.
@@ -130,34 +133,39 @@ impl<'r> PartSum<'r> {
         self.chunks.as_ref().map_or(self.region.output, |chunks| chunks.output)
     }
 
-    /// The chain of GEMMs of a part, plus `added`.
-    pub(super) fn chain_statements(
+    /// The GEMMs and functions of a part, plus `added`.
+    pub(super) fn part_statements(
         &self,
         build: &mut OpBuilder<'_, '_>,
         part: ExprId,
         into: &Slice,
         added: Option<&Slice>,
     ) -> Vec<OpId> {
-        let mut ops = self.first_statement(build, part, into, added);
+        let mut ops = self.leading_statements(build, part);
+        ops.extend(self.adding_statement(build, part, into, added));
         ops.extend(self.later_statements(build, part, into));
         ops
     }
 
-    /// The first GEMM of a part, plus `added`.
-    pub(super) fn first_statement(
+    /// The first GEMM of a part's chain, or its last function, plus `added`.
+    pub(super) fn adding_statement(
         &self,
         build: &mut OpBuilder<'_, '_>,
         part: ExprId,
         into: &Slice,
         added: Option<&Slice>,
     ) -> Vec<OpId> {
+        if !self.region.functions.is_empty() {
+            return self.last_function(build, part, into, added);
+        }
         self.gemm_statement(build, 0, part, self.place_of_result(0, into), added)
     }
 
-    /// The GEMMs of a part after the first, each plus the one before.
+    /// The GEMMs of a part's chain after the first, each plus the one before.
     pub(super) fn later_statements(&self, build: &mut OpBuilder<'_, '_>, part: ExprId, into: &Slice) -> Vec<OpId> {
         let mut ops = Vec::new();
-        for link in 1..self.region.chain.len() {
+        let links = if self.region.functions.is_empty() { self.region.chain.len() } else { 0 };
+        for link in 1..links {
             let [before, result] = [link - 1, link].map(|link| self.place_of_result(link, into));
             ops.extend(self.gemm_statement(build, link, part, result, Some(before)));
         }
@@ -244,7 +252,7 @@ impl<'r> PartSum<'r> {
     }
 
     /// The rank's own shard of a tensor that is sharded over devices along one axis.
-    fn own_shard(&self, build: &mut OpBuilder<'_, '_>, tensor: TensorId) -> Slice {
+    pub(super) fn own_shard(&self, build: &mut OpBuilder<'_, '_>, tensor: TensorId) -> Slice {
         let domains = stored_domains(build.program(), tensor);
         let place = domains.iter().position(|domain| domain.parallel.is_device());
         Slice::whole(tensor).index_axis(place.unwrap_or(DEVICES), build.int_expr(0))
@@ -271,4 +279,16 @@ impl<'r> PartSum<'r> {
         let zero = build.int_expr(0);
         self.own_shard(build, tensor).index_axis(PARTS - 1, zero)
     }
+}
+
+/// The axes of as many parts of a tensor `[device, part, m, n]`: `[count, m, n]`, which are not sharded.
+fn part_domains(build: &mut OpBuilder<'_, '_>, tensor: TensorId, count: u32) -> Vec<IterDomain> {
+    let count = build.int_expr(i64::from(count));
+    let mut domains = stored_domains(build.program(), tensor);
+    domains.remove(DEVICES);
+    for domain in &mut domains {
+        *domain = IterDomain { iter: IterType::Iteration, parallel: ParallelType::Serial, ..*domain };
+    }
+    domains[0].extent = count;
+    domains
 }

@@ -66,7 +66,7 @@ impl<'r> PartExchange<'r> {
         let sent = self.sum.slot(self.sent, self.sum.hop);
         let mut ops = Vec::new();
         let arrival = put_message(build, MessageDirection::Recv, &arrived, from, &mut ops);
-        ops.extend(self.sum.chain_statements(build, to, &sent, None));
+        ops.extend(self.sum.part_statements(build, to, &sent, None));
         let (worker, copies) = (iteration_stream(build, self.piece), build.name_expr("numberOfStreams"));
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
         let departure = put_message(build, MessageDirection::Send, &sent, to, &mut ops);
@@ -78,6 +78,6 @@ impl<'r> PartExchange<'r> {
     fn last_hop(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let rank = build.name_expr("rank");
         let own = self.sum.slot(self.arrived, rank);
-        self.sum.chain_statements(build, rank, &own, None)
+        self.sum.part_statements(build, rank, &own, None)
     }
 }

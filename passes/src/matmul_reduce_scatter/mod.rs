@@ -1,9 +1,10 @@
 //! matmul-reduce-scatter: sums partial GEMMs over devices part by part.
 //!
 //! [`region`] finds a chain of GEMMs and the sum of its parts over devices; [`emit`] writes loops in their place, by a
-//! ring of accumulating GEMMs ([`ring`]) or by an exchange of partial results ([`exchange`]), with parts in [`chunks`]
-//! and other GEMMs between ([`independent`]).
+//! ring of accumulating GEMMs ([`ring`]) or by an exchange of partial results ([`exchange`]), with functions of the
+//! products ([`between`]), parts in [`chunks`] and other GEMMs between ([`independent`]).
 
+mod between;
 mod chunks;
 mod emit;
 mod exchange;
@@ -56,6 +57,11 @@ The product may be a chain, a `matmul` and `matmul_add`s, each of which adds to 
 nothing else reads: `A1 @ W1 + A2 @ W2` without copies of the factors. In each hop the first product adds the sum that
 arrived and the last one is sent; a part is rounded after each product. Results inside of a chain take memory for one
 part, for two in chains of more than two products; with `method=p2p`, for all parts.
+
+Functions of products may stand before the sum, as scales, biases, conversions or tensors that are added: what makes
+the summed tensor from products and from tensors `[device, part, m, n]`, `[device, part, m, 1]`, `[device, 1, 1, n]` or
+`[device, 1, 1, 1]`, if nothing else reads what is between. Each hop computes them for its part, and then adds the sum
+that arrived, in the type of the result; results in between take memory for one part each. Such parts have one chunk.
 
 An all-reduce then sends each finished part to all ranks.
 
@@ -157,7 +163,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
                 cx.add_remark(|| kept_remark(program, op, reason));
             }
             SearchOutcome::Found(region) => {
-                chains.extend(region.chain.iter().map(|gemm| gemm.op));
+                chains.extend(region.moved_ops());
                 if region.result.is_wanted(&wanted) {
                     let chunks = choose_chunks(program, &region, method, chunks_wanted);
                     let plan = SumPlan { region, method, chunks: chunks.count, inside: Vec::new() };
@@ -184,7 +190,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
         cx.add_count("products-inside", choice.plan.inside.len() as u64);
         cx.add_remark(|| summed_remark(program, &choice));
         let plan = choice.plan;
-        let moved = plan.region.chain.iter().map(|gemm| gemm.op).chain(plan.inside.iter().copied());
+        let moved = plan.region.moved_ops().into_iter().chain(plan.inside.iter().copied());
         sums.extend(moved.map(|op| (op, None)));
         sums.push((plan.region.sum, Some(plan)));
     }
@@ -226,6 +232,9 @@ fn summed_remark(program: &Program, choice: &SumChoice) -> Diag {
     let (name, kind) = (program.quoted_tensor(region.output), region.result.option_word());
     let gemms = region.ranks as usize * region.chain.len();
     let what = match method {
+        SumMethod::RingAccumulate if !region.functions.is_empty() => {
+            format!("a ring of {gemms} GEMMs and functions of their results")
+        }
         SumMethod::RingAccumulate => format!("a ring of {gemms} accumulating GEMMs"),
         SumMethod::P2p => format!("an exchange of the products of {gemms} GEMMs"),
     };

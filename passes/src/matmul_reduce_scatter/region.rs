@@ -1,5 +1,6 @@
 //! GEMMs whose parts are summed over devices.
 
+use super::between::{has_part, ops_before_sum};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use hostir::analysis::storage::{allocated_tensors, count_mentions};
 use hostir::axes::{LogicalAxis, logical_axes};
@@ -44,15 +45,24 @@ pub(super) struct ChainGemm {
 /// A chain of GEMMs and the sum of its parts over devices.
 pub(super) struct SumRegion {
     pub(super) sum: OpId,
-    /// The GEMMs in their order, at least one.
+    /// The GEMMs in their order, at least one. They are a chain if there are no functions.
     pub(super) chain: Vec<ChainGemm>,
-    /// The result of the last GEMM, `[device, part, m, n]`.
+    /// The GEMMs and the functions of them that are summed, in their order; empty for a chain alone.
+    pub(super) functions: Vec<OpId>,
+    /// What is summed, `[device, part, m, n]`: the result of the last GEMM or function.
     pub(super) partial: TensorId,
     /// The sum.
     pub(super) output: TensorId,
     pub(super) result: SumResult,
     /// The number of devices, and of parts.
     pub(super) ranks: u32,
+}
+
+impl SumRegion {
+    /// The ops that move into the loop.
+    pub(super) fn moved_ops(&self) -> Vec<OpId> {
+        if self.functions.is_empty() { self.chain.iter().map(|gemm| gemm.op).collect() } else { self.functions.clone() }
+    }
 }
 
 /// The result of the search for a sum over devices that can be computed part by part.
@@ -98,20 +108,73 @@ impl<'p> SumSearch<'p> {
             return SearchOutcome::NoSum;
         };
         let is_reduction = op.kind.transfer() == Some(Transfer::Reduction);
-        let Some(&gemm) = self.gemms.get(&partial).filter(|_| is_reduction) else { return SearchOutcome::NoSum };
+        if !is_reduction {
+            return SearchOutcome::NoSum;
+        }
         let axes = logical_axes(program, partial).axes;
         if !axes.get(DEVICES).is_some_and(LogicalAxis::is_sharded) {
             return SearchOutcome::NoSum;
         }
+        let gemm = self.gemms.get(&partial).copied();
         match starts_from_identity(program, sum) {
             Some((RedOp::Sum, true)) => {}
-            Some((RedOp::Sum, false)) => return SearchOutcome::Kept("it does not start from zero"),
+            Some((RedOp::Sum, false)) if gemm.is_some() => return SearchOutcome::Kept("it does not start from zero"),
             _ => return SearchOutcome::NoSum,
         }
-        match self.check_region(sum, gemm, [partial, output]) {
-            Ok(region) => SearchOutcome::Found(region),
-            Err(reason) => SearchOutcome::Kept(reason),
+        let found = match gemm {
+            Some(gemm) => Some(self.check_region(sum, gemm, [partial, output])),
+            None => self.check_functions(sum, [partial, output]),
+        };
+        match found {
+            Some(Ok(region)) => SearchOutcome::Found(region),
+            Some(Err(reason)) => SearchOutcome::Kept(reason),
+            None => SearchOutcome::NoSum,
         }
+    }
+
+    /// The region of a sum of functions of products; `None` for a sum of others.
+    fn check_functions(
+        &mut self,
+        sum: OpId,
+        [partial, output]: [TensorId; 2],
+    ) -> Option<Result<SumRegion, &'static str>> {
+        let program = self.program;
+        let ranks = self.consecutive_ranks(partial, output).ok()?;
+        let device = self.partial_device_type(partial, ranks).ok()?;
+        let is_part = |tensor| self.partial_device_type(tensor, ranks) == Ok(device);
+        let functions = ops_before_sum(program, &self.mentions, partial, &is_part);
+        if functions.is_empty() {
+            return None;
+        }
+        Some(self.check_ops(sum, &functions, device).and_then(|()| {
+            let result = self.result_of_sum(output, device)?;
+            let gemms = functions.iter().filter(|&&op| is_gemm(program, op));
+            let chain = gemms.filter_map(|&op| self.gemm_of_functions(op)).collect();
+            Ok(SumRegion { sum, chain, functions, partial, output, result, ranks })
+        }))
+    }
+
+    /// Checks that ops can move to a sum, and that what they read has parts.
+    fn check_ops(&mut self, sum: OpId, ops: &[OpId], device: ParallelType) -> Result<(), &'static str> {
+        let program = self.program;
+        if program.op(sum).output_tensors().any(|output| self.bound.contains(&output)) {
+            return Err("its result has memory already");
+        }
+        if !(0..ops.len()).all(|place| self.motion.can_sink_with(ops[place], &ops[place + 1..], sum)) {
+            return Err("something between the product and the sum changes a factor or the stream");
+        }
+        let made: FxHashSet<TensorId> = ops.iter().flat_map(|&op| program.op(op).output_tensors()).collect();
+        let mut operands = ops.iter().flat_map(|&op| program.op(op).input_tensors());
+        if operands.all(|operand| made.contains(&operand) || has_part(program, operand, device)) {
+            Ok(())
+        } else {
+            Err("what is computed between the product and the sum reads a tensor that has no parts")
+        }
+    }
+
+    fn gemm_of_functions(&self, op: OpId) -> Option<ChainGemm> {
+        let mut operands = self.program.op(op).input_tensors();
+        Some(ChainGemm { op, factors: [operands.next()?, operands.next()?], scales: None })
     }
 
     fn check_region(
@@ -142,7 +205,7 @@ impl<'p> SumSearch<'p> {
         if chain.len() > 1 && chain.iter().any(|gemm| gemm.scales.is_some()) {
             return Err("its chain of products contains a `scaled_matmul`");
         }
-        Ok(SumRegion { sum, chain, partial, output, result, ranks })
+        Ok(SumRegion { sum, chain, functions: Vec::new(), partial, output, result, ranks })
     }
 
     /// The GEMMs that a sum adds, from the first one. Only the next GEMM, or the sum, reads each result.
@@ -268,12 +331,12 @@ pub(super) fn is_gemm(program: &Program, op: OpId) -> bool {
     program.op(op).kind.gemm().is_some_and(|form| !form.transposed)
 }
 
-fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {
+pub(super) fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {
     axes.iter().filter(|axis| !axis.is_reduction()).copied().collect()
 }
 
 /// True if the first axis is sharded over devices, and no other.
-fn is_sharded_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
+pub(super) fn is_sharded_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
     axes.first().is_some_and(|axis| axis.device_type() == Some(device))
         && axes.iter().skip(1).all(|axis| axis.device_type().is_none())
 }

@@ -58,7 +58,7 @@ impl<'r> PartRing<'r> {
         let own = self.sum.own_part(build, self.sum.output());
         let own = self.sum.chunk_of(own);
         let before = self.sum_before(build);
-        let ending = self.sum.chain_statements(build, part, &own, Some(&before));
+        let ending = self.sum.part_statements(build, part, &own, Some(&before));
         let travels = self.sum.is_before(build, i64::from(region.ranks) - 1);
         let body = vec![build.build_branch(travels, passing, ending)];
         out.push(build_range_loop(build, hop, [0, region.ranks], body));
@@ -70,11 +70,12 @@ impl<'r> PartRing<'r> {
         let (before, after) = (self.sum.neighbour(build, -1), self.sum.neighbour(build, 1));
         let mut ops = Vec::new();
         let arrival = put_message(build, MessageDirection::Recv, &arrived, before, &mut ops);
+        ops.extend(self.sum.leading_statements(build, part));
         let zero = build.int_expr(0);
         let first = build.binary_expr(BinaryOp::Eq, hop, zero);
         let last_sum = self.sum_before(build);
-        let fresh = self.sum.first_statement(build, part, &sent, None);
-        let adding = self.sum.first_statement(build, part, &sent, Some(&last_sum));
+        let fresh = self.sum.adding_statement(build, part, &sent, None);
+        let adding = self.sum.adding_statement(build, part, &sent, Some(&last_sum));
         ops.push(build.build_branch(first, fresh, adding));
         ops.extend(self.sum.later_statements(build, part, &sent));
         let departure = self.send_sum(build, &sent, after, &mut ops);
