@@ -18,7 +18,20 @@ from overlap_models import graphs_through
 Step = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
 
 # Functions before a sum, after the product: of its rows, and of tensors of each form.
-BETWEEN: dict[str, Step] = {}
+BETWEEN: dict[str, Step] = {
+    "scale": lambda y, more: y * 0.5,
+    "scalar": lambda y, more: y * more["scalar"],
+    "neg": lambda y, more: -y,
+    "bias": lambda y, more: y + more["column"],
+    "bias by ranks": lambda y, more: y + more["column"] / 2,
+    "residual": lambda y, more: y + more["rows"],
+    "residual first": lambda y, more: more["rows"] - y,
+    "mask": lambda y, more: y * (more["rows"] > 0).to(y.dtype) * 1.25,
+    "row scale": lambda y, more: y * more["row"],
+    "silu": lambda y, more: F.silu(y),
+    "wide": lambda y, more: y.float(),
+    "gated": lambda y, more: y * torch.sigmoid(more["rows"]),
+}
 # Functions of gathered rows alone.
 GATHERED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "half": lambda x: x * 0.5,

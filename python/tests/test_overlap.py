@@ -490,10 +490,6 @@ def test_sums_of_scaled_matmuls(group, kind, rows, columns):
 
 
 SCALED_KEPT = {
-    "two products": (
-        lambda g: lambda x, s, w, t: scatter(scaled(x, w.t(), s, t) + scaled(x, w.t(), s, t), g),
-        "added to another",
-    ),
     "scales read elsewhere": (
         lambda g: lambda x, s, w, t: scaled_and_scales(gather(x, g), gather(s, g), w, t),
         "is read elsewhere, too",
@@ -608,7 +604,7 @@ def test_reasons_that_name_the_cause(group):
     assert [line.reason for line in report.lines] == [Reason.GATHERED_RIGHT], str(report)
     _, report = overlapped(lambda x, w: gather(x, group).cumsum(0) @ w, (4, 8), (8, 5))
     assert [(line.reason, line.detail) for line in report.lines] == [(Reason.NO_MATMUL_AFTER, "cumsum")]
-    for sent in (lambda p: p - 1.5, lambda p: p[:4], lambda p: torch.cat([p, p])):
+    for sent in (lambda p: p.cumsum(0).cos(), lambda p: p[:4], lambda p: torch.cat([p, p])):
         _, report = overlapped(summed(sent, group), (8, 6), (6, 4))
         assert [line.reason for line in report.lines] == [Reason.CHANGED_BEFORE_SUM], str(report)
 
@@ -865,9 +861,9 @@ KEPT = {
     Reason.NO_MATMUL_BEFORE: (lambda g: lambda x: scatter(x.cos(), g), [(4, 8)]),
     Reason.RESULT_UNUSED: (lambda g: lambda x: unused(x, g), [(4, 8)]),
     Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x: contracted_with_itself(gather(x, g)), [(4, 8)]),
-    Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 8), (8, 5), (5,)]),
+    Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 2, 8), (8, 5), (4, 1, 5)]),
     Reason.GATHERED_RIGHT: (lambda g: lambda x, w: x @ gather(w, g), [(4, 8), (4, 5)]),
-    Reason.CHANGED_BEFORE_SUM: (lambda g: lambda x, w: scatter(x @ w + 1, g), [(4, 8), (8, 5)]),
+    Reason.CHANGED_BEFORE_SUM: (lambda g: lambda x, w: scatter(torch.atan(x @ w), g), [(4, 8), (8, 5)]),
     Reason.CHANGED_IN_PLACE: (lambda g: lambda x, w: in_place(x, w, g), [(4, 8), (8, 5)]),
     Reason.RESULT_ALSO_USED: (lambda g: lambda x, w: both(x @ w, g), [(4, 8), (8, 5)]),
     Reason.ROWS_NOT_DIVISIBLE: (lambda g: lambda x, w: reduce(x @ w, g), [(3, 8), (8, 5)]),
@@ -1183,6 +1179,36 @@ def test_layers_share_an_op(group):
     assert len(report.fused) == 6 and len(report.programs) == 1
     (program,) = report.programs.values()
     assert len(report.ops_of(program.name)) == 1, [made.op.name for made in report.ops.values()]
+
+
+def test_functions_between_a_product_and_the_sum(group):
+    """A bias, a scale, a conversion and a tensor that is added: each hop computes them of its part."""
+
+    def layer(x, w, b, r):
+        y = (x.to(torch.bfloat16) @ w.to(torch.bfloat16)).float()
+        return scatter((y + b / 2) * 0.5 + r, group)
+
+    _, report = overlapped(layer, (8, 6), (6, 4), (4,), (8, 4))
+    assert not report.kept, str(report)
+    (program,) = report.programs.values()
+    lines = str(program.plain).splitlines()
+    wanted = ["V1 = f32(P1)", "V2 = V1 + B1", "V3 = V2 * f32(0.5)", "V4 = V3 + A2"]
+    assert [line.strip() for line in lines if line.startswith("  V")] == wanted, program.plain
+    lowered = str(program.lowered)
+    assert "reduce_scatter(" not in lowered and "for hop in" in lowered, lowered
+
+
+def test_two_products_of_which_functions_are_added(group):
+    """As autocast converts the gradients of queries, keys and values, one by one; `linear` with a bias; and an all-reduce."""
+
+    def gradients(a, b, v, w):
+        return reduce((a @ v).double() + (b @ w).double(), group)
+
+    _, report = overlapped(gradients, (8, 6), (8, 5), (6, 4), (5, 4))
+    assert not report.kept, str(report)
+    for added in ((4,), (8, 4)):
+        _, report = overlapped(lambda b, x, w: scatter(torch.addmm(b, x, w), group), added, (8, 6), (6, 4))
+        assert not report.kept, str(report)
 
 
 def test_functions_of_gathered_rows_alone_are_computed_before_the_gather(group):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from hostir.torch._overlap.functions import Function
-from hostir.torch._overlap.layouts import COPIES, VIEWS, Move
+from hostir.torch._overlap.layouts import COPIES, VIEWS, Move, operand_kind
 from hostir.torch._overlap.nodes import (
     Collective,
     Contraction,
@@ -30,6 +30,10 @@ from hostir.torch._overlap.regions import FULL_PRODUCT, MOVING, GraphIndex, Regi
 __all__ = ["find_sum", "with_factors_side_by_side", "with_gradients_of_weights"]
 
 
+# The reasons for which what is summed may be made of products by functions.
+_MADE_OTHERWISE = {Reason.CHANGED_BEFORE_SUM, Reason.ADDED_BEFORE_SUM, Reason.NO_MATMUL_BEFORE, Reason.SCALED_MATMUL}
+
+
 def find_sum(index: GraphIndex, end: Collective) -> Region:
     """A sum over ranks and the matmuls that make what is summed."""
     ranks = ranks_of(end)
@@ -39,7 +43,12 @@ def find_sum(index: GraphIndex, end: Collective) -> Region:
     shape = shape_of(end.source)
     element_type(end.node)
     # What makes it is the better reason.
-    _collect_summed(index, region, end.source, 1)
+    try:
+        _collect_summed(index, region, end.source, 1)
+    except Kept as kept:
+        region = Region(end.group, ranks, sum=end)
+        if kept.reason not in _MADE_OTHERWISE or not _collect_functions(index, region, end.source, 1):
+            raise
     if not shape or (shape[0] % ranks != 0 and end.kind == "reduce_scatter"):
         raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{shape} by {ranks} ranks")
     for matmul in region.summed:
@@ -86,7 +95,12 @@ def with_factors_side_by_side(index: GraphIndex, region: Region) -> Region | Non
     gradient of its weight does not fill a GPU.
     """
     matmuls = region.summed
-    if region.gather is not None or len(matmuls) < 2 or any(matmul.scales is not None for matmul in matmuls):
+    if (
+        region.gather is not None
+        or len(matmuls) < 2
+        or region.has_functions
+        or any(matmul.scales is not None for matmul in matmuls)
+    ):
         return None
     lefts, width = [matmul.left for matmul in matmuls], shape_of(matmuls[0].node)[-1]
     is_narrow = any(shape_of(left)[-1] * width < FULL_PRODUCT for left in lefts)
@@ -173,6 +187,82 @@ def _collect_summed(index: GraphIndex, region: Region, node: Node, before: int) 
     elif function is not None:
         region.through.add(node)
         _collect_terms(index, region, function, before)
+
+
+def _collect_functions(index: GraphIndex, region: Region, node: Node, before: int) -> bool:
+    """Follows what is summed back to products through functions, whose other operands are the program's arguments. False where it
+    reaches none, or what has no form; `region` counts only if it is true.
+    """
+    if any(user not in region.nodes for user in node.users) or not _has_form(node):
+        return False
+    matmul, move, function = index.matmul(node), index.moves.get(node), index.functions.get(node)
+    if matmul is not None:
+        _collect_product(index, region, matmul, before)
+        return True
+    if move is not None:
+        found = move.before_source(before, region.ranks)
+        if found is None or not move.has_parts(region.ranks) or shape_of(move.source)[-1:] != shape_of(node)[-1:]:
+            return False
+        region.through.update((node, *move.through))
+        region.values[node] = Rows(before, shape_of(node)[-1])
+        region.between.append(node)
+        return _collect_functions(index, region, move.source, found)
+    if function is None:
+        return False
+    region.values[node] = Rows(before, shape_of(node)[-1])
+    region.between.append(node)
+    return _collect_operands(index, region, node, function.tensors, before)
+
+
+def _collect_operands(index: GraphIndex, region: Region, node: Node, operands: list[Node], before: int) -> bool:
+    """Adds the operands of a function that lead to products; the others are arguments. False if none does, or one has no form."""
+    shape, is_reached = shape_of(node), False
+    for operand in dict.fromkeys(operands):
+        if shape_of(operand) == shape:
+            kept = _copy_of(region)
+            if _collect_functions(index, region, operand, before):
+                is_reached = True
+                continue
+            _restore(region, kept)
+        if operand_kind(shape_of(operand), shape) is None or not _has_form(operand):
+            return False
+    return is_reached
+
+
+def _collect_product(index: GraphIndex, region: Region, matmul: Matmul, before: int) -> None:
+    region.summed.append(matmul)
+    region.values[matmul.node] = Rows(before, shape_of(matmul.node)[-1])
+    region.weight_views.update(matmul.weight.through)
+    if matmul.bias is not None and shape_of(matmul.bias) == shape_of(matmul.node):
+        kept = _copy_of(region)
+        if not _collect_functions(index, region, matmul.bias, before):
+            _restore(region, kept)
+
+
+def _copy_of(region: Region) -> Region:
+    """The region with collections of its own."""
+    return replace(
+        region,
+        values=dict(region.values),
+        summed=list(region.summed),
+        between=list(region.between),
+        through=set(region.through),
+        weight_views=set(region.weight_views),
+    )
+
+
+def _restore(region: Region, kept: Region) -> None:
+    region.values, region.summed, region.between = kept.values, kept.summed, kept.between
+    region.through, region.weight_views = kept.through, kept.weight_views
+
+
+def _has_form(node: Node) -> bool:
+    """True for a tensor of a type that programs have, with columns."""
+    try:
+        element_type(node)
+    except Kept:
+        return False
+    return bool(shape_of(node)) or math.prod(shape_of(node)) == 1
 
 
 def _has_matmul_before(index: GraphIndex, node: Node) -> bool:
