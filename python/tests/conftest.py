@@ -4,10 +4,14 @@
 pages, and `gpu/` has what `tools/gpu-suite torch` runs on GPUs.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# What a test keeps for later processes is in a folder of its own. Workers of `rank_pool` get it, too.
+os.environ["HOSTIR_CACHE"] = "0"
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -125,8 +125,12 @@ def forms_of_a_region(group: Any) -> None:
             return 2.0 if not program else whole if "P2: f32[x:2, 8, 3]" in program else by_parts
 
         with clock_of_nodes(times):
-            line = verdict_of(hir.Overlap(rounds=6), graph_of(layer, [(4, 8), (8, 6), (8, 3)]))
+            line = verdict_of(overlap := hir.Overlap(rounds=6), graph_of(layer, [(4, 8), (8, 6), (8, 3)]))
         assert line.is_fused and line.times.measured == 1.0, line
+        # What lost is told with its times.
+        (lost,) = line.lost
+        assert lost.times.measured == max(whole, by_parts) and lost.region != line.region
+        assert f"{lost.times.measured:.3f} ms beside 2.000" in str(overlap.report()), str(overlap.report())
 
 
 def joined_factors(group: Any) -> None:

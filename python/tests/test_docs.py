@@ -115,7 +115,7 @@ def test_pages_show_what_their_blocks_print(name, ranks, tmp_path):
 
 
 def test_the_readme_shows_what_the_tutorial_prints():
-    report = re.search(r"^```text\n(graph +collective .*?)```", (DOCS / "torch_tutorial.md").read_text(), re.DOTALL | re.MULTILINE)
+    report = re.search(r"^```text\n(graph 0: .*?)```", (DOCS / "torch_tutorial.md").read_text(), re.DOTALL | re.MULTILINE)
     assert f"```\n{report.group(1)}```" in (ROOT / "README.md").read_text()
 
 

@@ -1,8 +1,10 @@
 """`Overlap` on graphs: regions, reasons and reports with a fake process group; numbers over gloo."""
 
 import copy
+import json
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -886,7 +888,7 @@ def test_reasons_of_graphs(group, reason):
     before = traced(function(group), *shapes)
     module, report = overlapped(function(group), *shapes)
     assert [line.reason for line in report.lines] == [reason], str(report)
-    assert f"kept: {reason.value}" in str(report)
+    assert f"kept: {reason.value}" in " ".join(str(report).split())
     assert op_names(module) == op_names(before)
 
 
@@ -977,11 +979,13 @@ def test_without_a_process_group():
 
 
 REPORT = """\
+graph 0: 14 nodes of float32[4, 8], float32[8, 6], float32[6, 8]
 collective          where               verdict                                        serial ms  measured ms
 all_gather (0)      test_overlap.py:N   fused: region_N
 reduce_scatter (0)  test_overlap.py:N   fused: region_N
 all_reduce (0)      test_overlap.py:N   kept: no matmul makes what is summed: cos
-3 collectives: 2 fused, 1 kept"""
+3 collectives: 2 fused, 1 kept
+test_overlap.py is FOLDER/test_overlap.py"""
 
 
 def model_of_report(x, w1, w2):
@@ -1008,8 +1012,47 @@ def test_the_report_is_a_table(group):
     torch._dynamo.reset()
     torch.compile(model_of_report, backend=backend, fullgraph=True)(torch.randn(4, 8), torch.randn(8, 6), torch.randn(6, 8))
     found = re.sub(r"region_[0-9a-f]{8}", "region_N", re.sub(r"(\.py:)\d+", r"\1N", str(overlap.report())))
+    found = found.replace(str(Path(__file__).parent), "FOLDER")
     assert re.sub(" +", " ", found) == re.sub(" +", " ", REPORT), found
     assert len(graphs) == 1
+    told = json.loads(overlap.report().to_json())
+    assert told["graphs"] == [{"number": 0, "nodes": 14, "inputs": ["float32[4, 8]", "float32[8, 6]", "float32[6, 8]"]}]
+    assert [line["reason"] for line in told["collectives"]] == [None, None, "NO_MATMUL_BEFORE"]
+    assert all(re.fullmatch(re.escape(__file__) + r":\d+", line["path"]) for line in told["collectives"])
+    page = overlap.report().to_html()
+    assert page.count("<tr>") == 4 and page.count('class="fused"') == 2 and __file__ in page
+    assert overlap.report()._repr_html_() == page
+
+
+def test_long_verdicts_go_on_in_the_next_line(group):
+    _, report = overlapped(lambda x: gather(x, group).cos(), (4, 8))
+    report.lines[0].detail = "word " * 40 + "<b>"
+    assert max(map(len, str(report).splitlines())) < 132 and str(report).count("word") == 40
+    assert "&lt;b&gt;" in report.to_html() and "<b>" not in report.to_html()
+
+
+def test_a_region_is_explained_beside_torchs_nodes(group):
+    overlap = hir.Overlap(choose="always")
+    overlap(traced(lambda x, w: torch.relu(gather(x, group) @ w), (4, 12), (12, 6)))
+    (name,) = overlap.report().programs
+    text = overlap.explain(name)
+    assert text.startswith(f"{name} on 2 ranks\n") and "\nafter overlap-lower:\n" in text
+    beside = next(line for line in text.splitlines() if "aten.mm(" in line)
+    assert "  |  " in beside and "G = broadcast(" in text.partition("after")[0] and "for hop in 2" in text.partition("after")[2]
+    with pytest.raises(hostir.HostIrError, match="no region of a graph") as caught:
+        overlap.explain("region_00000000")
+    assert caught.value.code == "H0610" and name in caught.value.notes[0]
+    with pytest.raises(hostir.HostIrError, match="no region of a graph"):
+        hir.Overlap().explain(name)
+
+
+def test_the_profiler_has_spans(group):
+    from torch.profiler import profile
+
+    module = traced(product(group), (4, 8), (8, 5))
+    with profile() as found:
+        hir.Overlap(choose="always")(module)
+    assert "hostir::overlap" in {event.name for event in found.events()}
 
 
 def test_programs_are_saved_and_put_back(group, tmp_path):
@@ -1087,7 +1130,7 @@ def test_the_pass_is_inductors():
     from torch._inductor.custom_graph_pass import CustomGraphPass
 
     assert isinstance(hir.Overlap(), CustomGraphPass)
-    assert hir.Overlap().uuid() is None
+    assert hir.Overlap().uuid() is None, "nothing is kept in tests"
 
 
 def test_names_that_the_package_has_not():

@@ -16,6 +16,7 @@ import torch
 import torch._dynamo
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.profiler import record_function
 
 from hostir import _native
 from hostir._errors import HostIrError
@@ -342,7 +343,7 @@ class Op:
         if self.fallback is None:
             self.fallback = reason
             warn_of_fallback(self.name, reason)
-        with torch.no_grad(), within_autograd():
+        with torch.no_grad(), within_autograd(), record_function(f"{self.name} by torch's nodes"):
             return pytree.tree_leaves(own_results(self, self.body(*values), values))
 
     def _call(self, values: Sequence[Any]) -> tuple[list[torch.Tensor], tuple[Any, ...], Callable[[], list[ResultLayout]]]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NoReturn
 
 import torch
 import torch.distributed as dist
+from torch.profiler import record_function
 
 from hostir import _native
 from hostir._errors import HostIrError
@@ -92,7 +93,8 @@ class ProgramSessions:
         """
         found = self._run_prepared(inputs, others)
         if found is None:
-            self._prepare_by_vote(inputs, others, results)
+            with record_function(f"hostir::prepare {self.name}"):
+                self._prepare_by_vote(inputs, others, results)
             found = self._run_prepared(inputs, others)
             assert found is not None
         return found

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from hostir._errors import HostIrError
 from hostir.torch._exchange import GroupExchange, Patience, group_store
 
-__all__ = ["SessionRefused", "SessionVote", "announce_kept", "error_line", "has_announced_kept"]
+__all__ = ["SessionRefused", "SessionVote", "announce_kept", "error_line", "has_announced_kept", "holds_program"]
 
 READY = "ready"
 # Seconds for which a rank that has a session waits for the others, and for one that has said that it keeps torch's nodes.
@@ -42,6 +42,7 @@ class SessionVote:
         self._rank, self._world = dist.get_rank(group), dist.get_world_size(group)
         self._store = group_store(group)
         self._exchange: GroupExchange | None = None
+        self._name = name
         self._sites = tuple(sites)
         digest = hashlib.sha256(json.dumps([name, call]).encode()).hexdigest()[:16]
         self.number = _next_vote(group, digest)
@@ -52,6 +53,7 @@ class SessionVote:
     def begin(self, exchange: GroupExchange) -> None:
         """Makes failures of this rank in the exchange those of the vote. Raises `SessionRefused` if it is over."""
         self._exchange = exchange
+        self._store.set(_held_key(self._name, self._rank), "1")
         decision = self._decision()
         if decision not in (None, READY):
             exchange.begin_steps(f"{self._scope}/after")
@@ -132,6 +134,15 @@ def announce_kept(group: Any, rank: int, sites: Sequence[str]) -> None:
 def has_announced_kept(store: Any, sites: Sequence[str], rank: int) -> bool:
     """True if a rank has said that it keeps torch's nodes at such a collective."""
     return any(store.check([f"hostir/kept/{site}/{rank}"]) for site in sites)
+
+
+def holds_program(store: Any, name: str, rank: int) -> bool:
+    """True if a rank has called an op: it is in a graph of that rank, which does not compile it any more."""
+    return bool(store.check([_held_key(name, rank)]))
+
+
+def _held_key(name: str, rank: int) -> str:
+    return f"hostir/held/{name}/{rank}"
 
 
 def error_line(error: BaseException) -> str:

@@ -18,9 +18,9 @@ from hostir.torch._exchange import Patience, group_store
 from hostir.torch._group import group_of
 from hostir.torch._overlap.nodes import Collective
 from hostir.torch._overlap.reasons import Kept, Reason
-from hostir.torch._session_vote import AFTER_ANNOUNCEMENT, announce_kept, has_announced_kept
+from hostir.torch._session_vote import AFTER_ANNOUNCEMENT, announce_kept, has_announced_kept, holds_program
 
-__all__ = ["Ballot", "absent", "announce_failure", "ballot_of", "site_of"]
+__all__ = ["Ballot", "RanksAbsent", "absent", "announce_failure", "ballot_of", "site_of"]
 
 _POLL = 0.005
 _ballots: dict[str, Ballot] = {}
@@ -47,6 +47,7 @@ class Ballot:
         self._turn = 0
         self._scope = ""
         self._sites: Sequence[str] = ()
+        self._region = ""
         """The last meeting of this rank: turns are counted from it, so that a rank that failed is in step in the next one."""
         self._meetings: dict[str, int] = {}
         """The number of times that this rank has come to a region of each kind."""
@@ -73,6 +74,7 @@ class Ballot:
         while True:
             count = self._meetings[kind] = self._meetings.get(kind, 0) + 1
             self._scope, self._turn, self._sites = f"{kind}/{count}/", 0, sites
+            self._region = name
             keys, missing = self._take_turn(f"hostir/meeting/{kind}/{count}", name, timeout, sites)
             names = {self._said(key) for rank, key in enumerate(keys) if rank not in missing}
             if len(names) > 1:
@@ -99,6 +101,9 @@ class Ballot:
                 return self._decide(key, "all")
             if any(has_announced_kept(self._store, sites, rank) for rank in missing):
                 patience.shorten(AFTER_ANNOUNCEMENT)
+            elif any(holds_program(self._store, self._region, rank) for rank in missing):
+                # Its graph is one that Inductor has kept.
+                patience.shorten(AFTER_ANNOUNCEMENT)
             if patience.is_over():
                 return self._decide(key, ", ".join(map(str, missing)))
             time.sleep(_POLL)
@@ -109,9 +114,13 @@ class Ballot:
         return str(self._store.get(key).decode())
 
 
-def absent(ranks: list[int], timeout: float) -> Kept:
+class RanksAbsent(Kept):
     """The refusal where ranks are missing."""
-    return Kept(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, ranks))} has not come within {timeout:.0f} s")
+
+
+def absent(ranks: list[int], timeout: float) -> RanksAbsent:
+    """The refusal where these ranks are missing."""
+    return RanksAbsent(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, ranks))} has not come within {timeout:.0f} s")
 
 
 def site_of(end: Collective) -> str:

@@ -18,7 +18,7 @@ from hostir.torch._overlap.nodes import Node, changes_values, shape_of
 from hostir.torch._overlap.regions import GraphIndex, Region
 from hostir.torch._overlap.sizes import bind_graph, in_graph, number_of, sizes_in
 
-__all__ = ["Part", "RegionBody", "apart_module", "call_program", "program_module", "region_body", "torch_module"]
+__all__ = ["Part", "RegionBody", "apart_module", "body_of_module", "call_program", "program_module", "region_body", "torch_module"]
 
 aten = torch.ops.aten
 
@@ -38,8 +38,16 @@ class RegionBody:
 
     function: Callable[..., Any]
     """With the signature of an op: the program's inputs, and the group's name."""
-    code: str
-    """Its Python code."""
+    module: GraphModule
+    """The nodes."""
+    result_count: int
+    size_count: int = 0
+    """The number of its arguments that are sizes."""
+
+    @property
+    def code(self) -> str:
+        """Its Python code."""
+        return str(self.module.code)
 
 
 def region_body(index: GraphIndex, region: Region, written: Written) -> RegionBody:
@@ -48,7 +56,7 @@ def region_body(index: GraphIndex, region: Region, written: Written) -> RegionBo
     env: dict[Node, Node] = {}
     given = [graph.placeholder(argument.name.lower()) for argument in written.arguments]
     group = graph.placeholder("group")
-    bind_graph(graph, {symbol: graph.placeholder(name) for symbol, name in zip(written.symbols, size_names(written))})
+    bind_graph(graph, {symbol: graph.placeholder(name) for symbol, name in zip(written.symbols, size_names(len(written.symbols)))})
     for argument, value in zip(written.arguments, given, strict=True):
         env.update(_tensors_of_argument(graph, argument, value))
     _copy_nodes(graph, index, region, env, group)
@@ -59,7 +67,13 @@ def region_body(index: GraphIndex, region: Region, written: Written) -> RegionBo
         made.append(to_program(graph, value, replace(result.form, before=before)))
     graph.output(made[0] if len(made) == 1 else tuple(made))
     module = GraphModule(torch.nn.Module(), graph)
-    return RegionBody(_with_signature(module, written), module.code)
+    arguments = [argument.name.lower() for argument in written.arguments]
+    return body_of_module(module, written.name, arguments, len(made), len(written.symbols))
+
+
+def body_of_module(module: GraphModule, name: str, arguments: Sequence[str], result_count: int, size_count: int) -> RegionBody:
+    """The body of a region of this name: a module that takes the arguments, the group's name, and sizes."""
+    return RegionBody(_with_signature(module, name, arguments, result_count, size_count), module, result_count, size_count)
 
 
 def _tensors_of_argument(graph: Graph, argument: Argument, value: Node) -> dict[Node, Node]:
@@ -105,28 +119,26 @@ def _mapped(graph: Graph, given: Any, env: Mapping[Node, Node]) -> Any:
     return torch.fx.node.map_arg(given, mapped)
 
 
-def size_names(written: Written) -> list[str]:
+def size_names(count: int) -> list[str]:
     """The names of the op's arguments for the values of symbols."""
-    return [f"size_{at}" for at in range(len(written.symbols))]
+    return [f"size_{at}" for at in range(count)]
 
 
-def _with_signature(module: GraphModule, written: Written) -> Callable[..., Any]:
+def _with_signature(module: GraphModule, name: str, names: Sequence[str], result_count: int, size_count: int) -> Callable[..., Any]:
     """A function whose annotations say what the op's arguments are."""
 
     def body(*values: Any) -> Any:
         return module(*values)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [argument.name.lower() for argument in written.arguments]
-    parameters = [inspect.Parameter(name, kind, annotation=torch.Tensor) for name in names]
+    parameters = [inspect.Parameter(one, kind, annotation=torch.Tensor) for one in names]
     parameters.append(inspect.Parameter("group", kind, annotation=str))
-    parameters.extend(inspect.Parameter(name, kind, annotation=int) for name in size_names(written))
-    single = len(written.results) == 1
-    result = torch.Tensor if single else tuple[(torch.Tensor,) * len(written.results)]  # type: ignore[misc]
+    parameters.extend(inspect.Parameter(size, kind, annotation=int) for size in size_names(size_count))
+    result = torch.Tensor if result_count == 1 else tuple[(torch.Tensor,) * result_count]  # type: ignore[misc]
     body.__signature__ = inspect.Signature(parameters, return_annotation=result)  # type: ignore[attr-defined]
     body.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": result}
-    body.__name__ = body.__qualname__ = written.name
-    body.__doc__ = f"Region {written.name} of a graph."
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = f"Region {name} of a graph."
     return body
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ChoiceStore", "choice_store"]
+__all__ = ["ChoiceStore", "choice_store", "is_own_file", "make_private_folders"]
 
 FORMAT = "hostir choice 1"
 # The largest file that is read, in bytes, and the number of entries; the oldest make room.
@@ -44,12 +44,12 @@ class ChoiceStore:
     def read(self, key: str) -> dict[str, Any] | None:
         """The times under a key; None where there are none that can be trusted."""
         try:
-            if not _is_own(os.lstat(self.folder), stat.S_ISDIR):
+            if not is_own_file(os.lstat(self.folder), stat.S_ISDIR):
                 return None
             # Without NONBLOCK opening a pipe waits for its writer.
             handle = os.open(self.folder / _file_name(key), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(handle, "rb") as file:
-                if not _is_own(os.fstat(handle), stat.S_ISREG):
+                if not is_own_file(os.fstat(handle), stat.S_ISREG):
                     return None
                 return _decode(key, file.read(MAX_BYTES))
         except OSError:
@@ -58,8 +58,8 @@ class ChoiceStore:
     def write(self, key: str, times: Any) -> None:
         """Keeps times. A folder that cannot be written costs a measurement in each process, and is no error."""
         try:
-            _make_folders(self.folder)
-            if not _is_own(os.lstat(self.folder), stat.S_ISDIR):
+            make_private_folders(self.folder)
+            if not is_own_file(os.lstat(self.folder), stat.S_ISDIR):
                 return
             self._make_room()
             handle, name = tempfile.mkstemp(dir=self.folder)
@@ -78,7 +78,7 @@ class ChoiceStore:
                 Path(entry.path).unlink(missing_ok=True)
 
 
-def _make_folders(folder: Path) -> None:
+def make_private_folders(folder: Path) -> None:
     """Makes a folder, and those that it is in and that are missing, for this user alone, whatever the umask is."""
     missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     for path in reversed(missing):
@@ -93,7 +93,7 @@ def _file_name(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def _is_own(found: os.stat_result, is_kind: Any) -> bool:
+def is_own_file(found: os.stat_result, is_kind: Any) -> bool:
     """True if it is of a kind, and nobody but this user can write it."""
     return bool(is_kind(found.st_mode)) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 

@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -14,23 +14,35 @@ from typing import Any, Literal, NoReturn
 import torch
 import torch.utils._pytree as pytree
 from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch.profiler import record_function
 
 from hostir import _native
 from hostir._errors import HostIrError
 from hostir._program import parse
 from hostir.torch._op import Op
 from hostir.torch._op_checks import check_tolerances, check_tuning
-from hostir.torch._overlap.ballot import announce_failure, site_of
+from hostir.torch._overlap.ballot import RanksAbsent, announce_failure, site_of
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
+from hostir.torch._overlap.explain import explain_region
 from hostir.torch._overlap.gathers import find_gather, with_narrow_products_whole
 from hostir.torch._overlap.joins import join_regions
+from hostir.torch._overlap.kept_regions import RegionStore, open_store
 from hostir.torch._overlap.measure import BURST, Ways, agree_to_replace, is_compiled_by_all, is_live_group, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
-from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, kind_of, region_op, region_program
+from hostir.torch._overlap.programs import (
+    RegionOp,
+    RegionProgram,
+    body_of_region,
+    default_passes,
+    kind_of,
+    region_op,
+    region_program,
+)
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
-from hostir.torch._overlap.report import Line, Report, source_line
+from hostir.torch._overlap.report import Line, Report, Trial, shape_of_graph, source_line
+from hostir.torch._overlap.restore import entry_of_region, restore_from, restored_regions
 from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region, try_replacement
 from hostir.torch._overlap.sizes import current_sizes, example_of, read_inputs, sizes_of_graph
 from hostir.torch._overlap.sums import find_sum, with_factors_side_by_side, with_gradients_of_weights
@@ -41,6 +53,8 @@ from hostir.torch._session import Tuning
 __all__ = ["Overlap"]
 
 log = logging.getLogger(__name__)
+
+ACCIDENTS = (Reason.RANKS_DISAGREE, Reason.RUN_FAILED, Reason.INTERNAL_ERROR)
 
 
 class Overlap(CustomGraphPass):
@@ -59,8 +73,8 @@ class Overlap(CustomGraphPass):
     - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` pays where steps keep a GPU at its power limit,
       where it also times regions; `"quick"` compiles sooner.
 
-    An error of its own never fails a job that torch finishes: the region stays torch's on all ranks, or its nodes run in the place of
-    a program that a rank cannot prepare. The report has the error, and one warning tells it.
+    An error of its own never fails a job that torch finishes: the region stays torch's on all ranks, or its nodes run
+    where a rank cannot prepare its program. The report has the error, and one warning tells it.
 
     It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
     `torch.export.ExportedProgram` of aten ops, which it changes in place.
@@ -92,6 +106,8 @@ class Overlap(CustomGraphPass):
         self._times: dict[tuple[str, str], Times] = {}
         self._taken: set[tuple[str, str]] = set()
         """The ops that are in a graph, as the report has them."""
+        self._trials: list[Trial] = []
+        """The programs that were tried for the collective at hand, and lost."""
         self._has_warned = False
         self._alone: set[str] = set()
         """The groups of which other ranks do not compile this graph, since they have."""
@@ -109,8 +125,25 @@ class Overlap(CustomGraphPass):
         return Overlap, settings
 
     def report(self) -> Report:
-        """The outcome for each collective so far."""
+        """The outcome for each collective so far, and the regions of graphs that Inductor has kept from earlier processes."""
+        store = self._store()
+        for line in self._report.fused:
+            line.fallback = next((made.op.fallback for made in self._report.ops_of(line.region or "") if made.op.fallback), "")
+        own = {name.partition("::")[2] for name, _ in self._taken}
+        self._report.restored = [] if store is None else [found for found in restored_regions(store) if found.op not in own]
         return self._report
+
+    def explain(self, region: str) -> str:
+        """The program of a region, as the report names it, beside the nodes of torch that it replaced, and the program that runs.
+
+        Raises `hostir.HostIrError` (`H0610`) for a region that no graph of this pass has.
+        """
+        report = self.report()
+        known = {**{found.program.name: found.program for found in report.restored}, **report.programs}
+        if region not in known:
+            note = f"the regions so far are {', '.join(sorted(known))}" if known else "there is none so far: compile a model first"
+            _native.raise_error("H0610", f"`{region}` is no region of a graph that this pass has seen", note)
+        return explain_region(known[region], body_of_region(region))
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Writes the regions' programs; see `Report.save`."""
@@ -135,9 +168,41 @@ class Overlap(CustomGraphPass):
         if found:
             raise found[0]
 
-    def uuid(self) -> Any | None:
-        """None: compiled graphs are not cached between processes, since the ops in them belong to this one."""
-        return None
+    def uuid(self) -> str | None:
+        """The identity by which Inductor keeps graphs: of settings, versions, devices, groups, and the regions kept for them.
+
+        None if nothing can be kept, as with `HOSTIR_CACHE=0`: then each process compiles.
+        """
+        store = self._store()
+        if store is None:
+            return None
+        restore_from(store)
+        return f"{store.folder.name} {store.identity}"
+
+    def _store(self) -> RegionStore | None:
+        settings = [self.min_gain, self.choose, self.passes, self.rounds, self.reuse_times, self.tuning]
+        try:
+            return open_store([type(self).__qualname__, *settings])
+        except Exception:
+            # Whatever it is, graphs are compiled as without a cache.
+            log.debug("hir.Overlap: compiled graphs are not kept", exc_info=True)
+            return None
+
+    def _keep_region(self, part: Part, lines: list[Line]) -> None:
+        """Keeps a region for later processes, in which Inductor finds the graph that calls its op."""
+        store = self._store()
+        if store is None or not is_live_group(part.region.group):
+            return
+        name = part.target.name().partition("::")[2]
+        try:
+            entry = entry_of_region(name, [(line.collective, line.group, line.where) for line in lines])
+        except Exception:
+            log.debug("hir.Overlap: %s cannot be kept", name, exc_info=True)
+            entry = None
+        if entry is None:
+            store.spoil()
+        else:
+            store.write(name, entry)
 
     def __call__(self, graph: Any, *others: Any) -> None:
         """Changes a graph. Raises `hostir.HostIrError` (`H0610`) for what is none, and if it is called as a backend."""
@@ -152,7 +217,8 @@ class Overlap(CustomGraphPass):
         # Exported programs have graphs in graphs, as for `with torch.no_grad()`; compilers call passes for each.
         modules = [inner for inner in module.modules() if isinstance(inner, torch.fx.GraphModule)] if module is not found else []
         for inner in [inner.graph for inner in modules] or [found]:
-            self._change(inner)
+            with record_function("hostir::overlap"):
+                self._change(inner)
         for inner in modules:
             inner.recompile()
         if module is not graph:
@@ -174,13 +240,15 @@ class Overlap(CustomGraphPass):
                 read_inputs(graph, first)
             with first.bound():
                 merge_views(graph)
-            lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
+            shape = shape_of_graph(graph, self._graphs)
+            lines = {end.node: _line_of(end, self._graphs) for end in ends}
         except Exception as error:  # noqa: BLE001 - whatever it is, the graph is torch's own
             announce_failure(ends)
             self._warn("a graph stays as torch has it", error)
             return
         self._graphs += 1
         self._report.lines.extend(lines.values())
+        self._report.graphs.append(shape)
         done: set[Node] = set()
         for sizes in itertools.chain([first], attempts):
             with sizes.bound():
@@ -188,21 +256,30 @@ class Overlap(CustomGraphPass):
                 for end in sorted(ends, key=lambda end: not end.is_sum):
                     if end.node not in done:
                         done |= self._fuse(graph, end, ends, lines, done)
+        self._forget_accidents(lines.values())
+
+    def _forget_accidents(self, lines: Iterable[Line]) -> None:
+        """Lets later processes compile a graph again that is as it is for what may not happen twice."""
+        if any(line.reason in ACCIDENTS for line in lines):
+            store = self._store()
+            if store is not None:
+                store.spoil()
 
     def _fuse(
         self, graph: torch.fx.Graph, end: Collective, ends: list[Collective], lines: dict[Node, Line], done: set[Node]
     ) -> set[Node]:
         """Tries the regions that a collective can be in. Gives the nodes of the collectives that are fused now."""
         line = lines[end.node]
+        self._trials = line.lost
         try:
             index = GraphIndex(graph)
             for candidate in _candidates(index, end, [other for other in ends if other.node not in done]):
                 try:
-                    name, times = self._take(graph, index, candidate)
+                    name, times = self._take(graph, index, candidate, lines)
                 except Kept as kept:
                     line.reason, line.detail, line.times = kept.reason, _told(kept), kept.times
-                    if kept.reason is Reason.NOT_PROVED:
-                        # Other ranks may have proved it.
+                    if kept.reason is Reason.NOT_PROVED or isinstance(kept, RanksAbsent):
+                        # Other ranks may have it.
                         announce_failure(candidate.region.collectives)
                     if kept.reason is not Reason.CHOICE_NEVER:
                         continue
@@ -232,7 +309,9 @@ class Overlap(CustomGraphPass):
             message = f"hir.Overlap: {what}, because of an error of hostir's own: {_first_line(error)}; please report it"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
-    def _take(self, graph: torch.fx.Graph, index: GraphIndex, candidate: _Candidate) -> tuple[str, Times | None]:
+    def _take(
+        self, graph: torch.fx.Graph, index: GraphIndex, candidate: _Candidate, lines: dict[Node, Line]
+    ) -> tuple[str, Times | None]:
         """Puts a region's program into the graph, or raises `Kept`."""
         if self.choose == "measure":
             part, times = self._fastest_part(index, candidate)
@@ -248,6 +327,7 @@ class Overlap(CustomGraphPass):
         self._agree(part, failure)
         replace_region(graph, index, part.region, part.written, part.target, is_compiled=is_compiled)
         self._taken.add((part.target.name(), part.region.group))
+        self._keep_region(part, [lines[end.node] for end in part.region.collectives])
         return part.written.name, times
 
     def _agree(self, part: Part, failure: Exception | None) -> None:
@@ -276,7 +356,11 @@ class Overlap(CustomGraphPass):
                 kept.append(reason)
         if not found:
             raise kept[0]
-        return max(found, key=lambda one: one[1].gain)
+        best = max(found, key=lambda one: one[1].gain)
+        self._trials.extend(
+            Trial(part.written.name, "another form is faster", times) for part, times in found if part is not best[0]
+        )
+        return best
 
     def _part(self, index: GraphIndex, region: Region) -> tuple[Part, RegionProgram]:
         """The op of a region. Raises `Kept` where it cannot be, or shall not."""
@@ -309,9 +393,11 @@ class Overlap(CustomGraphPass):
         if sizes is not None:
             sizes.guard_range(symbols, is_larger=times.is_faster(self.min_gain))
         if not times.is_faster(self.min_gain):
-            detail = f"{name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
-            raise Kept(Reason.NO_GAIN, detail, times)
+            gain = f"gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
+            self._trials.append(Trial(name, gain, times))
+            raise Kept(Reason.NO_GAIN, f"{name}: {gain}", times)
         if times.is_better_apart and all(self._is_taken(index, part) for part in candidate.parts):
+            self._trials.append(Trial(name, f"its parts take {times.apart:.3f} ms", times))
             raise Kept(Reason.NO_GAIN, f"{name}: {times.measured:.3f} ms, and {times.apart:.3f} taken apart", times)
         return times
 
@@ -332,7 +418,8 @@ class Overlap(CustomGraphPass):
         # The op's name has a hash of the nodes that it replaces.
         text = f"{name} {ways.apart is not None}\n{program.lowered}" if self.reuse_times else None
         burst = BURST if self.tuning == "sustained" else 0.0
-        return measure_ways(name, region.group, ways, inputs, self.rounds, self.timeout, text, burst)
+        with record_function(f"hostir::measure {name.partition('::')[2]}"):
+            return measure_ways(name, region.group, ways, inputs, self.rounds, self.timeout, text, burst)
 
     def _apart(self, index: GraphIndex, candidate: _Candidate, written: Written) -> Any | None:
         """The region as a program for each part, with torch's nodes between; None without parts, or if one has no program."""
@@ -343,6 +430,11 @@ class Overlap(CustomGraphPass):
             return apart_module(index, candidate.region, written, parts)
         except (Kept, KeyError):
             return None
+
+
+def _line_of(end: Collective, graph: int) -> Line:
+    path = source_line(end)
+    return Line(graph, end.kind, _group_text(end.group), os.path.basename(path), path=path if os.sep in path else "")
 
 
 def _collectives_of(graph: torch.fx.Graph) -> list[Collective]:

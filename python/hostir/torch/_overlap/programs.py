@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,11 +27,15 @@ from hostir.torch._session import Tuning
 __all__ = [
     "RegionOp",
     "RegionProgram",
+    "body_of_region",
     "default_passes",
+    "is_region_op",
     "kind_of",
+    "made_region",
     "op_of_region",
     "override",
     "region_program",
+    "restored_op",
     "unused_overrides",
 ]
 
@@ -117,6 +121,8 @@ def _random_argument(written: Written, argument: Argument) -> torch.Tensor:
 # Ops of torch have one definition in a process, so what they were made of belongs to the process, too.
 _PROGRAMS: dict[tuple[str, str], RegionProgram] = {}
 _OPS: dict[str, tuple[Op, RegionProgram]] = {}
+_BODIES: dict[str, RegionBody] = {}
+_MAKING: set[str] = set()
 _OVERRIDES: dict[str, Program] = {}
 
 
@@ -167,9 +173,57 @@ def region_op(written: Written, program: RegionProgram, body: RegionBody, tuning
     if name not in _OPS:
         args = {argument.name.lower(): argument.name for argument in written.arguments}
         outputs = tuple(result.name for result in written.results)
-        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs, tuning, tuple(sites))
-        _OPS[name] = (made, program)
+        _make_op(name, program, body, args, outputs, tuning, sites)
     return _OPS[name][0]
+
+
+def restored_op(
+    name: str,
+    program: RegionProgram,
+    body: RegionBody,
+    args: Mapping[str, str],
+    outputs: Sequence[str],
+    tuning: Tuning,
+    sites: Sequence[str],
+) -> None:
+    """Makes the op of a region that an earlier process has proved, with the user's program in its place if there is one."""
+    if program.name in _OVERRIDES:
+        _replace_program(program, _OVERRIDES[program.name])
+    _PROGRAMS.setdefault((program.name, program.passes), program)
+    _make_op(name, program, body, args, tuple(outputs), tuning, sites)
+
+
+def _make_op(
+    name: str,
+    program: RegionProgram,
+    body: RegionBody,
+    args: Mapping[str, str],
+    outputs: tuple[str, ...],
+    tuning: Tuning,
+    sites: Sequence[str],
+) -> None:
+    _MAKING.add(name)
+    try:
+        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs, tuning, tuple(sites))
+    finally:
+        _MAKING.discard(name)
+    _OPS[name] = (made, program)
+    _BODIES[name] = body
+
+
+def is_region_op(name: str) -> bool:
+    """True if this process has the op of a region, or makes it."""
+    return name in _OPS or name in _MAKING
+
+
+def made_region(name: str) -> tuple[Op, RegionProgram, RegionBody]:
+    """The op of a region, with its program and its nodes."""
+    return (*_OPS[name], _BODIES[name])
+
+
+def body_of_region(region: str) -> RegionBody | None:
+    """The nodes of a region of this name; None for one without an op, as with `choose="never"`."""
+    return next((_BODIES[name] for name, (_, program) in _OPS.items() if program.name == region), None)
 
 
 def op_of_region(target: Any) -> Op | None:
