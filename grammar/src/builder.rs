@@ -7,9 +7,10 @@ use crate::ast::{
     ArgRange, ArgSyntax, DomainId, DomainSyntax, ExprId, ExprSyntax, MeshSyntax, StmtId, StmtShape, StmtSyntax, Symbol,
     SyntaxTree, TensorRefId, ValueSyntax,
 };
-use crate::error::{Code, SyntaxError};
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::limits::{MAX_DEVICE, MAX_ERRORS, MAX_NUMBER};
 use crate::span::Span;
+use crate::spelling::shorten_text;
 use crate::token::Op;
 use rustc_hash::FxHashMap;
 
@@ -231,12 +232,30 @@ impl<'t> Builder<'t> {
             let Some(&last) = self.scratch.last() else { return };
             let after_braces = matches!(before.value, ValueSyntax::List(_));
             if !after_braces && !self.same_tensor(before, last) {
-                let span = Span { start: before.span.end, end: before.span.end };
-                self.report_error(
-                    SyntaxError::new(Code::NoComma, span, "missing `,` between two list elements")
-                        .with_second_label(self.scratch[at].span, "the next element")
-                        .with_note("write `, ` between them"),
-                );
+                self.report_no_comma(before.span, self.scratch[at].span);
+            }
+        }
+    }
+
+    fn report_no_comma(&mut self, before: Span, next: Span) {
+        let span = Span { start: before.end, end: before.end };
+        let [first, second] = [before, next].map(|place| shorten_text(&self.text[place.as_usize_range()]));
+        self.report_error(
+            SyntaxError::new(Code::NoComma, span, "missing `,` between two list elements")
+                .with_second_label(next, "the next element")
+                .with_note(format!("write `,` between `{first}` and `{second}`"))
+                .with_edit(SyntaxEdit { span, text: ",".to_owned() }),
+        );
+    }
+
+    /// Checks for commas that were forgotten between equal operands of a function, `fmax(T0 T0)`.
+    fn check_operands(&mut self, args: ArgRange) {
+        let operands = self.ast.args[args.start as usize..args.end as usize].to_vec();
+        let Some(&last) = operands.last() else { return };
+        for pair in operands.windows(2) {
+            let between = self.text.get(pair[0].span.end as usize..pair[1].span.start as usize);
+            if between.is_some_and(|between| !between.contains(',')) && self.same_tensor(pair[0], last) {
+                self.report_no_comma(pair[0].span, pair[1].span);
             }
         }
     }
@@ -390,6 +409,7 @@ impl<'t> Builder<'t> {
     }
 
     pub(crate) fn call_expr(&mut self, name: Symbol, args: ArgRange, l: u32, r: u32) -> ExprId {
+        self.check_operands(args);
         self.push_expr(ExprSyntax::Call(name, args), l, r)
     }
 

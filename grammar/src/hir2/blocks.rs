@@ -5,7 +5,7 @@ use super::known::KnownWord;
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax};
-use crate::error::{Code, SyntaxError};
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::parse::MAX_BLOCKS;
 use crate::span::Span;
 
@@ -37,7 +37,10 @@ impl Parser<'_> {
         match self.here() {
             LineTok::LineEnd | LineTok::End if self.report_division_in_header() => {}
             LineTok::LineEnd | LineTok::End => {
-                self.report_unexpected("`:`", format!("write `{header}:`; its block is indented on the next lines"));
+                let at = self.last_span().end;
+                let edit = SyntaxEdit { span: Span { start: at, end: at }, text: ":".to_owned() };
+                let note = format!("write `{header}:`; its block is indented on the next lines");
+                self.report_unexpected_with("`:`", note, edit);
             }
             LineTok::LBrace => {
                 self.braces += 1;
@@ -48,11 +51,14 @@ impl Parser<'_> {
             _ => {
                 let start = self.peek().span.start as usize;
                 let rest = self.text[start..].lines().next().unwrap_or_default().trim_end();
-                let note = match rest.strip_suffix(':') {
-                    Some(_) => "a header ends behind its condition or range".to_owned(),
-                    None => format!("write `{header}: {}`", crate::spelling::shorten_text(rest)),
-                };
-                self.report_unexpected("`:`", note);
+                let at = self.last_span().end;
+                if rest.ends_with(':') {
+                    self.report_unexpected("`:`", "a header ends behind its condition or range");
+                    return;
+                }
+                let note = format!("write `{header}: {}`", crate::spelling::shorten_text(rest));
+                let edit = SyntaxEdit { span: Span { start: at, end: at }, text: ":".to_owned() };
+                self.report_unexpected_with("`:`", note, edit);
             }
         }
     }

@@ -5,6 +5,7 @@ use super::known::KnownWord;
 use super::parser::{Failed, Parsed, Parser};
 use super::token::LineTok;
 use crate::ast::CommentPlaceSyntax;
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::parse::MAX_BLOCKS;
 use crate::span::Span;
 
@@ -146,7 +147,11 @@ impl Parser<'_> {
         if self.skip_word(KnownWord::On) {
             if !self.skip_word(KnownWord::Streams) {
                 let header = self.quote(self.span_from(token.span.start));
-                return Err(self.report_unexpected("`streams`", format!("write `{header} streams:`")));
+                let note = match self.here() {
+                    LineTok::Int(_) => format!("write `{header} streams:`; their number is in a line `streams 2`"),
+                    _ => format!("write `{header} streams:`; a block on one stream is `stream 1:`"),
+                };
+                return Err(self.report_unexpected("`streams`", note));
             }
             on_streams = true;
         }
@@ -192,14 +197,16 @@ impl Parser<'_> {
             let end = self.parse_expr()?;
             if has_three {
                 let note = format!("write `{}..{}`", self.quote_expr(first), self.quote_expr(end));
-                self.report_foreign(dots, "a range has two dots", note);
+                let error = SyntaxError::new(Code::Foreign, dots, "a range has two dots").with_note(note);
+                self.report(error.with_edit(SyntaxEdit { span: dots, text: "..".to_owned() }));
             }
             (bounds.start, bounds.stop) = (Some(first), Some(end));
         } else if self.is_colon_range() {
             let span = self.next().span;
             let end = self.parse_expr()?;
             let note = format!("write `{}..{}`", self.quote_expr(first), self.quote_expr(end));
-            self.report_foreign(span, "a range is written with `..`", note);
+            let error = SyntaxError::new(Code::Foreign, span, "a range is written with `..`").with_note(note);
+            self.report(error.with_edit(SyntaxEdit { span, text: "..".to_owned() }));
             (bounds.start, bounds.stop) = (Some(first), Some(end));
         } else {
             bounds.stop = Some(first);
@@ -240,14 +247,18 @@ impl Parser<'_> {
         let after = self.text[span.end as usize..].lines().next().unwrap_or_default();
         let streams = if after.trim_start().starts_with("on streams") { " on streams" } else { "" };
         let index = self.quote(index.span);
-        let note = match range {
+        let note = match &range {
             Some(range) => format!("write `for {index} in {range}{streams}:`"),
             None => format!(
                 "write the number of iterations, `for {index} in 4:`, or a start and an end, `for {index} in 1..4:`; the \
                  extent of an axis has its name, as `m` of `f32[m, 8]`"
             ),
         };
-        self.report_foreign(span, "`range` is not needed", note);
+        let error = SyntaxError::new(Code::Foreign, span, "`range` is not needed").with_note(note);
+        self.report(match range.filter(|range| !range.contains("...")) {
+            Some(text) => error.with_edit(SyntaxEdit { span, text }),
+            None => error,
+        });
         let (start, stop) = match values.as_slice() {
             values if values.iter().any(|value| self.is_length(*value)) => (None, None),
             [stop] => (None, Some(*stop)),

@@ -141,7 +141,8 @@ impl Parser<'_> {
         match token.tok {
             LineTok::Semicolon if is_last => {
                 let message = "a statement ends with its line, without `;`";
-                self.report_noted(Code::Unexpected, token.span, message, "remove the `;`");
+                let error = SyntaxError::new(Code::Unexpected, token.span, message).with_note("remove the `;`");
+                self.report(error.with_edit(SyntaxEdit { span: token.span, text: String::new() }));
             }
             LineTok::Semicolon => {
                 let note = "write the next statement on a line of its own; only groups `{ a; b }` have several";
@@ -164,7 +165,9 @@ impl Parser<'_> {
             LineTok::Name(_) if self.suffixed_number(token).is_some() => {
                 let (number, dtype) = self.suffixed_number(token).unwrap_or_default();
                 let note = format!("a number of a type is written `{dtype}({number})`");
-                self.report_foreign(token.span, format!("a number has no suffix `{found}`"), note);
+                let edit = SyntaxEdit { span: self.last_span().join(token.span), text: format!("{dtype}({number})") };
+                let message = format!("a number has no suffix `{found}`");
+                self.report(SyntaxError::new(Code::Foreign, token.span, message).with_note(note).with_edit(edit));
             }
             LineTok::Name(symbol) if known_word(symbol) == Some(KnownWord::If) => {
                 self.report_foreign(
@@ -214,8 +217,10 @@ impl Parser<'_> {
             }
         }
         let meant = whole.get(..end).unwrap_or_default().replace("][", ", ");
-        let span = self.peek().span;
-        self.report_foreign(span, "the axes of a type stand in one pair of brackets", format!("write `{meant}`"))
+        let message = "the axes of a type stand in one pair of brackets";
+        let error = SyntaxError::new(Code::Foreign, self.peek().span, message).with_note(format!("write `{meant}`"));
+        let span = Span { start: dtype.start, end: dtype.start + end as u32 };
+        self.report(error.with_edit(SyntaxEdit { span, text: meant }))
     }
 
     /// Reports `slice(X, [0:4, :])`, if the colon that is next is there.
@@ -289,8 +294,17 @@ impl Parser<'_> {
             let value = self.rest_of_line()[operator.len() + 1..].trim_start();
             let (note, new_name) = accumulation_note(&target, &operator, value);
             let message = format!("`{operator}=` is no assignment");
-            let error = SyntaxError::new(Code::Foreign, token.span.join(next.span), message).with_note(note);
-            return self.report(error.with_new_name(new_name));
+            let error = SyntaxError::new(Code::Foreign, token.span.join(next.span), message).with_note(&note);
+            let start = self.file.expr_span(first.value).start;
+            let end = token.span.start + self.rest_of_line().len() as u32;
+            let meant = note.strip_prefix("write `").and_then(|rest| rest.strip_suffix('`'));
+            let meant = meant.filter(|meant| new_name.is_none() && !meant.contains('`') && !meant.contains("..."));
+            let edit = meant.map(|meant| SyntaxEdit { span: Span { start, end }, text: meant.to_owned() });
+            let error = error.with_new_name(new_name);
+            return self.report(match edit {
+                Some(edit) => error.with_edit(edit),
+                None => error,
+            });
         }
         if let LineTok::Name(_) = self.here() {
             let rest = self.rest_of_line();
@@ -300,7 +314,14 @@ impl Parser<'_> {
                     format!("`{target}` is an argument: write `{} = alloc({target})`", shorten_text(declared))
                 }
                 LineTok::LBracket | LineTok::Dot => format!("write `{target}: {}`", shorten_text(rest)),
-                LineTok::Equals => format!("write `{}`", shorten_text(rest)),
+                LineTok::Equals => {
+                    let note = format!("write `{}`", shorten_text(rest));
+                    let start = self.file.expr_span(first.value).start;
+                    let edit = SyntaxEdit { span: Span { start, end: token.span.start }, text: String::new() };
+                    let message = format!("expected `=`, found `{}`", self.quote(token.span));
+                    let error = SyntaxError::new(Code::Unexpected, token.span, message);
+                    return self.report(error.with_note(note).with_edit(edit));
+                }
                 _ => match nearest_candidate(&target, STATEMENT_WORDS) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => STATEMENT_NOTE.to_owned(),
@@ -343,7 +364,8 @@ impl Parser<'_> {
     #[cold]
     pub(super) fn report_comparison(&mut self) -> Failed {
         let span = self.peek().span;
-        self.report_foreign(span, "`=` compares nothing", "write `==`")
+        let error = SyntaxError::new(Code::Foreign, span, "`=` compares nothing").with_note("write `==`");
+        self.report(error.with_edit(SyntaxEdit { span, text: "==".to_owned() }))
     }
 
     /// `FOR i from 0 to 4:`; the loop is read after that.
@@ -429,13 +451,21 @@ impl Parser<'_> {
             Some(rest) => format!("!{}", rest.trim()),
             None => b.trim().to_owned(),
         };
-        let note = match token.tok {
-            LineTok::Power => format!("write `pow({a}, {b})`"),
-            LineTok::At => format!("a product of matrices is written `matmul({a}, {b})`"),
-            _ if found == "and" => format!("write `{a} && {b}`"),
-            _ => format!("write `{a} || {b}`"),
+        let meant = match token.tok {
+            LineTok::Power => format!("pow({a}, {b})"),
+            LineTok::At => format!("matmul({a}, {b})"),
+            _ if found == "and" => format!("{a} && {b}"),
+            _ => format!("{a} || {b}"),
         };
-        self.report_foreign(token.span, format!("`{found}` is no operator"), note);
+        let note = match token.tok {
+            LineTok::At => format!("a product of matrices is written `{meant}`"),
+            _ => format!("write `{meant}`"),
+        };
+        let error = SyntaxError::new(Code::Foreign, token.span, format!("`{found}` is no operator")).with_note(note);
+        let span = Span { start: self.file.expr_span(left).start, end };
+        // The text in a long message is cut.
+        let is_whole = !meant.contains("...");
+        self.report(if is_whole { error.with_edit(SyntaxEdit { span, text: meant }) } else { error });
     }
 
     /// Reports `0 < rank < 3`, and the probable meaning; tools may write it if it is certain.
@@ -592,8 +622,10 @@ impl Parser<'_> {
     #[cold]
     pub(super) fn report_truth_value(&mut self, name: Symbol, span: Span) {
         let word = self.symbol_text(name).to_owned();
-        let note = format!("write `{}`", word.to_lowercase());
-        self.report_foreign(span, format!("`{word}` is no truth value"), note);
+        let meant = word.to_lowercase();
+        let error = SyntaxError::new(Code::Foreign, span, format!("`{word}` is no truth value"));
+        let error = error.with_note(format!("write `{meant}`"));
+        self.report(error.with_edit(SyntaxEdit { span, text: meant }));
     }
 }
 

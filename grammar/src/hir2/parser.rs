@@ -5,7 +5,7 @@ use super::known::{KnownWord, intern_known_texts, known_word};
 use super::stream::{ErrorList, LexerSinks, TokenStream};
 use super::token::{LineComment, LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
-use crate::error::{Code, SyntaxError};
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::nesting::{MAX_BRACKETS, depth_note};
 use crate::span::Span;
 use crate::spelling::shorten_text;
@@ -289,11 +289,25 @@ impl<'t> Parser<'t> {
         self.report_noted(Code::Unexpected, token.span, message, note)
     }
 
+    /// `expected X, found Y`, with the edit that repairs it.
+    #[cold]
+    pub(super) fn report_unexpected_with(&mut self, wanted: &str, note: impl Into<String>, edit: SyntaxEdit) -> Failed {
+        let known = self.errors.items.len();
+        let failed = self.report_unexpected(wanted, note);
+        if let Some(error) = self.errors.items.get_mut(known).filter(|error| error.message.starts_with("expected ")) {
+            error.edit = Some(edit);
+        }
+        failed
+    }
+
     fn report_quoted(&mut self, span: Span) -> Failed {
         let text = &self.text[span.as_usize_range()];
         let inner = shorten_text(text.trim_matches(['"', '\'']));
         let is_alone = span.start == self.stmt.start || inner.is_empty();
-        let note = if is_alone {
+        let is_printed = self.text[self.stmt.start as usize..].starts_with("print ");
+        let note = if is_printed {
+            "`print` shows tensors and scalars, no texts: `print A, i`".to_owned()
+        } else if is_alone {
             "a comment starts with `//`".to_owned()
         } else {
             format!("words are written without quotes: `{inner}`")
@@ -343,12 +357,25 @@ impl<'t> Parser<'t> {
             return failed;
         }
         if !is_open {
-            let numbers = self.bare_numbers(open);
-            let note = match numbers {
-                Some(numbers) => format!("write a list as `[{numbers}]`"),
-                None => format!("write `,` between items, and `{text}` behind the last one"),
+            let wanted = format!("`,` or `{text}`");
+            if token.tok == LineTok::DotDot {
+                return self.report_unexpected(&wanted, "a range stands without brackets: `0..p`");
+            }
+            if let Some(numbers) = self.bare_numbers(open) {
+                return self.report_unexpected(&wanted, format!("write a list as `[{numbers}]`"));
+            }
+            return match self.is_next_item(token) {
+                true => {
+                    let (last, next) = (self.quote(self.last_span()), self.quote(token.span));
+                    let at = self.last_span().end;
+                    let edit = SyntaxEdit { span: Span { start: at, end: at }, text: ",".to_owned() };
+                    self.report_unexpected_with(&wanted, format!("write `,` between `{last}` and `{next}`"), edit)
+                }
+                false => {
+                    let note = format!("write `,` between items, and `{text}` behind the last one");
+                    self.report_unexpected(&wanted, note)
+                }
             };
-            return self.report_unexpected(&format!("`,` or `{text}`"), note);
         }
         let message = format!("this `{}` is never closed", self.quote(open));
         let error = SyntaxError::new(Code::Unclosed, open, message).with_label("opened here");
@@ -357,7 +384,16 @@ impl<'t> Parser<'t> {
             true => format!("add `{text}` behind `{last}`"),
             false => format!("add `{text}`"),
         };
-        self.report(error.with_note(note))
+        let at = self.last_span().end;
+        let edit = SyntaxEdit { span: Span { start: at, end: at }, text: text.to_owned() };
+        self.report(error.with_note(note).with_edit(edit))
+    }
+
+    /// Returns true if a token begins an item of a list after a complete one.
+    fn is_next_item(&self, token: LineToken) -> bool {
+        let last = &self.text[self.last_span().as_usize_range()];
+        let is_value = matches!(token.tok, LineTok::Name(_) | LineTok::Int(_) | LineTok::LBracket | LineTok::LParen);
+        is_value && last.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ')' | ']'))
     }
 
     /// Enters a bracket or the operand of a prefix operator.

@@ -2,7 +2,7 @@
 
 use super::token::{LineComment, LineTok, LineToken, RawLineTok};
 use crate::ast::StringInterner;
-use crate::error::{Code, SyntaxError};
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::limits::{MAX_ERRORS, MAX_TOKENS};
 use crate::number::{NumberTail, broken_number, misfit_of_float};
 use crate::span::Span;
@@ -293,7 +293,8 @@ impl<'t> TokenStream<'t> {
         let sign = Span { start: span.start, end: span.start + 1 };
         let error = SyntaxError::new(Code::Foreign, sign, "comments start with `//`, not with `#`");
         let note = format!("write `//{}`", shorten_text(text.trim_start_matches('#')));
-        self.report_once(error.with_note(note), sinks);
+        let edit = SyntaxEdit { span: sign, text: "//".to_owned() };
+        self.report_once(error.with_note(note).with_edit(edit), sinks);
         self.fill_line();
     }
 

@@ -408,7 +408,7 @@ fn meshes() {
     check_file("hir 2\nmesh d = [0, 1\nf() -> ():\n", "H0002 2 `[`: this `[` is never closed: add `]` behind `1`");
     check_file(
         "hir 2\nmesh d = [0 1]\nf() -> ():\n",
-        "H0001 2 `1`: expected `,` or `]`, found `1`: write `,` between items, and `]` behind the last one",
+        "H0001 2 `1`: expected `,` or `]`, found `1`: write `,` between `0` and `1`",
     );
     check_file(
         "hir 2\nmesh d = 4..2\nf() -> ():\n",

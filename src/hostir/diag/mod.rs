@@ -315,7 +315,12 @@ pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
     diag.labels.extend(labels);
     diag.notes = error.notes.into_iter().map(Message::from).collect();
     diag.fixes.extend(error.edit.map(|edit| {
-        let fix = Fix::replacement(format!("write `{}`", edit.text.trim()), edit.span, edit.text);
+        let message = match (edit.text.trim(), edit.span.end - edit.span.start) {
+            ("", _) => "leave it out".to_owned(),
+            (text, 0) => format!("insert `{text}`"),
+            (text, _) => format!("write `{text}`"),
+        };
+        let fix = Fix::replacement(message, edit.span, edit.text);
         Fix { applicability: Applicability::Untried, ..fix }
     }));
     match error.new_name {

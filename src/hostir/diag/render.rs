@@ -31,8 +31,10 @@ pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
 /// word.
 pub fn with_fix_notes(text: &str, diag: &Diag) -> Diag {
     let mut shown = diag.clone();
-    let others = diag.fixes.iter().filter(|fix| diag.notes.is_empty() || !is_marked(diag, fix));
-    shown.notes.extend(others.map(|fix| fix_note(text, fix)));
+    let others: Vec<&Fix> = diag.fixes.iter().filter(|fix| diag.notes.is_empty() || !is_marked(diag, fix)).collect();
+    // A fix with edits says what it does.
+    shown.notes.retain(|note| !others.iter().any(|fix| !fix.edits.is_empty() && fix.message == *note));
+    shown.notes.extend(others.into_iter().map(|fix| fix_note(text, fix)));
     shown
 }
 
