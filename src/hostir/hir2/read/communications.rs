@@ -384,6 +384,13 @@ impl<'a> ProgramReader<'a> {
                 }
                 _ => return self.read_member_statement(form, span),
             },
+            StmtForm::Wait(value) => match *file.expr(value) {
+                ExprNode::Call(name, args) if self.is_post(name, args) => {
+                    report::report_wait_in_group(span, file.expr_span(value), self.diags);
+                    (name, args, None)
+                }
+                _ => return self.read_member_statement(form, span),
+            },
             _ => return self.read_member_statement(form, span),
         };
         let (op, _) = self.make_post(name, args, handle, span)?;

@@ -8,7 +8,8 @@ use crate::ops::OpRegistry;
 /// The operation here for `W.T` and `W.mT` of other languages.
 pub(super) fn transpose_of(text: &str) -> Option<String> {
     let name = text.strip_suffix(".mT").or_else(|| text.strip_suffix(".T"))?;
-    name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({name}, perm=[1, 0])"))
+    let is_operand = name.chars().all(|c| c.is_alphanumeric() || "_[], :".contains(c));
+    is_operand.then(|| format!("Set.Permute({name}, perm=[1, 0])"))
 }
 
 /// The spelling here of calls with other names in other languages, by the last part of the name there.
@@ -146,9 +147,45 @@ pub(super) fn allocation_of(text: &str) -> Option<&'static str> {
     }
 }
 
+/// The property that a tensor has in other languages, `X.size`, and what is written here.
+pub(super) fn property_of(text: &str) -> Option<(&str, &'static str)> {
+    let (_, name) = text.rsplit_once('.')?;
+    let meant = match name {
+        "size" | "shape" | "numel" => "write its extents, which have the names of its type: `m * n` of `f32[m, n]`",
+        "ndim" | "dim" => "the number of its axes is that of its type",
+        "dtype" => "write the element type, such as `f32`",
+        "device" => "its ranks are those of the mesh of its type",
+        _ => return None,
+    };
+    Some((name, meant))
+}
+
+/// The scalar here for the name of a rank, or of the number of ranks, in other languages.
+pub(super) fn rank_word_of(text: &str) -> Option<&'static str> {
+    match text {
+        "local_rank" | "my_rank" | "rank_id" | "global_rank" | "device_id" => Some("the number of the rank is `rank`"),
+        "world_size" | "num_ranks" | "nranks" | "num_devices" | "n_ranks" => {
+            Some("the number of ranks of a mesh `d` is `d.size`")
+        }
+        _ => None,
+    }
+}
+
+/// What stands here for an argument of communications in other languages.
+pub(super) fn posting_argument_note(found: &str) -> Option<&'static str> {
+    match found {
+        "async_op" => Some("leave it out: `h = allgather(A -> G)` starts it, and `wait h` waits for it"),
+        "group" | "process_group" | "pg" => {
+            Some("the ranks that take part are `team=[0, 1]`, or `over=d.x` for those along an axis; without it, all")
+        }
+        "stream" => Some("a communication runs in its communicator's queue, after what its stream has started"),
+        _ => None,
+    }
+}
+
 /// The statement here for `torch.empty(4, m)`: the extents are those of the type.
 pub(super) fn typed_allocation_of(text: &str) -> Option<&'static str> {
-    match text.rsplit_once('.')?.1 {
+    match text.rsplit('.').next()? {
         "empty" | "empty_like" | "new_empty" => Some("extents are part of the type: `G: f32[m, n] = alloc`"),
         "zeros" | "zeros_like" | "new_zeros" => Some("extents are part of the type: `G: f32[m, n] = alloc(zero)`"),
         "ones" | "ones_like" => Some("a tensor of one value is written `full([m, n], 1.0, f32)`"),

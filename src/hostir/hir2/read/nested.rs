@@ -1,8 +1,8 @@
 //! Operations inside of others: an error that names the statements which they become.
 
-use super::foreign::transpose_of;
+use super::foreign::{property_of, transpose_of};
 use super::program::ProgramReader;
-use crate::diag::{Cause, Diag, Diags, Message, codes, message};
+use crate::diag::{Cause, Diag, Diags, Message, PartKind, codes, message};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::ExprNode;
@@ -74,6 +74,10 @@ fn result_placeholder(operation: usize) -> String {
 /// An operation inside of another one; `operations` are those that it consists of, the innermost first.
 fn report_nested(source: &str, operations: &[String], span: Span, diags: &mut Diags) {
     let text = source.get(span.as_usize_range()).unwrap_or_default();
+    if let ([_], Some((name, note))) = (operations, property_of(text)) {
+        let message = message!("a tensor has no `{}`", PartKind::Word.quote(name));
+        return diags.push(Diag::error(codes::NESTED_TENSOR_OP, span, message).with_note(note));
+    }
     let message = message!("`{}` is an operation inside of another one", text);
     let names = unused_names(source, operations.len(), diags);
     let mut lines = Vec::new();

@@ -1,8 +1,12 @@
 //! Errors of the reader.
 
-use super::foreign::{allocation_of, method_of, new_names_of, transpose_of, typed_allocation_of};
+use super::foreign::{
+    allocation_of, method_of, new_names_of, posting_argument_note, transpose_of, typed_allocation_of,
+};
 use crate::axes::list_axes;
-use crate::diag::{Diag, DiagLabel, Diags, Message, PartKind, codes, count_text, message, nearest_function};
+use crate::diag::{
+    Applicability, Diag, DiagLabel, Diags, Fix, Message, PartKind, codes, count_text, message, nearest_function,
+};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, is_callable};
 use crate::ir::functions::function_names;
 use crate::ir::{DeviceMesh, Program, RESERVED_WORDS, TensorId, UnitId};
@@ -187,6 +191,10 @@ fn with_method_note(diag: Diag, text: &str, note: Message) -> Diag {
 
 pub(super) fn report_function(ops: OpRegistry, text: &str, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
+    if let Some(note) = typed_allocation_of(text) {
+        let message = message!("there is no function `{}`", PartKind::Op.quote(text));
+        return diags.push(Diag::error(codes::UNKNOWN_FUNCTION, span, message).with_note(note));
+    }
     let diag = Diag::error(
         codes::UNKNOWN_FUNCTION,
         span,
@@ -443,10 +451,16 @@ pub(super) fn report_collective_result(word: &str, note: Message, span: Span, di
 pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     if found.is_empty() {
         let message = message!("`{}` takes no further operand", PartKind::Op.quote(word));
-        push(diags, codes::EXTRA_OPERAND, span, message, message!("its arguments are {}", list_words(known)));
+        let note = match word {
+            "send" => "the rank that receives is given by name: `send(A, to=p)`".into(),
+            "recv" => "the rank that sends is given by name: `recv(A, from=p)`".into(),
+            _ => message!("its arguments are {}", list_words(known)),
+        };
+        push(diags, codes::EXTRA_OPERAND, span, message, note);
         return;
     }
     let hint = match found {
+        "src" | "dst" | "source" | "dest" if known.contains(&"root") => Some("root"),
         "peer" | "dst" | "dest" => Some("to"),
         "src" | "source" => Some("from"),
         "backend" => Some("via"),
@@ -458,7 +472,14 @@ pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Spa
             let message = message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
             diags.push(Diag::error(codes::UNKNOWN_WORD, span, message).with_meant_word(span, hint));
         }
-        None => report_argument_word(word, found, known, span, diags),
+        None => match posting_argument_note(found) {
+            Some(note) => {
+                let message =
+                    message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
+                push(diags, codes::UNKNOWN_WORD, span, message, note);
+            }
+            None => report_argument_word(word, found, known, span, diags),
+        },
     }
 }
 
@@ -469,6 +490,17 @@ pub(super) fn report_member(span: Span, diags: &mut Diags) {
         span,
         "this statement cannot stand in a group",
         "a group holds posts, such as `send(..)` and `recv(..)`",
+    );
+}
+
+/// `{ wait send(..) }`: an edit removes the `wait`.
+pub(super) fn report_wait_in_group(whole: Span, post: Span, diags: &mut Diags) {
+    let word = Span { start: whole.start, end: post.start };
+    let diag = Diag::error(codes::OP_IN_GROUP, word, "`wait` cannot stand in a group");
+    let fix = Fix::replacement("leave the `wait` out", word, "");
+    diags.push(
+        diag.with_note("leave it out: the group has a handle, and `wait h` waits for all its communications")
+            .with_fix(Fix { applicability: Applicability::Untried, ..fix }),
     );
 }
 
