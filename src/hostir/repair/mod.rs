@@ -7,12 +7,14 @@
 
 mod agreement_candidates;
 mod candidates;
+mod further;
 mod group_candidates;
 mod judge;
 mod layout;
 mod memory_candidates;
 mod order_candidates;
 mod outline;
+mod poison;
 mod range_candidates;
 mod rank_condition;
 mod search;
@@ -29,6 +31,7 @@ use crate::diag::{Diag, Fix};
 use crate::hir2::{is_hir2, own_text};
 use search::RepairSearch;
 
+pub use further::add_further_errors;
 pub use judge::{TextJudge, TextVerdict, TextWeight};
 
 /// Adds tested fixes to diagnostics about a text.
@@ -38,7 +41,7 @@ pub fn add_tested_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudg
         return;
     }
     let is_short = is_hir2(text);
-    let mut search = RepairSearch::new(text, judge);
+    let mut search = RepairSearch::new(text, judge).with_known(diags);
     let mut open: Vec<&mut Diag> = Vec::new();
     for diag in diags.iter_mut().filter(|diag| is_open(diag, own)).take(MOST_DIAGS) {
         if is_short && diag.fixes.iter().all(|fix| fix.edits.is_empty()) {

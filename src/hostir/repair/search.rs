@@ -99,6 +99,8 @@ pub(super) struct RepairSearch<'a> {
     ops: OpRegistry,
     /// All that is said about the text.
     verdict: TextVerdict,
+    /// Errors of later stages, which show once the others are repaired.
+    further: Vec<Diag>,
     trials: u32,
     instructions: u64,
 }
@@ -106,7 +108,14 @@ pub(super) struct RepairSearch<'a> {
 impl<'a> RepairSearch<'a> {
     pub(super) fn new(text: &'a str, judge: &'a mut dyn TextJudge) -> Self {
         let (verdict, ops) = (judge.judge_text(text), judge.read_options().ops);
-        Self { text, judge, ops, verdict, trials: 0, instructions: 0 }
+        Self { text, judge, ops, verdict, further: Vec::new(), trials: 0, instructions: 0 }
+    }
+
+    /// The search for a text about which more is known than a judge says: errors of later stages are not new.
+    pub(super) fn with_known(mut self, diags: &[Diag]) -> Self {
+        let known = DiagCounts::of_diags(self.verdict.diags.iter());
+        self.further = diags.iter().filter(|diag| is_error(diag) && known.count_of(diag) == 0).cloned().collect();
+        self
     }
 
     /// All that is said about the text.
@@ -238,7 +247,8 @@ impl<'a> RepairSearch<'a> {
         let verdict = self.judge.judge_text(text);
         self.trials += 1;
         self.instructions += verdict.instructions + text.len() as u64 / BYTES;
-        Some(trial.compare_verdicts(&self.verdict.diags, &verdict.diags))
+        let before = [self.verdict.diags.as_slice(), &self.further].concat();
+        Some(trial.compare_verdicts(&before, &verdict.diags))
     }
 }
 

@@ -83,7 +83,7 @@ fn replace_failure(
     options: &Options,
     io: &mut ToolIo<'_>,
 ) -> RunFailure {
-    fix::add_fixes(&failure.source, &mut failure.diags, options, io);
+    fix::complete_errors(&failure.source, &mut failure.diags, options, io);
     if let Some(earlier) = earlier {
         io.report(options.format, &earlier.source, &earlier.diags);
         failure.status = earlier.status;

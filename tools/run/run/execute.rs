@@ -61,7 +61,7 @@ pub(super) fn execute_program(
         false => execute_steps(options, None, io),
     };
     result.map_err(|mut failure| {
-        fix::add_fixes(&failure.source, &mut failure.diags, options, io);
+        fix::complete_errors(&failure.source, &mut failure.diags, options, io);
         failure
     })
 }

@@ -12,7 +12,7 @@ use hostir::diag::Diag;
 use hostir::hir2::own_text;
 use hostir::ir::Program;
 use hostir::lower::PreparedProgram;
-use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_further_errors, add_tested_fixes};
 use hostir::verdict::judge_program;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -100,6 +100,15 @@ impl TextJudge for RunJudge<'_, '_> {
         let planned = self.plan_text(text).ok().filter(|planned| planned.instructions <= MOST_JUDGED)?;
         weigh_program(&planned.prepared, &self.options.model)
     }
+}
+
+/// Adds to the errors about a program's text those that are found after their repair, and fixes to all.
+pub(super) fn complete_errors(source: &NamedText, diags: &mut Vec<Diag>, options: &Options, io: &ToolIo<'_>) {
+    let Ok(text) = std::str::from_utf8(&source.bytes) else { return };
+    if is_about_text(source, diags) && options.bench.is_none() && source.log.is_none() {
+        add_further_errors(text, diags, &mut RunJudge::new(&source.name, options, io));
+    }
+    add_fixes(source, diags, options, io);
 }
 
 /// Adds fixes to diagnostics about a program's text.

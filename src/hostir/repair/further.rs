@@ -1,0 +1,215 @@
+//! Errors of later stages: a text is judged again after the repair of what was found.
+//!
+//! A text that cannot be read has no sizes, and one without sizes has no proof. So each error's own fix is applied
+//! (`relu` for `rleu`), and a statement that computes and has none is left out. What is then said about other lines
+//! holds for the text as it is, unless it is about a tensor that such a statement writes. Changes keep the lines: line 7
+//! of the changed text is line 7 of the text.
+
+use super::judge::TextJudge;
+use super::poison::PoisonedLine;
+use super::search::is_error;
+use crate::diag::fix::apply_edits;
+use crate::diag::{Diag, DiagLabel, Message, Span, TextEdit, codes};
+use crate::hir2::{is_hir2, own_text};
+use rustc_hash::FxHashSet;
+use std::ops::Range;
+
+/// The maximum number of texts that are judged.
+const MOST_ROUNDS: usize = 6;
+
+/// The longest text that is judged again.
+const MOST_TEXT: usize = 1 << 18;
+
+/// Adds the errors that are found after the repair of those that a text has, in the order of their places.
+pub fn add_further_errors(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn TextJudge) {
+    if text.len() > MOST_TEXT || !diags.iter().any(is_error) {
+        return;
+    }
+    let mut mended = MendedText::new(text);
+    let mut known: FxHashSet<(&'static str, Message)> =
+        diags.iter().map(|diag| (diag.code, diag.message.clone())).collect();
+    let (mut found, before) = (diags.clone(), diags.len());
+    for _ in 0..MOST_ROUNDS {
+        if !mended.repair_errors(&found) {
+            break;
+        }
+        found = judge.judge_text(&mended.text).diags;
+        for diag in found.iter().filter(|diag| is_error(diag)) {
+            if known.insert((diag.code, diag.message.clone())) {
+                diags.extend(mended.own_diag(diag));
+            }
+        }
+    }
+    if diags.len() > before {
+        sort_by_place(diags);
+    }
+}
+
+/// Sorts diagnostics by place; those without one come last.
+fn sort_by_place(diags: &mut [Diag]) {
+    diags.sort_by_key(|diag| diag.primary.as_ref().map_or(u32::MAX, |label| label.span.start));
+}
+
+/// The change of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LineChange {
+    None,
+    /// Its spelling, which has one meaning.
+    Spelling,
+    /// A name by the nearest one, or another statement: what is said about it may follow from that.
+    Guess,
+}
+
+/// A text with repairs that keep its lines.
+struct MendedText<'t> {
+    original: &'t str,
+    text: String,
+    /// For each line.
+    changes: Vec<LineChange>,
+    /// The names that statements without a repair define or write.
+    poisoned: FxHashSet<String>,
+    /// The names of tensors of which such statements write parts.
+    unwritten: FxHashSet<String>,
+    /// True if a statement with sizes that do not fit is left out: the next such error may have the same cause.
+    has_conflict: bool,
+}
+
+impl<'t> MendedText<'t> {
+    fn new(original: &'t str) -> Self {
+        let lines = original.split('\n').count();
+        let (text, changes) = (original.to_owned(), vec![LineChange::None; lines]);
+        let (poisoned, unwritten) = (FxHashSet::default(), FxHashSet::default());
+        Self { original, text, changes, poisoned, unwritten, has_conflict: false }
+    }
+
+    /// Repairs what can be repaired of the errors of the changed text. Returns true if that is something.
+    fn repair_errors(&mut self, diags: &[Diag]) -> bool {
+        let (own, starts) = (own_text(&self.text).len(), line_starts(&self.text));
+        let mut edits: Vec<TextEdit> = Vec::new();
+        for diag in diags.iter().filter(|diag| is_error(diag)) {
+            let Some((change, added)) = self.own_edits(diag, &starts) else { continue };
+            if added.iter().all(|new| new.span.end as usize <= own && edits.iter().all(|old| are_apart(new, old))) {
+                added.iter().for_each(|edit| self.changes[line_at(&starts, edit.span.start)] = change);
+                edits.extend(added);
+            }
+        }
+        edits.sort_by_key(|edit| edit.span.start);
+        let changed = apply_edits(&self.text, &edits).filter(|_| !edits.is_empty());
+        let is_changed = changed.as_ref().is_some_and(|changed| *changed != self.text);
+        self.text = changed.unwrap_or_else(|| std::mem::take(&mut self.text));
+        is_changed
+    }
+
+    /// The edits that repair an error, or leave its statement out.
+    fn own_edits(&mut self, diag: &Diag, starts: &[usize]) -> Option<(LineChange, Vec<TextEdit>)> {
+        let mut fixes = diag.fixes.iter().filter(|fix| !fix.edits.is_empty());
+        if let Some(fix) = fixes.find(|fix| fix.edits.iter().all(|edit| self.keeps_lines(edit))) {
+            let change = if diag.code.starts_with("H00") { LineChange::Spelling } else { LineChange::Guess };
+            return Some((change, fix.edits.clone()));
+        }
+        let is_early = ["H00", "H01", "H02", "H04"].iter().any(|stage| diag.code.starts_with(stage));
+        let line = line_at(starts, diag.primary.as_ref()?.span.start);
+        let is_new = self.changes[line] != LineChange::Guess;
+        if !is_early || !is_new || !is_hir2(&self.text) {
+            return None;
+        }
+        let range = line_range(&self.text, starts, line);
+        let poisoned = PoisonedLine::of_line(&self.text[range.clone()])?;
+        let names = if poisoned.is_part { &mut self.unwritten } else { &mut self.poisoned };
+        names.insert(poisoned.target);
+        self.has_conflict |= is_conflict(diag);
+        let span = Span::new(range.start + poisoned.place.start, range.start + poisoned.place.end);
+        Some((LineChange::Guess, vec![TextEdit { span, text: poisoned.text }]))
+    }
+
+    /// Returns true if an edit neither adds nor removes a line.
+    fn keeps_lines(&self, edit: &TextEdit) -> bool {
+        let old = self.text.get(edit.span.as_usize_range());
+        !edit.text.contains('\n') && old.is_some_and(|old| !old.contains('\n'))
+    }
+
+    /// The diagnostic for the text as it is; `None` if it may follow from a change.
+    fn own_diag(&self, diag: &Diag) -> Option<Diag> {
+        let primary = diag.primary.as_ref()?;
+        let starts = line_starts(&self.text);
+        // Sizes that only the command line gives are for a text that can be read.
+        let is_own = diag.code != codes::SIZE_UNKNOWN
+            && !(self.has_conflict && is_conflict(diag))
+            && self.change_at(primary, &starts).is_none()
+            && diag.labels.iter().all(|label| self.change_at(label, &starts) != Some(LineChange::Guess))
+            && !self.names_poisoned(diag);
+        if !is_own {
+            return None;
+        }
+        let mut own = diag.clone();
+        own.fixes.retain(|fix| fix.edits.is_empty());
+        let places = self.line_moves(&starts);
+        own.spans_mut().for_each(|span| *span = places.moved_span(*span));
+        own.cause = None;
+        Some(own)
+    }
+
+    /// The first change of the lines that a label shows.
+    fn change_at(&self, label: &DiagLabel, starts: &[usize]) -> Option<LineChange> {
+        let first = line_at(starts, label.span.start);
+        let last = line_at(starts, label.span.end.max(label.span.start + 1) - 1);
+        self.changes[first..=last].iter().copied().find(|change| *change != LineChange::None)
+    }
+
+    /// Returns true if a diagnostic is about a name that a statement without a repair defines, or misses what it writes.
+    fn names_poisoned(&self, diag: &Diag) -> bool {
+        let misses_writes = [codes::UNINITIALISED, codes::UNWRITTEN_OUTPUT, codes::UNDEFINED, codes::UNDEFINED_OUTPUT]
+            .contains(&diag.code);
+        let texts = std::iter::once(&diag.message).chain(&diag.notes);
+        let mut words = texts.flat_map(|text| text.as_str().split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+        words.any(|word| self.poisoned.contains(word) || (misses_writes && self.unwritten.contains(word)))
+    }
+
+    fn line_moves<'s>(&self, starts: &'s [usize]) -> LineMoves<'s> {
+        LineMoves { from: starts, to: line_starts(self.original), end: self.original.len() }
+    }
+}
+
+/// The places of the lines of two texts with equally many.
+struct LineMoves<'s> {
+    from: &'s [usize],
+    to: Vec<usize>,
+    /// The end of the second text.
+    end: usize,
+}
+
+impl LineMoves<'_> {
+    /// The place in the second text of one in the first; a place in a changed line may be another word of it.
+    fn moved_span(&self, span: Span) -> Span {
+        let [start, end] = [span.start, span.end].map(|at| {
+            let line = line_at(self.from, at);
+            let next = self.to.get(line + 1).map_or(self.end, |next| next - 1);
+            (self.to[line] + (at as usize - self.from[line])).min(next)
+        });
+        Span::new(start, end)
+    }
+}
+
+/// Returns true for sizes that do not fit: of several with one cause, only the first is reported.
+fn is_conflict(diag: &Diag) -> bool {
+    [codes::SIZE_CONFLICT, codes::EXTENT].contains(&diag.code)
+}
+
+/// Returns true if two edits neither overlap nor touch.
+fn are_apart(one: &TextEdit, other: &TextEdit) -> bool {
+    one.span.end < other.span.start || other.span.end < one.span.start
+}
+
+/// The offsets at which the lines of a text begin.
+fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
+}
+
+fn line_at(starts: &[usize], at: u32) -> usize {
+    starts.partition_point(|&start| start <= at as usize).saturating_sub(1)
+}
+
+/// The bytes of a line without its end.
+fn line_range(text: &str, starts: &[usize], line: usize) -> Range<usize> {
+    starts[line]..starts.get(line + 1).map_or(text.len(), |next| next - 1)
+}

@@ -1,0 +1,103 @@
+//! Statements of `hir 2` that are left out of a text, so that the rest can be judged.
+
+use std::ops::Range;
+
+/// Words that begin statements other than `name = value`.
+const OTHER_STATEMENTS: &[&str] =
+    &["wait", "sync", "stream", "free", "share", "alias", "define", "assert", "print", "for", "if", "else", "launch"];
+
+/// Ops that communicate without an arrow among their arguments.
+const COMMUNICATIONS: &[&str] = &["send", "recv", "Dispatch", "Combine", "launch", "alloc"];
+
+/// A statement without effect.
+const NO_EFFECT: &str = "assert 1 == 1";
+
+/// A line whose statement computes, and what stands there in its place.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct PoisonedLine {
+    /// The statement's bytes of the line.
+    pub(super) place: Range<usize>,
+    /// The text in its place: the declaration of its result, or a statement without effect.
+    pub(super) text: String,
+    /// The name that it defines or writes.
+    pub(super) target: String,
+    /// True if it writes a part of a tensor, which another statement declares.
+    pub(super) is_part: bool,
+}
+
+impl PoisonedLine {
+    /// The statement of a line of `hir 2`; `None` if it does not only compute: ranks or streams that expect a
+    /// communication would wait for ever.
+    pub(super) fn of_line(line: &str) -> Option<Self> {
+        let code = line.split("//").next().unwrap_or_default().trim_end();
+        let start = statement_start(code)?;
+        let statement = &code[start..];
+        let equals = find_outside(statement, '=')?;
+        let (target, value) = (statement[..equals].trim_end(), statement[equals + 1..].trim_start());
+        let name_length = target.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+        let (name, rest) = (&target[..name_length], target[name_length..].trim_start());
+        let called = value.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+        let computes = !value.contains("->") && !value.starts_with('{') && !COMMUNICATIONS.contains(&called);
+        let is_plain = !name.is_empty() && !OTHER_STATEMENTS.contains(&name) && find_outside(rest, ',').is_none();
+        if !computes || !is_plain {
+            return None;
+        }
+        let text = match rest.starts_with(':') {
+            true => format!("{target} = alloc"),
+            false => NO_EFFECT.to_owned(),
+        };
+        Some(Self { place: start..code.len(), text, target: name.to_owned(), is_part: rest.starts_with('[') })
+    }
+}
+
+/// The first byte of the statement after the headers on its line; `None` if there is none.
+fn statement_start(code: &str) -> Option<usize> {
+    let mut start = code.len() - code.trim_start().len();
+    while ["if ", "for ", "else"].iter().any(|word| code[start..].starts_with(word)) {
+        let colon = start + find_outside(&code[start..], ':')?;
+        let rest = &code[colon + 1..];
+        start = colon + 1 + (rest.len() - rest.trim_start().len());
+    }
+    (start < code.len()).then_some(start)
+}
+
+/// The first place of a character outside of brackets; `=` is no part of a comparison.
+fn find_outside(text: &str, wanted: char) -> Option<usize> {
+    let mut depth = 0;
+    let mut before = ' ';
+    for (at, character) in text.char_indices() {
+        let next = text[at + character.len_utf8()..].chars().next();
+        let is_comparison = character == '=' && ("=<>!".contains(before) || next == Some('='));
+        match character {
+            _ if character == wanted && depth == 0 && !is_comparison => return Some(at),
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        before = character;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line without what computes, and the name that it would have written.
+    fn left_out(line: &str) -> Option<(String, String)> {
+        let poisoned = PoisonedLine::of_line(line)?;
+        Some((format!("{}{}", &line[..poisoned.place.start], poisoned.text), poisoned.target))
+    }
+
+    #[test]
+    fn only_what_computes_is_left_out() {
+        let typed = left_out("  S: f32[a:2, n] = relu(A) // x");
+        assert_eq!(typed, Some(("  S: f32[a:2, n] = alloc".to_owned(), "S".to_owned())));
+        let part = left_out("  if s == 0: C[s, own] = matmul(A, B)");
+        assert_eq!(part, Some(("  if s == 0: assert 1 == 1".to_owned(), "C".to_owned())));
+        let kept = ["  h = allgather(A -> G)", "  h = { send(A, to=1) }", "  A, L = sdpa(Q, K, V)", "  for i in 4:"];
+        assert!(kept.iter().all(|line| left_out(line).is_none()));
+        assert_eq!(left_out("  wait h"), None);
+        assert_eq!(left_out("f(A: f32[n]) -> (B: f32[n]):"), None);
+    }
+}
