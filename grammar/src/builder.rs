@@ -249,9 +249,15 @@ impl<'t> Builder<'t> {
     }
 
     /// Checks for commas that were forgotten between equal operands of a function, `fmax(T0 T0)`.
-    fn check_operands(&mut self, args: ArgRange) {
+    fn check_operands(&mut self, name: Symbol, args: ArgRange) {
         let operands = self.ast.args[args.start as usize..args.end as usize].to_vec();
         let Some(&last) = operands.last() else { return };
+        // Names in capitals are those of ops, in whose lists nvFuser leaves commas out.
+        let is_function = self.ast.symbol_text(name).starts_with(|c: char| c.is_ascii_lowercase());
+        if !is_function || operands.iter().any(|operand| operand.key.is_some() || !self.same_tensor(*operand, *operand))
+        {
+            return;
+        }
         for pair in operands.windows(2) {
             let between = self.text.get(pair[0].span.end as usize..pair[1].span.start as usize);
             if between.is_some_and(|between| !between.contains(',')) && self.same_tensor(pair[0], last) {
@@ -409,7 +415,7 @@ impl<'t> Builder<'t> {
     }
 
     pub(crate) fn call_expr(&mut self, name: Symbol, args: ArgRange, l: u32, r: u32) -> ExprId {
-        self.check_operands(args);
+        self.check_operands(name, args);
         self.push_expr(ExprSyntax::Call(name, args), l, r)
     }
 

@@ -171,7 +171,7 @@ pub(super) fn rank_word_of(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What stands here for an argument of communications in other languages.
+/// The spelling here of an argument that communications have in other languages.
 pub(super) fn posting_argument_note(found: &str) -> Option<&'static str> {
     match found {
         "async_op" => Some("leave it out: `h = allgather(A -> G)` starts it, and `wait h` waits for it"),
