@@ -130,7 +130,7 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
     let diag = Diag::error(
         codes::UNKNOWN_SCALAR,
         span,
-        message!("the name `{}` is not declared", PartKind::Scalar.quote(text)),
+        message!("the name `{}` is not declared", PartKind::Word.quote(text)),
     );
     diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
         _ if matches!(text, "x" | "y" | "z") => {
