@@ -164,7 +164,7 @@ impl Resolver<'_> {
             Some(title) => PartKind::Word.quote(title).in_backquotes().into(),
             None => Message::from("this operand"),
         };
-        let message = message!("{} needs {}, found {}", what, needed.text(), self.describe_arg(arg));
+        let message = message!("{} needs {}, found {}", what, needed.describe(), self.describe_arg(arg));
         let diag = Diag::error(codes::WRONG_KIND, self.value_span(arg), message);
         let text = self.source.get(self.value_span(arg).as_usize_range()).unwrap_or("");
         let note = match arg.value {

@@ -13,7 +13,7 @@ pub(super) enum NeededValue<'t> {
 }
 
 impl NeededValue<'_> {
-    pub(super) fn text(&self) -> &str {
+    pub(super) fn describe(&self) -> &str {
         match self {
             Self::Kind(kind) => kind.describe(),
             Self::Text(text) => text,

@@ -127,11 +127,8 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
 
 /// Reports a name that nothing declares, in the place of a tensor or a scalar.
 pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
-    let diag = Diag::error(
-        codes::UNKNOWN_SCALAR,
-        span,
-        message!("the name `{}` is not declared", PartKind::Word.quote(text)),
-    );
+    let diag =
+        Diag::error(codes::UNKNOWN_SCALAR, span, message!("the name `{}` is not declared", PartKind::Word.quote(text)));
     diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
         _ if matches!(text, "x" | "y" | "z") => {
             diag.with_note(message!("the axis `{}` of a mesh `d`, and the rank's coordinate along it, is `d.{}`", PartKind::Word.quote(text), PartKind::Word.quote(text)))
