@@ -191,6 +191,9 @@ impl ProgramReader<'_> {
                         Some(meant) => {
                             report::report_foreign_choice(written, text, meant, file.expr_span(arg.value), self.diags);
                         }
+                        None if matches!(text, "mean" | "avg" | "average") && words.contains(&"add") => {
+                            report::report_mean(written, text, file.expr_span(arg.value), self.diags);
+                        }
                         None => {
                             report::report_argument_choice(written, text, words, file.expr_span(arg.value), self.diags)
                         }

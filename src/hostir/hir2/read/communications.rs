@@ -439,7 +439,7 @@ impl<'a> ProgramReader<'a> {
                 return None;
             }
             _ => {
-                report::report_wait(file.expr_span(value), self.diags);
+                self.report_no_communication(value);
                 return None;
             }
         };

@@ -37,6 +37,7 @@ impl ProgramReader<'_> {
             }
             ExprNode::Call(name, args) => return self.scalar_call(name, args, span),
             ExprNode::Index(base, items) => return self.scalar_index(base, items, span),
+            ExprNode::Field(..) if self.report_tensor_field(id) => return None,
             ExprNode::Field(base, field) => return self.scalar_field(base, field),
             ExprNode::Braces(items) => Expr::Braces(self.scalar_list(items)?),
             ExprNode::Verbatim(text) => return self.verbatim_expr(text, span),
@@ -102,6 +103,13 @@ impl ProgramReader<'_> {
             let tensor = self.tensor_operand(arg.value)?;
             let inner = self.program.exprs.intern(Expr::MetaData(tensor));
             return Some(self.program.exprs.intern(Expr::Set(inner)));
+        }
+        if let (true, [arg]) = (is_cast_method(text), list) {
+            let (owner, _) = text.rsplit_once('.').unwrap_or_default();
+            let dtype = self.source.get(arg.span.as_usize_range()).and_then(dtype_of_word);
+            let cast = dtype.map(|dtype| format!("{}({owner})", word_of_dtype(dtype)));
+            report::report_function_of(self.shared.ops, text, cast, name.span, self.diags);
+            return None;
         }
         let values: Vec<Option<ExprId>> = list.iter().map(|arg| self.scalar(arg.value)).collect();
         let values: SmallVec<[ExprId; 3]> = values.into_iter().collect::<Option<_>>()?;
@@ -312,6 +320,14 @@ impl ProgramReader<'_> {
                 self.report_innermost(id);
                 None
             }
+            ExprNode::List(_) => {
+                report::report_operand_list(
+                    self.source.get(span.as_usize_range()).unwrap_or_default(),
+                    span,
+                    self.diags,
+                );
+                None
+            }
             _ => {
                 report::report_needed_tensor(self.slice_spelling(id), span, self.diags);
                 None
@@ -342,4 +358,9 @@ impl ProgramReader<'_> {
 /// The number of operands of functions that only scalars have.
 fn scalar_function(name: &str, given: usize) -> Option<usize> {
     (name == "ReverseArray").then_some(given)
+}
+
+/// Returns true for `X.to` and the like, whose argument is an element type.
+fn is_cast_method(text: &str) -> bool {
+    matches!(text.rsplit_once('.'), Some((_, "to" | "astype" | "cast" | "view_as")))
 }

@@ -7,9 +7,13 @@ use crate::ops::OpRegistry;
 
 /// The operation here for `W.T` and `W.mT` of other languages.
 pub(super) fn transpose_of(text: &str) -> Option<String> {
-    let name = text.strip_suffix(".mT").or_else(|| text.strip_suffix(".T"))?;
-    let is_operand = name.chars().all(|c| c.is_alphanumeric() || "_[], :".contains(c));
-    is_operand.then(|| format!("Set.Permute({name}, perm=[1, 0])"))
+    let operand = text.strip_suffix(".mT").or_else(|| text.strip_suffix(".T"))?;
+    let name = match operand.split_once('[') {
+        Some((name, index)) if !index.trim_end_matches(']').contains(['[', ']']) && index.ends_with(']') => name,
+        Some(_) => return None,
+        None => operand,
+    };
+    name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({operand}, perm=[1, 0])"))
 }
 
 /// The spelling here of calls with other names in other languages, by the last part of the name there.
@@ -191,6 +195,39 @@ pub(super) fn typed_allocation_of(text: &str) -> Option<&'static str> {
         "ones" | "ones_like" => Some("a tensor of one value is written `full([m, n], 1.0, f32)`"),
         _ => None,
     }
+}
+
+/// The scalar here for the rank or the number of ranks by another name: `rank` or `d.size`.
+pub(super) fn runtime_scalar_of(text: &str) -> Option<&'static str> {
+    let word: String = text.to_ascii_lowercase().replace('_', "");
+    match word.as_str() {
+        "localrank" | "myrank" | "globalrank" | "rankid" | "ranknumber" | "devicerank" | "taskid" | "procid" => {
+            Some("rank")
+        }
+        "worldsize" | "nranks" | "numranks" | "ranks" | "commsize" | "numdevices" | "ndevices" | "ngpus"
+        | "numgpus" | "nprocs" => Some("size"),
+        _ => None,
+    }
+}
+
+/// What stands here in the place of an argument of a communication in other languages.
+pub(super) fn foreign_post_key(word: &str, found: &str) -> Option<String> {
+    Some(match found {
+        "stream" | "cuda_stream" => format!(
+            "a communication runs in the queue of its communicator: a block `stream 1:` around `{word}` says what it \
+             starts after"
+        ),
+        "group" | "process_group" | "pg" | "ranks" | "axis_name" => {
+            "the ranks that take part are a team: `team=[0, 1]`, or `over=d.x` along an axis of the mesh; without it they \
+             are all of the mesh"
+                .to_owned()
+        }
+        "async_op" | "async" | "blocking" | "non_blocking" => {
+            "a communication goes on by itself until `wait h`: leave the argument out".to_owned()
+        }
+        "tag" => "messages between two ranks arrive in the order of their posts: leave the argument out".to_owned(),
+        _ => return None,
+    })
 }
 
 /// The spelling here of the numbers that other languages name.

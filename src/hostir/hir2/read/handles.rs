@@ -84,6 +84,9 @@ impl ProgramReader<'_> {
         if let Some(Meaning::Handle(number)) = self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             return Some(HandleRef { number, element });
         }
+        if !self.check_handle_name(name) {
+            return None;
+        }
         let number = self.new_handle(name.name);
         self.declare(name, Meaning::Handle(number)).then_some(HandleRef { number, element })
     }

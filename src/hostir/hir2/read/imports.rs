@@ -40,6 +40,11 @@ impl ImportTable {
         let mut finder = ImportFinder::new(file, diags);
         table.names = finder.find_all();
         table.faulty = table.names.iter().filter(|(_, found)| found.is_none()).map(|(name, _)| *name).collect();
+        // Calls of a name that an import has with a slip are no further errors.
+        table.faulty.extend(finder.meant);
+        table.names.iter().filter(|(_, found)| found.is_some()).for_each(|(name, _)| {
+            table.faulty.remove(name);
+        });
         let known: FxHashSet<Symbol> = table.names.iter().map(|(name, _)| *name).collect();
         let calls = file.exprs.iter().filter_map(|(node, span)| match node {
             ExprNode::Call(name, _) if known.contains(&name.name) => Some((span.start, name.name)),
@@ -96,12 +101,21 @@ struct ImportFinder<'f> {
     sources: Vec<Vec<Option<usize>>>,
     /// Names that were looked up in a text.
     found: FxHashMap<(usize, Symbol), Option<ImportedItem>>,
+    /// The names nearest to those that were not found.
+    meant: Vec<Symbol>,
 }
 
 impl<'f> ImportFinder<'f> {
     fn new(file: &'f FileSyntax, diags: &'f mut Diags) -> Self {
         let parts = file.parts.iter().enumerate().map(|(number, part)| (part.path.as_str(), number));
-        Self { file, diags, parts: parts.collect(), sources: Vec::new(), found: FxHashMap::default() }
+        Self {
+            file,
+            diags,
+            parts: parts.collect(),
+            sources: Vec::new(),
+            found: FxHashMap::default(),
+            meant: Vec::new(),
+        }
     }
 
     /// The names that the first text imports. Reports the errors of all imports.
@@ -262,7 +276,9 @@ impl<'f> ImportFinder<'f> {
         let (text, part) = (file.symbol_text(name.name), &file.parts[part]);
         let known = part.items.iter().filter(|item| !matches!(item, ItemSyntax::Mesh(_))).flat_map(ItemSyntax::names);
         let known: Vec<&str> = known.map(|name| file.symbol_text(name.name)).collect();
-        let note = match nearest_candidate(text, known.iter().copied()) {
+        let near = nearest_candidate(text, known.iter().copied());
+        self.meant.extend(near.and_then(|near| file.strings.find_symbol(near)));
+        let note = match near {
             Some(near) => message!("did you mean `{}`?", PartKind::Op.quote(near)),
             None if known.is_empty() => "the file has no kernels".into(),
             None => message!("the file has `{}`", known.join("`, `")),

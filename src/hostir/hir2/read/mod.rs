@@ -13,6 +13,7 @@ mod division;
 mod exprs;
 mod file_scope;
 mod foreign;
+mod foreign_forms;
 mod given_memory;
 mod handles;
 mod imports;

@@ -15,6 +15,9 @@ const MOST_STATEMENTS: usize = 8;
 impl ProgramReader<'_> {
     /// Reports an operation inside of another one, with the statements that it becomes.
     pub(super) fn report_innermost(&mut self, id: ast::ExprId) {
+        if self.report_tensor_field(id) {
+            return;
+        }
         let mut found = NestedOperations::default();
         self.unnest(id, &mut found);
         if found.texts.len() > MOST_STATEMENTS {

@@ -1,7 +1,7 @@
 //! Errors of the reader.
 
 use super::foreign::{
-    allocation_of, method_of, new_names_of, posting_argument_note, transpose_of, typed_allocation_of,
+    allocation_of, foreign_post_key, method_of, new_names_of, posting_argument_note, transpose_of, typed_allocation_of,
 };
 use crate::axes::list_axes;
 use crate::diag::{
@@ -75,6 +75,12 @@ fn report_unknown_word(message: Message, found: &str, known: &[&str], span: Span
         None => diag.with_note(message!("the known ones are {}", list_words(known))),
     };
     diags.push(diag);
+}
+
+/// Reports `op=mean`.
+pub(super) fn report_mean(argument: &str, found: &str, span: Span, diags: &mut Diags) {
+    let note = "a mean is a sum, `op=add`, which a statement below divides by the number of elements";
+    push(diags, codes::UNKNOWN_WORD, span, format!("`{argument}=` does not take `{found}`"), note);
 }
 
 /// Reports a word of another language as the value of an argument: `meant` is its name here.
@@ -154,6 +160,13 @@ pub(super) fn report_needed_tensor(slice: Option<String>, span: Span, diags: &mu
     push(diags, codes::WRONG_KIND, span, "a tensor is needed here", note);
 }
 
+/// Reports a list in the place of a tensor, `[A, B]`.
+pub(super) fn report_operand_list(list: &str, span: Span, diags: &mut Diags) {
+    let inner = list.trim_matches(['[', ']', '(', ')']);
+    let note = format!("operands are arguments of their own, without brackets: `{inner}`");
+    push(diags, codes::WRONG_KIND, span, "a tensor is needed here".to_owned(), note);
+}
+
 /// `keep=true` of `alloc`.
 pub(super) fn report_argument_value(word: &str, is_false: bool, span: Span, diags: &mut Diags) {
     let note = match (word, is_false) {
@@ -190,6 +203,11 @@ fn with_method_note(diag: Diag, text: &str, note: Message) -> Diag {
 }
 
 pub(super) fn report_function(ops: OpRegistry, text: &str, span: Span, diags: &mut Diags) {
+    report_function_of(ops, text, None, span, diags);
+}
+
+/// Reports an unknown function; `cast` is the conversion that it means.
+pub(super) fn report_function_of(ops: OpRegistry, text: &str, cast: Option<String>, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
     if let Some(note) = typed_allocation_of(text) {
         let message = message!("there is no function `{}`", PartKind::Op.quote(text));
@@ -200,7 +218,8 @@ pub(super) fn report_function(ops: OpRegistry, text: &str, span: Span, diags: &m
         span,
         message!("there is no function `{}` of scalars", PartKind::Op.quote(text)),
     );
-    diags.push(match (method_of(ops, text), nearest_function(text, known)) {
+    let meant = cast.map(|cast| message!("conversions are named as their types: `{}`", cast));
+    diags.push(match (meant.or_else(|| method_of(ops, text)), nearest_function(text, known)) {
         (Some(note), _) => with_method_note(diag, text, note),
         (None, Some(near)) if !text.contains('.') => diag.with_near_word(span, text, near),
         _ => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
@@ -295,7 +314,7 @@ pub(super) fn report_other_type(text: &str, span: Span, first: Span, diags: &mut
         span,
         message!("`{}` is declared with another type", PartKind::Tensor.quote(text)),
     )
-    .with_note("a type stands at the first place only");
+    .with_note(message!("a name has one type: give this tensor another name, as in `{}2`", text));
     diag.labels.push(DiagLabel { span: first, text: "declared here".into() });
     diags.push(diag);
 }
@@ -467,19 +486,14 @@ pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Spa
         "red_op" | "reduce" => Some("op"),
         _ => None,
     };
-    match hint.filter(|hint| known.contains(hint)) {
-        Some(hint) => {
-            let message = message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
-            diags.push(Diag::error(codes::UNKNOWN_WORD, span, message).with_meant_word(span, hint));
-        }
-        None => match posting_argument_note(found) {
-            Some(note) => {
-                let message =
-                    message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
-                push(diags, codes::UNKNOWN_WORD, span, message, note);
-            }
-            None => report_argument_word(word, found, known, span, diags),
-        },
+    let root = matches!(found, "peer" | "dst" | "dest" | "src" | "source").then_some("root");
+    let message = message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, message);
+    let note = foreign_post_key(word, found).or_else(|| posting_argument_note(found).map(str::to_owned));
+    match (hint.into_iter().chain(root).find(|hint| known.contains(hint)), note) {
+        (Some(hint), _) => diags.push(diag.with_meant_word(span, hint)),
+        (None, Some(note)) => diags.push(diag.with_note(note)),
+        (None, None) => report_argument_word(word, found, known, span, diags),
     }
 }
 

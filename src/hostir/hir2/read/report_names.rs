@@ -139,8 +139,13 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
             diag.with_note(message!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
         Some(near) => diag.with_near_name(span, near),
-        None => diag.with_note("names are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`"),
+        None => diag.with_note(message!("an input without a type is a scalar, `f(.., {})`; other names are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`", text)),
     });
+}
+
+/// Reports a name of other languages for the rank or the number of ranks.
+pub(super) fn report_runtime_scalar(text: &str, note: String, span: Span, diags: &mut Diags) {
+    push(diags, codes::UNKNOWN_SCALAR, span, message!("the name `{}` is not declared", PartKind::Scalar.quote(text)), note);
 }
 
 /// Reports a name that nothing declares, in the place of a stream.

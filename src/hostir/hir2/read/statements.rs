@@ -157,6 +157,7 @@ impl<'a> ProgramReader<'a> {
                 self.report_collective_result(target, name, args);
                 None
             }
+            ([_], ExprNode::Call(name, args)) if self.report_permuted_axes(name, args) => None,
             ([target], ExprNode::Call(name, args)) if self.is_post(name, args) => {
                 let handle = self.handle_target(target)?;
                 self.read_post(name, args, Some(handle), span).map(|_| ())
@@ -204,6 +205,11 @@ impl<'a> ProgramReader<'a> {
             && (self.is_op_call(name) || (self.is_tensor_target(target) && !self.is_scalar_word(name)))
         {
             return self.read_call(name, args, std::slice::from_ref(target), span);
+        }
+        if let ExprNode::Call(name, args) = *self.file.expr(value)
+            && self.report_allocation_call(target, name, args)
+        {
+            return None;
         }
         if self.is_tensor_target(target) || self.holds_tensor(value) {
             return self.read_pointwise(target, value, span);

@@ -21,6 +21,8 @@ pub(super) struct UnboundNames {
     /// Each with its first use, in text order.
     uses: Vec<UnboundUse>,
     known: FxHashSet<ast::Symbol>,
+    /// Names in types.
+    extents: FxHashSet<ast::Symbol>,
     /// The name that was used last.
     last: Option<NameSyntax>,
     /// True inside of a type, whose names are extents.
@@ -52,6 +54,11 @@ impl UnboundNames {
         self.last
     }
 
+    /// Returns true if a type has had this name as an extent.
+    pub(super) fn is_extent(&self, name: ast::Symbol) -> bool {
+        self.extents.contains(&name)
+    }
+
     /// Records that the last used name defines a scalar.
     pub(super) fn mark_doubtful(&mut self, scalar: ast::Symbol) {
         if let Some(last) = self.last {
@@ -65,6 +72,7 @@ impl<'f> ProgramReader<'f> {
     pub(super) fn note_unbound(&mut self, name: ast::Symbol, span: Span) {
         let text = self.name_text(name);
         if self.unbound.in_type && !is_tensor_number(text) {
+            self.unbound.extents.insert(name);
             let is_new = self.unbound.known.insert(name);
             if is_new && is_reserved_word(text) && !RUNTIME.contains(&text) && text != "streams" {
                 report_names::report_reserved(text, span, self.diags);
@@ -161,7 +169,11 @@ impl<'f> ProgramReader<'f> {
             known.extend(bound.iter().map(|symbol| self.program.name(*symbol)));
         }
         known.extend(["rank", "streams"]);
-        report_names::report_no_name(self.file.symbol_text(used.name), &known, used.span, self.diags);
+        let text = self.file.symbol_text(used.name);
+        match self.runtime_scalar_note(text) {
+            Some(note) => report_names::report_runtime_scalar(text, note, used.span, self.diags),
+            None => report_names::report_no_name(text, &known, used.span, self.diags),
+        }
     }
 }
 

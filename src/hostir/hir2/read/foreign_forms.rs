@@ -1,0 +1,198 @@
+//! Expressions of other languages that this one has in another form: fields of tensors, functions that allocate.
+
+use super::foreign::{allocation_of, runtime_scalar_of, transpose_of, typed_allocation_of};
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use crate::axes::logical_axes;
+use crate::diag::{Diag, codes};
+use crate::hir2::defaults::dtype_of_word;
+use crate::ir::{TensorId, short_expr_text};
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, TargetSyntax};
+
+/// Fields that say how many elements a tensor has, or how many along an axis.
+const EXTENT_FIELDS: &[&str] = &["shape", "size", "sizes", "numel", "nelement", "nbytes", "ndim", "len", "length"];
+
+impl ProgramReader<'_> {
+    fn source_text(&self, span: Span) -> &str {
+        self.source.get(span.as_usize_range()).unwrap_or_default()
+    }
+
+    /// Reports the first field of a tensor in an expression, such as `X.size`; `X.T` is an operation. Returns false if
+    /// there is none.
+    pub(super) fn report_tensor_field(&mut self, id: ast::ExprId) -> bool {
+        let file = self.file;
+        match *file.expr(id) {
+            ExprNode::Paren(a) | ExprNode::Unary(_, a) => self.report_tensor_field(a),
+            ExprNode::Index(base, _) => self.report_tensor_field(base),
+            ExprNode::Binary(_, a, b) => self.report_tensor_field(a) || self.report_tensor_field(b),
+            ExprNode::Call(_, args) => file.args[args.indices()].iter().any(|arg| self.report_tensor_field(arg.value)),
+            ExprNode::Field(base, field) if self.names_tensor(base) => {
+                let text = self.source_text(file.expr_span(id));
+                if transpose_of(text).is_some() {
+                    return false;
+                }
+                self.report_field(base, field, file.expr_span(id));
+                true
+            }
+            ExprNode::Field(base, _) => self.report_tensor_field(base),
+            _ => false,
+        }
+    }
+
+    fn report_field(&mut self, base: ast::ExprId, field: NameSyntax, span: Span) {
+        let text = self.file.symbol_text(field.name);
+        let message = format!("a tensor has no field `{text}`");
+        let extents = self.extents_of(base).filter(|_| EXTENT_FIELDS.contains(&text));
+        let note = match extents {
+            Some(extents) => format!(
+                "write extents as the type has them: those of `{}` are {}",
+                self.source_text(self.file.expr_span(base)),
+                extents
+            ),
+            None => "its element type, extents and mesh are those of its declaration".to_owned(),
+        };
+        self.diags.push(Diag::error(codes::WRONG_KIND, span, message).with_note(note));
+    }
+
+    fn tensor_of(&self, name: ast::Symbol) -> Option<TensorId> {
+        match self.tables.scope.get(name)?.meaning {
+            Meaning::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    fn stored_extents(&self, tensor: TensorId) -> Vec<String> {
+        let axes = logical_axes(&self.program, tensor).axes;
+        let stored = axes.iter().filter(|axis| !axis.is_reduction());
+        stored.map(|axis| short_expr_text(&self.program, axis.extent)).collect()
+    }
+
+    /// The extents of a tensor that an expression names, or of one of which it is a slice: `` `m` and `k` ``.
+    fn extents_of(&self, id: ast::ExprId) -> Option<String> {
+        let name = match *self.file.expr(id) {
+            ExprNode::Name(name) => name,
+            ExprNode::Paren(inner) => return self.extents_of(inner),
+            _ => return None,
+        };
+        let extents = self.stored_extents(self.tensor_of(name)?);
+        let texts: Vec<String> = extents.iter().map(|text| format!("`{text}`")).collect();
+        let (last, first) = texts.split_last()?;
+        Some(if first.is_empty() { last.clone() } else { format!("{} and {last}", first.join(", ")) })
+    }
+
+    /// `Z = zeros(m, n)`, `G = torch.empty(4, m)`: a function that allocates. Returns false for all others.
+    pub(super) fn report_allocation_call(&mut self, target: &TargetSyntax, name: NameSyntax, args: NodeRange) -> bool {
+        let text = self.file.symbol_text(name.name);
+        let last = text.rsplit('.').next().unwrap_or_default();
+        let fills = matches!(last, "ones" | "ones_like");
+        if allocation_of(text).is_none() && typed_allocation_of(text).is_none() && !fills {
+            return false;
+        }
+        let ExprNode::Name(_) = *self.file.expr(target.value) else { return false };
+        let value = match last {
+            _ if last.contains("zeros") || last == "calloc" => "alloc(zero)",
+            _ => "alloc",
+        };
+        let args = &self.file.args[args.indices()];
+        let (result, axes) = (self.source_text(self.file.expr_span(target.value)), self.extents_of_arguments(args));
+        let dtype = self.dtype_of_arguments(args);
+        let note = match axes {
+            _ if target.ty.is_some() => format!("write `{value}`: the extents are those of the type"),
+            Some(axes) if fills => format!("write `{result} = full([{axes}], 1.0, {dtype})`"),
+            Some(axes) => format!("extents are part of the type: write `{result}: {dtype}[{axes}] = {value}`"),
+            None => format!("extents are part of the type: write `{result}: f32[m, n] = {value}`"),
+        };
+        let diag = Diag::error(codes::UNKNOWN_OP, name.span, format!("there is no op, kernel or function `{text}`"));
+        self.diags.push(diag.with_note(note));
+        true
+    }
+
+    /// The extents among the arguments of `zeros(m, n)`, `zeros([m, n])` or `zeros_like(X)`.
+    fn extents_of_arguments(&self, args: &[ArgNode]) -> Option<String> {
+        let placed: Vec<&ArgNode> = args.iter().filter(|arg| arg.key.is_none()).collect();
+        if let Some(ExprNode::Name(name)) = placed.first().map(|arg| *self.file.expr(arg.value))
+            && let Some(like) = self.tensor_of(name)
+        {
+            return Some(self.stored_extents(like).join(", "));
+        }
+        let texts: Vec<&str> = placed.iter().map(|arg| self.source_text(arg.span)).collect();
+        let list = texts.join(", ");
+        let inner = list.strip_prefix(['[', '(']).and_then(|rest| rest.strip_suffix([']', ')']));
+        let axes = if texts.len() == 1 { inner.unwrap_or(&list) } else { &list };
+        (!axes.is_empty() && !axes.contains(['[', '='])).then(|| axes.to_owned())
+    }
+
+    /// The element type in `dtype=torch.bf16`, else the usual one.
+    fn dtype_of_arguments(&self, args: &[ArgNode]) -> &str {
+        let keyed = args.iter().find(|arg| arg.key.is_some_and(|key| self.file.symbol_text(key.name) == "dtype"));
+        let word = keyed.map(|arg| self.source_text(self.file.expr_span(arg.value)));
+        word.filter(|word| dtype_of_word(word).is_some()).unwrap_or("f32")
+    }
+
+    /// `B = permute(A, [1, 0])`: the communication of this name has two sides and peers. Returns false for that.
+    pub(super) fn report_permuted_axes(&mut self, name: NameSyntax, args: NodeRange) -> bool {
+        let file = self.file;
+        let args = &file.args[args.indices()];
+        let is_transfer = args.iter().any(|arg| {
+            arg.key.is_some_and(|key| matches!(file.symbol_text(key.name), "to" | "from"))
+                || matches!(*file.expr(arg.value), ExprNode::Arrow(..))
+        });
+        if self.name_text(name.name) != "permute" || args.is_empty() || is_transfer {
+            return false;
+        }
+        let operand = self.source_text(args[0].span);
+        let orders: Vec<&str> = args[1..].iter().map(|arg| self.source_text(file.expr_span(arg.value))).collect();
+        let order = match orders.as_slice() {
+            [] => "[1, 0]".to_owned(),
+            [list] if list.starts_with('[') => (*list).to_owned(),
+            several => format!("[{}]", several.join(", ").trim_matches(['(', ')'])),
+        };
+        let message = "`permute` is a communication, but this has no `->` and no peers";
+        let note = format!("axes are exchanged by `Set.Permute({operand}, perm={order})`");
+        self.diags.push(Diag::error(codes::WRONG_KIND, name.span, message).with_note(note));
+        true
+    }
+
+    /// The value here of `local_rank`, `world_size` and the like.
+    pub(super) fn runtime_scalar_note(&self, text: &str) -> Option<String> {
+        let value = runtime_scalar_of(text)?;
+        if value == "rank" {
+            return Some("the number of the rank is `rank`".to_owned());
+        }
+        let mut meshes: Vec<&str> = self.shared.meshes.keys().map(|name| self.file.symbol_text(*name)).collect();
+        meshes.sort_unstable();
+        let mesh = meshes.first().copied().unwrap_or("d");
+        Some(format!("the number of devices of a mesh `{mesh}` is `{mesh}.size`"))
+    }
+
+    /// Checks the name of a new communication: extents of types have names, too.
+    pub(super) fn check_handle_name(&mut self, name: NameSyntax) -> bool {
+        let size = self.file.head.sizes.iter().find(|size| size.name == name.name);
+        if self.tables.scope.get(name.name).is_some() || !self.unbound.is_extent(name.name) {
+            return true;
+        }
+        let text = self.file.symbol_text(name.name);
+        let message = format!("a communication and an extent are called `{text}`");
+        let mut diag = Diag::error(codes::NAME_TWICE, name.span, message);
+        if let Some(size) = size {
+            diag = diag.with_label(size.span, "its size is given here");
+        }
+        self.diags.push(diag.with_note("give the communication another name, here and in its `wait`"));
+        false
+    }
+
+    /// Reports `wait` in front of what is no communication; a number is that of a stream.
+    pub(super) fn report_no_communication(&mut self, value: ast::ExprId) {
+        let span = self.file.expr_span(value);
+        match *self.file.expr(value) {
+            ExprNode::Int(stream) => {
+                let diag = Diag::error(codes::WRONG_KIND, span, "`wait` needs a communication, but this is a number");
+                self.diags.push(diag.with_note(format!("`sync {stream}` waits for stream {stream}")));
+            }
+            _ => report::report_wait(span, self.diags),
+        }
+    }
+}
