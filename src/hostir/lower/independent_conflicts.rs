@@ -3,14 +3,17 @@
 use super::sizes::{SizeSettings, infer_sizes};
 use crate::diag::{Diag, Diags, Severity, Span, codes};
 use crate::ir::edit::Edit;
-use crate::ir::{BlockId, GivenSizes, OpId, Program};
+use crate::ir::{BlockId, GivenSizes, OpId, Program, TensorId};
+use rustc_hash::FxHashSet;
 
 /// Adds the conflicts of sizes among the statements without errors to the errors of a program that could be read: one
 /// run tells both.
 pub fn add_independent_conflicts(program: &Program, given: &GivenSizes, diags: &mut Diags) {
     let errors = diags.items.iter().filter(|diag| diag.severity == Severity::Error);
     let places: Option<Vec<Span>> = errors.map(|diag| Some(diag.primary.as_ref()?.span)).collect();
-    let Some(places) = places else { return };
+    let Some(mut places) = places else { return };
+    let dependent = dependent_places(program, &places);
+    places.extend(dependent);
     let mut rest = program.clone();
     remove_statements(&mut rest, &places);
     let GivenSizes { set, devices, every, .. } = given.clone();
@@ -19,6 +22,28 @@ pub fn add_independent_conflicts(program: &Program, given: &GivenSizes, diags: &
     infer_sizes(&rest, &settings, &mut found);
     diags.items.extend(found.items.into_iter().filter(|diag| is_independent(diag, &places)));
     diags.sort_by_place();
+}
+
+/// The places of the statements that use what statements at some places make: the types of tensors that those declare
+/// may be wrong.
+fn dependent_places(program: &Program, places: &[Span]) -> Vec<Span> {
+    let outputs = program.outputs().iter().filter_map(|value| value.as_tensor());
+    let mut declared: FxHashSet<TensorId> = outputs.collect();
+    let mut unknown: FxHashSet<TensorId> = FxHashSet::default();
+    let mut found = Vec::new();
+    program.walk_with_units(&mut |id| {
+        let (op, span) = (program.op(id), program.op_span(id));
+        let is_wrong = op.blocks.is_empty() && places.iter().any(|place| are_joined(*place, span));
+        let is_dependent = op.input_tensors().any(|input| unknown.contains(&input));
+        if is_wrong || is_dependent {
+            unknown.extend(op.output_tensors().filter(|tensor| !declared.contains(tensor)));
+        }
+        if is_dependent && op.blocks.is_empty() {
+            found.push(span);
+        }
+        declared.extend(op.output_tensors());
+    });
+    found
 }
 
 fn is_independent(diag: &Diag, places: &[Span]) -> bool {

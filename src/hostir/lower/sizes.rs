@@ -10,6 +10,7 @@ mod conflicts;
 mod joins;
 mod loops;
 mod meshes;
+mod misfits;
 mod open;
 mod units;
 

@@ -14,6 +14,8 @@ impl SizeSolver<'_> {
             [join] => self
                 .expert_advice(join)
                 .or_else(|| self.accumulator_advice(join.op))
+                .or_else(|| self.own_parts_advice(join.op))
+                .or_else(|| self.gathered_advice(join.op))
                 .or_else(|| self.misfit_advice(join))
                 .or_else(|| self.repetition_advice(conflict, join)),
             _ => self.kernel_advice(path).or_else(|| path.ops.iter().find_map(|join| self.misfit_advice(join))),

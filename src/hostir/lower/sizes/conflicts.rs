@@ -32,7 +32,7 @@ fn are_one_cause(one: &[(i64, String); 2], other: &[(i64, String); 2]) -> bool {
 
 /// The conflicts that were reported.
 #[derive(Default)]
-struct ReportedConflicts {
+pub(super) struct ReportedConflicts {
     /// The sizes of each, with their reasons.
     sources: Vec<[(i64, String); 2]>,
     /// The axes of extent 1 in conflicts that come from an operand with too few axes: each of those meets another axis.
@@ -40,6 +40,10 @@ struct ReportedConflicts {
     /// The ops with such an operand.
     misfits: FxHashSet<OpId>,
     gemms: FxHashSet<OpId>,
+    /// The ops that join tensors along the wrong axis.
+    misjoined: FxHashSet<OpId>,
+    /// The tensors that follow from the result of an error.
+    pub(super) unknown: FxHashSet<TensorId>,
 }
 
 impl ReportedConflicts {
@@ -75,9 +79,13 @@ impl SizeSolver<'_> {
         let mut conflicts = std::mem::take(&mut self.sizes.conflicts);
         if !conflicts.is_empty() {
             conflicts.extend(self.hidden_conflicts());
+            self.report_uneven_views(&mut told);
         }
         for conflict in conflicts {
             let path = conflict.origin.map(|origin| self.joins_between(origin, conflict.node)).unwrap_or_default();
+            if self.is_consequence(&path, &told) || self.is_misjoined(&path, &mut told) {
+                continue;
+            }
             let gemm = path.ops.iter().find_map(|join| self.mismatched_gemm(join.op));
             let misfit = path.ops.iter().find(|join| gemm.is_none() && self.short_operand(join).is_some());
             // Further conflicts of a GEMM are no cause of others.
@@ -107,6 +115,21 @@ impl SizeSolver<'_> {
                 None => diag,
             });
         }
+    }
+
+    /// Returns true if a conflict is between tensors that follow from the result of a reported error.
+    fn is_consequence(&self, path: &JoinPath, told: &ReportedConflicts) -> bool {
+        path.ops.iter().any(|join| [join.first.0, join.second.0].iter().any(|tensor| told.unknown.contains(tensor)))
+    }
+
+    /// Returns true if a conflict comes from tensors that are joined along the wrong axis, which is reported once.
+    fn is_misjoined(&mut self, path: &JoinPath, told: &mut ReportedConflicts) -> bool {
+        let Some(misjoined) = self.misjoined_axes(path) else { return false };
+        if told.misjoined.insert(misjoined.op) {
+            let diag = self.misjoined_error(&misjoined);
+            self.diags.push(diag);
+        }
+        true
     }
 
     /// The sizes of axes that one statement makes equal and that have other sizes by themselves. All these axes are in
@@ -326,7 +349,7 @@ impl SizeSolver<'_> {
     }
 
     /// `[i2, i3]`: the extents of the axes that a tensor stores.
-    fn shape_text(&self, tensor: TensorId) -> String {
+    pub(super) fn shape_text(&self, tensor: TensorId) -> String {
         let stored = self.axes.stored_axes(tensor);
         let text = if self.program.is_hir2() { short_expr_text } else { expr_text };
         let extents: Vec<String> = stored.map(|axis| text(self.program, axis.extent)).collect();
