@@ -230,6 +230,9 @@ fn check_operand_types(program: &Program, id: OpId, row: &FunctionRow, diags: &m
         require_bool(program, id, result, "a comparison produces", diags);
     } else if matches!(row.form, FunctionForm::Choice) {
         let condition = op.operands.first().and_then(|value| value.as_tensor());
+        if report_misplaced_condition(program, id, diags) {
+            return;
+        }
         if let Some(condition) = condition {
             require_bool(program, id, condition, "the condition of `where` must be", diags);
         }
@@ -239,6 +242,29 @@ fn check_operand_types(program: &Program, id: OpId, row: &FunctionRow, diags: &m
             tensor_checks::report_dtypes(program, id, other, result, diags);
         }
     }
+}
+
+/// Reports a `where` whose condition is not its first operand. Returns false if it is, or if no operand is one.
+fn report_misplaced_condition(program: &Program, id: OpId, diags: &mut Diags) -> bool {
+    let op = program.op(id);
+    let tensors: SmallVec<[Option<TensorId>; 3]> = op.operands.iter().map(|value| value.as_tensor()).collect();
+    let [Some(first), ..] = tensors[..] else { return false };
+    let found =
+        tensors.iter().position(|tensor| tensor.is_some_and(|tensor| program.tensor(tensor).dtype == DType::Bool));
+    let Some(condition) = found.filter(|at| *at > 0).and_then(|at| tensors[at]) else { return false };
+    if op.output_tensors().any(|result| program.tensor(result).dtype == DType::Bool) {
+        return false;
+    }
+    let [first, condition] = [first, condition].map(|tensor| program.quoted_tensor(tensor));
+    let message = message!(
+        "the condition of `where` is its first operand, but `{}` is no {} and `{}` is",
+        first,
+        quoted_type(DType::Bool),
+        condition
+    );
+    let note = message!("are `{}` and `{}` exchanged?", first, condition);
+    diags.push(Diag::error(codes::DTYPE, program.op_span(id), message).with_note(note));
+    true
 }
 
 fn require_bool(program: &Program, id: OpId, tensor: TensorId, why: &str, diags: &mut Diags) {

@@ -5,7 +5,7 @@ use super::result_types::{axis_list, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::pairing::{
-    AxisMismatch, ChosenAxes, LinkResult, LinkSide, both_sides, has_split_axis, link_equal_lists,
+    AxisMismatch, ChosenAxes, LinkResult, LinkSide, axis_count_text, both_sides, has_split_axis, link_equal_lists,
 };
 use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes, count_text, message};
 use crate::ir::{
@@ -130,17 +130,52 @@ pub(super) fn link_reduced(
     Err(AxisMismatch {
         code: codes::NO_REDUCED_AXIS,
         message: message!("`{}` is the result of a reduction but has no reduction axis", name),
-        note: message!(
-            "write the reduced axis as `r` in the result, for example `{}`",
-            Quoted::spelled(PartKind::Axis, "rS1{i1}", "r.i1")
-        ),
+        note: unreduced_type_note(program, to),
         tensor: Some(to.tensor),
     })
+}
+
+/// The type of a result that has all axes of the operand, none of them reduced: the last one is taken for that.
+fn unreduced_type_note(program: &Program, to: &LinkSide) -> Message {
+    let stored = stored_domains(program, to.tensor);
+    if !program.is_hir2() || stored.is_empty() {
+        let example = Quoted::spelled(PartKind::Axis, "rS1{i1}", "r.i1");
+        return message!("write the reduced axis as `r` in the result, for example `{}`", example);
+    }
+    message!(
+        "write `{}: {}[{}]`, which reduces the last axis: `r.` stands at those that are reduced",
+        program.quoted_tensor(to.tensor),
+        quoted_type(program.tensor(to.tensor).dtype),
+        axis_list(program, &stored, &[stored.len() - 1])
+    )
+}
+
+/// The note for an operand with axes over devices that the written type does not have: the rank's own part is meant.
+fn own_part_note(program: &Program, from: &LinkSide, to: &LinkSide) -> Option<Message> {
+    let [operand, result] = [from, to].map(|side| program.domains(side.tensor).to_vec());
+    let across: Vec<bool> = operand.iter().map(|domain| domain.parallel.is_device()).collect();
+    let name = program.tensor_name(from.tensor);
+    let last = across.iter().rposition(|across| *across)?;
+    let count = across.iter().filter(|across| **across).count();
+    if operand.len() - count != result.len() || name.contains('[') || !program.is_hir2() {
+        return None;
+    }
+    let items: Vec<&str> = across[..=last].iter().map(|across| if *across { "own" } else { ":" }).collect();
+    Some(message!(
+        "`{}` keeps its axis over devices; the rank's own part is `{}[{}]`, which has {}",
+        name,
+        name,
+        items.join(", "),
+        axis_count_text(result.len())
+    ))
 }
 
 /// The type that the result of a reduction needs: all axes of the operand, the reduced ones as `r.`. Those that the
 /// written type leaves out are taken for reduced.
 fn reduced_type_note(program: &Program, from: &LinkSide, to: &LinkSide) -> Message {
+    if let Some(note) = own_part_note(program, from, to) {
+        return note;
+    }
     let stored = stored_domains(program, from.tensor);
     let mut written = stored_domains(program, to.tensor).into_iter().peekable();
     let mut reduced: Vec<usize> = Vec::new();

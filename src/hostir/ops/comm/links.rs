@@ -1,12 +1,12 @@
 //! Axis links of communications: extents are global, so most types keep every axis.
 
-use super::local_parts::find_local_part;
+use super::local_parts::{find_local_part, scattered_note};
 use crate::axes::list_axes;
 use crate::axes::pairing::{
     AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs, rank_mismatch,
 };
 use crate::diag::{Message, message};
-use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_bare_expr};
+use crate::ir::{AttrKey, AxisLink, OpId, Program, quoted_bare_expr, quoted_op};
 
 /// Returns true if a communication type reduces over the input's device axis.
 pub(crate) fn is_reducing_kind(kind: &str) -> bool {
@@ -89,20 +89,24 @@ fn joined_axes_advice() -> Message {
     )
 }
 
-/// The axes that the result of a communication has: those of the operand, sharded or not.
-fn kept_axes_note(program: &Program, from: &LinkSide) -> Message {
-    let extents: Vec<Message> = from
+/// `[m, n]`: the extents of a side.
+fn extents_text(program: &Program, side: &LinkSide) -> Message {
+    let extents: Vec<Message> = side
         .stored_positions()
         .iter()
-        .map(|&at| from.axes.axes[at as usize].extent)
+        .map(|&at| side.axes.axes[at as usize].extent)
         .map(|extent| quoted_bare_expr(program, extent).into())
         .collect();
-    let whole = Message::join(&extents, ", ");
+    message!("[{}]", Message::join(&extents, ", "))
+}
+
+/// The axes that the result of a communication has: those of the operand, sharded or not.
+fn kept_axes_note(program: &Program, from: &LinkSide) -> Message {
     message!(
-        "the axes of {} are {}: the result has all of them, `[{}]` where they are not sharded",
+        "the axes of {} are {}: the result has all of them, `{}` where they are not sharded",
         program.quoted_tensor(from.tensor),
         list_axes(program, from.tensor),
-        whole
+        extents_text(program, from)
     )
 }
 
@@ -132,6 +136,19 @@ fn link_reduced_axes(
 
 fn reduced_rank_mismatch(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide) -> AxisMismatch {
     let mut mismatch = rank_mismatch(program, op, from, from.stored_positions().len(), to.all_positions().len(), to);
+    let found = program.op(op);
+    let kind = found.word_attr(AttrKey::Type).map_or("", |word| program.name(word));
+    let scattered = if kind == "ReduceScatter" { scattered_note(program, found, from, to) } else { None };
+    if let Some(note) = scattered {
+        mismatch.message = message!(
+            "`{}` needs a part for each rank in its operand, but `{}` is {}",
+            quoted_op(program, op),
+            program.quoted_tensor(from.tensor),
+            extents_text(program, from)
+        );
+        mismatch.note = note;
+        return mismatch;
+    }
     mismatch.note =
         "keep the device axis of the input as a reduction axis in the output, or omit it there".to_owned().into();
     mismatch

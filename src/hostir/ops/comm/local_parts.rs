@@ -4,7 +4,8 @@
 use crate::axes::pairing::{AxisMismatch, LinkSide};
 use crate::diag::{Message, codes, message};
 use crate::ir::{
-    MeshId, MeshTextPiece, Op, OpId, ParallelType, Program, is_identifier, quoted_axis, quoted_op, word_of_dtype,
+    MeshId, MeshTextPiece, Op, OpId, ParallelType, Program, is_identifier, quoted_axis, quoted_op, short_expr_text,
+    word_of_dtype,
 };
 
 /// The mismatch of a collective in `hir 2` whose input or output should be sharded, but has no axis over devices.
@@ -49,10 +50,12 @@ pub(super) fn find_local_part(
             quoted_op(program, id),
             program.quoted_tensor(to.tensor)
         );
-        let (name, ty) = (program.tensor_name(to.tensor), sharded_type(program, op, to));
+        let name = program.tensor_name(to.tensor);
         let note = match name.split_once('[') {
             Some((whole, items)) => slice_note(whole, items),
-            None => message!("declare `{}: {}`; the part of a rank is `{}[own]`", name, ty, name),
+            None => scattered_note(program, op, from, to).unwrap_or_else(|| {
+                message!("declare `{}: {}`; the part of a rank is `{}[own]`", name, sharded_type(program, op, to), name)
+            }),
         };
         return Some(AxisMismatch { code: codes::LOCAL_PART, message, note, tensor: Some(to.tensor) });
     }
@@ -71,21 +74,90 @@ fn slice_note(whole: &str, items: &str) -> Message {
     message!("write `{}`: `own` takes the rank's part alone, without its axis over the devices", slice)
 }
 
+/// The axis over the devices of a team: its letter, and the number of members.
+struct TeamAxis {
+    letter: &'static str,
+    count: String,
+}
+
+impl TeamAxis {
+    fn of_op(program: &Program, op: &Op, side: &LinkSide) -> Self {
+        let (mesh, axis) = match program.team_axis(op) {
+            Some((mesh, axis)) => (Some(mesh), axis),
+            None => (program.tensor(side.tensor).mesh.or(program.meshes().ids().next()), ParallelType::DIDx),
+        };
+        let count = mesh.and_then(|mesh| sized_extent(program, mesh, axis));
+        Self {
+            letter: axis.name().trim_start_matches("deviceIdx."),
+            count: count.unwrap_or_else(|| program.team_size(op).unwrap_or_default().to_string()),
+        }
+    }
+}
+
 /// `f32[x:4, m, n]`: the type of the tensor whose part on a rank is `side`.
 fn sharded_type(program: &Program, op: &Op, side: &LinkSide) -> Message {
-    let tensor = program.tensor(side.tensor);
-    let (mesh, axis) = match program.team_axis(op) {
-        Some((mesh, axis)) => (Some(mesh), axis),
-        None => (tensor.mesh.or(program.meshes().ids().next()), ParallelType::DIDx),
-    };
-    let letter = axis.name().trim_start_matches("deviceIdx.");
-    let count = mesh.and_then(|mesh| sized_extent(program, mesh, axis));
-    let count = count.unwrap_or_else(|| program.team_size(op).unwrap_or_default().to_string());
+    let TeamAxis { letter, count } = TeamAxis::of_op(program, op, side);
     let stored = program.domains(side.tensor).iter().filter(|domain| !domain.is_reduction());
     let axes: Vec<Message> = stored.map(|domain| message!("{}", quoted_axis(program, domain))).collect();
     let first = message!("{}:{}", letter, count);
     let all = Message::join(std::iter::once(&first).chain(&axes), ", ");
-    message!("{}[{}]", word_of_dtype(tensor.dtype), all)
+    message!("{}[{}]", word_of_dtype(program.tensor(side.tensor).dtype), all)
+}
+
+/// The types of both sides of a collective that leaves each rank a part of what it is given: the outermost axis of a
+/// rank's operand has a part for each member.
+pub(super) fn scattered_note(program: &Program, op: &Op, from: &LinkSide, to: &LinkSide) -> Option<Message> {
+    let TeamAxis { letter, count } = TeamAxis::of_op(program, op, to);
+    let stored = from.stored_positions();
+    let axes = stored.iter().map(|&at| &from.axes.axes[at as usize]).filter(|axis| !axis.is_device_index());
+    let extents: Vec<String> = axes.map(|axis| short_expr_text(program, axis.extent)).collect();
+    let (first, rest) = extents.split_first()?;
+    let (operand, result) = (program.tensor_name(from.tensor), program.tensor_name(to.tensor));
+    if result.contains('[') || !program.is_hir2() {
+        return None;
+    }
+    let dtype = word_of_dtype(program.tensor(to.tensor).dtype);
+    if *first == count {
+        let axes = [vec![format!("{letter}:{count}")], rest.to_vec()].concat().join(", ");
+        return Some(message!(
+            "axis 0 of a rank's operand has a part for each rank: declare `{}: {}[{}]`; the part of a rank is `{}[own]`",
+            result,
+            dtype,
+            axes,
+            result
+        ));
+    }
+    let part = divided_extent(first, &count)?;
+    let parts = [vec![part], rest.to_vec()].concat().join(", ");
+    let (declared, is_own) = match operand.split_once('[') {
+        Some((whole, "own]")) => (whole.to_owned(), true),
+        Some(_) => return None,
+        None => (operand, stored.len() > extents.len()),
+    };
+    let across = if is_own { format!("{letter}:{count}, ") } else { String::new() };
+    Some(message!(
+        "a rank gets one of {} parts of its operand: declare `{}: {}[{}{}, {}]` and `{}: {}[{}:{}, {}]`",
+        count,
+        declared,
+        dtype,
+        across,
+        count,
+        parts,
+        result,
+        dtype,
+        letter,
+        count,
+        parts
+    ))
+}
+
+/// `n / 4`, or the number; `None` if it is not whole.
+fn divided_extent(extent: &str, count: &str) -> Option<String> {
+    match (extent.parse::<i64>(), count.parse::<i64>()) {
+        (Ok(extent), Ok(count)) => (count > 0 && extent % count == 0).then(|| (extent / count).to_string()),
+        _ if is_identifier(extent) => Some(format!("{extent} / {count}")),
+        _ => Some(format!("({extent}) / {count}")),
+    }
 }
 
 /// The size that gives a mesh of one axis, `p` of `0..p`.

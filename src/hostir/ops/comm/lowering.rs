@@ -302,7 +302,14 @@ fn check_counts(
             view.len(),
             cx.tensor_name(sent_tensor)
         );
-        return Err(cx.error_here(codes::SHAPES, message));
+        let diag = cx.error_here(codes::SHAPES, message);
+        return Err(diag.with_note(message!(
+            "give a rank's part of {} an axis of extent {} in front, with the part for each rank: `[x:{}, {}, ..]`",
+            cx.quoted_tensor(sent_tensor),
+            members,
+            members,
+            members
+        )));
     }
     let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
     let (sent, received) = (input.len(), output.len());

@@ -41,9 +41,21 @@ fn scalar_operand_mismatch(program: &Program, op: OpId, side: &LinkSide) -> Axis
     AxisMismatch {
         code: codes::RANK,
         message: message!("`{}` needs operands with at least one axis, but `{}` has none", name, tensor),
-        note: Message::default(),
+        note: matrix_note(&program.tensor_name(side.tensor)),
         tensor: Some(side.tensor),
     }
+}
+
+/// The slice with two axes, for one with an index for each axis: `G[i]` for `G[i, 0, 0]`.
+fn matrix_note(name: &str) -> Message {
+    let Some((whole, items)) = name.split_once('[') else { return Message::default() };
+    let items: Vec<&str> = items.trim_end_matches(']').split(", ").collect();
+    let matrix = match items.len().checked_sub(2) {
+        None => return Message::default(),
+        Some(0) => whole.to_owned(),
+        Some(kept) => format!("{whole}[{}]", items[..kept].join(", ")),
+    };
+    message!("each index takes an axis away: the matrix is `{}`", matrix)
 }
 
 /// The result has another number of axes than the operands make.

@@ -12,7 +12,7 @@ pub use scaled::SCALED_MATMUL;
 use super::result_types::stored_domains;
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec};
 use super::tensor_checks::{self, constant_extents};
-use crate::diag::{Diag, Diags, Message, codes, message};
+use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes, message};
 use crate::ir::{
     DType, ExprId, GemmForm, Op, OpId, OpIdentity, OpKind, OpLayout, Program, StandaloneRule, TensorId, Value,
     quoted_expr,
@@ -110,7 +110,10 @@ fn check_factor_order(program: &Program, id: OpId, diags: &mut Diags) {
     let [[m, k], [l, n], [rows, columns]] = [0, 1, 2].map(|at: usize| extents[at].as_slice()) else { return };
     let fits = k == l && m == rows && n == columns;
     let fits_exchanged = n == m && l == rows && k == columns;
-    if fits || !fits_exchanged {
+    // The type of a result that is not written follows from the factors as they are: its uses tell which one is meant.
+    let is_used_exchanged =
+        k != l && n == m && m == rows && n == columns && is_used_as(program, result, [*l, *k], [*m, *n]);
+    if fits || !(fits_exchanged || is_used_exchanged) {
         return;
     }
     let [x, y, product] = [*a, *b, result].map(|tensor| program.quoted_tensor(tensor));
@@ -121,8 +124,31 @@ fn check_factor_order(program: &Program, id: OpId, diags: &mut Diags) {
         quoted_expr(program, *k),
         quoted_expr(program, *l)
     );
-    let note = message!("the product of `{}` and `{}` has the axes of `{}`", y, x, product);
+    let note = match fits_exchanged {
+        true => message!("the product of `{}` and `{}` has the axes of `{}`", y, x, product),
+        false => message!(
+            "with `{}` all names agree, also those of what uses `{}`",
+            Quoted::new(PartKind::Statement, format!("matmul({}, {})", y.printed(), x.printed())),
+            product
+        ),
+    };
     diags.push(Diag::error(codes::SWAPPED_FACTORS, program.op_span(id), message).with_note(note).into_warning());
+}
+
+/// Returns true if a GEMM multiplies a matrix as one of the axes `meant`, whose inner extent by name is not that of the
+/// axes that the matrix has.
+fn is_used_as(program: &Program, matrix: TensorId, meant: [ExprId; 2], found: [ExprId; 2]) -> bool {
+    program.ops().iter().filter(|(_, op)| op.kind.gemm().is_some_and(|form| form.is_plain())).any(|(_, op)| {
+        let [a, b, ..] = op.input_tensors().collect::<Vec<_>>()[..] else { return false };
+        let extents = [a, b].map(|tensor| {
+            stored_domains(program, tensor).into_iter().map(|domain| domain.extent).collect::<Vec<ExprId>>()
+        });
+        match (a == matrix, b == matrix, &extents) {
+            (true, false, [_, other]) => other.first() == Some(&meant[1]) && other.first() != Some(&found[1]),
+            (false, true, [other, _]) => other.last() == Some(&meant[0]) && other.last() != Some(&found[0]),
+            _ => false,
+        }
+    })
 }
 
 /// The repair if what is added to a product is written in front of its factors.
