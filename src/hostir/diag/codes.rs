@@ -185,6 +185,8 @@ codes! {
     PROTOCOL = "H0247";
     /// An `axes=` that is no permutation of the domains, or is combined with `logical=`.
     TENSOR_AXES = "H0248";
+    /// Two axes of a tensor of the printed form with one number.
+    AXIS_NUMBER = "H0249";
     /// A Wait for a number that no communication or group has.
     UNKNOWN_WAIT = "H0251";
     /// Two communications with the same number.
@@ -252,6 +254,8 @@ codes! {
     LAUNCH_REFERENCE = "H0288";
     /// Factors of a GEMM whose extents fit by name only in the other order.
     SWAPPED_FACTORS = "H0289";
+    /// A quotient of integers that is 0 where reals are computed (warning).
+    INTEGER_QUOTIENT = "H0290";
 
     /// A size that is not determined.
     SIZE_UNKNOWN = "H0401";

@@ -187,6 +187,7 @@ fn check_axes(program: &Program, id: TensorId, faults: &mut MeshFaults, diags: &
             message!("`{}` has {} axes, but the limit is {}", program.quoted_tensor(id), domains.len(), MAX_AXES);
         diags.push(Diag::error(codes::TOO_MANY_AXES, tensor_span(program, id), message));
     }
+    check_numbers(program, id, diags);
     let mut used = 0u32;
     for domain in domains {
         let distributed = domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
@@ -201,6 +202,28 @@ fn check_axes(program: &Program, id: TensorId, faults: &mut MeshFaults, diags: &
         if domain.parallel.is_device() {
             check_device_axis(program, id, domain, faults, diags);
         }
+    }
+}
+
+/// V58: the axes of a tensor of the printed form have numbers of their own.
+fn check_numbers(program: &Program, id: TensorId, diags: &mut Diags) {
+    if program.is_hir2() {
+        return;
+    }
+    let domains = program.domains(id);
+    let twice = domains.iter().enumerate().find_map(|(at, domain)| {
+        let earlier = domains[..at].iter().find(|other| domain.number.is_some() && other.number == domain.number)?;
+        Some((earlier, domain))
+    });
+    if let Some((first, second)) = twice {
+        let message = message!(
+            "the axes `{}` and `{}` of `{}` have one number",
+            quoted_axis(program, first),
+            quoted_axis(program, second),
+            program.quoted_tensor(id)
+        );
+        let note = "give each axis a number of its own: a number names one axis";
+        diags.push(Diag::error(codes::AXIS_NUMBER, tensor_span(program, id), message).with_note(note));
     }
 }
 

@@ -12,6 +12,7 @@
 //! - V6 a constant extent of a device axis is the mesh's (H0206)
 //! - V7 the mesh has an axis for the device type (H0207)
 //! - V8 a tensor has at most 64 axes (H0208)
+//! - V58 the axes of a tensor of the printed form have numbers of their own (H0249)
 //! - V9 aliases are between tensors of the program (H0215), of one shape and element type (H0258); each
 //!   has one original, which is not itself, and no memory of its own (H0259)
 //!
@@ -77,6 +78,7 @@
 //! - V45 a loop or a branch is not empty (H0234)
 //! - V46 a P2PCommunication has a protocol only with `backend=CUDA` (H0247)
 //! - V49 iterations on several streams do not all write one buffer that they keep (H0236)
+//! - V57 no quotient of integers is 0 where reals are computed (H0290)
 
 mod aliases;
 mod changes;
@@ -86,6 +88,7 @@ mod definitions;
 mod flow;
 mod integers;
 mod names;
+mod quotients;
 mod scalars;
 mod streams;
 mod units;
@@ -262,15 +265,33 @@ fn check_ops_and_extents(program: &Program) -> OpFindings {
     let (mut rules, mut extents) = (Diags::default(), Diags::default());
     let (mut classes, mut links) = (ExtentClasses::of_meshes(program), Vec::new());
     let mut checked: IdVec<OpId, bool> = IdVec::filled(false, program.ops().len());
+    let mut unknown: Vec<TensorId> = Vec::new();
     program.walk_with_units(&mut |id| {
         links.clear();
+        let before = rules.items.len();
         program.op(id).kind.spec().verify_links(program, id, &mut links, &mut rules);
+        without_consequences(program, id, before, &mut unknown, &mut rules);
         classes.link_op(program, id, &links);
         checked[id] = true;
     });
     scalars::check_extent_conflicts(program, &classes, &mut extents);
     let state = classes.conflicts().is_empty().then(|| VerifiedState::new(checked, classes));
     OpFindings { rules, extents, state }
+}
+
+/// Removes the errors of an op, from number `before` on, that follow from a reduction with a wrong type: `unknown` are the
+/// results of those.
+fn without_consequences(program: &Program, id: OpId, before: usize, unknown: &mut Vec<TensorId>, rules: &mut Diags) {
+    let op = program.op(id);
+    let found = &rules.items[before..];
+    if found.is_empty() {
+        return;
+    }
+    if found.iter().any(|diag| diag.code == codes::NO_REDUCED_AXIS) {
+        unknown.extend(op.output_tensors());
+    } else if op.input_tensors().any(|input| unknown.contains(&input)) {
+        rules.items.truncate(before);
+    }
 }
 
 /// Runs the checks of single ops, except on ops that use the tensors in `but`.
@@ -293,5 +314,6 @@ fn check_posts_and_names(program: &Program) -> Diags {
     scalars::check_scalars(program, &mut found);
     definitions::check_definitions(program, &mut found);
     streams::check_streams(program, &mut found);
+    quotients::check_quotients(program, &mut found);
     found
 }
