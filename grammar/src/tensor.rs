@@ -372,7 +372,7 @@ fn parse_mesh(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>, place: Span
         b.device_number(&text[digits], place)
     });
     if grid.is_none() {
-        report_bad_mesh(b, span);
+        report_bad_mesh(b, span, text.find("},"));
     }
     let MeshGrid { shape, devices } = grid.unwrap_or_default();
     let mesh = MeshSyntax { span, shape, devices };
@@ -451,7 +451,16 @@ fn close_group(shape: &mut Vec<u32>, depth: usize, count: u32) -> bool {
     *extent == count && count > 0
 }
 
-fn report_bad_mesh(b: &mut Builder<'_>, span: Span) {
+/// Reports a mesh that is no grid; `end` is the place of a brace in its text after which other text follows.
+fn report_bad_mesh(b: &mut Builder<'_>, span: Span, end: Option<usize>) {
+    if let Some(end) = end {
+        let end = span.start as usize + "DeviceMesh".len() + end + 1;
+        let mesh = &b.text[span.start as usize..end];
+        let note = format!("write `({mesh})`");
+        let place = Span::new(end, end + 1);
+        b.report_error(SyntaxError::new(Code::Mesh, place, "`)` is missing after the device mesh").with_note(note));
+        return;
+    }
     b.report_error(
         SyntaxError::new(Code::Mesh, span, "the device mesh is not a full grid of device numbers")
             .with_note("write `DeviceMesh{0 1 2 3}`, or `DeviceMesh{{0 1}{2 3}}` for two axes"),

@@ -147,9 +147,17 @@ impl Parser<'_> {
         if self.skip_word(KnownWord::On) {
             if !self.skip_word(KnownWord::Streams) {
                 let header = self.quote(self.span_from(token.span.start));
-                let note = match self.here() {
-                    LineTok::Int(_) => format!("write `{header} streams:`; their number is in a line `streams 2`"),
-                    _ => format!("write `{header} streams:`; a block on one stream is `stream 1:`"),
+                let number = matches!(self.here(), LineTok::Int(_)).then(|| self.quote(self.peek().span));
+                let note = match (number, self.word_here()) {
+                    (Some(number), _) => format!(
+                        "write `{header} streams:`; their number is in a line above the programs, `streams {number}`, or \
+                         `--streams {number}`"
+                    ),
+                    (None, Some(KnownWord::Stream)) => format!(
+                        "write `{header} streams:`; one stream for a block is `stream 1:`, a line of its own with the \
+                         block below it"
+                    ),
+                    _ => format!("write `{header} streams:`"),
                 };
                 return Err(self.report_unexpected("`streams`", note));
             }

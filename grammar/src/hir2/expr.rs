@@ -186,6 +186,11 @@ impl Parser<'_> {
 
     fn parse_prefix(&mut self, token: LineToken, symbol: Symbol) -> Parsed<Operand> {
         if !is_prefix(symbol) {
+            let before = self.text.get(..token.span.start as usize).unwrap_or_default();
+            let rest = self.text.get(token.span.start as usize..).unwrap_or_default();
+            if before.ends_with('<') && (rest.starts_with("<<") || before.ends_with("<<")) {
+                return Err(self.report_launch_brackets(token.span));
+            }
             return Err(self.report_unexpected("an operand", "an operator stands between two operands"));
         }
         self.next();

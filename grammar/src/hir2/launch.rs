@@ -64,6 +64,24 @@ impl Parser<'_> {
         Ok(StmtForm::Launch(self.file.launches.len() as u32 - 1))
     }
 
+    /// Reports the brackets of CUDA, `axpy<<<grid, block>>>(A, n, C)`.
+    #[cold]
+    pub(super) fn report_launch_brackets(&mut self, span: Span) -> Failed {
+        let line = self.text.get(self.stmt.start as usize..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let form = line.split_once("<<<").and_then(|(name, rest)| {
+            let (sizes, _) = rest.split_once(">>>")?;
+            let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+            is_name.then(|| format!("launch \"{name}.cu\"::{name}[{}](..) reads(..) writes(..)", sizes.trim()))
+        });
+        match form {
+            Some(form) => {
+                let note = format!("write `{form}`, with the kernel's file and the tensors that it reads and writes");
+                self.report_foreign(span, "a launch has no `<<<`", note)
+            }
+            None => self.report_foreign(span, "a launch has no `<<<`", FORM_NOTE),
+        }
+    }
+
     /// The text in quotes that is next.
     fn parse_file_name(&mut self) -> Parsed<NameSyntax> {
         let span = self.next().span;

@@ -304,11 +304,11 @@ impl<'t> Parser<'t> {
         let text = &self.text[span.as_usize_range()];
         let inner = shorten_text(text.trim_matches(['"', '\'']));
         let is_alone = span.start == self.stmt.start || inner.is_empty();
-        let is_printed = self.text[self.stmt.start as usize..].starts_with("print ");
-        let note = if is_printed {
-            "`print` shows tensors and scalars, no texts: `print A, i`".to_owned()
-        } else if is_alone {
+        let line = self.text.get(self.stmt.start as usize..span.start as usize).unwrap_or_default();
+        let note = if is_alone {
             "a comment starts with `//`".to_owned()
+        } else if line.starts_with("print ") {
+            "`print` shows tensors and scalars, each with its name: leave the text out".to_owned()
         } else {
             format!("words are written without quotes: `{inner}`")
         };

@@ -5,7 +5,7 @@ use super::result_types::{axis_list, stored_domains};
 use super::spec::{ArgKind, ArgSpec, Infer, Lower, OpSpec, UsualValue};
 use super::tensor_checks;
 use crate::axes::pairing::{
-    AxisMismatch, ChosenAxes, LinkResult, LinkSide, axis_count_text, both_sides, has_split_axis, link_equal_lists,
+    AxisMismatch, ChosenAxes, LinkResult, LinkSide, both_sides, has_split_axis, link_equal_lists,
 };
 use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes, count_text, message};
 use crate::ir::{
@@ -166,7 +166,7 @@ fn own_part_note(program: &Program, from: &LinkSide, to: &LinkSide) -> Option<Me
         name,
         name,
         items.join(", "),
-        axis_count_text(result.len())
+        count_text(result.len(), "axis")
     ))
 }
 
