@@ -2,7 +2,7 @@
 
 use crate::case::{RunSettings, TestCase};
 use crate::context::InProcessTool;
-use crate::discovery::find_tests;
+use crate::discovery::{find_run_without_colon, find_tests};
 use crate::features::FeatureSet;
 use crate::interrupts::{ProcessGroups, handle_signals};
 use crate::journal::{Journal, JournalState};
@@ -198,7 +198,9 @@ fn run_command(arguments: &Arguments, tools: Vec<InProcessTool>) -> Result<bool,
 fn select_tests(arguments: &Arguments) -> Result<Vec<TestCase>, String> {
     let mut tests = find_tests(&arguments.paths)?;
     if tests.is_empty() {
-        return Err(format!("no tests in {}: a test is a file with a RUN line", display_paths(&arguments.paths)));
+        let nearly = arguments.paths.iter().find_map(|path| find_run_without_colon(path));
+        let hint = nearly.map_or_else(String::new, |place| format!("; {place} has `RUN` without `:`, write `RUN: ..`"));
+        return Err(format!("no tests in {}: a test is a file with a RUN line{hint}", display_paths(&arguments.paths)));
     }
     let filter = arguments.filter.as_deref().map(pattern).transpose()?;
     let out = arguments.filter_out.as_deref().map(pattern).transpose()?;

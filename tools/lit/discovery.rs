@@ -61,3 +61,20 @@ fn is_test(path: &Path, name: &str, settings: &Settings) -> bool {
     let text = if small && !documentation { std::fs::read_to_string(path).ok() } else { None };
     text.is_some_and(|text| text.lines().any(|line| keyword(line, "RUN:").is_some()))
 }
+
+/// The place of the first line in a file, or in one directly in a folder, that begins with `RUN` as RUN lines do, but has
+/// no colon: `t.hir:1`.
+pub fn find_run_without_colon(path: &Path) -> Option<String> {
+    if path.is_dir() {
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        return paths.iter().filter(|path| path.is_file()).find_map(|path| find_run_without_colon(path));
+    }
+    let small = path.metadata().is_ok_and(|data| data.len() <= LARGEST);
+    let text = if small { std::fs::read_to_string(path).ok()? } else { return None };
+    let line = text.lines().position(|line| {
+        let command = line.trim_start_matches(['/', '#', ';', ' ', '\t']);
+        command.len() < line.len() && command.starts_with("RUN ")
+    })?;
+    Some(format!("{}:{}", path.file_name()?.to_string_lossy(), line + 1))
+}

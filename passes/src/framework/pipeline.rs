@@ -89,8 +89,9 @@ pub fn find_pass(name: &str, span: Span, passes: PassRegistry) -> Result<&'stati
     }
     let diag = Diag::error(UNKNOWN_PASS, span, message!("unknown pass `{}`", name));
     let dashed = name.replace('_', "-");
-    let near =
-        nearest_candidate(&dashed, names.clone()).or_else(|| names.clone().find(|known| is_class_name(known, name)));
+    let near = nearest_candidate(&dashed, names.clone()).or_else(|| {
+        names.clone().find(|known| is_class_name(known, name) || sorted_words(known) == sorted_words(&dashed))
+    });
     Err(match near {
         // `--pass=dce{a=1,b=2}` without quotes: the shell has split it into two words.
         Some(near) if name.starts_with(near) => diag
@@ -99,6 +100,13 @@ pub fn find_pass(name: &str, span: Span, passes: PassRegistry) -> Result<&'stati
         Some(near) => diag.with_primary_text(message!("did you mean `{}`?", near)),
         None => diag.with_note("`hir-opt --list-passes` lists all passes"),
     })
+}
+
+/// The words of a name, sorted: those of `lower-host-ir` are those of `host-ir-lower`.
+fn sorted_words(name: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = name.split('-').collect();
+    words.sort_unstable();
+    words
 }
 
 /// Returns true if `text` is nvFuser's spelling (`StreamParallelType`) of a pass name.

@@ -17,12 +17,29 @@ const OTHER_BACKENDS: &[(&str, &str, &str)] = &[
     ("simulation", "sim", "computes the times of a run by the cost model"),
 ];
 
+/// Other programs' options for the number of ranks.
+const OTHER_COUNTS: &[&str] = &[
+    "--ranks",
+    "--num-ranks",
+    "--nranks",
+    "--gpus",
+    "--num-gpus",
+    "--ngpus",
+    "--np",
+    "--nproc",
+    "--nproc-per-node",
+    "--world-size",
+];
+
 /// A better message about an argument that two of ours begin with, or about a backend by another name.
 pub(super) fn other_spelling(error: &clap::Error) -> Option<String> {
     match context_text(error, ContextKind::InvalidArg)? {
         "--check" => {
             Some("unexpected argument `--check`; `--check-only` proves a program without running it".to_owned())
         }
+        found if OTHER_COUNTS.contains(&found) => Some(format!(
+            "unexpected argument `{found}`; the number of ranks, one for each GPU, is `-n 4` or `--devices=4`"
+        )),
         _ => other_backend(error),
     }
 }

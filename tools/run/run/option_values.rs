@@ -3,6 +3,7 @@
 use super::data_files::DataFile;
 use hostir::data::generate::TensorGenerator;
 use hostir::diag::nearest_candidate;
+use hostir::ir::is_identifier;
 use hostir::machine::{Count, HostLinks, Micros, Quantity};
 
 /// The contents of an input.
@@ -166,6 +167,11 @@ pub(super) fn missing_part(flag: &str, text: &str) -> String {
     // `T0`, `i1`: nvFuser's names are letters and a number.
     let letters = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let digits = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit());
+    // Values of these are numbers.
+    if matches!(flag, "set" | "shape") && is_identifier(text) {
+        let value = example.split_once('=').map_or("8", |(_, value)| value);
+        return format!("`=` and a value are missing after the name, as in `--{flag} {text}={value}`");
+    }
     let what = match (text.starts_with('='), digits && letters.len() < text.len()) {
         (true, _) => "the name before `=` is missing",
         (false, true) => "`=` and a value are missing after the name",

@@ -76,6 +76,13 @@ impl SourceProgram {
         Self::from_text(io.read_linked_source(path)?, choice)
     }
 
+    /// Returns true if the text has a program of this name.
+    pub(super) fn has_sibling(&self, name: &str) -> bool {
+        let source = self.source.clone();
+        let names = FoundPrograms::in_text(&source).file.program_names();
+        names.iter().any(|known| known.as_deref() == Some(name))
+    }
+
     /// Another program of the same text: the one of this name, or of this number (from 1).
     ///
     /// # Errors

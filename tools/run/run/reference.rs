@@ -47,7 +47,8 @@ impl LoadedReference {
             Some(name) => program.read_sibling(name)?,
             None => {
                 let choice = ProgramChoice { container: None, ..options.program_choice() };
-                SourceProgram::read_program(file, choice, io)?
+                let found = SourceProgram::read_program(file, choice, io);
+                found.map_err(|failure| with_program_of_name(failure, file, program))?
             }
         };
         let whole = whole_tensors(given)?;
@@ -58,6 +59,16 @@ impl LoadedReference {
         check_inputs(file, &reference, prepared, &whole)?;
         Ok(Self { loaded, prepared: reference })
     }
+}
+
+/// Adds to the error about a file that cannot be read that the program's file has a program of that name.
+fn with_program_of_name(mut failure: RunFailure, file: &str, program: &SourceProgram) -> RunFailure {
+    let is_unread = failure.diags.iter().any(|diag| diag.code == errors::READ);
+    if is_unread && program.has_sibling(file) {
+        let note = message!("the program `{}` of this file is `--reference=:{}`", file, file);
+        failure.diags.iter_mut().for_each(|diag| diag.notes.push(note.clone()));
+    }
+    failure
 }
 
 /// The reference in messages: ``the reference `plain.hir` ``.
