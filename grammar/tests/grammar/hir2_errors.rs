@@ -125,7 +125,7 @@ fn python_loops() {
     );
     check(
         "  for i in 4 on stream:\n    wait h",
-        "H0001 1 `stream`: expected `streams`, found `stream`: write `for i in 4 on streams:`; a block on one stream is `stream 1:`",
+        "H0001 1 `stream`: expected `streams`, found `stream`: write `for i in 4 on streams:`; one stream for a block is `stream 1:`, a line of its own with the block below it",
     );
 }
 
