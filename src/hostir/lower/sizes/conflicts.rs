@@ -338,7 +338,7 @@ impl SizeSolver<'_> {
     }
 
     /// The size that was given for an axis itself, or for the name of its extent.
-    fn claimed_size(&self, (tensor, axis): AxisOf) -> Option<&KnownSize> {
+    pub(super) fn claimed_size(&self, (tensor, axis): AxisOf) -> Option<&KnownSize> {
         let own = self.axis_node(tensor, axis);
         let name = match self.program.expr(self.axes.axes_of(tensor)[axis as usize].extent) {
             Expr::Name(name) => self.sizes.name_nodes.get(&(self.program.tensor(tensor).unit, *name)).copied(),

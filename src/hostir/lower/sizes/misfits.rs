@@ -5,7 +5,7 @@ use super::SizeSolver;
 use super::conflicts::ReportedConflicts;
 use super::joins::{AxisOf, JoinPath};
 use crate::diag::{Diag, Message, codes, message};
-use crate::ir::{AttrKey, BinaryOp, Expr, ExprId, OpId, TensorId, UnitId, quoted_statement, short_expr_text};
+use crate::ir::{AttrKey, BinaryOp, Expr, ExprId, OpId, Symbol, TensorId, UnitId, quoted_statement, short_expr_text};
 use rustc_hash::FxHashSet;
 
 /// A statement that joins tensors along one axis, but would fit along another.
@@ -93,7 +93,7 @@ impl SizeSolver<'_> {
             Expr::Name(name) => {
                 let node = self.sizes.name_nodes.get(&(unit, *name))?;
                 let claim = self.sizes.claims.iter().find(|(claimed, _)| claimed == node);
-                claim.map(|(_, known)| known.value)
+                claim.map(|(_, known)| known.value).or_else(|| self.size_of_named_axis(unit, *name))
             }
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.given_size(unit, *a)?, self.given_size(unit, *b)?);
@@ -107,6 +107,18 @@ impl SizeSolver<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The size that an axis of this extent was given, such as that of an input.
+    fn size_of_named_axis(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
+        let tensors = self.program.tensors().ids().filter(|tensor| self.program.tensor(*tensor).unit == unit);
+        let mut axes =
+            tensors.flat_map(|tensor| (0..self.axes.axes_of(tensor).len() as u32).map(move |at| (tensor, at)));
+        axes.find_map(|(tensor, at)| {
+            let extent = self.axes.axes_of(tensor)[at as usize].extent;
+            let is_named = self.program.exprs().as_name(extent) == Some(name);
+            is_named.then(|| self.claimed_size((tensor, at)))?.map(|known| known.value)
+        })
     }
 
     /// The statement of a path that joins tensors along an axis, where the extents along the others differ and those

@@ -135,20 +135,35 @@ fn check_factor_order(program: &Program, id: OpId, diags: &mut Diags) {
     diags.push(Diag::error(codes::SWAPPED_FACTORS, program.op_span(id), message).with_note(note).into_warning());
 }
 
-/// Returns true if a GEMM multiplies a matrix as one of the axes `meant`, whose inner extent by name is not that of the
-/// axes that the matrix has.
+/// Returns true if a statement uses a matrix, or a pointwise function of it, as one of the axes `meant`, which by name are
+/// not those that the matrix has: a GEMM whose other factor has the inner extent that is meant, or a result of those axes.
 fn is_used_as(program: &Program, matrix: TensorId, meant: [ExprId; 2], found: [ExprId; 2]) -> bool {
-    program.ops().iter().filter(|(_, op)| op.kind.gemm().is_some_and(|form| form.is_plain())).any(|(_, op)| {
-        let [a, b, ..] = op.input_tensors().collect::<Vec<_>>()[..] else { return false };
-        let extents = [a, b].map(|tensor| {
-            stored_domains(program, tensor).into_iter().map(|domain| domain.extent).collect::<Vec<ExprId>>()
-        });
-        match (a == matrix, b == matrix, &extents) {
-            (true, false, [_, other]) => other.first() == Some(&meant[1]) && other.first() != Some(&found[1]),
-            (false, true, [other, _]) => other.last() == Some(&meant[0]) && other.last() != Some(&found[0]),
-            _ => false,
+    let mut alike = vec![matrix];
+    for (_, op) in program.ops().iter() {
+        let inputs: Vec<TensorId> = op.input_tensors().collect();
+        if !inputs.iter().any(|input| alike.contains(input)) {
+            continue;
         }
-    })
+        let gemm = op.kind.gemm().filter(|form| form.is_plain());
+        if let (Some(_), [a, b, ..]) = (gemm, inputs.as_slice()) {
+            let [left, right] = [*a, *b].map(|tensor| stored_extents(program, tensor));
+            let is_left = right.len() == 2 && right.first() == Some(&meant[1]) && meant[1] != found[1];
+            let is_right = left.len() == 2 && left.last() == Some(&meant[0]) && meant[0] != found[0];
+            if alike.contains(a) && is_left || alike.contains(b) && is_right {
+                return true;
+            }
+        } else if op.output_tensors().any(|result| stored_extents(program, result) == meant) {
+            return true;
+        }
+        if op.kind.is_pointwise() {
+            alike.extend(op.output_tensors().filter(|result| stored_extents(program, *result) == found));
+        }
+    }
+    false
+}
+
+fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
+    stored_domains(program, tensor).into_iter().map(|domain| domain.extent).collect()
 }
 
 /// The repair if what is added to a product is written in front of its factors.
