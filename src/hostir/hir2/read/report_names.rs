@@ -145,7 +145,13 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
 
 /// Reports a name of other languages for the rank or the number of ranks.
 pub(super) fn report_runtime_scalar(text: &str, note: String, span: Span, diags: &mut Diags) {
-    push(diags, codes::UNKNOWN_SCALAR, span, message!("the name `{}` is not declared", PartKind::Scalar.quote(text)), note);
+    push(
+        diags,
+        codes::UNKNOWN_SCALAR,
+        span,
+        message!("the name `{}` is not declared", PartKind::Scalar.quote(text)),
+        note,
+    );
 }
 
 /// Reports a name that nothing declares, in the place of a stream.

@@ -111,16 +111,18 @@ impl<'a> ConflictSearch<'a> {
         let keys = self.post_keys(members);
         let mut posted: FxHashMap<PostKey, usize> = FxHashMap::default();
         keys.iter().for_each(|(_, key)| *posted.entry(*key).or_default() += 1);
-        let mut pairs = keys.iter().filter(|(_, key)| self.posters[key].len() > posted[key]).filter_map(|(position, key)| {
-            let (other, _) = keys.iter().find(|(place, other)| {
-                let crossed = self.identity == Identity::Statement || self.posters[other].contains(position);
-                other != key && self.posters[key].contains(place) && crossed
-            })?;
-            Some([*position.min(other), *position.max(other)])
-        });
-        let [Some(one), Some(two)] = pairs.next()?.map(|position| {
-            Some(RankPost { rank: self.of_all.communicator.team[position], inst: members[position]? })
-        }) else {
+        let mut pairs =
+            keys.iter().filter(|(_, key)| self.posters[key].len() > posted[key]).filter_map(|(position, key)| {
+                let (other, _) = keys.iter().find(|(place, other)| {
+                    let crossed = self.identity == Identity::Statement || self.posters[other].contains(position);
+                    other != key && self.posters[key].contains(place) && crossed
+                })?;
+                Some([*position.min(other), *position.max(other)])
+            });
+        let [Some(one), Some(two)] = pairs
+            .next()?
+            .map(|position| Some(RankPost { rank: self.of_all.communicator.team[position], inst: members[position]? }))
+        else {
             return None;
         };
         Some(describe_orders(self.prepared, "one communicator", one, two))
