@@ -192,10 +192,10 @@ pub fn check_process_count(
         )]);
     }
     let message =
-        message!("{} processes were started, but the program has {}", world, count_text(ranks as usize, "rank"));
+        message!("{} processes were started, but the program has {}", world, count_text(ranks, "rank"));
     Err(vec![Diag::global_error(codes::WORLD, message).with_note(message!(
         "start {}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={}}}`)",
-        count_text(ranks as usize, "process"),
+        count_text(ranks, "process"),
         world
     ))])
 }

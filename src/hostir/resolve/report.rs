@@ -19,7 +19,7 @@ impl Resolver<'_> {
         let word = self.element_types.element_type.name();
         let message = message!(
             "`{}` and other tensors have no element type, and are read as `{}`",
-            PartKind::Tensor.quote(&format!("T{number}")),
+            PartKind::Tensor.quote(format!("T{number}")),
             PartKind::Type.quote(word)
         );
         let note = "nvFuser printed no element types before December 2024; another one is chosen with `--element-type`";
