@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// Seconds after which a line is taken to hang.
 const LINE: u64 = 60;
 /// Flags of lines that write outputs themselves, or none.
-const NO_OUTPUTS: [&str; 3] = ["--out-dir", "--bench", "--check-only"];
+const NO_OUTPUTS: [&str; 4] = ["--out-dir", "--bench", "--check-only", "--tune"];
 
 /// A way to run programs.
 struct Way {

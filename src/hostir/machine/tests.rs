@@ -52,7 +52,7 @@ fn what_is_wrong_is_marked() {
     assert!(message.contains("-4"), "{message}");
     assert_eq!(place, "-4");
     let (message, place) = refusal(&changed("devices = 4", "devices = \"4\""));
-    assert!(message.contains("string"), "{message}");
+    assert!(message.contains("has the text \"4\""), "{message}");
     assert_eq!(place, "\"4\"");
     for wrong in ["-1.0", "0.0", "nan", "inf", "1e10"] {
         let text = format!("{file}\n[hosts]\ndevices = 8\nnetwork_gb_s = {wrong}\nnetwork_us = 10.0\n");
