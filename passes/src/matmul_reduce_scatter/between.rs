@@ -4,52 +4,11 @@
 //! would add it: the function of a sum is not the sum of the functions.
 
 use super::emit::PartSum;
-use super::region::{PARTS, is_gemm, is_sharded_first, stored_axes_of};
+use super::region::PARTS;
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{has_one_element, stored_domains};
 use crate::support::slices::Slice;
-use hostir::axes::logical_axes;
-use hostir::ir::{ExprId, OpId, OpKind, ParallelType, Program, TensorId, Value};
-use rustc_hash::FxHashMap;
-
-/// The ops that make what is summed and whose results nothing else reads, in the order of the body: GEMMs and functions.
-/// Empty without a GEMM, and if the last one is another op. `is_part` is true for results that are
-/// `[device, part, m, n]`.
-pub(super) fn ops_before_sum(
-    program: &Program,
-    mentions: &FxHashMap<TensorId, usize>,
-    partial: TensorId,
-    is_part: &dyn Fn(TensorId) -> bool,
-) -> Vec<OpId> {
-    let mut found: Vec<OpId> = Vec::new();
-    let mut reads: FxHashMap<TensorId, usize> = FxHashMap::default();
-    reads.insert(partial, 1);
-    // All readers of a result are known when its op is reached.
-    for &op in program.block(program.body()).ops.iter().rev() {
-        let made = program.op(op);
-        let Some(result) = made.output_tensors().next().filter(|_| made.results.len() == 1) else { continue };
-        let Some(&count) = reads.get(&result) else { continue };
-        let is_simple = made.operands.iter().all(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)));
-        let is_ours = (is_gemm(program, op) || made.kind == OpKind::Pointwise) && is_simple && is_part(result);
-        // The op itself mentions its result, too.
-        if is_ours && mentions.get(&result) == Some(&(count + 1)) {
-            made.input_tensors().for_each(|operand| *reads.entry(operand).or_default() += 1);
-            found.push(op);
-        }
-    }
-    found.reverse();
-    let makes_partial = found.last().is_some_and(|&op| program.op(op).output_tensors().any(|made| made == partial));
-    if makes_partial && found.iter().any(|&op| is_gemm(program, op)) { found } else { Vec::new() }
-}
-
-/// True for a tensor of which the part of a hop can be sliced: `[device, part, ..]` or `[device, 1, ..]`, and one of up to
-/// two axes that is the same on all devices.
-pub(super) fn has_part(program: &Program, tensor: TensorId, device: ParallelType) -> bool {
-    let axes = logical_axes(program, tensor);
-    let stored = stored_axes_of(&axes.axes);
-    let is_whole = stored.len() <= 2 && stored.iter().all(|axis| axis.device_type().is_none());
-    !axes.has_parts() && (is_whole || stored.len() == 4 && is_sharded_first(&stored, device))
-}
+use hostir::ir::{ExprId, OpId, TensorId, Value};
 
 impl PartSum<'_> {
     /// The ops of a part before the last one, with their results in slots. A chain of GEMMs has none.

@@ -1,10 +1,9 @@
 //! GEMMs whose parts are summed over devices.
 
-use super::between::{has_part, ops_before_sum};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use hostir::analysis::storage::{allocated_tensors, count_mentions};
 use hostir::axes::{LogicalAxis, logical_axes};
-use hostir::ir::{OpId, ParallelType, Program, TensorId, Transfer};
+use hostir::ir::{OpId, ParallelType, Program, TensorId, Transfer, Value};
 use hostir::plan::{RedOp, starts_from_identity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -339,4 +338,43 @@ pub(super) fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {
 pub(super) fn is_sharded_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
     axes.first().is_some_and(|axis| axis.device_type() == Some(device))
         && axes.iter().skip(1).all(|axis| axis.device_type().is_none())
+}
+
+/// The ops that make what is summed and whose results nothing else reads, in the order of the body: GEMMs and functions.
+/// Empty without a GEMM, and if the last one is another op. `is_part` is true for results that are
+/// `[device, part, m, n]`.
+fn ops_before_sum(
+    program: &Program,
+    mentions: &FxHashMap<TensorId, usize>,
+    partial: TensorId,
+    is_part: &dyn Fn(TensorId) -> bool,
+) -> Vec<OpId> {
+    let mut found: Vec<OpId> = Vec::new();
+    let mut reads: FxHashMap<TensorId, usize> = FxHashMap::default();
+    reads.insert(partial, 1);
+    // All readers of a result are known when its op is reached.
+    for &op in program.block(program.body()).ops.iter().rev() {
+        let made = program.op(op);
+        let Some(result) = made.output_tensors().next().filter(|_| made.results.len() == 1) else { continue };
+        let Some(&count) = reads.get(&result) else { continue };
+        let is_simple = made.operands.iter().all(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)));
+        let is_ours = (is_gemm(program, op) || made.kind.is_pointwise()) && is_simple && is_part(result);
+        // The op itself mentions its result, too.
+        if is_ours && mentions.get(&result) == Some(&(count + 1)) {
+            made.input_tensors().for_each(|operand| *reads.entry(operand).or_default() += 1);
+            found.push(op);
+        }
+    }
+    found.reverse();
+    let makes_partial = found.last().is_some_and(|&op| program.op(op).output_tensors().any(|made| made == partial));
+    if makes_partial && found.iter().any(|&op| is_gemm(program, op)) { found } else { Vec::new() }
+}
+
+/// True for a tensor of which the part of a hop can be sliced: `[device, part, ..]` or `[device, 1, ..]`, and one of up to
+/// two axes that is the same on all devices.
+fn has_part(program: &Program, tensor: TensorId, device: ParallelType) -> bool {
+    let axes = logical_axes(program, tensor);
+    let stored = stored_axes_of(&axes.axes);
+    let is_whole = stored.len() <= 2 && stored.iter().all(|axis| axis.device_type().is_none());
+    !axes.has_parts() && (is_whole || stored.len() == 4 && is_sharded_first(&stored, device))
 }

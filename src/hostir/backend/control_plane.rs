@@ -191,8 +191,7 @@ pub fn check_process_count(
             "lower the program for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
         )]);
     }
-    let message =
-        message!("{} processes were started, but the program has {}", world, count_text(ranks, "rank"));
+    let message = message!("{} processes were started, but the program has {}", world, count_text(ranks, "rank"));
     Err(vec![Diag::global_error(codes::WORLD, message).with_note(message!(
         "start {}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={}}}`)",
         count_text(ranks, "process"),

@@ -88,7 +88,7 @@ impl<'t> MendedText<'t> {
         let mut edits: Vec<TextEdit> = Vec::new();
         for diag in diags.iter().filter(|diag| is_error(diag)) {
             let Some((change, added)) = self.own_edits(diag, &starts) else { continue };
-            if added.iter().all(|new| new.span.end as usize <= own && edits.iter().all(|old| are_apart(new, old))) {
+            if added.iter().all(|new| new.span.end as usize <= own && edits.iter().all(|old| are_disjoint(new, old))) {
                 added.iter().for_each(|edit| self.changes[line_at(&starts, edit.span.start)] = change);
                 edits.extend(added);
             }
@@ -196,7 +196,7 @@ fn is_conflict(diag: &Diag) -> bool {
 }
 
 /// Returns true if two edits neither overlap nor touch.
-fn are_apart(one: &TextEdit, other: &TextEdit) -> bool {
+fn are_disjoint(one: &TextEdit, other: &TextEdit) -> bool {
     one.span.end < other.span.start || other.span.end < one.span.start
 }
 

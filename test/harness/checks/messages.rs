@@ -35,6 +35,7 @@ const OTHER_TEXTS: &[(&str, &str)] = &[
     ("src/hostir/hir2/write/ops.rs", "`initial value` is an argument of the printed form"),
     ("src/hostir/hir2/defaults.rs", "`initial value` is an argument of the printed form"),
     ("src/hostir/resolve/grouped.rs", "`initial value` is an argument of the printed form"),
+    ("tools/lit/discovery.rs", "reads RUN lines"),
     ("tools/lit/settings.rs", "reads which key the reader of TOML reports"),
     ("tools/run/run/backend_names.rs", "reads which option clap reports"),
     ("tools/support/errors.rs", "takes the number off an error of the operating system"),

@@ -58,7 +58,7 @@ class Line:
     times: Times | None = None
     """Of the region, if it was measured; also of one that was not faster."""
     path: str = ""
-    """`/home/me/model.py:212`: the line with its file's full path; empty where the graph does not say it."""
+    """`/data/train/model.py:212`: the line with its file's full path; empty where the graph does not say it."""
     lost: list[Trial] = field(default_factory=list)
     """The programs that were tried for it and not taken."""
     fallback: str = ""
@@ -174,7 +174,7 @@ def _tensor_text(value: torch.Tensor) -> str:
 
 
 def source_line(end: Collective) -> str:
-    """The line of the user's code that a collective comes from, `/home/me/model.py:212`: of itself, of what it sends, or of what
+    """The line of the user's code that a collective comes from, `/data/train/model.py:212`: of itself, of what it sends, or of what
     reads it. The name of its node where the graph does not say it.
     """
     result = end.result

@@ -164,29 +164,6 @@ pub(super) fn property_of(text: &str) -> Option<(&str, &'static str)> {
     Some((name, meant))
 }
 
-/// The scalar here for the name of a rank, or of the number of ranks, in other languages.
-pub(super) fn rank_word_of(text: &str) -> Option<&'static str> {
-    match text {
-        "local_rank" | "my_rank" | "rank_id" | "global_rank" | "device_id" => Some("the number of the rank is `rank`"),
-        "world_size" | "num_ranks" | "nranks" | "num_devices" | "n_ranks" => {
-            Some("the number of ranks of a mesh `d` is `d.size`")
-        }
-        _ => None,
-    }
-}
-
-/// The spelling here of an argument that communications have in other languages.
-pub(super) fn posting_argument_note(found: &str) -> Option<&'static str> {
-    match found {
-        "async_op" => Some("leave it out: `h = allgather(A -> G)` starts it, and `wait h` waits for it"),
-        "group" | "process_group" | "pg" => {
-            Some("the ranks that take part are `team=[0, 1]`, or `over=d.x` for those along an axis; without it, all")
-        }
-        "stream" => Some("a communication runs in its communicator's queue, after what its stream has started"),
-        _ => None,
-    }
-}
-
 /// The statement here for `torch.empty(4, m)`: the extents are those of the type.
 pub(super) fn typed_allocation_of(text: &str) -> Option<&'static str> {
     match text.rsplit('.').next()? {

@@ -1,8 +1,6 @@
 //! Errors of the reader.
 
-use super::foreign::{
-    allocation_of, foreign_post_key, method_of, new_names_of, posting_argument_note, transpose_of, typed_allocation_of,
-};
+use super::foreign::{allocation_of, foreign_post_key, method_of, new_names_of, transpose_of, typed_allocation_of};
 use crate::axes::list_axes;
 use crate::diag::{
     Applicability, Diag, DiagLabel, Diags, Fix, Message, PartKind, codes, count_text, message, nearest_function,
@@ -489,7 +487,7 @@ pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Spa
     let root = matches!(found, "peer" | "dst" | "dest" | "src" | "source").then_some("root");
     let message = message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
     let diag = Diag::error(codes::UNKNOWN_WORD, span, message);
-    let note = foreign_post_key(word, found).or_else(|| posting_argument_note(found).map(str::to_owned));
+    let note = foreign_post_key(word, found);
     match (hint.into_iter().chain(root).find(|hint| known.contains(hint)), note) {
         (Some(hint), _) => diags.push(diag.with_meant_word(span, hint)),
         (None, Some(note)) => diags.push(diag.with_note(note)),

@@ -1,6 +1,6 @@
 //! Errors about names: declared twice, reserved, not declared, or of another kind than a place needs.
 
-use super::foreign::{allocation_of, constant_of, rank_word_of};
+use super::foreign::{allocation_of, constant_of};
 use super::report::{nearest_name, push};
 use super::scope::Meaning;
 use crate::diag::{Diag, DiagLabel, Diags, Message, PartKind, codes, message, syntax_error};
@@ -134,7 +134,6 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
             diag.with_note(message!("the axis `{}` of a mesh `d`, and the rank's coordinate along it, is `d.{}`", PartKind::Word.quote(text), PartKind::Word.quote(text)))
         }
         _ if constant_of(text).is_some() => diag.with_note(constant_of(text).unwrap_or_default()),
-        _ if rank_word_of(text).is_some() => diag.with_note(rank_word_of(text).unwrap_or_default()),
         _ if allocation_of(text).is_some() && known.contains(&"alloc") => {
             diag.with_note(message!("write `{}`", allocation_of(text).unwrap_or_default()))
         }

@@ -49,7 +49,7 @@ pub(super) struct ReportedConflicts {
 impl ReportedConflicts {
     fn has_cause(&self, sources: &[(i64, String); 2]) -> bool {
         let is_explained = sources.iter().any(|source| self.explained.contains(source));
-        is_explained || self.sources.iter().any(|told| are_one_cause(told, sources))
+        is_explained || self.sources.iter().any(|reported| are_one_cause(reported, sources))
     }
 }
 
@@ -75,35 +75,35 @@ impl SizeSolver<'_> {
 
     /// Reports all conflicts: one for each cause, and one for each GEMM.
     pub(super) fn report_conflicts(&mut self) {
-        let mut told = ReportedConflicts::default();
+        let mut reported = ReportedConflicts::default();
         let mut conflicts = std::mem::take(&mut self.sizes.conflicts);
         if !conflicts.is_empty() {
             conflicts.extend(self.hidden_conflicts());
-            self.report_uneven_views(&mut told);
+            self.report_uneven_views(&mut reported);
         }
         for conflict in conflicts {
             let path = conflict.origin.map(|origin| self.joins_between(origin, conflict.node)).unwrap_or_default();
-            if self.is_consequence(&path, &told) || self.is_misjoined(&path, &mut told) {
+            if self.is_consequence(&path, &reported) || self.is_misjoined(&path, &mut reported) {
                 continue;
             }
             let gemm = path.ops.iter().find_map(|join| self.mismatched_gemm(join.op));
             let misfit = path.ops.iter().find(|join| gemm.is_none() && self.short_operand(join).is_some());
             // Further conflicts of a GEMM are no cause of others.
-            if gemm.as_ref().is_some_and(|gemm| told.gemms.contains(&gemm.op)) {
+            if gemm.as_ref().is_some_and(|gemm| reported.gemms.contains(&gemm.op)) {
                 continue;
             }
             let sources = conflict.sources();
-            if told.has_cause(&sources) || path.ops.iter().any(|join| told.misfits.contains(&join.op)) {
+            if reported.has_cause(&sources) || path.ops.iter().any(|join| reported.misfits.contains(&join.op)) {
                 continue;
             }
             if let Some(misfit) = misfit {
-                told.explained.extend(sources.iter().filter(|(size, _)| *size == 1).cloned());
-                told.misfits.insert(misfit.op);
+                reported.explained.extend(sources.iter().filter(|(size, _)| *size == 1).cloned());
+                reported.misfits.insert(misfit.op);
             }
-            told.sources.push(sources);
+            reported.sources.push(sources);
             let diag = match (gemm, misfit, path.ops.as_slice()) {
                 (Some(gemm), ..) => {
-                    told.gemms.insert(gemm.op);
+                    reported.gemms.insert(gemm.op);
                     self.gemm_error(&gemm)
                 }
                 (None, None, [join]) if !path.has_alias => self.single_op_error(&conflict, join),
@@ -118,14 +118,14 @@ impl SizeSolver<'_> {
     }
 
     /// Returns true if a conflict is between tensors that follow from the result of a reported error.
-    fn is_consequence(&self, path: &JoinPath, told: &ReportedConflicts) -> bool {
-        path.ops.iter().any(|join| [join.first.0, join.second.0].iter().any(|tensor| told.unknown.contains(tensor)))
+    fn is_consequence(&self, path: &JoinPath, reported: &ReportedConflicts) -> bool {
+        path.ops.iter().any(|join| [join.first.0, join.second.0].iter().any(|tensor| reported.unknown.contains(tensor)))
     }
 
     /// Returns true if a conflict comes from tensors that are joined along the wrong axis, which is reported once.
-    fn is_misjoined(&mut self, path: &JoinPath, told: &mut ReportedConflicts) -> bool {
+    fn is_misjoined(&mut self, path: &JoinPath, reported: &mut ReportedConflicts) -> bool {
         let Some(misjoined) = self.misjoined_axes(path) else { return false };
-        if told.misjoined.insert(misjoined.op) {
+        if reported.misjoined.insert(misjoined.op) {
             let diag = self.misjoined_error(&misjoined);
             self.diags.push(diag);
         }

@@ -18,7 +18,7 @@ pub(super) struct MisjoinedAxes {
 impl SizeSolver<'_> {
     /// Reports each view of a tensor with another number of elements. The tensors that follow from its result have no
     /// sizes that are known.
-    pub(super) fn report_uneven_views(&mut self, told: &mut ReportedConflicts) {
+    pub(super) fn report_uneven_views(&mut self, reported: &mut ReportedConflicts) {
         let mut ops = Vec::new();
         self.program.walk_with_units(&mut |op| ops.push(op));
         let mut unknown: FxHashSet<TensorId> = FxHashSet::default();
@@ -30,7 +30,7 @@ impl SizeSolver<'_> {
             }
             self.diags.items.extend(error);
         }
-        told.unknown = unknown;
+        reported.unknown = unknown;
     }
 
     fn uneven_view(&self, op: OpId) -> Option<Diag> {
