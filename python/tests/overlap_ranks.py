@@ -665,6 +665,7 @@ class _Noted:
 
     def __init__(self, made: Any, checked: list[str]) -> None:
         self.made, self.checked = made, checked
+        self.written, self.op = made.written, made.op
 
     def check(self, *tolerances: Any) -> None:
         self.checked.append(self.made.op.name)
