@@ -116,7 +116,9 @@ def test_pages_show_what_their_blocks_print(name, ranks, tmp_path):
 
 def test_the_readme_shows_what_the_tutorial_prints():
     report = re.search(r"^```text\n(graph 0: .*?)```", (DOCS / "torch_tutorial.md").read_text(), re.DOTALL | re.MULTILINE)
-    assert f"```\n{report.group(1)}```" in (ROOT / "README.md").read_text()
+    # README has the first graph.
+    first = report.group(1).partition("graph 1:")[0]
+    assert f"```\n{first}```" in (ROOT / "README.md").read_text()
 
 
 @needs_torch
