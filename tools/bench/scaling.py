@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -150,8 +152,10 @@ def modelled_ms(hir_run: str, way: Way, shape: Shape, flags: Sequence[str]) -> f
     sizes = ",".join(f"{name}={size}" for name, size in program_sizes(way, shape).items())
     command = [hir_run, str(ROOT / way.program), "--set", sizes, "--backend=sim", "--bench", "--json", "-", "-q"]
     command += ["--no-check", *way.flags, *flags]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return float(json.loads(text)["programs"][0]["median_ms"])
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"scaling: {shlex.join(command)} ends with {done.returncode}:\n{done.stderr}")
+    return float(json.loads(done.stdout)["programs"][0]["median_ms"])
 
 
 def table_row(name: str, times: Sequence[float], best: Sequence[float]) -> str:
