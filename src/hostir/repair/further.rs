@@ -26,6 +26,8 @@ pub fn add_further_errors(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn Tex
         return;
     }
     let mut mended = MendedText::new(text);
+    mended.is_read_through =
+        diags.iter().filter(|diag| is_error(diag)).any(|diag| is_of_reader(diag) && !is_at_head(diag, text));
     let mut known: FxHashSet<(&'static str, Message)> =
         diags.iter().map(|diag| (diag.code, diag.message.clone())).collect();
     let (mut found, before) = (diags.clone(), diags.len());
@@ -72,6 +74,8 @@ struct MendedText<'t> {
     unwritten: FxHashSet<String>,
     /// True if a statement with sizes that do not fit is left out: the next such error may have the same cause.
     has_conflict: bool,
+    /// True if the reader has told the errors of all lines: another one is about a change.
+    is_read_through: bool,
 }
 
 impl<'t> MendedText<'t> {
@@ -79,7 +83,7 @@ impl<'t> MendedText<'t> {
         let lines = original.split('\n').count();
         let (text, changes) = (original.to_owned(), vec![LineChange::None; lines]);
         let (poisoned, unwritten) = (FxHashSet::default(), FxHashSet::default());
-        Self { original, text, changes, poisoned, unwritten, has_conflict: false }
+        Self { original, text, changes, poisoned, unwritten, has_conflict: false, is_read_through: false }
     }
 
     /// Repairs what can be repaired of the errors of the changed text. Returns true if that is something.
@@ -134,6 +138,8 @@ impl<'t> MendedText<'t> {
         let starts = line_starts(&self.text);
         // Sizes that only the command line gives are for a text that can be read.
         let is_own = diag.code != codes::SIZE_UNKNOWN
+            && !is_of_version(diag)
+            && !(self.is_read_through && is_of_reader(diag))
             && !(self.has_conflict && is_conflict(diag))
             && self.change_at(primary, &starts).is_none()
             && diag.labels.iter().all(|label| self.change_at(label, &starts) != Some(LineChange::Guess))
@@ -188,6 +194,22 @@ impl LineMoves<'_> {
         });
         Span::new(start, end)
     }
+}
+
+/// Returns true for an error of the reader.
+fn is_of_reader(diag: &Diag) -> bool {
+    diag.code.starts_with("H00")
+}
+
+/// Returns true for an error about the version in the first line: of a changed line it would contradict the fix.
+fn is_of_version(diag: &Diag) -> bool {
+    diag.code == "H0017"
+}
+
+/// Returns true for an error in the first line, which may end the reading.
+fn is_at_head(diag: &Diag, text: &str) -> bool {
+    let line_end = text.find('\n').unwrap_or(text.len());
+    diag.primary.as_ref().is_none_or(|label| label.span.start as usize <= line_end)
 }
 
 /// Returns true for sizes that do not fit: of several with one cause, only the first is reported.
