@@ -137,13 +137,14 @@ impl<'t> MendedText<'t> {
         let primary = diag.primary.as_ref()?;
         let starts = line_starts(&self.text);
         // Sizes that only the command line gives are for a text that can be read.
-        let is_own = diag.code != codes::SIZE_UNKNOWN
-            && !is_of_version(diag)
-            && !(self.is_read_through && is_of_reader(diag))
-            && !(self.has_conflict && is_conflict(diag))
+        let follows = diag.code == codes::SIZE_UNKNOWN
+            || is_of_version(diag)
+            || (self.is_read_through && is_of_reader(diag))
+            || (self.has_conflict && is_conflict(diag))
+            || self.names_poisoned(diag);
+        let is_own = !follows
             && self.change_at(primary, &starts).is_none()
-            && diag.labels.iter().all(|label| self.change_at(label, &starts) != Some(LineChange::Guess))
-            && !self.names_poisoned(diag);
+            && diag.labels.iter().all(|label| self.change_at(label, &starts) != Some(LineChange::Guess));
         if !is_own {
             return None;
         }
