@@ -328,7 +328,7 @@ def job(fault: Fault | None, with_pass: bool = True) -> tuple[hir.Overlap, list[
 
 
 def told_by_all(what: Any) -> list[Any]:
-    """What each rank says."""
+    """The answers of all ranks."""
     told: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(told, what)
     return told

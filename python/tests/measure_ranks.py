@@ -127,7 +127,7 @@ def forms_of_a_region(group: Any) -> None:
         with clock_of_nodes(times):
             line = verdict_of(overlap := hir.Overlap(rounds=6), graph_of(layer, [(4, 8), (8, 6), (8, 3)]))
         assert line.is_fused and line.times.measured == 1.0, line
-        # What lost is told with its times.
+        # Programs that lost are told with their times.
         (lost,) = line.lost
         assert lost.times.measured == max(whole, by_parts) and lost.region != line.region
         assert f"{lost.times.measured:.3f} ms beside 2.000" in str(overlap.report()), str(overlap.report())

@@ -48,7 +48,7 @@ pub(super) struct SumRegion {
     pub(super) chain: Vec<ChainGemm>,
     /// The GEMMs and the functions of them that are summed, in their order; empty for a chain alone.
     pub(super) functions: Vec<OpId>,
-    /// What is summed, `[device, part, m, n]`: the result of the last GEMM or function.
+    /// The tensor that is summed, `[device, part, m, n]`: the result of the last GEMM or function.
     pub(super) partial: TensorId,
     /// The sum.
     pub(super) output: TensorId,

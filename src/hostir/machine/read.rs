@@ -24,7 +24,7 @@ fn describe_error(text: &str, error: &toml::de::Error) -> Diag {
             let place = first_line(text, span);
             return with_number(text, &place, Diag::error(codes::MACHINE, span_of(place.clone()), message));
         }
-        // What is missing, such as a bracket, has no text.
+        // A missing bracket has no text.
         Some(span) => {
             let place = line_before(text, span.start);
             let line = text.get(place.clone()).unwrap_or_default();

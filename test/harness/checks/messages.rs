@@ -86,7 +86,7 @@ fn is_test(line: &str) -> bool {
     by_method || by_equality || is_arm(line)
 }
 
-/// Whether a line is a pattern of a match that has a phrase.
+/// Returns true if a line is a pattern of a match that has a phrase.
 fn is_arm(line: &str) -> bool {
     let (patterns, is_start) = match line.split_once(" =>") {
         Some((patterns, _)) => (patterns, true),

@@ -244,6 +244,6 @@ def _copy_between(graph: Graph, index: GraphIndex, nodes: set[Node], needed: set
 
 def _placeholders(graph: Graph, written: Written) -> dict[Node, Node]:
     if written.sizes is not None:
-        # What is measured has the sizes of the example.
+        # The measured programs have the sizes of the example.
         bind_graph(graph, {symbol: written.sizes.hint(symbol) for symbol in written.symbols})
     return {node: graph.placeholder(f"given_{at}") for at, node in enumerate(written.argument_nodes)}

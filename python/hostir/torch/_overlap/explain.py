@@ -10,7 +10,7 @@ from hostir.torch._overlap.programs import RegionProgram
 
 __all__ = ["explain_region"]
 
-# What torch's printer adds for the interpreter: `;  mm = None`.
+# The text that torch's printer adds for the interpreter: `;  mm = None`.
 DELETION = re.compile(r";\s+(\w+ = )+None\s*$")
 GAP = "  |  "
 

@@ -107,7 +107,7 @@ def _watch_names() -> None:
 def _restore(name: str) -> None:
     with _lock:
         for store in _stores:
-            # What makes an op asks for it, too.
+            # The code that makes an op asks for it, too.
             entry = None if is_region_op(name) else store.read(name)
             if entry is not None:
                 start = time.perf_counter()

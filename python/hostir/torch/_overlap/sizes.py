@@ -70,7 +70,7 @@ class Sizes:
         self.symbols = dict(symbols)
         """Each symbol, and an extent that it is."""
         self.multiples = {symbol: multiples.get(symbol, 1) for symbol in symbols}
-        """What each symbol is taken to be a multiple of."""
+        """By symbol: the number that its value is taken to be a multiple of."""
         self.primes = dict(zip(symbols, PRIMES, strict=False))
         self._values = {symbol: sympy.Integer(prime * self.multiples[symbol]) for symbol, prime in self.primes.items()}
         self._known: dict[Any, int | None] = {}

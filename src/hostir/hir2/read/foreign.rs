@@ -187,7 +187,7 @@ pub(super) fn runtime_scalar_of(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What stands here in the place of an argument of a communication in other languages.
+/// The form here for an argument of a communication in other languages.
 pub(super) fn foreign_post_key(word: &str, found: &str) -> Option<String> {
     Some(match found {
         "stream" | "cuda_stream" => format!(

@@ -128,22 +128,22 @@ impl TunedWay {
 }
 
 impl KeptChoice {
-    /// Whether it is about the same programs, in any order.
+    /// Returns true if it is about the same programs, in any order.
     fn has_plans_of(&self, ways: &[TunedWay]) -> bool {
         is_subset(&self.ways, ways, |way| &way.plan) && is_subset(ways, &self.ways, |way| &way.plan)
     }
 
-    /// Whether it is about files of the same names, in any order.
+    /// Returns true if it is about files of the same names, in any order.
     fn has_files_of(&self, ways: &[TunedWay]) -> bool {
         is_subset(&self.ways, ways, |way| &way.file) && is_subset(ways, &self.ways, |way| &way.file)
     }
 
-    /// Whether it is about the same work, and was measured at the same place.
+    /// Returns true if it is about the same work, and was measured at the same place.
     fn has_conditions_of(&self, other: &KeptChoice) -> bool {
         self.work == other.work && self.place == other.place
     }
 
-    /// Whether another choice takes its place: one about the same programs, or about new texts of the same files.
+    /// Returns true if another choice takes its place: one about the same programs, or about new texts of the same files.
     fn is_replaced_by(&self, new: &KeptChoice) -> bool {
         self.has_conditions_of(new) && (self.has_plans_of(&new.ways) || self.has_files_of(&new.ways))
     }
@@ -153,7 +153,7 @@ impl KeptChoice {
     }
 }
 
-/// Whether all values of some ways are values of others.
+/// Returns true if all values of some ways are values of others.
 fn is_subset(some: &[TunedWay], others: &[TunedWay], value: impl Fn(&TunedWay) -> &str) -> bool {
     some.iter().all(|way| others.iter().any(|other| value(other) == value(way)))
 }

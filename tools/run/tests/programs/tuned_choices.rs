@@ -42,7 +42,7 @@ fn writers_at_the_same_time_keep_each_others_choices() {
     assert_eq!(others.count(), 0);
 }
 
-/// What is printed and reported by a choice on a stand-in for a GPU.
+/// The output and the report of a choice on a stand-in for a GPU.
 fn tune_on_gpu(site: &Site, flags: &[&str]) -> (String, String) {
     let mut command = tune(site, &["--backend=cuda", "--iters=6"]);
     command.args(flags).env("LD_LIBRARY_PATH", site.folder.path().join("libraries")).env("HIR_FAKE_DEVICES", "1");
