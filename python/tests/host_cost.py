@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import hostir
 import hostir.torch as hir
-from hostir.torch._direct import _QUIET
+from hostir.torch._torch_internals import dispatch_watchers
 
 PRODUCT = hostir.parse("hir 2\nf(x: f32[m, k], w: f32[k, n]) -> (y: f32[m, n]):\n  y = matmul(x, w)\n")
 
@@ -58,7 +58,7 @@ def least_time(call: Callable[[], Any], synchronize: Callable[[], None], calls: 
 
 def look_for_watchers() -> None:
     """The first questions of a direct call, from Python."""
-    for ask, _ in _QUIET:
+    for ask, _ in dispatch_watchers():
         assert ask is not None
         ask()
 

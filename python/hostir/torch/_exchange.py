@@ -14,8 +14,9 @@ from typing import Any
 import torch.distributed as dist
 
 from hostir import _native
+from hostir.torch._torch_internals import group_store
 
-__all__ = ["GroupExchange", "Patience", "Trouble", "are_limits_off", "describe_trouble", "exchange_of", "group_store"]
+__all__ = ["GroupExchange", "Patience", "Trouble", "are_limits_off", "describe_trouble", "exchange_of"]
 
 Trouble = tuple[list[int], float] | tuple[int, str, bool]
 """Ranks that are late and the seconds that they were waited for; or a rank that ended, how, and whether it gave up."""
@@ -236,13 +237,6 @@ class GroupExchange:
                 return late, self._timeout
             time.sleep(_POLL)
         return None
-
-
-def group_store(group: Any) -> Any:
-    """The group's part of the store."""
-    from torch.distributed import distributed_c10d
-
-    return distributed_c10d._world.pg_map[group][1]
 
 
 def _own_connection(store: Any) -> Any:

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from hostir import _native
 from hostir._program import Program
 from hostir.torch._group import plain_tensor
 from hostir.torch._session import ProgramSessions
+from hostir.torch._torch_internals import below_autograd, followed_by_autograd, memory_of, pytree
 from hostir.torch._transforms import (
     call_by_sample,
     is_followed_outside,
@@ -240,7 +240,7 @@ def differentiate_followed(backward: Any, gradients: list[torch.Tensor], *values
 
 def call_below_autograd(backward: Any, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
     """Calls a gradient's op, of which autograd knows that it ends there."""
-    with torch._C._AutoDispatchBelowAutograd():
+    with below_autograd():
         found: list[torch.Tensor] = backward(gradients, *values)
     return found
 
@@ -269,9 +269,7 @@ def within_autograd() -> Iterator[None]:
     with ExitStack() as stack:
         for kind in ("cpu", "cuda"):
             stack.enter_context(without_autocast(kind))
-        keys = torch._C.DispatchKey
-        for key in (keys.AutogradCPU, keys.AutogradCUDA, keys.AutogradFunctionality):
-            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+        stack.enter_context(followed_by_autograd())
         yield
 
 
@@ -345,6 +343,6 @@ def _is_differentiable(tensor: torch.Tensor) -> bool:
 
 def _own_memory(gradient: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
     gradient = gradient.detach()
-    memory = gradient.untyped_storage()._cdata
-    shared = any(other.untyped_storage()._cdata == memory for other in others)
+    memory = memory_of(gradient)
+    shared = any(memory_of(other) == memory for other in others)
     return gradient.clone(memory_format=torch.contiguous_format) if shared else gradient.contiguous()

@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from hostir import _native
 from hostir.torch._libraries import mapped_library
+from hostir.torch._torch_internals import group_by_name, nccl_communicator, rank_count_of
 
 __all__ = [
     "check_mesh",
@@ -79,16 +80,12 @@ def _is_known(name: str) -> bool:
 
 def group_of(name: str) -> Any:
     """The process group of a name."""
-    from torch.distributed.distributed_c10d import _resolve_process_group
-
-    return _resolve_process_group(name)
+    return group_by_name(name)
 
 
 def rank_count(name: str) -> int:
     """The number of ranks of the group of a name; compilers know the answer."""
-    from torch.distributed.distributed_c10d import _get_group_size_by_name
-
-    return int(_get_group_size_by_name(name))
+    return rank_count_of(name)
 
 
 def group_among(values: Sequence[Any], place: int | None = None) -> Any:
@@ -117,11 +114,8 @@ def communicator_of(group: Any, device: torch.device) -> tuple[int, str] | None:
     library = mapped_library("libnccl.so")
     if library is None:
         return None
-    try:
-        handle = group._get_backend(device)._comm_ptr()
-    except (AttributeError, RuntimeError):
-        return None
-    return (int(handle), library) if handle else None
+    handle = nccl_communicator(group, device)
+    return (handle, library) if handle else None
 
 
 def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:

@@ -11,11 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-
-# Fake tensors import torch's compiler, which takes seconds: here, where nobody waits for a step, not in the first call.
-import torch._dynamo
-import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.profiler import record_function
 
 from hostir import _native
@@ -51,6 +46,7 @@ from hostir.torch._pickling import find_module_place, importable_op
 from hostir.torch._registration import own_results, register_op
 from hostir.torch._session import ProgramSessions, ResultLayout, Tuning
 from hostir.torch._session_vote import SessionRefused
+from hostir.torch._torch_internals import FakeTensorMode, pytree
 from hostir.torch._transforms import (
     is_differentiated,
     is_transformed,

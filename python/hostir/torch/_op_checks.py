@@ -17,6 +17,7 @@ import torch
 
 from hostir import _native
 from hostir._program import Program, Verdict, load
+from hostir.torch._torch_internals import may_overlap
 
 __all__ = [
     "GradientPlaces",
@@ -177,7 +178,7 @@ class _Memory:
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
     """True if tensors share elements. Compilers see no memory."""
     has_memory = not (torch.compiler.is_compiling() or one.is_meta or type(one).__name__ == "FakeTensor")
-    if not has_memory or one.device != other.device or not torch._C._overlaps(one, other):
+    if not has_memory or one.device != other.device or not may_overlap(one, other):
         return False
     # That is true of all parts of one memory.
     return numpy.shares_memory(numpy.asarray(_Memory(one)), numpy.asarray(_Memory(other)))

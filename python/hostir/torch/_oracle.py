@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import FakeTensor
 
 from hostir import Tensor, _native
 from hostir._arrays import copy_tensor
 from hostir._program import Program, _settings
 from hostir.torch._gradient import tensor_gradients
 from hostir.torch._op_checks import check_tolerances
+from hostir.torch._torch_internals import FakeTensor, pytree, version_of
 from hostir.torch._verdicts import RankVerdicts
 
 if TYPE_CHECKING:
@@ -132,10 +131,10 @@ def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
 @contextmanager
 def _unchanged(function: str, tensors: dict[str, torch.Tensor]) -> Iterator[None]:
     """Raises if a function changes its arguments, and gives them their numbers back."""
-    kept = {name: (tensor._version, tensor.clone()) for name, tensor in tensors.items() if not tensor.is_inference()}
+    kept = {name: (version_of(tensor), tensor.clone()) for name, tensor in tensors.items() if not tensor.is_inference()}
     yield
     for name, (version, numbers) in kept.items():
-        if tensors[name]._version != version:
+        if version_of(tensors[name]) != version:
             with torch.no_grad():
                 tensors[name].copy_(numbers)
             note = f"let it work on a copy: `{name} = {name}.clone()`"

@@ -11,12 +11,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-import torch.utils._pytree as pytree
 
 from hostir import _native
 from hostir.torch._gradient import differentiate_followed, tensor_gradients, within_autograd
 from hostir.torch._group import plain_tensor
 from hostir.torch._session import check_device, check_out
+from hostir.torch._torch_internals import (
+    below_views,
+    has_op,
+    memory_of,
+    parse_schema,
+    pytree,
+    remove_library,
+    reserved_op_names,
+    reserved_spaces,
+)
 from hostir.torch._transforms import call_by_sample
 
 if TYPE_CHECKING:
@@ -52,7 +61,7 @@ def register_op(made: Op) -> tuple[Any, Any]:
             # Defined anew, as in a notebook: the op that had the name before goes.
             before, library = _DEFINED.pop(made.name)
             before.is_replaced = True
-            library._destroy()
+            remove_library(library)
         library = torch.library.Library(namespace, "FRAGMENT")
         _define(library, name, schema)
         _add_kernels(library, made, namespace, name)
@@ -73,11 +82,7 @@ def _names_of(made: Op) -> tuple[str, str]:
         note = 'write "namespace::op", two names of ASCII letters, digits and `_`'
         _refuse("H0610", f"`{made.name}` is not the name of an op", note)
     # Modules and namespaces of ops have more than ops.
-    others = [key for key, value in vars(torch.ops).items() if not isinstance(value, torch._ops._OpNamespace)]
-    taken = {
-        "namespace": [*others, "higher_order", *dir(type(torch.ops))],
-        "op": ["name", "_dir", *dir(torch._ops._OpNamespace)],
-    }
+    taken = {"namespace": reserved_spaces(), "op": reserved_op_names()}
     for what, part in (("namespace", namespace), ("op", name)):
         if keyword.iskeyword(part) or part in taken[what]:
             _refuse("H0610", f"`{made.name}`: `torch.ops` can have no {what} `{part}`", "take another name")
@@ -90,7 +95,7 @@ def _check_free(made: Op, namespace: str, name: str) -> None:
         return
     for needed, purpose in ((name, ""), (_gradient_name(name), " for its gradient")):
         full = f"{namespace}::{needed}"
-        if torch._C._jit_get_schemas_for_operator(full):
+        if has_op(full):
             _refuse("H0610", f"`{made.name}` needs the name `{full}`{purpose}, which another op has", "take another name")
 
 
@@ -156,7 +161,7 @@ def _run(made: Op, *values: Any) -> Any:
     with torch.no_grad(), within_autograd():
         found = own_results(made, made.body(*values), values)
     # A view that was made without gradients could not be changed in place, so autograd does not learn of it.
-    with torch._C._AutoDispatchBelowADInplaceOrView():
+    with below_views():
         return pytree.tree_map(torch.ops.aten.alias.default, found)
 
 
@@ -242,7 +247,7 @@ def _kinds_of(results: Any) -> str:
 
 
 def _memory(tensor: torch.Tensor) -> Any:
-    return tensor.untyped_storage()._cdata
+    return memory_of(tensor)
 
 
 # Schemas
@@ -272,7 +277,7 @@ def _schema_of(made: Op) -> str:
     """The schema of the function. Raises if torch knows none, as for an argument of another type or another default."""
     try:
         schema: str = torch.library.infer_schema(made.body, mutates_args=())
-        torch._C.parse_schema(f"f{schema}")
+        parse_schema(f"f{schema}")
     except (ValueError, RuntimeError, AttributeError) as error:
         # Older versions of torch ask types for what only annotations with parameters have.
         is_internal = isinstance(error, AttributeError)
@@ -284,7 +289,7 @@ def _schema_of(made: Op) -> str:
 
 def _check_schema(made: Op, text: str) -> None:
     """Raises unless all tensors of the function are the program's, and its results as many as `out` names."""
-    schema = torch._C.parse_schema(text)
+    schema = parse_schema(text)
     for argument in schema.arguments:
         kind = str(argument.type)
         if "PyObject" in kind or "ProcessGroup" in kind:

@@ -17,7 +17,8 @@ from typing import Any
 import torch.distributed as dist
 
 from hostir._errors import HostIrError
-from hostir.torch._exchange import GroupExchange, Patience, group_store
+from hostir.torch._exchange import GroupExchange, Patience
+from hostir.torch._torch_internals import group_store
 
 __all__ = ["SessionRefused", "SessionVote", "announce_kept", "error_line", "has_announced_kept", "holds_program"]
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from hostir import _native
@@ -22,10 +21,11 @@ from hostir.torch._gradient import without_autocast
 from hostir.torch._op import Op
 from hostir.torch._overlap import Overlap, Report
 from hostir.torch._overlap.programs import op_of_region
+from hostir.torch._torch_internals import FakeTensorMode, functional_collectives
 
 __all__ = ["SlotCall", "check", "gather_rows", "report", "run_slot", "scatter_sum", "use"]
 
-c10d = torch.ops._c10d_functional
+c10d = functional_collectives()
 
 Tensors = Sequence[torch.Tensor]
 

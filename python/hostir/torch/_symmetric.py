@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from hostir import _native
 from hostir.torch._group import group_name, group_of, is_group
+from hostir.torch._torch_internals import rendezvous
 
 __all__ = ["register_symmetric", "symmetric_part", "unregister_symmetric"]
 
@@ -59,9 +60,7 @@ def register_symmetric(tensor: torch.Tensor, group: Any) -> torch.Tensor:
     name = _name_of(group)
     _check_tensor(tensor)
     rank = _rank_in(name)
-    import torch.distributed._symmetric_memory as symm_mem
-
-    _add_part(tensor, name, rank, symm_mem.rendezvous(tensor, name))
+    _add_part(tensor, name, rank, rendezvous(tensor, name))
     return tensor
 
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
-import torch._dynamo
-import torch.autograd.forward_ad as forward_ad
-import torch.utils._pytree as pytree
 
 from hostir import _native
+from hostir.torch._torch_internals import forward_level, has_tangent, innermost_tensor, pytree, transform_levels
 
 __all__ = [
     "call_by_sample",
@@ -26,57 +24,41 @@ __all__ = [
     "refuse_transform",
 ]
 
-_functorch = torch._C._functorch
-
 
 def is_transformed() -> bool:
     """True if a transform of `torch.func` is under way that differentiates, or `vmap`."""
-    if _functorch.peek_interpreter_stack() is None:
-        return False
-    kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack() or ()]
-    return any(kind != _functorch.TransformType.Functionalize for kind in kinds)
+    return any(kind != "Functionalize" for kind, _ in transform_levels())
 
 
-@torch._dynamo.assume_constant_result
+@torch.compiler.assume_constant_result
 def is_differentiated() -> bool:
     """True if a transform of `torch.func` differentiates. Compilers ask when they trace, and guard what they are in."""
-    kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack() or ()]
-    return _functorch.TransformType.Grad in kinds
+    return any(kind == "Grad" for kind, _ in transform_levels())
 
 
 def is_followed_outside(tensors: Sequence[torch.Tensor]) -> bool:
     """True within a transform that differentiates, if autograd follows one of the tensors outside of it."""
-    found = _functorch.get_interpreter_stack() or ()
-    levels = [level for level in found if level.key() == _functorch.TransformType.Grad]
-    if not levels or not _functorch.CGradInterpreterPtr(levels[0]).prevGradMode():
-        return False
-    return any(_innermost(tensor).requires_grad for tensor in tensors)
-
-
-def _innermost(tensor: torch.Tensor) -> torch.Tensor:
-    while _functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = _functorch.get_unwrapped(tensor)
-    return tensor
+    followed = [is_followed for kind, is_followed in transform_levels() if kind == "Grad"]
+    return bool(followed) and followed[0] and any(innermost_tensor(tensor).requires_grad for tensor in tensors)
 
 
 def refuse_forward_level(name: str) -> None:
     """Raises where derivatives are forward; of compilers, which do not say what has a tangent."""
-    if forward_ad._current_level >= 0:
+    if forward_level() >= 0:
         refuse_forward_mode(name)
 
 
-@torch._dynamo.assume_constant_result
+@torch.compiler.assume_constant_result
 def refuse_second_level() -> bool:
     """Raises where `torch.func` differentiates twice; of compilers, which would take the second derivative for zeros."""
-    kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack() or ()]
-    if kinds.count(_functorch.TransformType.Grad) > 1:
+    if [kind for kind, _ in transform_levels()].count("Grad") > 1:
         refuse_second_derivative()
     return True
 
 
 def refuse_tangents(name: str, values: Sequence[Any]) -> None:
     """Raises where an argument of the op has a tangent, of which the op's result would have none."""
-    if forward_ad._current_level >= 0 and any(_has_tangent(value) for value in values):
+    if forward_level() >= 0 and any(isinstance(value, torch.Tensor) and has_tangent(value) for value in values):
         refuse_forward_mode(name)
 
 
@@ -99,7 +81,7 @@ def refuse_transform(name: str) -> None:
         )
 
 
-@torch._dynamo.assume_constant_result
+@torch.compiler.assume_constant_result
 def refuse_replaced(name: str) -> NoReturn:
     """Raises, also where a compiler traces."""
     message = f"{name}: this op was replaced by one of the same name that was defined since"
@@ -113,15 +95,6 @@ def refuse_second_derivative() -> NoReturn:
         "the gradient of an op of torch or of `hir.linear` is differentiated, but has no derivative",
         "differentiate plain torch: an op's function, `.body`, and for `hir.linear` collectives and `F.linear`",
     )
-
-
-def _has_tangent(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor):
-        return False
-    # A wrapper of a transform does not show the tangent of what it wraps, and samples of `vmap` cannot be asked.
-    if not _functorch.is_batchedtensor(value) and forward_ad.unpack_dual(value).tangent is not None:
-        return True
-    return _functorch.is_functorch_wrapped_tensor(value) and _has_tangent(_functorch.get_unwrapped(value))
 
 
 def call_by_sample(function: Callable[..., Any], info: Any, in_dims: Any, *values: Any) -> tuple[Any, Any]:

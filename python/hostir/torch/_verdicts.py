@@ -16,7 +16,7 @@ from typing import Any
 import torch.distributed as dist
 
 from hostir._errors import HostIrError
-from hostir.torch._exchange import group_store
+from hostir.torch._torch_internals import group_store
 
 __all__ = ["RankVerdicts"]
 

@@ -28,11 +28,12 @@ from hostir.torch._slot_graphs import (
     scatter_sum,
     use,
 )
+from hostir.torch._torch_internals import functional_collectives
 from hostir.torch._transforms import refuse_tangents, refuse_transform
 
 __all__ = ["all_gather", "all_reduce", "check", "reduce_scatter", "report", "use"]
 
-c10d = torch.ops._c10d_functional
+c10d = functional_collectives()
 
 
 @overload

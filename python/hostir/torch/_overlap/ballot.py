@@ -14,11 +14,12 @@ from typing import Any
 
 import torch.distributed as dist
 
-from hostir.torch._exchange import Patience, group_store
+from hostir.torch._exchange import Patience
 from hostir.torch._group import group_of
 from hostir.torch._overlap.nodes import Collective
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._session_vote import AFTER_ANNOUNCEMENT, announce_kept, has_announced_kept, holds_program
+from hostir.torch._torch_internals import group_store
 
 __all__ = ["Ballot", "RanksAbsent", "absent", "announce_failure", "ballot_of", "site_of"]
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import FakeTensor
 
 from hostir.torch._overlap.nodes import Node
 from hostir.torch._overlap.sizes import in_graph, number_of
+from hostir.torch._torch_internals import FakeTensor, pytree
 
 __all__ = [
     "Form",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hostir.torch._overlap.nodes import Node, element_type, is_static, op_name
+from hostir.torch._torch_internals import op_overload_name
 
 __all__ = ["Function", "function_of", "literal", "write_function"]
 
@@ -99,7 +100,7 @@ def _operand_count(name: str) -> int:
 def _is_cast(node: Node) -> bool:
     """True if a conversion changes the element type at most."""
     is_plain = node.op == "call_function" and all(key in ("dtype", "non_blocking") for key in node.kwargs)
-    overload = getattr(node.target, "_overloadname", "")
+    overload = op_overload_name(node.target)
     return is_plain and (op_name(node) != "to" or overload == "dtype")
 
 

@@ -25,6 +25,7 @@ import torch.distributed as dist
 import hostir
 from hostir import _native
 from hostir.torch._overlap.choices import choice_store, is_own_file, make_private_folders
+from hostir.torch._torch_internals import process_groups
 
 __all__ = ["RegionStore", "open_store"]
 
@@ -199,7 +200,5 @@ def _groups() -> list[Any]:
     """The process groups by name: their ranks and backends."""
     if not dist.is_available() or not dist.is_initialized():
         return []
-    from torch.distributed import distributed_c10d
-
-    groups = distributed_c10d._world.pg_map
-    return sorted([str(group.group_name), dist.get_process_group_ranks(group), dist.get_backend(group)] for group in groups)
+    found = process_groups()
+    return sorted([str(group.group_name), dist.get_process_group_ranks(group), dist.get_backend(group)] for group in found)

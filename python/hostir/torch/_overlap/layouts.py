@@ -15,6 +15,7 @@ import torch
 
 from hostir.torch._overlap.nodes import Node, is_static, op_name, shape_of
 from hostir.torch._overlap.sizes import number_of
+from hostir.torch._torch_internals import op_overload_name
 
 __all__ = ["COPIES", "TURNS", "VIEWS", "Columns", "Move", "columns_of", "move_of", "operand_kind", "permutation_of"]
 
@@ -84,7 +85,7 @@ def move_of(node: Node) -> Move | None:
     is_copy = name in COPIES and node.meta["val"].dtype == source.meta["val"].dtype
     # DTensor takes padding off by slices, also where there is none; Inductor drops these, other compilers do not.
     is_same = name in ("expand", "slice") and shape_of(node) == shape_of(source)
-    is_view = name in VIEWS and getattr(node.target, "_overloadname", "") != "dtype"
+    is_view = name in VIEWS and op_overload_name(node.target) != "dtype"
     if is_view or is_copy or is_same or permutation_of(node) is not None:
         return Move(node, source, (), None)
     return None

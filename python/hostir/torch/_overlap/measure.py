@@ -33,6 +33,7 @@ from hostir.torch._overlap.nodes import MATMULS, Node, collective_of, op_name
 from hostir.torch._overlap.programs import op_of_region
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.times import Times
+from hostir.torch._torch_internals import compile_by_inductor, inductor_settings, spin_device
 
 __all__ = ["BURST", "Ways", "agree_to_replace", "is_compiled_by_all", "is_live_group", "measure_ways"]
 
@@ -179,7 +180,7 @@ def _settings(group: Any, device: torch.device) -> list[Any]:
     is_gpu = device.type == "cuda"
     nccl = str(torch.cuda.nccl.version()) if is_gpu and dist.is_nccl_available() else ""
     environment = {name: value for name, value in os.environ.items() if name.startswith(("NCCL_", "CUDA_DEVICE_MAX"))}
-    inductor = {name: getattr(torch._inductor.config, name, None) for name in COMPILED_BY}
+    inductor = inductor_settings(COMPILED_BY)
     return [inductor, __version__, torch.__version__, str(torch.version.cuda), nccl, dist.get_backend(group), environment]
 
 
@@ -248,7 +249,7 @@ def _compiled(module: Any, tensors: list[torch.Tensor]) -> Module:
         return module  # type: ignore[no-any-return]
     options = {"post_grad_custom_post_pass": None, "triton.cudagraphs": False}
     try:
-        return torch._inductor.compile(copy.deepcopy(module), list(tensors), options=options)  # type: ignore[no-any-return]
+        return compile_by_inductor(copy.deepcopy(module), tensors, options)  # type: ignore[no-any-return]
     except Exception:
         log.debug("a region's nodes are timed one by one: Inductor does not compile them", exc_info=True)
         return module  # type: ignore[no-any-return]
@@ -352,7 +353,7 @@ class _GpuClock:
         issue, taken = self.issue.get(id(module), 0.0), self.taken.get(id(module), 0.0)
         # Of runs that the host issues faster than the device does them, it only has to be ahead of the first.
         spin = min(2 * issue + runs * max(issue - taken, 0.0) + 1e-4, LONGEST_SPIN)
-        torch.cuda._sleep(int(spin * CYCLES))
+        spin_device(int(spin * CYCLES))
         dist.all_reduce(self.ready, group=self.group)
         began = time.perf_counter()
         for _ in range(runs // 3):

@@ -16,6 +16,7 @@ from torch.fx import Node
 from hostir.torch._group import rank_count
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.sizes import number_of
+from hostir.torch._torch_internals import HigherOrderOperator, OpOverload, op_base_name, op_overload_name, op_schema
 
 __all__ = [
     "Collective",
@@ -137,23 +138,23 @@ def op_name(node: Node) -> str:
     target = node.target
     if node.op != "call_function":
         return ""
-    if isinstance(target, torch._ops.OpOverload):
-        name = str(target._opname)
+    if isinstance(target, OpOverload):
+        name = op_base_name(target)
         is_torchs = target.namespace in OWN_SPACES or (target.namespace, name) in OTHER_OPS
         return name if is_torchs else f"{target.namespace}::{name}"
     name = getattr(target, "__name__", "")
-    return name if target is operator.getitem or isinstance(target, torch._ops.HigherOrderOperator) else f"{name}()"
+    return name if target is operator.getitem or isinstance(target, HigherOrderOperator) else f"{name}()"
 
 
 def _namespace(node: Node) -> str:
-    return str(node.target.namespace) if isinstance(node.target, torch._ops.OpOverload) else ""
+    return str(node.target.namespace) if isinstance(node.target, OpOverload) else ""
 
 
 def any_in(node: Node, test: Callable[[Node], bool]) -> bool:
     """True if a node, or one of the graphs that it runs, passes a test; also if these cannot be looked at."""
     if test(node):
         return True
-    if node.op != "call_module" and not isinstance(node.target, torch._ops.HigherOrderOperator):
+    if node.op != "call_module" and not isinstance(node.target, HigherOrderOperator):
         return False
     names = [node.target] if node.op == "call_module" else [one.target for one in node.all_input_nodes if one.op == "get_attr"]
     found = [_attribute(node.graph.owning_module, str(name)) for name in names]
@@ -170,7 +171,7 @@ def _attribute(module: Any, name: str) -> Any:
 
 def is_in_place(node: Node) -> bool:
     """True for an op that changes one of its arguments."""
-    schema = getattr(node.target, "_schema", None)
+    schema = op_schema(node.target)
     if op_name(node) == "triton_kernel_wrapper_mutation":
         return True
     return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
@@ -270,7 +271,7 @@ def matmul_of(node: Node) -> Matmul | None:
         raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"{node.name} is a product by `{name}`")
     if name not in MATMULS:
         return None
-    if "dtype" in node.target._overloadname:
+    if "dtype" in op_overload_name(node.target):
         raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"{node.name} gives another element type than its factors have")
     bias, left, right = None, node.args[0], node.args[1]
     if name == "addmm":
@@ -312,7 +313,7 @@ def _scaled_matmul_of(node: Node) -> Matmul:
 
 def contraction_of(node: Node) -> Contraction | None:
     """The contraction of rows that a node is, if it is a product of two matrices of which the left one is transposed."""
-    if op_name(node) != "mm" or "dtype" in node.target._overloadname:
+    if op_name(node) != "mm" or "dtype" in op_overload_name(node.target):
         return None
     left, right = (_weight_of(factor, needs_turn=False) for factor in node.args[:2])
     return Contraction(node, left, right) if left.is_transposed and not right.is_transposed else None

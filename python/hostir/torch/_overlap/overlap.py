@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import torch
-import torch.utils._pytree as pytree
-from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.profiler import record_function
 
 from hostir import _native
@@ -49,6 +47,7 @@ from hostir.torch._overlap.sums import find_sum, with_factors_side_by_side, with
 from hostir.torch._overlap.times import Times
 from hostir.torch._overlap.views import merge_views
 from hostir.torch._session import Tuning
+from hostir.torch._torch_internals import inductor_pass, is_in_inductor, pytree
 
 __all__ = ["Overlap"]
 
@@ -57,7 +56,7 @@ log = logging.getLogger(__name__)
 ACCIDENTS = (Reason.RANKS_DISAGREE, Reason.RUN_FAILED, Reason.INTERNAL_ERROR)
 
 
-class Overlap(CustomGraphPass):
+class Overlap(inductor_pass()):  # type: ignore[misc]
     """Lets programs do the collectives of a graph together with the matmuls beside them.
 
     - `min_gain`: how many times faster than torch's nodes a program has to be. If it is 1 or more, the program also has to be
@@ -317,7 +316,7 @@ class Overlap(CustomGraphPass):
             part, times = self._fastest_part(index, candidate)
         else:
             (part, _), times = self._part(index, candidate.region), None
-        is_compiled, failure = _is_in_inductor(), None
+        is_compiled, failure = is_in_inductor(), None
         try:
             if part.written.sizes is not None and not part.written.sizes.guard_multiples(part.written.symbols):
                 raise Kept(Reason.ROWS_NOT_DIVISIBLE, "for sizes that no guard may exclude")
@@ -483,13 +482,6 @@ def _check_passes(passes: Any) -> None:
         # What a pass cannot do with this program says nothing.
         if error.code is not None and error.code.startswith("H030"):
             raise
-
-
-def _is_in_inductor() -> bool:
-    """True while Inductor compiles the graph, rather than somebody who runs it node by node."""
-    from torch._inductor.virtualized import NullHandler, V
-
-    return not isinstance(V.fake_mode, NullHandler)
 
 
 @dataclass(frozen=True)

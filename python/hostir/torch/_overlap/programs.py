@@ -23,6 +23,7 @@ from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Nod
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.sizes import bind_graph
 from hostir.torch._session import Tuning
+from hostir.torch._torch_internals import op_schema
 
 __all__ = [
     "RegionOp",
@@ -230,7 +231,7 @@ def op_of_region(target: Any) -> Op | None:
     """The op that a node of a graph calls, if it is a region."""
     if getattr(target, "namespace", "") != "hostir":
         return None
-    found = _OPS.get(str(target._schema.name).partition("::")[2])
+    found = _OPS.get(str(op_schema(target).name).partition("::")[2])
     return None if found is None else found[0]
 
 

@@ -20,6 +20,7 @@ from hostir.torch._overlap.bodies import body_of_module
 from hostir.torch._overlap.kept_regions import RegionStore
 from hostir.torch._overlap.nodes import REGION
 from hostir.torch._overlap.programs import RegionProgram, is_region_op, made_region, restored_op
+from hostir.torch._torch_internals import has_op, make_missing_ops
 
 __all__ = ["RestoredRegion", "entry_of_region", "restore_from", "restored_regions"]
 
@@ -89,22 +90,12 @@ def restored_regions(store: RegionStore) -> list[RestoredRegion]:
 
 def _watch_names() -> None:
     """Lets `torch.ops.hostir` make the op of a region that it does not have."""
-    namespace = torch.ops.hostir
-    kind = type(namespace)
-    if hasattr(kind, "finds_kept_regions"):
-        return
-
-    def find(self: Any, name: str) -> Any:
-        if _OP_NAME.fullmatch(name) and not torch._C._jit_get_schemas_for_operator(f"hostir::{name}"):
-            _restore(name)
-        return kind.__getattr__(self, name)
-
-    # Compiled graphs write ops with the module of this class.
-    members = {"__module__": kind.__module__, "__getattr__": find, "finds_kept_regions": True}
-    namespace.__class__ = type(kind.__name__, (kind,), members)
+    make_missing_ops(torch.ops.hostir, _restore)
 
 
 def _restore(name: str) -> None:
+    if not _OP_NAME.fullmatch(name) or has_op(f"hostir::{name}"):
+        return
     with _lock:
         for store in _stores:
             # The code that makes an op asks for it, too.

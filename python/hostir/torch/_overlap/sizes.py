@@ -18,11 +18,11 @@ from typing import Any
 
 import sympy
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._torch_internals import FakeTensor, collects_guards, expression_of, hint_of, least_value
 
 __all__ = [
     "Sizes",
@@ -82,8 +82,8 @@ class Sizes:
         for node in graph.find_nodes(op="placeholder"):
             value = node.meta.get("val")
             for extent in value.shape if isinstance(value, torch.Tensor) else (value,):
-                symbol = extent.node.expr if isinstance(extent, torch.SymInt) else None
-                if symbol is not None and symbol.is_Symbol and extent.node.hint is not None and _least(extent, symbol) >= 1:
+                symbol = expression_of(extent) if isinstance(extent, torch.SymInt) else None
+                if symbol is not None and symbol.is_Symbol and hint_of(extent) is not None and least_value(extent, symbol) >= 1:
                     found.setdefault(symbol, extent)
         return dict(list(found.items())[: len(PRIMES)])
 
@@ -98,7 +98,7 @@ class Sizes:
 
     def number_of(self, extent: torch.SymInt) -> int | None:
         """The number in the place of an extent."""
-        expr = extent.node.expr
+        expr = expression_of(extent)
         if expr not in self._known:
             value = sympy.sympify(expr.xreplace(self._values))
             self._known[expr] = int(value) if value.is_Integer else None
@@ -106,7 +106,9 @@ class Sizes:
 
     def hint(self, symbol: Any) -> int:
         """The value of a symbol for which the graph is traced."""
-        return int(self.symbols[symbol].node.hint)
+        hint = hint_of(self.symbols[symbol])
+        assert hint is not None, "a symbol without one is none of these"
+        return hint
 
     def hint_of(self, number: int) -> int:
         """The number for the sizes for which the graph is traced."""
@@ -210,7 +212,7 @@ class Sizes:
         for symbol in symbols:
             extent, multiple = self.symbols[symbol], self.multiples[symbol]
             is_known = multiple == 1 or _is_known_multiple(extent, multiple)
-            if not is_known and not (_takes_guards(extent) and bool(extent % multiple == 0)):
+            if not is_known and not (collects_guards(extent) and bool(extent % multiple == 0)):
                 return False
         return True
 
@@ -220,7 +222,7 @@ class Sizes:
         """
         for symbol in symbols:
             extent = self.symbols[symbol]
-            if _takes_guards(extent):
+            if collects_guards(extent):
                 least = 1 << (self.hint(symbol).bit_length() - 1)
                 bool(extent >= least if is_larger else extent < 2 * least)
 
@@ -236,11 +238,12 @@ def sizes_of_graph(graph: Graph, ranks: Sequence[int | None]) -> Iterator[Sizes]
     symbols = Sizes.symbols_of(graph)
     multiple = math.lcm(*(count for count in ranks if isinstance(count, int) and count > 1))
     known = {symbol: multiple for symbol, extent in symbols.items() if _is_known_multiple(extent, multiple)}
-    yield Sizes(symbols, known)
+    first = Sizes(symbols, known)
+    yield first
     free = [
         symbol
         for symbol, extent in symbols.items()
-        if multiple > 1 and symbol not in known and extent.node.hint % multiple == 0 and _takes_guards(extent)
+        if multiple > 1 and symbol not in known and first.hint(symbol) % multiple == 0 and collects_guards(extent)
     ]
     for symbol in free:
         yield Sizes(symbols, known | {symbol: multiple})
@@ -261,13 +264,13 @@ def read_inputs(graph: Graph, sizes: Sizes) -> None:
         number = sizes.number_of(value) if is_extent and node.args[0].op != "placeholder" else None
         if number is None or sizes.factors_of(number) is None or number < LEAST:
             continue
-        if value.node.expr not in found:
+        if expression_of(value) not in found:
             for symbol in sizes.symbols_in([number]):
                 if symbol not in values:
                     values[symbol] = symbol_node(graph, symbol)
             with graph.inserting_before(_first_after(graph, values.values())):
-                found[value.node.expr] = sizes.value_in(graph, number, values)
-        node.replace_all_uses_with(found[value.node.expr])
+                found[expression_of(value)] = sizes.value_in(graph, number, values)
+        node.replace_all_uses_with(found[expression_of(value)])
         graph.erase_node(node)
 
 
@@ -286,7 +289,7 @@ def symbol_node(graph: Graph, symbol: Any) -> Node:
     inputs = list(graph.find_nodes(op="placeholder"))
     for node in inputs:
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt) and value.node.expr == symbol:
+        if isinstance(value, torch.SymInt) and expression_of(value) == symbol:
             return node
     tensor, axis = next(_places_of(inputs, symbol), (None, 0))
     if tensor is None:
@@ -302,7 +305,7 @@ def _places_of(inputs: Iterable[Node], symbol: Any) -> Iterator[tuple[Node, int]
     for node in inputs:
         value = node.meta.get("val")
         for axis, extent in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
-            if isinstance(extent, torch.SymInt) and extent.node.expr == symbol:
+            if isinstance(extent, torch.SymInt) and expression_of(extent) == symbol:
                 yield node, axis
 
 
@@ -315,22 +318,12 @@ def example_of(value: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
 
 
-def _hint_of(extent: Any) -> int:
-    return int(extent.node.hint) if isinstance(extent, torch.SymInt) else extent
-
-
-def _takes_guards(extent: torch.SymInt) -> bool:
-    """True while the conditions of a graph are collected: what is compiled for other sizes is compiled again."""
-    return torch._guards.TracingContext.try_get() is not None and not extent.node.shape_env.frozen
+def _hint_of(extent: Any) -> Any:
+    return hint_of(extent) if isinstance(extent, torch.SymInt) else extent
 
 
 def _is_known_multiple(extent: torch.SymInt, multiple: int) -> bool:
     return multiple > 1 and bool(statically_known_true(extent % multiple == 0))
-
-
-def _least(extent: torch.SymInt, symbol: Any) -> int:
-    lower = sympy.sympify(extent.node.shape_env.var_to_range[symbol].lower)
-    return int(lower) if lower.is_Integer else 0
 
 
 def bind_graph(graph: Graph, values: Mapping[Any, Any]) -> None:

@@ -8,6 +8,7 @@ import torch
 
 from hostir.torch._overlap.layouts import permutation_of
 from hostir.torch._overlap.nodes import Node, any_in, collective_of, is_in_place, is_static, op_name, shape_of
+from hostir.torch._torch_internals import op_overload_name
 
 __all__ = ["merge_views"]
 
@@ -35,7 +36,7 @@ def merge_views(graph: torch.fx.Graph) -> None:
 
 def _gives_shape(node: Node) -> bool:
     """True for a view of another shape; one of another element type is none."""
-    return op_name(node) in SHAPES and getattr(node.target, "_overloadname", "") != "dtype"
+    return op_name(node) in SHAPES and op_overload_name(node.target) != "dtype"
 
 
 def _join_views(node: Node) -> None:
