@@ -141,7 +141,11 @@ def test_tokens_that_change_with_every_step():
     start_ranks(run_steps, 2)
 
 
+# `overlap_random.py` is a command, too, for thousands of graphs.
+GRAPHS = [(overlap_random.static_graphs, 12), (overlap_random.dynamic_graphs, 3), (overlap_random.graphs_with_gradients, 3)]
+
+
 @pytest.mark.parametrize("world", [2, 3])
-@pytest.mark.parametrize(("graphs", "count"), [(overlap_random.static_graphs, 12), (overlap_random.dynamic_graphs, 3)])
+@pytest.mark.parametrize(("graphs", "count"), GRAPHS)
 def test_random_graphs_have_torchs_numbers(graphs, count, world):
     start_ranks(functools.partial(graphs, seeds=range(count)), world)
