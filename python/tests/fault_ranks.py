@@ -217,6 +217,8 @@ FAULTS = {
     "order": Fault(rewrite, "_restore_order", MISTAKE, fused=0),
     "second order": Fault(rewrite, "_restore_order", after_other_calls(2, rewrite._restore_order, MISTAKE), fused=2),
     "out of memory in the pass": Fault(overlap_module, "region_body", raises(MemoryError()), fused=0),
+    "places": Fault(overlap_module, "announce_place", MISTAKE, fused=0),
+    "places that are told wrong": Fault(overlap_module, "check_topology", MISTAKE, ranks=(0, 1), fused=0),
     # While it is measured.
     "no thread to measure": Fault(measure, "ThreadPoolExecutor", NO_THREAD, settings=MEASURED, fused=0),
     "torch's side": Fault(overlap_module, "torch_module", MISTAKE, settings=MEASURED, fused=0),

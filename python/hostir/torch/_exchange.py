@@ -16,7 +16,7 @@ import torch.distributed as dist
 from hostir import _native
 from hostir.torch._torch_internals import group_store
 
-__all__ = ["GroupExchange", "Patience", "Trouble", "are_limits_off", "describe_trouble", "exchange_of"]
+__all__ = ["GroupExchange", "Patience", "Trouble", "are_limits_off", "describe_trouble", "exchange_of", "host_name"]
 
 Trouble = tuple[list[int], float] | tuple[int, str, bool]
 """Ranks that are late and the seconds that they were waited for; or a rank that ended, how, and whether it gave up."""
@@ -99,7 +99,7 @@ class GroupExchange:
         self.group = group
         self.rank = dist.get_rank(group)
         self.world = dist.get_world_size(group)
-        self.control_plane = _native.ControlPlane(self.rank, self.world, _host_name(), self.gather, self.report)
+        self.control_plane = _native.ControlPlane(self.rank, self.world, host_name(), self.gather, self.report)
         """The control plane that sessions of the group get."""
         self._process = os.getpid()
         self._timeout = timeout
@@ -247,7 +247,7 @@ def _own_connection(store: Any) -> Any:
         return store
 
 
-def _host_name() -> str:
+def host_name() -> str:
     """A name that only processes of this host have."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

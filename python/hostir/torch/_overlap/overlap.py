@@ -45,6 +45,7 @@ from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_wa
 from hostir.torch._overlap.sizes import current_sizes, example_of, read_inputs, sizes_of_graph
 from hostir.torch._overlap.sums import find_sum, with_factors_side_by_side, with_gradients_of_weights
 from hostir.torch._overlap.times import Times
+from hostir.torch._overlap.topology import announce_place, check_topology
 from hostir.torch._overlap.views import merge_views
 from hostir.torch._session import Tuning
 from hostir.torch._torch_internals import inductor_pass, is_in_inductor, pytree
@@ -333,10 +334,13 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
         """Raises unless all ranks put the program of a region into their graphs."""
         group, name = part.region.group, part.target.name()
         if group not in self._alone and is_live_group(group):
-            kind = kind_of(part.written.name, self._report.programs[part.written.name])
+            program = self._report.programs[part.written.name]
+            kind = kind_of(part.written.name, program)
             sites = [site_of(end) for end in part.region.collectives]
             is_known = (name, group) in self._taken
+            announce_place(group, _device_of(part))
             agree_to_replace(kind, name, group, self.timeout, failure, sites, is_known=is_known)
+            check_topology(group, program)
         if failure is not None:
             raise failure
 
@@ -383,8 +387,11 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
         # Parts of different sizes are different regions, of which one rank may know its own.
         kind, is_known = kind_of(part.written.name, program), key in self._times
         sites = [site_of(end) for end in part.region.collectives]
-        if part.region.group not in self._alone and not is_compiled_by_all(kind, *key, self.timeout, is_known, sites):
-            self._alone.add(part.region.group)
+        if part.region.group not in self._alone:
+            announce_place(part.region.group, _device_of(part))
+            if not is_compiled_by_all(kind, *key, self.timeout, is_known, sites):
+                self._alone.add(part.region.group)
+            check_topology(part.region.group, program)
         if key not in self._times:
             self._times[key] = self._measure(index, candidate, part, program)
         times = self._times[key]
@@ -429,6 +436,12 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
             return apart_module(index, candidate.region, written, parts)
         except (Kept, KeyError):
             return None
+
+
+def _device_of(part: Part) -> torch.device:
+    """The device of a region's tensors."""
+    device: torch.device = part.written.argument_nodes[0].meta["val"].device
+    return device
 
 
 def _line_of(end: Collective, graph: int) -> Line:

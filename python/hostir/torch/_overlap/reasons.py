@@ -35,6 +35,8 @@ class Reason(Enum):
     NOT_CONVEX = "an input of the region depends on its results"
     CHANGED_IN_PLACE = "an op in place stands between the region's nodes, which would change their order"
     COLLECTIVE_REMAINS = "the lowered program still has the collective"
+    SEVERAL_HOSTS = "the ranks are on several hosts, and the program copies within one"
+    NO_PEER_ACCESS = "the program copies between GPUs that have no access to each other's memory"
     NOT_PROVED = "the program is not proved right"
     CHOICE_NEVER = "choose='never'"
     CANNOT_MEASURE = "nothing can be measured"
